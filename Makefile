@@ -1,0 +1,53 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+# They need Python 3.10+, make and a package index. No C compiler is assumed.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
+
+.PHONY: demo test lint types unit test-slow bench fuzz docs clean
+
+demo: $(VENV)/.demo
+	$(BIN)/insitu demo
+
+test: lint types unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/pyright
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench.inference
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m bench.fuzz
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m insitu.reports.ops_page > docs/ops.md
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e ".[demo]"
+	touch $@
+
+# torch first and pinned: unpinned, the newest build brings gigabytes of GPU libraries with it
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) torch==2.13.0
+	$(PIP) -e ".[dev]"
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) build dist report.html

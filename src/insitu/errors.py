@@ -1,0 +1,63 @@
+"""Every error insitu raises on purpose.
+
+    Error                 the root: catch this
+    ├── ModelError        a model file or object cannot be read: broken, hostile, or foreign
+    │   └── Unsupported   it can be read, but uses something insitu does not have (yet)
+    ├── GraphError        a graph breaks a rule of its stage; names the value
+    ├── DataError         samples have the wrong shape, range or type
+    ├── BudgetError       the program does not fit the memory it was given
+    └── ToolError         something outside is missing or failed: a compiler, an optional package
+
+Each says what happened, where, and what to do. The command line prints one without a
+traceback and exits with 1; a bug keeps its traceback.
+"""
+
+
+class Error(Exception):
+    """What went wrong, where (`where`), and what to do about it (`hint`)."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = ""):
+        self.what, self.where, self.hint = what, where, hint
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        lines = [f"{self.where}: {self.what}" if self.where else self.what]
+        if self.hint:
+            lines.append(f"  try: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self):  # errors cross process borders (the child that reads a .pt2)
+        return _remake, (type(self), self.what, self.where, self.hint)
+
+
+def _remake(kind, what, where, hint):
+    return kind(what, where=where, hint=hint)
+
+
+class ModelError(Error):
+    """A model cannot be read: truncated, malformed, hostile, or not a model at all."""
+
+
+class Unsupported(ModelError):
+    """A model is well formed but uses an op, a type or a setting that insitu does not have."""
+
+
+class GraphError(Error):
+    """A graph breaks a rule of its stage."""
+
+
+class DataError(Error):
+    """Samples do not fit the model: shape, range, type or number."""
+
+
+class BudgetError(Error):
+    """The program does not fit the memory it was given."""
+
+
+class ToolError(Error):
+    """A compiler or an optional package is missing, or failed."""
+
+
+def needs(package: str, extra: str, purpose: str) -> ToolError:
+    """The error for an optional package that is not installed."""
+    return ToolError(f"{purpose} needs {package}, which is not installed", hint=f'pip install "insitu[{extra}]"')

@@ -1,0 +1,62 @@
+"""What an op's `emit` rule gives: a call of a C kernel, as a value. codegen/ turns it into text.
+
+    Call("conv2d_s8", y, x, w, b, Struct("conv2d_shape", n=1, h=32, ...), Struct("requant", ...), Scratch(2048))
+
+An argument is one of
+    Value      a pointer to that value: arena, state or constant
+    int        an integer literal
+    float      a float literal (f32)
+    Struct     a pointer to a static const struct with these fields; a field may be a Table
+    Table      a pointer to a static const array (quantisation multipliers, index maps)
+    Packed     a pointer to a constant laid out anew at compile time
+    Scratch    a pointer to so many bytes of the arena, free again after the call
+    None       a null pointer
+The kernel's file is `c/kernels/<function>.c`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.graph.graph import Value
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Scratch:
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A constant in the order a kernel wants it: `pack(array)` is what is stored."""
+
+    value: Value
+    pack: Callable[[np.ndarray], np.ndarray]
+
+
+class Struct:
+    def __init__(self, struct: str, /, **fields: int | float | Table | None):
+        self.struct, self.fields = struct, fields
+
+
+@dataclass(frozen=True)
+class Call:
+    function: str
+    args: tuple
+    alias: bool = False  # a plain copy: nothing to do where output and input share their bytes
+
+    def __init__(self, function: str, *args, alias: bool = False):
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "args", args)
+        object.__setattr__(self, "alias", alias)
+
+
+Argument = Value | int | float | Struct | Table | Packed | Scratch | None

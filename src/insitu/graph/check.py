@@ -1,0 +1,90 @@
+"""Is this a legal graph, and legal at this stage? The rules are a table; the errors name the value.
+
+Every pass may assume a checked graph, so none checks again.
+"""
+
+from __future__ import annotations
+
+from insitu.errors import Error, GraphError
+from insitu.graph.graph import Graph, Node
+
+FLOATS = ("f32", "f64")
+INTEGERS = ("s8", "u8", "s16", "s32", "s64", "b1")
+
+
+def _no_op(*names):
+    def rule(node: Node) -> str | None:
+        return f"{node.op.name} is not legal here" if node.op.name in names else None
+
+    return rule
+
+
+def _no_int8_op(node: Node) -> str | None:
+    return f"{node.op.name} is an int8 op" if node.op.kind == "int8" else None
+
+
+def _quantised_s8(node: Node) -> str | None:
+    for v in node.outputs:
+        if v.dtype == "s8" and v.type.quant is None:
+            return f"{v} is s8 but has no scale"
+    return None
+
+
+# stage -> what every node must satisfy
+STAGES = {
+    "any": (),
+    "float": (_no_int8_op,),
+    "inference": (_no_int8_op, _no_op("batch_norm", "dropout")),
+    "int8": (_quantised_s8, _no_op("batch_norm", "dropout")),
+}
+
+
+def check(graph: Graph, stage: str = "any") -> Graph:
+    """Raise a GraphError at the first broken rule; give the graph back otherwise."""
+    _check_definitions(graph)
+    for node in graph.nodes:
+        _check_types(node)
+        for rule in STAGES[stage]:
+            complaint = rule(node)
+            if complaint:
+                raise GraphError(f"{complaint} (stage {stage!r})", where=f"%{node.name}")
+    return graph
+
+
+def _check_definitions(graph: Graph) -> None:
+    defined = {v.name: v.type for v in graph.inputs}
+    if len(defined) != len(graph.inputs):
+        raise GraphError("two inputs share a name", where=graph.name)
+    for name, array in graph.constants.items():
+        value = graph.values.get(name)
+        if value is None:
+            continue  # an unused constant does no harm; rewrites leave some behind
+        if name in defined:
+            raise GraphError("is an input and a constant", where=f"%{name}")
+        if array.shape != value.shape or array.dtype != value.type.numpy:
+            raise GraphError(f"is {value.type}, its data are {array.dtype}{array.shape}", where=f"%{name}")
+        defined[name] = value.type
+    for node in graph.nodes:
+        for v in node.inputs:
+            if defined.get(v.name) != v.type:
+                what = "is used before it is defined" if v.name not in defined else "has two types"
+                raise GraphError(f"{what}, by {node.op.name}", where=f"%{v.name}")
+        for v in node.outputs:
+            if v.name in defined:
+                raise GraphError("is defined twice", where=f"%{v.name}")
+            defined[v.name] = v.type
+    for v in graph.outputs:
+        if defined.get(v.name) != v.type:
+            raise GraphError("is an output that nothing defines", where=f"%{v.name}")
+
+
+def _check_types(node: Node) -> None:
+    declared = tuple(v.type for v in node.outputs)
+    wish = declared if len(declared) > 1 else declared[0]
+    try:
+        types = node.op.apply("infer", tuple(v.type for v in node.inputs), dict(node.attrs), out=wish)
+    except Error as e:
+        raise GraphError(e.what, where=f"%{node.name}", hint=e.hint) from e
+    if (types if isinstance(types, tuple) else (types,)) != declared:
+        found = ", ".join(map(str, types if isinstance(types, tuple) else (types,)))
+        raise GraphError(f"{node.op.name} gives {found}, not {', '.join(map(str, declared))}", where=f"%{node.name}")

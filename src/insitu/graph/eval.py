@@ -1,0 +1,72 @@
+"""What a graph means, computed with numpy: the reference every generated program is held to.
+
+Integer graphs give the exact bytes. Float graphs run in the precision of what is fed: with
+`precision=np.float64` everything floating is computed in float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import DataError
+from insitu.graph.graph import Graph
+
+
+def evaluate(graph: Graph, *inputs, precision=np.float32, keep: bool = False):
+    """The outputs (one array, or a tuple); with `keep`, a dict of every value by name instead."""
+    if len(inputs) != len(graph.inputs):
+        raise DataError(f"{len(graph.inputs)} inputs wanted, {len(inputs)} given", where=graph.name)
+    env: dict[str, np.ndarray] = {}
+    for v, x in zip(graph.inputs, inputs):
+        env[v.name] = _feed(v, x, precision)
+    for name, array in graph.constants.items():
+        env[name] = _cast(array, precision)
+    last = _last_use(graph) if not keep else {}
+    for i, node in enumerate(graph.nodes):
+        results = node.rule("eval", *(env[v.name] for v in node.inputs))
+        for v, r in zip(node.outputs, results if isinstance(results, tuple) else (results,)):
+            env[v.name] = _result(v, r, precision)
+        for name in last.get(i, ()):
+            del env[name]
+    if keep:
+        return env
+    found = tuple(env[v.name] for v in graph.outputs)
+    return found[0] if len(found) == 1 else found
+
+
+def _feed(value, x, precision) -> np.ndarray:
+    x = np.asarray(x)
+    if x.shape != value.shape:
+        raise DataError(f"is {value.type}, the data have shape {x.shape}", where=f"%{value.name}")
+    if value.dtype in ("f32", "f64"):
+        return x.astype(precision)
+    if x.dtype != value.type.numpy:
+        raise DataError(f"is {value.type}, the data are {x.dtype}", where=f"%{value.name}")
+    return x
+
+
+def _cast(array: np.ndarray, precision) -> np.ndarray:
+    return array.astype(precision) if array.dtype in (np.float32, np.float64) else array
+
+
+def _result(value, r, precision) -> np.ndarray:
+    r = np.asarray(r)
+    assert r.shape == value.shape, f"{value} is {value.type}, its eval gave {r.shape}"
+    if value.dtype in ("f32", "f64"):
+        return r.astype(precision, copy=False)
+    assert r.dtype == value.type.numpy, f"{value} is {value.type}, its eval gave {r.dtype}"
+    return r
+
+
+def _last_use(graph: Graph) -> dict[int, list[str]]:
+    """Step -> values nobody needs after it."""
+    keep = {v.name for v in graph.outputs}
+    seen: dict[str, int] = {}
+    for i, node in enumerate(graph.nodes):
+        for v in (*node.inputs, *node.outputs):
+            seen[v.name] = i
+    dead: dict[int, list[str]] = {}
+    for name, i in seen.items():
+        if name not in keep and name not in graph.constants:
+            dead.setdefault(i, []).append(name)
+    return dead

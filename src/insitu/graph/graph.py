@@ -1,0 +1,213 @@
+"""The graph: values, nodes, constants; and the builder that makes one.
+
+A graph is immutable, in execution order, and every value is defined once. Passes take a graph
+and give a new one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from insitu.errors import Error, GraphError
+from insitu.graph.op import Op
+from insitu.graph.types import Type, type_of
+
+
+@dataclass(frozen=True)
+class Value:
+    name: str
+    type: Type
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    op: Op
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def output(self) -> Value:
+        """The only output, or the first."""
+        return self.outputs[0]
+
+    @property
+    def name(self) -> str:
+        return self.outputs[0].name
+
+    def rule(self, rule: str, *args):
+        """Apply one of the op's rules with this node's attributes."""
+        return self.op.apply(rule, args, dict(self.attrs), node=self)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, np.ndarray]  # name -> array, for every constant value
+    notes: tuple[str, ...] = ()  # what the importer wants the user to know
+
+    @cached_property
+    def values(self) -> dict[str, Value]:
+        """Every value by name: inputs, constants and results."""
+        found = {v.name: v for v in self.inputs}
+        for node in self.nodes:
+            for v in (*node.inputs, *node.outputs):
+                found[v.name] = v
+        found.update({v.name: v for v in self.outputs})
+        return found
+
+    @cached_property
+    def producer(self) -> dict[str, Node]:
+        return {v.name: node for node in self.nodes for v in node.outputs}
+
+    @cached_property
+    def users(self) -> dict[str, tuple[Node, ...]]:
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in {v.name for v in node.inputs}:
+                found.setdefault(name, []).append(node)
+        return {k: tuple(v) for k, v in found.items()}
+
+    def constant(self, value: Value) -> np.ndarray | None:
+        return self.constants.get(value.name)
+
+    def with_notes(self, *notes: str) -> Graph:
+        return Graph(self.name, self.inputs, self.outputs, self.nodes, self.constants, (*self.notes, *notes))
+
+    def __str__(self) -> str:
+        from insitu.graph.text import to_text
+
+        return to_text(self)
+
+
+class Builder:
+    """Collects nodes into a graph. Ops called inside `with building(...)` append themselves here."""
+
+    def __init__(self, name: str = "graph"):
+        self.name = name
+        self.inputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.notes: list[str] = []
+        self._types: dict[str, Type] = {}
+        self._producer: dict[str, Node] = {}
+
+    def input(self, name: str, type: Type) -> Value:
+        value = self._define(name, type)
+        self.inputs.append(value)
+        return value
+
+    def constant(self, name: str, array, type: Type | None = None) -> Value:
+        """A constant value. The array is not copied; nobody may change it afterwards."""
+        array = np.asarray(array)
+        value = self._define(name, type or type_of(array))
+        if value.type.numpy != array.dtype or value.type.shape != array.shape:
+            raise GraphError(f"{array.dtype}{array.shape} is not {value.type}", where=name)
+        self.constants[value.name] = array
+        return value
+
+    def add(self, op: Op, inputs: Iterable[Value], attrs: dict, *, name=None, out=None):
+        """Append a node; its output types come from the op's `infer`."""
+        inputs = tuple(inputs)
+        for v in inputs:
+            if not isinstance(v, Value) or self._types.get(v.name) != v.type:
+                raise GraphError(f"op {op.name} got {v!r}, which is not a value of this graph")
+        attrs = op.complete(attrs)
+        try:
+            types = op.apply("infer", tuple(v.type for v in inputs), attrs, out=out)
+        except Error as e:
+            raise GraphError(e.what, where=name or e.where or op.name, hint=e.hint) from e
+        many = isinstance(types, tuple)
+        stem = name or op.name
+        names = [stem] if not many else [f"{stem}.{i}" for i in range(len(types))]
+        outputs = tuple(self._define(n, t) for n, t in zip(names, types if many else (types,)))
+        self.append(Node(op, inputs, outputs, attrs))
+        return outputs if many else outputs[0]
+
+    def append(self, node: Node) -> None:
+        """Append a node whose outputs are already named and typed."""
+        self.nodes.append(node)
+        for v in node.outputs:
+            self._types[v.name] = v.type
+            self._producer[v.name] = node
+
+    def producer(self, value: Value) -> Node | None:
+        return self._producer.get(value.name)
+
+    def array(self, value: Value) -> np.ndarray | None:
+        """The array of a constant value, None for any other."""
+        return self.constants.get(value.name)
+
+    def has(self, name: str) -> bool:
+        return name in self._types
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def graph(self, *outputs: Value) -> Graph:
+        return Graph(
+            self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes)
+        )
+
+    def _define(self, name: str, type: Type) -> Value:
+        name = self._fresh(clean(name))
+        self._types[name] = type
+        return Value(name, type)
+
+    def _fresh(self, name: str) -> str:
+        if name not in self._types:
+            return name
+        n = 1
+        while f"{name}_{n}" in self._types:
+            n += 1
+        return f"{name}_{n}"
+
+
+def clean(name: str) -> str:
+    """A name the text form can carry: letters, digits, `_`, `.`, `/`, `-`, `:`."""
+    return re.sub(r"[^A-Za-z0-9_./:-]+", "_", name) or "_"
+
+
+_CURRENT: ContextVar[Builder] = ContextVar("builder")
+
+
+def building() -> Builder:
+    """The builder of the enclosing `with build(...)`."""
+    try:
+        return _CURRENT.get()
+    except LookupError:
+        raise GraphError("an op was called outside `with build(...)`") from None
+
+
+@contextmanager
+def build(name_or_builder="graph"):
+    """`with build("net") as b:` ops called inside append themselves to b."""
+    builder = name_or_builder if isinstance(name_or_builder, Builder) else Builder(name_or_builder)
+    token = _CURRENT.set(builder)
+    try:
+        yield builder
+    finally:
+        _CURRENT.reset(token)

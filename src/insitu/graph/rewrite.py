@@ -1,0 +1,111 @@
+"""Rewriting: rebuild a graph node by node, letting rules replace what they recognise.
+
+A rule is a function `rule(node, rw) -> value, tuple of values, or None`. It sees the node with its
+inputs already rewritten, may look back (`rw.producer(v)`, `rw.array(v)`, `rw.uses(v)`), and builds
+replacements by calling ops. Rules run until none fires; unused nodes are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from insitu.graph.graph import Builder, Graph, Node, Value, build
+from insitu.graph.op import Op
+
+Rule = Callable[[Node, "Rewriter"], "Value | tuple[Value, ...] | None"]
+MAX_ROUNDS = 50
+
+
+class Rewriter:
+    """What a rule may ask about the graph built so far."""
+
+    def __init__(self, source: Graph, builder: Builder):
+        self.source, self.builder = source, builder
+        self._uses: dict[str, int] = {}
+        self._outputs: set[str] = set()
+
+    def producer(self, value: Value, op: Op | None = None) -> Node | None:
+        """The node that made this value (only if it is of this op, where one is given)."""
+        node = self.builder.producer(value)
+        return node if node is not None and (op is None or node.op is op) else None
+
+    def array(self, value: Value) -> np.ndarray | None:
+        return self.builder.array(value)
+
+    def uses(self, value: Value) -> int:
+        """How many nodes and graph outputs of the source graph read this value."""
+        return self._uses.get(value.name, 0)
+
+    def constant(self, name: str, array, type=None) -> Value:
+        return self.builder.constant(name, array, type)
+
+
+def rewrite(graph: Graph, *rules: Rule) -> Graph:
+    """Apply the rules until none fires any more."""
+    for _ in range(MAX_ROUNDS):
+        graph, fired = _pass(graph, rules)
+        if not fired:
+            return graph
+    raise RuntimeError(f"rewriting {graph.name} does not end: rules undo each other")
+
+
+def drop_unused(graph: Graph) -> Graph:
+    """Without the nodes and constants no output depends on. Inputs stay: they are the interface."""
+    needed = {v.name for v in graph.outputs}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if any(v.name in needed for v in node.outputs):
+            kept.append(node)
+            needed.update(v.name for v in node.inputs)
+    constants = {k: a for k, a in graph.constants.items() if k in needed}
+    return Graph(graph.name, graph.inputs, graph.outputs, tuple(reversed(kept)), constants, graph.notes)
+
+
+def _pass(graph: Graph, rules) -> tuple[Graph, bool]:
+    builder = Builder(graph.name)
+    builder.notes = list(graph.notes)
+    new: dict[str, Value] = {}
+    rw, fired = Rewriter(graph, builder), False
+    counts = _count_uses(graph)
+    with build(builder):
+        for v in graph.inputs:
+            new[v.name] = builder.input(v.name, v.type)
+            rw._uses[new[v.name].name] = counts.get(v.name, 0)
+        for v in (v for v in graph.values.values() if v.name in graph.constants):
+            new[v.name] = builder.constant(v.name, graph.constants[v.name], v.type)
+            rw._uses[new[v.name].name] = counts.get(v.name, 0)
+        for node in graph.nodes:
+            mapped = Node(node.op, tuple(new[v.name] for v in node.inputs), node.outputs, node.attrs)
+            results = _first(rules, mapped, rw)
+            if results is None:
+                results = _copy(builder, mapped)
+            else:
+                fired = True
+            for old, value in zip(node.outputs, results):
+                new[old.name] = value
+                # may count a use twice while a rule is firing; the next round counts afresh
+                rw._uses[value.name] = rw._uses.get(value.name, 0) + counts.get(old.name, 0)
+    return drop_unused(builder.graph(*(new[v.name] for v in graph.outputs))), fired
+
+
+def _first(rules, node: Node, rw: Rewriter):
+    for rule in rules:
+        result = rule(node, rw)
+        if result is not None:
+            return result if isinstance(result, tuple) else (result,)
+    return None
+
+
+def _copy(builder: Builder, node: Node) -> tuple[Value, ...]:
+    outputs = tuple(builder._define(v.name, v.type) for v in node.outputs)
+    builder.append(Node(node.op, node.inputs, outputs, node.attrs))
+    return outputs
+
+
+def _count_uses(graph: Graph) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for v in [*(v for n in graph.nodes for v in n.inputs), *graph.outputs]:
+        counts[v.name] = counts.get(v.name, 0) + 1
+    return counts

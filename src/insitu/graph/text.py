@@ -1,0 +1,204 @@
+"""The text form of a graph: it prints, and it parses back.
+
+    graph net(%x: f32[1x4]) -> (%y)
+      %w = const f32[2x4] @w
+      %b = const f32[2] [0.5, -1.0]
+      %y = linear(%x, %w, %b, rounding="single") : f32[1x2]
+
+Long constants and per-channel scales stand by reference (`@name`): `arrays(graph)` gives them,
+`parse(text, arrays)` takes them back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph.graph import Graph, Node, Value
+from insitu.graph.op import freeze, lookup
+from insitu.graph.types import DTYPES, Quant, Type, shape_text
+
+INLINE = 8  # constants and scales of up to so many elements stand in the text
+NAME = r"[A-Za-z0-9_./:-]+"
+
+
+def to_text(graph: Graph) -> str:
+    head = ", ".join(f"{v}: {_type(v)}" for v in graph.inputs)
+    lines = [f"graph {graph.name}({head}) -> ({', '.join(map(str, graph.outputs))})"]
+    lines += [f"  # {note}" for note in graph.notes]
+    used = _used_constants(graph)
+    lines += [f"  {v} = const {_type(v)} {_array(v, graph.constants[v.name])}" for v in used]
+    lines += [f"  {_node(n)}" for n in graph.nodes]
+    return "\n".join(lines) + "\n"
+
+
+def arrays(graph: Graph) -> dict[str, np.ndarray]:
+    """What the text refers to with `@`: long constants, and long scale lists under `name.scale`."""
+    found = {v.name: graph.constants[v.name] for v in _used_constants(graph) if v.type.size > INLINE}
+    for v in graph.values.values():
+        q = v.type.quant
+        if q and len(q.scale) > INLINE:
+            found[f"{v.name}.scale"] = np.array(q.scale, np.float64)
+    return found
+
+
+def parse(text: str, arrays: dict[str, np.ndarray] | None = None) -> Graph:
+    return _Parser(text, arrays or {}).graph()
+
+
+def _used_constants(graph: Graph) -> list[Value]:
+    """Constants in the order of their first use."""
+    order = {v.name: v for n in graph.nodes for v in n.inputs if v.name in graph.constants}
+    order.update({v.name: v for v in graph.outputs if v.name in graph.constants})
+    return list(order.values())
+
+
+def _type(v: Value) -> str:
+    q = v.type.quant
+    if q is None:
+        return str(v.type)
+    if not q.per_channel:
+        scale = repr(q.scale[0])
+    elif len(q.scale) <= INLINE:
+        scale = "[" + ",".join(map(repr, q.scale)) + "]"
+    else:
+        scale = f"@{v.name}.scale"
+    axis = f" axis={q.axis}" if q.per_channel else ""
+    return f"{v.type.dtype}[{shape_text(v.shape)}; s={scale} z={q.zero}{axis}]"
+
+
+def _array(v: Value, array: np.ndarray) -> str:
+    if array.size > INLINE:
+        return f"@{v.name}"
+    return json.dumps(array.reshape(-1).tolist())
+
+
+def _node(n: Node) -> str:
+    args = [str(v) for v in n.inputs] + [f"{k}={json.dumps(v)}" for k, v in n.attrs.items()]
+    outs = ", ".join(map(str, n.outputs))
+    return f"{outs} = {n.op.name}({', '.join(args)}) : {', '.join(_type(v) for v in n.outputs)}"
+
+
+class _Parser:
+    """Reads the text line by line; every error names its line."""
+
+    def __init__(self, text: str, arrays: dict[str, np.ndarray]):
+        self.lines = text.strip().splitlines()
+        self.arrays = arrays
+        self.values: dict[str, Value] = {}
+        self.constants: dict[str, np.ndarray] = {}
+        self.nodes: list[Node] = []
+        self.notes: list[str] = []
+
+    def graph(self) -> Graph:
+        where = 0
+        try:
+            name, inputs, outputs = self._head(self.lines[0] if self.lines else "")
+            for where, line in enumerate(self.lines[1:], 1):
+                self._line(line.strip())
+            where = 0
+            results = tuple(self._value(n) for n in outputs)
+        except (ValueError, IndexError, KeyError, TypeError) as e:
+            raise GraphError(f"cannot read this: {e}", where=f"line {where + 1}") from e
+        except GraphError as e:
+            raise GraphError(e.what, where=f"line {where + 1}") from e
+        return Graph(name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes))
+
+    def _head(self, line: str):
+        m = re.fullmatch(rf"graph ({NAME})\((.*)\) -> \((.*)\)\s*", line)
+        if not m:
+            raise GraphError("a graph starts with `graph name(%x: type, ...) -> (%y, ...)`")
+        inputs = []
+        for part in _split(m[2]):
+            name, _, type_text = part.partition(": ")
+            inputs.append(self._define(name, type_text))
+        return m[1], tuple(inputs), _split(m[3])
+
+    def _line(self, line: str) -> None:
+        if not line:
+            return
+        if line.startswith("#"):
+            self.notes.append(line[1:].strip())
+            return
+        left, _, right = line.partition(" = ")
+        if right.startswith("const "):
+            self._const(left, right[len("const ") :])
+        else:
+            self._op(left, right)
+
+    def _const(self, left: str, right: str) -> None:
+        close = right.index("] ") + 1
+        value = self._define(left, right[:close])
+        data = right[close + 1 :].strip()
+        if data.startswith("@"):
+            array = self.arrays[data[1:]]
+        else:
+            array = np.array(json.loads(data), value.type.numpy).reshape(value.shape)
+        if array.shape != value.shape or array.dtype != value.type.numpy:
+            raise GraphError(f"{left} is {value.type}, its data are {array.dtype}{array.shape}")
+        self.constants[value.name] = array
+
+    def _op(self, left: str, right: str) -> None:
+        m = re.fullmatch(r"(\w+)\((.*)\) : (.*)", right)
+        if not m:
+            raise GraphError("an op line reads `%y = op(%x, key=value) : type`")
+        op, inputs, attrs = lookup(m[1]), [], {}
+        for part in _split(m[2]):
+            if part.startswith("%"):
+                inputs.append(self._value(part))
+            else:
+                key, _, value = part.partition("=")
+                attrs[key] = freeze(json.loads(value))
+        names, types = _split(left), _split(m[3])
+        if len(names) != len(types):
+            raise GraphError(f"{len(names)} results, {len(types)} types")
+        outputs = tuple(self._define(n, t) for n, t in zip(names, types))
+        self.nodes.append(Node(op, tuple(inputs), outputs, op.complete(attrs)))
+
+    def _define(self, name: str, type_text: str) -> Value:
+        if not re.fullmatch("%" + NAME, name):
+            raise GraphError(f"{name!r} is not a value name")
+        if name[1:] in self.values:
+            raise GraphError(f"{name} is defined twice")
+        value = Value(name[1:], self._parse_type(type_text))
+        self.values[value.name] = value
+        return value
+
+    def _value(self, name: str) -> Value:
+        if name[1:] not in self.values:
+            raise GraphError(f"{name} is used before it is defined")
+        return self.values[name[1:]]
+
+    def _parse_type(self, text: str) -> Type:
+        m = re.fullmatch(r"(\w+)\[([\dx]*)(?:; s=(\S+) z=(-?\d+)(?: axis=(\d+))?)?\]", text.strip())
+        if not m or m[1] not in DTYPES:
+            raise GraphError(f"{text!r} is not a type")
+        shape = tuple(int(d) for d in m[2].split("x")) if m[2] else ()
+        return Type(m[1], shape, self._quant(m[3], m[4], m[5]) if m[3] else None)
+
+    def _quant(self, scale: str, zero: str, axis: str | None) -> Quant:
+        if scale.startswith("@"):
+            scales = tuple(float(s) for s in self.arrays[scale[1:]])
+        else:
+            scales = tuple(float(s) for s in scale.strip("[]").split(","))
+        return Quant(scales, int(zero), None if axis is None else int(axis))
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas that stand outside brackets and quotes."""
+    parts, depth, quoted, start = [], 0, False, 0
+    for i, c in enumerate(text):
+        if c == '"' and (i == 0 or text[i - 1] != "\\"):
+            quoted = not quoted
+        elif not quoted and c in "[(":
+            depth += 1
+        elif not quoted and c in "])":
+            depth -= 1
+        elif not quoted and c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    parts.append(text[start:].strip())
+    return [p for p in parts if p]

@@ -1,0 +1,98 @@
+"""Convolutions, float and int8, NHWC: x[N,H,W,C], w[O,KH,KW,C/groups], b[O] -> y[N,OH,OW,O].
+
+Padding is (top, bottom, left, right), so that it can be asymmetric. Depthwise convolutions are an
+op of their own (depthwise.py): their weights lie the other way round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op
+from insitu.graph.call import Call, Struct
+
+
+def window_size(size: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1) -> int:
+    """How many outputs a window of this kind has along one axis."""
+    span = (kernel - 1) * dilation + 1
+    if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
+        raise GraphError(f"kernel {kernel}, stride {stride}, dilation {dilation}, padding {before},{after}")
+    if size + before + after < span:
+        raise GraphError(f"a window of {span} does not fit {size} + {before} + {after} of padding")
+    return (size + before + after - span) // stride + 1
+
+
+def conv_output(x: Type, w: Type, b, stride, padding, dilation, groups) -> tuple[int, ...]:
+    """The output shape, or an error that says which size does not fit."""
+    if x.rank != 4 or w.rank != 4:
+        raise GraphError(f"conv2d wants x of rank 4 and w of rank 4, got {x} and {w}")
+    n, h, wd, c = x.shape
+    o, kh, kw, ci = w.shape
+    if groups < 1 or ci * groups != c or o % groups:
+        raise GraphError(f"{c} input and {o} output channels in {groups} groups do not fit weights {w}")
+    if b is not None and b.shape != (o,):
+        raise GraphError(f"the bias {b} is not one number for each of {o} channels")
+    oh = window_size(h, kh, stride[0], padding[0], padding[1], dilation[0])
+    ow = window_size(wd, kw, stride[1], padding[2], padding[3], dilation[1])
+    return n, oh, ow, o
+
+
+def patches(x, kernel, stride, padding, dilation, fill=0):
+    """Every window of x: [N,OH,OW,KH,KW,C], a copy; padding holds `fill`."""
+    t, b, l, r = padding
+    x = np.pad(x, ((0, 0), (t, b), (l, r), (0, 0)), constant_values=fill)
+    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    windows = np.lib.stride_tricks.sliding_window_view(x, span, axis=(1, 2))
+    windows = windows[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
+    return np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3))
+
+
+def conv_eval(x, w, stride, padding, dilation, groups, fill=0):
+    """The sums, without bias, in the type of numpy's own matmul."""
+    cols = patches(x, w.shape[1:3], stride, padding, dilation, fill)
+    n, oh, ow, kh, kw, c = cols.shape
+    o = w.shape[0]
+    cols = cols.reshape(n * oh * ow, kh * kw, groups, c // groups).transpose(2, 0, 1, 3)
+    cols = cols.reshape(groups, n * oh * ow, -1)
+    weights = w.reshape(groups, o // groups, -1).transpose(0, 2, 1)
+    return (cols @ weights).transpose(1, 0, 2).reshape(n, oh, ow, o)
+
+
+def conv_shape(y, x, w, stride, padding, dilation, groups) -> Struct:
+    """The C struct of a convolution's sizes."""
+    n, h, wd, c = x.shape
+    _, oh, ow, o = y.shape
+    return Struct(
+        "conv2d_shape",
+        n=n, h=h, w=wd, c=c, oh=oh, ow=ow, o=o, kh=w.shape[1], kw=w.shape[2],
+        sh=stride[0], sw=stride[1], dh=dilation[0], dw=dilation[1], pt=padding[0], pl=padding[2], groups=groups,
+    )  # fmt: skip
+
+
+@op
+class conv2d:
+    """y[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] x[n, i*sh + u*dh - top, j*sw + v*dw - left, c]"""
+
+    cases = [
+        Case("3x3 same", (f32(1, 5, 4, 3), f32(7, 3, 3, 3), f32(7)), dict(padding=(1, 1, 1, 1))),
+        Case("1x1", (f32(2, 3, 3, 5), f32(4, 1, 1, 5), f32(4))),
+        Case("no bias", (f32(1, 4, 4, 2), f32(3, 2, 2, 2))),
+        Case("stride, asymmetric", (f32(1, 7, 6, 3), f32(5, 3, 3, 3), f32(5)), dict(stride=(2, 2), padding=(0, 1, 0, 1))),
+        Case("dilated", (f32(1, 9, 9, 2), f32(3, 3, 3, 2), f32(3)), dict(dilation=(2, 3), padding=(2, 2, 3, 3))),
+        Case("groups", (f32(1, 4, 5, 6), f32(9, 3, 3, 2), f32(9)), dict(groups=3, padding=(1, 1, 1, 1))),
+        Case("one pixel", (f32(1, 1, 1, 1), f32(1, 3, 3, 1), f32(1)), dict(padding=(1, 1, 1, 1))),
+    ]
+
+    def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+        return Type(x.dtype, conv_output(x, w, b, stride, padding, dilation, groups))
+
+    def eval(x, w, b=None, *, stride, padding, dilation, groups):
+        y = conv_eval(x, w, stride, padding, dilation, groups)
+        return y if b is None else y + b
+
+    def emit(y, x, w, b=None, *, stride, padding, dilation, groups):
+        return Call("conv2d_f32", y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups))
+
+    def macs(y, x, w, b=None):
+        return y.type.size * w.type.size // w.shape[0]
