@@ -1,0 +1,104 @@
+"""C text from Python values: ten pure functions and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+KEYWORDS = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+    "main asm arena".split()
+)
+CTYPES = {
+    "float32": "float", "float64": "double", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t",
+    "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t",
+}  # fmt: skip
+WIDTH = 110
+
+
+def identifier(name: str) -> str:
+    """A legal C name that keeps the model's own words: `features.0.conv` -> `features_0_conv`."""
+    word = re.sub(r"_+", "_", re.sub(r"\W", "_", name)).strip("_") or "v"
+    return f"v{word}" if word[0].isdigit() or word in KEYWORDS else word
+
+
+def comment(text: str) -> str:
+    """A one-line comment; what a model file put into a name cannot end it early."""
+    safe = text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
+    return "/* " + re.sub(r"[^\x20-\x7e]", "?", safe) + " */"
+
+
+def literal(x) -> str:
+    if isinstance(x, bool | np.bool_):
+        return "1" if x else "0"
+    if isinstance(x, float | np.floating):
+        return float_literal(float(x))
+    return int_literal(int(x))
+
+
+def int_literal(x: int) -> str:
+    if x == -(1 << 31):
+        return "(-2147483647 - 1)"  # -2147483648 is a negated long in C
+    return str(x) if -(1 << 31) < x < 1 << 31 else f"{x}LL"
+
+
+def float_literal(x: float) -> str:
+    """Shortest decimal that reads back as the same float32."""
+    if np.isnan(x):
+        return "(0.0f / 0.0f)"
+    if np.isinf(x):
+        return "(1.0f / 0.0f)" if x > 0 else "(-1.0f / 0.0f)"
+    text = np.format_float_scientific(np.float32(x), unique=True, trim="-") if x else ("-0" if np.signbit(x) else "0")
+    mantissa, _, exponent = text.partition("e")
+    exponent = f"e{int(exponent)}" if exponent and int(exponent) else ""
+    return f"{mantissa}{'' if '.' in mantissa else '.0'}{exponent}f"
+
+
+def array(name: str, data: np.ndarray, note: str = "") -> str:
+    """`static const int8_t w[27] = {...};` wrapped at WIDTH."""
+    flat = np.ascontiguousarray(data).reshape(-1)
+    ctype = CTYPES[flat.dtype.name]
+    head = f"static const {ctype} {name}[{max(flat.size, 1)}] = {{"
+    tail = f"}};{'  ' + comment(note) if note else ''}"
+    words = _words(flat)
+    if len(head) + sum(map(len, words[:24])) + 2 * len(words) < WIDTH and len(words) <= 16:
+        return f"{head}{', '.join(words)}{tail}"
+    return "\n".join([head, *_wrap(words), tail])
+
+
+def _words(flat: np.ndarray) -> list[str]:
+    if flat.dtype.kind == "f":
+        return [float_literal(x) for x in flat.tolist()]
+    if flat.dtype.itemsize <= 2:
+        return list(map(str, flat.astype(int).tolist()))
+    return [int_literal(x) for x in flat.astype(np.int64).tolist()]
+
+
+def _wrap(words: list[str]) -> list[str]:
+    lines, line, width = [], [], 4
+    for word in words:
+        if line and width + len(word) + 2 > WIDTH:
+            lines.append("    " + ", ".join(line) + ",")
+            line, width = [], 4
+        line.append(word)
+        width += len(word) + 2
+    return [*lines, "    " + ", ".join(line)] if line else lines
+
+
+def struct(kind: str, name: str, fields: dict[str, str]) -> str:
+    """`static const conv2d_shape conv1_shape = {.n = 1, ...};`"""
+    body = ", ".join(f".{k} = {v}" for k, v in fields.items())
+    text = f"static const {kind} {name} = {{{body}}};"
+    return text if len(text) <= 2 * WIDTH else text.replace(" = {.", " = {\n    .", 1)
+
+
+def call(function: str, args: list[str], note: str = "") -> str:
+    line = f"    {function}({', '.join(args)});"
+    return f"{line:<90} {comment(note)}" if note else line
+
+
+def define(name: str, text: str, note: str = "") -> str:
+    line = f"#define {name:<24} {text}"
+    return f"{line:<72} {comment(note)}" if note else line

@@ -1,0 +1,135 @@
+"""Find a C compiler on this machine and build shared libraries with it.
+
+`$CC` if set, else cc, gcc or clang, else the one that `pip install ziglang` brings. Kernels are
+compiled once and kept by content; a model's own file is compiled and linked with those it calls.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from insitu.devices.cache import cached, key_of
+from insitu.errors import ToolError
+
+C_FOLDER = Path(__file__).parent.parent / "c"
+FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
+NATIVE = "-march=native"
+SCALAR = "-DINSITU_SCALAR"
+STRICT = ("-Wall", "-Wextra", "-Werror")
+
+
+@cache
+def find_compiler() -> tuple[str, ...]:
+    """The compiler as the start of a command line."""
+    if os.environ.get("CC"):
+        return tuple(shlex.split(os.environ["CC"]))
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return (name,)
+    if importlib.util.find_spec("ziglang"):
+        return (sys.executable, "-m", "ziglang", "cc")
+    raise ToolError("no C compiler found", hint='pip install "insitu[toolchain]"   (or set CC)')
+
+
+@cache
+def compiler_version() -> str:
+    """What the compiler says of itself, and of this machine: part of every cache key."""
+    return _run([*find_compiler(), "--version"]).stdout + platform.machine() + _cpu_flags()
+
+
+def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:
+    """A shared library of these generated files and the kernels they call; cached by content."""
+    objects = kernel_objects(kernels, flags)
+    key = key_of(compiler_version(), *flags, *(str(o.name) for o in objects), *_flat(files), _headers())
+    return cached("library", key, ".so", lambda path: _build(files, objects, flags, path))
+
+
+def kernel_objects(kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> list[Path]:
+    """Object files of these kernels and of those they call."""
+    names = closure(kernels)
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda name: _object(name, flags), names))
+
+
+def closure(kernels: tuple[str, ...]) -> list[str]:
+    """These kernels and every kernel they call, sorted."""
+    known = {p.stem for p in (C_FOLDER / "kernels").glob("*.c")}
+    found, todo = set(), list(kernels)
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        if name not in known:
+            raise ToolError(f"there is no kernel {name}.c", where=str(C_FOLDER / "kernels"))
+        found.add(name)
+        todo += [w for w in re.findall(r"\b(\w+)\(", kernel_source(name)) if w in known]
+    return sorted(found)
+
+
+@cache
+def kernel_source(name: str) -> str:
+    return (C_FOLDER / "kernels" / f"{name}.c").read_text()
+
+
+@cache
+def _headers() -> str:
+    return "".join(p.name + p.read_text() for p in sorted(C_FOLDER.rglob("*.h")))
+
+
+def _object(name: str, flags: tuple[str, ...]) -> Path:
+    key = key_of(compiler_version(), *FLAGS, *flags, kernel_source(name), _headers())
+    source = C_FOLDER / "kernels" / f"{name}.c"
+
+    def make(path: Path) -> None:
+        compile_c([*FLAGS, *flags, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])
+
+    return cached("kernel", key, f"-{name}.o", make)
+
+
+def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], target: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text)
+        sources = [str(Path(folder) / name) for name in sorted(files) if name.endswith(".c")]
+        extra = ["-O1"]  # the generated part only calls kernels: nothing to optimise
+        compile_c([*FLAGS, *extra, *flags, "-I", str(C_FOLDER), "-I", folder, "-shared", *sources,
+                   *map(str, objects), "-o", str(target)])  # fmt: skip
+
+
+def compile_c(arguments: list[str]) -> None:
+    """Run the compiler; its complaint becomes a ToolError."""
+    done = _run([*find_compiler(), *arguments])
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+        raise ToolError("the C compiler failed: " + "\n".join(lines[:5]), where=" ".join(find_compiler()))
+
+
+def _run(command: list[str]):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as e:
+        raise ToolError(f"cannot run the C compiler: {e}", where=command[0], hint="set CC to another one") from e
+
+
+def _flat(files: dict[str, str]) -> list[str]:
+    return [part for name in sorted(files) for part in (name, files[name])]
+
+
+def _cpu_flags() -> str:
+    """-march=native means another machine on another machine: the cache must know."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    return next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")

@@ -1,0 +1,92 @@
+"""When each value of an ordered graph is alive, and which values share their bytes.
+
+A buffer is a run of bytes with one lifetime: usually one value, several where an op works in place.
+Constants and state live elsewhere and have no buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from insitu.graph import Graph, Node, Value
+from insitu.graph.call import Call, Scratch
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Bytes that hold these values from step `first` to step `last`, both included."""
+
+    names: tuple[str, ...]
+    bytes: int
+    first: int  # -1: filled before the first step (a graph input)
+    last: int
+
+    def overlaps(self, other: Buffer) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def buffers(graph: Graph, calls: tuple[Call, ...]) -> tuple[Buffer, ...]:
+    """The buffers of a graph in its order, with the scratch each call asks for."""
+    first, last = _span(graph)
+    owner = _shared(graph, first, last)
+    groups: dict[str, list[str]] = {}
+    for name in first:
+        groups.setdefault(owner[name], []).append(name)
+    found = [_buffer(graph, tuple(names), first, last) for names in groups.values()]
+    return (*found, *scratch_buffers(calls))
+
+
+def scratch_buffers(calls: tuple[Call, ...]) -> list[Buffer]:
+    found = []
+    for step, call in enumerate(calls):
+        for i, arg in enumerate(a for a in call.args if isinstance(a, Scratch)):
+            if arg.bytes:
+                found.append(Buffer((scratch_name(step, i),), arg.bytes, step, step))
+    return found
+
+
+def scratch_name(step: int, index: int) -> str:
+    return f"scratch:{step}:{index}"
+
+
+def _buffer(graph: Graph, names: tuple[str, ...], first: Mapping[str, int], last: Mapping[str, int]) -> Buffer:
+    size = max(graph.values[n].type.bytes for n in names)
+    return Buffer(names, size, min(first[n] for n in names), max(last[n] for n in names))
+
+
+def _span(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
+    first = {v.name: -1 for v in graph.inputs}
+    last = dict(first)
+    for step, node in enumerate(graph.nodes):
+        for v in node.outputs:
+            first[v.name] = last[v.name] = step
+        for v in node.inputs:
+            if v.name in first:
+                last[v.name] = step
+    for v in graph.outputs:
+        if v.name in first:
+            last[v.name] = len(graph.nodes)
+    return first, last
+
+
+def _shared(graph: Graph, first: Mapping[str, int], last: Mapping[str, int]) -> dict[str, str]:
+    """Value -> the value whose bytes it uses."""
+    owner = {name: name for name in first}
+    for step, node in enumerate(graph.nodes):
+        source = in_place_input(node)
+        if source is None or source.name not in owner:
+            continue
+        # the input must die here, and must not be read again through another argument of this call
+        twice = sum(v.name == source.name for v in node.inputs) > 1
+        if last[source.name] == step and not twice and source.type.bytes >= node.output.type.bytes:
+            owner[node.output.name] = owner[source.name]
+    return owner
+
+
+def in_place_input(node: Node) -> Value | None:
+    """The input whose bytes the output may take over, if the op allows it."""
+    if not node.op.has("in_place"):
+        return None
+    index = node.rule("in_place", *node.outputs, *node.inputs)
+    return None if index is None else node.inputs[index]

@@ -1,0 +1,61 @@
+"""The plan: an ordered graph, the kernel call of each step, and a place for every value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from insitu.errors import GraphError
+from insitu.graph import Graph, Node
+from insitu.graph.call import Call, Scratch
+from insitu.planner.arena import ALIGN, lower_bound, place
+from insitu.planner.lifetimes import Buffer, buffers, scratch_name
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    graph: Graph
+    calls: tuple[Call, ...]  # one a node, in order
+    buffers: tuple[Buffer, ...]
+    offsets: dict[str, int]  # value or scratch name -> byte of the arena
+    arena_bytes: int
+    lower_bound_bytes: int
+
+    @cached_property
+    def scratch_bytes(self) -> dict[str, int]:
+        return {b.names[0]: b.bytes for b in self.buffers if b.names[0].startswith("scratch:")}
+
+    def scratch_of(self, step: int) -> list[str]:
+        wanted = [a for a in self.calls[step].args if isinstance(a, Scratch)]
+        return [scratch_name(step, i) for i, a in enumerate(wanted) if a.bytes]
+
+    @cached_property
+    def life(self) -> dict[str, tuple[int, int]]:
+        """Value -> first and last step of the buffer it lies in."""
+        return {n: (b.first, b.last) for b in self.buffers for n in b.names}
+
+    @cached_property
+    def peak_step(self) -> int:
+        """The first step at which most bytes are alive."""
+        live = [sum(b.bytes for b in self.buffers if b.first <= s <= b.last) for s in range(len(self.calls))]
+        return max(range(len(live)), key=live.__getitem__, default=0)
+
+
+def plan(graph: Graph, align: int = ALIGN) -> Plan:
+    """Order (as given, for now), calls, offsets; proven by verify.py."""
+    from insitu.planner.verify import verify
+
+    calls = tuple(call_of(node, graph) for node in graph.nodes)
+    found = buffers(graph, calls)
+    offsets, total = place(found, align)
+    by_name = {name: at for b, at in offsets.items() for name in b.names}
+    return verify(Plan(graph, calls, found, by_name, total, lower_bound(found)))
+
+
+def call_of(node: Node, graph: Graph) -> Call:
+    """The kernel call of a node; `fixed` tells the op which of its inputs are constants."""
+    if not node.op.has("emit"):
+        raise GraphError(f"op {node.op.name} has no C kernel", where=f"%{node.name}")
+    fixed = {i for i, v in enumerate(node.inputs) if v.name in graph.constants}
+    args = (*node.outputs, *node.inputs)
+    return node.op.apply("emit", args, dict(node.attrs), node=node, fixed=fixed)

@@ -1,0 +1,94 @@
+"""An independent proof that a plan is safe: it replays the program on a map of the arena.
+
+Shares no code with lifetimes.py or arena.py on purpose. Each arena byte remembers which value was
+last written there; a call that reads a value must find every byte of it still its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.planner.plan import Plan
+
+FREE = -1
+
+
+def verify(plan: Plan) -> Plan:
+    """Raise a GraphError that names the value, the step and the intruder; give the plan back otherwise."""
+    replay = _Replay(plan)
+    for v in plan.graph.inputs:
+        replay.write(v.name, v.type.bytes, step=-1)
+    for step, node in enumerate(plan.graph.nodes):
+        for v in node.inputs:
+            replay.read(v.name, v.type.bytes, step)
+        claimed = [replay.scratch(name, step) for name in plan.scratch_of(step)]
+        replay.claim_inputs(node, step, claimed)
+        for v in node.outputs:
+            replay.write(v.name, v.type.bytes, step, in_place=_may_share(node))
+    for v in plan.graph.outputs:
+        replay.read(v.name, v.type.bytes, len(plan.graph.nodes))
+    return plan
+
+
+def _may_share(node) -> set[str]:
+    """Names of inputs the kernel allows its output to overwrite."""
+    if not node.op.has("in_place"):
+        return set()
+    index = node.rule("in_place", *node.outputs, *node.inputs)
+    return set() if index is None else {node.inputs[index].name}
+
+
+class _Replay:
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.ids: dict[str, int] = {}
+        self.names: list[str] = []
+        self.owner = np.full(plan.arena_bytes, FREE, np.int64)
+        self.busy: list[tuple[slice, str]] = []  # what the current call reads
+
+    def read(self, name: str, size: int, step: int) -> None:
+        if name not in self.plan.offsets:
+            return  # a constant: not in the arena
+        at = self._range(name, size, step)
+        wrong = self.owner[at] != self.ids.get(name, FREE - 1)
+        if wrong.any():
+            found = int(self.owner[at][wrong][0])
+            intruder = self.names[found] if found >= 0 else "nothing"
+            raise GraphError(
+                f"step {step} reads it at arena byte {at.start + int(np.argmax(wrong))}, which holds {intruder}",
+                where=f"%{name}",
+            )
+
+    def claim_inputs(self, node, step: int, scratch: list[tuple[slice, str]]) -> None:
+        self.busy = [
+            (self._range(v.name, v.type.bytes, step), v.name) for v in node.inputs if v.name in self.plan.offsets
+        ]
+        for area, name in scratch:
+            self._refuse_overlap(area, name, step, allowed=set())
+            self.busy.append((area, name))
+            self.owner[area] = FREE
+
+    def write(self, name: str, size: int, step: int, in_place: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+        at = self._range(name, size, step)
+        self._refuse_overlap(at, name, step, in_place)
+        if step >= 0:
+            self.busy.append((at, name))
+        self.ids[name] = len(self.names)
+        self.names.append(name)
+        self.owner[at] = self.ids[name]
+
+    def scratch(self, name: str, step: int) -> tuple[slice, str]:
+        return self._range(name, self.plan.scratch_bytes[name], step), name
+
+    def _refuse_overlap(self, at: slice, name: str, step: int, allowed: set[str]) -> None:
+        for area, other in self.busy if step >= 0 else []:
+            exact = other in allowed and area.start == at.start
+            if other != name and not exact and area.start < at.stop and at.start < area.stop:
+                raise GraphError(f"step {step} writes it over {other}, which the same call uses", where=f"%{name}")
+
+    def _range(self, name: str, size: int, step: int) -> slice:
+        start = self.plan.offsets[name]
+        if start < 0 or start + size > self.plan.arena_bytes:
+            raise GraphError(f"step {step}: bytes {start}..{start + size} are outside the arena", where=f"%{name}")
+        return slice(start, start + size)
