@@ -1,0 +1,99 @@
+"""`load(x)`: a graph from whatever the user has. The kinds are a table; each reader is a file of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from insitu.errors import ModelError
+from insitu.graph import Graph, check
+from insitu.graph.file import SUFFIX
+from insitu.graph.file import read as read_graph
+
+
+def load(source, example=None, *, batch: int = 1) -> Graph:
+    """The graph of a model: a path, a torch module (with an example input), a Keras model, or a graph."""
+    if isinstance(source, Graph):
+        return source
+    if isinstance(source, str | Path):
+        return check(_load_file(Path(source), batch))
+    kind = _object_kind(source)
+    if kind is None:
+        raise ModelError(f"cannot load a {type(source).__name__}", hint="a path, a torch.nn.Module or a Keras model")
+    return check(OBJECTS[kind](source, example, batch))
+
+
+def _load_file(path: Path, batch: int) -> Graph:
+    if not path.is_file():
+        raise ModelError("there is no such file", where=str(path))
+    reader = FILES.get(path.suffix.lower())
+    if reader is None:
+        raise ModelError(f"unknown kind of model file {path.suffix!r}", where=str(path), hint=", ".join(FILES))
+    return reader(path, batch)
+
+
+def _object_kind(source) -> str | None:
+    """Which table row an object belongs to, without importing a framework that is not in use."""
+    bases = {f"{c.__module__.split('.')[0]}.{c.__name__}" for c in type(source).__mro__}
+    if bases & {"keras.Model", "keras.Functional", "keras.Sequential"}:
+        return "keras"
+    if "torch" in sys.modules and bases & {"torch.Module", "torch.ExportedProgram"}:
+        return "torch"
+    if "onnx.ModelProto" in bases or type(source).__name__ == "ModelProto":
+        return "onnx"
+    return None
+
+
+def _onnx(source, example, batch):
+    from insitu.importers.from_onnx import read_onnx
+
+    return read_onnx(source, batch=batch)
+
+
+def _tflite(path, batch):
+    from insitu.importers.from_tflite import read_tflite
+
+    return read_tflite(path, batch=batch)
+
+
+def _pt2(path, batch):
+    from insitu.importers.from_torch import read_pt2
+
+    return read_pt2(path)
+
+
+def _checkpoint(path, batch):
+    from insitu.importers.from_checkpoint import read_checkpoint
+
+    return read_checkpoint(path)
+
+
+def _torch(source, example, batch):
+    from insitu.importers.from_torch import read_torch
+
+    if example is None:
+        raise ModelError("a torch module needs an example input", hint="insitu.load(module, torch.zeros(1, 3, 32, 32))")
+    return read_torch(source, example)
+
+
+def _keras(source, example, batch):
+    from insitu.importers.from_keras import read_keras
+
+    return read_keras(source, batch=batch)
+
+
+def _keras_file(path, batch):
+    from insitu.importers.from_keras import read_keras_file
+
+    return read_keras_file(path, batch=batch)
+
+
+FILES = {
+    ".onnx": lambda path, batch: _onnx(path, None, batch),
+    ".tflite": _tflite,
+    ".pt2": _pt2,
+    ".keras": _keras_file,
+    ".pkl": _checkpoint,
+    SUFFIX: lambda path, batch: read_graph(path),
+}
+OBJECTS = {"torch": _torch, "keras": _keras, "onnx": _onnx}

@@ -1,0 +1,69 @@
+"""A model you can call: a graph, and the C program made of it, built the first time it is needed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from insitu.codegen import Program, emit_program
+from insitu.devices.host import HostDevice, open_host
+from insitu.graph import Graph
+from insitu.graph.file import save as save_graph
+from insitu.importers import load as load_graph
+from insitu.planner import plan
+
+
+class Model:
+    """What `insitu.load` gives. `predict` runs the generated C, not numpy."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+
+    @cached_property
+    def device(self) -> HostDevice:
+        """This model on the host."""
+        from insitu.quantizer import fold
+
+        return open_host(fold(self.graph))
+
+    @property
+    def is_int8(self) -> bool:
+        return any(node.op.kind == "int8" for node in self.graph.nodes)
+
+    def predict(self, *inputs):
+        """The outputs for these inputs, from the generated C. Any number of samples along the first axis."""
+        return self.device.predict(*inputs)
+
+    def quantize(self, data=None, *, method: str = "minmax", batches: int | None = None, progress=None, **options) -> Model:
+        """An int8 model, calibrated on `data` (an array, or any iterable of samples or batches)."""
+        from insitu.quantizer import calibrate, fold, quantize
+
+        if self.is_int8:
+            return self
+        inference = fold(self.graph)
+        runner = open_host(inference, keep=True)
+        ranges = calibrate(inference, data, method=method, batches=batches, progress=progress, run=runner.values)
+        return Model(quantize(inference, ranges, **options))
+
+    def program(self, prefix: str = "net") -> Program:
+        """The C program: `program.files` is name -> text."""
+        from insitu.quantizer import fold
+
+        return emit_program(plan(fold(self.graph)), prefix)
+
+    def save(self, path: str | Path) -> Path:
+        return save_graph(self.graph, path)
+
+    def __str__(self) -> str:
+        return str(self.graph)
+
+    def __repr__(self) -> str:
+        g = self.graph
+        ins = ", ".join(f"{v.name} {v.type}" for v in g.inputs)
+        outs = ", ".join(str(v.type) for v in g.outputs)
+        return f"<insitu.Model {g.name}: {ins} -> {outs}, {len(g.nodes)} ops>"
+
+
+def load(source, example=None, *, batch: int = 1) -> Model:
+    """A model from a path (.onnx, .tflite, .pt2, .keras, .pkl, .insitu), a torch module or a Keras model."""
+    return Model(load_graph(source, example, batch=batch))

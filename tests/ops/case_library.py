@@ -1,0 +1,82 @@
+"""Every case of every op as one C library: one compile a target, not one a case."""
+
+import ctypes
+import zlib
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+import insitu.ops  # noqa: F401  fills the registry
+from insitu.codegen import emit_program
+from insitu.devices.compiler import NATIVE, SCALAR, STRICT, build_library
+from insitu.devices.host import HostDevice
+from insitu.graph import REGISTRY, Builder, Case, Graph, Type, build, type_of
+from insitu.planner import plan
+
+TARGETS = {"native": (NATIVE, *STRICT), "scalar": (SCALAR, *STRICT)}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One case as a graph: all inputs fed, or all but the first constant."""
+
+    id: str
+    graph: Graph
+    feeds: tuple[np.ndarray, ...]
+
+
+@cache
+def all_bound() -> dict[str, Bound]:
+    found = {}
+    for op in sorted(REGISTRY.values(), key=lambda o: o.name):
+        for case in op.cases:
+            if op.has("emit"):
+                for fixed in (False, True) if len(case.inputs) > 1 else (False,):
+                    bound = bind(op, case, fixed)
+                    found[bound.id] = bound
+    return found
+
+
+def bind(op, case: Case, fixed: bool) -> Bound:
+    label = f"{op.name}: {case.name}" + (", constants" if fixed else "")
+    rng = np.random.default_rng(zlib.crc32(label.encode()))
+    builder = Builder(op.name)
+    values, feeds = [], []
+    with build(builder):
+        for i, wanted in enumerate(case.inputs):
+            array = wanted if isinstance(wanted, np.ndarray) else draw(wanted, rng, op.domain)
+            given = type_of(array) if isinstance(wanted, np.ndarray) else wanted
+            if fixed and i:
+                values.append(builder.constant(f"x{i}", array, given))
+            else:
+                values.append(builder.input(f"x{i}", given))
+                feeds.append(array)
+        result = op(*values, name="y", out=case.out, **case.attrs)
+    outputs = result if isinstance(result, tuple) else (result,)
+    return Bound(label, builder.graph(*outputs), tuple(feeds))
+
+
+def draw(type: Type, rng, domain=None) -> np.ndarray:
+    """Random values of a type: the whole range of small integers, floats from the op's domain."""
+    if type.dtype in ("f32", "f64"):
+        low, high = domain or (-3.0, 3.0)
+        return rng.uniform(low, high, type.shape).astype(type.numpy)
+    if type.dtype == "b1":
+        return rng.integers(0, 2, type.shape).astype(bool)
+    if type.dtype in ("s32", "s64"):
+        return rng.integers(-5000, 5001, type.shape).astype(type.numpy)
+    info = np.iinfo(type.numpy)
+    return rng.integers(info.min, info.max + 1, type.shape).astype(type.numpy)
+
+
+@cache
+def library(target: str) -> dict[str, HostDevice]:
+    """Every case, compiled into one library for this target."""
+    made = [(b.id, plan(b.graph)) for b in all_bound().values()]
+    programs = [(label, p, emit_program(p, f"case_{i}")) for i, (label, p) in enumerate(made)]
+    files = {name: text for _, _, program in programs for name, text in program.files.items()}
+    kernels = tuple(sorted({k for _, _, program in programs for k in program.kernels}))
+    loaded = ctypes.CDLL(str(build_library(files, kernels, TARGETS[target])))
+    return {label: HostDevice(p, program, loaded) for label, p, program in programs}
+

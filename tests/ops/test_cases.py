@@ -1,0 +1,51 @@
+"""Each op: the C does what its numpy meaning says. Integers equal, floats within the contract's closeness."""
+
+import numpy as np
+import pytest
+
+from insitu.graph import REGISTRY, evaluate
+from insitu.graph.check import check
+
+from .case_library import TARGETS, all_bound, library
+
+CLOSENESS = 1e-5
+FLOOR = 1e-6
+
+
+def close(a, b, tol=CLOSENESS, floor=FLOOR) -> None:
+    """max|a-b| <= tol * max(max|b|, floor), b computed in float64."""
+    b = np.asarray(b, np.float64)
+    worst = np.max(np.abs(np.asarray(a, np.float64) - b), initial=0.0)
+    allowed = tol * max(np.max(np.abs(b), initial=0.0), floor)
+    assert worst <= allowed, f"off by {worst:.3g}, {allowed:.3g} allowed"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("label", all_bound())
+def test_c_equals_the_numpy_meaning(label, target):
+    bound = all_bound()[label]
+    device = library(target)[label]
+    device._arena[:] = 0xA5  # nothing may depend on what was in the arena
+    got = device.predict(*bound.feeds)
+    want = evaluate(bound.graph, *bound.feeds, precision=np.float64)
+    for v, g, w in zip(bound.graph.outputs, _many(got), _many(want)):
+        assert g.shape == w.shape
+        if v.dtype in ("f32", "f64"):
+            close(g, w)
+        else:
+            np.testing.assert_array_equal(g, w)
+
+
+@pytest.mark.parametrize("label", all_bound())
+def test_cases_are_legal_graphs(label):
+    check(all_bound()[label].graph)
+
+
+def test_every_op_has_cases_and_a_sentence():
+    for op in REGISTRY.values():
+        assert op.cases, f"op {op.name} has no cases"
+        assert op.doc, f"op {op.name} has no docstring"
+
+
+def _many(x):
+    return x if isinstance(x, tuple) else (x,)
