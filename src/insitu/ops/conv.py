@@ -11,6 +11,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op
 from insitu.graph.call import Call, Struct
+from insitu.ops._requant import channel_multipliers, quantised, requantise, want_weights
 
 
 def window_size(size: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1) -> int:
@@ -40,8 +41,8 @@ def conv_output(x: Type, w: Type, b, stride, padding, dilation, groups) -> tuple
 
 def patches(x, kernel, stride, padding, dilation, fill=0):
     """Every window of x: [N,OH,OW,KH,KW,C], a copy; padding holds `fill`."""
-    t, b, l, r = padding
-    x = np.pad(x, ((0, 0), (t, b), (l, r), (0, 0)), constant_values=fill)
+    top, bottom, left, right = padding
+    x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
     span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     windows = np.lib.stride_tricks.sliding_window_view(x, span, axis=(1, 2))
     windows = windows[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
@@ -57,6 +58,17 @@ def conv_eval(x, w, stride, padding, dilation, groups, fill=0):
     cols = cols.reshape(groups, n * oh * ow, -1)
     weights = w.reshape(groups, o // groups, -1).transpose(0, 2, 1)
     return (cols @ weights).transpose(1, 0, 2).reshape(n, oh, ow, o)
+
+
+def centred(x, zero: int) -> np.ndarray:
+    """x - zero in float64, where products and sums of int8 are exact and matmul is fast."""
+    return x.astype(np.float64) - zero
+
+
+def integer_sums(sums, b) -> np.ndarray:
+    """Exact float64 sums as integers, with the bias."""
+    acc = sums.astype(np.int64)
+    return acc if b is None else acc + b
 
 
 def conv_shape(y, x, w, stride, padding, dilation, groups) -> Struct:
@@ -75,13 +87,17 @@ class conv2d:
     """y[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] x[n, i*sh + u*dh - top, j*sw + v*dw - left, c]"""
 
     cases = [
-        Case("3x3 same", (f32(1, 5, 4, 3), f32(7, 3, 3, 3), f32(7)), dict(padding=(1, 1, 1, 1))),
+        Case("3x3 same", (f32(1, 5, 4, 3), f32(7, 3, 3, 3), f32(7)), {"padding": (1, 1, 1, 1)}),
         Case("1x1", (f32(2, 3, 3, 5), f32(4, 1, 1, 5), f32(4))),
         Case("no bias", (f32(1, 4, 4, 2), f32(3, 2, 2, 2))),
-        Case("stride, asymmetric", (f32(1, 7, 6, 3), f32(5, 3, 3, 3), f32(5)), dict(stride=(2, 2), padding=(0, 1, 0, 1))),
-        Case("dilated", (f32(1, 9, 9, 2), f32(3, 3, 3, 2), f32(3)), dict(dilation=(2, 3), padding=(2, 2, 3, 3))),
-        Case("groups", (f32(1, 4, 5, 6), f32(9, 3, 3, 2), f32(9)), dict(groups=3, padding=(1, 1, 1, 1))),
-        Case("one pixel", (f32(1, 1, 1, 1), f32(1, 3, 3, 1), f32(1)), dict(padding=(1, 1, 1, 1))),
+        Case(
+            "stride, asymmetric",
+            (f32(1, 7, 6, 3), f32(5, 3, 3, 3), f32(5)),
+            {"stride": (2, 2), "padding": (0, 1, 0, 1)},
+        ),
+        Case("dilated", (f32(1, 9, 9, 2), f32(3, 3, 3, 2), f32(3)), {"dilation": (2, 3), "padding": (2, 2, 3, 3)}),
+        Case("groups", (f32(1, 4, 5, 6), f32(9, 3, 3, 2), f32(9)), {"groups": 3, "padding": (1, 1, 1, 1)}),
+        Case("one pixel", (f32(1, 1, 1, 1), f32(1, 3, 3, 1), f32(1)), {"padding": (1, 1, 1, 1)}),
     ]
 
     def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
@@ -93,6 +109,70 @@ class conv2d:
 
     def emit(y, x, w, b=None, *, stride, padding, dilation, groups):
         return Call("conv2d_f32", y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups))
+
+    def macs(y, x, w, b=None):
+        return y.type.size * w.type.size // w.shape[0]
+
+
+@op
+class conv2d_s8:
+    """acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[..] - x_zero); y = requantise(acc), clamped to lo..hi
+
+    Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 0).
+    """
+
+    cases = []
+
+    def infer(
+        x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
+        lo=-128, hi=127, rounding="single", out,
+    ):  # fmt: skip
+        want_weights("conv2d_s8", x, w, b, axis=0)
+        return quantised("conv2d_s8", out, conv_output(x, w, b, stride, padding, dilation, groups), rounding, lo, hi)
+
+    def eval(x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, node):
+        tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
+        acc = conv_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation, groups)
+        m, shift = channel_multipliers(tx, tw, ty, w.shape[0])
+        return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+
+    def macs(y, x, w, b=None):
+        return y.type.size * w.type.size // w.shape[0]
+
+
+def widened(x: Type) -> Type:
+    """A rank-3 type [N,L,C] as the image [N,1,L,C] of height one; a Type or what has one."""
+    n, length, c = x.shape
+    return Type(x.dtype, (n, 1, length, c), x.quant)
+
+
+@op
+class conv1d:
+    """y[n,i,o] = b[o] + sum over k,c of w[o,k,c] x[n, i*stride + k*dilation - before, c]; padding = (before, after)"""
+
+    cases = [
+        Case("3 same", (f32(1, 5, 3), f32(7, 3, 3), f32(7)), {"padding": (1, 1)}),
+        Case("stride, asymmetric", (f32(2, 8, 3), f32(5, 3, 3), f32(5)), {"stride": 2, "padding": (0, 1)}),
+        Case("groups, dilated", (f32(1, 9, 4), f32(6, 3, 2)), {"dilation": 2, "padding": (2, 2), "groups": 2}),
+        Case("one", (f32(1, 1, 1), f32(1, 1, 1), f32(1))),
+    ]
+
+    def infer(x, w, b=None, *, stride=1, padding=(0, 0), dilation=1, groups=1):
+        if x.rank != 3 or w.rank != 3:
+            raise GraphError(f"conv1d wants x of rank 3 and w of rank 3, got {x} and {w}")
+        n, _, length, o = conv_output(
+            widened(x), widened(w), b, (1, stride), (0, 0, *padding), (1, dilation), groups
+        )  # fmt: skip
+        return Type(x.dtype, (n, length, o))
+
+    def eval(x, w, b=None, *, stride, padding, dilation, groups):
+        y = conv_eval(x[:, None], w[:, None], (1, stride), (0, 0, *padding), (1, dilation), groups)[:, 0]
+        return y if b is None else y + b
+
+    def emit(y, x, w, b=None, *, stride, padding, dilation, groups):
+        sizes = (widened(y.type), widened(x.type), widened(w.type))
+        shape = conv_shape(*sizes, (1, stride), (0, 0, *padding), (1, dilation), groups)
+        return Call("conv2d_f32", y, x, w, b, shape)
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]

@@ -1,0 +1,121 @@
+"""From int32 sums to int8 results: multipliers, the two roundings, and the C struct that carries them.
+
+    real multiplier M  ->  m * 2^(shift - 31), with m an int32 in [2^30, 2^31)
+    single   (acc * m + 2^(s-1)) >> s with s = 31 - shift, in 64 bits: rounds once, half up
+    litert   round_half_away(round_half_up(acc * 2^left * m / 2^31) / 2^right): rounds twice, as LiteRT's
+             reference kernels do
+
+Both are followed by + zero point and a clamp. Sums are int32 and wrap. Nothing here knows about ops.
+"""
+
+from __future__ import annotations
+
+from math import frexp
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Quant, Type
+from insitu.graph.call import Struct, Table
+
+ROUNDINGS = {"single": 0, "litert": 1}  # the numbers the C knows
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """(m, shift) with real ~ m * 2^(shift - 31); (0, 0) for what is too small to matter."""
+    if real == 0.0:
+        return 0, 0
+    fraction, shift = frexp(real)
+    m = int(np.floor(fraction * (1 << 31) + 0.5))
+    if m == 1 << 31:
+        m, shift = m // 2, shift + 1
+    if shift < -31:
+        return 0, 0
+    if shift > 30:
+        raise GraphError(f"a requantisation by {real:g} is beyond what 32 bits hold")
+    return m, shift
+
+
+def quantize_multipliers(reals) -> tuple[np.ndarray, np.ndarray]:
+    """The same for an array: int32 multipliers, int8 shifts."""
+    pairs = [quantize_multiplier(float(r)) for r in np.asarray(reals, np.float64).ravel()]
+    return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
+
+
+def wrap32(x) -> np.ndarray:
+    """An integer array as int32 arithmetic would leave it, in int64."""
+    return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
+
+
+def requant_single(acc, m, shift) -> np.ndarray:
+    s = 31 - np.asarray(shift, np.int64)
+    return (np.asarray(acc, np.int64) * np.asarray(m, np.int64) + (np.int64(1) << (s - 1))) >> s
+
+
+def requant_litert(acc, m, shift) -> np.ndarray:
+    shift = np.asarray(shift, np.int64)
+    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
+    x = wrap32(np.asarray(acc, np.int64) << left)
+    high = (x * np.asarray(m, np.int64) + (1 << 30)) >> 31
+    mask = (np.int64(1) << right) - 1
+    return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0))
+
+
+def requantise(acc, m, shift, zero: int, lo: int, hi: int, rounding: str) -> np.ndarray:
+    """int32 sums to s8; m and shift broadcast against acc (a channel is the last axis)."""
+    scaled = {"single": requant_single, "litert": requant_litert}[rounding](wrap32(acc), m, shift)
+    return np.clip(scaled + zero, lo, hi).astype(np.int8)
+
+
+def channel_multipliers(x: Type, w: Type, y: Type, channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """One multiplier for each output channel: s_x * s_w / s_y, in float64."""
+    assert w.quant is not None
+    reals = x.scale * np.array(w.quant.scale, np.float64) / y.scale
+    return quantize_multipliers(np.broadcast_to(reals, channels))
+
+
+def tensor_multipliers(a: Type, b: Type, y: Type, rounding: str, channels: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """One multiplier, repeated for each channel. LiteRT takes this product of scales in float32."""
+    product = a.scale * b.scale
+    if rounding == "litert":
+        product = float(np.float32(a.scale) * np.float32(b.scale))
+    return quantize_multipliers(np.broadcast_to(product / y.scale, channels))
+
+
+def requant_struct(multipliers, x_zero: int, y_zero: int, lo: int, hi: int, rounding: str, w_zero: int = 0) -> Struct:
+    """What a kernel needs to know about quantisation: `requant` in c/requant.h."""
+    m, shift = multipliers
+    return Struct(
+        "requant", x_zero=x_zero, w_zero=w_zero, y_zero=y_zero, lo=lo, hi=hi, rounding=ROUNDINGS[rounding],
+        m=Table(m), shift=Table(shift),
+    )  # fmt: skip
+
+
+def quantised(op: str, out, shape, rounding: str = "single", lo: int = -128, hi: int = 127) -> Type:
+    """The output type of an int8 op: this shape, with the scale the caller asked for."""
+    q = getattr(out, "quant", out)
+    if not isinstance(q, Quant) or q.per_channel:
+        raise GraphError(f"{op} needs out= a type with one scale", hint="out=s8(s=0.05, z=-3)")
+    if rounding not in ROUNDINGS:
+        raise GraphError(f"{op}: rounding {rounding!r} is neither of {', '.join(ROUNDINGS)}")
+    if not -128 <= lo <= hi <= 127:
+        raise GraphError(f"{op}: the clamp {lo}..{hi} is not within -128..127")
+    return Type("s8", shape, q)
+
+
+def want_s8(op: str, **types: Type | None) -> None:
+    """Each of these must be s8 with a scale."""
+    for name, t in types.items():
+        if t is not None and (t.dtype != "s8" or t.quant is None):
+            raise GraphError(f"{op} wants {name} in s8 with a scale, got {t}")
+
+
+def want_weights(op: str, x: Type, w: Type, b: Type | None, axis: int) -> None:
+    """x has one scale, w is symmetric with one scale or one for each channel of `axis`, b is s32."""
+    want_s8(op, x=x, w=w)
+    if x.quant.per_channel:
+        raise GraphError(f"{op}: the activation {x} has a scale for each channel")
+    if w.quant.zero != 0 or w.quant.axis not in (None, axis):
+        raise GraphError(f"{op}: weights must be symmetric, with one scale or one along axis {axis}, got {w}")
+    if b is not None and b.dtype != "s32":
+        raise GraphError(f"{op}: the bias must be s32, got {b}")

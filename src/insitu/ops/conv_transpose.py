@@ -1,0 +1,79 @@
+"""Transposed convolution, NHWC: x[N,H,W,C], w[C,KH,KW,O/groups], b[O] -> y[N,OH,OW,O]. Float only.
+
+The gradient of conv2d with respect to its input, as an op of its own; torch's ConvTranspose2d.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op
+from insitu.graph.call import Call
+from insitu.ops.conv import conv_shape
+
+
+def transposed_size(size, kernel, stride, before, after, dilation, extra) -> int:
+    if min(kernel, stride, dilation) < 1 or min(before, after, extra) < 0 or extra >= max(stride, dilation):
+        raise GraphError(
+            f"kernel {kernel}, stride {stride}, dilation {dilation}, padding {before},{after}, output padding {extra}"
+        )
+    length = (size - 1) * stride - before - after + dilation * (kernel - 1) + extra + 1
+    if length < 1:
+        raise GraphError(f"padding {before},{after} leaves nothing of {size} rows or columns")
+    return length
+
+
+def transposed_output(x: Type, w: Type, b, stride, padding, output_padding, dilation, groups) -> tuple[int, ...]:
+    if x.rank != 4 or w.rank != 4:
+        raise GraphError(f"conv_transpose2d wants x of rank 4 and w of rank 4, got {x} and {w}")
+    n, h, wd, c = x.shape
+    if groups < 1 or w.shape[0] != c or c % groups:
+        raise GraphError(f"{c} input channels in {groups} groups do not fit weights {w}")
+    o = w.shape[3] * groups
+    if b is not None and b.shape != (o,):
+        raise GraphError(f"the bias {b} is not one number for each of {o} channels")
+    oh = transposed_size(h, w.shape[1], stride[0], *padding[:2], dilation[0], output_padding[0])
+    ow = transposed_size(wd, w.shape[2], stride[1], *padding[2:], dilation[1], output_padding[1])
+    return n, oh, ow, o
+
+
+@op
+class conv_transpose2d:
+    """y[n, i*sh + u*dh - top, j*sw + v*dw - left, o] += w[c,u,v,o] x[n,i,j,c]; plus b[o]"""
+
+    cases = [
+        Case("2x2 stride 2", (f32(1, 3, 2, 3), f32(3, 2, 2, 5), f32(5)), {"stride": (2, 2)}),
+        Case(
+            "3x3 output padding", (f32(2, 3, 4, 2), f32(2, 3, 3, 3)),
+            {"stride": (2, 2), "padding": (1, 1, 1, 1), "output_padding": (1, 1)},
+        ),
+        Case("asymmetric", (f32(1, 4, 3, 2), f32(2, 3, 2, 1), f32(1)), {"stride": (1, 3), "padding": (0, 1, 1, 0)}),
+        Case("groups, dilated", (f32(1, 3, 3, 4), f32(4, 3, 3, 3), f32(6)), {"groups": 2, "dilation": (2, 1)}),
+        Case("one pixel", (f32(1, 1, 1, 1), f32(1, 1, 1, 1), f32(1))),
+    ]  # fmt: skip
+
+    def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1):
+        return Type(x.dtype, transposed_output(x, w, b, stride, padding, output_padding, dilation, groups))
+
+    def eval(x, w, b=None, *, stride, padding, dilation, groups, node):
+        n, h, wd, c = x.shape
+        _, kh, kw, og = w.shape
+        _, oh, ow, o = node.output.shape
+        top, bottom, left, right = padding
+        full = np.zeros((n, oh + top + bottom, ow + left + right, groups, og), x.dtype)
+        xs = x.reshape(n, h, wd, groups, c // groups)
+        ws = w.reshape(groups, c // groups, kh, kw, og)
+        for u in range(kh):
+            for v in range(kw):
+                rows = slice(u * dilation[0], u * dilation[0] + (h - 1) * stride[0] + 1, stride[0])
+                cols = slice(v * dilation[1], v * dilation[1] + (wd - 1) * stride[1] + 1, stride[1])
+                full[:, rows, cols] += np.einsum("nijgc,gco->nijgo", xs, ws[:, :, u, v])
+        y = full[:, top : top + oh, left : left + ow].reshape(n, oh, ow, o)
+        return y if b is None else y + b
+
+    def emit(y, x, w, b=None, *, stride, padding, dilation, groups):
+        return Call("conv_transpose2d_f32", y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups))
+
+    def macs(y, x, w, b=None):
+        return x.type.size * w.type.size // w.shape[0]

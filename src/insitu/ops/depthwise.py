@@ -1,0 +1,101 @@
+"""Depthwise convolutions, float and int8, NHWC: x[N,H,W,C], w[KH,KW,O], b[O] -> y[N,OH,OW,O] with O = C * m.
+
+Output channel o reads input channel o // m. Weights hold the channels last, so that a kernel runs along them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op
+from insitu.graph.call import Call, Struct
+from insitu.ops._requant import channel_multipliers, quantised, requantise, want_weights
+from insitu.ops.conv import centred, integer_sums, patches, window_size
+
+
+def depthwise_output(x: Type, w: Type, b, stride, padding, dilation) -> tuple[int, ...]:
+    if x.rank != 4 or w.rank != 3:
+        raise GraphError(f"depthwise2d wants x of rank 4 and w of rank 3, got {x} and {w}")
+    n, h, wd, c = x.shape
+    kh, kw, o = w.shape
+    if o % c:
+        raise GraphError(f"{o} output channels are no multiple of {c} input channels")
+    if b is not None and b.shape != (o,):
+        raise GraphError(f"the bias {b} is not one number for each of {o} channels")
+    oh = window_size(h, kh, stride[0], padding[0], padding[1], dilation[0])
+    ow = window_size(wd, kw, stride[1], padding[2], padding[3], dilation[1])
+    return n, oh, ow, o
+
+
+def depthwise_eval(x, w, stride, padding, dilation):
+    """The sums, without bias."""
+    cols = patches(x, w.shape[:2], stride, padding, dilation)
+    weights = w.reshape(*w.shape[:2], x.shape[3], -1)
+    sums = np.einsum("nijuvc,uvcm->nijcm", cols, weights)
+    return sums.reshape(*sums.shape[:3], -1)
+
+
+def depthwise_shape(y, x, w, stride, padding, dilation) -> Struct:
+    """The C struct of a convolution's sizes, in as many groups as there are input channels."""
+    n, h, wd, c = x.shape
+    _, oh, ow, o = y.shape
+    return Struct(
+        "conv2d_shape",
+        n=n, h=h, w=wd, c=c, oh=oh, ow=ow, o=o, kh=w.shape[0], kw=w.shape[1],
+        sh=stride[0], sw=stride[1], dh=dilation[0], dw=dilation[1], pt=padding[0], pl=padding[2], groups=c,
+    )  # fmt: skip
+
+
+@op
+class depthwise2d:
+    """y[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, o // m]"""
+
+    cases = [
+        Case("3x3 same", (f32(1, 5, 4, 7), f32(3, 3, 7), f32(7)), {"padding": (1, 1, 1, 1)}),
+        Case("stride, asymmetric", (f32(2, 7, 6, 3), f32(3, 3, 3)), {"stride": (2, 2), "padding": (0, 1, 0, 1)}),
+        Case("multiplier 2", (f32(1, 4, 5, 3), f32(3, 2, 6), f32(6)), {"padding": (1, 1, 0, 1)}),
+        Case("one channel to five", (f32(1, 4, 4, 1), f32(3, 3, 5), f32(5))),
+        Case(
+            "dilated, wide", (f32(1, 6, 6, 19), f32(3, 3, 19), f32(19)), {"dilation": (2, 1), "padding": (2, 2, 1, 1)}
+        ),
+    ]
+
+    def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+        return Type(x.dtype, depthwise_output(x, w, b, stride, padding, dilation))
+
+    def eval(x, w, b=None, *, stride, padding, dilation):
+        y = depthwise_eval(x, w, stride, padding, dilation)
+        return y if b is None else y + b
+
+    def emit(y, x, w, b=None, *, stride, padding, dilation):
+        return Call("depthwise2d_f32", y, x, w, b, depthwise_shape(y, x, w, stride, padding, dilation))
+
+    def macs(y, x, w, b=None):
+        return y.type.size * w.shape[0] * w.shape[1]
+
+
+@op
+class depthwise2d_s8:
+    """acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[.., o // m] - x_zero); y = requantise(acc), clamped to lo..hi
+
+    Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 2).
+    """
+
+    cases = []
+
+    def infer(
+        x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), lo=-128, hi=127, rounding="single", out
+    ):
+        want_weights("depthwise2d_s8", x, w, b, axis=2)
+        shape = depthwise_output(x, w, b, stride, padding, dilation)
+        return quantised("depthwise2d_s8", out, shape, rounding, lo, hi)
+
+    def eval(x, w, b=None, *, stride, padding, dilation, lo, hi, rounding, node):
+        tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
+        acc = depthwise_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation)
+        m, shift = channel_multipliers(tx, tw, ty, w.shape[2])
+        return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+
+    def macs(y, x, w, b=None):
+        return y.type.size * w.shape[0] * w.shape[1]

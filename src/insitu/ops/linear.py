@@ -1,0 +1,167 @@
+"""Matrix products, float and int8: linear with weights w[O,I], and matmul of two values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op
+from insitu.graph.call import Call, Struct, Table
+from insitu.ops._requant import (
+    channel_multipliers,
+    quantised,
+    requantise,
+    tensor_multipliers,
+    want_s8,
+    want_weights,
+)  # fmt: skip
+from insitu.ops.conv import centred, integer_sums
+
+
+def linear_output(x: Type, w: Type, b) -> tuple[int, ...]:
+    if w.rank != 2 or x.rank < 1 or x.shape[-1] != w.shape[1]:
+        raise GraphError(f"linear wants x[..., I] and w[O, I], got {x} and {w}")
+    if b is not None and b.shape != w.shape[:1]:
+        raise GraphError(f"the bias {b} is not one number for each of {w.shape[0]} outputs")
+    return *x.shape[:-1], w.shape[0]
+
+
+def matmul_output(a: Type, b: Type) -> tuple[int, ...]:
+    """numpy's rule: leading dimensions broadcast; a vector counts as a row on the left, a column on the right."""
+    if min(a.rank, b.rank) < 1:
+        raise GraphError(f"matmul of a scalar: {a} and {b}")
+    left, right = _matrix(a.shape, 0), _matrix(b.shape, 1)
+    if left[-1] != right[-2]:
+        raise GraphError(f"matmul of {a} and {b}: {left[-1]} columns meet {right[-2]} rows")
+    try:
+        batch = np.broadcast_shapes(left[:-2], right[:-2])
+    except ValueError:
+        raise GraphError(f"matmul of {a} and {b}: the leading dimensions do not broadcast") from None
+    rows = left[-2:-1] if a.rank > 1 else ()
+    return (*batch, *rows, *(right[-1:] if b.rank > 1 else ()))
+
+
+def _matrix(shape, side: int) -> tuple[int, ...]:
+    return shape if len(shape) > 1 else ((1, *shape), (*shape, 1))[side]
+
+
+@op
+class linear:
+    """y[..., o] = b[o] + sum over i of w[o,i] x[..., i]"""
+
+    cases = [
+        Case("row", (f32(1, 5), f32(3, 5), f32(3))),
+        Case("no bias", (f32(2, 3, 19), f32(17, 19))),
+        Case("vector", (f32(4), f32(1, 4), f32(1))),
+        Case("wide", (f32(5, 33), f32(37, 33), f32(37))),
+    ]
+
+    def infer(x, w, b=None):
+        return Type(x.dtype, linear_output(x, w, b))
+
+    def eval(x, w, b=None):
+        y = x @ w.T
+        return y if b is None else y + b
+
+    def emit(y, x, w, b=None):
+        return Call("linear_f32", y, x, w, b, linear_shape(y, w))
+
+    def macs(y, x, w, b=None):
+        return y.type.size * w.shape[1]
+
+
+def linear_shape(y, w) -> Struct:
+    """The C struct of its sizes: rows of x, inputs, outputs."""
+    o, i = w.shape
+    return Struct("linear_shape", rows=y.type.size // o, i=i, o=o)
+
+
+@op
+class linear_s8:
+    """acc[..., o] = b[o] + sum over i of w[o,i] (x[..., i] - x_zero); y = requantise(acc), clamped to lo..hi
+
+    Weights are symmetric: one scale, or one for each output (axis 0).
+    """
+
+    cases = []
+
+    def infer(x, w, b=None, *, lo=-128, hi=127, rounding="single", out):
+        want_weights("linear_s8", x, w, b, axis=0)
+        return quantised("linear_s8", out, linear_output(x, w, b), rounding, lo, hi)
+
+    def eval(x, w, b=None, *, lo, hi, rounding, node):
+        tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
+        acc = centred(x, tx.zero) @ w.T.astype(np.float64)
+        m, shift = linear_multipliers(tx, tw, ty, rounding)
+        return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+
+    def macs(y, x, w, b=None):
+        return y.type.size * w.shape[1]
+
+
+def linear_multipliers(x: Type, w: Type, y: Type, rounding: str):
+    assert w.quant is not None
+    if w.quant.per_channel:
+        return channel_multipliers(x, w, y, w.shape[0])
+    return tensor_multipliers(x, w, y, rounding, w.shape[0])
+
+
+@op
+class matmul:
+    """y = a @ b as numpy has it: y[.., i, j] = sum over k of a[.., i, k] b[.., k, j], leading dimensions broadcast"""
+
+    cases = [
+        Case("matrix", (f32(3, 5), f32(5, 7))),
+        Case("batch", (f32(2, 3, 5), f32(2, 5, 4))),
+        Case("broadcast", (f32(2, 1, 3, 4), f32(3, 4, 17))),
+        Case("vector right", (f32(2, 3, 4), f32(4))),
+        Case("vector left", (f32(4), f32(4, 3))),
+        Case("one", (f32(1, 1), f32(1, 1))),
+    ]
+
+    def infer(a, b):
+        return Type(a.dtype, matmul_output(a, b))
+
+    def eval(a, b):
+        return a @ b
+
+    def emit(y, a, b):
+        return Call("matmul_f32", y, a, b, matmul_shape(a, b))
+
+    def macs(y, a, b):
+        return y.type.size * a.shape[-1]
+
+
+def matmul_shape(a, b) -> Struct:
+    """The C struct of its sizes: which matrix of a and of b makes the i-th of y (null: the i-th)."""
+    left, right = _matrix(a.shape, 0), _matrix(b.shape, 1)
+    batch = np.broadcast_shapes(left[:-2], right[:-2])
+    return Struct(
+        "matmul_shape", batch=int(np.prod(batch)), m=left[-2], k=left[-1], n=right[-1],
+        ia=_batch_index(left[:-2], batch), ib=_batch_index(right[:-2], batch),
+    )  # fmt: skip
+
+
+def _batch_index(own, batch) -> Table | None:
+    index = np.broadcast_to(np.arange(int(np.prod(own)), dtype=np.int32).reshape(own), batch).ravel()
+    return None if np.array_equal(index, np.arange(index.size)) else Table(index)
+
+
+@op
+class matmul_s8:
+    """acc = sum over k of (a[.., i, k] - a_zero) (b[.., k, j] - b_zero); y = requantise(acc), clamped to lo..hi"""
+
+    cases = []
+
+    def infer(a, b, *, lo=-128, hi=127, rounding="single", out):
+        want_s8("matmul_s8", a=a, b=b)
+        return quantised("matmul_s8", out, matmul_output(a, b), rounding, lo, hi)
+
+    def eval(a, b, *, lo, hi, rounding, node):
+        ta, tb, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
+        acc = (centred(a, ta.zero) @ centred(b, tb.zero)).astype(np.int64)
+        m, shift = tensor_multipliers(ta, tb, ty, rounding)
+        return requantise(acc, m[0], shift[0], ty.zero, lo, hi, rounding)
+
+    def macs(y, a, b):
+        return y.type.size * a.shape[-1]

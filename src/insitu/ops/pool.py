@@ -1,0 +1,125 @@
+"""Max and average over windows, NHWC: x[N,H,W,C] -> y[N,OH,OW,C]. Padding is (top, bottom, left, right)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph.call import Call, Struct
+from insitu.ops._requant import quantised, quantize_multipliers, requantise, want_s8
+from insitu.ops.conv import patches, window_size
+
+
+def pool_output(x: Type, kernel, stride, padding, dilation=(1, 1)) -> tuple[int, ...]:
+    if x.rank != 4:
+        raise GraphError(f"pooling wants x of rank 4, got {x}")
+    n, h, w, c = x.shape
+    oh = window_size(h, kernel[0], stride[0], padding[0], padding[1], dilation[0])
+    ow = window_size(w, kernel[1], stride[1], padding[2], padding[3], dilation[1])
+    for size, count, k, s, d, before in zip((h, w), (oh, ow), kernel, stride, dilation, padding[::2]):
+        if before > (k - 1) * d or (count - 1) * s - before >= size:
+            raise GraphError(f"padding {padding} makes a window of {kernel} that holds nothing but padding")
+    return n, oh, ow, c
+
+
+def pool_shape(y, x, kernel, stride, padding, dilation=(1, 1)) -> Struct:
+    """The C struct of a convolution's sizes, used for windows."""
+    n, h, w, c = x.shape
+    return Struct(
+        "conv2d_shape",
+        n=n, h=h, w=w, c=c, oh=y.shape[1], ow=y.shape[2], o=c, kh=kernel[0], kw=kernel[1],
+        sh=stride[0], sw=stride[1], dh=dilation[0], dw=dilation[1], pt=padding[0], pl=padding[2], groups=c,
+    )  # fmt: skip
+
+
+@op(kind="any")
+class max_pool2d:
+    """y[n,i,j,c] = max over u,v of x[n, i*sh + u*dh - top, j*sw + v*dw - left, c]; padding never wins"""
+
+    cases = [
+        Case("2x2", (f32(1, 5, 4, 3),), {"kernel": (2, 2), "stride": (2, 2)}),
+        Case("3x3 padded", (f32(2, 5, 6, 17),), {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 0, 1)}),
+        Case("dilated", (f32(1, 6, 7, 1),), {"kernel": (2, 3), "stride": (1, 1), "dilation": (2, 2)}),
+        Case("s8", (s8(1, 5, 6, 19, s=0.1, z=-3),), {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 0, 1, 0)}),
+        Case("s8 one", (s8(1, 1, 1, 1, s=0.1, z=5),), {"kernel": (1, 1), "stride": (1, 1)}),
+    ]
+
+    def infer(x, *, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
+        return Type(x.dtype, pool_output(x, kernel, stride, padding, dilation), x.quant)
+
+    def eval(x, *, kernel, stride, padding, dilation):
+        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        return patches(x, kernel, stride, padding, dilation, fill=lowest).max(axis=(3, 4))
+
+    def emit(y, x, *, kernel, stride, padding, dilation):
+        return Call(f"max_pool2d_{y.dtype}", y, x, pool_shape(y, x, kernel, stride, padding, dilation))
+
+
+def window_counts(h, w, kernel, stride, padding, count_include_pad):
+    """How many elements each window divides by: [1,OH,OW,1]."""
+    inside = patches(np.ones((1, h, w, 1)), kernel, stride, padding, (1, 1), fill=float(count_include_pad))
+    return inside.sum(axis=(3, 4)).astype(np.int64)
+
+
+@op
+class avg_pool2d:
+    """y[n,i,j,c] = the mean of the window; padding counts as zeros with count_include_pad, else not at all"""
+
+    cases = [
+        Case("2x2", (f32(1, 5, 4, 3),), {"kernel": (2, 2), "stride": (2, 2)}),
+        Case("padded", (f32(2, 5, 6, 17),), {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 0, 1)}),
+        Case(
+            "padding counts", (f32(1, 4, 5, 1),),
+            {"kernel": (3, 2), "stride": (1, 1), "padding": (1, 1, 1, 0), "count_include_pad": True},
+        ),
+    ]  # fmt: skip
+
+    def infer(x, *, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False):
+        return Type(x.dtype, pool_output(x, kernel, stride, padding))
+
+    def eval(x, *, kernel, stride, padding, count_include_pad):
+        counts = window_counts(*x.shape[1:3], kernel, stride, padding, count_include_pad)
+        return patches(x, kernel, stride, padding, (1, 1)).sum(axis=(3, 4)) / counts.astype(x.dtype)
+
+    def emit(y, x, *, kernel, stride, padding, count_include_pad):
+        shape = pool_shape(y, x, kernel, stride, padding)
+        return Call("avg_pool2d_f32", y, x, shape, int(count_include_pad))
+
+
+@op
+class avg_pool2d_s8:
+    """The mean of the window, clamped to lo..hi; the padding holds x_zero where it counts.
+
+    single   requantise(sum of x - x_zero) by s_x / (s_y count)
+    litert   round_half_away(sum of x / count): input and output have the same scale and zero point
+    """
+
+    cases = []
+
+    def infer(
+        x, *, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False, lo=-128, hi=127, rounding="single", out
+    ):
+        want_s8("avg_pool2d_s8", x=x)
+        y = quantised("avg_pool2d_s8", out, pool_output(x, kernel, stride, padding), rounding, lo, hi)
+        if rounding == "litert" and y.quant != x.quant:
+            raise GraphError(f"avg_pool2d_s8: LiteRT's average keeps the scale, got {x} and {y}")
+        return y
+
+    def eval(x, *, kernel, stride, padding, count_include_pad, lo, hi, rounding, node):
+        tx, ty = node.inputs[0].type, node.output.type
+        counts = window_counts(*x.shape[1:3], kernel, stride, padding, count_include_pad)
+        if rounding == "litert":
+            fill = tx.zero if count_include_pad else 0
+            acc = patches(x.astype(np.int64), kernel, stride, padding, (1, 1), fill).sum(axis=(3, 4))
+            mean = np.sign(acc) * ((np.abs(acc) + counts // 2) // counts)
+            return np.clip(mean, lo, hi).astype(np.int8)
+        acc = patches(x.astype(np.int64) - tx.zero, kernel, stride, padding, (1, 1)).sum(axis=(3, 4))
+        m, shift = mean_multipliers(tx, ty, kernel)
+        return requantise(acc, m[counts - 1], shift[counts - 1], ty.zero, lo, hi, rounding)
+
+
+def mean_multipliers(x: Type, y: Type, kernel):
+    """s_x / (s_y count) for every count from 1 to the whole window."""
+    counts = np.arange(1, kernel[0] * kernel[1] + 1)
+    return quantize_multipliers(x.scale / y.scale / counts)

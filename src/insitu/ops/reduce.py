@@ -1,0 +1,108 @@
+"""Mean, sum and maximum over axes. Global pooling of an image is one of these over axes (1, 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.ops._requant import quantised, quantize_multiplier, requantise, want_s8
+
+
+def reduced_axes(rank: int, axes) -> tuple[int, ...]:
+    """The axes, non-negative and in order."""
+    found = sorted(a + rank if a < 0 else a for a in axes)
+    if len(set(found)) != len(found) or any(not 0 <= a < rank for a in found):
+        raise GraphError(f"axes {tuple(axes)} do not fit rank {rank}")
+    return tuple(found)
+
+
+def reduce_output(x: Type, axes, keepdims) -> tuple[int, ...]:
+    gone = reduced_axes(x.rank, axes)
+    if keepdims:
+        return tuple(1 if d in gone else n for d, n in enumerate(x.shape))
+    return tuple(n for d, n in enumerate(x.shape) if d not in gone)
+
+
+def reduce_count(x: Type, axes) -> int:
+    return int(np.prod([x.shape[a] for a in reduced_axes(x.rank, axes)], dtype=np.int64))
+
+
+FLOAT_CASES = [
+    Case("global pool", (f32(2, 3, 4, 5),), {"axes": (1, 2)}),
+    Case("last", (f32(3, 17),), {"axes": (-1,), "keepdims": True}),
+    Case("first", (f32(3, 5),), {"axes": (0,)}),
+    Case("apart", (f32(2, 3, 4, 5),), {"axes": (0, 2)}),
+    Case("all", (f32(2, 3, 5),), {"axes": (0, 1, 2), "keepdims": True}),
+    Case("one", (f32(1, 1),), {"axes": (1,)}),
+]
+
+
+@op
+class mean:
+    """The mean over `axes`; with keepdims they stay, of size 1"""
+
+    cases = FLOAT_CASES
+
+    def infer(x, *, axes, keepdims=False):
+        return Type(x.dtype, reduce_output(x, axes, keepdims))
+
+    def eval(x, *, axes, keepdims):
+        return x.mean(axis=tuple(axes), keepdims=keepdims)
+
+
+@op
+class mean_s8:
+    """requantise(sum over `axes` of x - x_zero), by s_x / (s_y count)
+
+    single   the multiplier is that real number
+    litert   the multiplier of s_x / s_y is divided by the count in integers, as LiteRT does
+    """
+
+    cases = []
+
+    def infer(x, *, axes, keepdims=False, rounding="single", out):
+        want_s8("mean_s8", x=x)
+        return quantised("mean_s8", out, reduce_output(x, axes, keepdims), rounding)
+
+    def eval(x, *, axes, keepdims, rounding, node):
+        tx, ty = node.inputs[0].type, node.output.type
+        acc = (x.astype(np.int64) - tx.zero).sum(axis=tuple(axes), keepdims=keepdims)
+        m, shift = mean_multiplier(tx, ty, reduce_count(tx, axes), rounding)
+        return requantise(acc, m, shift, ty.zero, -128, 127, rounding)
+
+
+def mean_multiplier(x: Type, y: Type, count: int, rounding: str) -> tuple[int, int]:
+    """(m, shift) of the mean of `count` elements."""
+    if rounding == "single":
+        return quantize_multiplier(x.scale / y.scale / count)
+    m, shift = quantize_multiplier(x.scale / y.scale)
+    # LiteRT keeps as many bits as the count has, so that dividing the multiplier loses none
+    extra = min(count.bit_length() - 1, 32, 31 + shift)
+    return (m << extra) // count, shift - extra
+
+
+@op
+class sum:
+    """The sum over `axes`; with keepdims they stay, of size 1"""
+
+    cases = FLOAT_CASES
+
+    def infer(x, *, axes, keepdims=False):
+        return Type(x.dtype, reduce_output(x, axes, keepdims))
+
+    def eval(x, *, axes, keepdims):
+        return x.sum(axis=tuple(axes), keepdims=keepdims)
+
+
+@op(kind="any")
+class amax:
+    """The maximum over `axes`; with keepdims they stay, of size 1. A quantised x keeps its scale."""
+
+    cases = [*FLOAT_CASES, Case("s8", (s8(2, 3, 4, 5, s=0.5, z=3),), {"axes": (1, 2)})]
+
+    def infer(x, *, axes, keepdims=False):
+        return Type(x.dtype, reduce_output(x, axes, keepdims), x.quant)
+
+    def eval(x, *, axes, keepdims):
+        return x.max(axis=tuple(axes), keepdims=keepdims)
