@@ -1,13 +1,38 @@
-"""Unary functions of a float value, element by element."""
+"""Activations: unary functions of a float value, element by element; in int8 they are all one op, lut_s8.
+
+The plain mathematical functions (exp, sqrt, ...) are in unary.py.
+"""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from insitu.graph import Case, f32, op
+from insitu.errors import GraphError
+from insitu.graph import Case, f32, op, s8
 from insitu.graph.call import Call
+from insitu.ops._rules import SMALL, broadcast, first, quantised, same, small, unary, want_float, want_s8
 
-SMALL = [Case("odd", (f32(1, 3, 5),)), Case("one", (f32(1),)), Case("long", (f32(67),))]
+FLOAT_MAX = float(np.finfo(np.float32).max)  # stands for infinity in C, where a literal must be finite
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def sigmoid_of(x):
+    """1 / (1 + exp(-x)) without overflow."""
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)))
+
+
+def gelu_erf(x):
+    return (0.5 * x * (1 + erf(x.astype(np.float64) / math.sqrt(2)))).astype(x.dtype)
+
+
+GELU = {"none": gelu_erf, "tanh": gelu_tanh}
 
 
 @op
@@ -15,15 +40,221 @@ class relu:
     """y = max(x, 0)"""
 
     cases = SMALL
-
-    def infer(x):
-        return x
+    infer = same
+    emit = unary("relu_f32")
+    in_place = first
 
     def eval(x):
         return np.maximum(x, 0)
 
-    def emit(y, x):
-        return Call("relu_f32", y, x, y.type.size)
 
-    def in_place(y, x):
+@op
+class relu6:
+    """y = min(max(x, 0), 6)"""
+
+    cases = SMALL
+    infer = same
+    in_place = first
+
+    def eval(x):
+        return np.clip(x, 0, 6)
+
+    def emit(y, x):
+        return Call("clamp_f32", y, x, y.type.size, 0.0, 6.0)
+
+
+@op
+class clamp:
+    """y = min(max(x, lo), hi)"""
+
+    cases = small(lo=-0.5, hi=0.25) + small(lo=0.1)
+    in_place = first
+
+    def infer(x, *, lo=-math.inf, hi=math.inf):
+        if not lo <= hi:
+            raise GraphError(f"clamp from {lo} to {hi} is empty")
+        return same(x)
+
+    def eval(x, *, lo, hi):
+        return np.clip(x, lo, hi)
+
+    def emit(y, x, *, lo, hi):
+        return Call("clamp_f32", y, x, y.type.size, max(float(lo), -FLOAT_MAX), min(float(hi), FLOAT_MAX))
+
+
+@op
+class leaky_relu:
+    """y = x where x > 0, else slope * x"""
+
+    cases = SMALL + small(slope=0.3)
+    in_place = first
+
+    def infer(x, *, slope=0.01):
+        return same(x)
+
+    def eval(x, *, slope):
+        return np.where(x > 0, x, x * slope)
+
+    def emit(y, x, *, slope):
+        return Call("leaky_relu_f32", y, x, y.type.size, float(slope))
+
+
+@op
+class sigmoid:
+    """y = 1 / (1 + exp(-x))"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("sigmoid_f32")
+    in_place = first
+    eval = sigmoid_of
+
+
+@op
+class tanh:
+    """y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("tanh_f32")
+    in_place = first
+
+    def eval(x):
+        return np.tanh(x)
+
+
+@op
+class hard_sigmoid:
+    """y = min(max(alpha * x + beta, 0), 1)"""
+
+    cases = SMALL + small(alpha=0.2, beta=0.4)
+    in_place = first
+
+    def infer(x, *, alpha=1 / 6, beta=0.5):
+        return same(x)
+
+    def eval(x, *, alpha, beta):
+        return np.clip(x * alpha + beta, 0, 1)
+
+    def emit(y, x, *, alpha, beta):
+        return Call("hard_sigmoid_f32", y, x, y.type.size, float(alpha), float(beta))
+
+
+@op
+class hard_swish:
+    """y = x * min(max(x + 3, 0), 6) / 6"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("hard_swish_f32")
+    in_place = first
+
+    def eval(x):
+        return x * np.clip(x + 3, 0, 6) / 6
+
+
+@op
+class silu:
+    """y = x / (1 + exp(-x)), also called swish"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("silu_f32")
+    in_place = first
+
+    def eval(x):
+        return x * sigmoid_of(x)
+
+
+@op
+class gelu:
+    """y = x * Phi(x), Phi the normal distribution; `approximate="tanh"` takes the usual formula with tanh"""
+
+    cases = SMALL + small(approximate="tanh")
+    in_place = first
+
+    def infer(x, *, approximate="none"):
+        if approximate not in GELU:
+            raise GraphError(f"gelu knows approximate= {', '.join(GELU)}, not {approximate!r}")
+        return same(x)
+
+    def eval(x, *, approximate):
+        return GELU[approximate](x)
+
+    def emit(y, x, *, approximate):
+        return Call({"none": "gelu_f32", "tanh": "gelu_tanh_f32"}[approximate], y, x, y.type.size)
+
+
+@op
+class elu:
+    """y = x where x > 0, else alpha * (exp(x) - 1)"""
+
+    cases = SMALL + small(alpha=0.7)
+    in_place = first
+
+    def infer(x, *, alpha=1.0):
+        return same(x)
+
+    def eval(x, *, alpha):
+        return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+    def emit(y, x, *, alpha):
+        return Call("elu_f32", y, x, y.type.size, float(alpha))
+
+
+@op
+class softplus:
+    """y = log(1 + exp(x))"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("softplus_f32")
+    in_place = first
+
+    def eval(x):
+        return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@op
+class prelu:
+    """y = x where x > 0, else slope * x; slope broadcasts against x"""
+
+    cases = [
+        Case("a slope a channel", (f32(1, 3, 2, 5), f32(5))),
+        Case("one slope", (f32(2, 3), f32(1))),
+        Case("a slope a row", (f32(2, 3, 5), f32(3, 1))),
+    ]
+
+    def infer(x, slope):
+        want_float(x, slope)
+        if broadcast(x, slope) != x.shape:
+            raise GraphError(f"the slope {slope} does not broadcast to {x}")
+        return x
+
+    def eval(x, slope):
+        return np.where(x > 0, x, x * slope)
+
+
+@op
+class lut_s8:
+    """y = table[x + 128]: any unary function of an s8 value, its 256 results computed at compile time"""
+
+    cases = [
+        Case("odd", (s8(1, 3, 5, s=0.1, z=3), s8(256)), out=s8(s=0.05, z=-7)),
+        Case("long", (s8(67, s=0.1), s8(256)), out=s8(s=0.05)),
+    ]
+
+    def infer(x, table, *, out):
+        want_s8(x)
+        if table.dtype != "s8" or table.shape != (256,):
+            raise GraphError(f"the table must be s8[256], not {table}")
+        return quantised(x.shape, out)
+
+    def eval(x, table):
+        return table[x.astype(np.int32) + 128]
+
+    def emit(y, x, table):
+        return Call("lut_s8", y, x, table, y.type.size)
+
+    def in_place(y, x, table):
         return 0

@@ -1,0 +1,155 @@
+"""Fixed-point arithmetic in numpy, as the integer kernels compute it: requantisation both ways, and the
+exponential and reciprocal of the integer softmax.
+
+Everything works on int64 arrays that hold int32 values; nothing here knows about ops or types.
+`litert` names follow the gemmlowp routines whose rounding they reproduce.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from insitu.errors import GraphError
+
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """(m, shift) with real = m / 2^31 * 2^shift and m in [2^30, 2^31); (0, 0) where it underflows."""
+    if not real > 0 or not math.isfinite(real):
+        if real == 0:
+            return 0, 0
+        raise GraphError(f"{real} is no multiplier: it must be positive and finite")
+    fraction, shift = math.frexp(real)
+    m = math.floor(fraction * (1 << 31) + 0.5)
+    if m == 1 << 31:
+        m, shift = m // 2, shift + 1
+    if shift < -31:
+        return 0, 0
+    if shift > 30:
+        raise GraphError(f"the multiplier {real} is too large for 32 bits")
+    return m, shift
+
+
+def high_mul(a, b):
+    """Saturating rounding doubling high multiply: round(a * b / 2^31), half away from zero."""
+    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    # C division truncates towards zero; numpy's floors
+    result = np.where(nudged >= 0, nudged >> 31, -((-nudged) >> 31))
+    return np.minimum(result, INT32_MAX)
+
+
+def divide_by_pot(x, exponent):
+    """x / 2^exponent, rounded to nearest, half away from zero."""
+    x = np.asarray(x, np.int64)
+    mask = (1 << exponent) - 1
+    threshold = (mask >> 1) + (x < 0)
+    return (x >> exponent) + ((x & mask) > threshold)
+
+
+def multiply_by_pot(x, exponent: int):
+    """x * 2^exponent, saturated to int32."""
+    return np.clip(np.asarray(x, np.int64) << exponent, INT32_MIN, INT32_MAX)
+
+
+def wrap(x):
+    """What int32 arithmetic leaves of x."""
+    return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
+
+
+def requant_litert(x, m: int, shift: int):
+    """x * m / 2^31 * 2^shift, rounded twice as LiteRT's reference kernels do."""
+    left, right = max(shift, 0), max(-shift, 0)
+    return divide_by_pot(high_mul(wrap(np.asarray(x, np.int64) << left), m), right)
+
+
+def requant_single(x, m: int, shift: int):
+    """x * m / 2^31 * 2^shift, rounded once, half up."""
+    s = 31 - shift
+    return (np.asarray(x, np.int64) * m + (1 << (s - 1))) >> s
+
+
+REQUANT = {"litert": requant_litert, "single": requant_single}
+
+
+def pair_multipliers(a: float, b: float) -> tuple[int, int, int]:
+    """(ma, mb, s) with a = ma / 2^s, b = mb / 2^s and the larger of ma, mb in [2^14, 2^15)."""
+    largest = max(abs(a), abs(b))
+    s = min(15 - math.frexp(largest)[1], 30)
+    if math.floor(largest * 2.0**s + 0.5) == 1 << 15:
+        s -= 1
+    if s < 1:
+        raise GraphError(f"the multipliers {a}, {b} are too large")
+    return round_half_away(a * 2.0**s), round_half_away(b * 2.0**s), s
+
+
+def round_half_away(x: float) -> int:
+    return int(math.copysign(math.floor(abs(x) + 0.5), x))
+
+
+# --- softmax ---------------------------------------------------------------------------------------
+
+DIFF_BITS = 5  # integer bits of the scaled difference to the row's maximum
+SUM_BITS = 12  # integer bits of the sum of exponentials
+QUARTER = 1 << (31 - DIFF_BITS - 2)
+# exp(-2^k) in Q31 for k = -2 .. 4
+EXP_FACTORS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+
+
+def softmax_scaling(scale: float) -> tuple[int, int, int]:
+    """(multiplier, left shift, smallest difference that counts) for an input of this scale."""
+    real = min(scale * (1 << (31 - DIFF_BITS)), 2.0**31 - 1)
+    m, left = quantize_multiplier(real)
+    return m, left, -math.floor(((1 << DIFF_BITS) - 1) * 2.0 ** (31 - DIFF_BITS) / 2.0**left)
+
+
+def softmax_s8(x, scale: float):
+    """The integer softmax over the last axis; the result has scale 1/256 and zero point -128."""
+    m, left, diff_min = softmax_scaling(scale)
+    x = np.asarray(x, np.int64)
+    diff = x - x.max(axis=-1, keepdims=True)
+    counts = diff >= diff_min
+    e = exp_on_negative(high_mul(np.where(counts, diff, 0) << left, m))
+    total = np.sum(np.where(counts, divide_by_pot(e, SUM_BITS), 0), axis=-1, keepdims=True)
+    reciprocal, over = fixed_reciprocal(total)
+    y = divide_by_pot(high_mul(reciprocal, e), over + 31 - 8) - 128
+    return np.where(counts, np.clip(y, -128, 127), -128).astype(np.int8)
+
+
+def exp_on_negative(a):
+    """exp(a) in Q31 for a <= 0 with 5 integer bits: a polynomial on (-1/4, 0], then a factor a bit."""
+    part = (a & (QUARTER - 1)) - QUARTER
+    y = exp_on_quarter(multiply_by_pot(part, DIFF_BITS))
+    rest = part - a
+    for k, factor in enumerate(EXP_FACTORS):
+        y = np.where(rest & (QUARTER << k), high_mul(y, factor), y)
+    return np.where(a == 0, INT32_MAX, y)
+
+
+def exp_on_quarter(a):
+    """exp(a) in Q31 for a in [-1/4, 0): Taylor around -1/8."""
+    x = a + (1 << 28)
+    x2 = high_mul(x, x)
+    x3 = high_mul(x2, x)
+    x4 = high_mul(x2, x2)
+    tail = divide_by_pot(high_mul(divide_by_pot(x4, 2) + x3, 715827883) + x2, 1)
+    return 1895147668 + high_mul(1895147668, x + tail)
+
+
+def fixed_reciprocal(total):
+    """(1 / total in Q31 after normalising total to [1, 2), bits that total is above one)."""
+    length = np.frompyfunc(int.bit_length, 1, 1)(total.astype(object)).astype(np.int64)
+    zeros = 32 - length
+    return one_over_one_plus((total << zeros) - (1 << 31)), SUM_BITS - zeros
+
+
+def one_over_one_plus(a):
+    """1 / (1 + a) in Q31 for a in [0, 1): three Newton steps with 2 integer bits."""
+    half = (a + INT32_MAX + 1) >> 1
+    x = 1515870810 + high_mul(half, -1010580540)
+    for _ in range(3):
+        x = x + multiply_by_pot(high_mul(x, (1 << 29) - high_mul(half, x)), 2)
+    return multiply_by_pot(x, 1)

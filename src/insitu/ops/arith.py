@@ -1,0 +1,190 @@
+"""Sum, difference, product and quotient of two values with numpy broadcasting; each int8 twin below its float op."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.ops._fixed import REQUANT, pair_multipliers, quantize_multiplier, requant_litert
+from insitu.ops._rules import broadcast, quantised, want_clamp, want_float, want_rounding, want_s8
+
+PAIRS = [
+    Case("same shape", (f32(1, 3, 5), f32(1, 3, 5))),
+    Case("scalar", (f32(3, 7), f32())),
+    Case("scalar first", (f32(1), f32(3, 7))),
+    Case("last axis", (f32(2, 3, 5), f32(5))),
+    Case("last axis first", (f32(1, 1, 5), f32(2, 3, 5))),
+    Case("rows", (f32(2, 3, 5), f32(3, 1))),
+    Case("outer", (f32(4, 1), f32(1, 3))),
+    Case("middle", (f32(2, 1, 3, 1, 2), f32(1, 4, 1, 3, 1))),
+]
+
+
+def pairs_s8(**attrs) -> list[Case]:
+    """The cases of an int8 op of two values, with each rounding."""
+    x, y, out = dict(s=0.05, z=-3), dict(s=0.02, z=7), s8(s=0.06, z=-11)
+    shapes = {
+        "same shape": ((1, 3, 17), (1, 3, 17)),
+        "scalar": ((3, 7), (1,)),
+        "last axis": ((2, 3, 5), (5,)),
+        "channel scale": ((1, 2, 3, 4), (1, 1, 1, 4)),
+        "gate": ((1, 1, 1, 4), (1, 2, 3, 4)),
+        "rows": ((2, 3, 5), (3, 1)),
+    }
+    made = []
+    for rounding in ("litert", "single"):
+        for name, (a, b) in shapes.items():
+            made.append(Case(f"{name}, {rounding}", (s8(*a, **x), s8(*b, **y)), dict(rounding=rounding, **attrs), out))
+    made.append(Case("clamped", (s8(3, 5, **x), s8(3, 5, **y)), dict(lo=-20, hi=30, **attrs), out))
+    return made
+
+
+def infer_float(x, y):
+    want_float(x, y)
+    if x.dtype != y.dtype:
+        raise GraphError(f"{x} and {y} are of two element types")
+    return Type(x.dtype, broadcast(x, y))
+
+
+def infer_s8(x, y, *, lo=-128, hi=127, rounding="single", out=None):
+    want_s8(x, y)
+    want_clamp(lo, hi)
+    want_rounding(rounding)
+    return quantised(broadcast(x, y), out)
+
+
+def over_equal(y, a, b):
+    """in_place: over the first input that has the output's shape."""
+    return 0 if a.shape == y.shape else 1 if b.shape == y.shape else None
+
+
+def finish(acc, node, lo, hi):
+    """Add the zero point, clamp, narrow."""
+    return np.clip(acc + node.output.type.zero, lo, hi).astype(np.int8)
+
+
+def sum_multipliers(a: Type, b: Type, y: Type, sign: int) -> tuple[int, int, int]:
+    """(ma, mb, s): y - zy = (ma (a - za) + mb (b - zb) + half) >> s"""
+    ma, mb, s = pair_multipliers(a.scale / y.scale, b.scale / y.scale)
+    return ma, sign * mb, s
+
+
+LEFT = 20  # fractional bits LiteRT adds to both terms of a sum
+
+
+def sum_multipliers_litert(a: Type, b: Type, y: Type) -> tuple[tuple[int, int], ...]:
+    """The (m, shift) of both terms and of the sum, as LiteRT's reference kernel has them."""
+    # scales are float32 in a .tflite; twice the larger one keeps both terms below one
+    twice = 2.0 * max(a.scale, b.scale)
+    return (
+        quantize_multiplier(a.scale / twice),
+        quantize_multiplier(b.scale / twice),
+        quantize_multiplier(twice / ((1 << LEFT) * y.scale)),
+    )
+
+
+def eval_sum(x, y, node, lo, hi, rounding, sign):
+    a, b = (v.type for v in node.inputs)
+    x, y = x.astype(np.int64) - a.zero, y.astype(np.int64) - b.zero
+    if rounding == "single":
+        ma, mb, s = sum_multipliers(a, b, node.output.type, sign)
+        return finish((ma * x + mb * y + (1 << (s - 1))) >> s, node, lo, hi)
+    qa, qb, qy = sum_multipliers_litert(a, b, node.output.type)
+    total = requant_litert(x << LEFT, *qa) + sign * requant_litert(y << LEFT, *qb)
+    return finish(requant_litert(total, *qy), node, lo, hi)
+
+
+def product_multiplier(a: Type, b: Type, y: Type, rounding: str) -> tuple[int, int]:
+    if rounding == "litert":  # LiteRT multiplies and divides the scales in float32
+        return quantize_multiplier(float(np.float32(a.scale) * np.float32(b.scale) / np.float32(y.scale)))
+    return quantize_multiplier(a.scale * b.scale / y.scale)
+
+
+@op
+class add:
+    """z = x + y"""
+
+    cases = PAIRS
+    infer = infer_float
+    in_place = over_equal
+
+    def eval(x, y):
+        return x + y
+
+
+@op
+class add_s8:
+    """z = x + y on quantised values. `litert`: both terms get 20 more bits, are rescaled and summed, and the sum
+    is rescaled (three roundings). `single`: 16-bit multipliers ma, mb, z = (ma (x - zx) + mb (y - zy) + half) >> s."""
+
+    cases = pairs_s8()
+    infer = infer_s8
+    in_place = over_equal
+
+    def eval(x, y, *, node, lo, hi, rounding):
+        return eval_sum(x, y, node, lo, hi, rounding, 1)
+
+
+@op
+class sub:
+    """z = x - y"""
+
+    cases = PAIRS
+    infer = infer_float
+    in_place = over_equal
+
+    def eval(x, y):
+        return x - y
+
+
+@op
+class sub_s8:
+    """z = x - y on quantised values, computed as add_s8 with the second term negated"""
+
+    cases = pairs_s8()
+    infer = infer_s8
+    in_place = over_equal
+
+    def eval(x, y, *, node, lo, hi, rounding):
+        return eval_sum(x, y, node, lo, hi, rounding, -1)
+
+
+@op
+class mul:
+    """z = x * y"""
+
+    cases = PAIRS
+    infer = infer_float
+    in_place = over_equal
+
+    def eval(x, y):
+        return x * y
+
+
+@op
+class mul_s8:
+    """z = x * y on quantised values: requantise (x - zx)(y - zy) with sx sy / sz"""
+
+    cases = pairs_s8()
+    infer = infer_s8
+    in_place = over_equal
+
+    def eval(x, y, *, node, lo, hi, rounding):
+        a, b = (v.type for v in node.inputs)
+        product = (x.astype(np.int64) - a.zero) * (y.astype(np.int64) - b.zero)
+        m, shift = product_multiplier(a, b, node.output.type, rounding)
+        return finish(REQUANT[rounding](product, m, shift), node, lo, hi)
+
+
+@op
+class div:
+    """z = x / y"""
+
+    cases = PAIRS
+    domain = (0.3, 3.0)
+    infer = infer_float
+    in_place = over_equal
+
+    def eval(x, y):
+        return x / y

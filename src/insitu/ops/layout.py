@@ -1,0 +1,219 @@
+"""Ops that move elements and compute nothing: they take any element type, quantised or not.
+
+The numerics of the output are those of the input, so a quantised value stays what it was. Kernels get the
+size of an element in bytes and no type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph.call import Call
+from insitu.ops._rules import axis_of
+
+
+def per_tensor(x: Type) -> Type:
+    """The type, if its numerics do not depend on an axis that is about to move."""
+    if x.quant is not None and x.quant.per_channel:
+        raise GraphError(f"{x} has a scale a channel, which this op cannot carry along")
+    return x
+
+
+def both(name: str, *shapes: tuple[int, ...], **attrs) -> list[Case]:
+    """The case in f32 and in s8."""
+    return [
+        Case(name, tuple(f32(*s) for s in shapes), attrs),
+        Case(f"{name}, s8", tuple(s8(*s, s=0.1, z=-3) for s in shapes), attrs),
+    ]
+
+
+@op(kind="any")
+class reshape:
+    """The same elements in the same order with another shape; one -1 stands for what is left"""
+
+    cases = both("flatten", (2, 3, 5), shape=(2, -1)) + both("split", (6,), shape=(2, 3))
+
+    def infer(x, *, shape):
+        known = prod(d for d in shape if d != -1)
+        if list(shape).count(-1) > 1 or known < 1 or (x.size % known if -1 in shape else x.size != known):
+            raise GraphError(f"{x} cannot be reshaped to {tuple(shape)}")
+        return per_tensor(x).with_shape(*(x.size // known if d == -1 else d for d in shape))
+
+    def eval(x, *, shape):
+        return x.reshape(shape)
+
+    def emit(y, x):
+        return Call("copy_bytes", y, x, y.type.bytes, alias=True)
+
+    def in_place(y, x):
+        return 0
+
+
+@op(kind="any")
+class transpose:
+    """y[i[perm[0]], i[perm[1]], ...] = x[i[0], i[1], ...], as numpy.transpose"""
+
+    cases = (
+        both("matrix", (3, 5), perm=(1, 0))
+        + both("nchw to nhwc", (2, 3, 4, 5), perm=(0, 2, 3, 1))
+        + both("inner kept", (2, 3, 4, 5), perm=(1, 0, 2, 3))
+        + both("reversed", (2, 3, 1, 2, 3), perm=(4, 3, 2, 1, 0))
+    )
+
+    def infer(x, *, perm):
+        if sorted(perm) != list(range(x.rank)):
+            raise GraphError(f"{tuple(perm)} is no permutation of the {x.rank} dimensions of {x}")
+        q = x.quant
+        if q is not None and q.axis is not None:
+            q = replace(q, axis=perm.index(q.axis))
+        return Type(x.dtype, tuple(x.shape[p] for p in perm), q)
+
+    def eval(x, *, perm):
+        return np.ascontiguousarray(x.transpose(perm))
+
+
+@op(kind="any")
+class pad:
+    """x with `pads` = ((before, after), ...) more elements a dimension. They hold `value`, a real number: for a
+    quantised x, round(value / s) + z"""
+
+    cases = (
+        both("image", (1, 2, 3, 2), pads=((0, 0), (1, 2), (0, 1), (0, 0)))
+        + both("value", (2, 3), pads=((1, 0), (2, 1)), value=0.75)
+        + both("channels", (1, 2, 2, 3), pads=((0, 0), (0, 0), (0, 0), (0, 2)))
+    )
+
+    def infer(x, *, pads, value=0.0):
+        if len(pads) != x.rank or any(len(p) != 2 or min(p) < 0 for p in pads):
+            raise GraphError(f"pads {pads} do not fit {x}", hint="one (before, after) a dimension, none negative")
+        return per_tensor(x).with_shape(*(d + b + a for d, (b, a) in zip(x.shape, pads)))
+
+    def eval(x, *, pads, value, node):
+        return np.pad(x, pads, constant_values=pad_value(node.inputs[0].type, value))
+
+
+def pad_value(x: Type, value: float):
+    """What stands in memory for this real value."""
+    if x.quant is None:
+        return x.numpy.type(value)
+    return int(np.clip(round(value / x.scale) + x.zero, -128, 127))
+
+
+@op(kind="any")
+class concat:
+    """All inputs, one after the other along `axis`; quantised ones must share scale and zero point"""
+
+    cases = (
+        both("channels", (1, 2, 3, 2), (1, 2, 3, 5), axis=-1)
+        + both("rows", (2, 3), (1, 3), (4, 3), axis=0)
+        + both("one", (2, 3), axis=1)
+    )
+
+    def infer(*xs, axis):
+        if not xs:
+            raise GraphError("concat of nothing")
+        axis = axis_of(axis, xs[0])
+        for x in xs:
+            if x.dtype != xs[0].dtype or _without(x.shape, axis) != _without(xs[0].shape, axis):
+                raise GraphError(f"{x} cannot follow {xs[0]} along axis {axis}")
+            if per_tensor(x).quant != xs[0].quant:
+                raise GraphError(f"{x} and {xs[0]} differ in scale", hint="requantize_s8 to one scale first")
+        size = sum(x.shape[axis] for x in xs)
+        return xs[0].with_shape(*xs[0].shape[:axis], size, *xs[0].shape[axis + 1 :])
+
+    def eval(*xs, axis):
+        return np.concatenate(xs, axis=axis)
+
+
+def _without(shape, axis: int) -> tuple[int, ...]:
+    return tuple(shape[:axis]) + tuple(shape[axis + 1 :])
+
+
+@op(kind="any")
+class slice:
+    """y[i, j, ...] = x[starts[0] + steps[0] i, starts[1] + steps[1] j, ...] up to `stops`; one entry a dimension"""
+
+    cases = (
+        both("rows", (4, 3), starts=(1, 0), stops=(3, 3), steps=(1, 1))
+        + both("steps", (7, 5), starts=(1, 0), stops=(7, 5), steps=(2, 3))
+        + both("inner", (2, 3, 5), starts=(0, 1, 1), stops=(2, 3, 4), steps=(1, 1, 1))
+    )
+
+    def infer(x, *, starts, stops, steps):
+        if not len(starts) == len(stops) == len(steps) == x.rank:
+            raise GraphError(f"a slice of {x} needs {x.rank} starts, stops and steps")
+        for d, a, b, s in zip(x.shape, starts, stops, steps):
+            if not (0 <= a < b <= d and s >= 1):
+                raise GraphError(f"{a}:{b}:{s} is no slice of a dimension of {d}")
+        return per_tensor(x).with_shape(*(-((a - b) // s) for a, b, s in zip(starts, stops, steps)))
+
+    def eval(x, *, starts, stops, steps):
+        index = tuple(np.s_[a:b:s] for a, b, s in zip(starts, stops, steps))
+        return np.ascontiguousarray(x[index])
+
+
+@op(kind="any")
+class split:
+    """x cut along `axis` into pieces of these sizes"""
+
+    cases = both("channels", (1, 2, 3, 6), sizes=(1, 3, 2), axis=-1) + both("rows", (4, 3), sizes=(3, 1), axis=0)
+
+    def infer(x, *, sizes, axis):
+        axis = axis_of(axis, x)
+        if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 1:
+            raise GraphError(f"axis {axis} of {x} cannot be cut into {tuple(sizes)}")
+        per_tensor(x)
+        return tuple(x.with_shape(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in sizes)
+
+    def eval(x, *, sizes, axis):
+        pieces = np.split(x, np.cumsum(sizes)[:-1], axis=axis)
+        return tuple(np.ascontiguousarray(p) for p in pieces)
+
+
+# output index i of `out` from `size` inputs -> the input coordinate as numerator and denominator: exact, no float
+COORDINATES = {
+    "asymmetric": lambda i, size, out: (i * size, out),
+    "half_pixel": lambda i, size, out: ((2 * i + 1) * size - out, 2 * out),
+    "align_corners": lambda i, size, out: (i * (size - 1), max(out - 1, 1)),
+}
+ROUNDINGS = {
+    "floor": lambda n, d: n // d,
+    "ceil": lambda n, d: -(-n // d),
+    "round_prefer_floor": lambda n, d: -((d - 2 * n) // (2 * d)),
+    "round_prefer_ceil": lambda n, d: (2 * n + d) // (2 * d),
+}
+
+
+def nearest(size: int, out: int, coordinates: str, rounding: str) -> np.ndarray:
+    """For each of `out` outputs, the input it copies."""
+    n, d = COORDINATES[coordinates](np.arange(out, dtype=np.int64), size, out)
+    return np.clip(ROUNDINGS[rounding](n, d), 0, size - 1).astype(np.int32)
+
+
+@op(kind="any")
+class resize:
+    """Nearest-neighbour resampling of x[N,H,W,C] to `size` = (OH, OW); coordinates and rounding named as in ONNX"""
+
+    cases = (
+        both("twice", (1, 2, 3, 2), size=(4, 6))
+        + both("odd", (2, 3, 5, 1), size=(5, 3), coordinates="half_pixel", rounding="round_prefer_ceil")
+        + both("corners", (1, 3, 4, 3), size=(7, 2), coordinates="align_corners", rounding="round_prefer_floor")
+    )
+
+    def infer(x, *, size, coordinates="asymmetric", rounding="floor"):
+        if x.rank != 4:
+            raise GraphError(f"resize wants rank 4, got {x}")
+        if coordinates not in COORDINATES or rounding not in ROUNDINGS:
+            raise GraphError(f"resize knows no coordinates {coordinates!r} with rounding {rounding!r}")
+        if len(size) != 2 or min(size) < 1:
+            raise GraphError(f"resize to {tuple(size)}")
+        return per_tensor(x).with_shape(x.shape[0], *size, x.shape[3])
+
+    def eval(x, *, size, coordinates, rounding):
+        rows, columns = (nearest(x.shape[i + 1], size[i], coordinates, rounding) for i in (0, 1))
+        return np.ascontiguousarray(x[:, rows][:, :, columns])

@@ -1,0 +1,171 @@
+"""Softmax and the normalisations; the int8 softmax below its float op.
+
+batch_norm and dropout are as in inference: an importer folds them, a training pass gives them their other meaning.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, f32, op, s8
+from insitu.graph.call import Call
+from insitu.ops._fixed import softmax_s8 as fixed_softmax
+from insitu.ops._rules import SMALL, axis_of, first, same, small, want_float, want_rounding, want_s8
+
+AXES = [
+    Case("last axis", (f32(2, 3, 7),)),
+    Case("middle axis", (f32(2, 5, 3),), dict(axis=1)),
+    Case("first axis", (f32(4, 3),), dict(axis=0)),
+    Case("one", (f32(3, 1),)),
+    Case("large", (np.array([[1000.0, 1001.0, -1000.0]], np.float32),)),
+]
+
+
+def infer_along(x, *, axis=-1):
+    axis_of(axis, x)
+    return same(x)
+
+
+def walk_along(x, axis: int) -> tuple[int, int, int]:
+    """(outer, length, inner): x seen as [outer, length, inner] around one axis."""
+    axis = axis_of(axis, x.type)
+    return int(np.prod(x.shape[:axis])), x.shape[axis], int(np.prod(x.shape[axis + 1 :]))
+
+
+@op
+class softmax:
+    """y = exp(x - max x) / sum of exp(x - max x), along one axis"""
+
+    cases = AXES
+    infer = infer_along
+    in_place = first
+
+    def eval(x, *, axis):
+        e = np.exp(x - x.max(axis=axis, keepdims=True))
+        return e / e.sum(axis=axis, keepdims=True)
+
+    def emit(y, x, *, axis):
+        return Call("softmax_f32", y, x, *walk_along(x, axis))
+
+
+@op
+class softmax_s8:
+    """Softmax along the last axis in fixed point: differences to the maximum with 5 integer bits, a polynomial for
+    exp, Newton for the reciprocal. The result has scale 1/256, zero point -128. Both roundings are the same."""
+
+    cases = [
+        Case("odd", (s8(3, 7, s=0.1, z=5),)),
+        Case("one", (s8(2, 1, s=0.1),)),
+        Case("steep", (s8(3, 11, s=0.5, z=-3),), dict(rounding="litert")),
+        Case("flat", (s8(2, 67, s=0.004),)),
+    ]
+
+    def infer(x, *, rounding="single"):
+        want_s8(x)
+        want_rounding(rounding)
+        return s8(*x.shape, s=1 / 256, z=-128)
+
+    def eval(x, *, node):
+        return fixed_softmax(x, node.inputs[0].type.scale)
+
+
+@op
+class log_softmax:
+    """y = x - max x - log(sum of exp(x - max x)), along one axis"""
+
+    cases = AXES
+    infer = infer_along
+    in_place = first
+
+    def eval(x, *, axis):
+        d = x - x.max(axis=axis, keepdims=True)
+        return d - np.log(np.exp(d).sum(axis=axis, keepdims=True))
+
+    def emit(y, x, *, axis):
+        return Call("log_softmax_f32", y, x, *walk_along(x, axis))
+
+
+@op
+class batch_norm:
+    """y = (x - mean) / sqrt(var + epsilon) * scale + bias, one of each a channel of `axis`"""
+
+    cases = [
+        Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
+        Case("flat", (f32(3, 7), f32(7), f32(7), f32(7), f32(7)), dict(epsilon=1e-3)),
+        Case("axis 1", (f32(2, 3, 4), f32(3), f32(3), f32(3), f32(3)), dict(axis=1)),
+    ]
+    domain = (0.1, 2.0)  # a variance is positive
+
+    def infer(x, scale, bias, mean, var, *, axis=-1, epsilon=1e-5, momentum=0.1):
+        want_float(x, scale, bias, mean, var)
+        channels = x.shape[axis_of(axis, x)]
+        for v in (scale, bias, mean, var):
+            if v.shape != (channels,):
+                raise GraphError(f"{v} is not one number for each of {channels} channels")
+        return x
+
+    def eval(x, scale, bias, mean, var, *, axis, epsilon):
+        shape = [-1 if d == axis % x.ndim else 1 for d in range(x.ndim)]
+        scale, bias, mean, var = (v.reshape(shape) for v in (scale, bias, mean, var))
+        return (x - mean) / np.sqrt(var + epsilon) * scale + bias
+
+    def emit(y, x, scale, bias, mean, var, *, axis, epsilon):
+        return Call("batch_norm_f32", y, x, scale, bias, mean, var, *walk_along(x, axis), float(epsilon))
+
+    def in_place(y, x, scale, bias, mean, var):
+        return 0
+
+
+@op
+class layer_norm:
+    """y = (x - mean) / sqrt(var + epsilon) * scale + bias; mean and var over the last `dims` dimensions"""
+
+    cases = [
+        Case("last", (f32(2, 3, 7), f32(7), f32(7))),
+        Case("no bias", (f32(3, 5), f32(5))),
+        Case("bare", (f32(3, 5),), dict(epsilon=1e-3)),
+        Case("two dims", (f32(2, 3, 4), f32(3, 4), f32(3, 4)), dict(dims=2)),
+    ]
+
+    def infer(x, scale=None, bias=None, *, dims=1, epsilon=1e-5):
+        want_float(x)
+        if not 1 <= dims <= x.rank:
+            raise GraphError(f"cannot normalise {dims} dimensions of {x}")
+        for v in (scale, bias):
+            if v is not None and v.shape != x.shape[x.rank - dims :]:
+                raise GraphError(f"{v} does not fit the last {dims} dimensions of {x}")
+        return x
+
+    def eval(x, scale=None, bias=None, *, dims, epsilon):
+        axes = tuple(range(x.ndim - dims, x.ndim))
+        d = x - x.mean(axis=axes, keepdims=True)
+        y = d / np.sqrt((d * d).mean(axis=axes, keepdims=True) + epsilon)
+        y = y if scale is None else y * scale
+        return y if bias is None else y + bias
+
+    def emit(y, x, scale=None, bias=None, *, dims, epsilon):
+        n = int(np.prod(x.shape[len(x.shape) - dims :]))
+        return Call("layer_norm_f32", y, x, scale, bias, y.type.size // n, n, float(epsilon))
+
+    def in_place(y, x, scale=None, bias=None):
+        return 0
+
+
+@op
+class dropout:
+    """y = x in inference; in training each element is zero with probability p, the others are divided by 1 - p"""
+
+    cases = SMALL + small(p=0.2)
+    in_place = first
+
+    def infer(x, *, p=0.5):
+        if not 0 <= p < 1:
+            raise GraphError(f"dropout with p = {p} keeps nothing")
+        return same(x)
+
+    def eval(x):
+        return x
+
+    def emit(y, x):
+        return Call("copy_bytes", y, x, y.type.bytes, alias=True)

@@ -1,0 +1,130 @@
+"""Mathematical functions of a float value, element by element. Activations are in activation.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.graph import op
+from insitu.ops._rules import SMALL, first, same, unary
+from insitu.ops.activation import erf as erf_of
+
+
+@op
+class exp:
+    """y = e^x"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("exp_f32")
+    in_place = first
+
+    def eval(x):
+        return np.exp(x)
+
+
+@op
+class log:
+    """y = ln(x), for x > 0"""
+
+    cases = SMALL
+    domain = (0.05, 4.0)
+    infer = same
+    emit = unary("log_f32")
+    in_place = first
+
+    def eval(x):
+        return np.log(x)
+
+
+@op
+class sqrt:
+    """y = sqrt(x), for x >= 0"""
+
+    cases = SMALL
+    domain = (0.05, 4.0)
+    infer = same
+    emit = unary("sqrt_f32")
+    in_place = first
+
+    def eval(x):
+        return np.sqrt(x)
+
+
+@op
+class rsqrt:
+    """y = 1 / sqrt(x), for x > 0"""
+
+    cases = SMALL
+    domain = (0.05, 4.0)
+    infer = same
+    emit = unary("rsqrt_f32")
+    in_place = first
+
+    def eval(x):
+        return 1 / np.sqrt(x)
+
+
+@op
+class reciprocal:
+    """y = 1 / x"""
+
+    cases = SMALL
+    domain = (0.2, 4.0)
+    infer = same
+    emit = unary("reciprocal_f32")
+    in_place = first
+
+    def eval(x):
+        return 1 / x
+
+
+@op
+class neg:
+    """y = -x"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("neg_f32")
+    in_place = first
+
+    def eval(x):
+        return -x
+
+
+@op
+class abs:
+    """y = |x|"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("abs_f32")
+    in_place = first
+
+    def eval(x):
+        return np.abs(x)
+
+
+@op
+class square:
+    """y = x * x"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("square_f32")
+    in_place = first
+
+    def eval(x):
+        return x * x
+
+
+@op
+class erf:
+    """y = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt"""
+
+    cases = SMALL
+    infer = same
+    emit = unary("erf_f32")
+    in_place = first
+
+    def eval(x):
+        return erf_of(x).astype(x.dtype)
