@@ -34,7 +34,9 @@ class Model:
         """The outputs for these inputs, from the generated C. Any number of samples along the first axis."""
         return self.device.predict(*inputs)
 
-    def quantize(self, data=None, *, method: str = "minmax", batches: int | None = None, progress=None, **options) -> Model:
+    def quantize(
+        self, data=None, *, method: str = "minmax", batches: int | None = None, progress=None, **options
+    ) -> Model:
         """An int8 model, calibrated on `data` (an array, or any iterable of samples or batches)."""
         from insitu.quantizer import calibrate, fold, quantize
 

@@ -79,4 +79,3 @@ def library(target: str) -> dict[str, HostDevice]:
     kernels = tuple(sorted({k for _, _, program in programs for k in program.kernels}))
     loaded = ctypes.CDLL(str(build_library(files, kernels, TARGETS[target])))
     return {label: HostDevice(p, program, loaded) for label, p, program in programs}
-

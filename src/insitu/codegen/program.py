@@ -161,9 +161,10 @@ class _Writer:
             self._about(),
             f"#ifndef {guard}", f"#define {guard}", "",
             "#include <stdint.h>", "",
-            f"#define {up}_ARENA_BYTES {self.plan.arena_bytes}  /* at least {self.plan.lower_bound_bytes} in this order */", "",
-            "/* Reads the inputs, writes the outputs. `arena` is scratch of the size above, 16-byte aligned; nothing is",
-            " * kept there between calls. */",
+            f"#define {up}_ARENA_BYTES {self.plan.arena_bytes}  "
+            f"/* no placement needs less than {self.plan.lower_bound_bytes} */", "",
+            "/* Reads the inputs, writes the outputs. `arena` is scratch of the size above, aligned to 16 bytes;",
+            " * nothing is kept there between calls. */",
             f"{self._signature()};", "",
             "#endif", "",
         ])  # fmt: skip
@@ -184,12 +185,15 @@ class _Writer:
             c.comment(f"arena: {plan.arena_bytes:,} bytes, peak at step {plan.peak_step} ({peak})"),
             *self._slot_lines(), "", *self.structs, "",
             self._signature(), "{",
-            *(f"    {COPY}({self.slots[v.name]}, in_{c.identifier(v.name)}, {v.type.bytes});" for v in self.graph.inputs),
+            *(self._copy(self.slots[v.name], f"in_{c.identifier(v.name)}", v) for v in self.graph.inputs),
             *body,
-            *(f"    {COPY}(out_{i}, {self.pointer(v)}, {v.type.bytes});" for i, v in enumerate(self.graph.outputs)),
+            *(self._copy(f"out_{i}", self.pointer(v), v) for i, v in enumerate(self.graph.outputs)),
             "}", "",
         ]  # fmt: skip
         return "\n".join(lines)
+
+    def _copy(self, target: str, source: str, value: Value) -> str:
+        return f"    {COPY}({target}, {source}, {value.type.bytes});"
 
     def _slot_lines(self) -> list[str]:
         lines = []

@@ -79,7 +79,7 @@ def _check_definitions(graph: Graph) -> None:
 
 
 def _check_types(node: Node) -> None:
-    declared = tuple(v.type for v in node.outputs)
+    declared = tuple([v.type for v in node.outputs])
     wish = declared if len(declared) > 1 else declared[0]
     try:
         types = node.op.apply("infer", tuple(v.type for v in node.inputs), dict(node.attrs), out=wish)

@@ -168,9 +168,7 @@ class Builder:
             self.notes.append(text)
 
     def graph(self, *outputs: Value) -> Graph:
-        return Graph(
-            self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes)
-        )
+        return Graph(self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes))
 
     def _define(self, name: str, type: Type) -> Value:
         name = self._fresh(clean(name))
@@ -203,7 +201,7 @@ def building() -> Builder:
 
 
 @contextmanager
-def build(name_or_builder="graph"):
+def build(name_or_builder: str | Builder = "graph"):
     """`with build("net") as b:` ops called inside append themselves to b."""
     builder = name_or_builder if isinstance(name_or_builder, Builder) else Builder(name_or_builder)
     token = _CURRENT.set(builder)

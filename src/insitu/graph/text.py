@@ -97,7 +97,8 @@ class _Parser:
         where = 0
         try:
             name, inputs, outputs = self._head(self.lines[0] if self.lines else "")
-            for where, line in enumerate(self.lines[1:], 1):
+            for line in self.lines[1:]:
+                where += 1
                 self._line(line.strip())
             where = 0
             results = tuple(self._value(n) for n in outputs)
