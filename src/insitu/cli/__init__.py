@@ -1,0 +1,69 @@
+"""The command line: `insitu VERB ...`. One file a verb; this one parses, dispatches and reports errors.
+
+A user's mistake prints without a traceback and exits with 1, a wrong command line with 2; a bug keeps its
+traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from insitu import __version__
+from insitu.cli import bench, check, demo, ops, predict, quantize
+from insitu.errors import Error
+
+VERBS = (check, ops, quantize, predict, bench, demo)
+EXAMPLES = """\
+examples:
+  insitu check model.onnx                             can it be imported, and trained?
+  insitu ops conv2d                                   all there is to know about one op
+  insitu quantize model.onnx --data samples.npz       an int8 model, and what that cost
+  insitu predict model.insitu --data samples.npz      run the generated C
+  insitu bench model.tflite                           time and memory
+  insitu demo                                         a small model through every stage
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; gives the exit status."""
+    arguments = parser().parse_args(argv)
+    try:
+        return arguments.run(arguments)
+    except Error as e:
+        print(f"{type(e).__name__}: {e}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `insitu ops | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="insitu",
+        description="Trains neural networks where their data is: a compiler from your model to plain C99.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"insitu {__version__}")
+    verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in VERBS:
+        _add(verbs, verb)
+    return top
+
+
+def _add(verbs, verb) -> None:
+    """A verb is a module with HELP, EXAMPLES, `arguments(parser)` and `run(arguments) -> exit status`."""
+    made = verbs.add_parser(
+        verb.__name__.rpartition(".")[2],
+        help=verb.HELP,
+        description=verb.HELP[0].upper() + verb.HELP[1:] + ".",
+        epilog=f"examples:\n{verb.EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.arguments(made)
+    made.add_argument("--json", action="store_true", help="print the result as JSON")
+    made.set_defaults(run=verb.run)

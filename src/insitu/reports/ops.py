@@ -1,0 +1,133 @@
+"""What is known about each op, from the registry: kernels by emitting its cases, importers from their tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from functools import cache
+
+import insitu.ops  # noqa: F401  fills the registry
+from insitu.devices.compiler import C_FOLDER, closure, kernel_source
+from insitu.errors import Error
+from insitu.graph import REGISTRY, Case, Op, Type, build, lookup, type_of
+from insitu.planner.plan import call_of
+from insitu.reports.mapping import foreign_names
+from insitu.reports.table import pairs, table
+
+SHOWN = ("float", "any", "int8")  # the order of the table
+
+
+@dataclass(frozen=True)
+class OpInfo:
+    name: str
+    kind: str  # float, int8, any
+    formula: str
+    doc: str
+    source: str
+    attributes: dict[str, str]
+    gradient: bool
+    kernels: tuple[str, ...]
+    importers: dict[str, tuple[str, ...]]  # format -> its names for this op
+    fast: tuple[str, ...]  # machines with a fast path
+    cases: tuple[str, ...]
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+    def to_text(self) -> str:
+        """Everything about one op."""
+        kernels = [f"src/insitu/c/kernels/{k}.c" for k in self.kernels] or ["none yet"]
+        attributes = [f"{k}={v}" if v else f"{k} (must be given)" for k, v in self.attributes.items()]
+        formats = [f"{k}: {', '.join(v)}" for k, v in self.importers.items()]
+        rows = [
+            *_labelled("declared", [self.source]),
+            *_labelled("kind", [self.kind]),
+            *_labelled("attributes", attributes or ["none"]),
+            *_labelled("gradient", ["yes" if self.gradient else "not yet"]),
+            *_labelled("kernels", kernels),
+            *_labelled("fast paths", [", ".join(self.fast) or "none: plain C"]),
+            *_labelled("imported from", formats or ["nothing"]),
+            *_labelled("cases", self.cases),
+            *_labelled("tests", [f'pytest tests/ops -k "{self.name}"']),
+        ]
+        return f"{self.name}\n\n{self.doc}\n\n{pairs(rows)}"
+
+
+def op_info(name: str) -> OpInfo:
+    op = lookup(name)
+    kernels = kernels_of(op)
+    return OpInfo(
+        name=op.name,
+        kind=op.kind,
+        formula=op.doc.splitlines()[0] if op.doc else "",
+        doc=op.doc,
+        source=op.source,
+        attributes={k: "" if v is ... else repr(v) for k, v in op.defaults.items()},
+        gradient=op.has("grad"),
+        kernels=kernels,
+        importers={form: names[name] for form, names in foreign_names().items() if name in names},
+        fast=fast_paths(kernels),
+        cases=tuple(c.name for c in op.cases),
+    )
+
+
+def all_ops() -> list[OpInfo]:
+    """Every op, float before int8, by name."""
+    found = [op_info(name) for name in REGISTRY]
+    return sorted(found, key=lambda i: (SHOWN.index(i.kind), i.name))
+
+
+def ops_table(infos: list[OpInfo]) -> str:
+    rows = [(i.name, i.kind, i.formula, i.gradient, _list(i.kernels), _list(i.importers), len(i.cases)) for i in infos]
+    return table(("op", "kind", "meaning", "gradient", "C kernels", "imported from", "cases"), rows)
+
+
+@cache
+def kernels_of(op: Op) -> tuple[str, ...]:
+    """The C functions its cases call, with constants and without: a kernel may depend on what is constant."""
+    if not op.has("emit"):
+        return ()
+    found = {_function(op, case, fixed) for case in op.cases for fixed in (False, True)}
+    return tuple(sorted(found - {None}))  # type: ignore[type-var]
+
+
+def _function(op: Op, case: Case, fixed: bool) -> str | None:
+    with build(op.name) as b:
+        values = [_value(b, f"x{i}", given, fixed and i > 0) for i, given in enumerate(case.inputs)]
+        try:
+            made = op(*values, out=case.out, **case.attrs)
+            return call_of(b.nodes[-1], b.graph(*(made if isinstance(made, tuple) else (made,)))).function
+        except Error:
+            return None  # an illegal case is what tests/ops complains about
+
+
+def _value(builder, name: str, given, constant: bool):
+    import numpy as np
+
+    type_ = given if isinstance(given, Type) else type_of(given)
+    if not constant:
+        return builder.input(name, type_)
+    array = np.ones(type_.shape, type_.numpy) if isinstance(given, Type) else given
+    return builder.constant(name, array, type_)
+
+
+def fast_paths(kernels: tuple[str, ...]) -> tuple[str, ...]:
+    """Machines whose isa header has a twin of a primitive that these kernels use."""
+    known = tuple(k for k in kernels if (C_FOLDER / "kernels" / f"{k}.c").exists())
+    words = {w for k in closure(known) for w in re.findall(r"\b(\w+)\s*\(", kernel_source(k))}
+    return tuple(machine for machine, primitives in primitives_by_machine().items() if words & primitives)
+
+
+@cache
+def primitives_by_machine() -> dict[str, set[str]]:
+    """isa/avx2.h -> the primitives it defines; scalar.h is the meaning and no fast path."""
+    headers = sorted(p for p in (C_FOLDER / "isa").glob("*.h") if p.stem != "scalar")
+    return {p.stem: set(re.findall(r"^static inline [\w\s*]*?\b(\w+)\(", p.read_text(), re.M)) for p in headers}
+
+
+def _labelled(label: str, lines) -> list[tuple[str, str]]:
+    return [(label if i == 0 else "", line) for i, line in enumerate(lines)]
+
+
+def _list(names) -> str:
+    return ", ".join(names) or "-"

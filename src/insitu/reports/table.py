@@ -1,0 +1,52 @@
+"""Aligned text tables: the same bytes in a terminal, a pipe and a document. No colour, no borders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+GAP = "  "
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], widest: int = 60) -> str:
+    """A heading, a rule and a line a row. Columns that hold only numbers are flush right."""
+    cells = [[clip(text(cell), widest) for cell in row] for row in rows]
+    right = [_all_numbers(column) for column in zip(*cells)] or [False] * len(headers)
+    widths = [max(map(len, column)) for column in zip(headers, *cells)]
+    lines = [_line(headers, widths, right), GAP.join("-" * w for w in widths)]
+    return "\n".join(lines + [_line(row, widths, right) for row in cells])
+
+
+def pairs(items: Iterable[tuple[str, object]]) -> str:
+    """`name   value`, one a line, the values aligned."""
+    items = [(name, text(value)) for name, value in items]
+    width = max((len(name) for name, _ in items), default=0)
+    return "\n".join(f"{name:<{width}}{GAP}{value}".rstrip() for name, value in items)
+
+
+def text(cell: object) -> str:
+    """How a value is printed: yes and no for booleans, commas in integers, four digits of a float."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+
+def clip(words: str, width: int) -> str:
+    return words if len(words) <= width else words[: width - 3] + "..."
+
+
+def size(count: int) -> str:
+    """Bytes as people say them: KB is 1,000 bytes."""
+    return f"{count:,} B" if count < 10_000 else f"{count / 1000:,.1f} KB"
+
+
+def _all_numbers(column: Sequence[str]) -> bool:
+    return all(cell == "-" or cell.lstrip("-")[:1].isdigit() for cell in column)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    parts = [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(cells, widths, right)]
+    return GAP.join(parts).rstrip()
