@@ -55,12 +55,12 @@ def _check_definitions(graph: Graph) -> None:
     defined = {v.name: v.type for v in graph.inputs}
     if len(defined) != len(graph.inputs):
         raise GraphError("two inputs share a name", where=graph.name)
-    for name, array in graph.constants.items():
+    for name, array in (*graph.constants.items(), *graph.state.items()):
         value = graph.values.get(name)
         if value is None:
             continue  # an unused constant does no harm; rewrites leave some behind
         if name in defined:
-            raise GraphError("is an input and a constant", where=f"%{name}")
+            raise GraphError("is defined twice: as an input, a constant or state", where=f"%{name}")
         if array.shape != value.shape or array.dtype != value.type.numpy:
             raise GraphError(f"is {value.type}, its data are {array.dtype}{array.shape}", where=f"%{name}")
         defined[name] = value.type
@@ -73,14 +73,17 @@ def _check_definitions(graph: Graph) -> None:
             if v.name in defined:
                 raise GraphError("is defined twice", where=f"%{v.name}")
             defined[v.name] = v.type
-    for v in graph.outputs:
+    for v in graph.results:
         if defined.get(v.name) != v.type:
             raise GraphError("is an output that nothing defines", where=f"%{v.name}")
+    for name, new in graph.updates.items():
+        if name not in graph.state or graph.state[name].shape != new.shape:
+            raise GraphError(f"cannot become {new}: not state, or of another shape", where=f"%{name}")
 
 
 def _check_types(node: Node) -> None:
-    declared = tuple([v.type for v in node.outputs])
-    wish = declared if len(declared) > 1 else declared[0]
+    declared = tuple(v.type for v in node.outputs)
+    wish = declared if len(node.outputs) > 1 else node.output.type
     try:
         types = node.op.apply("infer", tuple(v.type for v in node.inputs), dict(node.attrs), out=wish)
     except Error as e:

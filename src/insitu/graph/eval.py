@@ -6,20 +6,28 @@ Integer graphs give the exact bytes. Float graphs run in the precision of what i
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from insitu.errors import DataError
 from insitu.graph.graph import Graph
 
 
-def evaluate(graph: Graph, *inputs, precision=np.float32, keep: bool = False):
-    """The outputs (one array, or a tuple); with `keep`, a dict of every value by name instead."""
+def evaluate(graph: Graph, *inputs, precision=np.float32, keep: bool = False, state=None):
+    """The outputs (one array, or a tuple); with `keep`, a dict of every value by name instead.
+
+    `state` is what the lasting values hold (their first content, if not given). It is not changed:
+    `run_step` gives the new one.
+    """
     if len(inputs) != len(graph.inputs):
         raise DataError(f"{len(graph.inputs)} inputs wanted, {len(inputs)} given", where=graph.name)
     env: dict[str, np.ndarray] = {}
     for v, x in zip(graph.inputs, inputs):
         env[v.name] = _feed(v, x, precision)
     for name, array in graph.constants.items():
+        env[name] = _cast(array, precision)
+    for name, array in (graph.state if state is None else state).items():
         env[name] = _cast(array, precision)
     last = _last_use(graph) if not keep else {}
     for i, node in enumerate(graph.nodes):
@@ -32,6 +40,15 @@ def evaluate(graph: Graph, *inputs, precision=np.float32, keep: bool = False):
         return env
     found = tuple(env[v.name] for v in graph.outputs)
     return found[0] if len(found) == 1 else found
+
+
+def run_step(graph: Graph, state: dict[str, np.ndarray], *inputs, precision=np.float32):
+    """One run of a graph with state: its outputs (a tuple), and the state after it."""
+    whole = replace(graph, outputs=graph.results)
+    found = evaluate(whole, *inputs, precision=precision, state=state)
+    found = found if isinstance(found, tuple) else (found,)
+    count = len(graph.outputs)
+    return found[:count], {**state, **dict(zip(graph.updates, found[count:]))}
 
 
 def _feed(value, x, precision) -> np.ndarray:
@@ -60,13 +77,13 @@ def _result(value, r, precision) -> np.ndarray:
 
 def _last_use(graph: Graph) -> dict[int, list[str]]:
     """Step -> values nobody needs after it."""
-    keep = {v.name for v in graph.outputs}
+    keep = {v.name for v in graph.results}
     seen: dict[str, int] = {}
     for i, node in enumerate(graph.nodes):
         for v in (*node.inputs, *node.outputs):
             seen[v.name] = i
     dead: dict[int, list[str]] = {}
     for name, i in seen.items():
-        if name not in keep and name not in graph.constants:
+        if name not in keep and name not in graph.constants and name not in graph.state:
             dead.setdefault(i, []).append(name)
     return dead

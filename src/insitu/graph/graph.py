@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -67,6 +67,8 @@ class Graph:
     nodes: tuple[Node, ...]
     constants: Mapping[str, np.ndarray]  # name -> array, for every constant value
     notes: tuple[str, ...] = ()  # what the importer wants the user to know
+    state: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> first content of a value that lasts
+    updates: Mapping[str, Value] = field(default_factory=dict)  # state name -> the value it holds after a run
 
     @cached_property
     def values(self) -> dict[str, Value]:
@@ -75,7 +77,7 @@ class Graph:
         for node in self.nodes:
             for v in (*node.inputs, *node.outputs):
                 found[v.name] = v
-        found.update({v.name: v for v in self.outputs})
+        found.update({v.name: v for v in (*self.outputs, *self.updates.values())})
         return found
 
     @cached_property
@@ -94,7 +96,12 @@ class Graph:
         return self.constants.get(value.name)
 
     def with_notes(self, *notes: str) -> Graph:
-        return Graph(self.name, self.inputs, self.outputs, self.nodes, self.constants, (*self.notes, *notes))
+        return replace(self, notes=(*self.notes, *notes))
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """What the graph is run for: its outputs, and what its state becomes."""
+        return (*self.outputs, *self.updates.values())
 
     def __str__(self) -> str:
         from insitu.graph.text import to_text
@@ -111,6 +118,8 @@ class Builder:
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
         self.notes: list[str] = []
+        self.state: dict[str, np.ndarray] = {}
+        self.updates: dict[str, Value] = {}
         self._types: dict[str, Type] = {}
         self._producer: dict[str, Node] = {}
 
@@ -127,6 +136,17 @@ class Builder:
             raise GraphError(f"{array.dtype}{array.shape} is not {value.type}", where=name)
         self.constants[value.name] = array
         return value
+
+    def lasting(self, name: str, array, type: Type | None = None) -> Value:
+        """A value that lasts from run to run, with its first content; `update` says what it becomes."""
+        value = self.constant(name, array, type)
+        self.state[value.name] = self.constants.pop(value.name)
+        return value
+
+    def update(self, state: Value, new: Value) -> None:
+        if state.name not in self.state or state.type != new.type or state.name in self.updates:
+            raise GraphError(f"{new} cannot become its new content", where=f"%{state.name}")
+        self.updates[state.name] = new
 
     def add(self, op: Op, inputs: Iterable[Value], attrs: dict, *, name=None, out=None):
         """Append a node; its output types come from the op's `infer`."""
@@ -152,6 +172,18 @@ class Builder:
         for v in node.outputs:
             self._types[v.name] = v.type
             self._producer[v.name] = node
+
+    @classmethod
+    def of(cls, graph: Graph) -> Builder:
+        """A builder that already holds this graph, to append to it."""
+        builder = cls(graph.name)
+        builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
+        builder.constants, builder.state = dict(graph.constants), dict(graph.state)
+        builder.updates = dict(graph.updates)
+        builder._types = {name: v.type for name, v in graph.values.items()}
+        for node in graph.nodes:
+            builder.append(node)
+        return builder
 
     def producer(self, value: Value) -> Node | None:
         return self._producer.get(value.name)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 from insitu.errors import GraphError
 
@@ -51,7 +51,7 @@ class Op:
     source: str  # file:line of the declaration
     domain: tuple | None  # (low, high) of inputs where random test values must be drawn from
 
-    def __call__(self, *inputs, name: str | None = None, out=None, **attrs):
+    def __call__(self, *inputs, name: str | None = None, out=None, **attrs) -> Any:
         """Append a node for this op to the graph being built; gives its output value (or a tuple of them)."""
         from insitu.graph.graph import building
 
@@ -85,6 +85,10 @@ class Op:
         return full
 
 
+@overload
+def op(cls: type) -> Op: ...
+@overload
+def op(*, kind: str | None) -> Callable[[type], Op]: ...
 def op(cls=None, *, kind: str | None = None):
     """Declare an op: see the top of this file."""
     if cls is None:

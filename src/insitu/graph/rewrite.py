@@ -8,6 +8,7 @@ replacements by calling ops. Rules run until none fires; unused nodes are droppe
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,14 +54,14 @@ def rewrite(graph: Graph, *rules: Rule) -> Graph:
 
 def drop_unused(graph: Graph) -> Graph:
     """Without the nodes and constants no output depends on. Inputs stay: they are the interface."""
-    needed = {v.name for v in graph.outputs}
+    needed = {v.name for v in graph.results}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
         if any(v.name in needed for v in node.outputs):
             kept.append(node)
             needed.update(v.name for v in node.inputs)
     constants = {k: a for k, a in graph.constants.items() if k in needed}
-    return Graph(graph.name, graph.inputs, graph.outputs, tuple(reversed(kept)), constants, graph.notes)
+    return replace(graph, nodes=tuple(reversed(kept)), constants=constants)
 
 
 def _pass(graph: Graph, rules) -> tuple[Graph, bool]:
@@ -73,9 +74,11 @@ def _pass(graph: Graph, rules) -> tuple[Graph, bool]:
         for v in graph.inputs:
             new[v.name] = builder.input(v.name, v.type)
             rw._uses[new[v.name].name] = counts.get(v.name, 0)
-        for v in (v for v in graph.values.values() if v.name in graph.constants):
-            new[v.name] = builder.constant(v.name, graph.constants[v.name], v.type)
-            rw._uses[new[v.name].name] = counts.get(v.name, 0)
+        for v in graph.values.values():
+            for table, define in ((graph.constants, builder.constant), (graph.state, builder.lasting)):
+                if v.name in table:
+                    new[v.name] = define(v.name, table[v.name], v.type)
+                    rw._uses[new[v.name].name] = counts.get(v.name, 0)
         for node in graph.nodes:
             mapped = Node(node.op, tuple(new[v.name] for v in node.inputs), node.outputs, node.attrs)
             results = _first(rules, mapped, rw)
@@ -87,6 +90,8 @@ def _pass(graph: Graph, rules) -> tuple[Graph, bool]:
                 new[old.name] = value
                 # may count a use twice while a rule is firing; the next round counts afresh
                 rw._uses[value.name] = rw._uses.get(value.name, 0) + counts.get(old.name, 0)
+    for name, v in graph.updates.items():
+        builder.update(new[name], new[v.name])
     return drop_unused(builder.graph(*(new[v.name] for v in graph.outputs))), fired
 
 
@@ -106,6 +111,6 @@ def _copy(builder: Builder, node: Node) -> tuple[Value, ...]:
 
 def _count_uses(graph: Graph) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for v in [*(v for n in graph.nodes for v in n.inputs), *graph.outputs]:
+    for v in [*(v for n in graph.nodes for v in n.inputs), *graph.results]:
         counts[v.name] = counts.get(v.name, 0) + 1
     return counts

@@ -5,6 +5,8 @@
       %b = const f32[2] [0.5, -1.0]
       %y = linear(%x, %w, %b, rounding="single") : f32[1x2]
 
+Values that last from run to run are `state` instead of `const`, and `%w := %w.new` says what one becomes.
+
 Long constants and per-channel scales stand by reference (`@name`): `arrays(graph)` gives them,
 `parse(text, arrays)` takes them back.
 """
@@ -29,15 +31,16 @@ def to_text(graph: Graph) -> str:
     head = ", ".join(f"{v}: {_type(v)}" for v in graph.inputs)
     lines = [f"graph {graph.name}({head}) -> ({', '.join(map(str, graph.outputs))})"]
     lines += [f"  # {note}" for note in graph.notes]
-    used = _used_constants(graph)
-    lines += [f"  {v} = const {_type(v)} {_array(v, graph.constants[v.name])}" for v in used]
+    used = _stored(graph)
+    lines += [f"  {v} = {kind} {_type(v)} {_array(v, array)}" for v, kind, array in used]
     lines += [f"  {_node(n)}" for n in graph.nodes]
+    lines += [f"  %{name} := {new}" for name, new in graph.updates.items()]
     return "\n".join(lines) + "\n"
 
 
 def arrays(graph: Graph) -> dict[str, np.ndarray]:
     """What the text refers to with `@`: long constants, and long scale lists under `name.scale`."""
-    found = {v.name: graph.constants[v.name] for v in _used_constants(graph) if v.type.size > INLINE}
+    found = {v.name: array for v, _, array in _stored(graph) if v.type.size > INLINE}
     for v in graph.values.values():
         q = v.type.quant
         if q and len(q.scale) > INLINE:
@@ -49,11 +52,13 @@ def parse(text: str, arrays: dict[str, np.ndarray] | None = None) -> Graph:
     return _Parser(text, arrays or {}).graph()
 
 
-def _used_constants(graph: Graph) -> list[Value]:
-    """Constants in the order of their first use."""
-    order = {v.name: v for n in graph.nodes for v in n.inputs if v.name in graph.constants}
-    order.update({v.name: v for v in graph.outputs if v.name in graph.constants})
-    return list(order.values())
+def _stored(graph: Graph) -> list[tuple[Value, str, np.ndarray]]:
+    """Constants and state in the order of their first use: (value, `const` or `state`, array)."""
+    order = {v.name: v for n in graph.nodes for v in n.inputs}
+    order.update({v.name: v for v in graph.results})
+    order.update({name: Value(name, graph.updates[name].type) for name in graph.state if name in graph.updates})
+    tables = (("const", graph.constants), ("state", graph.state))
+    return [(v, kind, table[v.name]) for v in order.values() for kind, table in tables if v.name in table]
 
 
 def _type(v: Value) -> str:
@@ -90,6 +95,8 @@ class _Parser:
         self.arrays = arrays
         self.values: dict[str, Value] = {}
         self.constants: dict[str, np.ndarray] = {}
+        self.state: dict[str, np.ndarray] = {}
+        self.updates: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.notes: list[str] = []
 
@@ -106,7 +113,9 @@ class _Parser:
             raise GraphError(f"cannot read this: {e}", where=f"line {where + 1}") from e
         except GraphError as e:
             raise GraphError(e.what, where=f"line {where + 1}") from e
-        return Graph(name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes))
+        return Graph(
+            name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes), self.state, self.updates
+        )
 
     def _head(self, line: str):
         m = re.fullmatch(rf"graph ({NAME})\((.*)\) -> \((.*)\)\s*", line)
@@ -124,13 +133,18 @@ class _Parser:
         if line.startswith("#"):
             self.notes.append(line[1:].strip())
             return
+        state, _, new = line.partition(" := ")
+        if new:
+            self.updates[self._value(state).name] = self._value(new)
+            return
         left, _, right = line.partition(" = ")
-        if right.startswith("const "):
-            self._const(left, right[len("const ") :])
+        kind, _, rest = right.partition(" ")
+        if kind in ("const", "state"):
+            self._stored(left, rest, self.constants if kind == "const" else self.state)
         else:
             self._op(left, right)
 
-    def _const(self, left: str, right: str) -> None:
+    def _stored(self, left: str, right: str, table: dict[str, np.ndarray]) -> None:
         close = right.index("] ") + 1
         value = self._define(left, right[:close])
         data = right[close + 1 :].strip()
@@ -140,7 +154,7 @@ class _Parser:
             array = np.array(json.loads(data), value.type.numpy).reshape(value.shape)
         if array.shape != value.shape or array.dtype != value.type.numpy:
             raise GraphError(f"{left} is {value.type}, its data are {array.dtype}{array.shape}")
-        self.constants[value.name] = array
+        table[value.name] = array
 
     def _op(self, left: str, right: str) -> None:
         m = re.fullmatch(r"(\w+)\((.*)\) : (.*)", right)
