@@ -185,7 +185,7 @@ def pad_into_window(node: Node, rw: Rewriter):
         return None
     before = node.attrs["padding"]
     added = tuple(p for a in axes for p in pads[a])
-    x = relayout(pad.inputs[0], perm, pad.name)
+    x = relayout(pad.inputs[0], perm, node.inputs[0].name)
     attrs = {"padding": tuple(p + q for p, q in zip(before, added))}
     return again(node, (x, *node.inputs[1:]), **attrs, **_counted(node))
 

@@ -66,9 +66,7 @@ def relayout(x: Value, perm: Sequence[int], name: str) -> Value:
     return make("transpose", x, perm=tuple(perm), name=name + CHANGED)
 
 
-def again(
-    node: Node, inputs: Sequence[Value], shape: Sequence[int] | None = None, second: bool = False, **attrs
-) -> Any:
+def again(node: Node, inputs: Sequence[Value], out_shape: Sequence[int] = (), second: bool = False, **attrs) -> Any:
     """The same op on other inputs, under its own name (`second`: that name is taken already)."""
     out = node.output.type.with_shape(*out_shape) if out_shape else node.output.type
     name = node.name + CHANGED if second else node.name
@@ -287,7 +285,7 @@ def into_linear(node: Node, rw: Rewriter):
     """linear(flatten(transpose(x)), w): permute the columns of w instead."""
     flat = rw.producer(node.inputs[0], lookup("reshape")) if node.op.name == "linear" else None
     t = transposed(rw, flat.inputs[0]) if flat else None
-    w = rw.array(node.inputs[1])
+    w = rw.array(node.inputs[1]) if t else None
     if flat is None or t is None or w is None or rw.uses(node.inputs[1]) > 1:
         return None
     rows, axes = _flattened(flat)
