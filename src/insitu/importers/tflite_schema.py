@@ -186,7 +186,7 @@ def _tensor(t: Table, index: int, buffers: int) -> Tensor:
     if buffer >= buffers:
         raise ModelError(f"refers to buffer {buffer} of {buffers}", where=t.where)
     scale, zero, axis = _quantization(t)
-    variable, sparse = t.scalar(5, "bool", False), t.table(6, "sparsity") is not None
+    variable, sparse = bool(t.scalar(5, "bool", False)), t.table(6, "sparsity") is not None
     name = t.string(3, "name")
     return Tensor(index, name, TENSOR_TYPES[code], shape, signature, buffer, scale, zero, axis, variable, sparse)
 
@@ -225,7 +225,8 @@ def _options(t: Table, name: str) -> dict[str, Any]:
     return {key: _option(table, key, *how) for key, how in fields.items()}
 
 
-def _option(table: Table | None, key: str, slot: int, kind: str, default):
+def _option(table: Table | None, key: str, slot: int, kind: str, default) -> Any:
+    value: Any
     if table is None:
         value = default
     elif kind == "[s32]":
