@@ -1,6 +1,7 @@
 """Every case of every op as one C library: one compile a target, not one a case."""
 
 import ctypes
+import re
 import zlib
 from dataclasses import dataclass
 from functools import cache
@@ -73,9 +74,21 @@ def draw(type: Type, rng, domain=None) -> np.ndarray:
 @cache
 def library(target: str) -> dict[str, HostDevice]:
     """Every case, compiled into one library for this target."""
-    made = [(b.id, plan(b.graph)) for b in all_bound().values()]
-    programs = [(label, p, emit_program(p, f"case_{i}")) for i, (label, p) in enumerate(made)]
-    files = {name: text for _, _, program in programs for name, text in program.files.items()}
-    kernels = tuple(sorted({k for _, _, program in programs for k in program.kernels}))
-    loaded = ctypes.CDLL(str(build_library(files, kernels, TARGETS[target])))
-    return {label: HostDevice(p, program, loaded) for label, p, program in programs}
+    programs = {b.id: emit_program(plan(b.graph), f"case_{i}") for i, b in enumerate(all_bound().values())}
+    files = {name: text for program in programs.values() for name, text in program.files.items()}
+    kernels = tuple(sorted({k for program in programs.values() for k in program.kernels}))
+    loaded = ctypes.CDLL(str(build_library(_joined(files), kernels, TARGETS[target])))
+    return {label: HostDevice(program, loaded) for label, program in programs.items()}
+
+
+def _joined(files: dict[str, str]) -> dict[str, str]:
+    """The headers, and all sources in two files: a process a case would take longer than the cases."""
+    headers = {n: t for n, t in files.items() if n.endswith(".h")}
+    sources = [_undefine(files[n]) for n in sorted(files) if n.endswith(".c")]
+    half = len(sources) // 2
+    return {**headers, "cases_1.c": "\n".join(sources[:half]), "cases_2.c": "\n".join(sources[half:])}
+
+
+def _undefine(source: str) -> str:
+    names = re.findall(r"^#define (\w+)", source, re.MULTILINE)
+    return "\n".join([source, *(f"#undef {name}" for name in names), ""])

@@ -1,4 +1,4 @@
-"""C text from Python values: ten pure functions and nothing else."""
+"""C text from Python values: small pure functions and nothing else."""
 
 from __future__ import annotations
 
@@ -57,10 +57,9 @@ def float_literal(x: float) -> str:
 
 
 def array(name: str, data: np.ndarray, note: str = "") -> str:
-    """`static const int8_t w[27] = {...};` wrapped at WIDTH."""
+    """`const int8_t w[27] = {...};` wrapped at WIDTH."""
     flat = np.ascontiguousarray(data).reshape(-1)
-    ctype = CTYPES[flat.dtype.name]
-    head = f"static const {ctype} {name}[{max(flat.size, 1)}] = {{"
+    head = f"const {ctype(flat)} {name}[{max(flat.size, 1)}] = {{"
     tail = f"}};{'  ' + comment(note) if note else ''}"
     words = _words(flat)
     if len(head) + sum(map(len, words[:24])) + 2 * len(words) < WIDTH and len(words) <= 16:
@@ -87,11 +86,23 @@ def _wrap(words: list[str]) -> list[str]:
     return [*lines, "    " + ", ".join(line)] if line else lines
 
 
-def struct(kind: str, name: str, fields: dict[str, str]) -> str:
-    """`static const conv2d_shape conv1_shape = {.n = 1, ...};`"""
-    body = ", ".join(f".{k} = {v}" for k, v in fields.items())
-    text = f"static const {kind} {name} = {{{body}}};"
-    return text if len(text) <= 2 * WIDTH else text.replace(" = {.", " = {\n    .", 1)
+def ctype(array: np.ndarray) -> str:
+    return CTYPES[array.dtype.name]
+
+
+def initialiser(fields: dict[str, str]) -> str:
+    """`{.n = 1, .h = 32}`"""
+    return "{" + ", ".join(f".{k} = {v}" for k, v in fields.items()) + "}"
+
+
+def field(kind: str, name: str, size: int, note: str) -> str:
+    return f"{f'    {kind} {name}[{size}];':<60} {comment(note)}"
+
+
+def guard(name: str, body: list[str]) -> list[str]:
+    """An include guard around these lines."""
+    word = f"INSITU_{name.upper()}_H"
+    return [f"#ifndef {word}", f"#define {word}", "", *body, "", "#endif", ""]
 
 
 def call(function: str, args: list[str], note: str = "") -> str:

@@ -1,22 +1,21 @@
-"""A plan as a C program: `model.h` (the interface), `model.c` (the calls), `weights.h` (the constants).
+"""A C program from plans: `net.h` (the interface), a file a function, `net_weights.c` (the constants).
 
-Reads like a hand-written program: a line a tensor with its shape, a line a call with its layer.
-Deterministic: the same plan gives the same bytes.
+`emit_program(plan)` gives inference alone; given {"predict": ..., "train_step": ...} the functions
+share constants, state and arena. Deterministic: the same plans give the same bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from insitu.codegen import c
-from insitu.errors import GraphError
-from insitu.graph import Value
-from insitu.graph.call import Call, Packed, Scratch, Struct, Table
+from insitu.codegen.constants import Constants
+from insitu.codegen.function import Function, about
+from insitu.graph import Type, Value
 from insitu.planner import Plan
-
-COPY = "copy_bytes"  # the kernel that moves inputs in and outputs out
 
 
 @dataclass(frozen=True)
@@ -24,182 +23,67 @@ class Program:
     prefix: str
     files: dict[str, str]  # file name -> text
     kernels: tuple[str, ...]  # functions called, each in c/kernels/<name>.c
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    plans: dict[str, Plan]  # verb -> what that function runs
     arena_bytes: int
     const_bytes: int
+    state: tuple[Value, ...]  # the fields of the state struct, in order
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(v.type.bytes for v in self.state)
 
 
-def emit_program(plan: Plan, prefix: str = "net") -> Program:
-    writer = _Writer(plan, prefix)
-    body = [writer.step(step) for step in range(len(plan.calls))]
-    source = writer.source(body)  # before the weights: an output may be a constant
-    files = {f"{prefix}.h": writer.header(), f"{prefix}_weights.h": writer.weights(), f"{prefix}.c": source}
-    kernels = tuple(sorted({COPY, *(call.function for call in plan.calls if not writer.elided(call))}))
-    graph = plan.graph
-    return Program(prefix, files, kernels, graph.inputs, graph.outputs, plan.arena_bytes, writer.const_bytes)
+def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Program:
+    """The program of one plan (predict), or of several that share their state."""
+    plans = {"predict": plans} if isinstance(plans, Plan) else dict(plans)
+    state = state_fields(plans)
+    constants = Constants(prefix)
+    functions = [Function(verb, plan, prefix, constants, bool(state)) for verb, plan in plans.items()]
+    arena = max(plan.arena_bytes for plan in plans.values())
+    files = {f"{prefix}_{f.verb}.c": f.source() for f in functions}
+    files[f"{prefix}.h"] = _header(prefix, functions, state, arena, plans)
+    files[f"{prefix}_weights.h"] = constants.header()
+    files[f"{prefix}_weights.c"] = constants.source()
+    kernels = tuple(sorted(set().union(*(f.kernels for f in functions))))
+    return Program(prefix, files, kernels, plans, arena, constants.bytes, state)
 
 
-class _Writer:
-    """Names things and remembers which constants and structs the calls have asked for."""
+def state_fields(plans: Mapping[str, Plan]) -> tuple[Value, ...]:
+    """Everything that lasts, widest elements first so that the struct has no holes."""
+    found: dict[str, Type] = {}
+    for plan in plans.values():
+        for name in plan.graph.state:
+            value = plan.graph.values.get(name)
+            if value is not None:
+                found[name] = value.type
+    values = [Value(name, t) for name, t in found.items()]
+    return tuple(sorted(values, key=lambda v: -v.type.numpy.itemsize))
 
-    def __init__(self, plan: Plan, prefix: str):
-        self.plan, self.graph, self.prefix = plan, plan.graph, prefix
-        self.taken: set[str] = set()
-        self.slots = {name: self._name(name, upper=True) for name in plan.offsets if not name.startswith("scratch:")}
-        self.constants: dict[object, str] = {}  # what -> C name
-        self.declarations: list[str] = []
-        self.structs: list[str] = []
-        self.const_bytes = 0
 
-    # names ------------------------------------------------------------------------------------
+def initial_state(plans: Mapping[str, Plan]) -> dict[str, np.ndarray]:
+    return {name: array for plan in plans.values() for name, array in plan.graph.state.items()}
 
-    def _name(self, name: str, upper: bool = False) -> str:
-        word = c.identifier(name)
-        word = stem = word.upper() if upper else word
-        n = 1
-        while word in self.taken:
-            n += 1
-            word = f"{stem}_{n}"
-        self.taken.add(word)
-        return word
 
-    # arguments --------------------------------------------------------------------------------
+def _header(prefix: str, functions: list[Function], state, arena: int, plans: Mapping[str, Plan]) -> str:
+    bound = max(plan.lower_bound_bytes for plan in plans.values())
+    struct = _state_struct(prefix, state) if state else []
+    body = [
+        "#include <stdint.h>", "",
+        f"#define {prefix.upper()}_ARENA_BYTES {arena}  /* no placement in this order needs less than {bound} */", "",
+        *struct,
+        "/* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */",
+        *(f"{f.signature()};" for f in functions),
+    ]  # fmt: skip
+    return "\n".join([c.comment(about(next(iter(plans.values())).graph)), *c.guard(prefix, body)])
 
-    def argument(self, arg, step: int, counter: list[int]) -> str:
-        if arg is None:
-            return "NULL"
-        if isinstance(arg, Value):
-            return self.pointer(arg)
-        if isinstance(arg, Packed):
-            return self._packed(arg)
-        if isinstance(arg, Table):
-            return self._table(arg, f"{self.graph.nodes[step].name}.table")
-        if isinstance(arg, Struct):
-            return self._struct(arg, step)
-        if isinstance(arg, Scratch):
-            if not arg.bytes:
-                return "NULL"
-            name = self.plan.scratch_of(step)[counter[0]]
-            counter[0] += 1
-            return f"arena + {self.plan.offsets[name]}"
-        return c.literal(arg)
 
-    def pointer(self, value: Value) -> str:
-        if value.name in self.slots:
-            return self.slots[value.name]
-        array = self.graph.constants.get(value.name)
-        if array is None:
-            raise GraphError("has neither a place nor data", where=f"%{value.name}")
-        return self._constant(value.name, value.name, array, str(value.type))
-
-    def _packed(self, arg: Packed) -> str:
-        array = arg.pack(self.graph.constants[arg.value.name])
-        key = (arg.value.name, getattr(arg.pack, "__qualname__", ""), array.tobytes())
-        return self._constant(key, f"{arg.value.name}.packed", array, f"{arg.value.type}, in kernel order")
-
-    def _table(self, table: Table, name: str) -> str:
-        array = np.asarray(table.array)
-        return self._constant(("table", array.dtype.str, array.tobytes()), name, array, "")
-
-    def _constant(self, key, name: str, array: np.ndarray, note: str) -> str:
-        if key not in self.constants:
-            self.constants[key] = self._name(name)
-            self.declarations.append(c.array(self.constants[key], array, note))
-            self.const_bytes += array.nbytes
-        return self.constants[key]
-
-    def _struct(self, arg: Struct, step: int) -> str:
-        node = self.graph.nodes[step]
-        fields = {k: self._field(v, f"{node.name}.{k}") for k, v in arg.fields.items()}
-        key = ("struct", arg.struct, tuple(fields.items()))
-        if key not in self.constants:
-            self.constants[key] = self._name(f"{node.name}.{arg.struct.split('_')[-1]}")
-            self.structs.append(c.struct(arg.struct, self.constants[key], fields))
-        return f"&{self.constants[key]}"
-
-    def _field(self, value, name: str) -> str:
-        if value is None:
-            return "NULL"
-        if isinstance(value, tuple):
-            return "{" + ", ".join(self._field(v, name) for v in value) + "}"
-        return self._table(value, name) if isinstance(value, Table) else c.literal(value)
-
-    # calls ------------------------------------------------------------------------------------
-
-    def elided(self, call: Call) -> bool:
-        """A copy onto itself."""
-        if not call.alias:
-            return False
-        y, x = call.args[0], call.args[1]
-        return x.name in self.plan.offsets and self.plan.offsets[y.name] == self.plan.offsets[x.name]
-
-    def step(self, step: int) -> str:
-        call, node = self.plan.calls[step], self.graph.nodes[step]
-        if self.elided(call):
-            return f"    {c.comment(f'{node.name}: {node.op.name}, the same bytes')}"
-        counter = [0]
-        args = [self.argument(a, step, counter) for a in call.args]
-        return c.call(call.function, args, node.name)
-
-    # files ------------------------------------------------------------------------------------
-
-    def _signature(self) -> str:
-        inputs = [f"const {v.type.ctype} *in_{c.identifier(v.name)}" for v in self.graph.inputs]
-        outputs = [f"{v.type.ctype} *out_{i}" for i, v in enumerate(self.graph.outputs)]
-        return f"void {self.prefix}_predict(unsigned char *arena, {', '.join([*inputs, *outputs])})"
-
-    def _about(self) -> str:
-        ins = ", ".join(f"{v.name} {v.type}" for v in self.graph.inputs)
-        outs = ", ".join(f"{v.name} {v.type}" for v in self.graph.outputs)
-        return f"/* {self.graph.name}: {c.comment(ins)[3:-3]} -> {c.comment(outs)[3:-3]}. Generated by insitu. */"
-
-    def header(self) -> str:
-        guard = f"INSITU_{self.prefix.upper()}_H"
-        up = self.prefix.upper()
-        return "\n".join([
-            self._about(),
-            f"#ifndef {guard}", f"#define {guard}", "",
-            "#include <stdint.h>", "",
-            f"#define {up}_ARENA_BYTES {self.plan.arena_bytes}  "
-            f"/* no placement needs less than {self.plan.lower_bound_bytes} */", "",
-            "/* Reads the inputs, writes the outputs. `arena` is scratch of the size above, aligned to 16 bytes;",
-            " * nothing is kept there between calls. */",
-            f"{self._signature()};", "",
-            "#endif", "",
-        ])  # fmt: skip
-
-    def weights(self) -> str:
-        return "\n".join([
-            f"/* The constants of {c.comment(self.graph.name)[3:-3]}: {self.const_bytes:,} bytes. */",
-            "#include <stdint.h>", "", *self.declarations, "",
-        ])  # fmt: skip
-
-    def source(self, body: list[str]) -> str:
-        plan = self.plan
-        peak = self.graph.nodes[plan.peak_step].name if self.graph.nodes else "-"
-        lines = [
-            self._about(),
-            "#include <stddef.h>", "",
-            f'#include "{self.prefix}.h"', f'#include "{self.prefix}_weights.h"', '#include "kernels.h"', "",
-            c.comment(f"arena: {plan.arena_bytes:,} bytes, peak at step {plan.peak_step} ({peak})"),
-            *self._slot_lines(), "", *self.structs, "",
-            self._signature(), "{",
-            *(self._copy(self.slots[v.name], f"in_{c.identifier(v.name)}", v) for v in self.graph.inputs),
-            *body,
-            *(self._copy(f"out_{i}", self.pointer(v), v) for i, v in enumerate(self.graph.outputs)),
-            "}", "",
-        ]  # fmt: skip
-        return "\n".join(lines)
-
-    def _copy(self, target: str, source: str, value: Value) -> str:
-        return f"    {COPY}({target}, {source}, {value.type.bytes});"
-
-    def _slot_lines(self) -> list[str]:
-        lines = []
-        for name, slot in self.slots.items():
-            value = self.graph.values[name]
-            first, last = self.plan.life[name]
-            text = f"(({value.type.ctype} *)(arena + {self.plan.offsets[name]}))"
-            lines.append(c.define(slot, text, f"{value.type}  steps {max(first, 0)}-{last}"))
-        return lines
+def _state_struct(prefix: str, state: tuple[Value, ...]) -> list[str]:
+    lines = [c.field(v.type.ctype, c.identifier(v.name), v.type.size, str(v.type)) for v in state]
+    total = sum(v.type.bytes for v in state)
+    return [
+        f"/* what lasts from call to call: {total:,} bytes */",
+        "typedef struct {",
+        *lines,
+        f"}} {prefix}_state;",
+        "",
+    ]

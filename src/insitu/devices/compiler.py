@@ -98,13 +98,15 @@ def _object(name: str, flags: tuple[str, ...]) -> Path:
 
 
 def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], target: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    # the generated part only calls kernels: nothing to optimise
+    common = [*FLAGS, "-O1", *flags, "-I", str(C_FOLDER)]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         for name, text in files.items():
             (Path(folder) / name).write_text(text)
-        sources = [str(Path(folder) / name) for name in sorted(files) if name.endswith(".c")]
-        extra = ["-O1"]  # the generated part only calls kernels: nothing to optimise
-        compile_c([*FLAGS, *extra, *flags, "-I", str(C_FOLDER), "-I", folder, "-shared", *sources,
-                   *map(str, objects), "-o", str(target)])  # fmt: skip
+        sources = [Path(folder) / name for name in sorted(files) if name.endswith(".c")]
+        made = [str(s.with_suffix(".o")) for s in sources]
+        list(pool.map(lambda so: compile_c([*common, "-c", str(so[0]), "-o", so[1]]), zip(sources, made)))
+        compile_c([*common, "-shared", *made, *map(str, objects), "-o", str(target)])
 
 
 def compile_c(arguments: list[str]) -> None:

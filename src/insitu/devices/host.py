@@ -11,7 +11,7 @@ from insitu.codegen import Program, emit_program
 from insitu.devices.compiler import NATIVE, build_library
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
-from insitu.planner import Plan, plan
+from insitu.planner import plan
 
 ARENA_ALIGN = 64
 
@@ -19,8 +19,9 @@ ARENA_ALIGN = 64
 class HostDevice:
     """A compiled program and an arena to run it in. Not for two threads at once: open two."""
 
-    def __init__(self, plan: Plan, program: Program, library: ctypes.CDLL):
-        self.plan, self.program = plan, program
+    def __init__(self, program: Program, library: ctypes.CDLL):
+        self.program, self.plan = program, program.plans["predict"]
+        self.inputs, self.outputs = self.plan.graph.inputs, self.plan.graph.outputs
         self._call = getattr(library, f"{program.prefix}_predict")
         self._call.restype = None
         self._arena = _aligned(program.arena_bytes)
@@ -41,23 +42,23 @@ class HostDevice:
 
         Each input has the shape of the graph's, or any number of samples more along the first axis.
         """
-        arrays = [_fit(v, x) for v, x in zip_inputs(self.program.inputs, inputs)]
-        rounds = _rounds(self.program.inputs, arrays)
-        outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in self.program.outputs]
+        arrays = [_fit(v, x) for v, x in zip_inputs(self.inputs, inputs)]
+        rounds = _rounds(self.inputs, arrays)
+        outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in self.outputs]
         for i in range(rounds):
             self._run(i, arrays, outputs)
-        shaped = [o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, self.program.outputs)]
+        shaped = [o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, self.outputs)]
         return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
     def values(self, *inputs) -> dict[str, np.ndarray]:
         """Every output by name: of a device opened with `keep`, every value of the graph."""
         results = self.predict(*inputs)
         many = results if isinstance(results, tuple) else (results,)
-        return {v.name: r for v, r in zip(self.program.outputs, many)}
+        return {v.name: r for v, r in zip(self.outputs, many)}
 
     def _run(self, i: int, arrays: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        pointers = [a.ctypes.data + i * v.type.bytes for a, v in zip(arrays, self.program.inputs)]
-        pointers += [o.ctypes.data + i * v.type.bytes for o, v in zip(outputs, self.program.outputs)]
+        pointers = [a.ctypes.data + i * v.type.bytes for a, v in zip(arrays, self.inputs)]
+        pointers += [o.ctypes.data + i * v.type.bytes for o, v in zip(outputs, self.outputs)]
         self._call(ctypes.c_void_p(self._arena.ctypes.data), *map(ctypes.c_void_p, pointers))
 
 
@@ -66,10 +67,9 @@ def open_host(graph: Graph, *, keep: bool = False, flags: tuple[str, ...] = (NAT
     if keep:
         results = tuple(v for n in graph.nodes for v in n.outputs)
         graph = replace(graph, outputs=results)
-    made = plan(graph)
-    program = emit_program(made)
+    program = emit_program(plan(graph))
     library = build_library(program.files, program.kernels, flags)
-    return HostDevice(made, program, ctypes.CDLL(str(library)))
+    return HostDevice(program, ctypes.CDLL(str(library)))
 
 
 def zip_inputs(values: tuple[Value, ...], inputs) -> list[tuple[Value, np.ndarray]]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
 from insitu.errors import GraphError
 
@@ -85,14 +85,12 @@ class Op:
         return full
 
 
-@overload
-def op(cls: type) -> Op: ...
-@overload
-def op(*, kind: str | None) -> Callable[[type], Op]: ...
-def op(cls=None, *, kind: str | None = None):
-    """Declare an op: see the top of this file."""
-    if cls is None:
-        return lambda c: op(c, kind=kind)
+def op(cls: type | None = None, *, kind: str | None = None) -> Any:
+    """Declare an op: see the top of this file. Gives an Op (or, with `kind`, a decorator that does)."""
+    return (lambda c: _declare(c, kind)) if cls is None else _declare(cls, kind)
+
+
+def _declare(cls: type, kind: str | None) -> Op:
     rules = {r: getattr(cls, r) for r in RULES if hasattr(cls, r)}
     lines = inspect.getsourcelines(cls)[1]
     module = cls.__module__.replace(".", "/")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Value
 from insitu.graph.call import Call, Scratch
 
@@ -29,12 +30,26 @@ class Buffer:
 def buffers(graph: Graph, calls: tuple[Call, ...]) -> tuple[Buffer, ...]:
     """The buffers of a graph in its order, with the scratch each call asks for."""
     first, last = _span(graph)
+    for name in state_homes(graph):  # written straight into the state
+        del first[name]
     owner = _shared(graph, first, last)
     groups: dict[str, list[str]] = {}
     for name in first:
         groups.setdefault(owner[name], []).append(name)
     found = [_buffer(graph, tuple(names), first, last) for names in groups.values()]
     return (*found, *scratch_buffers(calls))
+
+
+def state_homes(graph: Graph) -> dict[str, str]:
+    """Value -> the state it is written into: what an update makes lies where the old content lay."""
+    homes: dict[str, str] = {}
+    for state, new in graph.updates.items():
+        node = graph.producer.get(new.name)
+        source = in_place_input(node) if node else None
+        if source is None or source.name != state:
+            raise GraphError(f"its update {new} is not made in place", where=f"%{state}")
+        homes[new.name] = state
+    return homes
 
 
 def scratch_buffers(calls: tuple[Call, ...]) -> list[Buffer]:

@@ -9,7 +9,7 @@ from insitu.errors import GraphError
 from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
 from insitu.planner.arena import ALIGN, lower_bound, place
-from insitu.planner.lifetimes import Buffer, buffers, scratch_name
+from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +20,11 @@ class Plan:
     offsets: dict[str, int]  # value or scratch name -> byte of the arena
     arena_bytes: int
     lower_bound_bytes: int
+
+    @cached_property
+    def homes(self) -> dict[str, str]:
+        """Value -> the state it is written into."""
+        return state_homes(self.graph)
 
     @cached_property
     def scratch_bytes(self) -> dict[str, int]:
@@ -56,6 +61,6 @@ def call_of(node: Node, graph: Graph) -> Call:
     """The kernel call of a node; `fixed` tells the op which of its inputs are constants."""
     if not node.op.has("emit"):
         raise GraphError(f"op {node.op.name} has no C kernel", where=f"%{node.name}")
-    fixed = {i for i, v in enumerate(node.inputs) if v.name in graph.constants}
+    fixed = {i for i, v in enumerate(node.inputs) if v.name in graph.constants}  # state is not: it changes
     args = (*node.outputs, *node.inputs)
     return node.op.apply("emit", args, dict(node.attrs), node=node, fixed=fixed)

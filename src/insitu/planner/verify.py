@@ -16,6 +16,7 @@ FREE = -1
 
 def verify(plan: Plan) -> Plan:
     """Raise a GraphError that names the value, the step and the intruder; give the plan back otherwise."""
+    _check_state(plan)
     replay = _Replay(plan)
     for v in plan.graph.inputs:
         replay.write(v.name, v.type.bytes, step=-1)
@@ -25,10 +26,23 @@ def verify(plan: Plan) -> Plan:
         claimed = [replay.scratch(name, step) for name in plan.scratch_of(step)]
         replay.claim_inputs(node, step, claimed)
         for v in node.outputs:
-            replay.write(v.name, v.type.bytes, step, in_place=_may_share(node))
+            if v.name not in plan.homes:
+                replay.write(v.name, v.type.bytes, step, in_place=_may_share(node))
     for v in plan.graph.outputs:
         replay.read(v.name, v.type.bytes, len(plan.graph.nodes))
     return plan
+
+
+def _check_state(plan: Plan) -> None:
+    """State is overwritten by its update: nobody may read the old content after that."""
+    written: dict[str, int] = {}
+    for step, node in enumerate(plan.graph.nodes):
+        for v in node.inputs:
+            if v.name in written:
+                raise GraphError(f"step {step} reads it, but step {written[v.name]} updated it", where=f"%{v.name}")
+        for v in node.outputs:
+            if v.name in plan.homes:
+                written[plan.homes[v.name]] = step
 
 
 def _may_share(node) -> set[str]:
