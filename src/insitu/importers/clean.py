@@ -16,6 +16,7 @@ import numpy as np
 
 from insitu.graph import Graph, Node, Value, lookup, rewrite
 from insitu.graph.rewrite import Rewriter
+from insitu.importers.patterns import PATTERNS
 from insitu.importers.transposes import (
     CHANGED,
     LAYOUT,
@@ -286,5 +287,6 @@ RULES = (
     drop_leading_ones,
     pad_into_window,
     depthwise,
+    *PATTERNS,
     *LAYOUT,
 )
