@@ -65,7 +65,8 @@ def photos(size: int, peak: float):
 
 def _expose(images: np.ndarray) -> np.ndarray:
     """Every other photo dark or in hard light: a classifier is less sure of those, and its outputs vary more."""
-    contrast, offset = (np.resize(np.float32(c), (len(images), 1, 1, 1)) for c in ((1, 1.5), (0, -0.1, -0.1, -0.2)))
+    cycles = (1, 1.5), (0, -0.1, -0.1, -0.2)
+    contrast, offset = (np.resize(np.array(c, np.float32), (len(images), 1, 1, 1)) for c in cycles)
     return np.clip(0.5 + contrast * (images - 0.5) + offset, 0, 1)
 
 

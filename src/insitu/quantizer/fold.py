@@ -1,0 +1,270 @@
+"""The inference form of a graph: no dropout, no batch_norm, no op that does nothing.
+
+batch_norm, and any mul, add, sub or div with a constant a channel, is folded into the convolution or linear before it
+(or after it, where that is exact) and becomes mul + add elsewhere. Layers keep their names: a convolution that
+took in its batch_norm is still called after the convolution. Nothing here knows about int8.
+"""
+
+from __future__ import annotations
+
+import re
+from math import inf
+
+import numpy as np
+
+from insitu.graph import Graph, Node, Value, check, lookup, rewrite
+from insitu.graph.rewrite import Rewriter
+from insitu.quantizer.weights import ALONG_INPUT, SCALED, response
+
+
+def fold(graph: Graph) -> Graph:
+    """The same function with fewer ops; the same object where there is nothing to fold."""
+    folded = keep_names(graph, rewrite(graph, *RULES))
+    check(folded, "int8" if is_int8(folded) else "inference")
+    return graph if _shape_of(folded) == _shape_of(graph) else folded
+
+
+def is_int8(graph: Graph) -> bool:
+    return any(node.op.kind == "int8" for node in graph.nodes)
+
+
+# --- rules ---------------------------------------------------------------------------------------------
+
+
+def drop_dropout(node: Node, rw: Rewriter):
+    return node.inputs[0] if node.op.name == "dropout" else None
+
+
+def compute_constants(node: Node, rw: Rewriter):
+    """A node whose inputs are all constant is a constant."""
+    arrays = [rw.array(v) for v in node.inputs]
+    if not arrays or any(a is None for a in arrays):
+        return None
+    wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays if a is not None]
+    results = node.rule("eval", *wide)
+    many = results if isinstance(results, tuple) else (results,)
+    return tuple(rw.constant(v.name, np.asarray(r, v.type.numpy), v.type) for v, r in zip(node.outputs, many))
+
+
+def affine_into_producer(node: Node, rw: Rewriter):
+    """conv, then y = a x + b a channel: one conv."""
+    found = affine(node, rw)
+    before = rw.producer(found[0]) if found else None
+    if found is None or before is None or before.op.name not in SCALED or rw.uses(found[0]) != 1:
+        return None
+    weights = _parameters(before, rw)
+    if weights is None:
+        return None
+    (w, b), (_, a, shift) = weights, found
+    scaled = SCALED[before.op.name](w, a, before.attrs)
+    return _again(before, rw, before.inputs[0], scaled, b * a + shift, before.name)
+
+
+def affine_into_consumer(node: Node, rw: Rewriter):
+    """y = a x + b a channel, then conv without padding (or b = 0): one conv."""
+    if node.op.name not in ALONG_INPUT or rw.uses(node.inputs[0]) != 1:
+        return None
+    before = rw.producer(node.inputs[0])
+    found = affine(before, rw) if before else None
+    weights = _parameters(node, rw)
+    if found is None or weights is None:
+        return None
+    (w, b), (x, a, shift) = weights, found
+    if np.any(shift) and any(np.ravel(node.attrs.get("padding", ()))):
+        return None  # padding is zero after the shift, not before
+    scaled = w * ALONG_INPUT[node.op.name](w, a, node.attrs)
+    return _again(node, rw, x, scaled, b + response(node.op.name, w, shift, node.attrs), node.name)
+
+
+def spell_out_batch_norm(node: Node, rw: Rewriter):
+    """batch_norm is mul + add."""
+    found = _batch_norm(node, rw) if node.op.name == "batch_norm" else None
+    if found is None:
+        return None
+    x, a, shift = found
+    shape = [-1] + [1] * (x.type.rank - 1 - node.attrs["axis"] % x.type.rank)
+    dtype, name = x.type.numpy, node.name
+    y = lookup("mul")(x, rw.constant(f"{name}.scale", a.reshape(shape).astype(dtype)), name=f"{name}.mul")
+    return lookup("add")(y, rw.constant(f"{name}.shift", shift.reshape(shape).astype(dtype)), name=name)
+
+
+def drop_identity(node: Node, rw: Rewriter):
+    """x * 1, x + 0."""
+    found = affine(node, rw) if node.op.name in BINARY else None
+    return found[0] if found and np.all(found[1] == 1) and np.all(found[2] == 0) else None
+
+
+def drop_clamp(node: Node, rw: Rewriter):
+    """A clamp of what is within its bounds already."""
+    if node.op.name not in ("relu", "relu6", "clamp"):
+        return None
+    lo, hi = bounds(node)
+    before = rw.producer(node.inputs[0])
+    low, high = bounds(before) if before else (-inf, inf)
+    return node.inputs[0] if lo <= low and high <= hi else None
+
+
+def name_clamp(node: Node, rw: Rewriter):
+    """clamp(0, 6) is relu6, clamp(0, inf) is relu: the same function has one name."""
+    if node.op.name != "clamp" or bounds(node) not in NAMED:
+        return None
+    return lookup(NAMED[bounds(node)])(node.inputs[0], name=node.name)
+
+
+def pad_into_conv(node: Node, rw: Rewriter):
+    """Zeros around an image, then a convolution: the convolution's own padding."""
+    pad = rw.producer(node.inputs[0], lookup("pad")) if node.op.name in PADDED else None
+    if pad is None or pad.attrs["value"] != 0 or rw.uses(pad.output) != 1:
+        return None
+    pads = pad.attrs["pads"]
+    if any(pads[0]) or any(pads[-1]):  # of the batch or the channels
+        return None
+    padding = tuple(int(p) for p in np.add(node.attrs["padding"], np.ravel(pads[1:-1])))
+    return node.op(pad.inputs[0], *node.inputs[1:], name=node.name, **{**node.attrs, "padding": padding})
+
+
+def pad_into_max_pool(node: Node, rw: Rewriter):
+    """The lowest number around an image, or zeros around one without negatives, then max_pool2d: its own padding."""
+    pad = rw.producer(node.inputs[0], lookup("pad")) if node.op.name == "max_pool2d" else None
+    if pad is None or rw.uses(pad.output) != 1:
+        return None
+    pads, value, x = pad.attrs["pads"], pad.attrs["value"], rw.producer(pad.inputs[0])
+    never_wins = value <= LOWEST or (value == 0 and x is not None and bounds(x)[0] >= 0)
+    padding = tuple(int(p) for p in np.add(node.attrs["padding"], np.ravel(pads[1:-1])))
+    kernel = node.attrs["kernel"]
+    # a window that lies in the padding alone would have no maximum
+    if (
+        not never_wins
+        or any(pads[0])
+        or any(pads[-1])
+        or max(padding[:2]) >= kernel[0]
+        or max(padding[2:]) >= kernel[1]
+    ):
+        return None
+    return node.op(pad.inputs[0], name=node.name, **{**node.attrs, "padding": padding})
+
+
+LOWEST = -1e30
+RULES = (
+    drop_dropout,
+    compute_constants,
+    drop_identity,
+    affine_into_producer,
+    affine_into_consumer,
+    spell_out_batch_norm,
+    name_clamp,
+    drop_clamp,
+    pad_into_conv,
+    pad_into_max_pool,
+)
+NAMED = {(0.0, 6.0): "relu6", (0.0, inf): "relu"}
+PADDED = ("conv2d", "depthwise2d", "conv1d")
+# op -> the bounds of what it gives, whatever goes in
+BOUNDS = {
+    "relu": (0.0, inf),
+    "relu6": (0.0, 6.0),
+    "sigmoid": (0.0, 1.0),
+    "hard_sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "tanh": (-1.0, 1.0),
+}
+
+
+def bounds(node: Node) -> tuple[float, float]:
+    if node.op.name == "clamp":
+        return float(node.attrs["lo"]), float(node.attrs["hi"])
+    return BOUNDS.get(node.op.name, (-inf, inf))
+
+
+# --- y = a x + b, one a and b for each channel of the last axis -------------------------------------------
+
+# op -> (a, b) of op(x, c) and, where it is affine in x, of op(c, x)
+BINARY = {
+    "add": (lambda c: (1.0, c), lambda c: (1.0, c)),
+    "sub": (lambda c: (1.0, -c), lambda c: (-1.0, c)),
+    "mul": (lambda c: (c, 0.0), lambda c: (c, 0.0)),
+    "div": (lambda c: (1 / c, 0.0), None),
+}
+
+
+def affine(node: Node, rw: Rewriter) -> tuple[Value, np.ndarray, np.ndarray] | None:
+    """(x, a, b), float64, one of each a channel; None where the node is something else."""
+    if node.op.name == "batch_norm":
+        found = _batch_norm(node, rw)
+        last = node.attrs["axis"] % node.output.type.rank == node.output.type.rank - 1
+        return found if last else None
+    if node.op.name not in BINARY:
+        return None
+    for side, form in enumerate(BINARY[node.op.name]):
+        x, c = node.inputs[side], rw.array(node.inputs[1 - side])
+        channel = _per_channel(c, x.shape) if c is not None and rw.array(x) is None else None
+        if form is not None and channel is not None and x.type == node.output.type:
+            a, b = (np.broadcast_to(np.float64(f), channel.shape) for f in form(channel))
+            return (x, a, b) if np.isfinite(a).all() else None
+    return None
+
+
+def _batch_norm(node: Node, rw: Rewriter):
+    arrays = [rw.array(v) for v in node.inputs[1:]]
+    if any(v is None for v in arrays):
+        return None
+    scale, bias, mean, var = (np.asarray(v, np.float64) for v in arrays)
+    a = scale / np.sqrt(var + node.attrs["epsilon"])
+    return node.inputs[0], a, bias - mean * a
+
+
+def _per_channel(array: np.ndarray, shape) -> np.ndarray | None:
+    """The constant as one float64 for each channel of the last axis, if it is that."""
+    channels = shape[-1] if shape else 1
+    if array.size == 1 or (array.ndim <= len(shape) and array.size == array.shape[-1] == channels):
+        return np.broadcast_to(array.reshape(-1).astype(np.float64), (channels,))
+    return None
+
+
+def _parameters(node: Node, rw: Rewriter) -> tuple[np.ndarray, np.ndarray] | None:
+    """Constant weights and bias (zeros where there is none) in float64."""
+    w = rw.array(node.inputs[1])
+    b = rw.array(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(node.output.shape[-1])
+    return None if w is None or b is None else (w.astype(np.float64), b.astype(np.float64))
+
+
+def _again(node: Node, rw: Rewriter, x: Value, w: np.ndarray, b: np.ndarray, name: str) -> Value:
+    """The same op with other weights; they keep their names."""
+    dtype, old = node.inputs[1].type.numpy, node.inputs
+    weight = rw.constant(old[1].name, w.astype(dtype))
+    bias = rw.constant(old[2].name if len(old) > 2 else f"{name}.bias", b.astype(dtype))
+    return node.op(x, weight, bias, name=name, **node.attrs)
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def keep_names(before: Graph, after: Graph) -> Graph:
+    """Undo the `_1` that a rewrite appends where the value it replaces was still around."""
+    taken: set[str] = set(after.values)
+    names: dict[str, str] = {}
+    for name in after.values:
+        stem = name
+        while stem not in before.values and re.fullmatch(r".+_\d+", stem):
+            stem = stem[: stem.rindex("_")]
+        if stem not in taken:
+            names[name] = stem
+            taken.add(stem)
+    return rename(after, names)
+
+
+def rename(graph: Graph, names: dict[str, str]) -> Graph:
+    def new(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(Value(names.get(v.name, v.name), v.type) for v in values)
+
+    nodes = tuple(Node(n.op, new(n.inputs), new(n.outputs), n.attrs) for n in graph.nodes)
+    constants = {names.get(k, k): a for k, a in graph.constants.items()}
+    return Graph(graph.name, new(graph.inputs), new(graph.outputs), nodes, constants, graph.notes)
+
+
+def _shape_of(graph: Graph) -> list:
+    """What two graphs share when nothing was rewritten between them."""
+    nodes = [
+        (n.op.name, tuple(v.name for v in n.inputs), tuple(v.name for v in n.outputs), n.attrs) for n in graph.nodes
+    ]
+    return [*nodes, tuple(v.name for v in graph.outputs)]

@@ -1,0 +1,84 @@
+"""Post-training int8: a calibrated float graph in, an int8 graph out.
+
+Activations int8 with one scale and zero point, weights int8 with a scale for each output channel, biases int32, every
+result rounded once. An op without an int8 kernel runs as dequantize, float, quantize; the graph's notes say so, and
+`fallbacks` lists them. What each op becomes is in lower.py; this is the walk over the graph.
+"""
+
+from __future__ import annotations
+
+from insitu.graph import Graph, Node, build, check, drop_unused, lookup
+from insitu.quantizer.calibrate import Ranges
+from insitu.quantizer.fold import fold, is_int8
+from insitu.quantizer.fuse import find_fusions
+from insitu.quantizer.lower import LOWER, function
+from insitu.quantizer.lowering import Lowering, Options, is_float
+from insitu.quantizer.prepare import prepare
+from insitu.quantizer.scales import MOVES, choose_scales
+
+
+def quantize(
+    graph: Graph,
+    ranges: Ranges,
+    *,
+    bias_correction: bool = True,
+    per_channel: bool = True,
+    clip_weights: bool = False,
+    float_io: bool = True,
+) -> Graph:
+    """The int8 graph; a graph that is int8 already is given back as it is.
+
+    bias_correction   take the mean error of rounded weights off the bias
+    per_channel       a weight scale for each output channel, not one in all
+    clip_weights      let each channel's scale clip its largest weights where that lowers the squared error
+    float_io          inputs and outputs stay float, quantised inside; False: they are s8, scale in their type
+    """
+    if is_int8(graph):
+        return graph
+    source = prepare(fold(graph))
+    options = Options(bias_correction, per_channel, clip_weights)
+    low = Lowering(source, choose_scales(source, ranges), ranges, find_fusions(source), options)
+    low.builder.notes = list(graph.notes)
+    with build(low.builder) as b:
+        _inputs(low, float_io)
+        for node in source.nodes:
+            if node.name not in low.fusions.absorbed:
+                _lower(low, node)
+        outputs = [low.s8(v) if is_float(v) and not float_io else low.float(v) for v in source.outputs]
+    return check(drop_unused(b.graph(*outputs)), "int8")
+
+
+def fallbacks(graph: Graph) -> list[Node]:
+    """The nodes of an int8 graph that run in float, for want of an int8 kernel."""
+    return [node for node in graph.nodes if node.op.kind == "float"] if is_int8(graph) else []
+
+
+def _inputs(low: Lowering, float_io: bool) -> None:
+    for v in low.graph.inputs:
+        if is_float(v) and not float_io:
+            low.set_s8(v, low.builder.input(v.name, low.type(v)))
+        else:
+            low.set_float(v, low.builder.input(v.name, v.type))
+
+
+def _lower(low: Lowering, node: Node) -> None:
+    """Build the int8 form of a node, or the node itself where there is none."""
+    rule = LOWER.get(node.op.name, function if node.name in low.fusions.chain else None)
+    moved_in_float = node.op.name in MOVES and not low.has_s8(node.inputs[0])
+    made = rule(low, node) if rule and all(map(is_float, node.inputs)) and not moved_in_float else None
+    if made is None:
+        _fall_back(low, node)
+        return
+    for v, result in zip(low.result(node), made if isinstance(made, tuple) else (made,)):
+        low.set_s8(v, result)
+
+
+def _fall_back(low: Lowering, node: Node) -> None:
+    made = node.op(*map(low.float, node.inputs), name=low.stem(node), **node.attrs)
+    for v, result in zip(node.outputs, made if isinstance(made, tuple) else (made,)):
+        low.set_float(v, result)
+    if node.op.kind == "float":
+        low.builder.note(f"{node.name}: {node.op.name} has no int8 kernel, it runs in float")
+    clamp = low.fusions.clamp.get(node.name)
+    if clamp is not None:  # nothing took the clamp in: it runs in float too
+        low.set_float(clamp.output, lookup(clamp.op.name)(low.float(clamp.inputs[0]), name=clamp.name, **clamp.attrs))

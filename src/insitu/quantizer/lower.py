@@ -1,0 +1,236 @@
+"""Float op -> int8 ops: one small function each, and the table of them.
+
+A function takes the lowering in progress and a node of the float graph, and gives the s8 value (or values), or None
+where there is no int8 kernel for this node: it then runs in float, visibly (int8.py).
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import numpy as np
+
+from insitu.graph import Node, Type, Value, lookup, s8, s32
+from insitu.quantizer.correct import corrected_bias
+from insitu.quantizer.lowering import Lowering
+from insitu.quantizer.weights import OUTPUT_AXIS, quantize_weights, scale_floor
+
+RATIO = 2.0**13  # by which two scales may differ in a sum with 16-bit multipliers
+
+
+# --- convolutions and products -----------------------------------------------------------------------------
+
+
+def weighted(low: Lowering, node: Node):
+    """conv2d, depthwise2d, linear."""
+    found = _parameters(low, node)
+    if found is None:
+        return None
+    x = low.s8(node.inputs[0])
+    return _weighted(low, node, node.op.name, x, *found, low.mean(node.inputs[0]), dict(node.attrs), node.output.shape)
+
+
+def conv1d(low: Lowering, node: Node):
+    """An image of one row."""
+    found = _parameters(low, node)
+    if found is None:
+        return None
+    (w, b), a, (n, length, c) = found, node.attrs, node.inputs[0].shape
+    image = lookup("reshape")(low.s8(node.inputs[0]), shape=(n, 1, length, c), name=f"{node.name}.image")
+    attrs = {"stride": (1, a["stride"]), "padding": (0, 0, *a["padding"]), "dilation": (1, a["dilation"])}
+    if a["groups"] == c > 1:
+        op, w = "depthwise2d", w[:, :, 0].T[None]
+    else:
+        op, w, attrs = "conv2d", w[:, None], {**attrs, "groups": a["groups"]}
+    _, longer, o = node.output.shape
+    y = _weighted(low, node, op, image, w, b, low.mean(node.inputs[0]), attrs, (n, 1, longer, o), ".conv2d")
+    return lookup("reshape")(y, shape=node.output.shape, name=node.name)
+
+
+def conv_transpose2d(low: Lowering, node: Node):
+    """Zeros between the pixels, then an ordinary convolution with the kernel turned round."""
+    found, a = _parameters(low, node), node.attrs
+    if found is None:
+        return None
+    w, b = found
+    span = [d * (k - 1) for d, k in zip(a["dilation"], w.shape[1:3])]
+    top, bottom, left, right = a["padding"]
+    before = (span[0] - top, span[1] - left)
+    # each pixel is followed by stride - 1 zeros, the last one too: what is too many is cut off
+    after = [
+        s - p + extra - (step - 1) for s, p, extra, step in zip(span, (bottom, right), a["output_padding"], a["stride"])
+    ]
+    if min(before) < 0:
+        return None
+    x = _spread_out(low.s8(node.inputs[0]), a["stride"], [max(0, -n) for n in after], node.name)
+    padding = (before[0], max(after[0], 0), before[1], max(after[1], 0))
+    attrs = {"stride": (1, 1), "padding": padding, "dilation": a["dilation"], "groups": a["groups"]}
+    mean = low.mean(node.inputs[0]) / np.prod(a["stride"])
+    return _weighted(low, node, "conv2d", x, _turned(w, a["groups"]), b, mean, attrs, node.output.shape)
+
+
+def _turned(w: np.ndarray, groups: int) -> np.ndarray:
+    """w[C, KH, KW, O/g] of a transposed convolution as w[O, KH, KW, C/g] of an ordinary one."""
+    c, kh, kw, o = w.shape
+    w = w.reshape(groups, c // groups, kh, kw, o)[:, :, ::-1, ::-1]
+    return w.transpose(0, 4, 2, 3, 1).reshape(groups * o, kh, kw, c // groups)
+
+
+def _spread_out(x: Value, stride, cut, name: str) -> Value:
+    """x[N,H,W,C] with stride - 1 zeros after each pixel, less `cut` rows and columns at the end."""
+    reshape, (n, h, w, c), (sh, sw) = lookup("reshape"), x.shape, stride
+    if sh == sw == 1:
+        return x
+    x = reshape(x, shape=(n, h, 1, w, 1, c), name=f"{name}.pixels")
+    none = (0, 0)
+    x = lookup("pad")(x, pads=(none, none, (0, sh - 1), none, (0, sw - 1), none), name=f"{name}.spread")
+    x = reshape(x, shape=(n, h * sh, w * sw, c), name=f"{name}.image")
+    if not any(cut):
+        return x
+    stops = (n, h * sh - cut[0], w * sw - cut[1], c)
+    return lookup("slice")(x, starts=(0,) * 4, stops=stops, steps=(1,) * 4, name=f"{name}.cut")
+
+
+def _parameters(low: Lowering, node: Node) -> tuple[np.ndarray, np.ndarray] | None:
+    w = low.array(node.inputs[1])
+    b = low.array(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(node.output.shape[-1])
+    return None if w is None or b is None else (w.astype(np.float64), b.astype(np.float64))
+
+
+def _weighted(low: Lowering, node, op: str, x: Value, w, b, mean, attrs, shape, suffix: str = "") -> Value:
+    """The int8 op with weights and bias in integers; the bias makes up for the rounding of the weights."""
+    out, clamp = low.output(node)
+    axis, options = OUTPUT_AXIS[op], low.options
+    floor = scale_floor(b, x.type.scale, out.scale)
+    rounded = quantize_weights(w, floor, axis, per_channel=options.per_channel, clip=options.clip_weights)
+    if options.bias_correction:
+        b = corrected_bias(op, b, w, rounded, mean, attrs)
+    b_scale = np.broadcast_to(rounded.scale * x.type.scale, b.shape)
+    many = options.per_channel
+    w_type = s8(*w.shape, s=rounded.scale, axis=axis if many else None)
+    b_type = s32(*b.shape, s=b_scale if many else b_scale[0], axis=0 if many else None)
+    names = [v.name for v in node.inputs[1:]] + [f"{node.name}.bias"]
+    weight = low.builder.constant(names[0], rounded.integers, w_type)
+    bias = low.builder.constant(names[1], np.rint(b / b_scale).astype(np.int32), b_type)
+    return lookup(f"{op}_s8")(x, weight, bias, name=node.name + suffix, out=out.with_shape(*shape), **attrs, **clamp)
+
+
+def matmul(low: Lowering, node: Node):
+    out, clamp = low.output(node)
+    return lookup("matmul_s8")(*map(low.s8, node.inputs), name=node.name, out=out, **clamp)
+
+
+# --- element by element --------------------------------------------------------------------------------------
+
+
+def function(low: Lowering, node: Node):
+    """A function of one value, or a chain of them: a table of its 256 results."""
+    chain = low.fusions.chain[node.name]
+    first = next(v for v in chain[0].inputs if v.name not in low.graph.constants)
+    x, out = low.s8(first), low.type(node.output)
+    reals = x.type.scale * (np.arange(-128.0, 128.0) - x.type.zero)
+    with np.errstate(all="ignore"):
+        for step in chain:
+            reals = step.rule("eval", *(_argument(low, v, reals) for v in step.inputs))
+    table = low.builder.constant(f"{node.name}.table", to_integers(_filled(reals), out))
+    return lookup("lut_s8")(x, table, name=node.name, out=out)
+
+
+def _argument(low: Lowering, value: Value, reals: np.ndarray) -> np.ndarray:
+    c = low.array(value)
+    return reals if c is None else c.reshape(()).astype(np.float64)
+
+
+def _filled(reals: np.ndarray) -> np.ndarray:
+    """Where a function is not defined (sqrt(-1)), its value at the nearest place where it is."""
+    known = np.flatnonzero(~np.isnan(reals))
+    if len(known) == 0:
+        return np.zeros_like(reals)
+    nearest = np.abs(np.arange(len(reals))[:, None] - known).argmin(axis=1)
+    return reals[known[nearest]]
+
+
+def to_integers(reals: np.ndarray, t: Type) -> np.ndarray:
+    q = np.floor(np.clip(reals / t.scale, -1e6, 1e6) + 0.5) + t.zero
+    return np.clip(q, -128, 127).astype(np.int8)
+
+
+def binary(low: Lowering, node: Node):
+    """add, sub, mul of two tensors, one of which may be constant."""
+    if node.name in low.fusions.chain:
+        return function(low, node)
+    x, y = (low.s8(v) for v in node.inputs)
+    out, clamp = low.output(node)
+    if node.op.name != "mul" and max(x.type.scale, y.type.scale) > RATIO * out.scale:
+        return None
+    return lookup(f"{node.op.name}_s8")(x, y, name=node.name, out=out, **clamp)
+
+
+def unary_only(low: Lowering, node: Node):
+    """div and prelu: a table where they are functions of one value."""
+    return function(low, node) if node.name in low.fusions.chain else None
+
+
+# --- reductions ----------------------------------------------------------------------------------------------
+
+
+def mean(low: Lowering, node: Node):
+    return lookup("mean_s8")(low.s8(node.inputs[0]), name=node.name, out=low.type(node.output), **node.attrs)
+
+
+def total(low: Lowering, node: Node):
+    """The sum of n elements is their mean on a scale n times as coarse: the same integers."""
+    x, out = low.s8(node.inputs[0]), low.type(node.output)
+    n = node.inputs[0].type.size // node.output.type.size
+    finer = s8(*out.shape, s=out.scale / n, z=out.zero)
+    average = lookup("mean_s8")(x, name=f"{node.name}.mean", out=finer, **node.attrs)
+    table = low.builder.constant(f"{node.name}.table", np.arange(-128, 128).astype(np.int8))
+    return lookup("lut_s8")(average, table, name=node.name, out=out)
+
+
+def avg_pool2d(low: Lowering, node: Node):
+    out, clamp = low.output(node)
+    return lookup("avg_pool2d_s8")(low.s8(node.inputs[0]), name=node.name, out=out, **node.attrs, **clamp)
+
+
+def softmax(low: Lowering, node: Node):
+    """Along the last axis; another axis goes there and back."""
+    x, rank = low.s8(node.inputs[0]), node.output.type.rank
+    axis = node.attrs["axis"] % rank
+    if axis == rank - 1:
+        return lookup("softmax_s8")(x, name=node.name)
+    perm = [rank - 1 if d == axis else axis if d == rank - 1 else d for d in range(rank)]
+    x = lookup("transpose")(x, perm=perm, name=f"{node.name}.axis")
+    y = lookup("softmax_s8")(x, name=f"{node.name}.softmax")
+    return lookup("transpose")(y, perm=perm, name=node.name)
+
+
+# --- moves ---------------------------------------------------------------------------------------------------
+
+
+def move(low: Lowering, node: Node):
+    """The same op on s8: the type goes through."""
+    return node.op(low.s8(node.inputs[0]), name=low.stem(node), **node.attrs)
+
+
+def pad(low: Lowering, node: Node):
+    """A value below or above everything is the lowest or highest there is."""
+    x = low.s8(node.inputs[0])
+    lowest, highest = (x.type.scale * (q - x.type.zero) for q in (-128, 127))
+    value = float(np.clip(node.attrs["value"], lowest, highest))
+    return node.op(x, name=node.name, pads=node.attrs["pads"], value=value if isfinite(value) else 0.0)
+
+
+def concat(low: Lowering, node: Node):
+    out = low.type(node.output)
+    return node.op(*(low.s8_as(v, out) for v in node.inputs), name=node.name, axis=node.attrs["axis"])
+
+
+LOWER = {
+    "conv2d": weighted, "depthwise2d": weighted, "linear": weighted, "conv1d": conv1d, "matmul": matmul,
+    "conv_transpose2d": conv_transpose2d,
+    "add": binary, "sub": binary, "mul": binary, "div": unary_only, "prelu": unary_only,
+    "mean": mean, "sum": total, "avg_pool2d": avg_pool2d, "softmax": softmax,
+    "max_pool2d": move, "amax": move, "reshape": move, "transpose": move, "slice": move, "split": move,
+    "resize": move, "pad": pad, "concat": concat,
+}  # fmt: skip

@@ -1,0 +1,112 @@
+"""The int8 graph while it is being built: every float value in s8, in f32, or both, made when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from insitu.graph import Builder, Graph, Node, Quant, Type, Value, lookup
+from insitu.graph.check import FLOATS
+from insitu.quantizer.calibrate import Ranges
+from insitu.quantizer.fuse import Fusions, clamp_bounds
+from insitu.quantizer.scales import activation_quant
+
+
+@dataclass(frozen=True)
+class Options:
+    bias_correction: bool = True
+    per_channel: bool = True
+    clip_weights: bool = False
+
+
+class Lowering:
+    def __init__(self, graph: Graph, scales: dict[str, Quant], ranges: Ranges, fusions: Fusions, options: Options):
+        self.graph, self.scales, self.ranges = graph, scales, ranges
+        self.fusions, self.options = fusions, options
+        self.builder = Builder(graph.name)
+        self._s8: dict[str, Value] = {}
+        self._float: dict[str, Value] = {}
+
+    def s8(self, value: Value) -> Value:
+        """The value in s8: quantised here if it exists in float only."""
+        if value.name not in self._s8:
+            out = self.type(value)
+            if value.name in self.graph.constants:
+                self._s8[value.name] = self._constant(value, out)
+            else:
+                name = f"{value.name}.s8"
+                self._s8[value.name] = lookup("quantize")(self._float[value.name], name=name, out=out)
+        return self._s8[value.name]
+
+    def s8_as(self, value: Value, out: Type) -> Value:
+        """The value in s8 with the numerics of `out`."""
+        if value.name in self.graph.constants:
+            return self._constant(value, out)
+        x = self.s8(value)
+        if x.type.quant == out.quant:
+            return x
+        return lookup("requantize_s8")(x, name=f"{value.name}.again", out=out)
+
+    def float(self, value: Value) -> Value:
+        """The value in float (or whatever it is, if it never was a float): dequantised here if need be."""
+        if value.name not in self._float:
+            if value.name in self.graph.constants:
+                array = self.graph.constants[value.name]
+                self._float[value.name] = self.builder.constant(value.name, array, value.type)
+            else:
+                self._float[value.name] = lookup("dequantize")(self._s8[value.name], name=f"{value.name}.f32")
+        return self._float[value.name]
+
+    def has_s8(self, value: Value) -> bool:
+        return value.name in self._s8
+
+    def set_s8(self, value: Value, made: Value) -> None:
+        self._s8[value.name] = made
+
+    def set_float(self, value: Value, made: Value) -> None:
+        self._float[value.name] = made
+
+    def array(self, value: Value) -> np.ndarray | None:
+        return self.graph.constant(value)
+
+    def mean(self, value: Value) -> np.ndarray:
+        """E[x] a channel of the last axis; zero where calibration does not know it."""
+        return self.ranges.means.get(value.name, np.zeros(value.shape[-1:]))
+
+    def type(self, value: Value) -> Type:
+        """The s8 type of a float value."""
+        array = self.array(value)
+        q = self.scales[value.name] if array is None else activation_quant(float(array.min()), float(array.max()))
+        return Type("s8", value.shape, q)
+
+    def output(self, node: Node) -> tuple[Type, dict[str, int]]:
+        """What a node's int8 op gives, with the clamp that follows it fused: its type, and `lo` and `hi`."""
+        clamp = self.fusions.clamp.get(node.name)
+        out = self.type(clamp.output if clamp else node.output)
+        lo, hi = (_integer(bound, out) for bound in clamp_bounds(self.fusions, node))
+        return out, {"lo": lo, "hi": hi}
+
+    def result(self, node: Node) -> tuple[Value, ...]:
+        """The values of the float graph that lowering this node gives."""
+        clamp = self.fusions.clamp.get(node.name)
+        return clamp.outputs if clamp else node.outputs
+
+    def stem(self, node: Node) -> str:
+        """The name an op with these outputs was given: several outputs count `name.0`, `name.1`."""
+        return node.name.removesuffix(".0") if len(node.outputs) > 1 else node.name
+
+    def _constant(self, value: Value, out: Type) -> Value:
+        q = np.rint(self.graph.constants[value.name] / out.scale) + out.zero
+        return self.builder.constant(value.name, np.clip(q, -128, 127).astype(np.int8), out.with_shape(*value.shape))
+
+
+def is_float(value: Value) -> bool:
+    return value.dtype in FLOATS
+
+
+def _integer(bound: float, out: Type) -> int:
+    if not isfinite(bound):
+        return -128 if bound < 0 else 127
+    return int(np.clip(np.rint(bound / out.scale) + out.zero, -128, 127))

@@ -1,0 +1,75 @@
+"""A scale and zero point for every value, from its range.
+
+Values that an op only moves (reshape, max_pool2d, ...) share one, so that no requantisation is needed between them;
+so do the inputs of a concat, where it is their only use. What runs on these types is not decided here (lower.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Graph, Node, Quant, quant
+from insitu.graph.check import FLOATS
+from insitu.quantizer.calibrate import Ranges
+
+# ops that move elements: what goes in and what comes out have one type
+MOVES = ("max_pool2d", "amax", "reshape", "transpose", "slice", "split", "pad", "resize")
+# op -> the scale of its output, whatever was seen: their whole range is known
+FIXED = {"sigmoid": quant(1 / 256, -128), "softmax": quant(1 / 256, -128), "tanh": quant(1 / 128, 0)}
+FLOOR = 2.0**-26  # the smallest scale: requantisation multipliers stay within 31 bits
+
+
+def activation_quant(low: float, high: float) -> Quant:
+    """Asymmetric int8 for [low, high]; zero is always within, and exact."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    if high == low:
+        high = 1.0  # always zero: any scale is right
+    scale = float(np.float32(max((high - low) / 255, FLOOR)))
+    return quant(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
+
+
+def choose_scales(graph: Graph, ranges: Ranges) -> dict[str, Quant]:
+    """The quantisation of every float value that is computed."""
+    groups = _group(graph)
+    fixed = {n.name: FIXED[n.op.name] for n in graph.nodes if n.op.name in FIXED}
+    return {name: q for group in groups for name, q in _one_scale(group, fixed, ranges).items()}
+
+
+def _one_scale(group: list[str], fixed: dict[str, Quant], ranges: Ranges) -> dict[str, Quant]:
+    known = [fixed[name] for name in group if name in fixed]
+    seen = [ranges[name] for name in group if name in ranges]
+    if not known and not seen:
+        raise GraphError(
+            "was not seen in calibration", where=f"%{group[0]}", hint="calibrate this graph, then quantize"
+        )
+    q = known[0] if known else activation_quant(min(lo for lo, _ in seen), max(hi for _, hi in seen))
+    return dict.fromkeys(group, q)
+
+
+def _group(graph: Graph) -> list[list[str]]:
+    """The float values, grouped by who must share a scale."""
+    values = [*graph.inputs, *(v for n in graph.nodes for v in n.outputs)]
+    group = {v.name: [v.name] for v in values if v.dtype in FLOATS}
+    fixed = {n.name for n in graph.nodes if n.op.name in FIXED}
+    for node in graph.nodes:
+        if node.op.name in MOVES:
+            _join(group, node, node.inputs)
+    for node in graph.nodes:
+        if node.op.name == "concat":
+            alone = [v for v in node.inputs if _uses(graph, v.name) == 1]
+            # sigmoid and tanh keep their own scale: a sum of ranges would be coarser for nothing
+            _join(group, node, [v for v in alone if not fixed & set(group.get(v.name, ()))])
+    return list({id(g): g for g in group.values()}.values())
+
+
+def _join(group: dict[str, list[str]], node: Node, inputs) -> None:
+    names = [v.name for v in (*inputs, *node.outputs) if v.name in group]
+    together = sorted({n for name in names for n in group[name]})
+    for name in together:
+        group[name] = together
+
+
+def _uses(graph: Graph, name: str) -> int:
+    outputs = sum(v.name == name for v in graph.outputs)
+    return outputs + sum(v.name == name for n in graph.users.get(name, ()) for v in n.inputs)
