@@ -1,8 +1,7 @@
-"""Fixed-point arithmetic in numpy, as the integer kernels compute it: requantisation both ways, and the
-exponential and reciprocal of the integer softmax.
+"""Fixed-point arithmetic in numpy for the integer kernels that _requant.py does not serve: the 16-bit multipliers of a
+sum, and the exponential and reciprocal of the integer softmax (gemmlowp's, whose rounding they reproduce).
 
 Everything works on int64 arrays that hold int32 values; nothing here knows about ops or types.
-`litert` names follow the gemmlowp routines whose rounding they reproduce.
 """
 
 from __future__ import annotations
@@ -12,67 +11,26 @@ import math
 import numpy as np
 
 from insitu.errors import GraphError
+from insitu.ops._requant import quantize_multiplier
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
-def quantize_multiplier(real: float) -> tuple[int, int]:
-    """(m, shift) with real = m / 2^31 * 2^shift and m in [2^30, 2^31); (0, 0) where it underflows."""
-    if not real > 0 or not math.isfinite(real):
-        if real == 0:
-            return 0, 0
-        raise GraphError(f"{real} is no multiplier: it must be positive and finite")
-    fraction, shift = math.frexp(real)
-    m = math.floor(fraction * (1 << 31) + 0.5)
-    if m == 1 << 31:
-        m, shift = m // 2, shift + 1
-    if shift < -31:
-        return 0, 0
-    if shift > 30:
-        raise GraphError(f"the multiplier {real} is too large for 32 bits")
-    return m, shift
-
-
 def high_mul(a, b):
-    """Saturating rounding doubling high multiply: round(a * b / 2^31), half away from zero."""
-    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
-    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    # C division truncates towards zero; numpy's floors
-    result = np.where(nudged >= 0, nudged >> 31, -((-nudged) >> 31))
-    return np.minimum(result, INT32_MAX)
+    """round(a * b / 2^31), half up."""
+    return (np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << 30)) >> 31
 
 
 def divide_by_pot(x, exponent):
     """x / 2^exponent, rounded to nearest, half away from zero."""
     x = np.asarray(x, np.int64)
     mask = (1 << exponent) - 1
-    threshold = (mask >> 1) + (x < 0)
-    return (x >> exponent) + ((x & mask) > threshold)
+    return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
 def multiply_by_pot(x, exponent: int):
     """x * 2^exponent, saturated to int32."""
     return np.clip(np.asarray(x, np.int64) << exponent, INT32_MIN, INT32_MAX)
-
-
-def wrap(x):
-    """What int32 arithmetic leaves of x."""
-    return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
-
-
-def requant_litert(x, m: int, shift: int):
-    """x * m / 2^31 * 2^shift, rounded twice as LiteRT's reference kernels do."""
-    left, right = max(shift, 0), max(-shift, 0)
-    return divide_by_pot(high_mul(wrap(np.asarray(x, np.int64) << left), m), right)
-
-
-def requant_single(x, m: int, shift: int):
-    """x * m / 2^31 * 2^shift, rounded once, half up."""
-    s = 31 - shift
-    return (np.asarray(x, np.int64) * m + (1 << (s - 1))) >> s
-
-
-REQUANT = {"litert": requant_litert, "single": requant_single}
 
 
 def pair_multipliers(a: float, b: float) -> tuple[int, int, int]:
@@ -89,8 +47,6 @@ def pair_multipliers(a: float, b: float) -> tuple[int, int, int]:
 def round_half_away(x: float) -> int:
     return int(math.copysign(math.floor(abs(x) + 0.5), x))
 
-
-# --- softmax ---------------------------------------------------------------------------------------
 
 DIFF_BITS = 5  # integer bits of the scaled difference to the row's maximum
 SUM_BITS = 12  # integer bits of the sum of exponentials

@@ -12,9 +12,9 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, f32, op, s8
 from insitu.graph.call import Call
+from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import SMALL, broadcast, first, quantised, same, small, unary, want_float, want_s8
 
-FLOAT_MAX = float(np.finfo(np.float32).max)  # stands for infinity in C, where a literal must be finite
 erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -79,7 +79,7 @@ class clamp:
         return np.clip(x, lo, hi)
 
     def emit(y, x, *, lo, hi):
-        return Call("clamp_f32", y, x, y.type.size, max(float(lo), -FLOAT_MAX), min(float(hi), FLOAT_MAX))
+        return Call("clamp_f32", y, x, y.type.size, float(lo), float(hi))
 
 
 @op
@@ -233,6 +233,12 @@ class prelu:
 
     def eval(x, slope):
         return np.where(x > 0, x, x * slope)
+
+    def emit(y, x, slope):
+        return Call("prelu_f32", y, x, slope, pair_shape(y, x, slope))
+
+    def in_place(y, x, slope):
+        return 0
 
 
 @op

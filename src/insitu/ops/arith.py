@@ -1,4 +1,7 @@
-"""Sum, difference, product and quotient of two values with numpy broadcasting; each int8 twin below its float op."""
+"""Sum, difference, product and quotient of two values with numpy broadcasting; each int8 twin below its float op.
+
+The walk over broadcasting shapes is in _pairs.py.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
-from insitu.ops._fixed import REQUANT, pair_multipliers, quantize_multiplier, requant_litert
-from insitu.ops._rules import broadcast, quantised, want_clamp, want_float, want_rounding, want_s8
+from insitu.graph.call import Call, Struct
+from insitu.ops._fixed import pair_multipliers
+from insitu.ops._pairs import over_equal, pair_shape
+from insitu.ops._requant import quantize_multiplier, requant_litert, requantise
+from insitu.ops._rules import ROUNDINGS, broadcast, quantised, want_clamp, want_float, want_rounding, want_s8
 
 PAIRS = [
     Case("same shape", (f32(1, 3, 5), f32(1, 3, 5))),
@@ -23,7 +29,7 @@ PAIRS = [
 
 def pairs_s8(**attrs) -> list[Case]:
     """The cases of an int8 op of two values, with each rounding."""
-    x, y, out = dict(s=0.05, z=-3), dict(s=0.02, z=7), s8(s=0.06, z=-11)
+    x, y, out = {"s": 0.05, "z": -3}, {"s": 0.02, "z": 7}, s8(s=0.06, z=-11)
     shapes = {
         "same shape": ((1, 3, 17), (1, 3, 17)),
         "scalar": ((3, 7), (1,)),
@@ -33,7 +39,7 @@ def pairs_s8(**attrs) -> list[Case]:
         "rows": ((2, 3, 5), (3, 1)),
     }
     made = []
-    for rounding in ("litert", "single"):
+    for rounding in ROUNDINGS:
         for name, (a, b) in shapes.items():
             made.append(Case(f"{name}, {rounding}", (s8(*a, **x), s8(*b, **y)), dict(rounding=rounding, **attrs), out))
     made.append(Case("clamped", (s8(3, 5, **x), s8(3, 5, **y)), dict(lo=-20, hi=30, **attrs), out))
@@ -54,11 +60,6 @@ def infer_s8(x, y, *, lo=-128, hi=127, rounding="single", out=None):
     return quantised(broadcast(x, y), out)
 
 
-def over_equal(y, a, b):
-    """in_place: over the first input that has the output's shape."""
-    return 0 if a.shape == y.shape else 1 if b.shape == y.shape else None
-
-
 def finish(acc, node, lo, hi):
     """Add the zero point, clamp, narrow."""
     return np.clip(acc + node.output.type.zero, lo, hi).astype(np.int8)
@@ -77,6 +78,8 @@ def sum_multipliers_litert(a: Type, b: Type, y: Type) -> tuple[tuple[int, int], 
     """The (m, shift) of both terms and of the sum, as LiteRT's reference kernel has them."""
     # scales are float32 in a .tflite; twice the larger one keeps both terms below one
     twice = 2.0 * max(a.scale, b.scale)
+    if twice > (1 << LEFT) * y.scale:
+        raise GraphError(f"a sum of {a} and {b} overflows 32 bits as {y}")
     return (
         quantize_multiplier(a.scale / twice),
         quantize_multiplier(b.scale / twice),
@@ -96,9 +99,35 @@ def eval_sum(x, y, node, lo, hi, rounding, sign):
 
 
 def product_multiplier(a: Type, b: Type, y: Type, rounding: str) -> tuple[int, int]:
+    real = a.scale * b.scale / y.scale
     if rounding == "litert":  # LiteRT multiplies and divides the scales in float32
-        return quantize_multiplier(float(np.float32(a.scale) * np.float32(b.scale) / np.float32(y.scale)))
-    return quantize_multiplier(a.scale * b.scale / y.scale)
+        real = float(np.float32(a.scale) * np.float32(b.scale) / np.float32(y.scale))
+    if real >= 1 << 14:
+        raise GraphError(f"a product of {a} and {b} overflows 32 bits as {y}")
+    return quantize_multiplier(real)
+
+
+def zeros_and_clamp(y, a, b, lo, hi) -> dict[str, int]:
+    return {"a_zero": a.type.zero, "b_zero": b.type.zero, "y_zero": y.type.zero, "lo": lo, "hi": hi}
+
+
+def emit_sum(y, a, b, lo, hi, rounding, sign) -> Call:
+    known = zeros_and_clamp(y, a, b, lo, hi)
+    shape = pair_shape(y, a, b)
+    if rounding == "single":
+        ma, mb, s = sum_multipliers(a.type, b.type, y.type, sign)
+        return Call("sum_s8", y, a, b, shape, Struct("sum_quant", **known, ma=ma, mb=mb, shift=s))
+    (ma, sa), (mb, sb), (my, sy) = sum_multipliers_litert(a.type, b.type, y.type)
+    shifts = {"a_shift": sa, "b_shift": sb, "y_shift": sy}
+    q = Struct("sum_litert_quant", **known, ma=ma, mb=mb, my=my, **shifts, sign=sign)
+    return Call("sum_litert_s8", y, a, b, shape, q)
+
+
+def emit_float(function: str):
+    def emit(y, a, b):
+        return Call(function, y, a, b, pair_shape(y, a, b))
+
+    return emit
 
 
 @op
@@ -107,6 +136,7 @@ class add:
 
     cases = PAIRS
     infer = infer_float
+    emit = emit_float("add_f32")
     in_place = over_equal
 
     def eval(x, y):
@@ -125,6 +155,9 @@ class add_s8:
     def eval(x, y, *, node, lo, hi, rounding):
         return eval_sum(x, y, node, lo, hi, rounding, 1)
 
+    def emit(y, a, b, *, lo, hi, rounding):
+        return emit_sum(y, a, b, lo, hi, rounding, 1)
+
 
 @op
 class sub:
@@ -132,6 +165,7 @@ class sub:
 
     cases = PAIRS
     infer = infer_float
+    emit = emit_float("sub_f32")
     in_place = over_equal
 
     def eval(x, y):
@@ -149,6 +183,9 @@ class sub_s8:
     def eval(x, y, *, node, lo, hi, rounding):
         return eval_sum(x, y, node, lo, hi, rounding, -1)
 
+    def emit(y, a, b, *, lo, hi, rounding):
+        return emit_sum(y, a, b, lo, hi, rounding, -1)
+
 
 @op
 class mul:
@@ -156,6 +193,7 @@ class mul:
 
     cases = PAIRS
     infer = infer_float
+    emit = emit_float("mul_f32")
     in_place = over_equal
 
     def eval(x, y):
@@ -174,7 +212,12 @@ class mul_s8:
         a, b = (v.type for v in node.inputs)
         product = (x.astype(np.int64) - a.zero) * (y.astype(np.int64) - b.zero)
         m, shift = product_multiplier(a, b, node.output.type, rounding)
-        return finish(REQUANT[rounding](product, m, shift), node, lo, hi)
+        return requantise(product, m, shift, node.output.type.zero, lo, hi, rounding)
+
+    def emit(y, a, b, *, lo, hi, rounding):
+        m, shift = product_multiplier(a.type, b.type, y.type, rounding)
+        q = Struct("product_quant", **zeros_and_clamp(y, a, b, lo, hi), m=m, shift=shift)
+        return Call("mul_s8" if rounding == "single" else "mul_litert_s8", y, a, b, pair_shape(y, a, b), q)
 
 
 @op
@@ -184,6 +227,7 @@ class div:
     cases = PAIRS
     domain = (0.3, 3.0)
     infer = infer_float
+    emit = emit_float("div_f32")
     in_place = over_equal
 
     def eval(x, y):

@@ -13,7 +13,8 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
-from insitu.graph.call import Call
+from insitu.graph.call import Call, Table
+from insitu.ops._boxes import box_shape, row_steps
 from insitu.ops._rules import axis_of
 
 
@@ -76,6 +77,10 @@ class transpose:
     def eval(x, *, perm):
         return np.ascontiguousarray(x.transpose(perm))
 
+    def emit(y, x, *, perm):
+        steps = row_steps(x.shape)
+        return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), [steps[p] for p in perm]))
+
 
 @op(kind="any")
 class pad:
@@ -95,6 +100,15 @@ class pad:
 
     def eval(x, *, pads, value, node):
         return np.pad(x, pads, constant_values=pad_value(node.inputs[0].type, value))
+
+    def emit(y, x, *, pads, value):
+        steps = row_steps(y.shape)
+        box = box_shape(y, x.shape, steps, row_steps(x.shape), y_at=sum(b * s for (b, _), s in zip(pads, steps)))
+        fill = pad_value(x.type, value)
+        kernel = {"f32": "pad_b4", "s8": "pad_b1", "u8": "pad_b1", "b1": "pad_b1"}.get(x.dtype)
+        if kernel is None:
+            raise GraphError(f"there is no pad in C for {x.type}")
+        return Call(kernel, y, x, box, y.type.size, float(fill) if x.dtype == "f32" else int(fill))
 
 
 def pad_value(x: Type, value: float):
@@ -129,6 +143,15 @@ class concat:
     def eval(*xs, axis):
         return np.concatenate(xs, axis=axis)
 
+    def emit(y, *xs, axis):
+        return Call("concat_bytes", y, *cuts(y, xs, axis), *xs)
+
+
+def cuts(whole, pieces, axis: int) -> tuple[int, int, Table]:
+    """Rows, pieces, and the bytes of each piece in a row: how one value is cut along an axis."""
+    rows = prod(whole.shape[: axis_of(axis, whole.type)])
+    return rows, len(pieces), Table(np.array([p.type.bytes // rows for p in pieces], np.int32))
+
 
 def _without(shape, axis: int) -> tuple[int, ...]:
     return tuple(shape[:axis]) + tuple(shape[axis + 1 :])
@@ -156,6 +179,12 @@ class slice:
         index = tuple(np.s_[a:b:s] for a, b, s in zip(starts, stops, steps))
         return np.ascontiguousarray(x[index])
 
+    def emit(y, x, *, starts, steps):
+        along = row_steps(x.shape)
+        x_at = sum(a * n for a, n in zip(starts, along))
+        x_steps = [s * n for s, n in zip(steps, along)]
+        return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), x_steps, x_at=x_at))
+
 
 @op(kind="any")
 class split:
@@ -173,6 +202,10 @@ class split:
     def eval(x, *, sizes, axis):
         pieces = np.split(x, np.cumsum(sizes)[:-1], axis=axis)
         return tuple(np.ascontiguousarray(p) for p in pieces)
+
+    def emit(*values, axis):
+        *ys, x = values
+        return Call("split_bytes", x, *cuts(x, ys, axis), *ys)
 
 
 # output index i of `out` from `size` inputs -> the input coordinate as numerator and denominator: exact, no float
@@ -217,3 +250,8 @@ class resize:
     def eval(x, *, size, coordinates, rounding):
         rows, columns = (nearest(x.shape[i + 1], size[i], coordinates, rounding) for i in (0, 1))
         return np.ascontiguousarray(x[:, rows][:, :, columns])
+
+    def emit(y, x, *, size, coordinates, rounding):
+        n, h, w, c = x.shape
+        maps = [Table(nearest(x.shape[i + 1], size[i], coordinates, rounding)) for i in (0, 1)]
+        return Call("resize_nearest", y, x, *maps, n, h, w, *size, c * x.type.numpy.itemsize)

@@ -9,14 +9,15 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, f32, op, s8
-from insitu.graph.call import Call
+from insitu.graph.call import Call, Scratch
 from insitu.ops._fixed import softmax_s8 as fixed_softmax
+from insitu.ops._fixed import softmax_scaling
 from insitu.ops._rules import SMALL, axis_of, first, same, small, want_float, want_rounding, want_s8
 
 AXES = [
     Case("last axis", (f32(2, 3, 7),)),
-    Case("middle axis", (f32(2, 5, 3),), dict(axis=1)),
-    Case("first axis", (f32(4, 3),), dict(axis=0)),
+    Case("middle axis", (f32(2, 5, 3),), {"axis": 1}),
+    Case("first axis", (f32(4, 3),), {"axis": 0}),
     Case("one", (f32(3, 1),)),
     Case("large", (np.array([[1000.0, 1001.0, -1000.0]], np.float32),)),
 ]
@@ -57,7 +58,7 @@ class softmax_s8:
     cases = [
         Case("odd", (s8(3, 7, s=0.1, z=5),)),
         Case("one", (s8(2, 1, s=0.1),)),
-        Case("steep", (s8(3, 11, s=0.5, z=-3),), dict(rounding="litert")),
+        Case("steep", (s8(3, 11, s=0.5, z=-3),), {"rounding": "litert"}),
         Case("flat", (s8(2, 67, s=0.004),)),
     ]
 
@@ -68,6 +69,13 @@ class softmax_s8:
 
     def eval(x, *, node):
         return fixed_softmax(x, node.inputs[0].type.scale)
+
+    def emit(y, x):
+        n = x.shape[-1]
+        return Call("softmax_s8", y, x, x.type.size // n, n, *softmax_scaling(x.type.scale))
+
+    def in_place(y, x):
+        return 0
 
 
 @op
@@ -92,8 +100,8 @@ class batch_norm:
 
     cases = [
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
-        Case("flat", (f32(3, 7), f32(7), f32(7), f32(7), f32(7)), dict(epsilon=1e-3)),
-        Case("axis 1", (f32(2, 3, 4), f32(3), f32(3), f32(3), f32(3)), dict(axis=1)),
+        Case("flat", (f32(3, 7), f32(7), f32(7), f32(7), f32(7)), {"epsilon": 1e-3}),
+        Case("axis 1", (f32(2, 3, 4), f32(3), f32(3), f32(3), f32(3)), {"axis": 1}),
     ]
     domain = (0.1, 2.0)  # a variance is positive
 
@@ -111,7 +119,9 @@ class batch_norm:
         return (x - mean) / np.sqrt(var + epsilon) * scale + bias
 
     def emit(y, x, scale, bias, mean, var, *, axis, epsilon):
-        return Call("batch_norm_f32", y, x, scale, bias, mean, var, *walk_along(x, axis), float(epsilon))
+        walk = walk_along(x, axis)
+        scratch = Scratch(4 * walk[1])
+        return Call("batch_norm_f32", y, x, scale, bias, mean, var, *walk, float(epsilon), scratch)
 
     def in_place(y, x, scale, bias, mean, var):
         return 0
@@ -124,8 +134,8 @@ class layer_norm:
     cases = [
         Case("last", (f32(2, 3, 7), f32(7), f32(7))),
         Case("no bias", (f32(3, 5), f32(5))),
-        Case("bare", (f32(3, 5),), dict(epsilon=1e-3)),
-        Case("two dims", (f32(2, 3, 4), f32(3, 4), f32(3, 4)), dict(dims=2)),
+        Case("bare", (f32(3, 5),), {"epsilon": 1e-3}),
+        Case("two dims", (f32(2, 3, 4), f32(3, 4), f32(3, 4)), {"dims": 2}),
     ]
 
     def infer(x, scale=None, bias=None, *, dims=1, epsilon=1e-5):

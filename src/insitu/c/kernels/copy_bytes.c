@@ -1,0 +1,11 @@
+/* y = x, n bytes. In place does nothing. */
+#include "kernels.h"
+
+void copy_bytes(void *y, const void *x, int32_t n)
+{
+    char *to = y;
+    const char *from = x;
+    for (int32_t i = 0; i < n; i++) {
+        to[i] = from[i];
+    }
+}

@@ -1,0 +1,41 @@
+/* y = clamp(requant((a - a_zero)(b - b_zero)) + y_zero), rounded twice as LiteRT does. Broadcasts; in place allowed
+ * over an operand of y's shape. The multiplier is below 2^14, so that 32 bits hold the result.
+ */
+#include "fixed.h"
+#include "kernels.h"
+#include "pair.h"
+#include "requant.h"
+
+static inline int8_t mul_litert_at(int32_t a, int32_t b, const product_quant q)
+{
+    const int32_t product = (a - q.a_zero) * (b - q.b_zero);
+    return fixed_clamp((int32_t)requant_litert(product, q.m, q.shift) + q.y_zero, q.lo, q.hi);
+}
+
+/* n elements; an operand that does not step is one number */
+static void mul_litert_row(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const product_quant q)
+{
+    const int32_t n = s->n, a0 = a[0], b0 = b[0];
+    if (s->a_step && s->b_step) {
+        for (int32_t i = 0; i < n; i++) {
+            y[i] = mul_litert_at(a[i], b[i], q);
+        }
+    } else if (s->a_step) {
+        for (int32_t i = 0; i < n; i++) {
+            y[i] = mul_litert_at(a[i], b0, q);
+        }
+    } else {
+        for (int32_t i = 0; i < n; i++) {
+            y[i] = mul_litert_at(a0, b[i], q);
+        }
+    }
+}
+
+void mul_litert_s8(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const product_quant *q)
+{
+    pair_at at = {0, 0, {0}};
+    for (int32_t r = 0; r < s->rows; r++, y += s->n) {
+        mul_litert_row(y, a + at.a, b + at.b, s, *q);
+        pair_next(&at, s);
+    }
+}

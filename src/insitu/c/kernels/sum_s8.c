@@ -1,0 +1,40 @@
+/* y = clamp(((ma (a - a_zero) + mb (b - b_zero) + half) >> shift) + y_zero), rounded once, half up. Broadcasts; in place
+ * allowed over an operand of y's shape. The multipliers have 16 bits, so 32 are enough.
+ */
+#include "fixed.h"
+#include "kernels.h"
+#include "pair.h"
+
+static inline int8_t sum_at(int32_t a, int32_t b, const sum_quant q)
+{
+    const int32_t acc = q.ma * (a - q.a_zero) + q.mb * (b - q.b_zero) + (1 << (q.shift - 1));
+    return fixed_clamp((acc >> q.shift) + q.y_zero, q.lo, q.hi);
+}
+
+/* n elements; an operand that does not step is one number */
+static void sum_row(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const sum_quant q)
+{
+    const int32_t n = s->n, a0 = a[0], b0 = b[0];
+    if (s->a_step && s->b_step) {
+        for (int32_t i = 0; i < n; i++) {
+            y[i] = sum_at(a[i], b[i], q);
+        }
+    } else if (s->a_step) {
+        for (int32_t i = 0; i < n; i++) {
+            y[i] = sum_at(a[i], b0, q);
+        }
+    } else {
+        for (int32_t i = 0; i < n; i++) {
+            y[i] = sum_at(a0, b[i], q);
+        }
+    }
+}
+
+void sum_s8(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const sum_quant *q)
+{
+    pair_at at = {0, 0, {0}};
+    for (int32_t r = 0; r < s->rows; r++, y += s->n) {
+        sum_row(y, a + at.a, b + at.b, s, *q);
+        pair_next(&at, s);
+    }
+}
