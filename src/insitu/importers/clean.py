@@ -17,6 +17,7 @@ import numpy as np
 from insitu.graph import Graph, Node, Value, lookup, rewrite
 from insitu.graph.rewrite import Rewriter
 from insitu.importers.patterns import PATTERNS
+from insitu.importers.patterns import PATTERNS
 from insitu.importers.transposes import (
     CHANGED,
     LAYOUT,
@@ -27,6 +28,7 @@ from insitu.importers.transposes import (
     relayout,
     split_name,
     transposed,
+    trivial,
 )
 
 FOLD_LIMIT = 1 << 10  # elements a folded constant may have beyond four times what it is made of
@@ -35,7 +37,7 @@ REDUCTIONS = ("mean", "sum", "amax")
 
 def clean(graph: Graph) -> Graph:
     """The canonical form after import."""
-    return _restore_names(rewrite(graph, *RULES))
+    return _restore_names(rewrite(rewrite(graph, *RULES), trivial, *RULES))
 
 
 # constants
@@ -184,11 +186,12 @@ def pad_into_window(node: Node, rw: Rewriter):
     pads = permute(pad.attrs["pads"], perm)
     if pad.attrs["value"] != value or not allowed(node) or any(p != (0, 0) for p in _others(pads, axes)):
         return None
-    before = node.attrs["padding"]
     added = tuple(p for a in axes for p in pads[a])
+    padding = tuple(p + q for p, q in zip(node.attrs["padding"], added))
+    if not _fits(node, padding):
+        return None
     x = relayout(pad.inputs[0], perm, node.inputs[0].name)
-    attrs = {"padding": tuple(p + q for p, q in zip(before, added))}
-    return again(node, (x, *node.inputs[1:]), **attrs, **_counted(node))
+    return again(node, (x, *node.inputs[1:]), padding=padding, **_counted(node))
 
 
 def _pad_above(v: Value, rw: Rewriter) -> tuple[Node, tuple[int, ...]] | None:
@@ -199,6 +202,12 @@ def _pad_above(v: Value, rw: Rewriter) -> tuple[Node, tuple[int, ...]] | None:
 
 def _others(pads, axes):
     return [p for a, p in enumerate(pads) if a not in axes]
+
+
+def _fits(node: Node, padding: tuple[int, ...]) -> bool:
+    """No window of a pool may lie in the padding alone."""
+    kernel = node.attrs.get("kernel")
+    return kernel is None or all(p < kernel[i // 2] for i, p in enumerate(padding))
 
 
 def _counted(node: Node) -> dict:
@@ -222,6 +231,13 @@ WINDOWS = {
     "max_pool2d": ((1, 2), -inf, _always),
     "avg_pool2d": ((1, 2), 0.0, _counts_padding),
 }
+
+
+def forget_padding_count(node: Node, rw: Rewriter):
+    """Whether padding counts does not matter where there is none."""
+    if node.op.name != "avg_pool2d" or not node.attrs["count_include_pad"] or any(node.attrs["padding"]):
+        return None
+    return again(node, node.inputs, count_include_pad=False)
 
 
 def depthwise(node: Node, rw: Rewriter):
@@ -286,6 +302,7 @@ RULES = (
     name_clamps,
     drop_leading_ones,
     pad_into_window,
+    forget_padding_count,
     depthwise,
     *PATTERNS,
     *LAYOUT,

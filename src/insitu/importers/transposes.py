@@ -58,11 +58,9 @@ def only_moves_ones(shape: Sequence[int], perm: Sequence[int]) -> bool:
 
 
 def relayout(x: Value, perm: Sequence[int], name: str) -> Value:
-    """transpose(x, perm), as nothing or as a reshape where that is the same."""
+    """transpose(x, perm), or x where that is the same."""
     if tuple(perm) == tuple(range(len(perm))):
         return x
-    if only_moves_ones(x.shape, perm):
-        return make("reshape", x, shape=permute(x.shape, perm), name=name + CHANGED)
     return make("transpose", x, perm=tuple(perm), name=name + CHANGED)
 
 
@@ -83,15 +81,30 @@ def canonical_axis(axis: int, rank: int) -> int:
 
 
 def trivial(node: Node, rw: Rewriter):
-    """A transpose that moves nothing, or only axes of size 1."""
+    """A transpose that only moves axes of size 1 is a reshape. The last rule of all: a transpose can sink further."""
     if node.op.name != "transpose" or not only_moves_ones(node.inputs[0].shape, node.attrs["perm"]):
         return None
-    return relayout(node.inputs[0], node.attrs["perm"], node.name)
+    return make("reshape", node.inputs[0], shape=node.output.shape, name=node.name)
+
+
+def absorb(node: Node, rw: Rewriter):
+    """Next to a reshape, a transpose that only moves axes of size 1 is part of it."""
+    if node.op.name == "reshape":
+        t = transposed(rw, node.inputs[0])
+        if t is not None and only_moves_ones(t.source.shape, t.perm):
+            return make("reshape", t.source, shape=node.output.shape, name=node.name)
+    if rw.producer(node.inputs[0], lookup("reshape")) if node.inputs else None:
+        return trivial(node, rw)
+    return None
 
 
 def merge(node: Node, rw: Rewriter):
     """Two transposes are one; inverse ones are none."""
-    t = transposed(rw, node.inputs[0]) if node.op.name == "transpose" else None
+    if node.op.name != "transpose":
+        return None
+    if node.attrs["perm"] == tuple(range(len(node.attrs["perm"]))):
+        return node.inputs[0]
+    t = transposed(rw, node.inputs[0])
     return None if t is None else relayout(t.source, permute(t.perm, node.attrs["perm"]), node.name)
 
 
@@ -370,4 +383,4 @@ SINKS: dict[str, Callable] = {
     "pad": _entry_an_axis("pads"),
     "reshape": _reshape,
 }
-LAYOUT = (merge, trivial, reuse, into_linear, out_of_linear, sink)
+LAYOUT = (merge, absorb, reuse, into_linear, out_of_linear, sink)

@@ -1,0 +1,53 @@
+"""Does a traced program write through a view? `y = x.view(..); y.add_(1)` also changes x.
+
+An in-place op whose result is used from then on is the plain op. Where another name of the same memory is
+read later, it is not, and torch's functionalisation is needed.
+"""
+
+from __future__ import annotations
+
+import operator
+
+VIEWS = frozenset(
+    (
+        "view reshape flatten unflatten permute transpose t movedim squeeze unsqueeze expand slice select narrow split "
+        "split_with_sizes chunk unbind detach alias contiguous to view_as numpy_T swapaxes"
+    ).split()
+)
+
+
+def mutates_a_view(graph) -> bool:
+    """Is memory changed in place that another value, read later, shares?"""
+    nodes = list(graph.nodes)
+    position = {n: i for i, n in enumerate(nodes)}
+    owner = _owners(nodes)
+    for i, node in enumerate(nodes):
+        if not _in_place(node):
+            continue
+        shared = [m for m in nodes[:i] if owner[m] is owner[node]]
+        if any(position[user] > i for m in shared for user in m.users):
+            return True
+    return False
+
+
+def _owners(nodes) -> dict:
+    """The first node of those that may share memory with each."""
+    owner = {}
+    for n in nodes:
+        source = n.args[0] if n.args and (_in_place(n) or _is_view(n)) else None
+        owner[n] = owner.get(source, n) if source is not None and source in owner else n
+    return owner
+
+
+def _is_view(node) -> bool:
+    return node.target is operator.getitem or _name(node) in VIEWS
+
+
+def _in_place(node) -> bool:
+    name = _name(node)
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _name(node) -> str:
+    schema = getattr(node.target, "_schema", None)
+    return schema.name.split("::")[1] if schema is not None else ""
