@@ -1,11 +1,49 @@
-"""`insitu bench`."""
+"""`insitu bench MODEL`: how long one prediction takes, and what it needs."""
 
-HELP = "bench"
-EXAMPLES = ""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from insitu.cli.output import show
+from insitu.errors import ToolError
+from insitu.model import load
+
+HELP = "time a model's generated C, and show its memory"
+EXAMPLES = """\
+  insitu bench model.onnx                 median of 21 timings, arena, constants, multiply-adds
+  insitu bench model.tflite               beside LiteRT (XNNPACK, one thread), where installed
+"""
 
 
-def arguments(parser) -> None: ...
+def arguments(parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    parser.add_argument("--repeats", type=int, default=21, metavar="N", help="timings to take the median of (21)")
+    parser.add_argument("--map", action="store_true", help="draw the arena")
 
 
 def run(arguments) -> int:
-    return 1
+    from insitu.reports.memory import memory_map
+    from insitu.reports.speed import machine, measure_speed
+
+    device = load(arguments.model).device
+    report = measure_speed(device, peers(Path(arguments.model), device), max(1, arguments.repeats))
+    arena = memory_map(device.plan)
+    text = report.to_text() + (f"\n\n{arena.to_text()}" if arguments.map else "")
+    data = {**report.to_json(), **machine(), **({"map": arena.to_json()} if arguments.map else {})}
+    show(arguments, text, data)
+    return 0
+
+
+def peers(path: Path, device) -> dict:
+    """LiteRT for a .tflite, if it is installed."""
+    from insitu.reports.peers import litert_run
+    from insitu.reports.speed import random_input
+
+    if path.suffix.lower() != ".tflite":
+        return {}
+    try:
+        return {"LiteRT": litert_run(path, [random_input(v) for v in device.graph.inputs])}
+    except ToolError as e:
+        print(f"no comparison: {e}", file=sys.stderr)
+        return {}

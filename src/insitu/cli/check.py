@@ -1,11 +1,43 @@
-"""`insitu check`."""
+"""`insitu check MODEL`: can it be imported, and trained? The exit status says so too."""
 
-HELP = "check"
-EXAMPLES = ""
+from __future__ import annotations
+
+from pathlib import Path
+
+from insitu.cli.output import show
+from insitu.errors import Error, ModelError
+from insitu.importers import load
+from insitu.importers.survey import form_of, survey
+
+HELP = "list every op of a model: imported or not, trainable or not, and what to do about it"
+EXAMPLES = """\
+  insitu check model.onnx                 exit status 0 if at least one layer can be trained
+  insitu check model.tflite --json        the same for a program
+  insitu check model.pt2 --batch 4        where the file leaves the batch open
+"""
 
 
-def arguments(parser) -> None: ...
+def arguments(parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="batch size, where the file leaves it open")
 
 
 def run(arguments) -> int:
-    return 1
+    report = examine(arguments.model, arguments.batch)
+    show(arguments, report.to_text(), report.to_json())
+    return 0 if report.trainable else 1
+
+
+def examine(path: str, batch: int):
+    """The report on a file: of its graph, or of its list of ops where there is no graph."""
+    from insitu.reports.trainable import check_graph, check_uses
+
+    try:
+        return check_graph(load(path, batch=batch))
+    except ModelError as problem:
+        try:
+            uses = survey(path)
+        except (Error, OSError):
+            raise problem from None  # not even a list of ops: the first error says most
+        name = Path(path).stem
+        return check_uses(name, form_of(path), uses, f"{problem.where}: {problem.what}", problem.hint)

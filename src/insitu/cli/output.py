@@ -6,6 +6,9 @@ import json
 import sys
 from contextlib import contextmanager
 
+from insitu.data import Samples, read_samples
+from insitu.graph import Graph
+
 
 def show(arguments, text: str, data) -> None:
     """The result of a verb: `data` with --json, else `text`."""
@@ -24,3 +27,22 @@ def progress(label: str):
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total=None: bar.update(task, completed=done, total=total)
+
+
+def add_data(parser) -> None:
+    """The options of every verb that reads samples."""
+    parser.add_argument("--data", required=True, metavar="FILE", help=".npz, .npy, .csv, or a folder of images")
+    parser.add_argument("--samples", type=int, metavar="N", help="take the first N samples only")
+    parser.add_argument(
+        "--pixels", type=_pixels, default=(0.0, 1.0), metavar="LO:HI", help="what 0..255 of an image becomes (0:1)"
+    )
+
+
+def read_data(arguments, graph: Graph) -> Samples:
+    samples = read_samples(arguments.data, graph, pixels=arguments.pixels)
+    return samples if arguments.samples is None else samples.head(arguments.samples)
+
+
+def _pixels(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(":")
+    return float(low), float(high)

@@ -1,11 +1,53 @@
-"""`insitu quantize`."""
+"""`insitu quantize MODEL --data FILE`: an int8 model, and what that cost."""
 
-HELP = "quantize"
-EXAMPLES = ""
+from __future__ import annotations
+
+from pathlib import Path
+
+from insitu.cli.output import add_data, read_data, show
+from insitu.devices.host import open_host
+from insitu.errors import ModelError
+from insitu.model import Model, load
+
+HELP = "make an int8 model, calibrated on samples, and show what that cost layer by layer"
+EXAMPLES = """\
+  insitu quantize model.onnx --data samples.npz                      writes model.insitu
+  insitu quantize model.onnx --data samples.npz --method mse         when a few large values spoil the scale
+  insitu quantize model.tflite --data photos/ --pixels -1:1 -o m.insitu
+"""
 
 
-def arguments(parser) -> None: ...
+def arguments(parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a float model: .onnx, .tflite, .pt2, .keras or .insitu")
+    add_data(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the int8 model (MODEL with .insitu)")
+    parser.add_argument(
+        "--method", choices=("minmax", "percentile", "mse"), default="minmax", help="how ranges are found"
+    )
+    parser.add_argument("--batches", type=int, metavar="N", help="calibrate on the first N samples")
+    parser.add_argument(
+        "--compare", type=int, default=200, metavar="N", help="samples to compare float and int8 on (200)"
+    )
 
 
 def run(arguments) -> int:
-    return 1
+    model = load(arguments.model)
+    target = arguments.output or Path(arguments.model).with_suffix(".insitu")
+    if target.exists() and target.samefile(arguments.model):
+        raise ModelError("would be overwritten by its own result", where=str(target), hint="-o FILE")
+    samples = read_data(arguments, model.graph)
+    made = model.quantize(samples.inputs[0], method=arguments.method, batches=arguments.batches)
+    report = measure(model, made, samples.head(arguments.compare).inputs)
+    made.save(target)
+    show(arguments, f"{report.to_text()}\nwritten to         {target}", {**report.to_json(), "output": str(target)})
+    return 0
+
+
+def measure(model: Model, made: Model, inputs):
+    """Both models, run by the generated C with every value kept."""
+    from insitu.quantizer import fold
+    from insitu.reports.quantization import compare
+
+    before, after = fold(model.graph), fold(made.graph)
+    runs = open_host(before, keep=True).values, open_host(after, keep=True).values
+    return compare(before, after, *runs, inputs)

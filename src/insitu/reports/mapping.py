@@ -19,6 +19,8 @@ from insitu.graph import REGISTRY, Op
 TABLES = {"onnx": ("from_onnx", "TABLE"), "tflite": ("tflite_ops", "OPS"), "torch": ("from_torch", "TABLE")}
 # ops that importers put in for layout and not because the foreign op means them
 PLUMBING = {"transpose", "reshape"}
+# what the canonical form makes of an op after the table did (clean.py)
+CLEANED = {"conv2d": "depthwise2d"}
 
 
 @cache
@@ -55,12 +57,15 @@ def _inverted(form: str) -> dict[str, tuple[str, ...]]:
 def ops_named_by(function) -> set[str]:
     """The ops a function refers to: itself, by name, in a closure, or through a helper of its own module."""
     found = _walk(function, set())
+    found |= {CLEANED[name] for name in found & CLEANED.keys()}
     return found - PLUMBING or found
 
 
 def _walk(thing, seen: set[int]) -> set[str]:
     if isinstance(thing, Op):
         return {thing.name}
+    if isinstance(thing, str):
+        return {thing} & REGISTRY.keys()  # `unary("relu")` keeps a name
     if id(thing) in seen:
         return set()
     seen.add(id(thing))

@@ -1,0 +1,88 @@
+"""What a model said: top classes where the output is scores, a summary where it is something else."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from insitu.data import Samples
+from insitu.graph import Graph, Value
+from insitu.reports.table import table
+
+SHOWN = 10  # samples in the text
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The likeliest classes of one sample, best first."""
+
+    classes: tuple[int, ...]
+    scores: tuple[float, ...]
+    label: int | None = None
+
+
+@dataclass(frozen=True)
+class Predictions:
+    model: str
+    samples: int
+    output: str  # name and type
+    top: tuple[Prediction, ...]  # empty where the output is not a row of scores
+    accuracy: float | None
+    summary: dict[str, float]  # of all outputs together
+    names: tuple[str, ...] = ()
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+    def to_text(self) -> str:
+        lines = [f"{self.model}: {self.samples:,} samples -> {self.output}", ""]
+        lines.append(self._top_table() if self.top else self._summary_line())
+        if self.accuracy is not None:
+            lines += ["", f"accuracy {100 * self.accuracy:.2f} % of {self.samples:,}"]
+        return "\n".join(lines)
+
+    def _top_table(self) -> str:
+        shown = self.top[:SHOWN]
+        count = len(shown[0].classes)
+        rows = [self._row(i, p) for i, p in enumerate(shown)]
+        text = table(("sample", *(f"top {k + 1}" for k in range(count)), "label"), rows)
+        rest = len(self.top) - len(shown)
+        return text + (f"\n... and {rest:,} more (-o writes all of them)" if rest else "")
+
+    def _row(self, i: int, p: Prediction) -> list:
+        words = [f"{self._name(c)} ({s:.3g})" for c, s in zip(p.classes, p.scores)]
+        return [i, *words, "" if p.label is None else self._name(p.label)]
+
+    def _name(self, index: int) -> str:
+        return self.names[index] if index < len(self.names) else str(index)
+
+    def _summary_line(self) -> str:
+        return "  ".join(f"{k} {v:.4g}" for k, v in self.summary.items())
+
+
+def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, top: int = 3) -> Predictions:
+    """A report on the first output."""
+    value = graph.outputs[0]
+    y = real(value, outputs[0])
+    scores = y.reshape(len(samples), -1)
+    is_scores = value.type.rank >= 2 and 1 < scores.shape[1] == value.shape[-1]
+    found = tuple(_best(row, top, samples.labels, i) for i, row in enumerate(scores)) if is_scores else ()
+    right = None
+    if found and samples.labels is not None:
+        right = float(np.mean(scores.argmax(axis=1) == samples.labels))
+    summary = {"min": float(y.min()), "mean": float(y.mean()), "max": float(y.max())}
+    output = f"{value.name} {value.type}"
+    return Predictions(graph.name, len(samples), output, found, right, summary, samples.names)
+
+
+def real(value: Value, y: np.ndarray) -> np.ndarray:
+    """What a value's integers stand for."""
+    q = value.type.quant
+    return y if q is None else (y.astype(np.float64) - q.zero) * q.scales(y.ndim)
+
+
+def _best(row: np.ndarray, top: int, labels, i: int) -> Prediction:
+    order = np.argsort(-row, kind="stable")[:top]
+    label = None if labels is None else int(labels[i])
+    return Prediction(tuple(map(int, order)), tuple(float(row[k]) for k in order), label)

@@ -1,0 +1,161 @@
+"""Can this model be trained, and from which layer on? Walks back from the output along the gradient rules.
+
+An op without a gradient rule stops everything before it. Nothing is trained or differentiated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from insitu.graph import REGISTRY, Graph, Node, Op
+from insitu.importers.survey import Use
+from insitu.reports.mapping import ops_for
+from insitu.reports.table import table
+
+# a foreign op we do not have -> what does the same job
+INSTEAD = {
+    "LSTM": "a 1-D convolution over the sequence",
+    "GRU": "a 1-D convolution over the sequence",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "a 1-D convolution over the sequence",
+    "RESIZE_BILINEAR": "nearest-neighbour resizing",
+    "InstanceNormalization": "batch or layer normalisation",
+    "LRN": "batch or layer normalisation",
+    "LOCAL_RESPONSE_NORMALIZATION": "batch or layer normalisation",
+    "NonMaxSuppression": "nothing: cut the model before its post-processing",
+    "NON_MAX_SUPPRESSION_V4": "nothing: cut the model before its post-processing",
+    "ARG_MAX": "nothing: cut the model before it, and take the argmax of the scores yourself",
+    "ArgMax": "nothing: cut the model before it, and take the argmax of the scores yourself",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One op of the model."""
+
+    layer: str
+    op: str
+    type: str
+    imported: bool
+    trainable: bool
+    parameters: int
+    why: str = ""  # what is in the way
+
+
+@dataclass(frozen=True)
+class Check:
+    model: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    imported: bool
+    verdict: str
+    advice: str = ""
+
+    @property
+    def trainable(self) -> bool:
+        """Is there a layer with parameters that a gradient reaches?"""
+        return self.imported and any(r.trainable and r.parameters for r in self.rows)
+
+    def to_json(self) -> dict:
+        return {**asdict(self), "trainable": self.trainable}
+
+    def to_text(self) -> str:
+        headers = ("layer", "op", "type", "imported", "trainable", "parameters", "")
+        rows = [(r.layer, r.op, r.type, r.imported, r.trainable, r.parameters or None, r.why) for r in self.rows]
+        lines = [table(headers, rows), ""]
+        lines += [f"note: {note}" for note in self.notes]
+        lines.append(self.verdict)
+        return "\n".join(lines + [f"  try: {self.advice}"] * bool(self.advice))
+
+
+def has_gradient(op: Op) -> bool:
+    return op.has("grad")
+
+
+def check_graph(graph: Graph, gradient: Callable[[Op], bool] = has_gradient) -> Check:
+    """What a graph that imported can be trained for."""
+    reached = reached_nodes(graph, gradient)
+    rows = tuple(_row(graph, node, node in reached, gradient) for node in graph.nodes)
+    blocker = next((n for n in reversed(graph.nodes) if n not in reached and not gradient(n.op)), None)
+    verdict, advice = _verdict(rows, blocker)
+    if not any(gradient(op) for op in REGISTRY.values()):
+        advice = "a later version: this one has no gradient rules yet"
+    return Check(graph.name, rows, graph.notes, True, verdict, advice)
+
+
+def reached_nodes(graph: Graph, gradient: Callable[[Op], bool]) -> set[Node]:
+    """The nodes a gradient passes through: they have a rule, and so has everything between them and the output.
+
+    A value that fans out needs the gradient of every branch: one blocked branch would make the sum wrong.
+    """
+    reached: set[Node] = set()
+    needed = {v.name for v in graph.outputs}
+    blocked: set[str] = set()  # values whose gradient cannot be known
+    for node in reversed(graph.nodes):
+        names = {v.name for v in node.outputs}
+        if not names & needed:
+            continue  # leads nowhere
+        if gradient(node.op) and not names & blocked:
+            reached.add(node)
+        else:
+            blocked |= {v.name for v in node.inputs}
+        needed |= {v.name for v in node.inputs}
+    return reached
+
+
+def check_uses(model: str, form: str, uses: list[Use], problem: str, hint: str) -> Check:
+    """What is known of a file that does not import: every op in it, and the first that is in the way."""
+    rows = tuple(_use_row(form, use) for use in uses)
+    unknown = next((r for r in reversed(rows) if not r.imported), None)
+    if unknown is None:
+        return Check(model, rows, (), False, f"cannot be trained: it does not import. {problem}", hint)
+    verdict = f"cannot be trained: {unknown.op} ({unknown.layer}) is not supported"
+    return Check(model, rows, (), False, verdict, _instead(unknown.op))
+
+
+def _use_row(form: str, use: Use) -> Row:
+    ops = ops_for(form, use.op)
+    trainable = use.known and all(has_gradient(REGISTRY[name]) for name in ops)
+    return Row(use.layer, use.op, "", use.known, trainable, 0, use.reason)
+
+
+def _instead(op: str) -> str:
+    if op in INSTEAD:
+        return f"in place of {op}: {INSTEAD[op]}"
+    return f"export the model without {op}, or cut it before; `insitu ops` lists what is supported"
+
+
+def _row(graph: Graph, node: Node, reached: bool, gradient: Callable[[Op], bool]) -> Row:
+    why = "" if reached else f"{node.op.name} has no gradient rule" if not gradient(node.op) else "behind a blocker"
+    return Row(node.name, node.op.name, _short(node), True, reached, _parameters(graph, node), why)
+
+
+def _short(node: Node) -> str:
+    type = node.output.type
+    return str(type.with_dtype(type.dtype))
+
+
+def _parameters(graph: Graph, node: Node) -> int:
+    """Elements of the constants it reads; a table is computed, not learned."""
+    if node.op.name == "lut_s8":
+        return 0
+    return sum(graph.constants[v.name].size for v in node.inputs if v.name in graph.constants)
+
+
+def _verdict(rows: tuple[Row, ...], blocker: Node | None) -> tuple[str, str]:
+    layers = [r for r in rows if r.parameters]
+    open_ = [r for r in layers if r.trainable]
+    if layers and len(open_) == len(layers):
+        return f"can be trained: all {len(layers)} layers with parameters", ""
+    if not layers:
+        return "cannot be trained: no layer has parameters", ""
+    if blocker is None:
+        return "cannot be trained: no layer with parameters leads to the output", ""
+    place = f"{blocker.op.name} ({blocker.name}) has no gradient rule"
+    if not open_:
+        return (
+            f"cannot be trained: {place}",
+            f"`insitu ops {blocker.op.name}` shows what it has; replace it, or add a rule",
+        )
+    verdict = f"can be trained from {open_[0].layer} on ({len(open_)} of {len(layers)} layers); {place}"
+    return verdict, f"keep everything before {open_[0].layer} frozen, or replace {blocker.op.name}"
