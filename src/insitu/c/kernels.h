@@ -9,13 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* sizes of a convolution: x[n,h,w,c], w[o,kh,kw,c/groups], y[n,oh,ow,o] */
-typedef struct {
-    int32_t n, h, w, c, oh, ow, o;
-    int32_t kh, kw, sh, sw, dh, dw, pt, pl, groups;
-} conv2d_shape;
-
-void conv2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
-void relu_f32(float *y, const float *x, int32_t n);
+#include "backward.h"
+#include "dense.h"
+#include "elementwise.h"
+#include "shapes.h"
 
 #endif

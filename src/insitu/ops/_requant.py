@@ -85,10 +85,43 @@ def tensor_multipliers(a: Type, b: Type, y: Type, rounding: str, channels: int =
 def requant_struct(multipliers, x_zero: int, y_zero: int, lo: int, hi: int, rounding: str, w_zero: int = 0) -> Struct:
     """What a kernel needs to know about quantisation: `requant` in c/requant.h."""
     m, shift = multipliers
+    if (m == m[0]).all() and (shift == shift[0]).all():
+        m, shift = m[:1], shift[:1]
     return Struct(
         "requant", x_zero=x_zero, w_zero=w_zero, y_zero=y_zero, lo=lo, hi=hi, rounding=ROUNDINGS[rounding],
-        m=Table(m), shift=Table(shift),
+        step=int(len(m) > 1), m=Table(m), shift=Table(shift),
     )  # fmt: skip
+
+
+TILE = 8  # windows a packed kernel takes at a time; its scratch holds as many
+LANES = 16  # outputs that lie side by side in packed weights
+
+
+def packed_s8(w) -> np.ndarray:
+    """w[o, ...] as [o/16][k/4][16][4], zero where there is no o or k: what `tile_s8` reads."""
+    flat = _rounded(w.reshape(w.shape[0], -1), LANES, 4)
+    o, k = flat.shape
+    return np.ascontiguousarray(flat.reshape(o // LANES, LANES, k // 4, 4).transpose(0, 2, 1, 3))
+
+
+def packed_f32(w) -> np.ndarray:
+    """w[o, ...] as [o/16][k][16], zero where there is no o: what `tile_f32` reads."""
+    flat = _rounded(w.reshape(w.shape[0], -1), LANES, 1)
+    return np.ascontiguousarray(flat.reshape(-1, LANES, flat.shape[1]).transpose(0, 2, 1))
+
+
+def _rounded(w, rows: int, cols: int) -> np.ndarray:
+    """Zeros added until both sizes are multiples."""
+    return np.pad(w, ((0, -w.shape[0] % rows), (0, -w.shape[1] % cols)))
+
+
+def offsets_s8(x_zero: int):
+    """-(x_zero + 128) * sum of w[o]: what reading x as x + 128 has added, taken back."""
+
+    def offsets(w) -> np.ndarray:
+        return (-(x_zero + 128) * w.reshape(w.shape[0], -1).astype(np.int64).sum(axis=1)).astype(np.int32)
+
+    return offsets
 
 
 def quantised(op: str, out, shape, rounding: str = "single", lo: int = -128, hi: int = 127) -> Type:
@@ -101,6 +134,11 @@ def quantised(op: str, out, shape, rounding: str = "single", lo: int = -128, hi:
     if not -128 <= lo <= hi <= 127:
         raise GraphError(f"{op}: the clamp {lo}..{hi} is not within -128..127")
     return Type("s8", shape, q)
+
+
+def ramp(channels: int) -> tuple[float, ...]:
+    """Different scales, one a channel: for cases."""
+    return tuple(0.004 + 0.003 * (i % 5) for i in range(channels))
 
 
 def want_s8(op: str, **types: Type | None) -> None:

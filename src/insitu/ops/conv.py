@@ -9,9 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
-from insitu.graph.call import Call, Struct
-from insitu.ops._requant import channel_multipliers, quantised, requantise, want_weights
+from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph.call import Call, Packed, Scratch, Struct
+from insitu.ops._requant import (
+    TILE,
+    channel_multipliers,
+    offsets_s8,
+    packed_f32,
+    packed_s8,
+    quantised,
+    ramp,
+    requant_struct,
+    requantise,
+    want_weights,
+)  # fmt: skip
 
 
 def window_size(size: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1) -> int:
@@ -82,6 +93,15 @@ def conv_shape(y, x, w, stride, padding, dilation, groups) -> Struct:
     )  # fmt: skip
 
 
+def conv_call(y, x, w, b, shape: Struct, fixed) -> Call:
+    """The float kernel: packed where the weights (input 1) are constant and there is one group."""
+    window = 4 * w.type.size // w.shape[0]
+    if 1 in fixed and shape.fields["groups"] == 1:
+        tile = min(TILE, shape.fields["oh"] * shape.fields["ow"])
+        return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, shape, tile, Scratch(tile * window))
+    return Call("conv2d_f32", y, x, w, b, shape, Scratch(window))
+
+
 @op
 class conv2d:
     """y[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] x[n, i*sh + u*dh - top, j*sw + v*dw - left, c]"""
@@ -107,8 +127,8 @@ class conv2d:
         y = conv_eval(x, w, stride, padding, dilation, groups)
         return y if b is None else y + b
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, groups):
-        return Call("conv2d_f32", y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups))
+    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=()):
+        return conv_call(y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups), fixed)
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]
@@ -121,7 +141,41 @@ class conv2d_s8:
     Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 0).
     """
 
-    cases = []
+    cases = [
+        Case(
+            "3x3 same, per channel", (s8(1, 5, 4, 3, s=0.1, z=-7), s8(7, 3, 3, 3, s=ramp(7), axis=0), s32(7)),
+            {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4),
+        ),
+        Case(
+            "litert, stride, asymmetric",
+            (s8(2, 7, 6, 5, s=0.05, z=127), s8(17, 3, 3, 5, s=ramp(17), axis=0), s32(17)),
+            {"stride": (2, 2), "padding": (0, 1, 0, 1), "lo": -100, "hi": 90, "rounding": "litert"},
+            out=s8(s=0.2, z=-128),
+        ),
+        Case("1x1, per tensor", (s8(1, 3, 3, 8, s=0.1, z=-128), s8(33, 1, 1, 8, s=0.01)), out=s8(s=0.05, z=-3)),
+        Case(
+            "litert, 1x1, more than a tile",
+            (s8(1, 3, 5, 16, s=0.1, z=3), s8(40, 1, 1, 16, s=ramp(40), axis=0), s32(40)),
+            {"rounding": "litert", "lo": -128}, out=s8(s=0.1, z=-128),
+        ),
+        Case(
+            "dilated", (s8(1, 9, 9, 2, s=0.1, z=1), s8(3, 3, 3, 2, s=ramp(3), axis=0), s32(3)),
+            {"dilation": (2, 3), "padding": (2, 2, 3, 3)}, out=s8(s=0.2),
+        ),
+        Case(
+            "litert, groups", (s8(1, 4, 5, 6, s=0.1, z=-1), s8(9, 3, 3, 2, s=ramp(9), axis=0), s32(9)),
+            {"groups": 3, "padding": (1, 1, 1, 1), "rounding": "litert"}, out=s8(s=0.2, z=9),
+        ),
+        Case("multiplier above one", (s8(1, 1, 2, 1, s=0.9, z=0), s8(1, 1, 1, 1, s=0.5), s32(1)), out=s8(s=0.05)),
+        Case(
+            "litert, multiplier above one", (s8(1, 1, 2, 1, s=0.9, z=0), s8(1, 1, 1, 1, s=0.5), s32(1)),
+            {"rounding": "litert"}, out=s8(s=0.05),
+        ),
+        Case(
+            "tiny multipliers", (s8(1, 2, 2, 3, s=1e-4), s8(2, 1, 1, 3, s=(1e-9, 3e-3), axis=0), s32(2)),
+            {"rounding": "litert"}, out=s8(s=0.5, z=2),
+        ),
+    ]  # fmt: skip
 
     def infer(
         x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
@@ -135,6 +189,17 @@ class conv2d_s8:
         acc = conv_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation, groups)
         m, shift = channel_multipliers(tx, tw, ty, w.shape[0])
         return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+
+    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, fixed=()):
+        shape = conv_shape(y, x, w, stride, padding, dilation, groups)
+        multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
+        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
+        window = w.type.size // w.shape[0]
+        if 1 not in fixed or groups > 1:
+            return Call("conv2d_s8", y, x, w, b, shape, q, Scratch(2 * window))
+        tile = min(TILE, y.shape[1] * y.shape[2])
+        weights = (Packed(w, packed_s8), b, Packed(w, offsets_s8(x.type.zero)))
+        return Call("conv2d_packed_s8", y, x, *weights, shape, q, tile, Scratch(tile * ((window + 3) // 4 * 4)))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]
@@ -169,10 +234,10 @@ class conv1d:
         y = conv_eval(x[:, None], w[:, None], (1, stride), (0, 0, *padding), (1, dilation), groups)[:, 0]
         return y if b is None else y + b
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, groups):
+    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=()):
         sizes = (widened(y.type), widened(x.type), widened(w.type))
         shape = conv_shape(*sizes, (1, stride), (0, 0, *padding), (1, dilation), groups)
-        return Call("conv2d_f32", y, x, w, b, shape)
+        return conv_call(y, x, w, b, shape, fixed)
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]

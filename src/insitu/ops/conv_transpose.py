@@ -50,7 +50,7 @@ class conv_transpose2d:
         ),
         Case("asymmetric", (f32(1, 4, 3, 2), f32(2, 3, 2, 1), f32(1)), {"stride": (1, 3), "padding": (0, 1, 1, 0)}),
         Case("groups, dilated", (f32(1, 3, 3, 4), f32(4, 3, 3, 3), f32(6)), {"groups": 2, "dilation": (2, 1)}),
-        Case("one pixel", (f32(1, 1, 1, 1), f32(1, 1, 1, 1), f32(1))),
+        Case("one pixel", (f32(1, 1, 1, 1), f32(1, 1, 1, 1))),
     ]  # fmt: skip
 
     def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1):

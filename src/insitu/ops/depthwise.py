@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
-from insitu.graph.call import Call, Struct
-from insitu.ops._requant import channel_multipliers, quantised, requantise, want_weights
+from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph.call import Call, Scratch, Struct
+from insitu.ops._requant import channel_multipliers, quantised, ramp, requant_struct, requantise, want_weights
 from insitu.ops.conv import centred, integer_sums, patches, window_size
 
 
@@ -69,7 +69,8 @@ class depthwise2d:
         return y if b is None else y + b
 
     def emit(y, x, w, b=None, *, stride, padding, dilation):
-        return Call("depthwise2d_f32", y, x, w, b, depthwise_shape(y, x, w, stride, padding, dilation))
+        function = "depthwise2d_f32" if y.shape[3] == x.shape[3] else "depthwise2d_wide_f32"
+        return Call(function, y, x, w, b, depthwise_shape(y, x, w, stride, padding, dilation))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[0] * w.shape[1]
@@ -82,7 +83,31 @@ class depthwise2d_s8:
     Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 2).
     """
 
-    cases = []
+    cases = [
+        Case(
+            "3x3 same, per channel", (s8(1, 5, 4, 7, s=0.1, z=-7), s8(3, 3, 7, s=ramp(7), axis=2), s32(7)),
+            {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4),
+        ),
+        Case(
+            "litert, stride, asymmetric, wide",
+            (s8(2, 7, 6, 35, s=0.05, z=127), s8(3, 3, 35, s=ramp(35), axis=2), s32(35)),
+            {"stride": (2, 2), "padding": (0, 1, 0, 1), "lo": -100, "hi": 90, "rounding": "litert"},
+            out=s8(s=0.2, z=-128),
+        ),
+        Case(
+            "wider than the image", (s8(1, 2, 3, 16, s=0.1, z=5), s8(5, 4, 16, s=0.02)),
+            {"padding": (2, 2, 1, 2)}, out=s8(s=0.3, z=4),
+        ),
+        Case(
+            "litert, dilated", (s8(1, 7, 8, 3, s=0.1, z=5), s8(3, 3, 3, s=0.02), s32(3)),
+            {"dilation": (2, 3), "padding": (2, 2, 3, 3), "rounding": "litert"}, out=s8(s=0.3, z=4),
+        ),
+        Case(
+            "litert, multiplier 2", (s8(1, 4, 5, 3, s=0.1, z=-9), s8(3, 2, 6, s=ramp(6), axis=2), s32(6)),
+            {"padding": (1, 1, 0, 1), "rounding": "litert"}, out=s8(s=0.3, z=4),
+        ),
+        Case("one channel to five", (s8(1, 4, 4, 1, s=0.1, z=3), s8(3, 3, 5, s=0.02), s32(5)), out=s8(s=0.3)),
+    ]  # fmt: skip
 
     def infer(
         x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), lo=-128, hi=127, rounding="single", out
@@ -96,6 +121,14 @@ class depthwise2d_s8:
         acc = depthwise_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation)
         m, shift = channel_multipliers(tx, tw, ty, w.shape[2])
         return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+
+    def emit(y, x, w, b=None, *, stride, padding, dilation, lo, hi, rounding):
+        shape = depthwise_shape(y, x, w, stride, padding, dilation)
+        multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[2])
+        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
+        if y.shape[3] != x.shape[3]:
+            return Call("depthwise2d_wide_s8", y, x, w, b, shape, q)
+        return Call("depthwise2d_s8", y, x, w, b, shape, q, Scratch(4 * y.shape[3]))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[0] * w.shape[1]

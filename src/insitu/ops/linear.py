@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
-from insitu.graph.call import Call, Struct, Table
+from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph.call import Call, Packed, Scratch, Struct, Table
 from insitu.ops._requant import (
+    TILE,
     channel_multipliers,
+    offsets_s8,
+    packed_f32,
+    packed_s8,
     quantised,
+    ramp,
+    requant_struct,
     requantise,
     tensor_multipliers,
     want_s8,
@@ -63,7 +69,9 @@ class linear:
         y = x @ w.T
         return y if b is None else y + b
 
-    def emit(y, x, w, b=None):
+    def emit(y, x, w, b=None, *, fixed=()):
+        if 1 in fixed:
+            return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
         return Call("linear_f32", y, x, w, b, linear_shape(y, w))
 
     def macs(y, x, w, b=None):
@@ -83,7 +91,18 @@ class linear_s8:
     Weights are symmetric: one scale, or one for each output (axis 0).
     """
 
-    cases = []
+    cases = [
+        Case("row", (s8(1, 5, s=0.1, z=-3), s8(3, 5, s=0.02), s32(3)), out=s8(s=0.2, z=5)),
+        Case(
+            "litert, per tensor", (s8(1, 67, s=0.07, z=9), s8(81, 67, s=0.013), s32(81)),
+            {"rounding": "litert", "lo": -5, "hi": 100}, out=s8(s=0.2, z=-5),
+        ),
+        Case(
+            "litert, per channel, rows", (s8(3, 3, 12, s=0.07, z=-128), s8(17, 12, s=ramp(17), axis=0), s32(17)),
+            {"rounding": "litert"}, out=s8(s=0.2, z=-5),
+        ),
+        Case("no bias", (s8(4, s=0.07, z=1), s8(1, 4, s=0.01)), out=s8(s=0.02)),
+    ]  # fmt: skip
 
     def infer(x, w, b=None, *, lo=-128, hi=127, rounding="single", out):
         want_weights("linear_s8", x, w, b, axis=0)
@@ -94,6 +113,16 @@ class linear_s8:
         acc = centred(x, tx.zero) @ w.T.astype(np.float64)
         m, shift = linear_multipliers(tx, tw, ty, rounding)
         return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+
+    def emit(y, x, w, b=None, *, lo, hi, rounding, fixed=()):
+        shape = linear_shape(y, w)
+        multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
+        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
+        if 1 not in fixed:
+            return Call("linear_s8", y, x, w, b, shape, q, Scratch(2 * w.shape[1]))
+        tile = min(TILE, shape.fields["rows"])
+        weights = (Packed(w, packed_s8), b, Packed(w, offsets_s8(x.type.zero)))
+        return Call("linear_packed_s8", y, x, *weights, shape, q, tile, Scratch(tile * ((w.shape[1] + 3) // 4 * 4)))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[1]
@@ -151,7 +180,14 @@ def _batch_index(own, batch) -> Table | None:
 class matmul_s8:
     """acc = sum over k of (a[.., i, k] - a_zero) (b[.., k, j] - b_zero); y = requantise(acc), clamped to lo..hi"""
 
-    cases = []
+    cases = [
+        Case("matrix", (s8(3, 5, s=0.1, z=-3), s8(5, 7, s=0.02, z=11)), out=s8(s=0.1, z=5)),
+        Case(
+            "litert, broadcast", (s8(2, 1, 3, 4, s=0.1, z=127), s8(3, 4, 17, s=0.02, z=-128)),
+            {"rounding": "litert", "lo": -100, "hi": 99}, out=s8(s=0.1, z=-5),
+        ),
+        Case("vector right", (s8(2, 3, 4, s=0.1), s8(4, s=0.02, z=1)), out=s8(s=0.1)),
+    ]  # fmt: skip
 
     def infer(a, b, *, lo=-128, hi=127, rounding="single", out):
         want_s8("matmul_s8", a=a, b=b)
@@ -162,6 +198,12 @@ class matmul_s8:
         acc = (centred(a, ta.zero) @ centred(b, tb.zero)).astype(np.int64)
         m, shift = tensor_multipliers(ta, tb, ty, rounding)
         return requantise(acc, m[0], shift[0], ty.zero, lo, hi, rounding)
+
+    def emit(y, a, b, *, lo, hi, rounding):
+        shape = matmul_shape(a, b)
+        multipliers = tensor_multipliers(a.type, b.type, y.type, rounding)
+        q = requant_struct(multipliers, a.type.zero, y.type.zero, lo, hi, rounding, w_zero=b.type.zero)
+        return Call("matmul_s8", y, a, b, shape, q, Scratch(4 * shape.fields["n"]))
 
     def macs(y, a, b):
         return y.type.size * a.shape[-1]

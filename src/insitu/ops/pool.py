@@ -6,8 +6,8 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
-from insitu.graph.call import Call, Struct
-from insitu.ops._requant import quantised, quantize_multipliers, requantise, want_s8
+from insitu.graph.call import Call, Scratch, Struct
+from insitu.ops._requant import quantised, quantize_multipliers, requant_struct, requantise, want_s8
 from insitu.ops.conv import patches, window_size
 
 
@@ -95,7 +95,30 @@ class avg_pool2d_s8:
     litert   round_half_away(sum of x / count): input and output have the same scale and zero point
     """
 
-    cases = []
+    cases = [
+        Case("2x2", (s8(1, 5, 4, 3, s=0.1, z=-7),), {"kernel": (2, 2), "stride": (2, 2)}, out=s8(s=0.08, z=3)),
+        Case(
+            "litert, padded", (s8(2, 5, 6, 17, s=0.1, z=-7),),
+            {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 0, 1), "rounding": "litert", "lo": -90, "hi": 50},
+            out=s8(s=0.1, z=-7),
+        ),
+        Case(
+            "padded", (s8(1, 5, 6, 5, s=0.1, z=-7),),
+            {"kernel": (3, 2), "stride": (1, 1), "padding": (1, 1, 1, 0)}, out=s8(s=0.1, z=-7),
+        ),
+        Case(
+            "litert, padding counts", (s8(1, 4, 5, 1, s=0.1, z=20),),
+            {
+                "kernel": (3, 2), "stride": (1, 1), "padding": (1, 1, 1, 0), "count_include_pad": True,
+                "rounding": "litert",
+            },
+            out=s8(s=0.1, z=20),
+        ),
+        Case(
+            "padding counts", (s8(1, 4, 5, 1, s=0.1, z=20),),
+            {"kernel": (3, 2), "stride": (1, 1), "padding": (1, 1, 1, 0), "count_include_pad": True}, out=s8(s=0.2),
+        ),
+    ]  # fmt: skip
 
     def infer(
         x, *, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False, lo=-128, hi=127, rounding="single", out
@@ -117,6 +140,12 @@ class avg_pool2d_s8:
         acc = patches(x.astype(np.int64) - tx.zero, kernel, stride, padding, (1, 1)).sum(axis=(3, 4))
         m, shift = mean_multipliers(tx, ty, kernel)
         return requantise(acc, m[counts - 1], shift[counts - 1], ty.zero, lo, hi, rounding)
+
+    def emit(y, x, *, kernel, stride, padding, count_include_pad, lo, hi, rounding):
+        multipliers = mean_multipliers(x.type, y.type, kernel)
+        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
+        shape = pool_shape(y, x, kernel, stride, padding)
+        return Call("avg_pool2d_s8", y, x, shape, int(count_include_pad), q, Scratch(4 * x.shape[3]))
 
 
 def mean_multipliers(x: Type, y: Type, kernel):

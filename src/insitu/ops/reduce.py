@@ -6,7 +6,8 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
-from insitu.ops._requant import quantised, quantize_multiplier, requantise, want_s8
+from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.ops._requant import quantised, quantize_multiplier, requant_struct, requantise, want_s8
 
 
 def reduced_axes(rank: int, axes) -> tuple[int, ...]:
@@ -26,6 +27,21 @@ def reduce_output(x: Type, axes, keepdims) -> tuple[int, ...]:
 
 def reduce_count(x: Type, axes) -> int:
     return int(np.prod([x.shape[a] for a in reduced_axes(x.rank, axes)], dtype=np.int64))
+
+
+def reduce_struct(x: Type, axes) -> Struct:
+    """The C struct of its sizes. Reduced axes that lie together are one block; others are listed by offset."""
+    gone = reduced_axes(x.rank, axes)
+    wide = [n for n in range(x.rank) if x.shape[n] > 1 and n in gone]
+    inner = int(np.prod(x.shape[(wide or [-1])[-1] + 1 :], dtype=np.int64)) if wide else x.size
+    sizes = {"outer": x.size // inner // reduce_count(x, axes), "reduce": reduce_count(x, axes), "inner": inner}
+    between = range(wide[0], wide[-1]) if wide else ()
+    if all(n in gone or x.shape[n] == 1 for n in between):
+        return Struct("reduce_shape", **sizes, outer_at=None, reduce_at=None)
+    starts = np.arange(x.size, dtype=np.int32).reshape(x.shape)
+    kept = starts[tuple(0 if n in gone or n > wide[-1] else slice(None) for n in range(x.rank))]
+    steps = starts[tuple(slice(None) if n in gone else 0 for n in range(x.rank))]
+    return Struct("reduce_shape", **sizes, outer_at=Table(kept.ravel()), reduce_at=Table(steps.ravel()))
 
 
 FLOAT_CASES = [
@@ -50,6 +66,9 @@ class mean:
     def eval(x, *, axes, keepdims):
         return x.mean(axis=tuple(axes), keepdims=keepdims)
 
+    def emit(y, x, *, axes):
+        return Call("mean_f32", y, x, reduce_struct(x.type, axes))
+
 
 @op
 class mean_s8:
@@ -59,7 +78,16 @@ class mean_s8:
     litert   the multiplier of s_x / s_y is divided by the count in integers, as LiteRT does
     """
 
-    cases = []
+    cases = [
+        Case("global pool", (s8(2, 3, 5, 19, s=0.1, z=-7),), {"axes": (1, 2)}, out=s8(s=0.08, z=3)),
+        Case(
+            "litert, global pool", (s8(2, 3, 5, 19, s=0.1, z=-7),),
+            {"axes": (1, 2), "keepdims": True, "rounding": "litert"}, out=s8(s=0.03, z=-12),
+        ),
+        Case("litert, last", (s8(3, 17, s=0.1, z=5),), {"axes": (-1,), "rounding": "litert"}, out=s8(s=0.1, z=5)),
+        Case("apart", (s8(2, 3, 4, 5, s=0.1, z=5),), {"axes": (0, 2)}, out=s8(s=0.04, z=5)),
+        Case("one", (s8(1, 1, s=0.1, z=5),), {"axes": (1,)}, out=s8(s=0.2)),
+    ]  # fmt: skip
 
     def infer(x, *, axes, keepdims=False, rounding="single", out):
         want_s8("mean_s8", x=x)
@@ -70,6 +98,13 @@ class mean_s8:
         acc = (x.astype(np.int64) - tx.zero).sum(axis=tuple(axes), keepdims=keepdims)
         m, shift = mean_multiplier(tx, ty, reduce_count(tx, axes), rounding)
         return requantise(acc, m, shift, ty.zero, -128, 127, rounding)
+
+    def emit(y, x, *, axes, rounding):
+        shape = reduce_struct(x.type, axes)
+        m, shift = mean_multiplier(x.type, y.type, shape.fields["reduce"], rounding)
+        multipliers = np.array([m], np.int32), np.array([shift], np.int8)
+        q = requant_struct(multipliers, x.type.zero, y.type.zero, -128, 127, rounding)
+        return Call("mean_s8", y, x, shape, q, Scratch(4 * shape.fields["inner"]))
 
 
 def mean_multiplier(x: Type, y: Type, count: int, rounding: str) -> tuple[int, int]:
@@ -94,6 +129,9 @@ class sum:
     def eval(x, *, axes, keepdims):
         return x.sum(axis=tuple(axes), keepdims=keepdims)
 
+    def emit(y, x, *, axes):
+        return Call("sum_reduce_f32", y, x, reduce_struct(x.type, axes))
+
 
 @op(kind="any")
 class amax:
@@ -106,3 +144,6 @@ class amax:
 
     def eval(x, *, axes, keepdims):
         return x.max(axis=tuple(axes), keepdims=keepdims)
+
+    def emit(y, x, *, axes):
+        return Call(f"amax_{y.dtype}", y, x, reduce_struct(x.type, axes))

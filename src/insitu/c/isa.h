@@ -1,0 +1,63 @@
+/* The primitives kernels are loops over, and the only place that asks what machine this is.
+ *
+ * isa/scalar.h says what each means. A machine's own file gives fast twins of some of them: equal in every bit
+ * for integers, equal up to the order of sums for floats. -DINSITU_SCALAR takes the meaning on any machine.
+ */
+#ifndef INSITU_ISA_H
+#define INSITU_ISA_H
+
+#include "isa/scalar.h"
+
+#if !defined(INSITU_SCALAR)
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
+    defined(__AVX512VNNI__)
+#include "isa/avx512.h"
+#elif defined(__AVX2__) && defined(__FMA__)
+#include "isa/avx2.h"
+#endif
+#endif
+
+#ifndef dot_f32
+#define dot_f32 scalar_dot_f32
+#endif
+#ifndef dot_s16s8
+#define dot_s16s8 scalar_dot_s16s8
+#endif
+#ifndef sum_f32
+#define sum_f32 scalar_sum_f32
+#endif
+#ifndef axpy_f32
+#define axpy_f32 scalar_axpy_f32
+#endif
+#ifndef axpy_s8
+#define axpy_s8 scalar_axpy_s8
+#endif
+#ifndef max_f32
+#define max_f32 scalar_max_f32
+#endif
+#ifndef max_s8
+#define max_s8 scalar_max_s8
+#endif
+#ifndef centre_s8
+#define centre_s8 scalar_centre_s8
+#endif
+#ifndef raise_s8
+#define raise_s8 scalar_raise_s8
+#endif
+#ifndef requant_row
+#define requant_row scalar_requant_row
+#endif
+#ifndef tile_s8
+#define tile_s8 scalar_tile_s8
+#endif
+#ifndef tile_f32
+#define tile_f32 scalar_tile_f32
+#endif
+#ifndef depthwise_run_s8
+#define depthwise_run_s8 scalar_depthwise_run_s8
+#endif
+#ifndef depthwise_run_f32
+#define depthwise_run_f32 scalar_depthwise_run_f32
+#endif
+
+#endif

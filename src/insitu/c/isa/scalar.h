@@ -1,0 +1,170 @@
+/* What every primitive means, in plain C. Twins for particular machines are held to these. */
+#ifndef INSITU_ISA_SCALAR_H
+#define INSITU_ISA_SCALAR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "requant.h"
+
+/* sum of a[i] b[i] */
+static inline float scalar_dot_f32(const float *a, const float *b, int32_t n)
+{
+    float sum = 0.0f;
+    for (int32_t i = 0; i < n; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+static inline int32_t scalar_dot_s16s8(const int16_t *a, const int8_t *b, int32_t n)
+{
+    int32_t sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+static inline float scalar_sum_f32(const float *x, int32_t n)
+{
+    float sum = 0.0f;
+    for (int32_t i = 0; i < n; i++) {
+        sum += x[i];
+    }
+    return sum;
+}
+
+/* y += a x */
+static inline void scalar_axpy_f32(float *y, const float *x, float a, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] += a * x[i];
+    }
+}
+
+/* y += a (x - zero) */
+static inline void scalar_axpy_s8(int32_t *y, const int8_t *x, int32_t zero, int32_t a, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] += a * (x[i] - zero);
+    }
+}
+
+/* y = max(y, x) */
+static inline void scalar_max_f32(float *y, const float *x, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = x[i] > y[i] ? x[i] : y[i];
+    }
+}
+
+static inline void scalar_max_s8(int8_t *y, const int8_t *x, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = x[i] > y[i] ? x[i] : y[i];
+    }
+}
+
+/* y = x - zero */
+static inline void scalar_centre_s8(int16_t *y, const int8_t *x, int32_t zero, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = (int16_t)(x[i] - zero);
+    }
+}
+
+/* y = x + 128: signed to unsigned, what an unsigned by signed multiplier wants */
+static inline void scalar_raise_s8(uint8_t *y, const int8_t *x, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = (uint8_t)(x[i] + 128);
+    }
+}
+
+/* y[i] = requantised acc[i], of channel i */
+static inline void scalar_requant_row(int8_t *y, const int32_t *acc, const requant *q, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = requant_at(acc[i], i, q);
+    }
+}
+
+/* y[p,o] = requantised (b[o] + c[o] + sum over k of u[p,k] w[o,k]) for p < rows (at most 8), o < outs.
+ * u[rows][4*k4] is unsigned; w is packed [outs/16][k4][16][4], zero where there is no k or o; b may be null.
+ */
+static inline void scalar_tile_s8(int8_t *y, const uint8_t *u, int32_t rows, int32_t k4, const int8_t *w,
+                                  const int32_t *b, const int32_t *c, int32_t outs, const requant *q)
+{
+    for (int32_t p = 0; p < rows; p++, u += 4 * k4) {
+        for (int32_t o = 0; o < outs; o++) {
+            const int8_t *row = w + (o / 16 * k4 * 16 + o % 16) * 4;
+            uint32_t acc = (uint32_t)c[o] + (b ? (uint32_t)b[o] : 0u);
+            for (int32_t k = 0; k < k4; k++) {
+                for (int32_t i = 0; i < 4; i++) {
+                    acc += (uint32_t)(u[4 * k + i] * row[64 * k + i]);
+                }
+            }
+            *y++ = requant_at((int32_t)acc, o, q);
+        }
+    }
+}
+
+/* y[p,o] = b[o] + sum over i of u[p,i] w[o,i] for p < rows (at most 8), o < outs.
+ * Row p of u starts at p * u_step; w is packed [outs/16][k][16], zero where there is no o; b may be null.
+ */
+static inline void scalar_tile_f32(float *y, const float *u, int32_t u_step, int32_t rows, int32_t k, const float *w,
+                                   const float *b, int32_t outs)
+{
+    for (int32_t p = 0; p < rows; p++, u += u_step) {
+        for (int32_t o = 0; o < outs; o++) {
+            const float *row = w + o / 16 * k * 16 + o % 16;
+            float acc = b ? b[o] : 0.0f;
+            for (int32_t i = 0; i < k; i++) {
+                acc += u[i] * row[16 * i];
+            }
+            *y++ = acc;
+        }
+    }
+}
+
+/* where the taps of some output pixels beside each other lie: pixel p, tap (u,v) reads x + p*step + u*row + v*col,
+ * c channels from there on, and weights w + u*w_row + v*c */
+typedef struct {
+    int32_t pixels, c, kh, kw, step, row, col, w_row;
+} depthwise_run;
+
+/* y[p,o] = requantised (b[o] + sum over taps of w[tap,o] (x[tap,o] - zero)); b may be null */
+static inline void scalar_depthwise_run_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b,
+                                           const depthwise_run *t, int32_t zero, const requant *q)
+{
+    for (int32_t p = 0; p < t->pixels; p++, x += t->step) {
+        for (int32_t o = 0; o < t->c; o++) {
+            uint32_t acc = b ? (uint32_t)b[o] : 0u;
+            for (int32_t u = 0; u < t->kh; u++) {
+                for (int32_t v = 0; v < t->kw; v++) {
+                    acc += (uint32_t)((x[u * t->row + v * t->col + o] - zero) * w[u * t->w_row + v * t->c + o]);
+                }
+            }
+            *y++ = requant_at((int32_t)acc, o, q);
+        }
+    }
+}
+
+static inline void scalar_depthwise_run_f32(float *y, const float *x, const float *w, const float *b,
+                                            const depthwise_run *t)
+{
+    for (int32_t p = 0; p < t->pixels; p++, x += t->step) {
+        for (int32_t o = 0; o < t->c; o++) {
+            float acc = b ? b[o] : 0.0f;
+            for (int32_t u = 0; u < t->kh; u++) {
+                for (int32_t v = 0; v < t->kw; v++) {
+                    acc += x[u * t->row + v * t->col + o] * w[u * t->w_row + v * t->c + o];
+                }
+            }
+            *y++ = acc;
+        }
+    }
+}
+
+#endif

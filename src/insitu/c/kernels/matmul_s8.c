@@ -1,0 +1,23 @@
+/* acc[t,i,j] = sum over k of (a[ia[t],i,k] - x_zero) (b[ib[t],k,j] - w_zero); y = requantised acc.
+ * A null index is the identity. Scratch: 4 n bytes, one row of sums. Not in place.
+ */
+#include "isa.h"
+#include "kernels.h"
+
+void matmul_s8(int8_t *y, const int8_t *a, const int8_t *b, const matmul_shape *s, const requant *q, void *scratch)
+{
+    int32_t *acc = (int32_t *)scratch;
+    for (int32_t t = 0; t < s->batch; t++) {
+        const int8_t *left = a + (s->ia ? s->ia[t] : t) * s->m * s->k;
+        const int8_t *right = b + (s->ib ? s->ib[t] : t) * s->k * s->n;
+        for (int32_t i = 0; i < s->m; i++, y += s->n) {
+            for (int32_t j = 0; j < s->n; j++) {
+                acc[j] = 0;
+            }
+            for (int32_t k = 0; k < s->k; k++) {
+                axpy_s8(acc, right + k * s->n, q->w_zero, *left++ - q->x_zero, s->n);
+            }
+            requant_row(y, acc, q, s->n);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+/* Sizes the kernels are told, one struct a family of ops. Python fills them in; nothing is computed from names. */
+#ifndef INSITU_SHAPES_H
+#define INSITU_SHAPES_H
+
+#include <stdint.h>
+
+/* a convolution or a pool: x[n,h,w,c], y[n,oh,ow,o]; kernel, stride, dilation, padding above and to the left */
+typedef struct {
+    int32_t n, h, w, c, oh, ow, o;
+    int32_t kh, kw, sh, sw, dh, dw, pt, pl, groups;
+} conv2d_shape;
+
+/* x[rows,i], w[o,i], y[rows,o] */
+typedef struct {
+    int32_t rows, i, o;
+} linear_shape;
+
+/* y[t] = a[ia[t]] b[ib[t]] for t < batch, with a[m,k], b[k,n]; a null index is the identity */
+typedef struct {
+    int32_t batch, m, k, n;
+    const int32_t *ia, *ib;
+} matmul_shape;
+
+/* y[o,i] = reduction over r of x[outer(o) + step(r) + i]; null tables stand for one contiguous block of
+ * reduced axes: outer(o) = o * reduce * inner, step(r) = r * inner */
+typedef struct {
+    int32_t outer, reduce, inner;
+    const int32_t *outer_at, *reduce_at;
+} reduce_shape;
+
+/* the taps first..last-1 of a window that starts at `start` and lie on 0..size-1; an empty range is first == last */
+typedef struct {
+    int32_t first, last;
+} tap_range;
+
+static inline tap_range taps_inside(int32_t start, int32_t kernel, int32_t dilation, int32_t size)
+{
+    const int32_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
+    const int32_t end = start + (kernel - 1) * dilation < size ? kernel : (size - start + dilation - 1) / dilation;
+    const tap_range found = {first < kernel ? first : kernel, end > first ? end : first < kernel ? first : kernel};
+    return found;
+}
+
+#endif
