@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from insitu.cli.output import show
@@ -28,6 +29,7 @@ def run(arguments) -> int:
 
     device = load(arguments.model).device
     report = measure_speed(device, peers(Path(arguments.model), device), max(1, arguments.repeats))
+    report = replace(report, model=Path(arguments.model).stem)
     arena = memory_map(device.plan)
     text = report.to_text() + (f"\n\n{arena.to_text()}" if arguments.map else "")
     data = {**report.to_json(), **machine(), **({"map": arena.to_json()} if arguments.map else {})}

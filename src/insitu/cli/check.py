@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from insitu.cli.output import show
@@ -33,7 +34,7 @@ def examine(path: str, batch: int):
     from insitu.reports.trainable import check_graph, check_uses
 
     try:
-        return check_graph(load(path, batch=batch))
+        return replace(check_graph(load(path, batch=batch)), model=Path(path).stem)
     except ModelError as problem:
         try:
             uses = survey(path)

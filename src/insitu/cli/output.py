@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from contextlib import contextmanager
 
@@ -12,7 +13,16 @@ from insitu.graph import Graph
 
 def show(arguments, text: str, data) -> None:
     """The result of a verb: `data` with --json, else `text`."""
-    print(json.dumps(data, indent=2) if arguments.json else text)
+    print(json.dumps(_plain(data), indent=2, allow_nan=False) if arguments.json else text)
+
+
+def _plain(data):
+    """JSON has no infinity and no NaN: null says that there is no number."""
+    if isinstance(data, dict):
+        return {str(k): _plain(v) for k, v in data.items()}
+    if isinstance(data, list | tuple):
+        return [_plain(v) for v in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,6 @@ def run(arguments) -> int:
         named = {v.name: y for v, y in zip(model.graph.outputs, outputs)}
         with arguments.output.open("wb") as f:  # a file, not a name: numpy would append .npz to one
             np.savez(f, **named)  # type: ignore[arg-type]
-    report = describe(model.graph, outputs, samples, arguments.top)
+    report = replace(describe(model.graph, outputs, samples, arguments.top), model=Path(arguments.model).stem)
     show(arguments, report.to_text(), report.to_json())
     return 0

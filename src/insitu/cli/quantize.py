@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from insitu.cli.output import add_data, read_data, show
+from insitu.data import fit
 from insitu.devices.host import open_host
 from insitu.errors import ModelError
 from insitu.model import Model, load
@@ -24,6 +26,7 @@ def arguments(parser) -> None:
     parser.add_argument(
         "--method", choices=("minmax", "percentile", "mse"), default="minmax", help="how ranges are found"
     )
+    parser.add_argument("--int8-io", action="store_true", help="inputs and outputs are int8 too (they stay float)")
     parser.add_argument("--batches", type=int, metavar="N", help="calibrate on the first N samples")
     parser.add_argument(
         "--compare", type=int, default=200, metavar="N", help="samples to compare float and int8 on (200)"
@@ -36,10 +39,13 @@ def run(arguments) -> int:
     if target.exists() and target.samefile(arguments.model):
         raise ModelError("would be overwritten by its own result", where=str(target), hint="-o FILE")
     samples = read_data(arguments, model.graph)
-    made = model.quantize(samples.inputs[0], method=arguments.method, batches=arguments.batches)
+    made = model.quantize(
+        samples.inputs[0], method=arguments.method, batches=arguments.batches, float_io=not arguments.int8_io
+    )
     report = measure(model, made, samples.head(arguments.compare).inputs)
     made.save(target)
-    show(arguments, f"{report.to_text()}\nwritten to         {target}", {**report.to_json(), "output": str(target)})
+    report = replace(report, model=Path(arguments.model).stem, output=str(target))
+    show(arguments, report.to_text(), report.to_json())
     return 0
 
 
@@ -49,5 +55,9 @@ def measure(model: Model, made: Model, inputs):
     from insitu.reports.quantization import compare
 
     before, after = fold(model.graph), fold(made.graph)
-    runs = open_host(before, keep=True).values, open_host(after, keep=True).values
-    return compare(before, after, *runs, inputs)
+    device = open_host(after, keep=True)
+
+    def run_after(*x):
+        return device.values(*(fit(v, a) for v, a in zip(after.inputs, x)))
+
+    return compare(before, after, open_host(before, keep=True).values, run_after, inputs)

@@ -75,7 +75,7 @@ def run_demo(say: Callable[[str], None] = lambda text: None) -> Demo:
         _line("int8, generated C", made, by_c, data.y_test),
     )
     equal = by_c.dtype == by_numpy.dtype and np.array_equal(by_c, by_numpy)
-    return Demo(model.graph.name, len(data.x_test), lines, bool(equal), memory_map(made.device.plan))
+    return Demo(TARGET.stem, len(data.x_test), lines, bool(equal), memory_map(made.device.plan))
 
 
 def predict_in_numpy(graph: Graph, x: np.ndarray) -> np.ndarray:

@@ -56,6 +56,18 @@ class HostDevice:
         many = results if isinstance(results, tuple) else (results,)
         return {v.name: r for v, r in zip(self.outputs, many)}
 
+    def prepared(self, *inputs):
+        """A function that is nothing but the C call on these inputs, which gives the outputs as views: for timing."""
+        arrays = [_fit(v, x) for v, x in zip_inputs(self.inputs, inputs)]
+        outputs = [np.empty(v.shape, v.type.numpy) for v in self.outputs]
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (self._arena, *arrays, *outputs)]
+
+        def run(keep=(arrays, outputs)):
+            self._call(*pointers)
+            return outputs
+
+        return run
+
     def _run(self, i: int, arrays: list[np.ndarray], outputs: list[np.ndarray]) -> None:
         pointers = [a.ctypes.data + i * v.type.bytes for a, v in zip(arrays, self.inputs)]
         pointers += [o.ctypes.data + i * v.type.bytes for o, v in zip(outputs, self.outputs)]

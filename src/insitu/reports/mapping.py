@@ -19,6 +19,8 @@ from insitu.graph import REGISTRY, Op
 TABLES = {"onnx": ("from_onnx", "TABLE"), "tflite": ("tflite_ops", "OPS"), "torch": ("from_torch", "TABLE")}
 # ops that importers put in for layout and not because the foreign op means them
 PLUMBING = {"transpose", "reshape"}
+# helpers for an activation that is fused into an operator: not what the operator means
+FUSED = {"fused", "fused_range"}
 # what the canonical form makes of an op after the table did (clean.py)
 CLEANED = {"conv2d": "depthwise2d"}
 
@@ -79,7 +81,7 @@ def _walk(thing, seen: set[int]) -> set[str]:
 
 
 def _walk_function(function: types.FunctionType, seen: set[int]) -> set[str]:
-    if not function.__module__.startswith("insitu.importers"):
+    if not function.__module__.startswith("insitu.importers") or function.__name__ in FUSED:
         return set()
     names = _names(function.__code__)
     inside = [c.cell_contents for c in function.__closure__ or () if c.cell_contents is not function]

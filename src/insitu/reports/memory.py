@@ -70,7 +70,7 @@ class MemoryMap:
         """What is alive at the peak, largest first: all of it would be as long as the program."""
         peak = sorted(self.alive(self.peak_step), key=lambda b: -b.bytes)
         letters = {b: _letter(i) for i, b in enumerate(self.blocks)}
-        rows = [(letters[b], b.values[-1], b.type, b.bytes, b.offset, f"{b.first}-{b.last}") for b in peak]
+        rows = [(letters[b], _name(b), b.type, b.bytes, b.offset, f"{b.first}-{b.last}") for b in peak]
         return table(("", "at the peak", "type", "bytes", "offset", "steps"), rows, widest=44)
 
 
@@ -79,11 +79,15 @@ def memory_map(plan: Plan) -> MemoryMap:
     blocks = []
     for b in plan.buffers:
         value = plan.graph.values.get(b.names[0])
-        kind = _short_type(value.type) if value else "scratch"
+        kind = _short_type(value.type) if value else ""
         span = max(b.first, 0), min(b.last, len(steps) - 1)
         blocks.append(Block(b.names, kind, plan.offsets[b.names[0]], b.bytes, *span))
     blocks.sort(key=lambda b: (b.first, b.offset))
     return MemoryMap(steps, tuple(blocks), plan.arena_bytes, plan.lower_bound_bytes, plan.peak_step)
+
+
+def _name(block: Block) -> str:
+    return "scratch" if block.values[0].startswith("scratch:") else block.values[-1]
 
 
 def _short_type(type) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from insitu.graph import Graph, Node
+from insitu.quantizer import fallbacks
 from insitu.reports.outputs import real
 from insitu.reports.table import pairs, size, table
 
@@ -22,11 +23,7 @@ class Layer:
     after: str  # type in the int8 graph
     scale: float | None
     sqnr_db: float | None  # signal to quantisation noise, against the float graph
-
-    @property
-    def fallback(self) -> bool:
-        """Does it run in float, between dequantize and quantize?"""
-        return self.after.startswith("f") and self.op not in ("dequantize", "quantize")
+    fallback: bool = False  # runs in float, between dequantize and quantize
 
 
 @dataclass(frozen=True)
@@ -38,6 +35,7 @@ class Quantization:
     samples: int
     agreement: float | None  # share of samples whose top-1 is the same; None where there are no classes
     notes: tuple[str, ...] = ()
+    output: str = ""  # where it was written
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
@@ -59,6 +57,7 @@ class Quantization:
             ("weights", f"{size(self.before_bytes)} -> {size(self.after_bytes)} ({share:.1f} times smaller)"),
             ("same top-1 as float", agreement),
             ("runs in float", ", ".join(self.fallbacks) or "nothing"),
+            *([("written to", self.output)] if self.output else []),
         ]
 
 
@@ -66,7 +65,7 @@ def compare(
     before: Graph, after: Graph, run_before: Run, run_after: Run, inputs: tuple[np.ndarray, ...]
 ) -> Quantization:
     """Run both graphs on the samples and compare the values that carry the same name."""
-    noise = Noise(after)
+    noise = Noise(after, {v.name: stands_for(before, after, v.name) for n in after.nodes for v in n.outputs})
     matches, scored = 0, _is_scores(before)
     samples = len(inputs[0])
     for i in range(samples):
@@ -74,7 +73,8 @@ def compare(
         b = run_after(*(x[i : i + 1] for x in inputs))
         noise.add(a, b)
         matches += scored and _top(before, a) == _top(after, b)
-    layers = tuple(_layer(before, node, noise) for node in after.nodes)
+    floats = fallbacks(after)
+    layers = tuple(_layer(before, node, noise, node in floats) for node in after.nodes)
     agreement = matches / samples if scored else None
     sizes = const_bytes(before), const_bytes(after)
     return Quantization(after.name, layers, *sizes, samples, agreement, after.notes)
@@ -83,14 +83,16 @@ def compare(
 class Noise:
     """Energy of each value, and of its difference from float, summed over samples."""
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, reference: Mapping[str, str | None]):
+        self.graph, self.reference = graph, reference
         self.signal: dict[str, float] = {}
         self.error: dict[str, float] = {}
 
     def add(self, reference: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> None:
-        for name in found.keys() & reference.keys():
-            want = reference[name].astype(np.float64)
+        for name, source in self.reference.items():
+            if source is None:
+                continue
+            want = reference[source].astype(np.float64)
             got = real(self.graph.values[name], found[name])
             self.signal[name] = self.signal.get(name, 0.0) + float(np.square(want).sum())
             self.error[name] = self.error.get(name, 0.0) + float(np.square(want - got).sum())
@@ -102,13 +104,30 @@ class Noise:
         return float("inf") if self.error[name] == 0 else 10 * float(np.log10(self.signal[name] / self.error[name]))
 
 
+def stands_for(before: Graph, after: Graph, name: str) -> str | None:
+    """The float value that an int8 value of this name approximates: behind the activations its op has taken in."""
+    if name not in before.producer:
+        return None
+    while True:
+        users = before.users.get(name, ())
+        follows = len(users) == 1 and users[0].name not in after.values and _unary(before, users[0])
+        if not follows:
+            return name
+        name = users[0].name
+
+
+def _unary(graph: Graph, node: Node) -> bool:
+    fed = [v for v in node.inputs if v.name not in graph.constants]
+    return len(fed) == 1 and fed[0].shape == node.output.shape and len(node.outputs) == 1
+
+
 def const_bytes(graph: Graph) -> int:
     """Bytes of the constants that nodes read, each once."""
     used = {v.name for node in graph.nodes for v in node.inputs}
     return sum(array.nbytes for name, array in graph.constants.items() if name in used)
 
 
-def _layer(before: Graph, node: Node, noise: Noise) -> Layer:
+def _layer(before: Graph, node: Node, noise: Noise, fallback: bool) -> Layer:
     value = node.output
     old = before.values.get(value.name)
     q = value.type.quant
@@ -120,6 +139,7 @@ def _layer(before: Graph, node: Node, noise: Noise) -> Layer:
         str(value.type.with_dtype(value.dtype)),
         scale,
         noise.sqnr(value.name),
+        fallback,
     )
 
 
