@@ -19,9 +19,10 @@ from insitu.importers import onnx_fold as fold
 from insitu.importers import onnx_layout as layout
 from insitu.importers import onnx_math as math
 from insitu.importers.clean import clean
-from insitu.importers.onnx_node import Call, Tensor, ops
+from insitu.importers.onnx_node import Call, Comparison, Tensor, as_data, ops
 from insitu.importers.onnx_reader import DOMAINS, OPSETS, Input, OnnxModel, Record, element_name, read_model
 
+Env = dict[str, Tensor | Comparison]
 MAX_FOLDED = 1 << 24  # elements that may be computed while one node is folded
 # what a malformed attribute can raise deep inside an op's shape rule
 MALFORMED = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError, AttributeError)
@@ -84,6 +85,7 @@ TABLE = {
     "DequantizeLinear": math.dequantize,
     "Cast": math.cast,
     "Where": math.where,
+    "Greater": math.greater,
     "Identity": lambda n: n.any(0),
     "Reshape": layout.as_reshape(layout.reshape_shape),
     "Flatten": layout.as_reshape(layout.flatten_shape),
@@ -120,7 +122,7 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
     """
     model = read_model(source)
     builder = Builder(model.name)
-    env: dict[str, Tensor] = dict(model.arrays)
+    env: Env = dict(model.arrays)
     env.update({name: np.asarray(array) for name, array in (bind or {}).items()})
     if model.opset not in OPSETS:
         builder.note(f"opset {model.opset} is newer than {OPSETS.stop - 1}, the last that was tried")
@@ -136,7 +138,7 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
 INPUT_TYPES = {1: "f32", 10: "f32", 11: "f32", 2: "u8", 3: "s8", 5: "s16", 6: "s32", 7: "s64", 9: "b1"}
 
 
-def _inputs(model: OnnxModel, builder: Builder, env: dict[str, Tensor], batch: int) -> None:
+def _inputs(model: OnnxModel, builder: Builder, env: Env, batch: int) -> None:
     for given in model.inputs:
         if given.name in env:
             continue
@@ -177,19 +179,19 @@ def _input_numerics(given: Input, model: OnnxModel):
     return None
 
 
-def _output(name: str, builder: Builder, env: dict[str, Tensor]) -> Value:
+def _output(name: str, builder: Builder, env: Env) -> Value:
     if name not in env:
         raise ModelError("nothing in the graph computes it", where=f"output {name}")
     tensor = env[name]
-    if isinstance(tensor, Value):
-        return tensor
-    return Call(Record("Constant", name, (), (name,), {}), 0, builder, env, frozenset()).constant(tensor, name)
+    if isinstance(tensor, Comparison):
+        raise Unsupported("is the result of a comparison", where=f"output {name}")
+    return tensor if isinstance(tensor, Value) else builder.constant(name, as_data(tensor))
 
 
 # --- the walk --------------------------------------------------------------------------------------
 
 
-def _walk(model: OnnxModel, builder: Builder, env: dict[str, Tensor]) -> None:
+def _walk(model: OnnxModel, builder: Builder, env: Env) -> None:
     read = frozenset(name for n in model.nodes for name in n.inputs) | frozenset(model.outputs)
     for record in model.nodes:
         _check_names(record, env, model)
@@ -201,7 +203,7 @@ def _walk(model: OnnxModel, builder: Builder, env: dict[str, Tensor]) -> None:
         env.pop("", None)
 
 
-def _check_names(record: Record, env: dict[str, Tensor], model: OnnxModel) -> None:
+def _check_names(record: Record, env: Env, model: OnnxModel) -> None:
     for name in record.inputs:
         if name and name not in env:
             later = any(name in n.outputs for n in model.nodes)

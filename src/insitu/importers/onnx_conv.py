@@ -12,6 +12,7 @@ import numpy as np
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import Value
 from insitu.importers.onnx_node import Call, axes_of, ops, to_first, to_last
+from insitu.ops.layout import COORDINATES, ROUNDINGS, nearest
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _window_2d(win: Window) -> Window:
 def _weight_2d(n: Call, w: np.ndarray) -> Value:
     """[C,O/g,KH,KW] to [C,KH,KW,O/g]."""
     flat = w if w.ndim == 4 else w[:, :, None, :]
-    return n.constant(np.ascontiguousarray(flat.transpose(0, 2, 3, 1)), n.record.inputs[1])
+    return n.constant(np.ascontiguousarray(flat.transpose(0, 2, 3, 1)), n.parameter(1))
 
 
 def _pool_window(n: Call, x: Value) -> Window:
@@ -258,10 +259,10 @@ def _resize_nearest(n: Call, x: Value, size, scales, coordinates, rounding) -> V
     if size[:2] != x.shape[:2] or x.type.rank not in (3, 4):
         raise Unsupported(f"resize of {x.type} to {size}: only spatial axes are resized")
     wanted = [nearest_index(a, b, s, coordinates, rounding) for a, b, s in zip(x.shape[2:], size[2:], scales[2:])]
-    for c in ("asymmetric", "half_pixel", "align_corners"):
-        for r in ROUND:
+    for c in COORDINATES:
+        for r in ROUNDINGS:
             # the op computes its scale from the sizes, ONNX may give another: what counts is what is copied
-            own = [nearest_index(a, b, b / a, c, r) for a, b in zip(x.shape[2:], size[2:])]
+            own = [nearest(a, b, c, r) for a, b in zip(x.shape[2:], size[2:])]
             if all(np.array_equal(a, b) for a, b in zip(wanted, own)):
                 target = (1,) * (4 - x.type.rank) + tuple(size[2:])
                 y = ops.resize(_as_2d(to_last(x)), size=target, coordinates=c, rounding=r, name=n.name)

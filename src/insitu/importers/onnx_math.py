@@ -9,7 +9,7 @@ import numpy as np
 
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import Type, Value, quant
-from insitu.importers.onnx_node import Call, axes_of, axis_of, ops
+from insitu.importers.onnx_node import Call, Comparison, axes_of, axis_of, ops
 
 # --- element by element --------------------------------------------------------------------------
 
@@ -124,6 +124,8 @@ def power(n: Call) -> Value:
 
 def where(n: Call) -> Value:
     """With a condition known at import: the chosen parts of one, plus the chosen parts of the other."""
+    if isinstance(n.compared(0), Comparison):
+        return _long_softplus(n)
     chosen = n.array(0, "the condition").astype(bool)
     if chosen.all() or not chosen.any():
         x = n.x(1 if chosen.all() else 2)
@@ -135,6 +137,23 @@ def where(n: Call) -> Value:
             raise Unsupported("chooses between a tensor and infinity")
     yes, no = (n.constant(a.astype(np.float32), f"{n.name}.{k}") for k, a in (("yes", chosen), ("no", ~chosen)))
     return ops.add(ops.mul(n.x(1), yes), ops.mul(n.x(2), no), name=n.name)
+
+
+def greater(n: Call) -> Comparison:
+    bound = n.array(1, "what it is compared with")
+    if bound.size != 1:
+        raise Unsupported("a comparison with more than one number")
+    return Comparison(n.x(0), float(bound.reshape(())))
+
+
+def _long_softplus(n: Call) -> Value:
+    """torch writes softplus as `x if x > 20 else softplus(x)`: beyond 20 they are equal in 32 bits."""
+    test, x, other = n.compared(0), n.x(1), n.x(2)
+    made = n.builder.producer(other)
+    alike = made is not None and made.op is ops.softplus and made.inputs[0] == x
+    if alike and isinstance(test, Comparison) and test.bound >= 20 and test.value == x:
+        return other
+    raise Unsupported("a choice made while the network runs", hint="write it with relu, clamp or a product")
 
 
 def cast(n: Call) -> Value:
@@ -185,12 +204,12 @@ def gemm(n: Call) -> Value:
     if n.array(1).ndim != 2 or a.type.rank != 2:
         raise ModelError(f"a product of {a.type} and weights {n.array(1).shape}")
     w = n.array(1) if n.attr("transB", 0) else n.array(1).T
-    w = n.constant(np.ascontiguousarray(w if alpha == 1 else w * np.float32(alpha)), n.record.inputs[1])
+    w = n.constant(np.ascontiguousarray(w if alpha == 1 else w * np.float32(alpha)), n.parameter(1))
     if not n.given(2):
         return ops.linear(a, w, name=n.name)
     if n.known(2) and n.array(2).size in (1, w.shape[0]) and n.array(2).shape[:-1] in ((), (1,)):
         c = np.broadcast_to(n.array(2).reshape(-1), (w.shape[0],))
-        bias = n.constant(np.ascontiguousarray(c if beta == 1 else c * np.float32(beta)), n.record.inputs[2])
+        bias = n.constant(np.ascontiguousarray(c if beta == 1 else c * np.float32(beta)), n.parameter(2))
         return ops.linear(a, w, bias, name=n.name)
     return ops.add(ops.linear(a, w, name=n.name), _scaled(n, n.x(2), beta))
 
@@ -271,6 +290,9 @@ def _grouped(n: Call, x: Value, groups: int) -> Value:
     """layer_norm of each group of channels, then a scale and a bias for each channel."""
     flat = ops.reshape(x, shape=(x.shape[0], groups, x.type.size // x.shape[0] // groups))
     normal = ops.reshape(ops.layer_norm(flat, dims=1, epsilon=n.attr("epsilon", 1e-5)), shape=x.shape)
+    # torch exports a group norm as this one without scale and bias, and puts its own behind it
+    if x.type.rank == 3 and np.all(n.array(1, "the scale") == 1) and not np.any(n.array(2, "the bias")):
+        return normal
     scale, bias = (_per_channel(n, i, x) for i in (1, 2))
     return ops.add(ops.mul(normal, scale), bias, name=n.name)
 

@@ -16,6 +16,15 @@ from insitu.errors import ModelError, Unsupported
 from insitu.graph import Builder, Op, Value, lookup
 from insitu.importers.onnx_reader import Record
 
+
+@dataclass(frozen=True)
+class Comparison:
+    """value > bound, in place of a tensor: only a Where that is softplus in disguise can read it."""
+
+    value: Value
+    bound: float
+
+
 Tensor = Value | np.ndarray
 
 
@@ -34,7 +43,7 @@ class Call:
     record: Record
     opset: int
     builder: Builder
-    env: dict[str, Tensor]
+    env: dict[str, Tensor | Comparison]
     read: frozenset[str]  # names of all tensors that some node or graph output reads
     results: frozenset[str] = frozenset()  # names of the graph's outputs
 
@@ -44,17 +53,23 @@ class Call:
         return i < len(self.record.inputs) and self.record.inputs[i] != ""
 
     def tensor(self, i: int) -> Tensor:
+        found = self.compared(i)
+        if isinstance(found, Comparison):
+            raise Unsupported("reads the result of a comparison made while the network runs")
+        return found
+
+    def compared(self, i: int) -> Tensor | Comparison:
         if not self.given(i):
             raise ModelError(f"input {i} is missing")
         return self.env[self.record.inputs[i]]
 
     def known(self, i: int) -> bool:
         """Is input i given, and known at import?"""
-        return self.given(i) and isinstance(self.tensor(i), np.ndarray)
+        return self.given(i) and isinstance(self.compared(i), np.ndarray)
 
     def array(self, i: int, what: str = "") -> np.ndarray:
         tensor = self.tensor(i)
-        if isinstance(tensor, Value):
+        if not isinstance(tensor, np.ndarray):
             name = what or f"input {i} ({self.record.inputs[i]})"
             raise Unsupported(f"{name} must be a constant", hint="export the model with its weights and sizes inside")
         return tensor
@@ -82,10 +97,17 @@ class Call:
         array = self.array(i)
         if perm is not None:
             array = np.ascontiguousarray(array.transpose(perm))
-        value = self.constant(array, self.record.inputs[i])
+        value = self.constant(array, self.parameter(i))
         if value.dtype != "f32":
             raise Unsupported(f"its weights are {value.dtype}", hint="put a DequantizeLinear behind them")
         return value
+
+    def parameter(self, i: int) -> str:
+        """The name of a weight; one that the exporter made up is replaced by the layer's."""
+        name = self.record.inputs[i]
+        if name.startswith("onnx::") or name.endswith("_bias"):
+            return f"{self.name}.{'weight' if i == 1 else 'bias'}"
+        return name
 
     # --- settings ---------------------------------------------------------------------------
 
@@ -147,11 +169,9 @@ def layer_name(record: Record, env) -> str:
 
 
 def _scope(parts: list[str]) -> str:
-    """`features`, `features.0`, `conv` is the module features.0.conv."""
-    path = ""
-    for part in parts:
-        path = part if not path or part.startswith(path + ".") else f"{path}.{part}"
-    return path
+    """`features`, `features.0`, `conv` is the module features.0.conv: an entry of a list repeats the list's name."""
+    kept = [p for p, following in zip(parts, [*parts[1:], ""]) if not following.startswith(p + ".")]
+    return ".".join(kept)
 
 
 def as_data(array: np.ndarray) -> np.ndarray:

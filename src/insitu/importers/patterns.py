@@ -14,6 +14,7 @@ import numpy as np
 
 from insitu.graph import Node, Value, lookup
 from insitu.graph.rewrite import Rewriter, Rule
+from insitu.importers.synonyms import SYNONYMS
 from insitu.importers.transposes import CHANGED, again, make
 
 # --- functions of one value, by behaviour ----------------------------------------------------------
@@ -236,4 +237,5 @@ PATTERNS: tuple[Rule, ...] = (
     layer_norm_from_parts,
     scale_into_layer_norm,
     named_function,
+    *SYNONYMS,
 )
