@@ -17,7 +17,6 @@ import numpy as np
 from insitu.graph import Graph, Node, Value, lookup, rewrite
 from insitu.graph.rewrite import Rewriter
 from insitu.importers.patterns import PATTERNS
-from insitu.importers.patterns import PATTERNS
 from insitu.importers.transposes import (
     CHANGED,
     LAYOUT,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from insitu.errors import Error, GraphError, ModelError, Unsupported, needs
+from insitu.errors import GraphError, ModelError, Unsupported, needs
 from insitu.graph import Builder, Graph, Value, build, f32
 from insitu.importers import torch_conv, torch_layout, torch_math
 from insitu.importers.clean import clean
@@ -31,14 +31,14 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 def read_torch(module, example=None, *, batch: int | None = None, name: str = "") -> Graph:
     """The graph of a torch.nn.Module; `example` is an input tensor, or a tuple of them. The module is not changed."""
-    torch = _torch()
-    if isinstance(module, torch.export.ExportedProgram):
+    export = torch_export()
+    if isinstance(module, export.ExportedProgram):
         return read_program(module, batch=batch or 1, name=name or "program")
     inputs = _example(example, batch)
     with _eval_mode(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = torch.export.export(module, inputs)
+            program = export.export(module, inputs)
         except Exception as e:  # dynamo has dozens of exception kinds
             raise ModelError(
                 f"torch.export cannot trace it: {_first_line(e)}",
@@ -244,9 +244,8 @@ def _outputs(walk: _Walk) -> list[Value]:
 
 
 def _example(example, batch: int | None) -> tuple:
-    torch = _torch()
     inputs = tuple(example) if isinstance(example, list | tuple) else (example,)
-    if not inputs or not all(isinstance(t, torch.Tensor) for t in inputs):
+    if not inputs or not all(type(t).__module__.startswith("torch") for t in inputs):
         raise ModelError("a torch module needs an example input", hint="read_torch(module, torch.zeros(1, 3, 32, 32))")
     if batch is None:
         return inputs
@@ -269,13 +268,10 @@ def _first_line(e: Exception) -> str:
     return (str(e).strip() or type(e).__name__).splitlines()[0][:200]
 
 
-def _torch():
+def torch_export():
+    """The module torch.export, or the error that says how to get it."""
     try:
-        import torch
         import torch.export
-    except ImportError:
+    except ModuleNotFoundError:
         raise needs("torch", "torch", "reading a torch model") from None
-    return torch
-
-
-__all__ = ["Error", "read_program", "read_pt2", "read_torch"]
+    return torch.export

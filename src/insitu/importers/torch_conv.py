@@ -257,6 +257,13 @@ def rms_norm(c: Call, x, shape, w=None, eps=None):
     return y if w is None else c.make("mul", y, w)
 
 
+def weight_norm(c: Call, v, g, dim=0):
+    """w = g v / |v|, the norm over all axes but one. Of parameters: clean.py computes it."""
+    axes = tuple(a for a in range(v.type.rank) if a != dim % v.type.rank)
+    norm = c.step("sqrt", c.step("sum", c.step("square", v), axes=axes, keepdims=True))
+    return c.make("mul", v, c.step("div", g, norm))
+
+
 _mean2d, _amax2d = adaptive_pool2d("mean", avg_pool2d), adaptive_pool2d("amax", max_pool2d)
 TABLE = {
     "conv1d": conv1d,
@@ -285,4 +292,5 @@ TABLE = {
     "native_group_norm": native_group_norm,
     "instance_norm": instance_norm,
     "rms_norm": rms_norm,
+    "_weight_norm": weight_norm,
 }

@@ -159,9 +159,11 @@ def amin(c: Call, x, dim=None, keepdim=False):
     return c.make("neg", y)
 
 
-def variance(c: Call, x, dim=None, unbiased=None, correction=1, keepdim=False):
+def variance(c: Call, x, dim=None, unbiased=None, keepdim=False, correction=1):
+    if isinstance(dim, bool):  # torch.var(x, unbiased)
+        dim, unbiased = None, dim
     axes = axes_of(dim, x.type.rank)
-    correction = correction if unbiased is None else int(unbiased)
+    correction = int(unbiased) if unbiased is not None else 1 if correction is None else correction
     n = int(np.prod([x.shape[a] for a in axes]))
     if n <= correction:
         raise c.refuse(f"of {n} elements with correction {correction}")
@@ -174,9 +176,9 @@ def deviation(c: Call, x, *args, **kwargs):
     return c.step("sqrt", variance(c, x, *args, **kwargs))
 
 
-def variance_and_mean(c: Call, x, dim=None, unbiased=None, correction=1, keepdim=False):
+def variance_and_mean(c: Call, x, dim=None, unbiased=None, keepdim=False, correction=1):
     mean = c.step("mean", x, axes=axes_of(dim, x.type.rank), keepdims=keepdim)
-    return variance(c, x, dim, unbiased, correction, keepdim), mean
+    return variance(c, x, dim, unbiased, keepdim, correction), mean
 
 
 # dropout: its probability survives, whether it drops anything is for training to say

@@ -1,0 +1,120 @@
+"""A saved torch.export program (.pt2), read by torch's own loader in a child process.
+
+torch's loader may run code that the file carries, so a .pt2 is as trusted as its author; the child only
+bounds time and memory and keeps a crash out of this process. It gives back a graph file (text and arrays, no
+pickle) or one error as json. `python -m insitu.importers.pt2 IN OUT` is the child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import insitu
+from insitu import errors
+from insitu.errors import Error, ModelError
+from insitu.graph import Graph
+from insitu.graph import file as graph_file
+
+NOTE = "read by torch's own loader: a .pt2 is as trusted as its author"
+SECONDS = 120
+MEMORY_BYTES = 4 << 30  # address space, on top of what torch itself maps
+MAX_BYTES = 1 << 30  # of the file that is read, and of the graph that comes back
+
+
+def read(path: Path, *, seconds: float = SECONDS, memory_bytes: int = MEMORY_BYTES) -> Graph:
+    """The graph, or a ModelError that says what is wrong with the file."""
+    if not path.is_file():
+        raise ModelError("there is no such file", where=str(path))
+    if path.stat().st_size > MAX_BYTES:
+        raise ModelError("is over a gigabyte", where=str(path))
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / f"graph{graph_file.SUFFIX}"
+        report = _run_child(path, out, seconds, memory_bytes)
+        if report is not None:
+            raise report
+        if not out.is_file():
+            raise ModelError("torch's loader crashed on it", where=str(path))
+        return graph_file.read(out).with_notes(NOTE)
+
+
+def _run_child(path: Path, out: Path, seconds: float, memory_bytes: int) -> Error | None:
+    command = [sys.executable, "-m", "insitu.importers.pt2", str(path.resolve()), str(out), str(memory_bytes)]
+    packages = str(Path(insitu.__file__).parent.parent)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")]))}
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=seconds, env=env, cwd=out.parent, check=False)
+    except subprocess.TimeoutExpired:
+        return ModelError(f"torch's loader was not done after {seconds:g} s", where=str(path))
+    return None if done.returncode == 0 else _error(done, path)
+
+
+def _error(done: subprocess.CompletedProcess, path: Path) -> Error:
+    """What the child reported; a plain crash has left nothing on its last line."""
+    lines = done.stdout.decode(errors="replace").strip().splitlines()
+    try:
+        found = json.loads(lines[-1])
+        kind = getattr(errors, found["kind"])
+        return kind(found["what"], where=found["where"] or str(path), hint=found["hint"])
+    except (IndexError, ValueError, KeyError, AttributeError, TypeError):
+        return ModelError(f"torch's loader crashed on it (exit status {done.returncode})", where=str(path))
+
+
+# the child
+
+
+def main(arguments: list[str]) -> int:
+    source, out, memory_bytes = arguments
+    try:
+        graph_file.save(_load(source, int(memory_bytes)), out)
+        return 0
+    except Error as e:
+        return _report(type(e).__name__, e.what, e.where, e.hint)
+    except MemoryError:
+        return _report("ModelError", "needs more memory than reading a model may")
+    except Exception as e:  # torch's loader raises anything at all
+        text = (str(e).strip() or "no message").splitlines()[0][:200]
+        return _report("ModelError", f"is not a .pt2 that this torch can load ({type(e).__name__}: {text})")
+
+
+def _load(path: str, memory_bytes: int) -> Graph:
+    from insitu.importers.from_torch import read_program, torch_export
+
+    load = torch_export().load
+    _limit(memory_bytes)  # torch is in memory, the file is not yet
+    return read_program(load(path), name=Path(path).stem)
+
+
+def _mapped_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:  # not Linux
+        return 8 << 30
+    return pages * resource.getpagesize()
+
+
+def _limit(memory_bytes: int) -> None:
+    limits = {
+        resource.RLIMIT_AS: _mapped_bytes() + memory_bytes,
+        resource.RLIMIT_FSIZE: MAX_BYTES,
+        resource.RLIMIT_CORE: 0,
+    }
+    for what, amount in limits.items():
+        try:
+            resource.setrlimit(what, (amount, amount))
+        except (ValueError, OSError):  # macOS refuses some of these; the time limit still holds
+            continue
+
+
+def _report(kind: str, what: str, where: str = "", hint: str = "") -> int:
+    print(json.dumps({"kind": kind, "what": what, "where": where, "hint": hint}))
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
