@@ -134,15 +134,25 @@ OPTIONS = {name: kind for kind, names in _BY_TYPE.items() for name in names.spli
 
 def litert(data: bytes, *inputs: np.ndarray) -> dict[int, np.ndarray]:
     """Every tensor after LiteRT's reference kernels ran on these inputs."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    reference = OpResolverType.BUILTIN_REF
-    interpreter = Interpreter(
-        model_content=data, experimental_op_resolver_type=reference, experimental_preserve_all_tensors=True
-    )
+    interpreter = _interpreter(data)
     interpreter.allocate_tensors()
     for detail, x in zip(interpreter.get_input_details(), inputs):
         interpreter.set_tensor(detail["index"], x)
     interpreter.invoke()
     outputs = [d["index"] for d in interpreter.get_output_details()]
     return {i: interpreter.get_tensor(i).copy() for i in outputs}
+
+
+def _interpreter(data: bytes):
+    """With the reference kernels; the few operators that have none run on the plain ones."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    def opened(kernels):
+        return Interpreter(
+            model_content=data, experimental_op_resolver_type=kernels, experimental_preserve_all_tensors=True
+        )
+
+    try:
+        return opened(OpResolverType.BUILTIN_REF)
+    except ValueError:
+        return opened(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)

@@ -165,8 +165,7 @@ def fully_connected(s: Step):
         x = reshape(x, shape=(x.type.size // w.shape[1], w.shape[1]), name=f"{s.name}.rows")
     b = bias(s, 2, w.shape[0])
     if s.int8:
-        # LiteRT's fully connected layer rounds once, its convolutions twice
-        return linear_s8(x, w, *b, **{**clamped(s), "rounding": "single"})
+        return linear_s8(x, w, *b, **clamped(s))
     return fused(s, linear(x, w, *b, name=s.name))
 
 

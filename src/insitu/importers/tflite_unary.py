@@ -13,6 +13,7 @@ import numpy as np
 from insitu.errors import Unsupported
 from insitu.graph import Op, Value
 from insitu.importers.from_tflite import Step
+from insitu.ops._tables import litert_table
 from insitu.ops.activation import clamp, elu, gelu, hard_swish, leaky_relu, lut_s8, relu, relu6, sigmoid, tanh
 from insitu.ops.unary import abs, exp, log, neg, rsqrt, sqrt, square
 
@@ -64,22 +65,19 @@ def _lookup(s: Step, x: Value, table: np.ndarray, name: str) -> Value:
 
 def _function(op: Op, attrs: Callable[[Step], dict] | None = None) -> Callable:
     def run(s: Step):
-        given = attrs(s) if attrs else {}
+        given, x = attrs(s) if attrs else {}, s.x(0)
         if not s.int8:
-            return op(s.x(0), **given, name=s.name)
-        x = s.x(0)
-        return _lookup(s, x, rounded_table(op, given, x, s), s.name)
+            return op(x, **given, name=s.name)
+        return _lookup(s, x, litert_table(s.operator.name, x.type, s.out, **_table_options(s)), s.name)
 
     return run
 
 
-def rounded_table(op: Op, attrs: dict, x: Value, s: Step) -> np.ndarray:
-    """The function of each of the 256 reals an int8 stands for, rounded to the output's scale."""
-    real = x.type.scale * (np.arange(-128, 128, dtype=np.float64) - x.type.zero)
-    with np.errstate(all="ignore"):
-        y = op.apply("eval", (real,), op.complete(attrs)) / s.out.scale
-        y = np.nan_to_num(np.floor(y + 0.5), nan=0.0, posinf=1e6, neginf=-1e6)
-    return np.clip(y + s.out.zero, -128, 127).astype(np.int8)
+def _table_options(s: Step) -> dict:
+    """What litert_table wants to know, in LiteRT's words."""
+    if s.operator.name == "LEAKY_RELU":
+        return {"alpha": s["alpha"]}
+    return {"approximate": "tanh" if s["approximate"] else "none"} if s.operator.name == "GELU" else {}
 
 
 UNARY: dict[str, Callable] = {

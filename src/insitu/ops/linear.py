@@ -112,16 +112,16 @@ class linear_s8:
         tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
         acc = centred(x, tx.zero) @ w.T.astype(np.float64)
         m, shift = linear_multipliers(tx, tw, ty, rounding)
-        return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+        return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, "single")
 
     def emit(y, x, w, b=None, *, lo, hi, rounding, fixed=()):
         shape = linear_shape(y, w)
         multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
-        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
+        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, "single")
         if 1 not in fixed:
             return Call("linear_s8", y, x, w, b, shape, q, Scratch(2 * w.shape[1]))
         tile = min(TILE, shape.fields["rows"])
-        weights = (Packed(w, packed_s8), b, Packed(w, offsets_s8(x.type.zero)))
+        weights = (Packed(w, packed_s8()), b, Packed(w, offsets_s8(x.type.zero)))
         return Call("linear_packed_s8", y, x, *weights, shape, q, tile, Scratch(tile * ((w.shape[1] + 3) // 4 * 4)))
 
     def macs(y, x, w, b=None):
@@ -129,10 +129,19 @@ class linear_s8:
 
 
 def linear_multipliers(x: Type, w: Type, y: Type, rounding: str):
-    assert w.quant is not None
-    if w.quant.per_channel:
-        return channel_multipliers(x, w, y, w.shape[0])
-    return tensor_multipliers(x, w, y, rounding, w.shape[0])
+    """One multiplier for each output. LiteRT's kernel is the one that rounds once, in float64, ties away from zero."""
+    m, shift = channel_multipliers(x, w, y, w.shape[0])
+    return (ties_away(m, shift), shift) if rounding == "litert" else (m, shift)
+
+
+def ties_away(m: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Multipliers a step larger where sums can fall exactly between two results.
+
+    Those are multipliers like 1/8, that end in many zeros. The step, 2^-31, takes such a sum away from zero; any other
+    is further than that from the middle.
+    """
+    zeros = np.left_shift(np.int64(1), np.clip(10 - shift.astype(np.int64), 0, 31))
+    return np.where((m != 0) & (m % zeros == 0), m + 1, m).astype(np.int32)
 
 
 @op
