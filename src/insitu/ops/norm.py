@@ -14,6 +14,7 @@ from insitu.ops._fixed import softmax_s8 as fixed_softmax
 from insitu.ops._fixed import softmax_scaling
 from insitu.ops._rules import SMALL, axis_of, first, same, small, want_float, want_rounding, want_s8
 
+MAX_CLASSES = 4095  # the sum of exponentials has 12 integer bits
 AXES = [
     Case("last axis", (f32(2, 3, 7),)),
     Case("middle axis", (f32(2, 5, 3),), {"axis": 1}),
@@ -60,11 +61,14 @@ class softmax_s8:
         Case("one", (s8(2, 1, s=0.1),)),
         Case("steep", (s8(3, 11, s=0.5, z=-3),), {"rounding": "litert"}),
         Case("flat", (s8(2, 67, s=0.004),)),
+        Case("many alike", (s8(2, 1500, s=0.0005),)),
     ]
 
     def infer(x, *, rounding="single"):
         want_s8(x)
         want_rounding(rounding)
+        if x.rank < 1 or x.shape[-1] > MAX_CLASSES:
+            raise GraphError(f"softmax_s8 sums at most {MAX_CLASSES} exponentials, got {x}", hint="dequantize first")
         return s8(*x.shape, s=1 / 256, z=-128)
 
     def eval(x, *, node):

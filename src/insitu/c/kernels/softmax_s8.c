@@ -73,7 +73,7 @@ void softmax_s8(int8_t *y, const int8_t *x, int32_t rows, int32_t n, int32_t m, 
         const int32_t down = SUM_BITS - zeros + 31 - 8;
         for (int32_t i = 0; i < n; i++) {
             int32_t q = 0;
-            if (x[i] - top >= diff_min) {
+            if (x[i] - top >= diff_min && down < 32) { /* from 32 on nothing is left of it */
                 q = fixed_shift(fixed_mul(scale, exp_on_negative(fixed_mul((x[i] - top) * (1 << left), m))), down);
             }
             y[i] = fixed_clamp(q - 128, -128, 127);
