@@ -6,11 +6,15 @@ nobody knows does not hide the next.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.errors import ModelError
+from insitu.importers import pt2
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,11 @@ def _use(layer: str, op: str, known: bool) -> Use:
 
 
 def _onnx(path: Path):
-    from insitu.importers.from_onnx import TABLE
+    from insitu.importers.from_onnx import KNOWN
     from insitu.importers.onnx_reader import read_model
 
     for record in read_model(path).nodes:
-        yield record.name or next(filter(None, record.outputs), ""), record.type, record.type in TABLE
+        yield record.name or next(filter(None, record.outputs), ""), record.type, record.type in KNOWN
 
 
 def _tflite(path: Path):
@@ -61,4 +65,35 @@ def _tflite(path: Path):
         yield layer_name(result), operator.name, operator.name in OPS or operator.name in FOLDS
 
 
-READERS: dict[str, Callable] = {".onnx": _onnx, ".tflite": _tflite}
+def _pt2(path: Path):
+    """torch's loader may run code of the file's author: it does so in a child, as for importing."""
+    command = [sys.executable, "-m", "insitu.importers.survey", str(path.resolve())]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=pt2.SECONDS, check=True)
+        return json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.SubprocessError, ValueError, IndexError) as e:
+        raise ModelError("torch's loader cannot list its ops", where=str(path)) from e
+
+
+def program_ops(program) -> list[tuple[str, str, bool]]:
+    """(layer, aten op, known) of a torch.export.ExportedProgram."""
+    from insitu.importers.from_torch import TABLE, _layer, _op_name
+
+    calls = [n for n in program.graph.nodes if getattr(n.target, "namespace", "") == "aten"]
+    named = [(node, _op_name(node.target)) for node in calls]
+    return [(_layer(node, op), op, op in TABLE or op == "sym_size") for node, op in named]
+
+
+def main(path: str) -> None:
+    """The child that reads a .pt2."""
+    from insitu.importers.from_torch import torch_export
+
+    load = torch_export().load
+    pt2._limit(pt2.MEMORY_BYTES)
+    print(json.dumps(program_ops(load(path))))
+
+
+READERS: dict[str, Callable] = {".onnx": _onnx, ".tflite": _tflite, ".pt2": _pt2}
+
+if __name__ == "__main__":
+    main(sys.argv[1])

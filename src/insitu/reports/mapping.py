@@ -21,6 +21,8 @@ TABLES = {"onnx": ("from_onnx", "TABLE"), "tflite": ("tflite_ops", "OPS"), "torc
 PLUMBING = {"transpose", "reshape"}
 # helpers for an activation that is fused into an operator: not what the operator means
 FUSED = {"fused", "fused_range"}
+# functions that take the name of an op: `c.make("conv2d", ...)`
+MAKERS = {"make", "step"}
 # what the canonical form makes of an op after the table did (clean.py)
 CLEANED = {"conv2d": "depthwise2d"}
 
@@ -87,13 +89,19 @@ def _walk_function(function: types.FunctionType, seen: set[int]) -> set[str]:
     inside = [c.cell_contents for c in function.__closure__ or () if c.cell_contents is not function]
     inside += [function.__globals__[n] for n in names if n in function.__globals__]
     inside += list(function.__defaults__ or ()) + list((function.__kwdefaults__ or {}).values())
-    return _union(inside, seen) | _attributes_of_ops(function.__code__)
+    spelled = _strings(function.__code__) & REGISTRY.keys() if names & MAKERS else set()
+    return _union(inside, seen) | _attributes_of_ops(function.__code__) | spelled
 
 
 def _names(code: types.CodeType) -> set[str]:
     """Global names and attributes in a function and in those defined inside it."""
     nested = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return set(code.co_names).union(*(_names(c) for c in nested)) if nested else set(code.co_names)
+
+
+def _strings(code: types.CodeType) -> set[str]:
+    nested = [_strings(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return {c for c in code.co_consts if isinstance(c, str)}.union(*nested)
 
 
 def _attributes_of_ops(code: types.CodeType) -> set[str]:

@@ -14,6 +14,7 @@ from insitu.planner.plan import call_of
 from insitu.reports.mapping import foreign_names
 from insitu.reports.table import pairs, table
 
+DECLARING = ("kernels.h", "isa.h")  # headers that declare everything, whoever uses it
 SHOWN = ("float", "any", "int8")  # the order of the table
 
 
@@ -112,17 +113,27 @@ def _value(builder, name: str, given, constant: bool):
 
 
 def fast_paths(kernels: tuple[str, ...]) -> tuple[str, ...]:
-    """Machines whose isa header has a twin of a primitive that these kernels use."""
+    """Machines that have a twin of a primitive which these kernels use."""
     known = tuple(k for k in kernels if (C_FOLDER / "kernels" / f"{k}.c").exists())
-    words = {w for k in closure(known) for w in re.findall(r"\b(\w+)\s*\(", kernel_source(k))}
-    return tuple(machine for machine, primitives in primitives_by_machine().items() if words & primitives)
+    words = {w for k in closure(known) for w in _words(kernel_source(k))}
+    return tuple(sorted(machine for machine, primitives in primitives_by_machine().items() if words & primitives))
+
+
+def _words(source: str) -> set[str]:
+    """What a C file calls, itself or in the headers it shares with others."""
+    headers = [C_FOLDER / name for name in re.findall(r'#include "(\w+\.h)"', source) if name not in DECLARING]
+    texts = [source, *(h.read_text() for h in headers if h.exists())]
+    return {word for text in texts for word in re.findall(r"\b(\w+)\s*\(", text)}
 
 
 @cache
 def primitives_by_machine() -> dict[str, set[str]]:
-    """isa/avx2.h -> the primitives it defines; scalar.h is the meaning and no fast path."""
-    headers = sorted(p for p in (C_FOLDER / "isa").glob("*.h") if p.stem != "scalar")
-    return {p.stem: set(re.findall(r"^static inline [\w\s*]*?\b(\w+)\(", p.read_text(), re.M)) for p in headers}
+    """avx512 -> {dot_f32, ...}: the twins that isa/ defines in place of the scalar meaning."""
+    found: dict[str, set[str]] = {}
+    for header in sorted((C_FOLDER / "isa").glob("*.h")):
+        for primitive, machine in re.findall(r"^#define (\w+) ([a-z0-9]+)_\1$", header.read_text(), re.M):
+            found.setdefault(machine, set()).add(primitive)
+    return found
 
 
 def _labelled(label: str, lines) -> list[tuple[str, str]]:

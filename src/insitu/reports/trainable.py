@@ -15,6 +15,8 @@ from insitu.reports.table import table
 
 # a foreign op we do not have -> what does the same job
 INSTEAD = {
+    "lstm": "a 1-D convolution over the sequence",
+    "gru": "a 1-D convolution over the sequence",
     "LSTM": "a 1-D convolution over the sequence",
     "GRU": "a 1-D convolution over the sequence",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "a 1-D convolution over the sequence",
@@ -105,7 +107,7 @@ def reached_nodes(graph: Graph, gradient: Callable[[Op], bool]) -> set[Node]:
 
 def check_uses(model: str, form: str, uses: list[Use], problem: str, hint: str) -> Check:
     """What is known of a file that does not import: every op in it, and the first that is in the way."""
-    rows = tuple(_use_row(form, use) for use in uses)
+    rows = _use_rows(form, uses)
     unknown = next((r for r in reversed(rows) if not r.imported), None)
     if unknown is None:
         return Check(model, rows, (), False, f"cannot be trained: it does not import. {problem}", hint)
@@ -113,10 +115,15 @@ def check_uses(model: str, form: str, uses: list[Use], problem: str, hint: str) 
     return Check(model, rows, (), False, verdict, _instead(unknown.op))
 
 
-def _use_row(form: str, use: Use) -> Row:
-    ops = ops_for(form, use.op)
-    trainable = use.known and all(has_gradient(REGISTRY[name]) for name in ops)
-    return Row(use.layer, use.op, "", use.known, trainable, 0, use.reason)
+def _use_rows(form: str, uses: list[Use]) -> tuple[Row, ...]:
+    """Without a graph, what stands before a blocker in the file counts as blocked."""
+    rows, blocked = [], False
+    for use in reversed(uses):
+        rule = use.known and all(has_gradient(REGISTRY[name]) for name in ops_for(form, use.op))
+        why = use.reason or ("" if rule else "no gradient rule") or ("behind a blocker" if blocked else "")
+        blocked |= not rule
+        rows.append(Row(use.layer, use.op, "", use.known, not blocked, 0, why))
+    return tuple(reversed(rows))
 
 
 def _instead(op: str) -> str:
