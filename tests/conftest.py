@@ -16,6 +16,23 @@ def _beside(kind: str) -> Path:
     return folder
 
 
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="rewrite the files that tests compare with")
+
+
+@pytest.fixture
+def golden(request):
+    """`golden(path, text)`: the file must hold this text; `--update-golden` writes it instead."""
+
+    def compare(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.exists() and path.read_text() == text, f"{path.name} is out of date: pytest --update-golden"
+
+    return compare
+
+
 @pytest.fixture(scope="session")
 def shared_models() -> Path:
     return _beside("models")

@@ -47,10 +47,11 @@ def _use(layer: str, op: str, known: bool) -> Use:
 
 def _onnx(path: Path):
     from insitu.importers.from_onnx import KNOWN
-    from insitu.importers.onnx_reader import read_model
+    from insitu.importers.onnx_reader import DOMAINS, read_model
 
     for record in read_model(path).nodes:
-        yield record.name or next(filter(None, record.outputs), ""), record.type, record.type in KNOWN
+        known = record.type in KNOWN and record.domain in DOMAINS
+        yield record.name or next(filter(None, record.outputs), ""), record.type, known
 
 
 def _tflite(path: Path):

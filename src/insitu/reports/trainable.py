@@ -6,7 +6,7 @@ An op without a gradient rule stops everything before it. Nothing is trained or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from insitu.graph import REGISTRY, Graph, Node, Op
 from insitu.importers.survey import Use
@@ -74,8 +74,9 @@ def has_gradient(op: Op) -> bool:
     return op.has("grad")
 
 
-def check_graph(graph: Graph, gradient: Callable[[Op], bool] = has_gradient) -> Check:
+def check_graph(graph: Graph, gradient: Callable[[Op], bool] | None = None) -> Check:
     """What a graph that imported can be trained for."""
+    gradient = gradient or has_gradient
     reached = reached_nodes(graph, gradient)
     rows = tuple(_row(graph, node, node in reached, gradient) for node in graph.nodes)
     blocker = next((n for n in reversed(graph.nodes) if n not in reached and not gradient(n.op)), None)
@@ -107,12 +108,18 @@ def reached_nodes(graph: Graph, gradient: Callable[[Op], bool]) -> set[Node]:
 
 def check_uses(model: str, form: str, uses: list[Use], problem: str, hint: str) -> Check:
     """What is known of a file that does not import: every op in it, and the first that is in the way."""
-    rows = _use_rows(form, uses)
+    rows = _use_rows(form, [_marked(use, problem) for use in uses])
     unknown = next((r for r in reversed(rows) if not r.imported), None)
-    if unknown is None:
+    if unknown is None or all(use.known for use in uses):
         return Check(model, rows, (), False, f"cannot be trained: it does not import. {problem}", hint)
     verdict = f"cannot be trained: {unknown.op} ({unknown.layer}) is not supported"
     return Check(model, rows, (), False, verdict, _instead(unknown.op))
+
+
+def _marked(use: Use, problem: str) -> Use:
+    """An op the importer knows, but refused here."""
+    refused = use.known and use.layer and use.layer in problem and use.op in problem
+    return replace(use, known=False, reason="refused, see below") if refused else use
 
 
 def _use_rows(form: str, uses: list[Use]) -> tuple[Row, ...]:
