@@ -28,7 +28,7 @@ static inline float insitu_min(float a, float b)
     return a < b ? a : b;
 }
 
-/* b where a is not a number, so that such values pass through: a < b ? b : a */
+/* not a number passes through */
 static inline float insitu_clamp(float x, float lo, float hi)
 {
     x = x < lo ? lo : x;
@@ -111,8 +111,15 @@ static inline float insitu_logf(float x)
     const int32_t e = (int32_t)(v.u - 0x3f3504f3u) >> 23;
     v.u -= (uint32_t)e << 23;
     const float y = insitu_log_part(v.f - 1.0f, (float)e - 25.0f * tiny);
-    const float edge = x == 0.0f ? -1.0f / 0.0f : x < 0.0f ? 0.0f / 0.0f : x; /* what 0, -x, inf and nan give */
-    return x > 0.0f && x <= 3.40282347e38f ? y : edge;
+    /* the edges in masks, because compilers make branches of conditions: 0 gives -infinity, what is below not a
+     * number, infinity and not a number themselves */
+    insitu_bits in, out;
+    in.f = x;
+    out.f = y;
+    const uint32_t normal = 0u - (uint32_t)(in.u - 1u < 0x7f7fffffu), zero = 0u - (uint32_t)((in.u << 1) == 0u);
+    const uint32_t edge = in.u | (zero & 0xff800000u) | ((0u - (in.u >> 31)) & ~zero & 0x7fc00000u);
+    out.u = (normal & out.u) | (~normal & edge);
+    return out.f;
 }
 
 /* ln(1 + x) for x in [0, 1] */
@@ -160,6 +167,14 @@ static inline float insitu_sumf(const float *x, int32_t n)
         lane[i & 7] += x[i];
     }
     return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+/* The nearest integer, halves up, of what lies within +-limit; what does not becomes the limit. */
+static inline int32_t insitu_round(float x, float limit)
+{
+    const float y = insitu_clamp(x + 0.5f, -limit, limit);
+    const int32_t i = (int32_t)y;
+    return i - (y < (float)i);
 }
 
 #endif

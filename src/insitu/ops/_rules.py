@@ -11,6 +11,11 @@ from insitu.graph.call import Call
 FLOATS = ("f32", "f64")
 ROUNDINGS = ("single", "litert")
 SMALL = [Case("odd", (f32(1, 3, 5),)), Case("one", (f32(1),)), Case("long", (f32(67),))]
+# where exp overflows, vanishes or cancels
+EXTREME = [
+    Case("huge", (np.array([1e30, 90.0, 88.0, -1e30, -90.0, -104.0], np.float32),)),
+    Case("tiny", (np.array([1e-30, -1e-6, 1e-3, -1e-3, 0.0, -0.0], np.float32),)),
+]
 
 
 def small(**attrs) -> list[Case]:

@@ -13,7 +13,7 @@ from insitu.errors import GraphError
 from insitu.graph import Case, f32, op, s8
 from insitu.graph.call import Call
 from insitu.ops._pairs import pair_shape
-from insitu.ops._rules import SMALL, broadcast, first, quantised, same, small, unary, want_float, want_s8
+from insitu.ops._rules import EXTREME, SMALL, broadcast, first, quantised, same, small, unary, want_float, want_s8
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -103,7 +103,7 @@ class leaky_relu:
 class sigmoid:
     """y = 1 / (1 + exp(-x))"""
 
-    cases = SMALL
+    cases = SMALL + EXTREME
     infer = same
     emit = unary("sigmoid_f32")
     in_place = first
@@ -114,7 +114,7 @@ class sigmoid:
 class tanh:
     """y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))"""
 
-    cases = SMALL
+    cases = SMALL + EXTREME
     infer = same
     emit = unary("tanh_f32")
     in_place = first
@@ -157,7 +157,7 @@ class hard_swish:
 class silu:
     """y = x / (1 + exp(-x)), also called swish"""
 
-    cases = SMALL
+    cases = SMALL + EXTREME
     infer = same
     emit = unary("silu_f32")
     in_place = first
@@ -170,7 +170,7 @@ class silu:
 class gelu:
     """y = x * Phi(x), Phi the normal distribution; `approximate="tanh"` takes the usual formula with tanh"""
 
-    cases = SMALL + small(approximate="tanh")
+    cases = SMALL + EXTREME + small(approximate="tanh")
     in_place = first
 
     def infer(x, *, approximate="none"):
@@ -189,7 +189,7 @@ class gelu:
 class elu:
     """y = x where x > 0, else alpha * (exp(x) - 1)"""
 
-    cases = SMALL + small(alpha=0.7)
+    cases = SMALL + EXTREME + small(alpha=0.7)
     in_place = first
 
     def infer(x, *, alpha=1.0):
@@ -206,7 +206,7 @@ class elu:
 class softplus:
     """y = log(1 + exp(x))"""
 
-    cases = SMALL
+    cases = SMALL + EXTREME
     infer = same
     emit = unary("softplus_f32")
     in_place = first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.graph import op
-from insitu.ops._rules import SMALL, first, same, unary
+from insitu.ops._rules import EXTREME, SMALL, first, same, unary
 from insitu.ops.activation import erf as erf_of
 
 
@@ -13,7 +13,7 @@ from insitu.ops.activation import erf as erf_of
 class exp:
     """y = e^x"""
 
-    cases = SMALL
+    cases = SMALL + EXTREME[1:]
     infer = same
     emit = unary("exp_f32")
     in_place = first
@@ -121,7 +121,7 @@ class square:
 class erf:
     """y = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt"""
 
-    cases = SMALL
+    cases = SMALL + EXTREME
     infer = same
     emit = unary("erf_f32")
     in_place = first
