@@ -13,9 +13,9 @@ void conv2d_packed_f32(float *y, const float *x, const float *w, const float *b,
 void conv2d_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s, const requant *q,
                void *scratch);
 void conv2d_packed_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
-                      const conv2d_shape *s, const requant *q, int32_t tile, void *scratch);
+                      const conv2d_shape *s, const requant *q, void *scratch);
 void conv_transpose2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
-void depthwise2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
+void depthwise2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, void *scratch);
 void depthwise2d_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
                     const requant *q, void *scratch);
 void depthwise2d_wide_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);

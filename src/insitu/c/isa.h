@@ -53,11 +53,11 @@
 #ifndef tile_f32
 #define tile_f32 scalar_tile_f32
 #endif
-#ifndef depthwise_run_s8
-#define depthwise_run_s8 scalar_depthwise_run_s8
+#ifndef depthwise_row_s8
+#define depthwise_row_s8 scalar_depthwise_row_s8
 #endif
-#ifndef depthwise_run_f32
-#define depthwise_run_f32 scalar_depthwise_run_f32
+#ifndef depthwise_row_f32
+#define depthwise_row_f32 scalar_depthwise_row_f32
 #endif
 
 #endif

@@ -97,11 +97,16 @@ TILE = 8  # windows a packed kernel takes at a time; its scratch holds as many
 LANES = 16  # outputs that lie side by side in packed weights
 
 
-def packed_s8(w) -> np.ndarray:
-    """w[o, ...] as [o/16][k/4][16][4], zero where there is no o or k: what `tile_s8` reads."""
-    flat = _rounded(w.reshape(w.shape[0], -1), LANES, 4)
-    o, k = flat.shape
-    return np.ascontiguousarray(flat.reshape(o // LANES, LANES, k // 4, 4).transpose(0, 2, 1, 3))
+def packed_s8(runs: int = 1):
+    """w[o, ...] as [o/16][runs][k/4][16][4], zero where there is no o or k: what `tile_s8` reads."""
+
+    def packed(w) -> np.ndarray:
+        o = w.shape[0]
+        flat = _rounded(w.reshape(o * runs, -1), 1, 4)
+        flat = _rounded(flat.reshape(o, -1), LANES, 1)
+        return np.ascontiguousarray(flat.reshape(-1, LANES, flat.shape[1] // 4, 4).transpose(0, 2, 1, 3))
+
+    return packed
 
 
 def packed_f32(w) -> np.ndarray:
@@ -122,6 +127,11 @@ def offsets_s8(x_zero: int):
         return (-(x_zero + 128) * w.reshape(w.shape[0], -1).astype(np.int64).sum(axis=1)).astype(np.int32)
 
     return offsets
+
+
+def align16(size: int) -> int:
+    """Rounded up to a multiple of 16, as kernels do with the parts of their scratch."""
+    return (size + 15) // 16 * 16
 
 
 def quantised(op: str, out, shape, rounding: str = "single", lo: int = -128, hi: int = 127) -> Type:

@@ -13,6 +13,7 @@ from insitu.graph import Case, Type, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct
 from insitu.ops._requant import (
     TILE,
+    align16,
     channel_multipliers,
     offsets_s8,
     packed_f32,
@@ -134,6 +135,14 @@ class conv2d:
         return y.type.size * w.type.size // w.shape[0]
 
 
+def packed_scratch(runs, *, h, w, c, oh, ow, kh, kw, sh, sw, dh, dw, **_) -> int:
+    """Bytes of scratch of conv2d_packed_s8: eight pixels, or the rows of x that a row of outputs needs."""
+    if kh * kw * sh * sw == 1 and (oh, ow) == (h, w) and c % 4 == 0:
+        return TILE * c
+    wide = ((ow - 1) * sw + (kw - 1) * dw + 1) * c
+    return align16(8 * runs) + ((kh - 1) * dh + 1) * align16(wide + 3)
+
+
 @op
 class conv2d_s8:
     """acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[..] - x_zero); y = requantise(acc), clamped to lo..hi
@@ -197,9 +206,9 @@ class conv2d_s8:
         window = w.type.size // w.shape[0]
         if 1 not in fixed or groups > 1:
             return Call("conv2d_s8", y, x, w, b, shape, q, Scratch(2 * window))
-        tile = min(TILE, y.shape[1] * y.shape[2])
-        weights = (Packed(w, packed_s8), b, Packed(w, offsets_s8(x.type.zero)))
-        return Call("conv2d_packed_s8", y, x, *weights, shape, q, tile, Scratch(tile * ((window + 3) // 4 * 4)))
+        runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
+        weights = (Packed(w, packed_s8(runs)), b, Packed(w, offsets_s8(x.type.zero)))
+        return Call("conv2d_packed_s8", y, x, *weights, shape, q, Scratch(packed_scratch(runs, **shape.fields)))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]

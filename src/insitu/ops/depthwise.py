@@ -10,7 +10,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
-from insitu.ops._requant import channel_multipliers, quantised, ramp, requant_struct, requantise, want_weights
+from insitu.ops._requant import align16, channel_multipliers, quantised, ramp, requant_struct, requantise, want_weights
 from insitu.ops.conv import centred, integer_sums, patches, window_size
 
 
@@ -69,8 +69,10 @@ class depthwise2d:
         return y if b is None else y + b
 
     def emit(y, x, w, b=None, *, stride, padding, dilation):
-        function = "depthwise2d_f32" if y.shape[3] == x.shape[3] else "depthwise2d_wide_f32"
-        return Call(function, y, x, w, b, depthwise_shape(y, x, w, stride, padding, dilation))
+        shape = depthwise_shape(y, x, w, stride, padding, dilation)
+        if y.shape[3] != x.shape[3]:
+            return Call("depthwise2d_wide_f32", y, x, w, b, shape)
+        return Call("depthwise2d_f32", y, x, w, b, shape, Scratch(8 * w.shape[0]))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[0] * w.shape[1]
@@ -128,7 +130,16 @@ class depthwise2d_s8:
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
         if y.shape[3] != x.shape[3]:
             return Call("depthwise2d_wide_s8", y, x, w, b, shape, q)
-        return Call("depthwise2d_s8", y, x, w, b, shape, q, Scratch(4 * y.shape[3]))
+        return Call(
+            "depthwise2d_s8",
+            y,
+            x,
+            w,
+            b,
+            shape,
+            q,
+            Scratch(align16(8 * w.shape[0]) + align16(4 * y.shape[3]) + y.shape[3]),
+        )
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[0] * w.shape[1]

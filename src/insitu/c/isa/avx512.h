@@ -6,8 +6,6 @@
 
 #include "isa/avx512_requant.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 /* lanes 0..n-1 of sixteen */
 ALWAYS_INLINE __mmask16 lanes16(int32_t n)
 {
@@ -131,76 +129,94 @@ static inline void avx512_requant_row(int8_t *y, const int32_t *acc, const requa
     for (int32_t i = 0; i < n; i += 16) {
         const __mmask16 k = lanes16(n - i);
         const requant_lanes r = requant_load(q, i, k);
-        requant_store(y + i, k, _mm512_maskz_loadu_epi32(k, acc + i), &r);
+        const __m512i sums = _mm512_maskz_loadu_epi32(k, acc + i);
+        requant_store(1, y + i, 0, k, &sums, 1, &r);
     }
 }
 #define requant_row avx512_requant_row
 
-/* P rows by N blocks of sixteen outputs, all sums in registers */
-ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, const uint8_t *u, int32_t k4, const int8_t *w,
-                                 const int32_t *b, const int32_t *c, int32_t o, int32_t outs, const requant *q)
+/* what a tile reads: see scalar_tile_s8 */
+typedef struct {
+    const uint8_t *const *u;
+    int32_t runs, k4, step;
+    const int8_t *w;
+    const int32_t *b, *c;
+    int32_t outs;
+    const requant *q;
+} tile_source;
+
+/* P rows by N blocks of sixteen outputs from o on, all sums in registers */
+ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, ptrdiff_t row, const tile_source *t, int32_t o)
 {
-    __m512i acc[8][4];
+    __m512i acc[8 * 4];
+    UNROLL
     for (int j = 0; j < N; j++) {
-        const __mmask16 k = lanes16(outs - o - 16 * j);
-        __m512i start = _mm512_maskz_loadu_epi32(k, c + o + 16 * j);
-        if (b) {
-            start = _mm512_add_epi32(start, _mm512_maskz_loadu_epi32(k, b + o + 16 * j));
+        const __mmask16 k = lanes16(t->outs - o - 16 * j);
+        __m512i start = _mm512_maskz_loadu_epi32(k, t->c + o + 16 * j);
+        if (t->b) {
+            start = _mm512_add_epi32(start, _mm512_maskz_loadu_epi32(k, t->b + o + 16 * j));
         }
+        UNROLL
         for (int p = 0; p < P; p++) {
-            acc[p][j] = start;
+            acc[p * N + j] = start;
         }
     }
-    w += (ptrdiff_t)o * k4 * 4;
-    for (int32_t k = 0; k < k4; k++) {
-        __m512i wk[4];
-        for (int j = 0; j < N; j++) {
-            wk[j] = _mm512_loadu_si512(w + ((ptrdiff_t)j * k4 + k) * 64);
-        }
-        for (int p = 0; p < P; p++) {
-            int32_t four;
-            __builtin_memcpy(&four, u + (ptrdiff_t)p * 4 * k4 + 4 * k, 4);
-            const __m512i x = _mm512_set1_epi32(four);
+    const ptrdiff_t block = (ptrdiff_t)t->runs * t->k4 * 64, step = t->step;
+    const int8_t *w = t->w + o / 16 * block;
+    for (int32_t r = 0; r < t->runs; r++) {
+        const uint8_t *u = t->u[r] + row * step;
+        for (int32_t k = 0; k < t->k4; k++, u += 4, w += 64) {
+            __m512i wk[4];
+            UNROLL
             for (int j = 0; j < N; j++) {
-                acc[p][j] = _mm512_dpbusd_epi32(acc[p][j], x, wk[j]);
+                wk[j] = _mm512_loadu_si512(w + j * block);
+            }
+            UNROLL
+            for (int p = 0; p < P; p++) {
+                int32_t four;
+                __builtin_memcpy(&four, u + p * step, 4);
+                const __m512i x = _mm512_set1_epi32(four);
+                UNROLL
+                for (int j = 0; j < N; j++) {
+                    acc[p * N + j] = _mm512_dpbusd_epi32(acc[p * N + j], x, wk[j]);
+                }
             }
         }
     }
+    UNROLL
     for (int j = 0; j < N; j++) {
-        const __mmask16 k = lanes16(outs - o - 16 * j);
-        const requant_lanes r = requant_load(q, o + 16 * j, k);
-        for (int p = 0; p < P; p++) {
-            requant_store(y + (ptrdiff_t)p * outs + o + 16 * j, k, acc[p][j], &r);
-        }
+        const __mmask16 k = lanes16(t->outs - o - 16 * j);
+        const requant_lanes r = requant_load(t->q, o + 16 * j, k);
+        requant_store(P, y + row * t->outs + o + 16 * j, t->outs, k, acc + j, N, &r);
     }
 }
 
 /* P rows, all outputs, N blocks at a time */
-ALWAYS_INLINE void tile_rows_s8(const int P, const int N, int8_t *y, const uint8_t *u, int32_t k4, const int8_t *w,
-                                const int32_t *b, const int32_t *c, int32_t outs, const requant *q)
+ALWAYS_INLINE void tile_rows_s8(const int P, const int N, int8_t *y, ptrdiff_t row, const tile_source *t)
 {
     int32_t o = 0;
-    for (; o + 16 * (N - 1) < outs; o += 16 * N) {
-        tile_block_s8(P, N, y, u, k4, w, b, c, o, outs, q);
+    for (; o + 16 * (N - 1) < t->outs; o += 16 * N) {
+        tile_block_s8(P, N, y, row, t, o);
     }
-    for (; o < outs; o += 16) {
-        tile_block_s8(P, 1, y, u, k4, w, b, c, o, outs, q);
+    for (; N > 1 && o < t->outs; o += 16) {
+        tile_block_s8(P, 1, y, row, t, o);
     }
 }
 
-static inline void avx512_tile_s8(int8_t *y, const uint8_t *u, int32_t rows, int32_t k4, const int8_t *w,
-                                  const int32_t *b, const int32_t *c, int32_t outs, const requant *q)
+static __attribute__((noinline, unused)) void avx512_tile_s8(int8_t *y, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
+                                  int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
+                                  const requant *q)
 {
-    if (rows == 8) {
-        tile_rows_s8(8, 2, y, u, k4, w, b, c, outs, q);
-        return;
-    }
-    if (rows >= 4) {
-        tile_rows_s8(4, 2, y, u, k4, w, b, c, outs, q);
-        y += 4 * outs, u += 16 * k4, rows -= 4;
-    }
-    for (; rows > 0; rows--, y += outs, u += 4 * k4) {
-        tile_rows_s8(1, 4, y, u, k4, w, b, c, outs, q);
+    const tile_source t = {u, runs, k4, step, w, b, c, outs, q};
+    switch (rows) {
+    case 8: tile_rows_s8(8, 2, y, 0, &t); break;
+    case 7: tile_rows_s8(7, 2, y, 0, &t); break;
+    case 6: tile_rows_s8(6, 2, y, 0, &t); break;
+    case 5: tile_rows_s8(5, 2, y, 0, &t); break;
+    case 4: tile_rows_s8(4, 2, y, 0, &t); break;
+    case 3: tile_rows_s8(3, 2, y, 0, &t); break;
+    case 2: tile_rows_s8(2, 4, y, 0, &t); break;
+    default: tile_rows_s8(1, 4, y, 0, &t); break;
     }
 }
 #define tile_s8 avx512_tile_s8
@@ -209,23 +225,29 @@ ALWAYS_INLINE void tile_block_f32(const int P, const int N, float *y, const floa
                                   const float *w, const float *b, int32_t o, int32_t outs)
 {
     __m512 acc[8][4];
+    UNROLL
     for (int j = 0; j < N; j++) {
         const __m512 start =
             b ? _mm512_maskz_loadu_ps(lanes16(outs - o - 16 * j), b + o + 16 * j) : _mm512_setzero_ps();
+        UNROLL
         for (int p = 0; p < P; p++) {
             acc[p][j] = start;
         }
     }
     w += (ptrdiff_t)o * k;
     for (int32_t i = 0; i < k; i++) {
+        UNROLL
         for (int p = 0; p < P; p++) {
             const __m512 x = _mm512_set1_ps(u[(ptrdiff_t)p * u_step + i]);
+            UNROLL
             for (int j = 0; j < N; j++) {
                 acc[p][j] = _mm512_fmadd_ps(x, _mm512_loadu_ps(w + ((ptrdiff_t)j * k + i) * 16), acc[p][j]);
             }
         }
     }
+    UNROLL
     for (int j = 0; j < N; j++) {
+        UNROLL
         for (int p = 0; p < P; p++) {
             _mm512_mask_storeu_ps(y + (ptrdiff_t)p * outs + o + 16 * j, lanes16(outs - o - 16 * j), acc[p][j]);
         }
@@ -244,7 +266,7 @@ ALWAYS_INLINE void tile_rows_f32(const int P, const int N, float *y, const float
     }
 }
 
-static inline void avx512_tile_f32(float *y, const float *u, int32_t u_step, int32_t rows, int32_t k, const float *w,
+static __attribute__((noinline, unused)) void avx512_tile_f32(float *y, const float *u, int32_t u_step, int32_t rows, int32_t k, const float *w,
                                    const float *b, int32_t outs)
 {
     if (rows == 8) {
@@ -261,71 +283,106 @@ static inline void avx512_tile_f32(float *y, const float *u, int32_t u_step, int
 }
 #define tile_f32 avx512_tile_f32
 
-/* sixteen channels from o on of every pixel; KH and KW are the window if known (its weights stay in registers), else 0 */
-ALWAYS_INLINE void depthwise_lanes_s8(const int KH, const int KW, const int centred, int8_t *y, const int8_t *x,
-                                      const int8_t *w, const int32_t *b, const depthwise_run *t, int32_t zero,
-                                      int32_t o, const requant *q)
+ALWAYS_INLINE __m512i load_s8(const int full, __mmask16 k, const int8_t *from)
 {
-    const int32_t kh = KH ? KH : t->kh, kw = KW ? KW : t->kw;
+    return _mm512_cvtepi8_epi32(full ? _mm_loadu_si128((const __m128i *)from) : _mm_maskz_loadu_epi8(k, from));
+}
+
+/* sixteen channels from o on of a row of pixels with a 3x3 window, whose weights stay in registers */
+ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, const int8_t *const *rows, const int8_t *pad,
+                                    const int8_t *w, const int32_t *b, const depthwise_row *t, const requant *q,
+                                    int32_t o)
+{
     const __mmask16 k = lanes16(t->c - o);
     const requant_lanes r = requant_load(q, o, k);
-    const __m512i start = b ? _mm512_maskz_loadu_epi32(k, b + o) : _mm512_setzero_si512();
+    const __m512i start = _mm512_maskz_loadu_epi32(k, b + o);
     /* the upper half of each weight is zero, so that dpwssd adds one product and not two */
-    const __m512i low = _mm512_set1_epi32(0xffff), z = _mm512_set1_epi32(zero);
-    __m512i held[9];
-    for (int i = 0; i < KH * KW; i++) {
-        const int8_t *from = w + i / (KW ? KW : 1) * t->w_row + i % (KW ? KW : 1) * t->c + o;
-        held[i] = _mm512_and_si512(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(k, from)), low);
+    const __m512i low = _mm512_set1_epi32(0xffff);
+    __m512i f[9];
+    const int8_t *base[3];
+    ptrdiff_t pixel[3];
+    UNROLL
+    for (int i = 0; i < 9; i++) {
+        f[i] = _mm512_and_si512(load_s8(full, k, w + i * t->c + o), low);
+    }
+    UNROLL
+    for (int u = 0; u < 3; u++) {
+        base[u] = (rows[u] ? rows[u] : pad) + o;
+        pixel[u] = rows[u] ? t->c : 0;
     }
     for (int32_t p = 0; p < t->pixels; p++) {
-        const int8_t *at = x + (ptrdiff_t)p * t->step + o;
+        const int32_t at = p * t->stride - t->left;
         __m512i acc = start;
-        for (int32_t i = 0; i < kh; i++) {
-            for (int32_t j = 0; j < kw; j++) {
-                __m512i v = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(k, at + i * t->row + j * t->col));
-                v = centred ? v : _mm512_sub_epi32(v, z);
-                const __m512i f =
-                    KH ? held[i * KW + j]
-                       : _mm512_and_si512(
-                             _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(k, w + i * t->w_row + j * t->c + o)), low);
-                acc = _mm512_dpwssd_epi32(acc, v, f);
+        UNROLL
+        for (int v = 0; v < 3; v++) {
+            const int32_t a = at + v * t->dilation;
+            const int inside = a >= 0 && a < t->width;
+            UNROLL
+            for (int u = 0; u < 3; u++) {
+                const int8_t *from = inside ? base[u] + a * pixel[u] : pad + o;
+                acc = _mm512_dpwssd_epi32(acc, load_s8(full, k, from), f[3 * u + v]);
             }
         }
-        requant_store(y + (ptrdiff_t)p * t->c + o, k, acc, &r);
+        requant_store(1, y + (ptrdiff_t)p * t->c + o, 0, k, &acc, 1, &r);
     }
 }
 
-static inline void avx512_depthwise_run_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b,
-                                           const depthwise_run *t, int32_t zero, const requant *q)
+ALWAYS_INLINE void depthwise_any_s8(int8_t *y, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
+                                    const int32_t *b, const depthwise_row *t, const requant *q, int32_t o)
+{
+    const __mmask16 k = lanes16(t->c - o);
+    const requant_lanes r = requant_load(q, o, k);
+    const __m512i low = _mm512_set1_epi32(0xffff);
+    for (int32_t p = 0; p < t->pixels; p++) {
+        __m512i acc = _mm512_maskz_loadu_epi32(k, b + o);
+        const int8_t *f = w + o;
+        for (int32_t u = 0; u < t->kh; u++) {
+            for (int32_t v = 0; v < t->kw; v++, f += t->c) {
+                const int32_t a = p * t->stride + v * t->dilation - t->left;
+                const int8_t *from = rows[u] && a >= 0 && a < t->width ? rows[u] + (ptrdiff_t)a * t->c : pad;
+                acc = _mm512_dpwssd_epi32(acc, load_s8(0, k, from + o), _mm512_and_si512(load_s8(0, k, f), low));
+            }
+        }
+        requant_store(1, y + (ptrdiff_t)p * t->c + o, 0, k, &acc, 1, &r);
+    }
+}
+
+static inline void avx512_depthwise_row_s8(int8_t *y, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
+                                           const int32_t *b, const depthwise_row *t, const requant *q)
 {
     for (int32_t o = 0; o < t->c; o += 16) {
-        if (t->kh == 3 && t->kw == 3 && zero == 0) {
-            depthwise_lanes_s8(3, 3, 1, y, x, w, b, t, zero, o, q);
+        if (t->kh != 3 || t->kw != 3) {
+            depthwise_any_s8(y, rows, pad, w, b, t, q, o);
+        } else if (o + 16 <= t->c) {
+            depthwise_3x3_s8(1, y, rows, pad, w, b, t, q, o);
         } else {
-            depthwise_lanes_s8(0, 0, 0, y, x, w, b, t, zero, o, q);
+            depthwise_3x3_s8(0, y, rows, pad, w, b, t, q, o);
         }
     }
 }
-#define depthwise_run_s8 avx512_depthwise_run_s8
+#define depthwise_row_s8 avx512_depthwise_row_s8
 
-static inline void avx512_depthwise_run_f32(float *y, const float *x, const float *w, const float *b,
-                                            const depthwise_run *t)
+static inline void avx512_depthwise_row_f32(float *y, const float *const *rows, const float *w, const float *b,
+                                            const depthwise_row *t)
 {
     for (int32_t o = 0; o < t->c; o += 16) {
         const __mmask16 k = lanes16(t->c - o);
         const __m512 start = b ? _mm512_maskz_loadu_ps(k, b + o) : _mm512_setzero_ps();
         for (int32_t p = 0; p < t->pixels; p++) {
             __m512 acc = start;
-            for (int32_t i = 0; i < t->kh; i++) {
-                const float *xs = x + (ptrdiff_t)p * t->step + i * t->row + o, *ws = w + i * t->w_row + o;
-                for (int32_t j = 0; j < t->kw; j++, xs += t->col, ws += t->c) {
-                    acc = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(k, xs), _mm512_maskz_loadu_ps(k, ws), acc);
+            for (int32_t u = 0; u < t->kh; u++) {
+                for (int32_t v = 0; v < t->kw && rows[u]; v++) {
+                    const int32_t a = p * t->stride + v * t->dilation - t->left;
+                    if (a >= 0 && a < t->width) {
+                        const __m512 f = _mm512_maskz_loadu_ps(k, w + (ptrdiff_t)(u * t->kw + v) * t->c + o);
+                        acc = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(k, rows[u] + (ptrdiff_t)a * t->c + o), f, acc);
+                    }
                 }
             }
             _mm512_mask_storeu_ps(y + (ptrdiff_t)p * t->c + o, k, acc);
         }
     }
 }
-#define depthwise_run_f32 avx512_depthwise_run_f32
+#define depthwise_row_f32 avx512_depthwise_row_f32
 
 #endif

@@ -1,4 +1,13 @@
-/* Requantisation of sixteen sums at a time, both roundings, equal to requant.h in every bit. */
+/* Requantisation of sixteen sums at a time, both roundings, equal to requant.h in every bit.
+ *
+ * With a multiplier below one, shift = -r, and h = x m / 2^31 (litert: rounded half up; single: rounded down):
+ *   litert   y = (h + 2^(r-1) - (h < 0)) >> r, without the two terms for r = 0
+ *   single   y = (h + 2^(r-1)) >> r for r > 0: rounding down first changes nothing
+ * Of a shift beyond 22 the rest is done first, which changes nothing either. Both rise with h, so that h can be clamped
+ * instead of y, to the bounds shifted left; then nothing overflows, and the zero point, shifted left, goes into the
+ * same addition as 2^(r-1). h itself is the upper half of x (2m), where 2m as a signed number is 2m - 2^32: x is added
+ * to make up for it.
+ */
 #ifndef INSITU_ISA_AVX512_REQUANT_H
 #define INSITU_ISA_AVX512_REQUANT_H
 
@@ -6,90 +15,106 @@
 
 #include "requant.h"
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* before a loop of few and constant rounds over an array: unrolled, the array can live in registers */
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* what sixteen channels need, loaded once for many rows */
 typedef struct {
     const requant *q;
     int32_t channel;
-    int slow;                          /* a multiplier above one with single rounding: 32 bits may not hold the result */
-    __m512i m, m_odd, left, right;     /* left: of litert; right: of litert, or of the even lanes of single */
-    __m512i right_odd, half, half_odd; /* rounding terms: single; mask and half of it: litert */
+    int scalar;             /* a shift outside what the formulas above hold for */
+    __mmask16 big, negative; /* where 2m wraps; where (h < 0) counts */
+    __m512i m2, m2_odd, first, right, lowest, highest, offset;
 } requant_lanes;
 
-static inline __attribute__((always_inline)) requant_lanes requant_load(const requant *q, int32_t channel, __mmask16 k)
+ALWAYS_INLINE requant_lanes requant_load(const requant *q, int32_t channel, __mmask16 k)
 {
     requant_lanes r;
-    const __m512i one = _mm512_set1_epi64(1), low = _mm512_set1_epi64(0xffffffff);
-    __m512i shift;
+    const int litert = q->rounding == REQUANT_LITERT;
+    const __m512i one = _mm512_set1_epi32(1);
+    __m512i m, shift;
     if (q->step) {
-        r.m = _mm512_maskz_loadu_epi32(k, q->m + channel);
-        shift = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(k, q->shift + channel));
+        m = _mm512_maskz_loadu_epi32(k, q->m + channel);
+        shift = _mm512_mask_cvtepi8_epi32(_mm512_set1_epi32(-1), k, _mm_maskz_loadu_epi8(k, q->shift + channel));
     } else {
-        r.m = _mm512_set1_epi32(q->m[0]);
+        m = _mm512_set1_epi32(q->m[0]);
         shift = _mm512_set1_epi32(q->shift[0]);
     }
     r.q = q;
     r.channel = channel;
-    r.slow = 0;
-    r.m_odd = _mm512_srli_epi64(r.m, 32);
-    if (q->rounding == REQUANT_LITERT) {
-        r.left = _mm512_max_epi32(shift, _mm512_setzero_si512());
-        r.right = _mm512_sub_epi32(r.left, shift);
-        r.half_odd = _mm512_sub_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), r.right), _mm512_set1_epi32(1));
-        r.half = _mm512_srli_epi32(r.half_odd, 1);
-        r.right_odd = r.right;
-    } else {
-        const __m512i s = _mm512_sub_epi32(_mm512_set1_epi32(31), shift);
-        r.slow = _mm512_cmpgt_epi32_mask(shift, _mm512_setzero_si512()) != 0;
-        r.left = shift;
-        r.right = _mm512_and_si512(s, low);
-        r.right_odd = _mm512_srli_epi64(s, 32);
-        r.half = _mm512_sllv_epi64(one, _mm512_sub_epi64(r.right, one));
-        r.half_odd = _mm512_sllv_epi64(one, _mm512_sub_epi64(r.right_odd, one));
-    }
+    r.right = _mm512_sub_epi32(_mm512_setzero_si512(), shift);
+    r.right = _mm512_mask_mov_epi32(r.right, _mm512_testn_epi32_mask(m, m), one); /* 0 is 0 at any shift */
+    r.scalar = _mm512_cmplt_epi32_mask(r.right, _mm512_set1_epi32(litert ? 0 : 1)) != 0;
+    r.big = _mm512_cmpge_epi32_mask(m, _mm512_set1_epi32(1 << 30));
+    r.negative = litert ? _mm512_cmpgt_epi32_mask(r.right, _mm512_setzero_si512()) : 0;
+    r.first = _mm512_max_epi32(_mm512_sub_epi32(r.right, _mm512_set1_epi32(22)), _mm512_setzero_si512());
+    r.right = _mm512_sub_epi32(r.right, r.first);
+    r.m2 = _mm512_slli_epi32(m, 1);
+    r.m2_odd = _mm512_srli_epi64(r.m2, 32);
+    r.lowest = _mm512_sllv_epi32(_mm512_set1_epi32(q->lo - q->y_zero), r.right);
+    r.highest = _mm512_sllv_epi32(_mm512_set1_epi32(q->hi - q->y_zero), r.right);
+    r.offset = _mm512_add_epi32(_mm512_srli_epi32(_mm512_sllv_epi32(one, r.right), 1),
+                                _mm512_sllv_epi32(_mm512_set1_epi32(q->y_zero), r.right));
     return r;
 }
 
-static inline __attribute__((always_inline)) __m512i requant_litert16(__m512i acc, const requant_lanes *r)
+/* sixteen results, in the low byte of each lane; needs !r->scalar */
+ALWAYS_INLINE __m512i requant_lanes16(const int litert, __m512i x, const requant_lanes *r)
 {
-    const __m512i nudge = _mm512_set1_epi64(1 << 30), x = _mm512_sllv_epi32(acc, r->left);
-    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, r->m), nudge);
-    const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), r->m_odd), nudge);
-    const __m512i high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
-    const __m512i rest = _mm512_and_si512(high, r->half_odd);
-    const __m512i limit = _mm512_sub_epi32(r->half, _mm512_srai_epi32(high, 31));
-    const __m512i down = _mm512_srav_epi32(high, r->right);
-    return _mm512_mask_add_epi32(down, _mm512_cmpgt_epi32_mask(rest, limit), down, _mm512_set1_epi32(1));
-}
-
-static inline __attribute__((always_inline)) __m512i requant_single16(__m512i acc, const requant_lanes *r)
-{
-    __m512i even = _mm512_add_epi64(_mm512_mul_epi32(acc, r->m), r->half);
-    __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(acc, 32), r->m_odd), r->half_odd);
-    even = _mm512_srav_epi64(even, r->right);
-    odd = _mm512_srav_epi64(odd, r->right_odd);
-    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
-}
-
-/* y = requantised acc, for the lanes k */
-static inline __attribute__((always_inline)) void requant_store(int8_t *y, __mmask16 k, __m512i acc,
-                                                                const requant_lanes *r)
-{
-    const requant *q = r->q;
-    if (__builtin_expect(r->slow, 0)) {
-        int32_t sums[16];
-        _mm512_storeu_si512(sums, acc);
-        for (int i = 0; i < 16; i++) {
-            if (k >> i & 1) {
-                y[i] = requant_at(sums[i], r->channel + i, q);
-            }
-        }
-        return;
+    __m512i even = _mm512_mul_epi32(x, r->m2), odd = _mm512_mul_epi32(_mm512_srli_epi64(x, 32), r->m2_odd);
+    if (litert) {
+        const __m512i half = _mm512_set1_epi64((int64_t)1 << 31);
+        even = _mm512_add_epi64(even, half);
+        odd = _mm512_add_epi64(odd, half);
     }
-    __m512i v = q->rounding == REQUANT_LITERT ? requant_litert16(acc, r) : requant_single16(acc, r);
-    v = _mm512_max_epi32(v, _mm512_set1_epi32(q->lo - q->y_zero));
-    v = _mm512_min_epi32(v, _mm512_set1_epi32(q->hi - q->y_zero));
-    v = _mm512_add_epi32(v, _mm512_set1_epi32(q->y_zero));
-    _mm_mask_storeu_epi8(y, k, _mm512_cvtepi32_epi8(v));
+    __m512i h = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
+    h = _mm512_mask_add_epi32(h, r->big, h, x);
+    if (litert) {
+        h = _mm512_add_epi32(h, _mm512_maskz_srai_epi32(r->negative, h, 31));
+    }
+    h = _mm512_srav_epi32(h, r->first);
+    h = _mm512_min_epi32(_mm512_max_epi32(h, r->lowest), r->highest);
+    return _mm512_srav_epi32(_mm512_add_epi32(h, r->offset), r->right);
+}
+
+static __attribute__((noinline, unused)) void requant_scalar16(int8_t *y, __mmask16 k, __m512i acc, int32_t channel,
+                                                               const requant *q)
+{
+    int32_t sums[16];
+    _mm512_storeu_si512(sums, acc);
+    for (int i = 0; i < 16; i++) {
+        if (k >> i & 1) {
+            y[i] = requant_at(sums[i], channel + i, q);
+        }
+    }
+}
+
+/* y[p*step + i] = requantised acc[p*stride] for p < P, the lanes k */
+ALWAYS_INLINE void requant_store(const int P, int8_t *y, ptrdiff_t step, __mmask16 k, const __m512i *acc,
+                                 const int stride, const requant_lanes *r)
+{
+    if (__builtin_expect(r->scalar, 0)) {
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            requant_scalar16(y + p * step, k, acc[p * stride], r->channel, r->q);
+        }
+    } else if (r->q->rounding == REQUANT_LITERT) {
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            _mm_mask_storeu_epi8(y + p * step, k, _mm512_cvtepi32_epi8(requant_lanes16(1, acc[p * stride], r)));
+        }
+    } else {
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            _mm_mask_storeu_epi8(y + p * step, k, _mm512_cvtepi32_epi8(requant_lanes16(0, acc[p * stride], r)));
+        }
+    }
 }
 
 #endif

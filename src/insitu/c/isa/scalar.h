@@ -90,19 +90,24 @@ static inline void scalar_requant_row(int8_t *y, const int32_t *acc, const requa
     }
 }
 
-/* y[p,o] = requantised (b[o] + c[o] + sum over k of u[p,k] w[o,k]) for p < rows (at most 8), o < outs.
- * u[rows][4*k4] is unsigned; w is packed [outs/16][k4][16][4], zero where there is no k or o; b may be null.
+/* y[p,o] = requantised (b[o] + c[o] + sum over r,k of u[r][p*step + k] w[o,r,k]) for p < rows (at most 8), o < outs.
+ * There are `runs` runs of 4*k4 unsigned bytes; w is packed [outs/16][runs][k4][16][4], zero where there is no k or o;
+ * b may be null.
  */
-static inline void scalar_tile_s8(int8_t *y, const uint8_t *u, int32_t rows, int32_t k4, const int8_t *w,
-                                  const int32_t *b, const int32_t *c, int32_t outs, const requant *q)
+static inline void scalar_tile_s8(int8_t *y, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
+                                  int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
+                                  const requant *q)
 {
-    for (int32_t p = 0; p < rows; p++, u += 4 * k4) {
+    for (int32_t p = 0; p < rows; p++) {
         for (int32_t o = 0; o < outs; o++) {
-            const int8_t *row = w + (o / 16 * k4 * 16 + o % 16) * 4;
+            const int8_t *row = w + (o / 16 * runs * k4 * 16 + o % 16) * 4;
             uint32_t acc = (uint32_t)c[o] + (b ? (uint32_t)b[o] : 0u);
-            for (int32_t k = 0; k < k4; k++) {
-                for (int32_t i = 0; i < 4; i++) {
-                    acc += (uint32_t)(u[4 * k + i] * row[64 * k + i]);
+            for (int32_t r = 0; r < runs; r++) {
+                const uint8_t *from = u[r] + p * step;
+                for (int32_t k = 0; k < k4; k++, row += 64, from += 4) {
+                    for (int32_t i = 0; i < 4; i++) {
+                        acc += (uint32_t)(from[i] * row[i]);
+                    }
                 }
             }
             *y++ = requant_at((int32_t)acc, o, q);
@@ -128,22 +133,25 @@ static inline void scalar_tile_f32(float *y, const float *u, int32_t u_step, int
     }
 }
 
-/* where the taps of some output pixels beside each other lie: pixel p, tap (u,v) reads x + p*step + u*row + v*col,
- * c channels from there on, and weights w + u*w_row + v*c */
+/* one row of depthwise outputs: output p, tap (u,v) reads channel o of pixel q = p*stride + v*dilation - left of
+ * rows[u], at rows[u] + q*c + o, or of `pad` where q is not in 0..width-1 or rows[u] is null. Weights are w[u,v,o]. */
 typedef struct {
-    int32_t pixels, c, kh, kw, step, row, col, w_row;
-} depthwise_run;
+    int32_t pixels, c, kh, kw, stride, dilation, left, width;
+} depthwise_row;
 
-/* y[p,o] = requantised (b[o] + sum over taps of w[tap,o] (x[tap,o] - zero)); b may be null */
-static inline void scalar_depthwise_run_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b,
-                                           const depthwise_run *t, int32_t zero, const requant *q)
+/* y[p,o] = requantised (b[o] + sum over taps of w[tap,o] x[tap,o]) */
+static inline void scalar_depthwise_row_s8(int8_t *y, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
+                                           const int32_t *b, const depthwise_row *t, const requant *q)
 {
-    for (int32_t p = 0; p < t->pixels; p++, x += t->step) {
+    for (int32_t p = 0; p < t->pixels; p++) {
         for (int32_t o = 0; o < t->c; o++) {
-            uint32_t acc = b ? (uint32_t)b[o] : 0u;
+            uint32_t acc = (uint32_t)b[o];
+            const int8_t *f = w + o;
             for (int32_t u = 0; u < t->kh; u++) {
-                for (int32_t v = 0; v < t->kw; v++) {
-                    acc += (uint32_t)((x[u * t->row + v * t->col + o] - zero) * w[u * t->w_row + v * t->c + o]);
+                for (int32_t v = 0; v < t->kw; v++, f += t->c) {
+                    const int32_t at = p * t->stride + v * t->dilation - t->left;
+                    const int inside = rows[u] && at >= 0 && at < t->width;
+                    acc += (uint32_t)((inside ? rows[u][at * t->c + o] : pad[o]) * *f);
                 }
             }
             *y++ = requant_at((int32_t)acc, o, q);
@@ -151,15 +159,20 @@ static inline void scalar_depthwise_run_s8(int8_t *y, const int8_t *x, const int
     }
 }
 
-static inline void scalar_depthwise_run_f32(float *y, const float *x, const float *w, const float *b,
-                                            const depthwise_run *t)
+/* y[p,o] = b[o] + sum over the taps inside of w[tap,o] x[tap,o]; b may be null */
+static inline void scalar_depthwise_row_f32(float *y, const float *const *rows, const float *w, const float *b,
+                                            const depthwise_row *t)
 {
-    for (int32_t p = 0; p < t->pixels; p++, x += t->step) {
+    for (int32_t p = 0; p < t->pixels; p++) {
         for (int32_t o = 0; o < t->c; o++) {
             float acc = b ? b[o] : 0.0f;
+            const float *f = w + o;
             for (int32_t u = 0; u < t->kh; u++) {
-                for (int32_t v = 0; v < t->kw; v++) {
-                    acc += x[u * t->row + v * t->col + o] * w[u * t->w_row + v * t->c + o];
+                for (int32_t v = 0; v < t->kw; v++, f += t->c) {
+                    const int32_t at = p * t->stride + v * t->dilation - t->left;
+                    if (rows[u] && at >= 0 && at < t->width) {
+                        acc += rows[u][at * t->c + o] * *f;
+                    }
                 }
             }
             *y++ = acc;

@@ -10,12 +10,13 @@ void linear_packed_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t
                       const linear_shape *s, const requant *q, int32_t tile, void *scratch)
 {
     uint8_t *u = (uint8_t *)scratch;
+    const uint8_t *run = u;
     const int32_t k4 = (s->i + 3) / 4;
     for (int32_t r = 0; r < s->rows; r += tile) {
         const int32_t rows = s->rows - r < tile ? s->rows - r : tile;
         for (int32_t t = 0; t < rows; t++) {
             raise_s8(u + t * 4 * k4, x + (r + t) * s->i, s->i);
         }
-        tile_s8(y + r * s->o, u, rows, k4, w, b, offset, s->o, q);
+        tile_s8(y + r * s->o, &run, 1, k4, 4 * k4, rows, w, b, offset, s->o, q);
     }
 }
