@@ -55,7 +55,8 @@ def binary(g, x):
 def with_constant(g, x):
     shape = [g.pick((1, d)) for d in x.shape][g.draw(st.integers(0, x.type.rank)) :]
     pair = (x, g.constant(*shape))
-    return make(g.pick(("add", "mul", "sub", "div")), *pair[:: g.pick((1, -1))])
+    op, turn = g.pick((("add", 1), ("add", -1), ("mul", 1), ("mul", -1), ("sub", 1), ("sub", -1), ("div", 1)))
+    return make(op, *pair[::turn])
 
 
 def transpose(g, x):

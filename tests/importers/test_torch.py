@@ -9,8 +9,8 @@ from torch import nn
 
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import check, evaluate
+from insitu.importers.child import read_in_child
 from insitu.importers.from_torch import read_program, read_pt2, read_torch
-from insitu.importers.pt2 import read as read_with_limits
 from tests.models import Mlp, conv_bn, families, randomise
 
 FAMILIES = families()
@@ -326,9 +326,9 @@ def test_a_broken_saved_program_is_one_error(saved, tmp_path):
 
 def test_reading_a_saved_program_takes_bounded_time(saved):
     with pytest.raises(ModelError, match="not done after"):
-        read_with_limits(saved, seconds=0.05)
+        read_in_child(saved, seconds=0.05)
 
 
 def test_reading_a_saved_program_takes_bounded_memory(saved):
     with pytest.raises(ModelError):
-        read_with_limits(saved, memory_bytes=1 << 20)
+        read_in_child(saved, memory_bytes=1 << 20)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy as np
 from insitu.errors import GraphError, ModelError, Unsupported, needs
 from insitu.graph import Builder, Graph, Value, build, f32
 from insitu.importers import torch_conv, torch_layout, torch_math
+from insitu.importers.child import read_in_child
 from insitu.importers.clean import clean
 from insitu.importers.torch_call import Call
 from insitu.importers.torch_views import mutates_a_view
@@ -48,15 +49,18 @@ def read_torch(module, example=None, *, batch: int | None = None, name: str = ""
     return read_program(program, name=name or type(module).__name__)
 
 
-def read_pt2(path: str | Path) -> Graph:
+def read_pt2(path: str | Path, *, batch: int = 1) -> Graph:
     """The graph of a saved ExportedProgram, read in a child process with limits on time and memory."""
-    from insitu.importers.pt2 import read
-
-    return read(Path(path))
+    return read_in_child(Path(path), batch=batch)
 
 
-def read_program(program, *, batch: int = 1, name: str = "program") -> Graph:
+def read_program(program, *, batch: int = 1, name: str = "program", names: Names | None = None) -> Graph:
     """The graph of a torch.export.ExportedProgram. A dynamic first axis becomes `batch`."""
+    return clean(raw_graph(program, batch=batch, name=name, names=names or Names()))
+
+
+def raw_graph(program, *, batch: int, name: str, names: Names) -> Graph:
+    """Before clean(): an op or two for each aten call, transposes around those that are NHWC inside."""
     builder = Builder(name)
     if mutates_a_view(program.graph):
         # writing through a view needs torch's own functionalisation, which takes dropout away
@@ -65,11 +69,37 @@ def read_program(program, *, batch: int = 1, name: str = "program") -> Graph:
             program = program.run_decompositions({})
         builder.note("it writes through views: functionalised by torch, which drops dropout")
     with build(builder):
-        walk = _Walk(program, builder, batch)
+        walk = _Walk(program, builder, batch, names)
         for node in program.graph.nodes:
             walk.visit(node)
-        graph = builder.graph(*_outputs(walk))
-    return clean(graph)
+        return builder.graph(*_outputs(walk))
+
+
+def layer_of(node, op: str) -> str:
+    """The path of the module a node stands in; ops written in a container's forward get their own name on top."""
+    path, kind = module_of(node)
+    if kind.startswith("torch.nn.modules.") and path:
+        return path
+    return f"{path}.{op}" if path else op
+
+
+def module_of(node) -> tuple[str, str]:
+    """(path, class) of the innermost module a node stands in."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    if not stack:
+        return "", ""
+    path, kind = stack[-1]
+    kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    return re.sub(r"^L\['self'\]\.?", "", str(path)), kind
+
+
+@dataclass(frozen=True)
+class Names:
+    """What things are called, where torch itself does not know."""
+
+    tensors: dict[int, str] = field(default_factory=dict)  # data pointer -> name
+    inputs: tuple[str, ...] = ()
+    layer: Callable = layer_of  # (node, op) -> name of the result
 
 
 @dataclass
@@ -79,6 +109,7 @@ class _Walk:
     program: Any
     builder: Builder
     batch: int
+    names: Names
     env: dict = field(default_factory=dict)
     weights: dict = field(default_factory=dict)
     parameters: dict = field(default_factory=dict)  # data pointer and shape -> value: tied weights are one constant
@@ -94,7 +125,7 @@ class _Walk:
     def parameter(self, name: str, tensor) -> Value | None:
         key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
         if tensor.numel() == 0 or key not in self.parameters:
-            self.parameters[key] = _constant(self.builder, name, tensor)
+            self.parameters[key] = _constant(self.builder, self.names.tensors.get(key[0], name), tensor)
         return self.parameters[key]
 
     def argument(self, x) -> Any:
@@ -119,7 +150,8 @@ def _placeholder(walk: _Walk, node) -> Value | None:
     example = node.meta.get("val")
     if not hasattr(example, "shape"):
         return None  # a plain number or None: torch.export has built it in
-    return walk.builder.input(name, f32(*_input_shape(name, example, walk.batch)))
+    given = walk.names.inputs[len(walk.builder.inputs) :]
+    return walk.builder.input(given[0] if given else name, f32(*_input_shape(name, example, walk.batch)))
 
 
 def _tensor(program, name: str):
@@ -172,7 +204,7 @@ def _call(walk: _Walk, node):
     op = _op_name(node.target)
     if op == "sym_size":
         return args[0].shape[args[1]]
-    call = Call(op, _layer(node, op), walk.builder, walk.weights)
+    call = Call(op, walk.names.layer(node, op), walk.builder, walk.weights)
     rule = TABLE.get(op)
     if rule is None:
         raise Unsupported(
@@ -211,20 +243,7 @@ def _python(node, args):
         return node.target(*args)
     if "assert" in str(node.target) or "check" in str(node.target):
         return None
-    raise Unsupported(f"{node.target} is not supported", where=_layer(node, str(node.name)))
-
-
-def _layer(node, op: str) -> str:
-    """The path of the module a node stands in; ops written in a container's forward get their own name on top."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    if not stack:
-        return op
-    path, kind = stack[-1]
-    path = re.sub(r"^L\['self'\]\.?", "", str(path))
-    kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
-    if kind.startswith("torch.nn.modules.") and path:
-        return path
-    return f"{path}.{op}" if path else op
+    raise Unsupported(f"{node.target} is not supported", where=layer_of(node, str(node.name)))
 
 
 # the ends

@@ -1,8 +1,8 @@
-"""A saved torch.export program (.pt2), read by torch's own loader in a child process.
+"""Model files that need their framework's own loader (.pt2, .keras), read in a child process.
 
 torch's loader may run code that the file carries, so a .pt2 is as trusted as its author; the child only
 bounds time and memory and keeps a crash out of this process. It gives back a graph file (text and arrays, no
-pickle) or one error as json. `python -m insitu.importers.pt2 IN OUT` is the child.
+pickle) or one error as json. `python -m insitu.importers.child IN OUT BYTES` is the child.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from insitu.errors import Error, ModelError
 from insitu.graph import Graph
 from insitu.graph import file as graph_file
 
-NOTE = "read by torch's own loader: a .pt2 is as trusted as its author"
+NOTES = {".pt2": "read by torch's own loader: a .pt2 is as trusted as its author"}
 SECONDS = 120
 MEMORY_BYTES = 4 << 30  # address space, on top of what torch itself maps
 MAX_BYTES = 1 << 30  # of the file that is read, and of the graph that comes back
 
 
-def read(path: Path, *, seconds: float = SECONDS, memory_bytes: int = MEMORY_BYTES) -> Graph:
+def read_in_child(path: Path, *, batch: int = 1, seconds: float = SECONDS, memory_bytes: int = MEMORY_BYTES) -> Graph:
     """The graph, or a ModelError that says what is wrong with the file."""
     if not path.is_file():
         raise ModelError("there is no such file", where=str(path))
@@ -35,22 +35,24 @@ def read(path: Path, *, seconds: float = SECONDS, memory_bytes: int = MEMORY_BYT
         raise ModelError("is over a gigabyte", where=str(path))
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / f"graph{graph_file.SUFFIX}"
-        report = _run_child(path, out, seconds, memory_bytes)
+        report = _run_child([str(path.resolve()), str(out), str(memory_bytes), str(batch)], path, seconds)
         if report is not None:
             raise report
         if not out.is_file():
-            raise ModelError("torch's loader crashed on it", where=str(path))
-        return graph_file.read(out).with_notes(NOTE)
+            raise ModelError("its loader crashed on it", where=str(path))
+        graph = graph_file.read(out)
+    note = NOTES.get(path.suffix)
+    return graph.with_notes(note) if note else graph
 
 
-def _run_child(path: Path, out: Path, seconds: float, memory_bytes: int) -> Error | None:
-    command = [sys.executable, "-m", "insitu.importers.pt2", str(path.resolve()), str(out), str(memory_bytes)]
+def _run_child(arguments: list[str], path: Path, seconds: float) -> Error | None:
+    command = [sys.executable, "-m", "insitu.importers.child", *arguments]
     packages = str(Path(insitu.__file__).parent.parent)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")]))}
     try:
-        done = subprocess.run(command, capture_output=True, timeout=seconds, env=env, cwd=out.parent, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=seconds, env=env, check=False)
     except subprocess.TimeoutExpired:
-        return ModelError(f"torch's loader was not done after {seconds:g} s", where=str(path))
+        return ModelError(f"its loader was not done after {seconds:g} s", where=str(path))
     return None if done.returncode == 0 else _error(done, path)
 
 
@@ -62,16 +64,16 @@ def _error(done: subprocess.CompletedProcess, path: Path) -> Error:
         kind = getattr(errors, found["kind"])
         return kind(found["what"], where=found["where"] or str(path), hint=found["hint"])
     except (IndexError, ValueError, KeyError, AttributeError, TypeError):
-        return ModelError(f"torch's loader crashed on it (exit status {done.returncode})", where=str(path))
+        return ModelError(f"its loader crashed on it (exit status {done.returncode})", where=str(path))
 
 
 # the child
 
 
 def main(arguments: list[str]) -> int:
-    source, out, memory_bytes = arguments
+    source, out, memory_bytes, batch = arguments
     try:
-        graph_file.save(_load(source, int(memory_bytes)), out)
+        graph_file.save(_load(Path(source), int(memory_bytes), int(batch)), out)
         return 0
     except Error as e:
         return _report(type(e).__name__, e.what, e.where, e.hint)
@@ -79,15 +81,31 @@ def main(arguments: list[str]) -> int:
         return _report("ModelError", "needs more memory than reading a model may")
     except Exception as e:  # torch's loader raises anything at all
         text = (str(e).strip() or "no message").splitlines()[0][:200]
-        return _report("ModelError", f"is not a .pt2 that this torch can load ({type(e).__name__}: {text})")
+        return _report("ModelError", f"is not a model that can be loaded ({type(e).__name__}: {text})")
 
 
-def _load(path: str, memory_bytes: int) -> Graph:
+def _load(path: Path, memory_bytes: int, batch: int) -> Graph:
+    load = LOADERS[path.suffix]()
+    _limit(memory_bytes)  # the framework is in memory, the file is not yet
+    return load(path, batch)
+
+
+def _torch_loader():
     from insitu.importers.from_torch import read_program, torch_export
 
     load = torch_export().load
-    _limit(memory_bytes)  # torch is in memory, the file is not yet
-    return read_program(load(path), name=Path(path).stem)
+    return lambda path, batch: read_program(load(path), batch=batch, name=path.stem)
+
+
+def _keras_loader():
+    os.environ["KERAS_BACKEND"] = "torch"
+    from insitu.importers.from_keras import keras_package, read_keras
+
+    load = keras_package().saving.load_model
+    return lambda path, batch: read_keras(load(path, compile=False), batch=batch)
+
+
+LOADERS = {".pt2": _torch_loader, ".keras": _keras_loader}
 
 
 def _mapped_bytes() -> int:
