@@ -43,7 +43,7 @@ class Packed:
 
 
 class Struct:
-    def __init__(self, struct: str, /, **fields: int | float | Table | None):
+    def __init__(self, struct: str, /, **fields: int | float | Table | tuple | None):
         self.struct, self.fields = struct, fields
 
 

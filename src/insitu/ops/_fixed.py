@@ -97,8 +97,8 @@ def exp_on_quarter(a):
 
 def fixed_reciprocal(total):
     """(1 / total in Q31 after normalising total to [1, 2), bits that total is above one)."""
-    length = np.frompyfunc(int.bit_length, 1, 1)(total.astype(object)).astype(np.int64)
-    zeros = 32 - length
+    length = np.frompyfunc(int.bit_length, 1, 1)(total.astype(object))
+    zeros = 32 - np.asarray(length, np.int64)
     return one_over_one_plus((total << zeros) - (1 << 31)), SUM_BITS - zeros
 
 
