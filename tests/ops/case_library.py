@@ -33,7 +33,7 @@ def all_bound() -> dict[str, Bound]:
     for op in sorted(REGISTRY.values(), key=lambda o: o.name):
         for case in op.cases:
             if op.has("emit"):
-                for fixed in (False, True) if len(case.inputs) > 1 else (False,):
+                for fixed in (False, True) if len(case.inputs) > 1 and not op.overwrites else (False,):
                     bound = bind(op, case, fixed)
                     found[bound.id] = bound
     return found

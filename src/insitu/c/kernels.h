@@ -13,5 +13,6 @@
 #include "dense.h"
 #include "elementwise.h"
 #include "shapes.h"
+#include "training.h"
 
 #endif

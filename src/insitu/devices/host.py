@@ -60,18 +60,36 @@ class HostDevice:
         """A function that is nothing but the C call on these inputs, which gives the outputs as views: for timing."""
         arrays = [_fit(v, x) for v, x in zip_inputs(self.inputs, inputs)]
         outputs = [np.empty(v.shape, v.type.numpy) for v in self.outputs]
-        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (self._arena, *arrays, *outputs)]
+        arguments = self._arguments(0, arrays, outputs)
 
         def run(keep=(arrays, outputs)):
-            self._call(*pointers)
+            self._call(*arguments)
             return outputs
 
         return run
 
     def _run(self, i: int, arrays: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        pointers = [a.ctypes.data + i * v.type.bytes for a, v in zip(arrays, self.inputs)]
-        pointers += [o.ctypes.data + i * v.type.bytes for o, v in zip(outputs, self.outputs)]
-        self._call(ctypes.c_void_p(self._arena.ctypes.data), *map(ctypes.c_void_p, pointers))
+        self._call(*self._arguments(i, arrays, outputs))
+
+    def _arguments(self, i: int, arrays: list[np.ndarray], outputs: list[np.ndarray]) -> list:
+        """What the C function is called with for sample i."""
+        inputs = [argument(v, a, i) for v, a in zip(self.inputs, arrays)]
+        results = [pointer(v, o, i) for v, o in zip(self.outputs, outputs)]
+        return [ctypes.c_void_p(self._arena.ctypes.data), *inputs, *results]
+
+
+SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32, "s8": ctypes.c_int8}
+
+
+def argument(value: Value, array: np.ndarray, i: int = 0):
+    """Sample i of an input as C takes it: a scalar by value, anything else by pointer."""
+    if value.shape:
+        return pointer(value, array, i)
+    return SCALARS[value.dtype](array.reshape(-1)[i].item())
+
+
+def pointer(value: Value, array: np.ndarray, i: int = 0) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data + i * value.type.bytes)
 
 
 def open_host(graph: Graph, *, keep: bool = False, flags: tuple[str, ...] = (NATIVE,)) -> HostDevice:

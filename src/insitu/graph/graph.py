@@ -54,6 +54,17 @@ class Node:
     def name(self) -> str:
         return self.outputs[0].name
 
+    def shared(self) -> dict[str, Value]:
+        """Output -> the input whose bytes it may take over, where the op's `in_place` rule allows one.
+
+        The rule gives an input's index for the first output, or a tuple with one (or None) for each output.
+        """
+        if not self.op.has("in_place"):
+            return {}
+        found = self.rule("in_place", *self.outputs, *self.inputs)
+        indices = found if isinstance(found, tuple) else (found,)
+        return {v.name: self.inputs[i] for v, i in zip(self.outputs, indices) if i is not None}
+
     def rule(self, rule: str, *args):
         """Apply one of the op's rules with this node's attributes."""
         return self.op.apply(rule, args, dict(self.attrs), node=self)

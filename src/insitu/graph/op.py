@@ -49,6 +49,7 @@ class Op:
     cases: tuple[Case, ...]
     kind: str  # "float", "int8", "any": in which graphs it is at home
     source: str  # file:line of the declaration
+    overwrites: bool  # its kernel changes the inputs `in_place` names: they must be shared, not merely may
     domain: tuple | None  # (low, high) of inputs where random test values must be drawn from
 
     def __call__(self, *inputs, name: str | None = None, out=None, **attrs) -> Any:
@@ -102,6 +103,7 @@ def _declare(cls: type, kind: str | None) -> Op:
         cases=tuple(getattr(cls, "cases", ())),
         kind=kind or ("int8" if cls.__name__.endswith("_s8") else "float"),
         source=f"src/{module}.py:{lines}",
+        overwrites=getattr(cls, "overwrites", False),
         domain=getattr(cls, "domain", None),
     )
     if made.name in REGISTRY:

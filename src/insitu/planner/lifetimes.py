@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from insitu.errors import GraphError
-from insitu.graph import Graph, Node, Value
+from insitu.graph import Graph
 from insitu.graph.call import Call, Scratch
 
 
@@ -44,11 +44,14 @@ def state_homes(graph: Graph) -> dict[str, str]:
     """Value -> the state it is written into: what an update makes lies where the old content lay."""
     homes: dict[str, str] = {}
     for state, new in graph.updates.items():
-        node = graph.producer.get(new.name)
-        source = in_place_input(node) if node else None
-        if source is None or source.name != state:
-            raise GraphError(f"its update {new} is not made in place", where=f"%{state}")
-        homes[new.name] = state
+        value = new
+        while value.name != state:  # back through every op that worked on it in place
+            homes[value.name] = state
+            node = graph.producer.get(value.name)
+            source = node.shared().get(value.name) if node else None
+            if source is None:
+                raise GraphError(f"its update {new} is not made in place", where=f"%{state}")
+            value = source
     return homes
 
 
@@ -89,19 +92,12 @@ def _shared(graph: Graph, first: Mapping[str, int], last: Mapping[str, int]) -> 
     """Value -> the value whose bytes it uses."""
     owner = {name: name for name in first}
     for step, node in enumerate(graph.nodes):
-        source = in_place_input(node)
-        if source is None or source.name not in owner:
-            continue
-        # the input must die here, and must not be read again through another argument of this call
-        twice = sum(v.name == source.name for v in node.inputs) > 1
-        if last[source.name] == step and not twice and source.type.bytes >= node.output.type.bytes:
-            owner[node.output.name] = owner[source.name]
+        for name, source in node.shared().items():
+            # the input must die here, and must not be read again through another argument of this call
+            twice = sum(v.name == source.name for v in node.inputs) > 1
+            fits = source.name in owner and name in owner and source.type.bytes >= graph.values[name].type.bytes
+            if fits and last[source.name] == step and not twice:
+                owner[name] = owner[source.name]
+            elif node.op.overwrites and name in owner:
+                raise GraphError(f"{node.op.name} overwrites it, but it is constant or read again", where=str(source))
     return owner
-
-
-def in_place_input(node: Node) -> Value | None:
-    """The input whose bytes the output may take over, if the op allows it."""
-    if not node.op.has("in_place"):
-        return None
-    index = node.rule("in_place", *node.outputs, *node.inputs)
-    return None if index is None else node.inputs[index]

@@ -27,30 +27,32 @@ def verify(plan: Plan) -> Plan:
         replay.claim_inputs(node, step, claimed)
         for v in node.outputs:
             if v.name not in plan.homes:
-                replay.write(v.name, v.type.bytes, step, in_place=_may_share(node))
+                replay.write(v.name, v.type.bytes, step, in_place=_may_share(node, v.name))
     for v in plan.graph.outputs:
         replay.read(v.name, v.type.bytes, len(plan.graph.nodes))
     return plan
 
 
 def _check_state(plan: Plan) -> None:
-    """State is overwritten by its update: nobody may read the old content after that."""
-    written: dict[str, int] = {}
+    """State is overwritten by its update: nobody may read an older content after that."""
+    newest = {name: name for name in plan.graph.state}
     for step, node in enumerate(plan.graph.nodes):
         for v in node.inputs:
-            if v.name in written:
-                raise GraphError(f"step {step} reads it, but step {written[v.name]} updated it", where=f"%{v.name}")
+            home = plan.homes.get(v.name, v.name)
+            if home in newest and newest[home] != v.name:
+                raise GraphError(f"step {step} reads it after {newest[home]} has replaced it", where=f"%{v.name}")
         for v in node.outputs:
             if v.name in plan.homes:
-                written[plan.homes[v.name]] = step
+                newest[plan.homes[v.name]] = v.name
+    for state, new in plan.graph.updates.items():
+        if newest[state] != new.name:
+            raise GraphError(f"holds {newest[state]} at the end, not {new}", where=f"%{state}")
 
 
-def _may_share(node) -> set[str]:
-    """Names of inputs the kernel allows its output to overwrite."""
-    if not node.op.has("in_place"):
-        return set()
-    index = node.rule("in_place", *node.outputs, *node.inputs)
-    return set() if index is None else {node.inputs[index].name}
+def _may_share(node, output: str) -> set[str]:
+    """Names of inputs the kernel allows this output to overwrite."""
+    source = node.shared().get(output)
+    return set() if source is None else {source.name}
 
 
 class _Replay:

@@ -1,0 +1,13 @@
+/* w -= rate (factor dw + decay w), in place; nothing happens where the gradient is not finite. */
+#include "kernels.h"
+
+void sgd_f32(float *w, int32_t *count, const float *dw, const float *rate, float decay, float clip, int32_t n)
+{
+    const float factor = clip_factor(dw, clip, count, n), step = *rate;
+    if (factor == 0.0f) {
+        return;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        w[i] -= step * (factor * dw[i] + decay * w[i]);
+    }
+}

@@ -1,0 +1,83 @@
+"""A weight of which only some input channels are trained: the trained ones apart, in RAM, the rest in flash."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph.call import Call, Table
+
+
+def rest_of(channels: tuple[int, ...], total: int) -> list[int]:
+    chosen = set(channels)
+    return [c for c in range(total) if c not in chosen]
+
+
+def positions(channels: tuple[int, ...], total: int) -> Table:
+    """For each channel of the whole: k >= 0 is trained channel k, -1-k is fixed channel k."""
+    table = np.empty(total, np.int32)
+    table[list(channels)] = np.arange(len(channels))
+    table[rest_of(channels, total)] = -1 - np.arange(total - len(channels))
+    return Table(table)
+
+
+@op(kind="any")
+class merge_channels:
+    """w[.., channels[k]] = trained[.., k]; the other channels of w are those of `fixed`, in order"""
+
+    cases = [
+        Case("f32", (f32(3, 1, 1, 2), f32(3, 1, 1, 3)), {"channels": (4, 1)}),
+        Case("s8", (s8(2, 3, 3, 1, s=0.1), s8(2, 3, 3, 4, s=0.1)), {"channels": (0,)}),
+        Case("per channel", (s8(2, 1, 1, 3, s=(0.1, 0.2), axis=0), s8(2, 1, 1, 2, s=(0.1, 0.2), axis=0)),
+             {"channels": (0, 2, 3)}),
+    ]  # fmt: skip
+
+    def infer(trained, fixed, *, channels):
+        total = trained.shape[-1] + fixed.shape[-1]
+        if trained.shape[:-1] != fixed.shape[:-1] or (trained.dtype, trained.quant) != (fixed.dtype, fixed.quant):
+            raise GraphError(f"{trained} and {fixed} are not parts of one weight")
+        if len(channels) != trained.shape[-1] or len(set(channels)) < len(channels):
+            raise GraphError(f"{len(channels)} channels for {trained}")
+        if not all(0 <= c < total for c in channels):
+            raise GraphError(f"channels {channels} are not all within 0..{total - 1}")
+        return Type(trained.dtype, (*trained.shape[:-1], total), trained.quant)
+
+    def eval(trained, fixed, *, channels):
+        total = trained.shape[-1] + fixed.shape[-1]
+        w = np.empty((*trained.shape[:-1], total), trained.dtype)
+        w[..., list(channels)] = trained
+        w[..., rest_of(channels, total)] = fixed
+        return w
+
+    def grad(g, y, trained, fixed, *, channels):
+        others = tuple(rest_of(channels, y.shape[-1]))
+        return take_channels(g, channels=channels), take_channels(g, channels=others)
+
+    def emit(w, trained, fixed, *, channels):
+        rows, size = w.type.size // w.shape[-1], w.type.numpy.itemsize
+        table = positions(channels, w.shape[-1])
+        return Call(f"merge_channels_b{size}", w, trained, fixed, table, rows, w.shape[-1], len(channels))
+
+
+@op(kind="any")
+class take_channels:
+    """y[.., k] = x[.., channels[k]]"""
+
+    cases = [
+        Case("f32", (f32(3, 2, 5),), {"channels": (4, 1)}),
+        Case("s8", (s8(2, 3, 3, 4, s=0.1),), {"channels": (0,)}),
+    ]
+
+    def infer(x, *, channels):
+        if not channels or not all(0 <= c < x.shape[-1] for c in channels):
+            raise GraphError(f"channels {channels} of {x}")
+        return x.with_shape(*x.shape[:-1], len(channels))
+
+    def eval(x, *, channels):
+        return np.ascontiguousarray(x[..., list(channels)])
+
+    def emit(y, x, *, channels):
+        table = Table(np.array(channels, np.int32))
+        rows, size = y.type.size // len(channels), y.type.numpy.itemsize
+        return Call(f"take_channels_b{size}", y, x, table, rows, x.shape[-1], len(channels))

@@ -1,0 +1,249 @@
+"""The gradients of convolutions: with respect to the input (dx) and to the weights (dw).
+
+Gradients are f32 and in real units whatever the forward arithmetic: an s8 operand stands for the reals its
+type says. In C each result is one chain of fused multiply-adds in the order the formula gives, on every
+machine, so programs with int8 forward passes train to the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.ops.conv import conv_output, conv_shape, patches
+
+
+def real(array, type: Type):
+    """The reals a value stands for, as float64 where it is quantised."""
+    if type.quant is None:
+        return array
+    return (array.astype(np.float64) - type.zero) * type.quant.scales(type.rank)
+
+
+def scatter_patches(cols, size, kernel, stride, padding, dilation):
+    """The adjoint of `patches`: [N,OH,OW,KH,KW,C] summed back to [N,H,W,C]."""
+    n, oh, ow, _, _, c = cols.shape
+    top, bottom, left, right = padding
+    out = np.zeros((n, size[0] + top + bottom, size[1] + left + right, c), cols.dtype)
+    for u in range(kernel[0]):
+        for v in range(kernel[1]):
+            i, j = u * dilation[0], v * dilation[1]
+            out[:, i : i + oh * stride[0] : stride[0], j : j + ow * stride[1] : stride[1]] += cols[:, :, :, u, v]
+    return out[:, top : top + size[0], left : left + size[1]]
+
+
+def dx_eval(g, w, size, stride, padding, dilation, groups):
+    n, oh, ow, o = g.shape
+    _, kh, kw, ci = w.shape
+    left = g.reshape(n * oh * ow, groups, o // groups).transpose(1, 0, 2)
+    cols = left @ w.reshape(groups, o // groups, -1)
+    cols = cols.transpose(1, 0, 2).reshape(n, oh, ow, groups, kh, kw, ci).transpose(0, 1, 2, 4, 5, 3, 6)
+    return scatter_patches(cols.reshape(n, oh, ow, kh, kw, -1), size, (kh, kw), stride, padding, dilation)
+
+
+def dw_eval(g, x, kernel, stride, padding, dilation, groups):
+    cols = patches(x, kernel, stride, padding, dilation)
+    n, oh, ow, kh, kw, c = cols.shape
+    o = g.shape[3]
+    left = g.reshape(n * oh * ow, groups, o // groups).transpose(1, 2, 0)
+    right = cols.reshape(n * oh * ow, kh * kw, groups, c // groups).transpose(2, 0, 1, 3)
+    return (left @ right.reshape(groups, n * oh * ow, -1)).reshape(o, kh, kw, c // groups)
+
+
+def scale_table(type: Type, channels: int) -> Table | None:
+    """A scale for each channel as f32, or nothing for a float operand."""
+    if type.quant is None:
+        return None
+    return Table(np.broadcast_to(np.array(type.quant.scale, np.float32), channels).copy())
+
+
+@op(kind="any")
+class conv2d_dx:
+    """dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q"""
+
+    cases = [
+        Case("3x3 same", (f32(1, 5, 4, 7), f32(7, 3, 3, 3)), {"size": (5, 4), "padding": (1, 1, 1, 1)}),
+        Case("1x1", (f32(2, 3, 3, 4), f32(4, 1, 1, 5)), {"size": (3, 3)}),
+        Case("1x1 s8", (f32(1, 3, 3, 19), s8(19, 1, 1, 37, s=np.linspace(0.01, 0.2, 19), axis=0)), {"size": (3, 3)}),
+        Case(
+            "stride, asymmetric, s8",
+            (f32(1, 3, 3, 5), s8(5, 3, 3, 3, s=0.02)),
+            {"size": (7, 6), "stride": (2, 2), "padding": (0, 1, 0, 1)},
+        ),
+        Case("groups", (f32(1, 4, 5, 9), f32(9, 3, 3, 2)), {"size": (4, 5), "groups": 3, "padding": (1, 1, 1, 1)}),
+        Case(
+            "dilated", (f32(1, 7, 9, 3), f32(3, 3, 3, 2)), {"size": (9, 9), "dilation": (2, 3), "padding": (1, 1, 3, 3)}
+        ),
+    ]
+
+    def infer(g, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+        dx = Type(g.dtype, (g.shape[0], *size, w.shape[3] * groups))
+        if conv_output(dx, w, None, stride, padding, dilation, groups) != g.shape:
+            raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
+        return dx
+
+    def eval(g, w, *, size, stride, padding, dilation, groups, node):
+        return dx_eval(g, real(w, node.inputs[1].type), size, stride, padding, dilation, groups)
+
+    def emit(dx, g, w, *, stride, padding, dilation, groups):
+        shape = conv_shape(g, dx, w, stride, padding, dilation, groups)
+        if w.dtype == "s8":
+            return Call("conv2d_dx_s8", dx, g, w, scale_table(w.type, w.shape[0]), shape)
+        return Call("conv2d_dx_f32", dx, g, w, shape)
+
+    def macs(dx, g, w):
+        return g.type.size * w.type.size // w.shape[0]
+
+
+@op(kind="any")
+class conv2d_dw:
+    """dw[o,u,v,k] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, channels[k]]
+
+    `channels` are the input channels whose weights are trained; none given means all of them.
+    """
+
+    cases = [
+        Case("3x3 same", (f32(1, 5, 4, 7), f32(1, 5, 4, 3)), {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
+        Case("1x1", (f32(2, 3, 3, 4), f32(2, 3, 3, 5)), {"kernel": (1, 1)}),
+        Case("1x1 s8", (f32(1, 3, 3, 5), s8(1, 3, 3, 37, s=0.03, z=-7)), {"kernel": (1, 1)}),
+        Case("some channels", (f32(1, 3, 3, 5), s8(1, 3, 3, 9, s=0.03, z=9)),
+             {"kernel": (1, 1), "channels": (1, 5, 8)}),
+        Case("some channels, 3x3", (f32(1, 4, 4, 2), f32(1, 4, 4, 5)),
+             {"kernel": (3, 3), "padding": (1, 1, 1, 1), "channels": (4, 0)}),
+        Case(
+            "stride, asymmetric, s8",
+            (f32(1, 3, 3, 5), s8(1, 7, 6, 3, s=0.02, z=-128)),
+            {"kernel": (3, 3), "stride": (2, 2), "padding": (0, 1, 0, 1)},
+        ),
+        Case("groups", (f32(1, 4, 5, 9), f32(1, 4, 5, 6)), {"kernel": (3, 3), "groups": 3, "padding": (1, 1, 1, 1)}),
+    ]  # fmt: skip
+
+    def infer(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
+        ci = x.shape[3] // max(groups, 1)
+        w = f32(g.shape[3], *kernel, ci)
+        if conv_output(x, w, None, stride, padding, dilation, groups) != g.shape:
+            raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
+        if channels and (groups != 1 or not all(0 <= c < ci for c in channels) or len(set(channels)) < len(channels)):
+            raise GraphError(f"channels {channels} are not distinct channels of {x} in one group")
+        return Type(g.dtype, (g.shape[3], *kernel, len(channels) or ci))
+
+    def eval(g, x, *, kernel, stride, padding, dilation, groups, channels, node):
+        x = real(x, node.inputs[1].type)
+        return dw_eval(g, x[..., list(channels)] if channels else x, kernel, stride, padding, dilation, groups)
+
+    def emit(dw, g, x, *, stride, padding, dilation, groups, channels):
+        shape = conv_shape(g, x, dw, stride, padding, dilation, groups)
+        table = Table(np.array(channels, np.int32)) if channels else None
+        scratch = Scratch(len(channels) * x.type.numpy.itemsize)
+        if x.dtype == "s8":
+            return Call("conv2d_dw_s8", dw, g, x, table, len(channels), x.type.scale, x.type.zero, shape, scratch)
+        return Call("conv2d_dw_f32", dw, g, x, table, len(channels), shape, scratch)
+
+    def macs(dw, g, x):
+        return dw.type.size * g.type.size // g.shape[3]
+
+
+@op
+class bias_grad:
+    """db[o] = sum over all positions of g[.., o], in order"""
+
+    cases = [Case("map", (f32(2, 3, 3, 5),)), Case("row", (f32(1, 7),)), Case("wide", (f32(4, 37),))]
+
+    def infer(g):
+        return Type(g.dtype, (g.shape[-1],))
+
+    def eval(g):
+        return g.reshape(-1, g.shape[-1]).sum(0)
+
+    def emit(db, g):
+        return Call("bias_grad_f32", db, g, g.type.size // g.shape[-1], g.shape[-1])
+
+
+def depthwise_struct(g, x, kernel, stride, padding, dilation) -> Struct:
+    n, h, w, c = x.shape
+    _, oh, ow, o = g.shape
+    return Struct(
+        "conv2d_shape", n=n, h=h, w=w, c=c, oh=oh, ow=ow, o=o, kh=kernel[0], kw=kernel[1],
+        sh=stride[0], sw=stride[1], dh=dilation[0], dw=dilation[1], pt=padding[0], pl=padding[2], groups=c,
+    )  # fmt: skip
+
+
+@op(kind="any")
+class depthwise2d_dx:
+    """dx[n,r,q,c] = sum over i,j and the m outputs o of channel c of g[n,i,j,o] w[u,v,o] where tap u,v lies on r,q"""
+
+    cases = [
+        Case("3x3 same", (f32(1, 5, 4, 7), f32(3, 3, 7)), {"size": (5, 4), "channels": 7, "padding": (1, 1, 1, 1)}),
+        Case("multiplier 2", (f32(1, 4, 4, 6), f32(3, 2, 6)), {"size": (4, 4), "channels": 3, "padding": (1, 1, 0, 1)}),
+        Case(
+            "stride, s8",
+            (f32(1, 4, 3, 19), s8(3, 3, 19, s=np.linspace(0.01, 0.2, 19), axis=2)),
+            {"size": (7, 6), "channels": 19, "stride": (2, 2), "padding": (1, 1, 0, 1)},
+        ),
+    ]
+
+    def infer(g, w, *, size, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+        from insitu.ops.depthwise import depthwise_output
+
+        dx = Type(g.dtype, (g.shape[0], *size, channels))
+        if depthwise_output(dx, w, None, stride, padding, dilation) != g.shape:
+            raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
+        return dx
+
+    def eval(g, w, *, size, channels, stride, padding, dilation, node):
+        w = real(w, node.inputs[1].type)
+        kernel, n = w.shape[:2], g.shape[0]
+        parts = g.reshape(*g.shape[:3], channels, -1)
+        cols = np.einsum("nijcm,uvcm->nijuvc", parts, w.reshape(*kernel, channels, -1))
+        return scatter_patches(
+            cols.reshape(n, *g.shape[1:3], *kernel, channels), size, kernel, stride, padding, dilation
+        )
+
+    def emit(dx, g, w, *, stride, padding, dilation):
+        shape = depthwise_struct(g, dx, w.shape[:2], stride, padding, dilation)
+        if w.dtype == "s8":
+            return Call("depthwise2d_dx_s8", dx, g, w, scale_table(w.type, w.shape[2]), shape, Scratch(4 * w.shape[2]))
+        return Call("depthwise2d_dx_f32", dx, g, w, shape)
+
+    def macs(dx, g, w):
+        return g.type.size * w.shape[0] * w.shape[1]
+
+
+@op(kind="any")
+class depthwise2d_dw:
+    """dw[u,v,o] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, o // m]"""
+
+    cases = [
+        Case("3x3 same", (f32(1, 5, 4, 7), f32(1, 5, 4, 7)), {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
+        Case("multiplier 2", (f32(1, 4, 4, 6), f32(1, 4, 4, 3)), {"kernel": (3, 2), "padding": (1, 1, 0, 1)}),
+        Case(
+            "stride, s8",
+            (f32(1, 4, 3, 19), s8(1, 7, 6, 19, s=0.05, z=3)),
+            {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 0, 1)},
+        ),
+    ]
+
+    def infer(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+        from insitu.ops.depthwise import depthwise_output
+
+        dw = Type(g.dtype, (*kernel, g.shape[3]))
+        if depthwise_output(x, dw, None, stride, padding, dilation) != g.shape:
+            raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
+        return dw
+
+    def eval(g, x, *, kernel, stride, padding, dilation, node):
+        x = real(x, node.inputs[1].type)
+        cols = patches(x, kernel, stride, padding, dilation)
+        parts = g.reshape(*g.shape[:3], x.shape[3], -1)
+        return np.einsum("nijcm,nijuvc->uvcm", parts, cols).reshape(*kernel, g.shape[3])
+
+    def emit(dw, g, x, *, kernel, stride, padding, dilation):
+        shape = depthwise_struct(g, x, kernel, stride, padding, dilation)
+        if x.dtype == "s8":
+            return Call("depthwise2d_dw_s8", dw, g, x, x.type.scale, x.type.zero, shape)
+        return Call("depthwise2d_dw_f32", dw, g, x, shape)
+
+    def macs(dw, g, x):
+        return dw.type.size * g.type.size // g.shape[3]

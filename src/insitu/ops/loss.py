@@ -1,0 +1,199 @@
+"""Losses: one number for a batch, the mean over its samples; and their gradients.
+
+Cross-entropy takes logits, not probabilities: the two together are exact where either alone is not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op
+from insitu.graph.call import Call
+
+
+def log_probabilities(x):
+    shifted = x - x.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def _matrix(name: str, x: Type) -> Type:
+    if x.rank != 2:
+        raise GraphError(f"{name} wants logits[samples, classes], got {x}")
+    return x
+
+
+def _labels(*values) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+@op
+class softmax_cross_entropy:
+    """loss = mean over samples of -log softmax(x[n])[label[n]]"""
+
+    cases = [
+        Case("one", (f32(1, 5), _labels(3))),
+        Case("batch", (f32(3, 5), _labels(0, 4, 2))),
+        Case("many classes", (f32(2, 37), _labels(36, 0))),
+    ]
+
+    def infer(x, labels):
+        _matrix("softmax_cross_entropy", x)
+        if labels.dtype != "s32" or labels.shape not in ((x.shape[0],), ()):
+            raise GraphError(f"{labels} is not one s32 label for each of {x.shape[0]} samples")
+        return Type(x.dtype, ())
+
+    def eval(x, labels):
+        rows = log_probabilities(x)[np.arange(x.shape[0]), np.reshape(labels, -1)]
+        return -rows.mean()
+
+    def grad(g, y, x, labels):
+        return softmax_cross_entropy_dx(g, x, labels, name=f"{x.name}.grad"), None
+
+    def emit(y, x, labels):
+        return Call("softmax_cross_entropy_f32", y, x, labels, *x.shape)
+
+
+@op
+class softmax_cross_entropy_dx:
+    """dx[n,c] = g (softmax(x[n])[c] - (c == label[n])) / samples"""
+
+    cases = [
+        Case("one", (np.array(1.0, np.float32), f32(1, 5), _labels(3))),
+        Case("batch", (np.array(0.5, np.float32), f32(3, 5), _labels(0, 4, 2))),
+    ]
+
+    def infer(g, x, labels):
+        return x
+
+    def eval(g, x, labels):
+        p = np.exp(log_probabilities(x))
+        p[np.arange(x.shape[0]), np.reshape(labels, -1)] -= 1
+        return g * p / x.shape[0]
+
+    def emit(dx, g, x, labels):
+        return Call("softmax_cross_entropy_dx_f32", dx, g, x, labels, *x.shape)
+
+    def in_place(dx, g, x, labels):
+        return 1
+
+
+@op
+class soft_cross_entropy:
+    """loss = mean over samples of -sum over c of target[n,c] log softmax(x[n])[c]; targets sum to one"""
+
+    cases = [Case("batch", (f32(3, 5), np.full((3, 5), 0.2, np.float32)))]
+
+    def infer(x, target):
+        if _matrix("soft_cross_entropy", x).shape != target.shape:
+            raise GraphError(f"targets {target} for logits {x}")
+        return Type(x.dtype, ())
+
+    def eval(x, target):
+        return -(target * log_probabilities(x)).sum() / x.shape[0]
+
+    def grad(g, y, x, target):
+        return soft_cross_entropy_dx(g, x, target, name=f"{x.name}.grad"), None
+
+    def emit(y, x, target):
+        return Call("soft_cross_entropy_f32", y, x, target, *x.shape)
+
+
+@op
+class soft_cross_entropy_dx:
+    """dx = g (softmax(x) sum(target) - target) / samples"""
+
+    cases = [Case("batch", (np.array(0.5, np.float32), f32(3, 5), np.full((3, 5), 0.2, np.float32)))]
+
+    def infer(g, x, target):
+        return x
+
+    def eval(g, x, target):
+        p = np.exp(log_probabilities(x))
+        return g * (p * target.sum(-1, keepdims=True) - target) / x.shape[0]
+
+    def emit(dx, g, x, target):
+        return Call("soft_cross_entropy_dx_f32", dx, g, x, target, *x.shape)
+
+    def in_place(dx, g, x, target):
+        return 1
+
+
+@op
+class binary_cross_entropy:
+    """loss = mean over elements of log(1 + exp(-|x|)) + max(x, 0) - x target, with logits x"""
+
+    cases = [Case("batch", (f32(3, 5), np.eye(3, 5, dtype=np.float32)))]
+
+    def infer(x, target):
+        if x.shape != target.shape:
+            raise GraphError(f"targets {target} for logits {x}")
+        return Type(x.dtype, ())
+
+    def eval(x, target):
+        return (np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0) - x * target).mean()
+
+    def grad(g, y, x, target):
+        return binary_cross_entropy_dx(g, x, target, name=f"{x.name}.grad"), None
+
+    def emit(y, x, target):
+        return Call("binary_cross_entropy_f32", y, x, target, x.type.size)
+
+
+@op
+class binary_cross_entropy_dx:
+    """dx = g (sigmoid(x) - target) / elements"""
+
+    cases = [Case("batch", (np.array(0.5, np.float32), f32(3, 5), np.eye(3, 5, dtype=np.float32)))]
+
+    def infer(g, x, target):
+        return x
+
+    def eval(g, x, target):
+        return g * (1 / (1 + np.exp(-x)) - target) / x.size
+
+    def emit(dx, g, x, target):
+        return Call("binary_cross_entropy_dx_f32", dx, g, x, target, x.type.size)
+
+    def in_place(dx, g, x, target):
+        return 1
+
+
+@op
+class mean_squared_error:
+    """loss = mean over elements of (x - target)^2"""
+
+    cases = [Case("batch", (f32(3, 5), f32(3, 5))), Case("map", (f32(1, 3, 3, 2), f32(1, 3, 3, 2)))]
+
+    def infer(x, target):
+        if x.shape != target.shape:
+            raise GraphError(f"targets {target} for outputs {x}")
+        return Type(x.dtype, ())
+
+    def eval(x, target):
+        return np.square(x - target).mean()
+
+    def grad(g, y, x, target):
+        return mean_squared_error_dx(g, x, target, name=f"{x.name}.grad"), None
+
+    def emit(y, x, target):
+        return Call("mean_squared_error_f32", y, x, target, x.type.size)
+
+
+@op
+class mean_squared_error_dx:
+    """dx = 2 g (x - target) / elements"""
+
+    cases = [Case("batch", (np.array(0.5, np.float32), f32(3, 5), f32(3, 5)))]
+
+    def infer(g, x, target):
+        return x
+
+    def eval(g, x, target):
+        return 2 * g * (x - target) / x.size
+
+    def emit(dx, g, x, target):
+        return Call("mean_squared_error_dx_f32", dx, g, x, target, x.type.size)
+
+    def in_place(dx, g, x, target):
+        return 1
