@@ -109,3 +109,17 @@ def one_over_one_plus(a):
     for _ in range(3):
         x = x + multiply_by_pot(high_mul(x, (1 << 29) - high_mul(half, x)), 2)
     return multiply_by_pot(x, 1)
+
+
+def fixed_rsqrt(v: int) -> tuple[int, int]:
+    """(m, shift) with 1 / sqrt(v) = m * 2^(shift - 31), for 1 <= v < 2^29: five Newton steps with 3 integer bits."""
+    if v == 1:
+        return INT32_MAX, 0
+    pairs = (32 - v.bit_length() - 1) // 2 - 1  # v times 4^pairs fills the word
+    half = divide_by_pot((v << 2 * pairs) >> 1, 1)
+    x = np.int64(1 << 28)
+    for _ in range(5):
+        cube = multiply_by_pot(high_mul(high_mul(x, x), x), 6)
+        x = multiply_by_pot(high_mul(3 << 27, x) - high_mul(half, cube), 3)
+    m, shift = int(high_mul(x, 1518500250)), pairs - 11  # times sqrt(1/2)
+    return (m << shift, 0) if shift > 0 else (m, shift)
