@@ -155,6 +155,23 @@ def test_check_lists_every_op_of_a_file_that_does_not_import(capsys, tmp_path):
     assert json.loads(out)["verdict"] == "cannot be trained: Sin (layer2) is not supported"
 
 
+def test_check_lists_every_op_of_a_saved_torch_program(capsys, tmp_path):
+    import torch
+
+    class Sorter(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x).cumsum(1).tanh()
+
+    torch.export.save(torch.export.export(Sorter(), (torch.zeros(1, 4),)), tmp_path / "m.pt2")
+    status, out, _ = run(capsys, "check", tmp_path / "m.pt2", "--json")
+    assert status == 1
+    assert [(r["op"], r["imported"]) for r in json.loads(out)["rows"]] == [
+        ("relu", True),
+        ("cumsum", False),
+        ("tanh", True),
+    ]
+
+
 def test_check_of_a_damaged_file_is_an_error(capsys, tmp_path):
     path = tmp_path / "m.tflite"
     path.write_bytes(b"TFL3" * 100)

@@ -72,6 +72,16 @@ def test_a_saved_graph_reads_back(tmp_path_factory, graph):
     assert path.read_bytes() == first
 
 
+@pytest.mark.parametrize("size", [2, 12])
+def test_constants_with_a_scale_a_channel_round_trip(size):
+    with build("g") as b:
+        w = b.constant("w", np.arange(size, dtype=np.int8), s8(size, s=[0.5] * size, axis=0))
+    graph = b.graph(w)
+    again = parse(to_text(graph), arrays(graph))
+    assert again.outputs[0].type == w.type
+    np.testing.assert_array_equal(again.constants["w"], graph.constants["w"])
+
+
 def _round_trip(wanted: Type) -> Type:
     with build("g") as b:
         x = b.input("x", wanted)

@@ -145,9 +145,10 @@ class _Parser:
             self._op(left, right)
 
     def _stored(self, left: str, right: str, table: dict[str, np.ndarray]) -> None:
-        close = right.index("] ") + 1
-        value = self._define(left, right[:close])
-        data = right[close + 1 :].strip()
+        m = re.fullmatch(r"(.*\]) (@.+|\[.*\])", right)  # a type may have brackets inside: per-channel scales
+        if not m:
+            raise GraphError("a constant reads `%w = const type @name`, or `[numbers]` after the type")
+        value, data = self._define(left, m[1]), m[2]
         if data.startswith("@"):
             array = self.arrays[data[1:]]
         else:

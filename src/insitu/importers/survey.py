@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.errors import ModelError
-from insitu.importers import pt2
+from insitu.importers import child
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _pt2(path: Path):
     """torch's loader may run code of the file's author: it does so in a child, as for importing."""
     command = [sys.executable, "-m", "insitu.importers.survey", str(path.resolve())]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=pt2.SECONDS, check=True)
+        done = subprocess.run(command, capture_output=True, timeout=child.SECONDS, check=True)
         return json.loads(done.stdout.splitlines()[-1])
     except (subprocess.SubprocessError, ValueError, IndexError) as e:
         raise ModelError("torch's loader cannot list its ops", where=str(path)) from e
@@ -78,11 +78,11 @@ def _pt2(path: Path):
 
 def program_ops(program) -> list[tuple[str, str, bool]]:
     """(layer, aten op, known) of a torch.export.ExportedProgram."""
-    from insitu.importers.from_torch import TABLE, _layer, _op_name
+    from insitu.importers.from_torch import TABLE, _op_name, layer_of
 
     calls = [n for n in program.graph.nodes if getattr(n.target, "namespace", "") == "aten"]
     named = [(node, _op_name(node.target)) for node in calls]
-    return [(_layer(node, op), op, op in TABLE or op == "sym_size") for node, op in named]
+    return [(layer_of(node, op), op, op in TABLE or op == "sym_size") for node, op in named]
 
 
 def main(path: str) -> None:
@@ -90,7 +90,7 @@ def main(path: str) -> None:
     from insitu.importers.from_torch import torch_export
 
     load = torch_export().load
-    pt2._limit(pt2.MEMORY_BYTES)
+    child._limit(child.MEMORY_BYTES)
     print(json.dumps(program_ops(load(path))))
 
 

@@ -78,7 +78,7 @@ def memory_map(plan: Plan) -> MemoryMap:
     steps = tuple(node.name for node in plan.graph.nodes)
     blocks = []
     for b in plan.buffers:
-        value = plan.graph.values.get(b.names[0])
+        value = plan.graph.values.get(b.names[-1])
         kind = _short_type(value.type) if value else ""
         span = max(b.first, 0), min(b.last, len(steps) - 1)
         blocks.append(Block(b.names, kind, plan.offsets[b.names[0]], b.bytes, *span))

@@ -1,0 +1,52 @@
+"""Documents that run: the Python in a page is executed, and the text below it must be what it printed.
+
+A ```python block followed by a ```text block is code and its output; blocks of one page share their names. A
+```console block holds `$ insitu ...` lines, each followed by what it printed. Other blocks are left alone.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from contextlib import redirect_stderr, redirect_stdout
+
+from insitu.cli import main
+
+PYTHON = r"```python\n(?P<code>.*?)```\n(?P<gap>\n*)(?P<text>```text\n.*?```)?"
+BLOCKS = re.compile(PYTHON + r"|```console\n(?P<console>.*?)```", re.S)
+
+
+def regenerate(page: str) -> str:
+    """The page with every output as it is today."""
+    names: dict = {}
+
+    def replaced(m: re.Match) -> str:
+        return _console(m["console"]) if m["console"] else _python(m, names)
+
+    return BLOCKS.sub(replaced, page)
+
+
+def _python(m: re.Match, names: dict) -> str:
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(m["code"], "<page>", "exec"), names)
+    if m["text"] is None:
+        return m[0]
+    return f"```python\n{m['code']}```\n{m['gap']}```text\n{_tidy(printed.getvalue())}```"
+
+
+def _console(block: str) -> str:
+    commands = [line for line in block.splitlines() if line.startswith("$ insitu ")]
+    return "```console\n" + "".join(f"{c}\n{_tidy(_run(c))}" for c in commands) + "```"
+
+
+def _run(command: str) -> str:
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        main(shlex.split(command)[2:])
+    return printed.getvalue()
+
+
+def _tidy(text: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in text.rstrip().splitlines())
