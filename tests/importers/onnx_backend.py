@@ -3,24 +3,32 @@
     python -m tests.importers.onnx_backend        prints the count and writes docs/onnx-backend.json
 
 Most of these tests feed weights and sizes as inputs; a compiler needs them at compile time, so all inputs
-but the first are bound as constants. "refused" is an `insitu.Error` with its reason; "failed" is a wrong result;
-"random" is a result drawn at random (dropout while training), which nothing can be compared with.
+but the first are bound as constants. "passed" holds for the graph in numpy and for the generated C; "refused"
+is an `insitu.Error` with its reason; "failed" is a wrong result; "random" is a result drawn at random (dropout
+while training), which nothing can be compared with.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 
+from insitu.codegen import emit_program
+from insitu.devices.compiler import NATIVE, build_library
+from insitu.devices.host import HostDevice
 from insitu.errors import Error
-from insitu.graph import check, evaluate
+from insitu.graph import Graph, check, evaluate
 from insitu.importers.from_onnx import TABLE, read_onnx
+from insitu.planner import plan
+from tests.ops.case_library import _joined
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx-backend.json"
 # computed at import: no test is counted that has nothing else
@@ -36,8 +44,36 @@ class Result:
     reason: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A test as a graph, what is fed to it and what it should give."""
+
+    graph: Graph
+    feeds: tuple[np.ndarray, ...]
+    wanted: tuple[np.ndarray, ...]
+    rtol: float
+    atol: float
+
+    def complaint(self, found) -> str:
+        found = found if isinstance(found, tuple) else (found,)
+        for got, want in zip(found, self.wanted):
+            if got.shape != want.shape:
+                return f"the shape is {got.shape}, not {want.shape}"
+            if not np.allclose(got, want.astype(got.dtype), rtol=self.rtol, atol=self.atol, equal_nan=True):
+                return f"differs by up to {np.max(np.abs(got - want)):.3g}"
+        return ""
+
+
 def run_all() -> list[Result]:
-    return [run(t) for t in tests()]
+    """Every test whose ops are in the table, evaluated in numpy and as generated C."""
+    results, runs = {}, {}
+    for t in tests():
+        results[t.name], made = _numpy(t)
+        runs.update({(t.name, i): run for i, run in enumerate(made)})
+    for (name, _), complaint in _compiled(runs).items():
+        if complaint:
+            results[name] = replace(results[name], status="failed", reason=f"generated C: {complaint}")
+    return list(results.values())
 
 
 def tests() -> Iterator:
@@ -53,42 +89,48 @@ def tests() -> Iterator:
             yield t
 
 
-def run(test) -> Result:
+def _numpy(test) -> tuple[Result, list[Run]]:
     ops = "+".join(sorted({n.op_type for n in test.model.graph.node}))
     if test.name in RANDOM:
-        return Result(test.name, ops, "random", "draws a dropout mask; here dropout is the identity outside training")
+        reason = "draws a dropout mask; here dropout is the identity outside training"
+        return Result(test.name, ops, "random", reason), []
     try:
-        for inputs, outputs in test.data_sets:
-            complaint = _compare(test, inputs, outputs)
-            if complaint:
-                return Result(test.name, ops, "failed", complaint)
+        runs = [_bound(test, inputs, outputs) for inputs, outputs in test.data_sets]
     except Error as e:
-        return Result(test.name, ops, "refused", e.what)
-    return Result(test.name, ops, "passed")
+        return Result(test.name, ops, "refused", e.what), []
+    with np.errstate(all="ignore"):
+        complaints = [c for run in runs if (c := run.complaint(evaluate(run.graph, *run.feeds)))]
+    if complaints:
+        return Result(test.name, ops, "failed", complaints[0]), []
+    return Result(test.name, ops, "passed"), runs
 
 
-def _compare(test, inputs, outputs) -> str:
+def _bound(test, inputs, outputs) -> Run:
+    """All inputs but the first are constants."""
     names = [v.name for v in test.model.graph.input]
     arrays = {n: np.asarray(x) for n, x in zip(names, inputs)}
-    first = [x for n, x in arrays.items() if n == names[0]] if names else []
     graph = check(read_onnx(test.model, bind={n: x for n, x in arrays.items() if n != names[0]}))
-    found = evaluate(graph, *first)
-    for got, want in zip(found if isinstance(found, tuple) else (found,), outputs):
-        if got.shape != want.shape:
-            return f"the shape is {got.shape}, not {want.shape}"
-        if not np.allclose(got, want.astype(got.dtype), rtol=test.rtol, atol=max(test.atol, 1e-6), equal_nan=True):
-            return f"differs by up to {np.max(np.abs(got - want)):.3g}"
-    return ""
+    feeds = tuple(arrays[n] for n in names[:1])
+    return Run(graph, feeds, tuple(outputs), test.rtol, max(test.atol, 1e-6))
+
+
+def _compiled(runs: dict) -> dict:
+    """What the generated C gets wrong: all graphs in one library."""
+    programs = {key: emit_program(plan(run.graph), f"onnx_{i}") for i, (key, run) in enumerate(runs.items())}
+    files = {name: text for program in programs.values() for name, text in program.files.items()}
+    kernels = tuple(sorted({k for program in programs.values() for k in program.kernels}))
+    library = ctypes.CDLL(str(build_library(_joined(files), kernels, (NATIVE,))))
+    return {key: run.complaint(HostDevice(programs[key], library).predict(*run.feeds)) for key, run in runs.items()}
 
 
 def page(results: list[Result]) -> str:
     counts = Counter(r.status for r in results)
-    data = {"counts": dict(sorted(counts.items())), "tests": [asdict(r) for r in results]}
+    data = {"onnx": onnx.__version__, "counts": dict(sorted(counts.items())), "tests": [asdict(r) for r in results]}
     return json.dumps(data, indent=1) + "\n"
 
 
 if __name__ == "__main__":
-    results = run_all()
+    found = run_all()
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page(results))
-    print(dict(Counter(r.status for r in results)))
+    PAGE.write_text(page(found))
+    print(dict(Counter(r.status for r in found)))

@@ -104,6 +104,7 @@ TABLE = {
     "Shape": fold.shape,
     "Size": fold.size,
 }
+KNOWN = frozenset(TABLE) | frozenset(fold.FOLD)  # every op this importer has a function for
 HINTS = {
     "QLinearConv": "export in QDQ form: quantize_static(..., quant_format=QuantFormat.QDQ)",
     "QLinearMatMul": "export in QDQ form: quantize_static(..., quant_format=QuantFormat.QDQ)",
@@ -145,7 +146,8 @@ def _inputs(model: OnnxModel, builder: Builder, env: Env, batch: int) -> None:
         try:
             env[given.name] = builder.input(given.name, _input_type(given, model, batch))
         except Error as e:
-            raise type(e)(e.what, where=f"input {given.name}", hint=e.hint) from e
+            kind = type(e) if isinstance(e, ModelError) else ModelError
+            raise kind(e.what, where=f"input {given.name}", hint=e.hint) from e
         if given.element in (10, 11):
             builder.note(f"input {given.name} is {element_name(given.element)} in the file and f32 here")
 
@@ -199,7 +201,7 @@ def _walk(model: OnnxModel, builder: Builder, env: Env) -> None:
         results = _import(call)
         results = results if isinstance(results, tuple) else (results,)
         for name, tensor in zip(record.outputs, results):
-            env[name] = tensor
+            env[name] = np.asarray(tensor) if isinstance(tensor, np.generic) else tensor
         env.pop("", None)
 
 
@@ -231,6 +233,8 @@ def _import(call: Call):
 
 
 def _table(op_type: str):
+    if op_type in fold.FOLD and op_type not in TABLE:
+        raise Unsupported("is computed at import or not at all, and this one reads what the network computes")
     if op_type not in TABLE:
         hint = HINTS.get(op_type, "`insitu ops` lists what there is")
         raise Unsupported("there is no such op here", hint=hint)

@@ -107,7 +107,7 @@ def _transposed_window(n: Call, size, kernel) -> tuple[Window, tuple[int, ...]]:
         if total < 0:  # the result is larger than the windows reach: rows of bias alone
             raise Unsupported(f"an output of {want} is more than {d} windows of {k} with stride {s} reach")
         half = total // 2
-        pads.append((half, total - half) if mode != "SAME_LOWER" else (total - half, half))
+        pads.append((half, total - half) if mode == "SAME_UPPER" else (total - half, half))
     return Window(win.kernel, win.stride, win.dilation, tuple(pads)), extra
 
 
@@ -162,6 +162,8 @@ def _pooled(n: Call, op, x: Value, win: Window, **attrs) -> Value:
 def max_pool(n: Call) -> Value:
     n.refuse_outputs(1, "the places of the maxima")
     x = n.any(0)
+    if x.dtype not in ("f32", "s8"):
+        raise Unsupported(f"the maximum of {x.type}; float and int8 are known")
     win = _pool_window(n, x)
     return _pooled(n, ops.max_pool2d, x, win, dilation=_window_2d(win).dilation)
 

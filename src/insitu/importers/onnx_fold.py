@@ -28,6 +28,8 @@ def bounded(shape) -> tuple[int, ...]:
 def elementwise(function):
     def fold(n: Call) -> np.ndarray:
         arrays = [n.array(i) for i in range(len(n.record.inputs))]
+        if isinstance(function, np.ufunc) and len(arrays) != function.nin:  # one more would be written to
+            raise ModelError(f"{len(arrays)} inputs instead of {function.nin}")
         bounded(np.broadcast_shapes(*(a.shape for a in arrays)))
         return np.asarray(function(*arrays))
 

@@ -14,7 +14,7 @@ import numpy as np
 import insitu.ops  # noqa: F401  (declares the ops that `ops` looks up)
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import Builder, Op, Value, lookup
-from insitu.importers.onnx_reader import Record
+from insitu.importers.onnx_reader import Record, plain_float
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,8 @@ class Call:
             array = self.array(i, key)
             if array.size != 1:
                 raise ModelError(f"{key} has {array.size} elements instead of one")
-            return float(array.reshape(()))
+            number = float(array.reshape(()))
+            return plain_float(number) if array.dtype == np.float32 else number
         return float(self.attr(key, default))
 
     # --- result -----------------------------------------------------------------------------

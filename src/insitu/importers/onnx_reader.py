@@ -182,7 +182,8 @@ def _attribute(a, folder, where: str):
 
 def plain_float(value: float) -> float:
     """ONNX stores 32 bits: 9.999999747378752e-06 was written as 1e-05, and means that."""
-    return float(str(np.float32(value)))
+    with np.errstate(over="ignore"):
+        return float(str(np.float32(value)))
 
 
 def _array(tensor, folder, where: str) -> np.ndarray:

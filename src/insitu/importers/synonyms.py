@@ -71,6 +71,19 @@ def _piece(node: Node) -> tuple[int, int, int] | None:
     return cut[0] if len(cut) == 1 else None
 
 
+def merge_slices(node: Node, rw: Rewriter):
+    """slice(slice(x)): one slice."""
+    above = rw.producer(node.inputs[0], node.op) if node.op.name == "slice" else None
+    if above is None:
+        return None
+    a, b = above.attrs, node.attrs
+    steps = tuple(s * t for s, t in zip(a["steps"], b["steps"]))
+    starts = tuple(i + s * j for i, s, j in zip(a["starts"], a["steps"], b["starts"]))
+    last = [i + (d - 1) * s for i, d, s in zip(starts, node.output.shape, steps)]
+    attrs = {"starts": starts, "stops": tuple(i + 1 for i in last), "steps": steps}
+    return make("slice", above.inputs[0], name=node.name, **attrs)
+
+
 # --- element by element ------------------------------------------------------------------------------
 
 CLAMPS = {"relu": (0.0, inf), "relu6": (0.0, 6.0)}
@@ -167,6 +180,7 @@ def plainest_resize(node: Node, rw: Rewriter):
 SYNONYMS: tuple[Rule, ...] = (
     share,
     split_from_slices,
+    merge_slices,
     merge_clamps,
     square_from_mul,
     uncounted_padding,
