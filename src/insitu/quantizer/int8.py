@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from insitu.graph import Graph, Node, build, check, drop_unused, lookup
 from insitu.quantizer.calibrate import Ranges
+from insitu.quantizer.equalize import equalize
 from insitu.quantizer.fold import fold, is_int8
 from insitu.quantizer.fuse import find_fusions
 from insitu.quantizer.lower import LOWER, function
@@ -24,6 +25,7 @@ def quantize(
     bias_correction: bool = True,
     per_channel: bool = True,
     clip_weights: bool = False,
+    equalize_channels: bool = True,
     float_io: bool = True,
 ) -> Graph:
     """The int8 graph; a graph that is int8 already is given back as it is.
@@ -31,11 +33,14 @@ def quantize(
     bias_correction   take the mean error of rounded weights off the bias
     per_channel       a weight scale for each output channel, not one in all
     clip_weights      let each channel's scale clip its largest weights where that lowers the squared error
+    equalize_channels give the channels before a depthwise convolution one size (exact, free)
     float_io          inputs and outputs stay float, quantised inside; False: they are s8, scale in their type
     """
     if is_int8(graph):
         return graph
     source = prepare(fold(graph))
+    if equalize_channels and per_channel:
+        source, ranges = equalize(source, ranges)
     options = Options(bias_correction, per_channel, clip_weights)
     low = Lowering(source, choose_scales(source, ranges), ranges, find_fusions(source), options)
     low.builder.notes = list(graph.notes)
