@@ -7,6 +7,7 @@ import pickle
 import re
 import struct
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from insitu.errors import Error, ModelError, Unsupported
 from insitu.importers.from_checkpoint import read_checkpoint
 from insitu.importers.from_tflite import read_tflite
 from tests.importers.tflite_files import File, T, const, ints, one
-from tests.mutate import expect_graph_or_error, mutations, survey
+from tests.mutate import LIMIT_BYTES, expect_graph_or_error, mutations, survey
 
 MUTATIONS = 2000
 
@@ -37,6 +38,17 @@ def test_the_same_seed_gives_the_same_damage():
     data = bytes(range(256)) * 4
     assert list(mutations(data, 40, 3)) == list(mutations(data, 40, 3))
     assert len(set(mutations(data, 40, 3))) > 30
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of one call is measured on Linux only")
+def test_a_reader_that_takes_too_much_memory_or_crashes_would_be_noticed():
+    def greedy(data: bytes):
+        np.ones(LIMIT_BYTES + (64 << 20), np.uint8)
+        raise ModelError("no")
+
+    for read in (greedy, lambda data: data[7], lambda data: data):
+        with pytest.raises(AssertionError):
+            expect_graph_or_error(read, b"x")
 
 
 # --- .tflite -----------------------------------------------------------------------------------------
