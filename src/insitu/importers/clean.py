@@ -10,6 +10,7 @@ and none puts back what another takes away, so rewriting ends.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -53,15 +54,17 @@ def fold(node: Node, rw: Rewriter):
     with np.errstate(all="ignore"):  # log(0) is what the model computes, too
         found = node.rule("eval", *(_wide(a) for a in arrays if a is not None))
     found = found if isinstance(found, tuple) else (found,)
-    return tuple(_constant(rw, v, a) for v, a in zip(node.outputs, found))
+    if node.op.name in ("reshape", "transpose"):  # the same parameter, in another layout
+        return _constant(rw, node.inputs[0].name + CHANGED, node.output, found[0])
+    return tuple(_constant(rw, v.name, v, a) for v, a in zip(node.outputs, found))
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
-def _constant(rw: Rewriter, v: Value, array) -> Value:
-    return rw.constant(v.name, np.ascontiguousarray(array, v.type.numpy).reshape(v.shape), v.type)
+def _constant(rw: Rewriter, name: str, v: Value, array) -> Value:
+    return rw.constant(name, np.ascontiguousarray(array, v.type.numpy).reshape(v.shape), v.type)
 
 
 def drop_leading_ones(node: Node, rw: Rewriter):
@@ -267,7 +270,7 @@ def _restore_names(graph: Graph) -> Graph:
         kind = producer.op.name if producer else "permuted"
         names[v.name] = _free(base, kind, taken)
         taken.add(names[v.name])
-    return _rename(graph, names) if names else graph
+    return rename(graph, names) if names else graph
 
 
 def _free(base: str, kind: str, taken: set[str]) -> str:
@@ -279,14 +282,14 @@ def _free(base: str, kind: str, taken: set[str]) -> str:
     return next(c for c in candidates if c not in taken)
 
 
-def _rename(graph: Graph, names: dict[str, str]) -> Graph:
+def rename(graph: Graph, names: dict[str, str]) -> Graph:
     def new(v: Value) -> Value:
         return Value(names.get(v.name, v.name), v.type)
 
     nodes = tuple(Node(n.op, tuple(map(new, n.inputs)), tuple(map(new, n.outputs)), n.attrs) for n in graph.nodes)
     constants = {names.get(k, k): a for k, a in graph.constants.items()}
     inputs, outputs = tuple(map(new, graph.inputs)), tuple(map(new, graph.outputs))
-    return Graph(graph.name, inputs, outputs, nodes, constants, graph.notes)
+    return replace(graph, inputs=inputs, outputs=outputs, nodes=nodes, constants=constants)
 
 
 RULES = (

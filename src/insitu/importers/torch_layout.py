@@ -157,15 +157,26 @@ def unbind(c: Call, x, dim=0):
 
 def pad(c: Call, x, pads, mode="constant", value=0.0):
     """torch's pads start from the last axis; negative ones cut."""
-    if mode != "constant":
-        raise c.refuse(f"mode {mode!r}", hint="mode='constant'")
+    if mode not in ("constant", "replicate"):
+        raise c.refuse(f"mode {mode!r}", hint="mode='constant' or 'replicate'")
     pairs = [(pads[i], pads[i + 1]) for i in range(0, len(pads), 2)]
     full = [(0, 0)] * (x.type.rank - len(pairs)) + pairs[::-1]
     for axis, (before, after) in enumerate(full):
         if before < 0 or after < 0:
             x = take(c, x, axis, max(0, -before), x.shape[axis] - max(0, -after))
     grown = tuple((max(0, b), max(0, a)) for b, a in full)
+    if mode == "replicate":
+        return _replicate(c, x, grown)
     return c.make("pad", x, pads=grown, value=float(value or 0.0)) if any(map(any, grown)) else x
+
+
+def _replicate(c: Call, x, pads):
+    """The first and the last of each axis once more, as often as asked."""
+    for axis, (before, after) in enumerate(pads):
+        size = x.shape[axis]
+        first, last = ([take(c, x, axis, i, i + 1)] * n for i, n in ((0, before), (size - 1, after)))
+        x = c.make("concat", *first, x, *last, axis=axis) if first or last else x
+    return x
 
 
 # nothing
