@@ -29,7 +29,7 @@ NAMED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("relu6", {}),
     ("relu", {}),
 )
-ROOTS = {"mul", "div", "clamp", "relu6", "relu"}  # the last op of each way to spell them
+ROOTS = {"mul", "div", "reciprocal", "clamp", "relu6", "relu"}  # the last op of each way to spell them
 ARITHMETIC = {"add", "sub", "mul", "div"}
 UNARY = set("relu relu6 clamp sigmoid tanh hard_sigmoid erf exp neg square reciprocal sqrt abs".split())
 MAX_CONE = 10  # nodes; the tanh form of gelu has nine
