@@ -47,6 +47,9 @@
 #ifndef requant_row
 #define requant_row scalar_requant_row
 #endif
+#ifndef sum_litert_run
+#define sum_litert_run scalar_sum_litert_run
+#endif
 #ifndef tile_s8
 #define tile_s8 scalar_tile_s8
 #endif

@@ -135,6 +135,38 @@ static inline void avx512_requant_row(int8_t *y, const int32_t *acc, const requa
 }
 #define requant_row avx512_requant_row
 
+/* rescale((x - zero) 2^20): at most 2^28, so that no rounding term overflows */
+ALWAYS_INLINE __m512i sum_term(__m128i x, int32_t zero, int32_t m, int32_t shift)
+{
+    const __m512i from = _mm512_sub_epi32(_mm512_cvtepi8_epi32(x), _mm512_set1_epi32(zero));
+    if (m == 1 << 30 && shift == 0) { /* one half, exactly: what LiteRT gives the term of the larger scale */
+        return _mm512_slli_epi32(from, 19);
+    }
+    const __m512i v = _mm512_slli_epi32(from, 20);
+    const __m512i m2 = _mm512_set1_epi32((int32_t)((uint32_t)m << 1));
+    const __m512i h = high16(1, v, m2, m2, m >= 1 << 30 ? 0xffff : 0);
+    const __m512i half = _mm512_set1_epi32((1 << -shift) >> 1);
+    const __m512i away = _mm512_maskz_srai_epi32(shift < 0 ? 0xffff : 0, h, 31);
+    return _mm512_sra_epi32(_mm512_add_epi32(_mm512_add_epi32(h, half), away), _mm_cvtsi32_si128(-shift));
+}
+
+static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
+                                         const sum_litert_quant *quant)
+{
+    const sum_litert_quant copy = *quant, *q = &copy; /* a copy, since a byte pointer like y may point anywhere */
+    const int8_t shift = (int8_t)q->y_shift;
+    const requant out = {0, 0, q->y_zero, q->lo, q->hi, REQUANT_LITERT, 0, &quant->my, &shift};
+    const requant_lanes r = requant_load(&out, 0, 0xffff);
+    for (int32_t i = 0; i < n; i += 16) {
+        const __mmask16 k = lanes16(n - i);
+        const __m512i ta = sum_term(_mm_maskz_loadu_epi8(k, a + i), q->a_zero, q->ma, q->a_shift);
+        const __m512i tb = sum_term(_mm_maskz_loadu_epi8(k, b + i), q->b_zero, q->mb, q->b_shift);
+        const __m512i sum = q->sign > 0 ? _mm512_add_epi32(ta, tb) : _mm512_sub_epi32(ta, tb);
+        requant_store(1, y + i, 0, k, &sum, 1, &r);
+    }
+}
+#define sum_litert_run avx512_sum_litert_run
+
 /* what a tile reads: see scalar_tile_s8 */
 typedef struct {
     const uint8_t *const *u;
@@ -166,7 +198,7 @@ ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, ptrdiff_t 
     for (int32_t r = 0; r < t->runs; r++) {
         const uint8_t *u = t->u[r] + row * step;
         for (int32_t k = 0; k < t->k4; k++, u += 4, w += 64) {
-            __m512i wk[4];
+            __m512i wk[8];
             UNROLL
             for (int j = 0; j < N; j++) {
                 wk[j] = _mm512_loadu_si512(w + j * block);
@@ -216,7 +248,7 @@ static __attribute__((noinline, unused)) void avx512_tile_s8(int8_t *y, const ui
     case 4: tile_rows_s8(4, 2, y, 0, &t); break;
     case 3: tile_rows_s8(3, 2, y, 0, &t); break;
     case 2: tile_rows_s8(2, 4, y, 0, &t); break;
-    default: tile_rows_s8(1, 4, y, 0, &t); break;
+    default: tile_rows_s8(1, 8, y, 0, &t); break;
     }
 }
 #define tile_s8 avx512_tile_s8
@@ -290,9 +322,10 @@ ALWAYS_INLINE __m512i load_s8(const int full, __mmask16 k, const int8_t *from)
 
 /* sixteen channels from o on of a row of pixels with a 3x3 window, whose weights stay in registers */
 ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, const int8_t *const *rows, const int8_t *pad,
-                                    const int8_t *w, const int32_t *b, const depthwise_row *t, const requant *q,
+                                    const int8_t *w, const int32_t *b, const depthwise_row *row, const requant *q,
                                     int32_t o)
 {
+    const depthwise_row copy = *row, *t = &copy; /* a copy, since a byte pointer like y may point anywhere */
     const __mmask16 k = lanes16(t->c - o);
     const requant_lanes r = requant_load(q, o, k);
     const __m512i start = _mm512_maskz_loadu_epi32(k, b + o);
@@ -328,8 +361,9 @@ ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, const int8_t *con
 }
 
 ALWAYS_INLINE void depthwise_any_s8(int8_t *y, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
-                                    const int32_t *b, const depthwise_row *t, const requant *q, int32_t o)
+                                    const int32_t *b, const depthwise_row *row, const requant *q, int32_t o)
 {
+    const depthwise_row copy = *row, *t = &copy; /* a copy, since a byte pointer like y may point anywhere */
     const __mmask16 k = lanes16(t->c - o);
     const requant_lanes r = requant_load(q, o, k);
     const __m512i low = _mm512_set1_epi32(0xffff);

@@ -28,6 +28,7 @@
 typedef struct {
     const requant *q;
     int32_t channel;
+    int litert;
     int scalar;             /* a shift outside what the formulas above hold for */
     __mmask16 big, negative; /* where 2m wraps; where (h < 0) counts */
     __m512i m2, m2_odd, first, right, lowest, highest, offset;
@@ -48,6 +49,7 @@ ALWAYS_INLINE requant_lanes requant_load(const requant *q, int32_t channel, __mm
     }
     r.q = q;
     r.channel = channel;
+    r.litert = litert;
     r.right = _mm512_sub_epi32(_mm512_setzero_si512(), shift);
     r.right = _mm512_mask_mov_epi32(r.right, _mm512_testn_epi32_mask(m, m), one); /* 0 is 0 at any shift */
     r.scalar = _mm512_cmplt_epi32_mask(r.right, _mm512_set1_epi32(litert ? 0 : 1)) != 0;
@@ -64,17 +66,23 @@ ALWAYS_INLINE requant_lanes requant_load(const requant *q, int32_t channel, __mm
     return r;
 }
 
-/* sixteen results, in the low byte of each lane; needs !r->scalar */
-ALWAYS_INLINE __m512i requant_lanes16(const int litert, __m512i x, const requant_lanes *r)
+/* x m / 2^31, where m2 = 2m, odd lanes moved down in m2_odd, and `big` says where 2m wrapped */
+ALWAYS_INLINE __m512i high16(const int round, __m512i x, __m512i m2, __m512i m2_odd, __mmask16 big)
 {
-    __m512i even = _mm512_mul_epi32(x, r->m2), odd = _mm512_mul_epi32(_mm512_srli_epi64(x, 32), r->m2_odd);
-    if (litert) {
+    __m512i even = _mm512_mul_epi32(x, m2), odd = _mm512_mul_epi32(_mm512_srli_epi64(x, 32), m2_odd);
+    if (round) {
         const __m512i half = _mm512_set1_epi64((int64_t)1 << 31);
         even = _mm512_add_epi64(even, half);
         odd = _mm512_add_epi64(odd, half);
     }
-    __m512i h = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
-    h = _mm512_mask_add_epi32(h, r->big, h, x);
+    const __m512i h = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
+    return _mm512_mask_add_epi32(h, big, h, x);
+}
+
+/* sixteen results, in the low byte of each lane; needs !r->scalar */
+ALWAYS_INLINE __m512i requant_lanes16(const int litert, __m512i x, const requant_lanes *r)
+{
+    __m512i h = high16(litert, x, r->m2, r->m2_odd, r->big);
     if (litert) {
         h = _mm512_add_epi32(h, _mm512_maskz_srai_epi32(r->negative, h, 31));
     }
@@ -104,7 +112,7 @@ ALWAYS_INLINE void requant_store(const int P, int8_t *y, ptrdiff_t step, __mmask
         for (int p = 0; p < P; p++) {
             requant_scalar16(y + p * step, k, acc[p * stride], r->channel, r->q);
         }
-    } else if (r->q->rounding == REQUANT_LITERT) {
+    } else if (r->litert) {
         UNROLL
         for (int p = 0; p < P; p++) {
             _mm_mask_storeu_epi8(y + p * step, k, _mm512_cvtepi32_epi8(requant_lanes16(1, acc[p * stride], r)));

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "elementwise.h"
+#include "fixed.h"
 #include "requant.h"
 
 /* sum of a[i] b[i] */
@@ -87,6 +89,23 @@ static inline void scalar_requant_row(int8_t *y, const int32_t *acc, const requa
 {
     for (int32_t i = 0; i < n; i++) {
         y[i] = requant_at(acc[i], i, q);
+    }
+}
+
+/* y = clamp(rescale(rescale((a - a_zero) 2^20) + sign rescale((b - b_zero) 2^20)) + y_zero): see sum_litert_s8 */
+static inline int8_t sum_litert_at(int32_t a, int32_t b, const sum_litert_quant *q)
+{
+    const int32_t ta = fixed_shift(fixed_mul((a - q->a_zero) * (1 << 20), q->ma), -q->a_shift);
+    const int32_t tb = fixed_shift(fixed_mul((b - q->b_zero) * (1 << 20), q->mb), -q->b_shift);
+    const int32_t sum = fixed_shift(fixed_mul(ta + q->sign * tb, q->my), -q->y_shift);
+    return fixed_clamp(sum + q->y_zero, q->lo, q->hi);
+}
+
+static inline void scalar_sum_litert_run(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
+                                         const sum_litert_quant *q)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = sum_litert_at(a[i], b[i], q);
     }
 }
 
