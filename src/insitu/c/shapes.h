@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "isa/align.h"
+
 /* a convolution or a pool: x[n,h,w,c], y[n,oh,ow,o]; kernel, stride, dilation, padding above and to the left */
 typedef struct {
     int32_t n, h, w, c, oh, ow, o;

@@ -16,6 +16,7 @@ CTYPES = {
     "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t",
 }  # fmt: skip
 WIDTH = 110
+ALIGN_FROM = 1024  # bytes from which on a constant is aligned for vectors: see c/isa/align.h
 
 
 def identifier(name: str) -> str:
@@ -59,7 +60,8 @@ def float_literal(x: float) -> str:
 def array(name: str, data: np.ndarray, note: str = "") -> str:
     """`const int8_t w[27] = {...};` wrapped at WIDTH."""
     flat = np.ascontiguousarray(data).reshape(-1)
-    head = f"const {ctype(flat)} {name}[{max(flat.size, 1)}] = {{"
+    aligned = "INSITU_ALIGNED " if flat.nbytes >= ALIGN_FROM else ""
+    head = f"{aligned}const {ctype(flat)} {name}[{max(flat.size, 1)}] = {{"
     tail = f"}};{'  ' + comment(note) if note else ''}"
     words = _words(flat)
     if len(head) + sum(map(len, words[:24])) + 2 * len(words) < WIDTH and len(words) <= 16:

@@ -1,0 +1,11 @@
+/* INSITU_ALIGNED, before a large constant: where vectors are as wide as a cache line, they should not straddle two. */
+#ifndef INSITU_ISA_ALIGN_H
+#define INSITU_ISA_ALIGN_H
+
+#if defined(__AVX2__) && !defined(INSITU_SCALAR)
+#define INSITU_ALIGNED __attribute__((aligned(64)))
+#else
+#define INSITU_ALIGNED
+#endif
+
+#endif
