@@ -1,7 +1,8 @@
 """Damage real model files at random and read them: `python -m bench.fuzz [--count N] [--seed S] [KIND ...]`.
 
 The tests do 2,000 fixed mutations of each kind; this does as many more as you like, and writes what broke a
-reader to a file. READERS is the table of importers; originals come from the folder of public models.
+reader to a file. READERS is the table of importers; originals come from the folder of public models, or
+from tests/. A .pt2 goes through torch's loader in a child process and is not here.
 """
 
 from __future__ import annotations
@@ -12,23 +13,25 @@ import os
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.graph import Graph
 from tests.mutate import expect_graph_or_error, mutations
 
+ROOT = Path(__file__).resolve().parent.parent
 Original = tuple[bytes, Sequence[int], Callable[[bytes], bytes]]  # bytes, spots that matter, how to wrap damaged bytes
 
 
 @dataclass(frozen=True)
 class Reader:
-    """An importer, and the files to damage: (name under the models folder, or a function that makes bytes)."""
+    """An importer, the files to damage (under the models folder, or elsewhere by a full path), and how."""
 
     read: Callable[[bytes], Graph]
     files: tuple[str, ...]
     open: Callable[[Path], list[Original]]
+    damage: Callable[[bytes, int, int, Sequence[int]], Iterator[bytes]] = mutations
 
 
 def _read_tflite(data: bytes) -> Graph:
@@ -93,10 +96,29 @@ def _zipped(data: bytes) -> bytes:
     return made.getvalue()
 
 
+def _read_onnx(data: bytes) -> Graph:
+    from insitu.importers.from_onnx import read_onnx
+
+    return read_onnx(data)
+
+
+def _open_plain(path: Path) -> list[Original]:
+    return [(path.read_bytes(), (), bytes)]
+
+
+def _damage_fields(data: bytes, count: int, seed: int, spots: Sequence[int]) -> Iterator[bytes]:
+    from tests.importers.onnx_damage import damaged
+
+    return damaged(data, count, seed)
+
+
 TINY = ("ic_resnet8_int8", "kws_dscnn_fp32", "kws_dscnn_int8", "ad01_int8")
+ONNX = tuple(str(ROOT / "tests" / "importers" / "files" / n) for n in ("scripted.onnx", "dynamo.onnx"))
 READERS: dict[str, Reader] = {
     "tflite": Reader(_read_tflite, tuple(f"mlperf-tiny/{n}.tflite" for n in TINY), _open_tflite),
     "checkpoint": Reader(_read_checkpoint, ("mcunet-5fps.pkl",), _open_checkpoint),
+    "onnx": Reader(_read_onnx, ONNX, _open_plain),
+    "onnx-fields": Reader(_read_onnx, ONNX, _open_plain, _damage_fields),
 }
 
 
@@ -111,7 +133,7 @@ def run(kind: str, count: int, seed: int, models: Path, keep: Path) -> int:
     files, broken, start = originals(kind, models), 0, time.perf_counter()
     counts = {"graph": 0, "error": 0}
     for k, (data, spots, wrap) in enumerate(files):
-        for i, damaged in enumerate(mutations(data, count // len(files), seed + 1000 * k, spots)):
+        for i, damaged in enumerate(READERS[kind].damage(data, count // len(files), seed + 1000 * k, spots)):
             try:
                 counts["error" if expect_graph_or_error(READERS[kind].read, wrap(damaged)) else "graph"] += 1
             except AssertionError as e:

@@ -16,13 +16,16 @@ from bench.fuzz import READERS, originals
 from insitu.errors import Error, ModelError, Unsupported
 from insitu.importers.from_checkpoint import read_checkpoint
 from insitu.importers.from_tflite import read_tflite
+from insitu.importers.tflite_layout import FOLDS
+from insitu.importers.tflite_ops import OPS
+from tests.importers.test_tflite_ops import FLOAT, INT8
 from tests.importers.tflite_files import File, T, const, ints, one
 from tests.mutate import LIMIT_BYTES, expect_graph_or_error, mutations, survey
 
 MUTATIONS = 2000
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", ["tflite", "checkpoint"])
 def test_a_damaged_file_gives_a_graph_or_one_error(kind, shared_models):
     files = originals(kind, shared_models)
     counts = {"graph": 0, "error": 0}
@@ -70,6 +73,12 @@ def refused(data: bytes, kind=ModelError, **limits) -> str:
 
 def test_the_chain_itself_is_a_model():
     assert len(read_tflite(relu_chain().bytes()).nodes) == 2
+
+
+@pytest.mark.parametrize("name", [*OPS, *FOLDS])
+def test_an_operator_on_the_inputs_of_any_other_gives_a_graph_or_one_error(name):
+    for _, inputs, results, _ in [*FLOAT.values(), *INT8.values()][::4]:
+        expect_graph_or_error(read_tflite, one(name, inputs, *results))
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 0, 2**31 - 1])
