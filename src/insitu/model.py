@@ -7,6 +7,7 @@ from pathlib import Path
 
 from insitu.codegen import Program, emit_program
 from insitu.devices.host import HostDevice, open_host
+from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.graph.file import save as save_graph
 from insitu.importers import load as load_graph
@@ -35,13 +36,17 @@ class Model:
         return self.device.predict(*inputs)
 
     def quantize(
-        self, data=None, *, method: str = "minmax", batches: int | None = None, progress=None, **options
+        self, data=None, *, method: str = "mse", batches: int | None = None, progress=None, **options
     ) -> Model:
         """An int8 model, calibrated on `data` (an array, or any iterable of samples or batches)."""
         from insitu.quantizer import calibrate, fold, quantize
 
         if self.is_int8:
             return self
+        if data is None:
+            raise DataError(
+                "a float model needs samples to be quantised", hint="model.quantize(x) with typical inputs x"
+            )
         inference = fold(self.graph)
         runner = open_host(inference, keep=True)
         ranges = calibrate(inference, data, method=method, batches=batches, progress=progress, run=runner.values)

@@ -33,6 +33,8 @@ void take_channels_b4(void *y, const void *x, const int32_t *which, int32_t rows
  * not finite. Counts both. */
 float clip_factor(const float *g, float clip, int32_t *count, int32_t n);
 
+void accumulate_f32(float *total, const float *g, int32_t n);
+void take_sum_f32(float *mean, float *total, const float *share, int32_t n);
 void sgd_f32(float *w, int32_t *count, const float *dw, const float *rate, float decay, float clip, int32_t n);
 void sgd_momentum_f32(float *w, float *m, int32_t *count, const float *dw, const float *rate, float momentum,
                       float decay, float clip, int32_t nesterov, int32_t n);
@@ -45,5 +47,7 @@ void sgd_nearest_s8(int8_t *w, int32_t *count, const float *dw, const float *rat
                     int32_t channels, int32_t inner, int32_t n);
 void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate, float clip, const float *channel,
                   int32_t channels, int32_t inner, int32_t n);
+
+uint32_t crc32(const uint8_t *data, uint32_t n);
 
 #endif

@@ -14,6 +14,7 @@ import numpy as np
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
 from insitu.codegen.function import Function, about
+from insitu.codegen.state import StateLayout, layout, state_source, state_struct
 from insitu.graph import Type, Value
 from insitu.planner import Plan
 
@@ -26,26 +27,30 @@ class Program:
     plans: dict[str, Plan]  # verb -> what that function runs
     arena_bytes: int
     const_bytes: int
-    state: tuple[Value, ...]  # the fields of the state struct, in order
+    state: StateLayout | None  # what lasts, where there is any
 
     @property
     def state_bytes(self) -> int:
-        return sum(v.type.bytes for v in self.state)
+        return self.state.bytes if self.state else 0
 
 
 def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Program:
     """The program of one plan (predict), or of several that share their state."""
     plans = {"predict": plans} if isinstance(plans, Plan) else dict(plans)
-    state = state_fields(plans)
+    fields = state_fields(plans)
+    name = next(iter(plans.values())).graph.name
+    state = layout(fields, initial_state(plans), name) if fields else None
     constants = Constants(prefix)
     functions = [Function(verb, plan, prefix, constants, bool(state)) for verb, plan in plans.items()]
     arena = max(plan.arena_bytes for plan in plans.values())
     files = {f"{prefix}_{f.verb}.c": f.source() for f in functions}
     files[f"{prefix}.h"] = _header(prefix, functions, state, arena, plans)
+    if state:
+        files[f"{prefix}_state.c"] = state_source(prefix, state, constants)
     files[f"{prefix}_weights.h"] = constants.header()
     files[f"{prefix}_weights.c"] = constants.source()
-    kernels = tuple(sorted(set().union(*(f.kernels for f in functions))))
-    return Program(prefix, files, kernels, plans, arena, constants.bytes, state)
+    kernels = set().union(*(f.kernels for f in functions)) | ({"crc32"} if state else set())
+    return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state)
 
 
 def state_fields(plans: Mapping[str, Plan]) -> tuple[Value, ...]:
@@ -66,24 +71,11 @@ def initial_state(plans: Mapping[str, Plan]) -> dict[str, np.ndarray]:
 
 def _header(prefix: str, functions: list[Function], state, arena: int, plans: Mapping[str, Plan]) -> str:
     bound = max(plan.lower_bound_bytes for plan in plans.values())
-    struct = _state_struct(prefix, state) if state else []
     body = [
         "#include <stdint.h>", "",
         f"#define {prefix.upper()}_ARENA_BYTES {arena}  /* no placement in this order needs less than {bound} */", "",
-        *struct,
+        *(state_struct(prefix, state) if state else []),
         "/* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */",
         *(f"{f.signature()};" for f in functions),
     ]  # fmt: skip
     return "\n".join([c.comment(about(next(iter(plans.values())).graph)), *c.guard(prefix, body)])
-
-
-def _state_struct(prefix: str, state: tuple[Value, ...]) -> list[str]:
-    lines = [c.field(v.type.ctype, c.identifier(v.name), v.type.size, str(v.type)) for v in state]
-    total = sum(v.type.bytes for v in state)
-    return [
-        f"/* what lasts from call to call: {total:,} bytes */",
-        "typedef struct {",
-        *lines,
-        f"}} {prefix}_state;",
-        "",
-    ]

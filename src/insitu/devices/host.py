@@ -3,28 +3,54 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from insitu.codegen import Program, emit_program
+from insitu.codegen.state import COMPLAINTS, HEADER_BYTES
 from insitu.devices.compiler import NATIVE, build_library
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
-from insitu.planner import plan
+from insitu.planner import Plan, plan
 
 ARENA_ALIGN = 64
+SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32, "s8": ctypes.c_int8}
+
+
+class Routine:
+    """One function of a loaded program, as C takes its arguments."""
+
+    def __init__(self, program: Program, verb: str, library: ctypes.CDLL):
+        graph = program.plans[verb].graph
+        self.inputs, self.outputs, self.stateful = graph.inputs, graph.outputs, program.state is not None
+        self._call = getattr(library, f"{program.prefix}_{verb}")
+        self._call.restype = None
+
+    def arguments(self, state, arena, arrays: list[np.ndarray], outputs: list[np.ndarray], i: int = 0) -> list:
+        """What the C function is called with for sample i."""
+        inputs = [argument(v, a, i) for v, a in zip(self.inputs, arrays)]
+        results = [pointer(v, o, i) for v, o in zip(self.outputs, outputs)]
+        lasting = [ctypes.c_void_p(state.ctypes.data)] if self.stateful else []
+        return [*lasting, ctypes.c_void_p(arena.ctypes.data), *inputs, *results]
+
+    def run(self, arguments: list) -> None:
+        self._call(*arguments)
 
 
 class HostDevice:
-    """A compiled program and an arena to run it in. Not for two threads at once: open two."""
+    """A compiled program, its state and an arena to run it in. Not for two threads at once: open two."""
 
     def __init__(self, program: Program, library: ctypes.CDLL):
         self.program, self.plan = program, program.plans["predict"]
+        self.routines = {verb: Routine(program, verb, library) for verb in program.plans}
         self.inputs, self.outputs = self.plan.graph.inputs, self.plan.graph.outputs
-        self._call = getattr(library, f"{program.prefix}_predict")
-        self._call.restype = None
-        self._arena = _aligned(program.arena_bytes)
+        self._library = library
+        self._arena = aligned(program.arena_bytes)
+        self._state = aligned(program.state_bytes)
+        if program.state:
+            self._function("init")(ctypes.c_void_p(self._state.ctypes.data))
 
     @property
     def graph(self) -> Graph:
@@ -33,7 +59,8 @@ class HostDevice:
     def info(self) -> dict[str, int]:
         return {
             "arena_bytes": self.program.arena_bytes,
-            "arena_lower_bound_bytes": self.plan.lower_bound_bytes,
+            "arena_lower_bound_bytes": max(p.lower_bound_bytes for p in self.program.plans.values()),
+            "state_bytes": self.program.state_bytes,
             "const_bytes": self.program.const_bytes,
         }
 
@@ -42,50 +69,69 @@ class HostDevice:
 
         Each input has the shape of the graph's, or any number of samples more along the first axis.
         """
-        arrays = [_fit(v, x) for v, x in zip_inputs(self.inputs, inputs)]
-        rounds = _rounds(self.inputs, arrays)
-        outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in self.outputs]
+        shaped = self.run("predict", *inputs)
+        return shaped[0] if len(shaped) == 1 else shaped
+
+    def run(self, verb: str, *inputs) -> tuple[np.ndarray, ...]:
+        """Run one of the program's functions; once for each sample there is more than the graph takes."""
+        routine = self.routines[verb]
+        arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
+        rounds = _rounds(routine.inputs, arrays)
+        outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in routine.outputs]
         for i in range(rounds):
-            self._run(i, arrays, outputs)
-        shaped = [o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, self.outputs)]
-        return shaped[0] if len(shaped) == 1 else tuple(shaped)
+            routine.run(routine.arguments(self._state, self._arena, arrays, outputs, i))
+        return tuple(o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, routine.outputs))
 
     def values(self, *inputs) -> dict[str, np.ndarray]:
         """Every output by name: of a device opened with `keep`, every value of the graph."""
-        results = self.predict(*inputs)
-        many = results if isinstance(results, tuple) else (results,)
-        return {v.name: r for v, r in zip(self.outputs, many)}
+        return {v.name: r for v, r in zip(self.outputs, self.run("predict", *inputs))}
 
-    def prepared(self, *inputs):
+    def prepared(self, *inputs, verb: str = "predict"):
         """A function that is nothing but the C call on these inputs, which gives the outputs as views: for timing."""
-        arrays = [_fit(v, x) for v, x in zip_inputs(self.inputs, inputs)]
-        outputs = [np.empty(v.shape, v.type.numpy) for v in self.outputs]
-        arguments = self._arguments(0, arrays, outputs)
+        routine = self.routines[verb]
+        arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
+        outputs = [np.empty(v.shape, v.type.numpy) for v in routine.outputs]
+        arguments = routine.arguments(self._state, self._arena, arrays, outputs)
 
         def run(keep=(arrays, outputs)):
-            self._call(*arguments)
+            routine.run(arguments)
             return outputs
 
         return run
 
-    def _run(self, i: int, arrays: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        self._call(*self._arguments(i, arrays, outputs))
+    # state ------------------------------------------------------------------------------------
 
-    def _arguments(self, i: int, arrays: list[np.ndarray], outputs: list[np.ndarray]) -> list:
-        """What the C function is called with for sample i."""
-        inputs = [argument(v, a, i) for v, a in zip(self.inputs, arrays)]
-        results = [pointer(v, o, i) for v, o in zip(self.outputs, outputs)]
-        return [ctypes.c_void_p(self._arena.ctypes.data), *inputs, *results]
+    def state(self) -> dict[str, np.ndarray]:
+        """A copy of everything that lasts, by name."""
+        return self.program.state.unpack(self._state.tobytes()) if self.program.state else {}
 
+    def save_state(self) -> bytes:
+        """The state as <prefix>_save writes it."""
+        out = np.zeros(HEADER_BYTES + self.program.state_bytes, np.uint8)
+        self._function("save")(ctypes.c_void_p(self._state.ctypes.data), ctypes.c_void_p(out.ctypes.data))
+        return out.tobytes()
 
-SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32, "s8": ctypes.c_int8}
+    def load_state(self, data: bytes) -> None:
+        """Take back a saved state; a wrong or damaged one is an error and changes nothing."""
+        load = self._function("load")
+        load.restype = ctypes.c_int32
+        buffer = np.frombuffer(data, np.uint8)
+        pointers = (ctypes.c_void_p(self._state.ctypes.data), ctypes.c_void_p(buffer.ctypes.data))
+        code = load(*pointers, ctypes.c_uint32(len(data)))
+        if code:
+            raise DataError(COMPLAINTS[code], where="state")
+
+    def _function(self, verb: str):
+        if not self.program.state:
+            raise DataError("this program has no state: it was compiled for inference alone")
+        return getattr(self._library, f"{self.program.prefix}_{verb}")
 
 
 def argument(value: Value, array: np.ndarray, i: int = 0):
     """Sample i of an input as C takes it: a scalar by value, anything else by pointer."""
     if value.shape:
         return pointer(value, array, i)
-    return SCALARS[value.dtype](array.reshape(-1)[i].item())
+    return SCALARS[value.dtype](array.reshape(-1)[0].item())
 
 
 def pointer(value: Value, array: np.ndarray, i: int = 0) -> ctypes.c_void_p:
@@ -97,7 +143,15 @@ def open_host(graph: Graph, *, keep: bool = False, flags: tuple[str, ...] = (NAT
     if keep:
         results = tuple(v for n in graph.nodes for v in n.outputs)
         graph = replace(graph, outputs=results)
-    program = emit_program(plan(graph))
+    return open_plans({"predict": plan(graph)}, flags=flags)
+
+
+def open_plans(plans: Mapping[str, Plan], *, flags: tuple[str, ...] = (NATIVE,)) -> HostDevice:
+    """Generate, build and load a program of several functions."""
+    return open_program(emit_program(plans), flags=flags)
+
+
+def open_program(program: Program, *, flags: tuple[str, ...] = (NATIVE,)) -> HostDevice:
     library = build_library(program.files, program.kernels, flags)
     return HostDevice(program, ctypes.CDLL(str(library)))
 
@@ -108,7 +162,7 @@ def zip_inputs(values: tuple[Value, ...], inputs) -> list[tuple[Value, np.ndarra
     return list(zip(values, inputs))
 
 
-def _fit(value: Value, x) -> np.ndarray:
+def fit(value: Value, x) -> np.ndarray:
     """The array as C wants it, or an error that says what is wrong with it."""
     x = np.asarray(x)
     want = value.type.numpy
@@ -126,13 +180,15 @@ def _fit(value: Value, x) -> np.ndarray:
 
 
 def _rounds(values: tuple[Value, ...], arrays: list[np.ndarray]) -> int:
-    counts = {a.size // v.type.size for a, v in zip(arrays, values)} or {1}
+    """How often to call: scalars are the same for every sample."""
+    counts = {a.size // v.type.size for a, v in zip(arrays, values) if v.shape} or {1}
     if len(counts) > 1:
         raise DataError(f"the inputs have different numbers of samples: {sorted(counts)}")
     return counts.pop()
 
 
-def _aligned(size: int) -> np.ndarray:
+def aligned(size: int) -> np.ndarray:
+    """Zeroed bytes at an address that every kernel likes."""
     raw = np.zeros(size + ARENA_ALIGN, np.uint8)
     start = -raw.ctypes.data % ARENA_ALIGN
     return raw[start : start + max(size, 1)]

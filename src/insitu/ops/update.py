@@ -148,8 +148,8 @@ class adam:
 
     def emit(w_new, m_new, v_new, p_new, count_new, w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon,
              decay, clip):  # fmt: skip
-        options = Struct("adam_options", beta1=beta1, beta2=beta2, rest1=1 - beta1, rest2=1 - beta2, epsilon=epsilon, decay=decay,
-                         clip=clip)  # fmt: skip
+        options = Struct("adam_options", beta1=beta1, beta2=beta2, rest1=1 - beta1, rest2=1 - beta2, epsilon=epsilon,
+                         decay=decay, clip=clip)  # fmt: skip
         return Call("adam_f32", w_new, m_new, v_new, p_new, count_new, dw, rate, options, w.type.size)
 
     def in_place(w_new, m_new, v_new, p_new, count_new, w, m, v, bias, dw, rate, count):
@@ -287,3 +287,44 @@ class sgd_bias_s32:
 
     def in_place(b_new, count_new, b, db, rate, count):
         return 0, 3
+
+
+@op
+class accumulate:
+    """total' = total + dw"""
+
+    overwrites = True
+    cases = [Case("odd", (f32(3, 5), f32(3, 5)))]
+
+    def infer(total, dw):
+        _same(total, dw)
+        return total
+
+    def eval(total, dw):
+        return total + dw
+
+    def emit(new, total, dw):
+        return Call("accumulate_f32", new, dw, total.type.size)
+
+    def in_place(new, total, dw):
+        return 0
+
+
+@op
+class take_sum:
+    """mean = share total; total' = 0"""
+
+    overwrites = True
+    cases = [Case("odd", (f32(3, 5), scalar(0.25)))]
+
+    def infer(total, share):
+        return total, total
+
+    def eval(total, share):
+        return share * total, np.zeros_like(total)
+
+    def emit(mean, new, total, share):
+        return Call("take_sum_f32", mean, new, share, total.type.size)
+
+    def in_place(mean, new, total, share):
+        return None, 0

@@ -1,0 +1,106 @@
+"""Turn the parameters a scheme updates into state: what lasts, and changes.
+
+A whole weight or bias moves from the constants to the state under its own name. Of a weight that is trained
+in part, the chosen input channels become state `<weight>.trained`, the rest stays constant `<weight>.fixed`,
+and a merge_channels op puts them together where the weight is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.graph import Builder, Graph, Node, Value, build, lookup
+from insitu.ops.channels import rest_of
+from insitu.training.layers import Layer, layers
+from insitu.training.scheme import Scheme, choose_channels
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A lasting value that a training step updates."""
+
+    value: Value
+    layer: str
+    kind: str  # "weight" or "bias"
+
+
+def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", choose="magnitude", scores=None):
+    """The graph with its trained parameters as state, and the list of them."""
+    by_name = {layer.name: layer for layer in layers(graph, norms=True)}
+    builder = Builder(graph.name)
+    builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
+    builder.constants, builder.state = dict(graph.constants), dict(graph.state)
+    builder._types = {name: v.type for name, v in graph.values.items()}
+    found: list[Trained] = []
+    wanted = {u.layer: u for u in scheme.updates}
+    with build(builder):
+        for node in graph.nodes:
+            layer, u = by_name.get(node.name), wanted.get(node.name)
+            if layer and node.name == head:
+                node = _whole(builder, node, layer, found, weight=True, bias=True)
+            elif layer and u:
+                channels = () if not (u.share or u.channels) else _channels(graph, layer, u, choose, scores)
+                whole = bool(u.share or u.channels) and not channels
+                if channels:
+                    node = _part(builder, node, layer, found, channels)
+                node = _whole(builder, node, layer, found, weight=whole, bias=u.bias)
+            elif layer and scheme.name == "full" and node.op.name not in ("conv2d", "linear"):
+                node = _whole(builder, node, layer, found, weight=True, bias=True)  # norms go along
+            builder.append(node)
+    return builder.graph(*graph.outputs), found
+
+
+def _channels(graph: Graph, layer: Layer, u, choose: str, scores) -> tuple[int, ...]:
+    if layer.channels is None:
+        return ()
+    score = None if scores is None else scores.get(layer.name)
+    return choose_channels(u, real_weight(graph, layer.weight), choose, score)
+
+
+def real_weight(graph: Graph, weight: Value) -> np.ndarray:
+    array = graph.constants[weight.name] if weight.name in graph.constants else graph.state[weight.name]
+    return array if weight.type.quant is None else array * weight.type.quant.scales(weight.type.rank)
+
+
+def _whole(builder: Builder, node: Node, layer: Layer, found: list[Trained], weight: bool, bias: bool) -> Node:
+    for value, kind, wanted in ((layer.weight, "weight", weight), (layer.bias, "bias", bias)):
+        if wanted and value is not None and value.name in builder.constants:
+            builder.state[value.name] = builder.constants.pop(value.name)
+            found.append(Trained(value, layer.name, kind))
+    return node
+
+
+def _part(builder: Builder, node: Node, layer: Layer, found: list[Trained], channels: tuple[int, ...]) -> Node:
+    w = layer.weight
+    array = builder.constants[w.name]
+    rest = rest_of(channels, w.shape[-1])
+    part = w.type.with_shape(*w.shape[:-1], len(channels))
+    trained = builder.lasting(f"{w.name}.trained", np.ascontiguousarray(array[..., list(channels)]), part)
+    fixed_type = w.type.with_shape(*w.shape[:-1], len(rest))
+    fixed = builder.constant(f"{w.name}.fixed", np.ascontiguousarray(array[..., rest]), fixed_type)
+    merged = lookup("merge_channels")(trained, fixed, channels=channels, name=f"{w.name}.merged")
+    found.append(Trained(trained, layer.name, "weight"))
+    inputs = tuple(merged if v.name == w.name else v for v in node.inputs)
+    return Node(node.op, inputs, node.outputs, node.attrs)
+
+
+def remerge(graph: Graph) -> Graph:
+    """Put a weight together again where the backward pass needs it, instead of keeping it until then."""
+    builder = Builder.of(replace(graph, nodes=()))
+    builder._types = {name: v.type for name, v in graph.values.items()}
+    merges = {n.output.name: n for n in graph.nodes if n.op is lookup("merge_channels")}
+    used: set[str] = set()
+    with build(builder):
+        for node in graph.nodes:
+            inputs = []
+            for v in node.inputs:
+                if v.name in merges and v.name in used:
+                    m = merges[v.name]
+                    v = lookup("merge_channels")(*m.inputs, channels=m.attrs["channels"], name=f"{v.name}.again")
+                elif v.name in merges:
+                    used.add(v.name)
+                inputs.append(v)
+            builder.append(Node(node.op, tuple(inputs), node.outputs, node.attrs))
+    return builder.graph(*graph.outputs)
