@@ -132,6 +132,7 @@ class Builder:
         self.state: dict[str, np.ndarray] = {}
         self.updates: dict[str, Value] = {}
         self._types: dict[str, Type] = {}
+        self._tried: dict[str, int] = {}
         self._producer: dict[str, Node] = {}
 
     def input(self, name: str, type: Type) -> Value:
@@ -221,9 +222,10 @@ class Builder:
     def _fresh(self, name: str) -> str:
         if name not in self._types:
             return name
-        n = 1
+        n = self._tried.get(name, 1)  # all below are taken: a name used often is not searched for again
         while f"{name}_{n}" in self._types:
             n += 1
+        self._tried[name] = n
         return f"{name}_{n}"
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from insitu.errors import ModelError, Unsupported, needs
 
 MAX_FILE_BYTES = 1 << 30
-MAX_NODES = 50_000
+MAX_NODES = 20_000
 MAX_ELEMENTS = 1 << 28  # in one array
 MAX_RANK = 16
 DOMAINS = ("", "ai.onnx")

@@ -7,39 +7,26 @@ several nodes that have an op of their own are in patterns.py.
 from __future__ import annotations
 
 from math import inf
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from insitu.graph import Builder, Node, Value, lookup
+from insitu.graph import Node, Value, lookup
 from insitu.graph.rewrite import Rewriter, Rule
+from insitu.importers.computed import computed
 from insitu.importers.transposes import again, make
 from insitu.ops.layout import COORDINATES, ROUNDINGS, nearest
 
 # --- the same node twice ---------------------------------------------------------------------------
 
-# builder -> (how many of its nodes are indexed, what each computes -> the node)
-_INDEX: WeakKeyDictionary[Builder, tuple[int, dict]] = WeakKeyDictionary()
-
 
 def share(node: Node, rw: Rewriter):
     """A node that computes what another has computed already; two dropouts are two, though: each draws its own."""
-    found = _indexed(rw.builder).get(_key(node)) if node.op.name != "dropout" else None
+    if node.op.name == "dropout":
+        return None
+    found = computed(rw.builder, node.op.name, node.inputs, node.attrs)
     if found is None or [v.type for v in found.outputs] != [v.type for v in node.outputs]:
         return None
     return found.outputs
-
-
-def _indexed(builder: Builder) -> dict:
-    done, index = _INDEX.get(builder, (0, {}))
-    for node in builder.nodes[done:]:
-        index.setdefault(_key(node), node)
-    _INDEX[builder] = (len(builder.nodes), index)
-    return index
-
-
-def _key(node: Node) -> tuple:
-    return node.op.name, tuple(v.name for v in node.inputs), repr(sorted(node.attrs.items()))
 
 
 # --- slices ----------------------------------------------------------------------------------------
