@@ -105,6 +105,13 @@ class HostDevice:
         """A copy of everything that lasts, by name."""
         return self.program.state.unpack(self._state.tobytes()) if self.program.state else {}
 
+    def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over these lasting values; what is not named stays."""
+        if not self.program.state:
+            raise DataError("this program has no state: it was compiled for inference alone")
+        packed = self.program.state.pack({**self.state(), **arrays})
+        self._state[:] = np.frombuffer(packed, np.uint8)
+
     def save_state(self) -> bytes:
         """The state as <prefix>_save writes it."""
         out = np.zeros(HEADER_BYTES + self.program.state_bytes, np.uint8)

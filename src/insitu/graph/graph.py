@@ -212,7 +212,10 @@ class Builder:
             self.notes.append(text)
 
     def graph(self, *outputs: Value) -> Graph:
-        return Graph(self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes))
+        return Graph(
+            self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes),
+            dict(self.state), dict(self.updates),
+        )  # fmt: skip
 
     def _define(self, name: str, type: Type) -> Value:
         name = self._fresh(clean(name))

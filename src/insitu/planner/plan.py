@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from insitu.errors import GraphError
@@ -10,6 +10,7 @@ from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
 from insitu.planner.arena import ALIGN, lower_bound, place
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
+from insitu.planner.order import candidates
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,9 @@ class Plan:
     buffers: tuple[Buffer, ...]
     offsets: dict[str, int]  # value or scratch name -> byte of the arena
     arena_bytes: int
-    lower_bound_bytes: int
+    lower_bound_bytes: int  # of this order: no placement needs less
+    best_bound_bytes: int  # the lowest over all orders that were tried
+    order: str = "given"
 
     @cached_property
     def homes(self) -> dict[str, str]:
@@ -47,14 +50,23 @@ class Plan:
 
 
 def plan(graph: Graph, align: int = ALIGN) -> Plan:
-    """Order (as given, for now), calls, offsets; proven by verify.py."""
+    """The best of several orders, with calls and offsets; proven by verify.py."""
     from insitu.planner.verify import verify
 
-    calls = tuple(call_of(node, graph) for node in graph.nodes)
-    found = buffers(graph, calls)
+    calls = {id(node): call_of(node, graph) for node in graph.nodes}
+    tried = [_place(g, name, calls, align) for name, g in candidates(graph)]
+    best = min(tried, key=lambda p: p.arena_bytes)
+    bound = min(p.lower_bound_bytes for p in tried)
+    return verify(replace(best, best_bound_bytes=bound))
+
+
+def _place(graph: Graph, order: str, calls: dict[int, Call], align: int) -> Plan:
+    ordered = tuple(calls[id(node)] for node in graph.nodes)
+    found = buffers(graph, ordered)
     offsets, total = place(found, align)
     by_name = {name: at for b, at in offsets.items() for name in b.names}
-    return verify(Plan(graph, calls, found, by_name, total, lower_bound(found)))
+    bound = lower_bound(found)
+    return Plan(graph, ordered, found, by_name, total, bound, bound, order)
 
 
 def call_of(node: Node, graph: Graph) -> Call:
