@@ -8,7 +8,7 @@ from insitu.demo import TARGET, digits
 
 data = digits()
 model = insitu.load(TARGET)
-small = model.quantize(data.x_train[:200], method="mse")
+small = model.quantize(data.x_train[:200])
 
 for name, m in {"float": model, "int8": small}.items():
     right = m.predict(data.x_test).argmax(axis=1) == data.y_test

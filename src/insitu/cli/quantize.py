@@ -11,10 +11,11 @@ from insitu.devices.host import open_host
 from insitu.errors import ModelError
 from insitu.model import Model, load
 
+METHODS = ("mse", "minmax", "percentile")
 HELP = "make an int8 model, calibrated on samples, and show what that cost layer by layer"
 EXAMPLES = """\
   insitu quantize model.onnx --data samples.npz                      writes model.insitu
-  insitu quantize model.onnx --data samples.npz --method mse         when a few large values spoil the scale
+  insitu quantize model.onnx --data samples.npz --method minmax      nothing seen is clipped
   insitu quantize model.tflite --data photos/ --pixels -1:1 -o m.insitu
 """
 
@@ -23,9 +24,7 @@ def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a float model: .onnx, .tflite, .pt2, .keras or .insitu")
     add_data(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the int8 model (MODEL with .insitu)")
-    parser.add_argument(
-        "--method", choices=("minmax", "percentile", "mse"), default="minmax", help="how ranges are found"
-    )
+    parser.add_argument("--method", choices=METHODS, default=METHODS[0], help="how ranges are found (mse)")
     parser.add_argument("--int8-io", action="store_true", help="inputs and outputs are int8 too (they stay float)")
     parser.add_argument("--batches", type=int, metavar="N", help="calibrate on the first N samples")
     parser.add_argument(

@@ -52,7 +52,8 @@ def measure_speed(device: HostDevice, peers: dict[str, Callable[[], object]], re
     inputs = [random_input(v) for v in device.graph.inputs]
     times = interleaved({"insitu": device.prepared(*inputs), **peers}, repeats)
     ours = times.pop("insitu")
-    return Speed(device.graph.name, ours, **device.info(), macs=macs(device.graph), peers_ms=times)
+    needs = {k: v for k, v in device.info().items() if k in Speed.__dataclass_fields__}
+    return Speed(device.graph.name, ours, **needs, macs=macs(device.graph), peers_ms=times)
 
 
 def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
