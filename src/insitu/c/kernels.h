@@ -12,6 +12,7 @@
 #include "backward.h"
 #include "dense.h"
 #include "elementwise.h"
+#include "gradients.h"
 #include "shapes.h"
 #include "training.h"
 

@@ -10,8 +10,9 @@ import math
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, op, s8
+from insitu.graph import Case, f32, lookup, op, s8
 from insitu.graph.call import Call
+from insitu.ops._gradients import fitted, from_input, from_output
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import EXTREME, SMALL, broadcast, first, quantised, same, small, unary, want_float, want_s8
 
@@ -41,6 +42,7 @@ class relu:
 
     cases = SMALL
     infer = same
+    grad = from_output("relu_dx")
     emit = unary("relu_f32")
     in_place = first
 
@@ -54,6 +56,7 @@ class relu6:
 
     cases = SMALL
     infer = same
+    grad = from_output("relu6_dx")
     in_place = first
 
     def eval(x):
@@ -69,6 +72,7 @@ class clamp:
 
     cases = small(lo=-0.5, hi=0.25) + small(lo=0.1)
     in_place = first
+    grad = from_input("clamp_dx")
 
     def infer(x, *, lo=-math.inf, hi=math.inf):
         if not lo <= hi:
@@ -88,6 +92,7 @@ class leaky_relu:
 
     cases = SMALL + small(slope=0.3)
     in_place = first
+    grad = from_input("leaky_relu_dx")
 
     def infer(x, *, slope=0.01):
         return same(x)
@@ -105,6 +110,7 @@ class sigmoid:
 
     cases = SMALL + EXTREME
     infer = same
+    grad = from_output("sigmoid_dx")
     emit = unary("sigmoid_f32")
     in_place = first
     eval = sigmoid_of
@@ -116,6 +122,7 @@ class tanh:
 
     cases = SMALL + EXTREME
     infer = same
+    grad = from_output("tanh_dx")
     emit = unary("tanh_f32")
     in_place = first
 
@@ -129,6 +136,7 @@ class hard_sigmoid:
 
     cases = SMALL + small(alpha=0.2, beta=0.4)
     in_place = first
+    grad = from_input("hard_sigmoid_dx")
 
     def infer(x, *, alpha=1 / 6, beta=0.5):
         return same(x)
@@ -146,6 +154,7 @@ class hard_swish:
 
     cases = SMALL
     infer = same
+    grad = from_input("hard_swish_dx")
     emit = unary("hard_swish_f32")
     in_place = first
 
@@ -159,6 +168,7 @@ class silu:
 
     cases = SMALL + EXTREME
     infer = same
+    grad = from_input("silu_dx")
     emit = unary("silu_f32")
     in_place = first
 
@@ -172,6 +182,7 @@ class gelu:
 
     cases = SMALL + EXTREME + small(approximate="tanh")
     in_place = first
+    grad = from_input("gelu_dx")
 
     def infer(x, *, approximate="none"):
         if approximate not in GELU:
@@ -191,6 +202,7 @@ class elu:
 
     cases = SMALL + EXTREME + small(alpha=0.7)
     in_place = first
+    grad = from_input("elu_dx")
 
     def infer(x, *, alpha=1.0):
         return same(x)
@@ -208,6 +220,7 @@ class softplus:
 
     cases = SMALL + EXTREME
     infer = same
+    grad = from_input("softplus_dx")
     emit = unary("softplus_f32")
     in_place = first
 
@@ -233,6 +246,10 @@ class prelu:
 
     def eval(x, slope):
         return np.where(x > 0, x, x * slope)
+
+    def grad(g, y, x, slope):
+        below = lookup("mul")(g, lookup("clamp")(x, hi=0.0))
+        return lookup("prelu_dx")(g, x, slope, name=f"{x.name}.grad"), fitted(below, slope)
 
     def emit(y, x, slope):
         return Call("prelu_f32", y, x, slope, pair_shape(y, x, slope))

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Struct
 from insitu.ops._fixed import pair_multipliers
+from insitu.ops._gradients import fitted
 from insitu.ops._pairs import over_equal, pair_shape
 from insitu.ops._requant import quantize_multiplier, requant_litert, requantise
 from insitu.ops._rules import ROUNDINGS, broadcast, quantised, want_clamp, want_float, want_rounding, want_s8
@@ -142,6 +143,9 @@ class add:
     def eval(x, y):
         return x + y
 
+    def grad(g, z, x, y):
+        return fitted(g, x), fitted(g, y)
+
 
 @op
 class add_s8:
@@ -171,6 +175,9 @@ class sub:
     def eval(x, y):
         return x - y
 
+    def grad(g, z, x, y):
+        return fitted(g, x), fitted(lookup("neg")(g), y)
+
 
 @op
 class sub_s8:
@@ -198,6 +205,9 @@ class mul:
 
     def eval(x, y):
         return x * y
+
+    def grad(g, z, x, y):
+        return fitted(mul(g, y), x), fitted(mul(g, x), y)
 
 
 @op
@@ -232,3 +242,7 @@ class div:
 
     def eval(x, y):
         return x / y
+
+    def grad(g, z, x, y):
+        share = div(g, y)
+        return fitted(share, x), fitted(lookup("neg")(mul(share, z)), y)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph import Case, Type, f32, lookup, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct
 from insitu.ops._requant import (
     TILE,
@@ -103,6 +103,13 @@ def conv_call(y, x, w, b, shape: Struct, fixed) -> Call:
     return Call("conv2d_f32", y, x, w, b, shape, Scratch(window))
 
 
+def conv_grads(g, x, w, b, attrs) -> tuple:
+    """The gradients of x, w and, where there is one, of the bias."""
+    dx = lookup("conv2d_dx")(g, w, size=x.shape[1:3], **attrs, name=f"{x.name}.grad")
+    dw = lookup("conv2d_dw")(g, x, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
+    return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
+
+
 @op
 class conv2d:
     """y[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] x[n, i*sh + u*dh - top, j*sw + v*dw - left, c]"""
@@ -127,6 +134,9 @@ class conv2d:
     def eval(x, w, b=None, *, stride, padding, dilation, groups):
         y = conv_eval(x, w, stride, padding, dilation, groups)
         return y if b is None else y + b
+
+    def grad(g, y, x, w, b=None, *, node):
+        return conv_grads(g, x, w, b, dict(node.attrs))
 
     def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=()):
         return conv_call(y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups), fixed)
@@ -242,6 +252,13 @@ class conv1d:
     def eval(x, w, b=None, *, stride, padding, dilation, groups):
         y = conv_eval(x[:, None], w[:, None], (1, stride), (0, 0, *padding), (1, dilation), groups)[:, 0]
         return y if b is None else y + b
+
+    def grad(g, y, x, w, b=None, *, stride, padding, dilation, groups):
+        gi, xi, wi = (lookup("reshape")(v, shape=widened(v.type).shape) for v in (g, x, w))
+        attrs = {"stride": (1, stride), "padding": (0, 0, *padding), "dilation": (1, dilation), "groups": groups}
+        dx, dw, *db = conv_grads(gi, xi, wi, b, attrs)
+        flat = [lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((dx, x), (dw, w))]
+        return *flat, *db
 
     def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=()):
         sizes = (widened(y.type), widened(x.type), widened(w.type))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
+from insitu.graph import Case, Type, f32, lookup, op
 from insitu.graph.call import Call
 from insitu.ops.conv import conv_shape
 
@@ -36,6 +36,15 @@ def transposed_output(x: Type, w: Type, b, stride, padding, output_padding, dila
     oh = transposed_size(h, w.shape[1], stride[0], *padding[:2], dilation[0], output_padding[0])
     ow = transposed_size(wd, w.shape[2], stride[1], *padding[2:], dilation[1], output_padding[1])
     return n, oh, ow, o
+
+
+def without_extra(g, stride, output_padding):
+    """g without the rows and columns that were added at the end, where they would make room for another window."""
+    if all(e < s for e, s in zip(output_padding, stride)):
+        return g
+    n, oh, ow, o = g.shape
+    stops = (n, oh - output_padding[0], ow - output_padding[1], o)
+    return lookup("slice")(g, starts=(0, 0, 0, 0), stops=stops, steps=(1, 1, 1, 1))
 
 
 @op
@@ -71,6 +80,14 @@ class conv_transpose2d:
                 full[:, rows, cols] += np.einsum("nijgc,gco->nijgo", xs, ws[:, :, u, v])
         y = full[:, top : top + oh, left : left + ow].reshape(n, oh, ow, o)
         return y if b is None else y + b
+
+    def grad(g, y, x, w, b=None, *, stride, padding, output_padding, dilation, groups):
+        """A transposed convolution is the adjoint of a convolution: dx is that convolution of g."""
+        attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        used = without_extra(g, stride, output_padding)
+        dx = lookup("conv2d")(used, w, **attrs, name=f"{x.name}.grad")
+        dw = lookup("conv2d_dw")(x, used, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
+        return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
 
     def emit(y, x, w, b=None, *, stride, padding, dilation, groups):
         return Call("conv_transpose2d_f32", y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups))

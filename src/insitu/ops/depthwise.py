@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph import Case, Type, f32, lookup, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
 from insitu.ops._requant import align16, channel_multipliers, quantised, ramp, requant_struct, requantise, want_weights
 from insitu.ops.conv import centred, integer_sums, patches, window_size
@@ -47,6 +47,14 @@ def depthwise_shape(y, x, w, stride, padding, dilation) -> Struct:
     )  # fmt: skip
 
 
+def depthwise_grads(g, x, w, b, attrs) -> tuple:
+    """The gradients of x, w and, where there is one, of the bias."""
+    size = {"size": x.shape[1:3], "channels": x.shape[3]}
+    dx = lookup("depthwise2d_dx")(g, w, **size, **attrs, name=f"{x.name}.grad")
+    dw = lookup("depthwise2d_dw")(g, x, kernel=w.shape[:2], **attrs, name=f"{w.name}.grad")
+    return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
+
+
 @op
 class depthwise2d:
     """y[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, o // m]"""
@@ -67,6 +75,10 @@ class depthwise2d:
     def eval(x, w, b=None, *, stride, padding, dilation):
         y = depthwise_eval(x, w, stride, padding, dilation)
         return y if b is None else y + b
+
+    def grad(g, y, x, w, b=None, *, stride, padding, dilation):
+        attrs = {"stride": stride, "padding": padding, "dilation": dilation}
+        return depthwise_grads(g, x, w, b, attrs)
 
     def emit(y, x, w, b=None, *, stride, padding, dilation):
         shape = depthwise_shape(y, x, w, stride, padding, dilation)

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Table
 from insitu.ops._boxes import box_shape, row_steps
 from insitu.ops._rules import axis_of
@@ -48,6 +48,9 @@ class reshape:
     def eval(x, *, shape):
         return x.reshape(shape)
 
+    def grad(g, y, x):
+        return (reshape(g, shape=x.shape, name=f"{x.name}.grad"),)
+
     def emit(y, x):
         return Call("copy_bytes", y, x, y.type.bytes, alias=True)
 
@@ -77,6 +80,10 @@ class transpose:
     def eval(x, *, perm):
         return np.ascontiguousarray(x.transpose(perm))
 
+    def grad(g, y, x, *, perm):
+        back = tuple(int(i) for i in np.argsort(perm))
+        return (transpose(g, perm=back, name=f"{x.name}.grad"),)
+
     def emit(y, x, *, perm):
         steps = row_steps(x.shape)
         return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), [steps[p] for p in perm]))
@@ -100,6 +107,11 @@ class pad:
 
     def eval(x, *, pads, value, node):
         return np.pad(x, pads, constant_values=pad_value(node.inputs[0].type, value))
+
+    def grad(g, y, x, *, pads):
+        starts = tuple(b for b, _ in pads)
+        stops = tuple(b + d for b, d in zip(starts, x.shape))
+        return (slice(g, starts=starts, stops=stops, steps=(1,) * len(starts), name=f"{x.name}.grad"),)
 
     def emit(y, x, *, pads, value):
         steps = row_steps(y.shape)
@@ -143,6 +155,10 @@ class concat:
     def eval(*xs, axis):
         return np.concatenate(xs, axis=axis)
 
+    def grad(g, y, *xs, axis):
+        axis = axis_of(axis, y.type)
+        return split(g, sizes=tuple(x.shape[axis] for x in xs), axis=axis, name=f"{y.name}.grad.parts")
+
     def emit(y, *xs, axis):
         return Call("concat_bytes", y, *cuts(y, xs, axis), *xs)
 
@@ -179,6 +195,9 @@ class slice:
         index = tuple(np.s_[a:b:s] for a, b, s in zip(starts, stops, steps))
         return np.ascontiguousarray(x[index])
 
+    def grad(g, y, x, *, starts, steps):
+        return (lookup("slice_dx")(g, shape=x.shape, starts=starts, steps=steps, name=f"{x.name}.grad"),)
+
     def emit(y, x, *, starts, steps):
         along = row_steps(x.shape)
         x_at = sum(a * n for a, n in zip(starts, along))
@@ -203,9 +222,25 @@ class split:
         pieces = np.split(x, np.cumsum(sizes)[:-1], axis=axis)
         return tuple(np.ascontiguousarray(p) for p in pieces)
 
+    def grad(gs, ys, x, *, sizes, axis):
+        if None not in gs:
+            return (concat(*gs, axis=axis, name=f"{x.name}.grad"),)
+        axis, total = axis_of(axis, x.type), None
+        for at, g in zip(np.cumsum((0, *sizes)), gs):
+            if g is not None:
+                part = placed(g, x, axis, int(at))
+                total = part if total is None else lookup("add")(total, part, name=f"{x.name}.grad")
+        return (total,)
+
     def emit(*values, axis):
         *ys, x = values
         return Call("split_bytes", x, *cuts(x, ys, axis), *ys)
+
+
+def placed(g, x, axis: int, at: int):
+    """The gradient of one piece of x, at its place among zeros."""
+    starts = tuple(at if d == axis else 0 for d in range(len(x.shape)))
+    return lookup("slice_dx")(g, shape=x.shape, starts=starts, steps=(1,) * len(starts), name=f"{x.name}.grad")
 
 
 # output index i of `out` from `size` inputs -> the input coordinate as numerator and denominator: exact, no float
@@ -250,6 +285,10 @@ class resize:
     def eval(x, *, size, coordinates, rounding):
         rows, columns = (nearest(x.shape[i + 1], size[i], coordinates, rounding) for i in (0, 1))
         return np.ascontiguousarray(x[:, rows][:, :, columns])
+
+    def grad(g, y, x, *, coordinates, rounding):
+        attrs = {"size": x.shape[1:3], "coordinates": coordinates, "rounding": rounding}
+        return (lookup("resize_dx")(g, **attrs, name=f"{x.name}.grad"),)
 
     def emit(y, x, *, size, coordinates, rounding):
         n, h, w, c = x.shape

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph import Case, Type, f32, lookup, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct, Table
+from insitu.ops._gradients import fitted
 from insitu.ops._requant import (
     TILE,
     channel_multipliers,
@@ -69,6 +70,9 @@ class linear:
         y = x @ w.T
         return y if b is None else y + b
 
+    def grad(g, y, x, w, b=None):
+        return linear_grads(g, x, w, b)
+
     def emit(y, x, w, b=None, *, fixed=()):
         if 1 in fixed:
             return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
@@ -76,6 +80,13 @@ class linear:
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[1]
+
+
+def linear_grads(g, x, w, b) -> tuple:
+    """The gradients of x, w and, where there is one, of the bias."""
+    dx = lookup("linear_dx")(g, w, name=f"{x.name}.grad")
+    dw = lookup("linear_dw")(g, x, name=f"{w.name}.grad")
+    return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
 
 
 def linear_shape(y, w) -> Struct:
@@ -144,6 +155,12 @@ def ties_away(m: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return np.where((m != 0) & (m % zeros == 0), m + 1, m).astype(np.int32)
 
 
+def turned(x):
+    """The last two dimensions exchanged."""
+    *batch, i, j = range(len(x.shape))
+    return lookup("transpose")(x, perm=(*batch, j, i))
+
+
 @op
 class matmul:
     """y = a @ b as numpy has it: y[.., i, j] = sum over k of a[.., i, k] b[.., k, j], leading dimensions broadcast"""
@@ -162,6 +179,14 @@ class matmul:
 
     def eval(a, b):
         return a @ b
+
+    def grad(g, y, a, b):
+        """Each is the product of g with the other, turned; a vector counts as a matrix while they are formed."""
+        left, right = (lookup("reshape")(v, shape=_matrix(v.shape, i)) for i, v in enumerate((a, b)))
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        g = lookup("reshape")(g, shape=(*batch, left.shape[-2], right.shape[-1]))
+        da, db = fitted(matmul(g, turned(right)), left), fitted(matmul(turned(left), g), right)
+        return tuple(lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((da, a), (db, b)))
 
     def emit(y, a, b):
         return Call("matmul_f32", y, a, b, matmul_shape(a, b))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, op, s8
+from insitu.graph import Case, f32, lookup, op, s8
 from insitu.graph.call import Call, Scratch
 from insitu.ops._fixed import softmax_s8 as fixed_softmax
 from insitu.ops._fixed import softmax_scaling
+from insitu.ops._gradients import fitted, from_output, straight
 from insitu.ops._rules import SMALL, axis_of, first, same, small, want_float, want_rounding, want_s8
 
 MAX_CLASSES = 4095  # the sum of exponentials has 12 integer bits
@@ -41,6 +42,7 @@ class softmax:
 
     cases = AXES
     infer = infer_along
+    grad = from_output("softmax_dx")
     in_place = first
 
     def eval(x, *, axis):
@@ -88,6 +90,7 @@ class log_softmax:
 
     cases = AXES
     infer = infer_along
+    grad = from_output("log_softmax_dx")
     in_place = first
 
     def eval(x, *, axis):
@@ -121,6 +124,13 @@ class batch_norm:
         shape = [-1 if d == axis % x.ndim else 1 for d in range(x.ndim)]
         scale, bias, mean, var = (v.reshape(shape) for v in (scale, bias, mean, var))
         return (x - mean) / np.sqrt(var + epsilon) * scale + bias
+
+    def grad(g, y, x, scale, bias, mean, var, *, axis, epsilon):
+        """Mean and var are statistics, not parameters: they have none."""
+        dx = lookup("batch_norm_dx")(g, scale, var, axis=axis, epsilon=epsilon, name=f"{x.name}.grad")
+        dscale = lookup("batch_norm_dscale")(g, x, mean, var, axis=axis, epsilon=epsilon, name=f"{scale.name}.grad")
+        others = tuple(d for d in range(len(x.shape)) if d != axis % len(x.shape))
+        return dx, dscale, lookup("sum")(g, axes=others, name=f"{bias.name}.grad"), None, None
 
     def emit(y, x, scale, bias, mean, var, *, axis, epsilon):
         walk = walk_along(x, axis)
@@ -158,6 +168,14 @@ class layer_norm:
         y = y if scale is None else y * scale
         return y if bias is None else y + bias
 
+    def grad(g, y, x, scale=None, bias=None, *, dims, epsilon):
+        known = (x,) if scale is None else (x, scale)
+        dx = lookup("layer_norm_dx")(g, *known, dims=dims, epsilon=epsilon, name=f"{x.name}.grad")
+        if scale is None:
+            return (dx,)
+        dscale = lookup("layer_norm_dscale")(g, x, dims=dims, epsilon=epsilon, name=f"{scale.name}.grad")
+        return dx, dscale, None if bias is None else fitted(g, bias)
+
     def emit(y, x, scale=None, bias=None, *, dims, epsilon):
         n = int(np.prod(x.shape[len(x.shape) - dims :]))
         return Call("layer_norm_f32", y, x, scale, bias, y.type.size // n, n, float(epsilon))
@@ -172,6 +190,7 @@ class dropout:
 
     cases = SMALL + small(p=0.2)
     in_place = first
+    grad = straight
 
     def infer(x, *, p=0.5):
         if not 0 <= p < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Scratch, Struct
 from insitu.ops._requant import quantised, quantize_multipliers, requant_struct, requantise, want_s8
 from insitu.ops.conv import patches, window_size
@@ -52,6 +52,9 @@ class max_pool2d:
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         return patches(x, kernel, stride, padding, dilation, fill=lowest).max(axis=(3, 4))
 
+    def grad(g, y, x, *, node):
+        return (lookup("max_pool2d_dx")(g, x, **node.attrs, name=f"{x.name}.grad"),)
+
     def emit(y, x, *, kernel, stride, padding, dilation):
         return Call(f"max_pool2d_{y.dtype}", y, x, pool_shape(y, x, kernel, stride, padding, dilation))
 
@@ -81,6 +84,9 @@ class avg_pool2d:
     def eval(x, *, kernel, stride, padding, count_include_pad):
         counts = window_counts(*x.shape[1:3], kernel, stride, padding, count_include_pad)
         return patches(x, kernel, stride, padding, (1, 1)).sum(axis=(3, 4)) / counts.astype(x.dtype)
+
+    def grad(g, y, x, *, node):
+        return (lookup("avg_pool2d_dx")(g, size=x.shape[1:3], **node.attrs, name=f"{x.name}.grad"),)
 
     def emit(y, x, *, kernel, stride, padding, count_include_pad):
         shape = pool_shape(y, x, kernel, stride, padding)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Struct
+from insitu.ops._gradients import straight
 from insitu.ops._requant import quantize_multiplier, requantise
 from insitu.ops._rules import ROUNDINGS, quantised, want_float, want_rounding, want_s8
 
@@ -47,6 +48,11 @@ class quantize:
         q = np.fmin(np.fmax(q, np.float32(-128 - t.zero)), np.float32(127 - t.zero))
         return (round_half_away(q) + t.zero).astype(np.int8)
 
+    def grad(g, q, x):
+        """Straight through, and nothing where the rounded value is clamped."""
+        lo, hi = ((end - q.type.zero) * q.type.scale for end in (-128.5, 127.5))
+        return (lookup("clamp_dx")(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
+
     def emit(y, x):
         return Call("quantize_s8", y, x, y.type.size, float(np.float32(y.type.scale)), y.type.zero)
 
@@ -56,6 +62,8 @@ class dequantize:
     """x = s * (q - z) in float32"""
 
     cases = [Case("odd", (s8(3, 7, s=0.01, z=-3),)), Case("long", (s8(67, s=0.3, z=127),))]
+
+    grad = straight
 
     def infer(x):
         want_s8(x)

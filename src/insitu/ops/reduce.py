@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Scratch, Struct, Table
 from insitu.ops._requant import quantised, quantize_multiplier, requant_struct, requantise, want_s8
 
@@ -44,6 +44,12 @@ def reduce_struct(x: Type, axes) -> Struct:
     return Struct("reduce_shape", **sizes, outer_at=Table(kept.ravel()), reduce_at=Table(steps.ravel()))
 
 
+def mean_dx(g, x, axes):
+    """The gradient of a mean, float or int8: g / count everywhere."""
+    share = 1 / reduce_count(x.type, axes)
+    return lookup("expand")(g, shape=x.shape, axes=axes, factor=share, name=f"{x.name}.grad")
+
+
 FLOAT_CASES = [
     Case("global pool", (f32(2, 3, 4, 5),), {"axes": (1, 2)}),
     Case("last", (f32(3, 17),), {"axes": (-1,), "keepdims": True}),
@@ -65,6 +71,9 @@ class mean:
 
     def eval(x, *, axes, keepdims):
         return x.mean(axis=tuple(axes), keepdims=keepdims)
+
+    def grad(g, y, x, *, axes):
+        return (mean_dx(g, x, axes),)
 
     def emit(y, x, *, axes):
         return Call("mean_f32", y, x, reduce_struct(x.type, axes))
@@ -129,6 +138,9 @@ class sum:
     def eval(x, *, axes, keepdims):
         return x.sum(axis=tuple(axes), keepdims=keepdims)
 
+    def grad(g, y, x, *, axes):
+        return (lookup("expand")(g, shape=x.shape, axes=axes, name=f"{x.name}.grad"),)
+
     def emit(y, x, *, axes):
         return Call("sum_reduce_f32", y, x, reduce_struct(x.type, axes))
 
@@ -144,6 +156,9 @@ class amax:
 
     def eval(x, *, axes, keepdims):
         return x.max(axis=tuple(axes), keepdims=keepdims)
+
+    def grad(g, y, x, *, axes):
+        return (lookup("amax_dx")(g, x, axes=axes, name=f"{x.name}.grad"),)
 
     def emit(y, x, *, axes):
         return Call(f"amax_{y.dtype}", y, x, reduce_struct(x.type, axes))

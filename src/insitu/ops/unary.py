@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from insitu.graph import op
+from insitu.graph import lookup, op
+from insitu.ops._gradients import from_input, scaled
 from insitu.ops._rules import EXTREME, SMALL, first, same, unary
 from insitu.ops.activation import erf as erf_of
 
@@ -21,6 +24,9 @@ class exp:
     def eval(x):
         return np.exp(x)
 
+    def grad(g, y, x):
+        return (lookup("mul")(g, y),)
+
 
 @op
 class log:
@@ -34,6 +40,9 @@ class log:
 
     def eval(x):
         return np.log(x)
+
+    def grad(g, y, x):
+        return (lookup("div")(g, x),)
 
 
 @op
@@ -49,6 +58,9 @@ class sqrt:
     def eval(x):
         return np.sqrt(x)
 
+    def grad(g, y, x):
+        return (scaled(lookup("div")(g, y), 0.5),)
+
 
 @op
 class rsqrt:
@@ -62,6 +74,9 @@ class rsqrt:
 
     def eval(x):
         return 1 / np.sqrt(x)
+
+    def grad(g, y, x):
+        return (scaled(lookup("mul")(g, lookup("div")(y, x)), -0.5),)
 
 
 @op
@@ -77,6 +92,9 @@ class reciprocal:
     def eval(x):
         return 1 / x
 
+    def grad(g, y, x):
+        return (neg(lookup("mul")(g, square(y))),)
+
 
 @op
 class neg:
@@ -90,6 +108,9 @@ class neg:
     def eval(x):
         return -x
 
+    def grad(g, y, x):
+        return (neg(g),)
+
 
 @op
 class abs:
@@ -97,6 +118,7 @@ class abs:
 
     cases = SMALL
     infer = same
+    grad = from_input("abs_dx")
     emit = unary("abs_f32")
     in_place = first
 
@@ -116,6 +138,9 @@ class square:
     def eval(x):
         return x * x
 
+    def grad(g, y, x):
+        return (scaled(lookup("mul")(g, x), 2.0),)
+
 
 @op
 class erf:
@@ -128,3 +153,7 @@ class erf:
 
     def eval(x):
         return erf_of(x).astype(x.dtype)
+
+    def grad(g, y, x):
+        bell = exp(neg(square(x)))
+        return (scaled(lookup("mul")(g, bell), 2 / math.sqrt(math.pi)),)

@@ -1,0 +1,17 @@
+/* dx = y (g - sum of g y) along the middle axis of [outer,n,inner]. In place over g allowed. */
+#include "kernels.h"
+
+void softmax_dx_f32(float *dx, const float *g, const float *y, int32_t outer, int32_t n, int32_t inner)
+{
+    for (int32_t r = 0; r < outer; r++, g += n * inner, y += n * inner, dx += n * inner) {
+        for (int32_t j = 0; j < inner; j++) {
+            float sum = 0.0f;
+            for (int32_t i = j; i < n * inner; i += inner) {
+                sum += g[i] * y[i];
+            }
+            for (int32_t i = j; i < n * inner; i += inner) {
+                dx[i] = y[i] * (g[i] - sum);
+            }
+        }
+    }
+}
