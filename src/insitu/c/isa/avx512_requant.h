@@ -103,6 +103,16 @@ static __attribute__((noinline, unused)) void requant_scalar16(int8_t *y, __mmas
     }
 }
 
+/* the low bytes of the lanes k; a narrowing store under a mask is slow, so not where all sixteen count */
+ALWAYS_INLINE void store_bytes(int8_t *y, __mmask16 k, __m512i v)
+{
+    if (k == 0xffff) {
+        _mm_storeu_si128((__m128i *)y, _mm512_cvtepi32_epi8(v));
+    } else {
+        _mm_mask_storeu_epi8(y, k, _mm512_cvtepi32_epi8(v));
+    }
+}
+
 /* y[p*step + i] = requantised acc[p*stride] for p < P, the lanes k */
 ALWAYS_INLINE void requant_store(const int P, int8_t *y, ptrdiff_t step, __mmask16 k, const __m512i *acc,
                                  const int stride, const requant_lanes *r)
@@ -115,12 +125,12 @@ ALWAYS_INLINE void requant_store(const int P, int8_t *y, ptrdiff_t step, __mmask
     } else if (r->litert) {
         UNROLL
         for (int p = 0; p < P; p++) {
-            _mm_mask_storeu_epi8(y + p * step, k, _mm512_cvtepi32_epi8(requant_lanes16(1, acc[p * stride], r)));
+            store_bytes(y + p * step, k, requant_lanes16(1, acc[p * stride], r));
         }
     } else {
         UNROLL
         for (int p = 0; p < P; p++) {
-            _mm_mask_storeu_epi8(y + p * step, k, _mm512_cvtepi32_epi8(requant_lanes16(0, acc[p * stride], r)));
+            store_bytes(y + p * step, k, requant_lanes16(0, acc[p * stride], r));
         }
     }
 }
