@@ -212,8 +212,10 @@ def randomise(module: nn.Module, seed: int = 0) -> nn.Module:
     with torch.no_grad():
         for layer in module.modules():
             if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-                draw(layer.weight, 0.5, 1.5), draw(layer.bias, -0.3, 0.3)
-                draw(layer.running_mean, -0.3, 0.3), draw(layer.running_var, 0.5, 1.5)  # type: ignore[arg-type]
+                draw(layer.weight, 0.5, 1.5)
+                draw(layer.bias, -0.3, 0.3)
+                draw(layer.running_mean, -0.3, 0.3)  # type: ignore[arg-type]
+                draw(layer.running_var, 0.5, 1.5)  # type: ignore[arg-type]
             elif isinstance(layer, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
                 bound = (3.0 / (layer.weight[0].numel())) ** 0.5
                 draw(layer.weight, -bound, bound)
@@ -239,4 +241,82 @@ def families() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     for seed, (name, (make, args, shape)) in enumerate(makers.items()):
         example = torch.randn(shape, generator=torch.Generator().manual_seed(100 + seed))
         found[name] = (randomise(make(*args), seed), (example,))
+    return found
+
+
+class DenseCnn(nn.Module):
+    """DenseNet's way: each layer sees all before it, batch norm comes first."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = conv_bn(3, 8)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(8 + 4 * i) for i in range(3))
+        self.convs = nn.ModuleList(nn.Conv2d(8 + 4 * i, 4, 3, padding=1, bias=False) for i in range(3))
+        self.down = nn.Sequential(nn.BatchNorm2d(20), nn.ReLU(), nn.Conv2d(20, 10, 1, bias=False), nn.AvgPool2d(2, 2))
+        self.fc = nn.Linear(10, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for norm, conv in zip(self.norms, self.convs):
+            x = torch.cat([x, conv(torch.relu(norm(x)))], 1)
+        return self.fc(torch.flatten(nn.functional.adaptive_avg_pool2d(torch.relu(self.down(x)), (1, 1)), 1))
+
+
+class ShuffleCnn(nn.Module):
+    """ShuffleNet's way: half the channels pass, then channels of both halves alternate."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = conv_bn(3, 8, stride=2)
+        self.branch = nn.Sequential(conv_bn(4, 4, 1), conv_bn(4, 4, 3, groups=4, act=None), conv_bn(4, 4, 1))
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept, changed = self.stem(x).chunk(2, dim=1)
+        x = torch.cat((kept, self.branch(changed)), 1)
+        n, c, h, w = x.shape
+        x = x.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
+        return self.fc(x.mean([2, 3]))
+
+
+class LinearSqueeze(nn.Module):
+    """Squeeze-excite with linear layers and views, flattened at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.out = conv_bn(3, 8), conv_bn(8, 4)
+        self.gate = nn.Sequential(nn.Linear(8, 2), nn.ReLU(), nn.Linear(2, 8), nn.Sigmoid())
+        self.fc = nn.Linear(4 * 6 * 5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv(x)
+        n, c = x.shape[:2]
+        gate = self.gate(nn.functional.adaptive_avg_pool2d(x, 1).view(n, c)).view(n, c, 1, 1)
+        return self.fc(self.out(x * gate.expand_as(x)).reshape(n, -1))
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.deep = conv_bn(1, 4), conv_bn(4, 8, act=nn.SiLU)
+        self.up, self.join, self.out = nn.ConvTranspose2d(8, 4, 2, 2), conv_bn(8, 4), nn.Conv2d(4, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = self.down(x)
+        deep = self.deep(nn.functional.max_pool2d(wide, 2))
+        return self.out(self.join(torch.cat([self.up(deep), wide], 1)))
+
+
+def others() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+    """More networks, for importers only: other ways to wire and to move channels."""
+    makers = {
+        "dense_cnn": (DenseCnn, (1, 3, 8, 8)),
+        "shuffle_cnn": (ShuffleCnn, (2, 3, 8, 8)),
+        "linear_squeeze": (LinearSqueeze, (2, 3, 6, 5)),
+        "unet": (UNet, (1, 1, 8, 6)),
+    }
+    found = {}
+    for seed, (name, (make, shape)) in enumerate(makers.items()):
+        example = torch.randn(shape, generator=torch.Generator().manual_seed(200 + seed))
+        found[name] = (randomise(make(), seed), (example,))
     return found

@@ -11,9 +11,9 @@ from insitu.graph.compare import first_difference
 from insitu.importers.from_onnx import read_onnx
 from insitu.importers.from_torch import read_torch
 from insitu.quantizer.fold import fold
-from tests.models import families
+from tests.models import families, others
 
-FAMILIES = families()
+FAMILIES = families() | others()
 
 
 @pytest.fixture(scope="module")

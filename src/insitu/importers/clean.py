@@ -89,6 +89,22 @@ def _broadcast(values) -> tuple[int, ...]:
     return np.broadcast_shapes(*(v.shape for v in values))
 
 
+def drop_expansion(node: Node, rw: Rewriter):
+    """x * ones, only to have the shape that broadcasting gives it anyway."""
+    if node.op.name not in ("add", "sub", "mul", "div"):
+        return None
+    inputs = [_unexpanded(v, rw) for v in node.inputs]
+    if all(a is b for a, b in zip(inputs, node.inputs)) or _broadcast(inputs) != node.output.shape:
+        return None
+    return again(node, inputs)
+
+
+def _unexpanded(v: Value, rw: Rewriter) -> Value:
+    above = rw.producer(v, lookup("mul"))
+    ones = rw.array(above.inputs[1]) if above else None
+    return above.inputs[0] if above is not None and ones is not None and np.all(ones == 1) else v
+
+
 # what does nothing, or the same as the next
 
 
@@ -303,6 +319,7 @@ RULES = (
     axis_from_the_end,
     name_clamps,
     drop_leading_ones,
+    drop_expansion,
     pad_into_window,
     forget_padding_count,
     depthwise,

@@ -59,7 +59,7 @@ def _tflite(path, batch):
 def _pt2(path, batch):
     from insitu.importers.from_torch import read_pt2
 
-    return read_pt2(path)
+    return read_pt2(path, batch=batch)
 
 
 def _checkpoint(path, batch):
@@ -71,7 +71,7 @@ def _checkpoint(path, batch):
 def _torch(source, example, batch):
     from insitu.importers.from_torch import read_torch
 
-    if example is None:
+    if example is None and type(source).__name__ != "ExportedProgram":
         raise ModelError("a torch module needs an example input", hint="insitu.load(module, torch.zeros(1, 3, 32, 32))")
     return read_torch(source, example)
 

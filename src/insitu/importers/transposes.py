@@ -20,6 +20,7 @@ import numpy as np
 
 from insitu.graph import Node, Value, building, lookup
 from insitu.graph.rewrite import Rewriter
+from insitu.importers.computed import computed
 
 CHANGED = ":changed"  # marks what a rule has made anew; clean() gives it its name back
 Perm = tuple[int, ...]
@@ -116,10 +117,14 @@ def reuse(node: Node, rw: Rewriter):
 
 
 def _existing(rw: Rewriter, x: Value, perm: Sequence[int]) -> Value | None:
-    for n in rw.builder.nodes:
-        if n.op.name == "transpose" and n.inputs[0] == x and n.attrs["perm"] == tuple(perm):
-            return n.output
-    return None
+    found = computed(rw.builder, "transpose", (x,), {"perm": tuple(perm)})
+    return found.output if found else None
+
+
+def _lasts(rw: Rewriter, v: Value) -> bool:
+    """Was it there before this round? What a rule has made in passing may be gone at its end."""
+    node = rw.source.producer.get(v.name)
+    return node is not None and node.op.name == "transpose"
 
 
 # sinking: op(transpose(x)) -> transpose(op(x)), one small function a kind of op
@@ -172,7 +177,8 @@ def _aligned(rw: Rewriter, v: Value, perm: Perm, twins: bool) -> Value | None:
         return rw.constant(v.name + CHANGED, np.ascontiguousarray(array.reshape(shape).transpose(back)), None)
     if only_moves_ones(shape, back):
         return make("reshape", v, shape=permute(shape, back), name=v.name + CHANGED)
-    return _existing(rw, v, back) if twins and v.type.rank == len(perm) else None
+    twin = _existing(rw, v, back) if twins and v.type.rank == len(perm) else None
+    return twin if twin is not None and _lasts(rw, twin) else None
 
 
 def _axis(node: Node, rw: Rewriter):
@@ -256,7 +262,8 @@ def _reshape(node: Node, rw: Rewriter):
     if t is None:
         return None
     groups = shape_groups(node.inputs[0].shape, node.output.shape)
-    ranked = sorted(range(len(groups)), key=lambda g: min(t.perm[a] for a in groups[g][0]))
+    # by their last axis: what is joined with the channels ends up where the channels are
+    ranked = sorted(range(len(groups)), key=lambda g: max(t.perm[a] for a in groups[g][0]))
     if ranked == list(range(len(groups))):
         return None  # nothing would sink
     inner = [t.perm[a] for g in ranked for a in groups[g][0]]
