@@ -65,9 +65,11 @@ def calibrate(
 ) -> Ranges:
     """The range of every float value of the graph's inference form, over (at most `batches` items of) the data.
 
+    minmax       all that was seen
+    percentile   without the (100 - percentile) % at either end
+    mse          the range that 8 bits represent with the least squared error
     An item is a sample, a batch, a tuple of arrays for several inputs, or a pair (x, y) of which x is taken.
-    Methods: "minmax" (all of it), "percentile" (without the (100 - percentile) % at either end), "mse" (the range that
-    8 bits represent with the least squared error). `run(*inputs)` gives all values by name; without one, numpy does. A bar on stderr shows the progress if that is a
+    `run(*inputs)` gives all values by name; without one, numpy does. A bar on stderr shows the progress if that is a
     terminal; `progress(done, total)` is called instead if given.
     """
     choose = _method(method, percentile)

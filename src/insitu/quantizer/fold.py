@@ -8,6 +8,7 @@ took in its batch_norm is still called after the convolution. Nothing here knows
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -259,7 +260,7 @@ def rename(graph: Graph, names: dict[str, str]) -> Graph:
 
     nodes = tuple(Node(n.op, new(n.inputs), new(n.outputs), n.attrs) for n in graph.nodes)
     constants = {names.get(k, k): a for k, a in graph.constants.items()}
-    return Graph(graph.name, new(graph.inputs), new(graph.outputs), nodes, constants, graph.notes)
+    return replace(graph, inputs=new(graph.inputs), outputs=new(graph.outputs), nodes=nodes, constants=constants)
 
 
 def _shape_of(graph: Graph) -> list:

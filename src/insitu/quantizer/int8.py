@@ -69,7 +69,7 @@ def _inputs(low: Lowering, float_io: bool) -> None:
 def _lower(low: Lowering, node: Node) -> None:
     """Build the int8 form of a node, or the node itself where there is none."""
     rule = LOWER.get(node.op.name, function if node.name in low.fusions.chain else None)
-    moved_in_float = node.op.name in MOVES and not low.has_s8(node.inputs[0])
+    moved_in_float = node.op.name in MOVES and low.came_in_float(node.inputs[0])
     made = rule(low, node) if rule and all(map(is_float, node.inputs)) and not moved_in_float else None
     if made is None:
         _fall_back(low, node)

@@ -59,8 +59,10 @@ class Lowering:
                 self._float[value.name] = lookup("dequantize")(self._s8[value.name], name=f"{value.name}.f32")
         return self._float[value.name]
 
-    def has_s8(self, value: Value) -> bool:
-        return value.name in self._s8
+    def came_in_float(self, value: Value) -> bool:
+        """Was it made by an op that runs in float? Inputs do not count: they are quantised first, to save memory."""
+        inside = value.name in self._float and value.name not in self._s8
+        return inside and all(v.name != value.name for v in self.graph.inputs)
 
     def set_s8(self, value: Value, made: Value) -> None:
         self._s8[value.name] = made

@@ -24,9 +24,7 @@ def affine_to_depthwise(node: Node, rw: Rewriter):
     if found is None or _continues(node, rw):
         return None
     x, a, b = found
-    before = rw.producer(x)
-    inner = affine(before, rw) if before and rw.uses(x) == 1 else None
-    if inner:
+    while (before := rw.producer(x)) and rw.uses(x) == 1 and (inner := affine(before, rw)):
         x, a, b = inner[0], a * inner[1], a * inner[2] + b
     if x.type.rank < 2 or (np.ptp(a) == 0 and np.ptp(b) == 0):
         return None  # one number for all: a table does that
