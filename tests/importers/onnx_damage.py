@@ -69,7 +69,7 @@ def _tensor(t, rng) -> None:
         t.data_type = int(rng.integers(0, 20))
     elif kind == 2:
         t.raw_data = t.raw_data[: int(rng.integers(len(t.raw_data) + 1))]
-    elif t.data_type == 7 and len(t.raw_data) >= 8:
+    elif t.data_type == 7 and len(t.raw_data) >= 8 and len(t.raw_data) % 8 == 0:
         values = np.frombuffer(t.raw_data, np.int64).copy()
         values[int(rng.integers(len(values)))] = pick(INTEGERS, rng)
         t.raw_data = values.tobytes()

@@ -8,7 +8,6 @@ from insitu.graph import Builder, build, check, evaluate, f32, lookup, parse, re
 from insitu.importers.patterns import PATTERNS
 
 
-
 class Ops:
     def __getattr__(self, name):
         return lookup(name)

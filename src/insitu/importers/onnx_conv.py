@@ -189,6 +189,7 @@ def global_pool(reduce: str):
 
 # --- resize ------------------------------------------------------------------------------------
 
+MAX_SIZE = 1 << 14  # of an axis: what is copied or weighted is computed at import, element by element
 POSITIONS = {  # ONNX's name -> place in the input of output i, given the sizes and the scale
     "half_pixel": lambda i, a, b, s: (i + 0.5) / s - 0.5,
     "pytorch_half_pixel": lambda i, a, b, s: (i + 0.5) / s - 0.5 if b > 1 else np.zeros(1),
@@ -221,6 +222,8 @@ def resize(n: Call) -> Value:
     size, scales = _resize_target(n, x.shape)
     if size == x.shape:
         return x
+    if max(size) > MAX_SIZE or not min(size):
+        raise ModelError(f"resize of {x.shape} to {size}")
     if mode == "nearest":
         return _resize_nearest(n, x, size, scales, coordinates, rounding)
     if mode == "linear" or mode == "bilinear":
@@ -281,6 +284,8 @@ def _resize_linear(n: Call, x: Value, size, scales, coordinates) -> Value:
                 raise Unsupported("antialias")
             if coordinates == "align_corners" and b != a * s:
                 raise Unsupported(f"align_corners with {a} * {s}: ONNX and onnxruntime do not agree what that means")
+            if a * b > 1 << 22:
+                raise Unsupported(f"linear interpolation of {a} elements to {b}: the matrix is too large")
             x = _along(n, x, axis, linear_weights(a, b, s, coordinates))
     return x
 
