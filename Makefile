@@ -34,6 +34,7 @@ fuzz: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m insitu.reports.ops_page > docs/ops.md
+	$(BIN)/python -m pytest tests/test_docs.py tests/codegen/test_golden.py --update-golden
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -272,6 +272,21 @@ def test_data_of_the_wrong_shape_are_an_error_that_names_both_shapes(capsys, qua
     assert "f32[1x1x8x8]" in err
 
 
+@pytest.mark.parametrize("name", ["x.npz", "x.npy", "x.csv", "x.txt"])
+def test_damaged_data_are_an_error_and_not_a_crash(capsys, quantised, tmp_path, name):
+    (tmp_path / name).write_bytes(b"PK\x03\x04 not what the name says")
+    status, out, err = run(capsys, "predict", quantised, "--data", tmp_path / name)
+    assert (status, out) == (1, "")
+    assert err.startswith("DataError: ")
+
+
+def test_a_result_that_cannot_be_written_is_refused_before_the_work(capsys, quantised, samples, tmp_path):
+    with pytest.raises(SystemExit) as stop:
+        main(["predict", str(quantised), "--data", str(samples), "-o", str(tmp_path / "none" / "y.npz")])
+    assert stop.value.code == 2
+    assert "is not a file that can be written" in capsys.readouterr().err
+
+
 # --- bench ----------------------------------------------------------------------------------------------
 
 

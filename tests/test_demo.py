@@ -1,7 +1,5 @@
 """`insitu demo`: a real network, small enough to ship, that loses nothing in int8 and runs in seconds."""
 
-import time
-
 import pytest
 
 from insitu.demo import TARGET, run_demo
@@ -39,9 +37,3 @@ def test_the_map_names_what_is_alive_at_the_peak(demo):
     peak = demo.int8_map.steps[demo.int8_map.peak_step]
     assert f"peak at step {demo.int8_map.peak_step} ({peak})" in text
     assert all(b.values[-1] in text for b in demo.int8_map.alive(demo.int8_map.peak_step) if b.type)
-
-
-def test_it_takes_seconds(demo):
-    start = time.monotonic()
-    run_demo()
-    assert time.monotonic() - start < 30

@@ -12,6 +12,8 @@ folder of images has a subfolder a class, or images alone; pixels are scaled to 
 from __future__ import annotations
 
 import csv
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,8 @@ from insitu.graph import Graph, Value
 INPUT_KEYS = ("x", "x_test", "x_train", "data", "images", "inputs")
 LABEL_KEYS = ("y", "y_test", "y_train", "labels", "label", "targets")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
-MAX_BYTES = 1 << 32
+# what readers raise for a file that is broken, or is something else
+DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,7 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
         )
     try:
         samples = reader(path, graph, pixels)
-    except (OSError, ValueError, KeyError, EOFError) as e:
+    except DAMAGED as e:
         raise DataError(f"cannot be read: {e}", where=str(path)) from e
     return _checked(samples, str(path))
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.cli.output import show
+from insitu.cli.output import count, show
 from insitu.errors import ToolError
 from insitu.model import load
 
@@ -19,7 +19,7 @@ EXAMPLES = """\
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
-    parser.add_argument("--repeats", type=int, default=21, metavar="N", help="timings to take the median of (21)")
+    parser.add_argument("--repeats", type=count, default=21, metavar="N", help="timings to take the median of (21)")
     parser.add_argument("--map", action="store_true", help="draw the arena")
 
 
@@ -28,7 +28,7 @@ def run(arguments) -> int:
     from insitu.reports.speed import machine, measure_speed
 
     device = load(arguments.model).device
-    report = measure_speed(device, peers(Path(arguments.model), device), max(1, arguments.repeats))
+    report = measure_speed(device, peers(Path(arguments.model), device), arguments.repeats)
     report = replace(report, model=Path(arguments.model).stem)
     arena = memory_map(device.plan)
     text = report.to_text() + (f"\n\n{arena.to_text()}" if arguments.map else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.cli.output import show
+from insitu.cli.output import count, show
 from insitu.errors import Error, ModelError
 from insitu.importers import load
 from insitu.importers.survey import form_of, survey
@@ -20,7 +20,7 @@ EXAMPLES = """\
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="batch size, where the file leaves it open")
+    parser.add_argument("--batch", type=count, default=1, metavar="N", help="batch size, where the file leaves it open")
 
 
 def run(arguments) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+from argparse import ArgumentTypeError
 from contextlib import contextmanager
+from pathlib import Path
 
 from insitu.data import Samples, read_samples
 from insitu.graph import Graph
@@ -42,7 +44,7 @@ def progress(label: str):
 def add_data(parser) -> None:
     """The options of every verb that reads samples."""
     parser.add_argument("--data", required=True, metavar="FILE", help=".npz, .npy, .csv, or a folder of images")
-    parser.add_argument("--samples", type=int, metavar="N", help="take the first N samples only")
+    parser.add_argument("--samples", type=count, metavar="N", help="take the first N samples only")
     parser.add_argument(
         "--pixels", type=_pixels, default=(0.0, 1.0), metavar="LO:HI", help="what 0..255 of an image becomes (0:1)"
     )
@@ -51,6 +53,21 @@ def add_data(parser) -> None:
 def read_data(arguments, graph: Graph) -> Samples:
     samples = read_samples(arguments.data, graph, pixels=arguments.pixels)
     return samples if arguments.samples is None else samples.head(arguments.samples)
+
+
+def count(text: str) -> int:
+    """An argparse type: a number of something, at least one."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def target_file(text: str) -> Path:
+    """An argparse type: a file that can be written, found out before the work and not after it."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ArgumentTypeError(f"{path} is not a file that can be written")
+    return path
 
 
 def _pixels(text: str) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.cli.output import add_data, read_data, show
+from insitu.cli.output import add_data, count, read_data, show, target_file
 from insitu.model import load
 
 HELP = "run the generated C of a model on samples"
@@ -21,8 +21,8 @@ EXAMPLES = """\
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
     add_data(parser)
-    parser.add_argument("--top", type=int, default=3, metavar="K", help="classes to name for each sample (3)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the outputs to this .npz file")
+    parser.add_argument("--top", type=count, default=3, metavar="K", help="classes to name for each sample (3)")
+    parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the outputs to this .npz file")
 
 
 def run(arguments) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.cli.output import add_data, read_data, show
+from insitu.cli.output import add_data, count, read_data, show, target_file
 from insitu.data import fit
 from insitu.devices.host import open_host
 from insitu.errors import ModelError
@@ -23,12 +23,12 @@ EXAMPLES = """\
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a float model: .onnx, .tflite, .pt2, .keras or .insitu")
     add_data(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the int8 model (MODEL with .insitu)")
+    parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="the int8 model (MODEL with .insitu)")
     parser.add_argument("--method", choices=METHODS, default=METHODS[0], help="how ranges are found (mse)")
     parser.add_argument("--int8-io", action="store_true", help="inputs and outputs are int8 too (they stay float)")
-    parser.add_argument("--batches", type=int, metavar="N", help="calibrate on the first N samples")
+    parser.add_argument("--batches", type=count, metavar="N", help="calibrate on the first N samples")
     parser.add_argument(
-        "--compare", type=int, default=200, metavar="N", help="samples to compare float and int8 on (200)"
+        "--compare", type=count, default=200, metavar="N", help="samples to compare float and int8 on (200)"
     )
 
 
