@@ -312,6 +312,13 @@ def test_a_decomposed_program_is_read_as_well():
     assert close(y, reference(module, *example))
 
 
+def test_a_program_exported_in_train_mode_is_the_same_graph():
+    module = randomise(nn.Sequential(conv_bn(2, 3), nn.Dropout(0.3))).train()
+    x = torch.randn(2, 2, 5, 5)
+    trained = read_program(torch.export.export(module, (x,)), name="net")
+    assert str(trained) == str(read_torch(module, x, name="net"))
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("pt2") / "net.pt2"

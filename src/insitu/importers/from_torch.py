@@ -70,9 +70,24 @@ def raw_graph(program, *, batch: int, name: str, names: Names) -> Graph:
         builder.note("it writes through views: functionalised by torch, which drops dropout")
     with build(builder):
         walk = _Walk(program, builder, batch, names)
+        live = _live(program)
         for node in program.graph.nodes:
-            walk.visit(node)
+            if node in live or node.op == "placeholder":
+                walk.visit(node)
         return builder.graph(*_outputs(walk))
+
+
+def _live(program) -> set:
+    """The nodes the user's outputs depend on. Counting batches, say, is done beside them."""
+    wanted = {str(o) for o in program.graph_signature.user_outputs}
+    left = [n for n in program.graph.nodes if str(n.name) in wanted]
+    found = set()
+    while left:
+        node = left.pop()
+        if node not in found:
+            found.add(node)
+            left.extend(node.all_input_nodes)
+    return found
 
 
 def layer_of(node, op: str) -> str:

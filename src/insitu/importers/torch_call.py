@@ -16,7 +16,7 @@ import numpy as np
 import insitu.ops  # noqa: F401  (declares the ops that `make` looks up)
 from insitu.errors import Unsupported
 from insitu.graph import Builder, Value
-from insitu.importers.transposes import CHANGED, make, permute
+from insitu.importers.transposes import CHANGED, make
 
 TO_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1)}  # N,C,.. -> N,..,C
 TO_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2)}
@@ -106,17 +106,3 @@ def resolve_shape(shape: Sequence[int], size: int) -> tuple[int, ...]:
     """A shape without -1."""
     known = prod(d for d in shape if d != -1)
     return tuple(size // known if d == -1 else int(d) for d in shape)
-
-
-__all__ = [
-    "TO_FIRST",
-    "TO_LAST",
-    "Call",
-    "axes_of",
-    "both_sides",
-    "make",
-    "pair",
-    "permute",
-    "resolve_shape",
-    "same_padding",
-]

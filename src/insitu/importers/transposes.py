@@ -6,6 +6,7 @@ are permuted instead. Nothing here touches any other op (clean.py does).
 
 Why it ends: give each transpose the number of ops on the longest way from it to an output. A rule that
 moves one replaces it by transposes with smaller numbers (a multiset that shrinks), the others remove one.
+What `_reshape` leaves above a reshape is a transpose inside its groups of axes, which no rule moves again.
 The only rule that takes a transposed twin of another operand (`_aligned`) takes one that is there already.
 """
 
