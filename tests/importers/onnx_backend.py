@@ -56,6 +56,8 @@ class Run:
 
     def complaint(self, found) -> str:
         found = found if isinstance(found, tuple) else (found,)
+        if len(found) != len(self.wanted):
+            return f"{len(found)} results, not {len(self.wanted)}"
         for got, want in zip(found, self.wanted):
             if got.shape != want.shape:
                 return f"the shape is {got.shape}, not {want.shape}"
