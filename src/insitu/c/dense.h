@@ -32,10 +32,12 @@ void matmul_s8(int8_t *y, const int8_t *a, const int8_t *b, const matmul_shape *
 void max_pool2d_f32(float *y, const float *x, const conv2d_shape *s);
 void max_pool2d_s8(int8_t *y, const int8_t *x, const conv2d_shape *s);
 void avg_pool2d_f32(float *y, const float *x, const conv2d_shape *s, int32_t count_pad);
-void avg_pool2d_s8(int8_t *y, const int8_t *x, const conv2d_shape *s, int32_t count_pad, const requant *q,
-                   void *scratch);
+/* with a mask (see mask.h; else null), whether each value before the clamp lies within lo..hi */
+void avg_pool2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const conv2d_shape *s, int32_t count_pad,
+                   const requant *q, void *scratch);
 void mean_f32(float *y, const float *x, const reduce_shape *s);
-void mean_s8(int8_t *y, const int8_t *x, const reduce_shape *s, const requant *q, void *scratch);
+void mean_s8(int8_t *y, uint8_t *mask, const int8_t *x, const reduce_shape *s, int32_t channels, const requant *q,
+             void *scratch);
 void sum_reduce_f32(float *y, const float *x, const reduce_shape *s);
 void amax_f32(float *y, const float *x, const reduce_shape *s);
 void amax_s8(int8_t *y, const int8_t *x, const reduce_shape *s);

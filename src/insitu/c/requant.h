@@ -32,11 +32,16 @@ static inline int64_t requant_litert(int32_t acc, int32_t m, int32_t shift)
     return (int64_t)(high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
 }
 
-static inline int8_t requant_at(int32_t acc, int32_t channel, const requant *q)
+/* before the clamp */
+static inline int64_t requant_value(int32_t acc, int32_t channel, const requant *q)
 {
     const int32_t m = q->m[channel * q->step], shift = q->shift[channel * q->step];
-    const int64_t y =
-        (q->rounding == REQUANT_LITERT ? requant_litert(acc, m, shift) : requant_single(acc, m, shift)) + q->y_zero;
+    return (q->rounding == REQUANT_LITERT ? requant_litert(acc, m, shift) : requant_single(acc, m, shift)) + q->y_zero;
+}
+
+static inline int8_t requant_at(int32_t acc, int32_t channel, const requant *q)
+{
+    const int64_t y = requant_value(acc, channel, q);
     return (int8_t)(y < q->lo ? q->lo : y > q->hi ? q->hi : y);
 }
 

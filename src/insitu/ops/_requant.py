@@ -63,8 +63,12 @@ def requant_litert(acc, m, shift) -> np.ndarray:
 
 def requantise(acc, m, shift, zero: int, lo: int, hi: int, rounding: str) -> np.ndarray:
     """int32 sums to s8; m and shift broadcast against acc (a channel is the last axis)."""
-    scaled = {"single": requant_single, "litert": requant_litert}[rounding](wrap32(acc), m, shift)
-    return np.clip(scaled + zero, lo, hi).astype(np.int8)
+    return np.clip(rescaled(acc, m, shift, zero, rounding), lo, hi).astype(np.int8)
+
+
+def rescaled(acc, m, shift, zero: int, rounding: str) -> np.ndarray:
+    """The same before the clamp."""
+    return {"single": requant_single, "litert": requant_litert}[rounding](wrap32(acc), m, shift) + zero
 
 
 def channel_multipliers(x: Type, w: Type, y: Type, channels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,6 +140,7 @@ def align16(size: int) -> int:
 
 def quantised(op: str, out, shape, rounding: str = "single", lo: int = -128, hi: int = 127) -> Type:
     """The output type of an int8 op: this shape, with the scale the caller asked for."""
+    out = out[0] if isinstance(out, tuple) else out  # the type of the mask follows
     q = getattr(out, "quant", out)
     if not isinstance(q, Quant) or q.per_channel:
         raise GraphError(f"{op} needs out= a type with one scale", hint="out=s8(s=0.05, z=-3)")

@@ -146,9 +146,9 @@ class conv2d:
 
 
 def packed_scratch(runs, *, h, w, c, oh, ow, kh, kw, sh, sw, dh, dw, **_) -> int:
-    """Bytes of scratch of conv2d_packed_s8: eight pixels, or the rows of x that a row of outputs needs."""
+    """Bytes of scratch of conv2d_packed_s8: sixteen pixels, or the rows of x that a row of outputs needs."""
     if kh * kw * sh * sw == 1 and (oh, ow) == (h, w) and c % 4 == 0:
-        return TILE * c
+        return 2 * TILE * c
     wide = ((ow - 1) * sw + (kw - 1) * dw + 1) * c
     return align16(8 * runs) + ((kh - 1) * dh + 1) * align16(wide + 3)
 

@@ -7,8 +7,9 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Scratch, Struct
-from insitu.ops._requant import quantised, quantize_multipliers, requant_struct, requantise, want_s8
+from insitu.ops._requant import quantised, quantize_multipliers, requant_struct, rescaled, want_s8
 from insitu.ops.conv import patches, window_size
+from insitu.ops.mask import apart, beside, clamped, unclamped
 
 
 def pool_output(x: Type, kernel, stride, padding, dilation=(1, 1)) -> tuple[int, ...]:
@@ -124,34 +125,49 @@ class avg_pool2d_s8:
             "padding counts", (s8(1, 4, 5, 1, s=0.1, z=20),),
             {"kernel": (3, 2), "stride": (1, 1), "padding": (1, 1, 1, 0), "count_include_pad": True}, out=s8(s=0.2),
         ),
+        Case(
+            "mask", (s8(2, 4, 5, 11, s=0.1, z=20),),
+            {"kernel": (2, 2), "stride": (1, 2), "lo": -20, "hi": 30, "mask": True}, out=s8(s=0.07),
+        ),
+        Case(
+            "litert, mask", (s8(1, 4, 5, 3, s=0.1, z=20),),
+            {"kernel": (2, 2), "stride": (1, 2), "lo": -20, "hi": 30, "mask": True, "rounding": "litert"},
+            out=s8(s=0.1, z=20),
+        ),
     ]  # fmt: skip
 
     def infer(
-        x, *, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False, lo=-128, hi=127, rounding="single", out
-    ):
+        x, *, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False, lo=-128, hi=127, rounding="single",
+        mask=False, out,
+    ):  # fmt: skip
         want_s8("avg_pool2d_s8", x=x)
         y = quantised("avg_pool2d_s8", out, pool_output(x, kernel, stride, padding), rounding, lo, hi)
         if rounding == "litert" and y.quant != x.quant:
             raise GraphError(f"avg_pool2d_s8: LiteRT's average keeps the scale, got {x} and {y}")
-        return y
+        return beside(y, mask)
 
-    def eval(x, *, kernel, stride, padding, count_include_pad, lo, hi, rounding, node):
+    def eval(x, *, kernel, stride, padding, count_include_pad, lo, hi, rounding, mask, node):
         tx, ty = node.inputs[0].type, node.output.type
         counts = window_counts(*x.shape[1:3], kernel, stride, padding, count_include_pad)
         if rounding == "litert":
             fill = tx.zero if count_include_pad else 0
             acc = patches(x.astype(np.int64), kernel, stride, padding, (1, 1), fill).sum(axis=(3, 4))
             mean = np.sign(acc) * ((np.abs(acc) + counts // 2) // counts)
-            return np.clip(mean, lo, hi).astype(np.int8)
+            return clamped(mean, lo, hi, mask)
         acc = patches(x.astype(np.int64) - tx.zero, kernel, stride, padding, (1, 1)).sum(axis=(3, 4))
         m, shift = mean_multipliers(tx, ty, kernel)
-        return requantise(acc, m[counts - 1], shift[counts - 1], ty.zero, lo, hi, rounding)
+        return clamped(rescaled(acc, m[counts - 1], shift[counts - 1], ty.zero, rounding), lo, hi, mask)
 
-    def emit(y, x, *, kernel, stride, padding, count_include_pad, lo, hi, rounding):
+    def grad(g, y, x, *, kernel, stride, padding, count_include_pad):
+        windows = {"kernel": kernel, "stride": stride, "padding": padding, "count_include_pad": count_include_pad}
+        return (lookup("avg_pool2d_dx")(unclamped(g, y), size=x.shape[1:3], **windows, name=f"{x.name}.grad"),)
+
+    def emit(*values, kernel, stride, padding, count_include_pad, lo, hi, rounding):
+        y, mask, x = apart(values, 1)
         multipliers = mean_multipliers(x.type, y.type, kernel)
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
         shape = pool_shape(y, x, kernel, stride, padding)
-        return Call("avg_pool2d_s8", y, x, shape, int(count_include_pad), q, Scratch(4 * x.shape[3]))
+        return Call("avg_pool2d_s8", y, mask, x, shape, int(count_include_pad), q, Scratch(4 * x.shape[3]))
 
 
 def mean_multipliers(x: Type, y: Type, kernel):

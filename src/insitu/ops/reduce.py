@@ -7,7 +7,8 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Scratch, Struct, Table
-from insitu.ops._requant import quantised, quantize_multiplier, requant_struct, requantise, want_s8
+from insitu.ops._requant import quantised, quantize_multiplier, requant_struct, rescaled, want_s8
+from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped
 
 
 def reduced_axes(rank: int, axes) -> tuple[int, ...]:
@@ -96,24 +97,31 @@ class mean_s8:
         Case("litert, last", (s8(3, 17, s=0.1, z=5),), {"axes": (-1,), "rounding": "litert"}, out=s8(s=0.1, z=5)),
         Case("apart", (s8(2, 3, 4, 5, s=0.1, z=5),), {"axes": (0, 2)}, out=s8(s=0.04, z=5)),
         Case("one", (s8(1, 1, s=0.1, z=5),), {"axes": (1,)}, out=s8(s=0.2)),
+        Case("mask", (s8(2, 3, 2, 19, s=0.1, z=-7),), {"axes": (1, 2), "mask": True}, out=s8(s=0.01, z=3)),
+        Case("litert, mask", (s8(4, 3, 2, s=0.1),), {"axes": (1, 2), "mask": True, "rounding": "litert"},
+             out=s8(s=0.01)),
     ]  # fmt: skip
 
-    def infer(x, *, axes, keepdims=False, rounding="single", out):
+    def infer(x, *, axes, keepdims=False, rounding="single", mask=False, out):
         want_s8("mean_s8", x=x)
-        return quantised("mean_s8", out, reduce_output(x, axes, keepdims), rounding)
+        return beside(quantised("mean_s8", out, reduce_output(x, axes, keepdims), rounding), mask)
 
-    def eval(x, *, axes, keepdims, rounding, node):
+    def eval(x, *, axes, keepdims, rounding, mask, node):
         tx, ty = node.inputs[0].type, node.output.type
         acc = (x.astype(np.int64) - tx.zero).sum(axis=tuple(axes), keepdims=keepdims)
         m, shift = mean_multiplier(tx, ty, reduce_count(tx, axes), rounding)
-        return requantise(acc, m, shift, ty.zero, -128, 127, rounding)
+        return clamped(rescaled(acc, m, shift, ty.zero, rounding), -128, 127, mask)
 
-    def emit(y, x, *, axes, rounding):
+    def grad(g, y, x, *, axes):
+        return (mean_dx(unclamped(g, y), x, axes),)
+
+    def emit(*values, axes, rounding):
+        y, mask, x = apart(values, 1)
         shape = reduce_struct(x.type, axes)
         m, shift = mean_multiplier(x.type, y.type, shape.fields["reduce"], rounding)
         multipliers = np.array([m], np.int32), np.array([shift], np.int8)
         q = requant_struct(multipliers, x.type.zero, y.type.zero, -128, 127, rounding)
-        return Call("mean_s8", y, x, shape, q, Scratch(4 * shape.fields["inner"]))
+        return Call("mean_s8", y, mask, x, shape, channels_of(y.type), q, Scratch(4 * shape.fields["inner"]))
 
 
 def mean_multiplier(x: Type, y: Type, count: int, rounding: str) -> tuple[int, int]:

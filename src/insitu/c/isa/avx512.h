@@ -118,7 +118,11 @@ static inline void avx512_centre_s8(int16_t *y, const int8_t *x, int32_t zero, i
 static inline void avx512_raise_s8(uint8_t *y, const int8_t *x, int32_t n)
 {
     const __m512i top = _mm512_set1_epi8(-128);
-    for (int32_t i = 0; i < n; i += 64) {
+    int32_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        _mm512_storeu_si512(y + i, _mm512_xor_si512(_mm512_loadu_si512(x + i), top));
+    }
+    if (i < n) {
         const __mmask64 k = lanes64(n - i);
         _mm512_mask_storeu_epi8(y + i, k, _mm512_xor_si512(_mm512_maskz_loadu_epi8(k, x + i), top));
     }
@@ -241,15 +245,23 @@ static __attribute__((noinline, unused)) void avx512_tile_s8(int8_t *y, const ui
                                   const requant *q)
 {
     const tile_source t = {u, runs, k4, step, w, b, c, outs, q};
-    switch (rows) {
-    case 8: tile_rows_s8(8, 2, y, 0, &t); break;
-    case 7: tile_rows_s8(7, 2, y, 0, &t); break;
-    case 6: tile_rows_s8(6, 2, y, 0, &t); break;
-    case 5: tile_rows_s8(5, 2, y, 0, &t); break;
-    case 4: tile_rows_s8(4, 2, y, 0, &t); break;
-    case 3: tile_rows_s8(3, 2, y, 0, &t); break;
-    case 2: tile_rows_s8(2, 4, y, 0, &t); break;
-    default: tile_rows_s8(1, 8, y, 0, &t); break;
+    if (rows == 16 && outs <= 16) {
+        tile_rows_s8(16, 1, y, 0, &t);
+        return;
+    }
+    const int32_t more = rows > 8 ? 8 : 0;
+    if (more) {
+        tile_rows_s8(8, 2, y, 0, &t);
+    }
+    switch (rows - more) {
+    case 8: tile_rows_s8(8, 2, y, more, &t); break;
+    case 7: tile_rows_s8(7, 2, y, more, &t); break;
+    case 6: tile_rows_s8(6, 2, y, more, &t); break;
+    case 5: tile_rows_s8(5, 2, y, more, &t); break;
+    case 4: tile_rows_s8(4, 2, y, more, &t); break;
+    case 3: tile_rows_s8(3, 2, y, more, &t); break;
+    case 2: tile_rows_s8(2, 4, y, more, &t); break;
+    default: tile_rows_s8(1, 8, y, more, &t); break;
     }
 }
 #define tile_s8 avx512_tile_s8

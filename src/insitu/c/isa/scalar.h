@@ -92,13 +92,18 @@ static inline void scalar_requant_row(int8_t *y, const int32_t *acc, const requa
     }
 }
 
-/* y = clamp(rescale(rescale((a - a_zero) 2^20) + sign rescale((b - b_zero) 2^20)) + y_zero): see sum_litert_s8 */
-static inline int8_t sum_litert_at(int32_t a, int32_t b, const sum_litert_quant *q)
+/* rescale(rescale((a - a_zero) 2^20) + sign rescale((b - b_zero) 2^20)) + y_zero, before the clamp: see sum_litert_s8 */
+static inline int32_t sum_litert_value(int32_t a, int32_t b, const sum_litert_quant *q)
 {
     const int32_t ta = fixed_shift(fixed_mul((a - q->a_zero) * (1 << 20), q->ma), -q->a_shift);
     const int32_t tb = fixed_shift(fixed_mul((b - q->b_zero) * (1 << 20), q->mb), -q->b_shift);
     const int32_t sum = fixed_shift(fixed_mul(ta + q->sign * tb, q->my), -q->y_shift);
-    return fixed_clamp(sum + q->y_zero, q->lo, q->hi);
+    return sum + q->y_zero;
+}
+
+static inline int8_t sum_litert_at(int32_t a, int32_t b, const sum_litert_quant *q)
+{
+    return fixed_clamp(sum_litert_value(a, b, q), q->lo, q->hi);
 }
 
 static inline void scalar_sum_litert_run(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
@@ -109,7 +114,7 @@ static inline void scalar_sum_litert_run(int8_t *y, const int8_t *a, const int8_
     }
 }
 
-/* y[p,o] = requantised (b[o] + c[o] + sum over r,k of u[r][p*step + k] w[o,r,k]) for p < rows (at most 8), o < outs.
+/* y[p,o] = requantised (b[o] + c[o] + sum over r,k of u[r][p*step + k] w[o,r,k]) for p < rows (at most 16), o < outs.
  * There are `runs` runs of 4*k4 unsigned bytes; w is packed [outs/16][runs][k4][16][4], zero where there is no k or o;
  * b may be null.
  */

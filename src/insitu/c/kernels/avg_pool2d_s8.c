@@ -5,15 +5,19 @@
  */
 #include "isa.h"
 #include "kernels.h"
+#include "mask.h"
 
-static int8_t rounded(int32_t sum, int32_t count, const requant *q)
+/* the mean of a window before the clamp */
+static inline int64_t value(int32_t sum, int32_t count, const requant *q)
 {
-    const int32_t mean = (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
-    return (int8_t)(mean < q->lo ? q->lo : mean > q->hi ? q->hi : mean);
+    if (q->rounding == REQUANT_LITERT) {
+        return (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
+    }
+    return requant_value(sum, count - 1, q);
 }
 
-static void window(int8_t *y, const int8_t *x, const conv2d_shape *s, int32_t count_pad, const requant *q, int32_t *acc,
-                   int32_t r0, int32_t q0)
+static void window(int8_t *y, mask_writer *mask, const int8_t *x, const conv2d_shape *s, int32_t count_pad,
+                   const requant *q, int32_t *acc, int32_t r0, int32_t q0)
 {
     const tap_range rows = taps_inside(r0, s->kh, 1, s->h), cols = taps_inside(q0, s->kw, 1, s->w);
     const int32_t inside = (rows.last - rows.first) * (cols.last - cols.first);
@@ -28,17 +32,22 @@ static void window(int8_t *y, const int8_t *x, const conv2d_shape *s, int32_t co
         }
     }
     for (int32_t c = 0; c < s->c; c++) {
-        y[c] = litert ? rounded(acc[c], count, q) : requant_at(acc[c], count - 1, q);
+        const int64_t v = value(acc[c], count, q);
+        if (mask->at) {
+            mask_next(mask, v, q->lo, q->hi);
+        }
+        y[c] = (int8_t)(v < q->lo ? q->lo : v > q->hi ? q->hi : v);
     }
 }
 
-void avg_pool2d_s8(int8_t *y, const int8_t *x, const conv2d_shape *s, int32_t count_pad, const requant *q,
-                   void *scratch)
+void avg_pool2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const conv2d_shape *s, int32_t count_pad,
+                   const requant *q, void *scratch)
 {
+    mask_writer w = mask_start(mask, s->c);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i++) {
             for (int32_t j = 0; j < s->ow; j++, y += s->c) {
-                window(y, x, s, count_pad, q, (int32_t *)scratch, i * s->sh - s->pt, j * s->sw - s->pl);
+                window(y, &w, x, s, count_pad, q, (int32_t *)scratch, i * s->sh - s->pt, j * s->sw - s->pl);
             }
         }
     }

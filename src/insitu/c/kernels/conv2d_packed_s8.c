@@ -3,14 +3,14 @@
  *            of a kernel row (runs = kh), or with dw > 1 the c taps of one pixel (runs = kh kw)
  *   offset   -(x_zero + 128) * sum of w[o]: takes back that x is read as x + 128, unsigned, and centred nowhere
  * so that y = requantised (b[o] + offset[o] + sum over k of w[o,k] (x[..k..] + 128)). b may be null.
- * Scratch, 1x1 kernels that move by one over c % 4 == 0: 8 c bytes, 8 pixels of x + 128. Others: 8 * runs bytes
+ * Scratch, 1x1 kernels that move by one over c % 4 == 0: 16 c bytes, 16 pixels of x + 128. Others: 8 * runs bytes
  * (rounded up to 16) and (kh - 1) dh + 1 rows of x + 128 with their padding, each as wide as the outputs need, plus 3
  * bytes, rounded up to 16. Not in place.
  */
 #include "isa.h"
 #include "kernels.h"
 
-enum { TILE = 8 };
+enum { TILE = 16 };
 
 static void fill(uint8_t *to, int32_t value, int32_t n)
 {
