@@ -65,12 +65,18 @@ typedef struct {
     int32_t m, shift;
 } product_quant;
 
-void sum_s8(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const sum_quant *q);
-void sum_litert_s8(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const sum_litert_quant *q);
-void mul_s8(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const product_quant *q);
-void mul_litert_s8(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const product_quant *q);
-void requantize_s8(int8_t *y, const int8_t *x, int32_t n, const product_quant *q);
-void requantize_litert_s8(int8_t *y, const int8_t *x, int32_t n, const product_quant *q);
+/* with a mask (see mask.h; else null), whether each value before the clamp lies within lo..hi */
+void sum_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s, int32_t channels,
+            const sum_quant *q);
+void sum_litert_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s, int32_t channels,
+                   const sum_litert_quant *q);
+void mul_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s, int32_t channels,
+            const product_quant *q);
+void mul_litert_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s, int32_t channels,
+                   const product_quant *q);
+void requantize_s8(int8_t *y, uint8_t *mask, const int8_t *x, int32_t n, int32_t channels, const product_quant *q);
+void requantize_litert_s8(int8_t *y, uint8_t *mask, const int8_t *x, int32_t n, int32_t channels,
+                          const product_quant *q);
 void quantize_s8(int8_t *y, const float *x, int32_t n, float scale, int32_t zero);
 void dequantize_s8(float *y, const int8_t *x, int32_t n, float scale, int32_t zero);
 

@@ -26,6 +26,9 @@ void softplus_dx_f32(float *dx, const float *g, const float *x, int32_t n);
 void abs_dx_f32(float *dx, const float *g, const float *x, int32_t n);
 void prelu_dx_f32(float *dx, const float *g, const float *x, const float *slope, const pair_shape *s);
 
+/* y = g where the bit of the mask is one, else 0; in place over g allowed */
+void mask_grad_f32(float *y, const float *g, const uint8_t *mask, int32_t rows, int32_t c);
+
 /* y = g times the reals x stands for; x broadcasts */
 void mul_real_s8(float *y, const float *g, const int8_t *x, const pair_shape *s, float scale, int32_t zero);
 

@@ -10,8 +10,9 @@ from insitu.graph.call import Struct
 MAX_RANK = 6  # of the walk after merging, with the row itself
 
 
-def over_equal(y, a, b) -> int | None:
-    """in_place: over the first input that has the output's shape."""
+def over_equal(y, *rest) -> int | None:
+    """in_place: over the first input that has the output's shape. A mask may stand between them."""
+    a, b = rest[-2:]
     return 0 if a.shape == y.shape else 1 if b.shape == y.shape else None
 
 

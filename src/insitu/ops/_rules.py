@@ -48,6 +48,7 @@ def want_clamp(lo: int, hi: int) -> None:
 
 def quantised(shape, out: Type | None) -> Type:
     """The s8 type of this shape with the numerics the caller asked for."""
+    out = out[0] if isinstance(out, tuple) else out  # the type of the mask follows
     if out is None or out.dtype != "s8" or out.quant is None or out.quant.per_channel:
         raise GraphError(f"needs its output type, s8 with one scale; got {out}", hint="out=s8(s=0.1, z=0)")
     return Type("s8", tuple(shape), out.quant)

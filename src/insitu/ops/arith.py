@@ -13,8 +13,9 @@ from insitu.graph.call import Call, Struct
 from insitu.ops._fixed import pair_multipliers
 from insitu.ops._gradients import fitted
 from insitu.ops._pairs import over_equal, pair_shape
-from insitu.ops._requant import quantize_multiplier, requant_litert, requantise
+from insitu.ops._requant import quantize_multiplier, requant_litert, rescaled
 from insitu.ops._rules import ROUNDINGS, broadcast, quantised, want_clamp, want_float, want_rounding, want_s8
+from insitu.ops.mask import apart, beside, channels_of, clamped, mask_cases, unclamped
 
 PAIRS = [
     Case("same shape", (f32(1, 3, 5), f32(1, 3, 5))),
@@ -44,7 +45,7 @@ def pairs_s8(**attrs) -> list[Case]:
         for name, (a, b) in shapes.items():
             made.append(Case(f"{name}, {rounding}", (s8(*a, **x), s8(*b, **y)), dict(rounding=rounding, **attrs), out))
     made.append(Case("clamped", (s8(3, 5, **x), s8(3, 5, **y)), dict(lo=-20, hi=30, **attrs), out))
-    return made
+    return made + mask_cases([made[0], made[3], made[5], made[6], made[-1]])
 
 
 def infer_float(x, y):
@@ -54,16 +55,11 @@ def infer_float(x, y):
     return Type(x.dtype, broadcast(x, y))
 
 
-def infer_s8(x, y, *, lo=-128, hi=127, rounding="single", out=None):
+def infer_s8(x, y, *, lo=-128, hi=127, rounding="single", mask=False, out=None):
     want_s8(x, y)
     want_clamp(lo, hi)
     want_rounding(rounding)
-    return quantised(broadcast(x, y), out)
-
-
-def finish(acc, node, lo, hi):
-    """Add the zero point, clamp, narrow."""
-    return np.clip(acc + node.output.type.zero, lo, hi).astype(np.int8)
+    return beside(quantised(broadcast(x, y), out), mask)
 
 
 def sum_multipliers(a: Type, b: Type, y: Type, sign: int) -> tuple[int, int, int]:
@@ -88,15 +84,16 @@ def sum_multipliers_litert(a: Type, b: Type, y: Type) -> tuple[tuple[int, int], 
     )
 
 
-def eval_sum(x, y, node, lo, hi, rounding, sign):
+def eval_sum(x, y, node, rounding, sign):
+    """The sum before the clamp."""
     a, b = (v.type for v in node.inputs)
     x, y = x.astype(np.int64) - a.zero, y.astype(np.int64) - b.zero
     if rounding == "single":
         ma, mb, s = sum_multipliers(a, b, node.output.type, sign)
-        return finish((ma * x + mb * y + (1 << (s - 1))) >> s, node, lo, hi)
+        return ((ma * x + mb * y + (1 << (s - 1))) >> s) + node.output.type.zero
     qa, qb, qy = sum_multipliers_litert(a, b, node.output.type)
     total = requant_litert(x << LEFT, *qa) + sign * requant_litert(y << LEFT, *qb)
-    return finish(requant_litert(total, *qy), node, lo, hi)
+    return requant_litert(total, *qy) + node.output.type.zero
 
 
 def product_multiplier(a: Type, b: Type, y: Type, rounding: str) -> tuple[int, int]:
@@ -112,16 +109,17 @@ def zeros_and_clamp(y, a, b, lo, hi) -> dict[str, int]:
     return {"a_zero": a.type.zero, "b_zero": b.type.zero, "y_zero": y.type.zero, "lo": lo, "hi": hi}
 
 
-def emit_sum(y, a, b, lo, hi, rounding, sign) -> Call:
+def emit_sum(values, lo, hi, rounding, sign) -> Call:
+    y, mask, a, b = apart(values, 2)
     known = zeros_and_clamp(y, a, b, lo, hi)
-    shape = pair_shape(y, a, b)
+    where = (y, mask, a, b, pair_shape(y, a, b), channels_of(y.type))
     if rounding == "single":
         ma, mb, s = sum_multipliers(a.type, b.type, y.type, sign)
-        return Call("sum_s8", y, a, b, shape, Struct("sum_quant", **known, ma=ma, mb=mb, shift=s))
+        return Call("sum_s8", *where, Struct("sum_quant", **known, ma=ma, mb=mb, shift=s))
     (ma, sa), (mb, sb), (my, sy) = sum_multipliers_litert(a.type, b.type, y.type)
     shifts = {"a_shift": sa, "b_shift": sb, "y_shift": sy}
     q = Struct("sum_litert_quant", **known, ma=ma, mb=mb, my=my, **shifts, sign=sign)
-    return Call("sum_litert_s8", y, a, b, shape, q)
+    return Call("sum_litert_s8", *where, q)
 
 
 def emit_float(function: str):
@@ -156,11 +154,15 @@ class add_s8:
     infer = infer_s8
     in_place = over_equal
 
-    def eval(x, y, *, node, lo, hi, rounding):
-        return eval_sum(x, y, node, lo, hi, rounding, 1)
+    def eval(x, y, *, node, lo, hi, rounding, mask):
+        return clamped(eval_sum(x, y, node, rounding, 1), lo, hi, mask)
 
-    def emit(y, a, b, *, lo, hi, rounding):
-        return emit_sum(y, a, b, lo, hi, rounding, 1)
+    def grad(g, z, x, y):
+        g = unclamped(g, z)
+        return fitted(g, x), fitted(g, y)
+
+    def emit(*values, lo, hi, rounding):
+        return emit_sum(values, lo, hi, rounding, 1)
 
 
 @op
@@ -187,11 +189,15 @@ class sub_s8:
     infer = infer_s8
     in_place = over_equal
 
-    def eval(x, y, *, node, lo, hi, rounding):
-        return eval_sum(x, y, node, lo, hi, rounding, -1)
+    def eval(x, y, *, node, lo, hi, rounding, mask):
+        return clamped(eval_sum(x, y, node, rounding, -1), lo, hi, mask)
 
-    def emit(y, a, b, *, lo, hi, rounding):
-        return emit_sum(y, a, b, lo, hi, rounding, -1)
+    def grad(g, z, x, y):
+        g = unclamped(g, z)
+        return fitted(g, x), fitted(lookup("neg")(g), y)
+
+    def emit(*values, lo, hi, rounding):
+        return emit_sum(values, lo, hi, rounding, -1)
 
 
 @op
@@ -218,16 +224,22 @@ class mul_s8:
     infer = infer_s8
     in_place = over_equal
 
-    def eval(x, y, *, node, lo, hi, rounding):
+    def eval(x, y, *, node, lo, hi, rounding, mask):
         a, b = (v.type for v in node.inputs)
         product = (x.astype(np.int64) - a.zero) * (y.astype(np.int64) - b.zero)
         m, shift = product_multiplier(a, b, node.output.type, rounding)
-        return requantise(product, m, shift, node.output.type.zero, lo, hi, rounding)
+        return clamped(rescaled(product, m, shift, node.output.type.zero, rounding), lo, hi, mask)
 
-    def emit(y, a, b, *, lo, hi, rounding):
+    def grad(g, z, x, y):
+        g, by = unclamped(g, z), lookup("mul_real")
+        return fitted(by(g, y), x), fitted(by(g, x), y)
+
+    def emit(*values, lo, hi, rounding):
+        y, mask, a, b = apart(values, 2)
         m, shift = product_multiplier(a.type, b.type, y.type, rounding)
         q = Struct("product_quant", **zeros_and_clamp(y, a, b, lo, hi), m=m, shift=shift)
-        return Call("mul_s8" if rounding == "single" else "mul_litert_s8", y, a, b, pair_shape(y, a, b), q)
+        kernel = "mul_s8" if rounding == "single" else "mul_litert_s8"
+        return Call(kernel, y, mask, a, b, pair_shape(y, a, b), channels_of(y.type), q)
 
 
 @op

@@ -11,8 +11,9 @@ from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Struct
 from insitu.ops._gradients import straight
-from insitu.ops._requant import quantize_multiplier, requantise
+from insitu.ops._requant import quantize_multiplier, rescaled
 from insitu.ops._rules import ROUNDINGS, quantised, want_float, want_rounding, want_s8
+from insitu.ops.mask import apart, beside, channels_of, clamped, mask_cases, straight_through
 
 ROUNDED = [
     Case(f"{name}, {rounding}", (s8(3, 7, s=0.1, z=5),), {"rounding": rounding}, s8(s=scale, z=-9))
@@ -88,22 +89,25 @@ def rescaling(x: Type, y: Type) -> tuple[int, int]:
 class requantize_s8:
     """The same real values with another scale and zero point: requantise x - zx with sx / sy"""
 
-    cases = ROUNDED
+    cases = ROUNDED + mask_cases(ROUNDED[::3])
+    grad = straight_through
 
-    def infer(x, *, rounding="single", out):
+    def infer(x, *, rounding="single", mask=False, out):
         want_s8(x)
         want_rounding(rounding)
-        return quantised(x.shape, out)
+        return beside(quantised(x.shape, out), mask)
 
-    def eval(x, *, node, rounding):
+    def eval(x, *, node, rounding, mask):
         a, y = node.inputs[0].type, node.output.type
-        return requantise(x.astype(np.int64) - a.zero, *rescaling(a, y), y.zero, -128, 127, rounding)
+        return clamped(rescaled(x.astype(np.int64) - a.zero, *rescaling(a, y), y.zero, rounding), -128, 127, mask)
 
-    def emit(y, x, *, rounding):
+    def emit(*values, rounding):
+        y, mask, x = apart(values, 1)
         m, shift = rescaling(x.type, y.type)
         zeros = {"a_zero": x.type.zero, "b_zero": 0, "y_zero": y.type.zero}
         q = Struct("product_quant", **zeros, lo=-128, hi=127, m=m, shift=shift)
-        return Call("requantize_s8" if rounding == "single" else "requantize_litert_s8", y, x, y.type.size, q)
+        kernel = "requantize_s8" if rounding == "single" else "requantize_litert_s8"
+        return Call(kernel, y, mask, x, y.type.size, channels_of(y.type), q)
 
-    def in_place(y, x):
+    def in_place(*values):
         return 0

@@ -3,12 +3,18 @@
  */
 #include "fixed.h"
 #include "kernels.h"
+#include "mask.h"
 #include "pair.h"
+
+static inline int32_t sum_value(int32_t a, int32_t b, const sum_quant q)
+{
+    const int32_t acc = q.ma * (a - q.a_zero) + q.mb * (b - q.b_zero) + (1 << (q.shift - 1));
+    return (acc >> q.shift) + q.y_zero;
+}
 
 static inline int8_t sum_at(int32_t a, int32_t b, const sum_quant q)
 {
-    const int32_t acc = q.ma * (a - q.a_zero) + q.mb * (b - q.b_zero) + (1 << (q.shift - 1));
-    return fixed_clamp((acc >> q.shift) + q.y_zero, q.lo, q.hi);
+    return fixed_clamp(sum_value(a, b, q), q.lo, q.hi);
 }
 
 /* n elements; an operand that does not step is one number */
@@ -30,8 +36,29 @@ static void sum_row(int8_t *y, const int8_t *a, const int8_t *b, const pair_shap
     }
 }
 
-void sum_s8(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const sum_quant *q)
+/* the same, one by one, with the mask */
+static void sum_masked(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s,
+                       int32_t channels, const sum_quant *q)
 {
+    mask_writer w = mask_start(mask, channels);
+    pair_at at = {0, 0, {0}};
+    for (int32_t r = 0; r < s->rows; r++, y += s->n) {
+        for (int32_t i = 0; i < s->n; i++) {
+            const int32_t v = sum_value(a[at.a + i * s->a_step], b[at.b + i * s->b_step], *q);
+            mask_next(&w, v, q->lo, q->hi);
+            y[i] = fixed_clamp(v, q->lo, q->hi);
+        }
+        pair_next(&at, s);
+    }
+}
+
+void sum_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s, int32_t channels,
+            const sum_quant *q)
+{
+    if (mask) {
+        sum_masked(y, mask, a, b, s, channels, q);
+        return;
+    }
     pair_at at = {0, 0, {0}};
     for (int32_t r = 0; r < s->rows; r++, y += s->n) {
         sum_row(y, a + at.a, b + at.b, s, *q);
