@@ -206,7 +206,7 @@ def test_an_average_that_would_count_half_its_padding_is_refused():
 
 
 @pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_resize_by_size(mode, coordinates):
     x, size = random(1, 2, 4, 3), np.array([1, 2, 7, 2])
     attrs = {"mode": mode, "coordinate_transformation_mode": coordinates}

@@ -226,9 +226,11 @@ def resize(n: Call) -> Value:
         raise ModelError(f"resize of {x.shape} to {size}")
     if mode == "nearest":
         return _resize_nearest(n, x, size, scales, coordinates, rounding)
-    if mode == "linear" or mode == "bilinear":
-        return _resize_linear(n, x, size, scales, coordinates)
-    raise Unsupported(f"resize mode {mode!r}", hint="nearest and linear are known")
+    if mode in ("linear", "bilinear"):
+        return _interpolated(n, size, scales, coordinates, linear_weights)
+    if mode == "cubic":
+        return _interpolated(n, size, scales, coordinates, _cubic(n))
+    raise Unsupported(f"resize mode {mode!r}", hint="nearest, linear and cubic are known")
 
 
 def _resize_target(n: Call, shape) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -275,8 +277,8 @@ def _resize_nearest(n: Call, x: Value, size, scales, coordinates, rounding) -> V
     raise Unsupported(f"nearest resize of {x.shape} by {scales} copies in no pattern that is known")
 
 
-def _resize_linear(n: Call, x: Value, size, scales, coordinates) -> Value:
-    """Linear interpolation is a product with a small matrix along each axis."""
+def _interpolated(n: Call, size, scales, coordinates: str, weights) -> Value:
+    """Interpolation is a product with a small matrix along each axis."""
     x = n.x()
     for axis, (a, b, s) in enumerate(zip(x.shape, size, scales)):
         if a != b or s != 1.0:
@@ -285,8 +287,8 @@ def _resize_linear(n: Call, x: Value, size, scales, coordinates) -> Value:
             if coordinates == "align_corners" and b != a * s:
                 raise Unsupported(f"align_corners with {a} * {s}: ONNX and onnxruntime do not agree what that means")
             if a * b > 1 << 22:
-                raise Unsupported(f"linear interpolation of {a} elements to {b}: the matrix is too large")
-            x = _along(n, x, axis, linear_weights(a, b, s, coordinates))
+                raise Unsupported(f"interpolation of {a} elements to {b}: the matrix is too large")
+            x = _along(n, x, axis, weights(a, b, s, coordinates))
     return x
 
 
@@ -295,6 +297,24 @@ def linear_weights(size: int, out: int, scale: float, coordinates: str) -> np.nd
     place = POSITIONS[coordinates](np.arange(out, dtype=np.float64), size, out, scale)
     place = np.clip(place, 0, size - 1)
     return np.maximum(0, 1 - np.abs(place[:, None] - np.arange(size)[None])).astype(np.float32)
+
+
+def _cubic(n: Call):
+    a, inside = n.attr("cubic_coeff_a", -0.75), bool(n.attr("exclude_outside", 0))
+    return lambda size, out, scale, coordinates: cubic_weights(size, out, scale, coordinates, a, inside)
+
+
+def cubic_weights(size: int, out: int, scale: float, coordinates: str, a: float, inside: bool) -> np.ndarray:
+    """w[out, in] of cubic convolution over four neighbours; `inside` leaves out those beyond the border."""
+    place = POSITIONS[coordinates](np.arange(out, dtype=np.float64), size, out, scale)
+    weights = np.zeros((out, size))
+    for k in (-1, 0, 1, 2):
+        at = np.floor(place).astype(int) + k
+        d = np.abs(place - at)
+        near, far = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        w = np.where(d <= 1, near, far) * (((at >= 0) & (at < size)) if inside else 1)
+        np.add.at(weights, (np.arange(out), np.clip(at, 0, size - 1)), w)
+    return (weights / weights.sum(1, keepdims=True)).astype(np.float32)
 
 
 def _along(n: Call, x: Value, axis: int, weights: np.ndarray) -> Value:
