@@ -357,6 +357,29 @@ def test_a_network_that_gives_only_zeros_is_quantised():
     assert np.array_equal(run(quantised(g), samples(g, 3)), np.zeros((3, 1, 6, 5, 2)))
 
 
+@pytest.mark.parametrize("op", ["sub", "mul", "matmul", "linear"])
+def test_terms_that_cancel_to_almost_nothing_fall_back_to_float(op):
+    net = Net()
+    x = net.input(4, 4)
+    big = net.op("mul", x, net.array("big", 1e6))
+    if op == "linear":
+        y = net.op("linear", big, net.array("w", [[1e6, -1e6, 1e6, -1e6]]), name="y")
+    else:
+        y = net.op(op, big, net.op("neg", big), name="y")
+    g = net.graph(net.linear(y, 2))
+    data = [np.ones((4, 4)), np.zeros((4, 4))]
+    ranges = calibrate(g, data, method="minmax")
+    q = quantize(g, Ranges({**ranges.bounds, "y": (-1e-7, 1e-7)}, ranges.means, ranges.channels))
+    assert [n.name for n in fallbacks(q)] == ["y"]
+    assert np.isfinite(run(q, data)).all()
+
+
+def test_a_single_number_is_quantised():
+    net = Net()
+    g = net.graph(net.op("mean", net.op("exp", net.input(*SHAPE)), axes=(0, 1, 2, 3)))
+    agrees(g, 20)
+
+
 def test_a_constant_input_is_quantised():
     net = Net()
     g = net.graph(net.conv(net.input(*SHAPE), 2))

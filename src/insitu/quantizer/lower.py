@@ -13,9 +13,10 @@ import numpy as np
 from insitu.graph import Node, Type, Value, lookup, s8, s32
 from insitu.quantizer.correct import corrected_bias
 from insitu.quantizer.lowering import Lowering
-from insitu.quantizer.weights import OUTPUT_AXIS, quantize_weights, scale_floor
+from insitu.quantizer.weights import LIMIT, OUTPUT_AXIS, quantize_weights, scale_floor
 
-RATIO = 2.0**13  # by which two scales may differ in a sum with 16-bit multipliers
+LARGEST = 2.0**29  # of a requantisation multiplier; only sums that cancel to nothing need more
+LARGEST_OF_SUM = 2.0**13  # the same with the 16-bit multipliers of add and sub
 
 
 # --- convolutions and products -----------------------------------------------------------------------------
@@ -44,7 +45,7 @@ def conv1d(low: Lowering, node: Node):
         op, w, attrs = "conv2d", w[:, None], {**attrs, "groups": a["groups"]}
     _, longer, o = node.output.shape
     y = _weighted(low, node, op, image, w, b, low.mean(node.inputs[0]), attrs, (n, 1, longer, o), ".conv2d")
-    return lookup("reshape")(y, shape=node.output.shape, name=node.name)
+    return y and lookup("reshape")(y, shape=node.output.shape, name=node.name)
 
 
 def conv_transpose2d(low: Lowering, node: Node):
@@ -97,12 +98,14 @@ def _parameters(low: Lowering, node: Node) -> tuple[np.ndarray, np.ndarray] | No
     return None if w is None or b is None else (w.astype(np.float64), b.astype(np.float64))
 
 
-def _weighted(low: Lowering, node, op: str, x: Value, w, b, mean, attrs, shape, suffix: str = "") -> Value:
+def _weighted(low: Lowering, node, op: str, x: Value, w, b, mean, attrs, shape, suffix: str = "") -> Value | None:
     """The int8 op with weights and bias in integers; the bias makes up for the rounding of the weights."""
     out, clamp = low.output(node)
     axis, options = OUTPUT_AXIS[op], low.options
     floor = scale_floor(b, x.type.scale, out.scale)
     rounded = quantize_weights(w, floor, axis, per_channel=options.per_channel, clip=options.clip_weights)
+    if x.type.scale * rounded.scale.max() > LARGEST * out.scale:
+        return None
     if options.bias_correction:
         b = corrected_bias(op, b, w, rounded, mean, attrs)
     b_scale = np.broadcast_to(rounded.scale * x.type.scale, b.shape)
@@ -111,13 +114,16 @@ def _weighted(low: Lowering, node, op: str, x: Value, w, b, mean, attrs, shape, 
     b_type = s32(*b.shape, s=b_scale if many else b_scale[0], axis=0 if many else None)
     names = [v.name for v in node.inputs[1:]] + [f"{node.name}.bias"]
     weight = low.builder.constant(names[0], rounded.integers, w_type)
-    bias = low.builder.constant(names[1], np.rint(b / b_scale).astype(np.int32), b_type)
+    b = np.clip(np.rint(b / b_scale), -2 * LIMIT, 2 * LIMIT)  # a correction may be larger than any bias
+    bias = low.builder.constant(names[1], b.astype(np.int32), b_type)
     return lookup(f"{op}_s8")(x, weight, bias, name=node.name + suffix, out=out.with_shape(*shape), **attrs, **clamp)
 
 
 def matmul(low: Lowering, node: Node):
-    out, clamp = low.output(node)
-    return lookup("matmul_s8")(*map(low.s8, node.inputs), name=node.name, out=out, **clamp)
+    (a, b), (out, clamp) = map(low.s8, node.inputs), low.output(node)
+    if a.type.scale * b.type.scale > LARGEST * out.scale:
+        return None
+    return lookup("matmul_s8")(a, b, name=node.name, out=out, **clamp)
 
 
 # --- element by element --------------------------------------------------------------------------------------
@@ -161,7 +167,11 @@ def binary(low: Lowering, node: Node):
         return function(low, node)
     x, y = (low.s8(v) for v in node.inputs)
     out, clamp = low.output(node)
-    if node.op.name != "mul" and max(x.type.scale, y.type.scale) > RATIO * out.scale:
+    if node.op.name == "mul":
+        fits = x.type.scale * y.type.scale <= LARGEST * out.scale
+    else:
+        fits = max(x.type.scale, y.type.scale) <= LARGEST_OF_SUM * out.scale
+    if not fits:
         return None
     return lookup(f"{node.op.name}_s8")(x, y, name=node.name, out=out, **clamp)
 
