@@ -10,6 +10,14 @@ typedef struct {
     float beta1, beta2, rest1, rest2, epsilon, decay, clip; /* rest = 1 - beta, exactly rounded */
 } adam_options;
 
+/* of an integer parameter with n elements: channel[i / inner % channels] turns a real step of element i into its unit */
+typedef struct {
+    const float *channel;
+    int32_t channels, inner, n;
+    float clip, decay;
+    uint32_t key; /* of its random numbers */
+} integer_update;
+
 void softmax_cross_entropy_f32(float *loss, const float *x, const int32_t *labels, int32_t n, int32_t classes);
 void softmax_cross_entropy_dx_f32(float *dx, const float *g, const float *x, const int32_t *labels, int32_t n,
                                   int32_t classes);
@@ -29,24 +37,28 @@ void take_channels_b1(void *y, const void *x, const int32_t *which, int32_t rows
 void take_channels_b4(void *y, const void *x, const int32_t *which, int32_t rows, int32_t channels,
                       int32_t count);
 
-/* the factor that brings a gradient's norm down to `clip` (1 where it is below, or clip is 0); 0 where the gradient is
- * not finite. Counts both. */
-float clip_factor(const float *g, float clip, int32_t *count, int32_t n);
+/* Updates. None changes anything where the rate is 0 or not finite, or the gradient is not finite. */
+float clip_factor(const float *g, float rate, float clip, int32_t *count, int32_t n);
 
-void accumulate_f32(float *total, const float *g, int32_t n);
+void guard_rate(float *rate_out, int32_t *count, const float *loss, const float *rate);
+void limit_rate(float *rate_out, int32_t *count, const float *rate, const float *g, float clip, int32_t n);
+void tick_step(int32_t *step);
+void accumulate_f32(float *total, const float *g, const float *gate, int32_t n);
 void take_sum_f32(float *mean, float *total, const float *share, int32_t n);
 void sgd_f32(float *w, int32_t *count, const float *dw, const float *rate, float decay, float clip, int32_t n);
 void sgd_momentum_f32(float *w, float *m, int32_t *count, const float *dw, const float *rate, float momentum,
                       float decay, float clip, int32_t nesterov, int32_t n);
 void adam_f32(float *w, float *m, float *v, float *bias, int32_t *count, const float *dw, const float *rate,
               const adam_options *o, int32_t n);
-/* channel[i / inner % channels] turns a real step of element i into integer units */
-void sgd_residual_s8(int8_t *w, int8_t *r, int32_t *count, const float *dw, const float *rate, float clip,
-                     const float *channel, int32_t channels, int32_t inner, int32_t n);
-void sgd_nearest_s8(int8_t *w, int32_t *count, const float *dw, const float *rate, float clip, const float *channel,
-                    int32_t channels, int32_t inner, int32_t n);
-void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate, float clip, const float *channel,
-                  int32_t channels, int32_t inner, int32_t n);
+void sgd_residual_s8(int8_t *w, int8_t *r, int32_t *count, const float *dw, const float *rate,
+                     const integer_update *u);
+void sgd_residual4_s8(int8_t *w, uint8_t *packed, int32_t *count, const float *dw, const float *rate,
+                      const int32_t *step, const integer_update *u);
+void sgd_stochastic_s8(int8_t *w, int32_t *count, const float *dw, const float *rate, const int32_t *step,
+                       const integer_update *u);
+void sgd_nearest_s8(int8_t *w, int32_t *count, const float *dw, const float *rate, const integer_update *u);
+void sgd_master_s8(int8_t *w, float *m, int32_t *count, const float *dw, const float *rate, const integer_update *u);
+void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate, const integer_update *u);
 
 uint32_t crc32(const uint8_t *data, uint32_t n);
 

@@ -1,11 +1,9 @@
-"""Updates: what an optimizer does to a parameter, as ordinary ops that work in place on lasting values.
+"""Updates: what an optimizer does to a float parameter, as ordinary ops that work in place on lasting values.
 
-Rates, decay and clips are in real units whatever the arithmetic: an s8 weight w stands for scale * w, and a
-step of the real parameter moves the integer by step / scale. With `qas=False` (quantisation-aware scaling
-off) the step is taken in integer units instead, as a framework unaware of the scales would.
-
-Every update is skipped, and counted, when its gradient is not finite; a gradient whose norm exceeds `clip`
-is scaled down to it. `count` holds [skipped, clipped, saturated].
+Integer parameters have their own, in update_int.py. No update changes anything, counters included, where the rate
+is zero or not finite: a guard makes it so where the loss is not finite. An update is skipped, and counted, when its
+gradient is not finite; a gradient whose norm exceeds `clip` is scaled down to it. `count` holds
+[skipped, clipped, saturated].
 """
 
 from __future__ import annotations
@@ -13,16 +11,19 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
-from insitu.graph.call import Call, Struct, Table
-from insitu.graph.types import s32
+from insitu.graph import Case, Type, f32, op
+from insitu.graph.call import Call, Struct
 
 COUNTERS = ("skipped", "clipped", "saturated")
-FRACTION = 256  # one step of an s8 weight in units of its residual byte
 
 
-def factor_of(grad: np.ndarray, clip: float) -> tuple[float, int, int]:
-    """(what to multiply the gradient with, skipped, clipped). Squares are added in eight lanes, as the C does."""
+def factor_of(grad: np.ndarray, rate, clip: float) -> tuple[float, int, int]:
+    """(what to multiply the gradient with, skipped, clipped); a factor of 0 means that nothing changes.
+
+    Squares are added in eight lanes, as the C does.
+    """
+    if rate == 0 or not np.isfinite(rate):
+        return 0.0, 0, 0
     flat = grad.reshape(-1)
     squares = np.zeros(-(-flat.size // 8) * 8, flat.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -39,9 +40,10 @@ def counted(count, skipped=0, clipped=0, saturated=0) -> np.ndarray:
     return (count + np.array([skipped, clipped, saturated])).astype(np.int32)
 
 
-def _same(w: Type, dw: Type) -> None:
-    if w.shape != dw.shape:
-        raise GraphError(f"a gradient {dw} for a parameter {w}")
+def same_shape(w: Type, *others: Type) -> None:
+    for other in others:
+        if w.shape != other.shape:
+            raise GraphError(f"{other} goes with a parameter {w}: the shapes differ")
 
 
 def scalar(x: float) -> np.ndarray:
@@ -61,16 +63,18 @@ class sgd:
         Case("plain", (f32(3, 5), f32(3, 5), scalar(0.1), zeros())),
         Case("decay, clip", (f32(37), f32(37), scalar(0.05), zeros()), {"decay": 0.01, "clip": 0.5}),
         Case("not finite", (f32(4), np.array([1, np.inf, 2, 3], np.float32), scalar(0.05), zeros())),
+        Case("rate of zero", (f32(4), f32(4), scalar(0.0), zeros()), {"clip": 0.01}),
+        Case("infinite rate", (f32(4), f32(4), scalar(np.inf), zeros()), {"decay": 0.1}),
     ]
 
     def infer(w, dw, rate, count, *, decay=0.0, clip=0.0):
-        _same(w, dw)
+        same_shape(w, dw)
         return w, count
 
     def eval(w, dw, rate, count, *, decay, clip):
-        factor, skipped, clipped = factor_of(dw, clip)
-        if skipped:
-            return w, counted(count, 1)
+        factor, skipped, clipped = factor_of(dw, rate, clip)
+        if not factor:
+            return w, counted(count, skipped, clipped)
         return w - rate * (factor * dw + decay * w), counted(count, 0, clipped)
 
     def emit(w_new, count_new, w, dw, rate, count, *, decay, clip):
@@ -91,14 +95,13 @@ class sgd_momentum:
     ]
 
     def infer(w, m, dw, rate, count, *, momentum=0.9, decay=0.0, clip=0.0, nesterov=False):
-        _same(w, dw)
-        _same(w, m)
+        same_shape(w, dw, m)
         return w, m, count
 
     def eval(w, m, dw, rate, count, *, momentum, decay, clip, nesterov):
-        factor, skipped, clipped = factor_of(dw, clip)
-        if skipped:
-            return w, m, counted(count, 1)
+        factor, skipped, clipped = factor_of(dw, rate, clip)
+        if not factor:
+            return w, m, counted(count, skipped, clipped)
         d = factor * dw + decay * w
         m = momentum * m + d
         return w - rate * (d + momentum * m if nesterov else m), m, counted(count, 0, clipped)
@@ -130,15 +133,15 @@ class adam:
     ]  # fmt: skip
 
     def infer(w, m, v, bias, dw, rate, count, *, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0, clip=0.0):
-        _same(w, dw)
+        same_shape(w, dw)
         if bias.shape != (2,):
             raise GraphError(f"adam keeps 1 - beta1^t and 1 - beta2^t in f32[2], not {bias}")
         return w, m, v, bias, count
 
     def eval(w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon, decay, clip):
-        factor, skipped, clipped = factor_of(dw, clip)
-        if skipped:
-            return w, m, v, bias, counted(count, 1)
+        factor, skipped, clipped = factor_of(dw, rate, clip)
+        if not factor:
+            return w, m, v, bias, counted(count, skipped, clipped)
         d = factor * dw
         betas = np.array([beta1, beta2])
         bias = bias * betas + (1 - betas)
@@ -156,157 +159,28 @@ class adam:
         return 0, 1, 2, 3, 6
 
 
-def per_channel(w: Type, qas: bool) -> np.ndarray:
-    """What a real step is multiplied with to move the integer, one number a channel of the weight's axis."""
-    assert w.quant is not None
-    scale = np.array(w.quant.scale, np.float64)
-    return (1.0 / scale if qas else scale).astype(np.float32)
-
-
-def spread(values: np.ndarray, w: Type) -> np.ndarray:
-    """Per-channel numbers shaped to broadcast against the weight."""
-    axis = w.quant.axis if w.quant else None
-    return values if axis is None else values.reshape([-1 if d == axis else 1 for d in range(w.rank)])
-
-
-def axis_sizes(w: Type) -> tuple[int, int]:
-    """(channels, inner): element i belongs to channel i // inner % channels."""
-    axis = w.quant.axis if w.quant else None
-    return (1, w.size) if axis is None else (w.shape[axis], int(np.prod(w.shape[axis + 1 :])))
-
-
-@op
-class sgd_residual_s8:
-    """(w, r)' = (w, r) - rate factor dw / scale, with r the fraction of w in 1/256: 16-bit fixed point, nearest
-
-    Saturates at +-127, counted.
-    """
-
-    overwrites = True
-    cases = [
-        Case("per channel", (s8(3, 1, 1, 5, s=(0.01, 0.02, 0.5), axis=0), s8(3, 1, 1, 5), f32(3, 1, 1, 5), scalar(0.01),
-                             zeros())),
-        Case("depthwise", (s8(3, 3, 5, s=np.linspace(0.01, 0.2, 5), axis=2), s8(3, 3, 5), f32(3, 3, 5), scalar(0.1),
-                           zeros()), {"clip": 1.0}),
-        Case("not finite", (s8(2, s=0.1), s8(2), np.array([np.nan, 1], np.float32), scalar(0.1), zeros())),
-        Case("no scaling", (s8(4, 7, s=0.1), s8(4, 7), f32(4, 7), scalar(3.0), zeros()), {"qas": False}),
-    ]  # fmt: skip
-
-    def infer(w, r, dw, rate, count, *, clip=0.0, qas=True):
-        _same(w, dw)
-        _same(w, r)
-        return w, r, count
-
-    def eval(w, r, dw, rate, count, *, clip, qas, node):
-        factor, skipped, clipped = factor_of(dw.astype(np.float32), clip)
-        if skipped:
-            return w, r, counted(count, 1)
-        type = node.inputs[0].type
-        step = np.float32(rate) * np.float32(factor) * dw.astype(np.float32) * spread(per_channel(type, qas), type)
-        return _fixed_step(w, r, step, count, clipped)
-
-    def emit(w_new, r_new, count_new, w, r, dw, rate, count, *, clip, qas):
-        return Call("sgd_residual_s8", w_new, r_new, count_new, dw, rate, clip, Table(per_channel(w.type, qas)),
-                    *axis_sizes(w.type), w.type.size)  # fmt: skip
-
-    def in_place(w_new, r_new, count_new, w, r, dw, rate, count):
-        return 0, 1, 4
-
-
-def _fixed_step(w, r, step, count, clipped):
-    """Move the 16-bit number w + r/256 by -step, to the nearest 1/256; r lies in -128..127."""
-    limit = 127 * FRACTION
-    moved = np.clip(np.floor(step.astype(np.float32) * np.float32(FRACTION) + np.float32(0.5)), -65536.0, 65536.0)
-    now = w.astype(np.int64) * FRACTION + r - moved.astype(np.int64)
-    saturated = int((np.abs(now) > limit).sum())
-    now = np.clip(now, -limit, limit)
-    whole = (now + FRACTION // 2) >> 8
-    return whole.astype(np.int8), (now - (whole << 8)).astype(np.int8), counted(count, 0, clipped, saturated)
-
-
-@op
-class sgd_nearest_s8:
-    """w' = w - round(rate factor dw / scale): steps below half of one are lost. Saturates at +-127, counted"""
-
-    overwrites = True
-    cases = [
-        Case("per channel", (s8(3, 1, 1, 5, s=(0.01, 0.02, 0.5), axis=0), f32(3, 1, 1, 5), scalar(0.01), zeros())),
-        Case("clip", (s8(4, 7, s=0.1), f32(4, 7), scalar(3.0), zeros()), {"clip": 2.0}),
-    ]
-
-    def infer(w, dw, rate, count, *, clip=0.0, qas=True):
-        _same(w, dw)
-        return w, count
-
-    def eval(w, dw, rate, count, *, clip, qas, node):
-        factor, skipped, clipped = factor_of(dw.astype(np.float32), clip)
-        if skipped:
-            return w, counted(count, 1)
-        type = node.inputs[0].type
-        step = np.float32(rate) * np.float32(factor) * dw.astype(np.float32) * spread(per_channel(type, qas), type)
-        moved = np.clip(np.floor(step.astype(np.float32) + np.float32(0.5)), -65536.0, 65536.0)
-        now = w.astype(np.int64) - moved.astype(np.int64)
-        saturated = int((np.abs(now) > 127).sum())
-        return np.clip(now, -127, 127).astype(np.int8), counted(count, 0, clipped, saturated)
-
-    def emit(w_new, count_new, w, dw, rate, count, *, clip, qas):
-        return Call("sgd_nearest_s8", w_new, count_new, dw, rate, clip, Table(per_channel(w.type, qas)),
-                    *axis_sizes(w.type), w.type.size)  # fmt: skip
-
-    def in_place(w_new, count_new, w, dw, rate, count):
-        return 0, 3
-
-
-@op
-class sgd_bias_s32:
-    """b' = b - round(rate factor db / scale): a bias integer is fine enough to be stepped in place"""
-
-    overwrites = True
-    cases = [
-        Case("per channel", (s32(3, s=(1e-3, 2e-3, 5e-2), axis=0), f32(3), scalar(0.01), zeros())),
-        Case("clip", (s32(37, s=1e-4), f32(37), scalar(3.0), zeros()), {"clip": 2.0}),
-    ]
-
-    def infer(b, db, rate, count, *, clip=0.0, qas=True):
-        _same(b, db)
-        return b, count
-
-    def eval(b, db, rate, count, *, clip, qas, node):
-        factor, skipped, clipped = factor_of(db.astype(np.float32), clip)
-        if skipped:
-            return b, counted(count, 1)
-        step = np.float32(rate) * np.float32(factor) * db.astype(np.float32) * per_channel(node.inputs[0].type, qas)
-        limit = np.float32(2**30)
-        moved = np.clip(np.floor(step.astype(np.float32) + np.float32(0.5)), -limit, limit).astype(np.int64)
-        info = np.iinfo(np.int32)
-        return np.clip(b.astype(np.int64) - moved, info.min, info.max).astype(np.int32), counted(count, 0, clipped)
-
-    def emit(b_new, count_new, b, db, rate, count, *, clip, qas):
-        return Call("sgd_bias_s32", b_new, count_new, db, rate, clip, Table(per_channel(b.type, qas)),
-                    *axis_sizes(b.type), b.type.size)  # fmt: skip
-
-    def in_place(b_new, count_new, b, db, rate, count):
-        return 0, 3
-
-
 @op
 class accumulate:
-    """total' = total + dw"""
+    """total' = total + dw; where there is a gate and it is zero, total' = total"""
 
     overwrites = True
-    cases = [Case("odd", (f32(3, 5), f32(3, 5)))]
+    cases = [
+        Case("odd", (f32(3, 5), f32(3, 5))),
+        Case("open", (f32(3, 5), f32(3, 5), scalar(1.0))),
+        Case("shut", (f32(4), np.array([1, np.nan, 2, np.inf], np.float32), scalar(0.0))),
+    ]
 
-    def infer(total, dw):
-        _same(total, dw)
+    def infer(total, dw, gate=None):
+        same_shape(total, dw)
         return total
 
-    def eval(total, dw):
-        return total + dw
+    def eval(total, dw, gate=None):
+        return total if gate is not None and gate == 0 else total + dw
 
-    def emit(new, total, dw):
-        return Call("accumulate_f32", new, dw, total.type.size)
+    def emit(new, total, dw, gate=None):
+        return Call("accumulate_f32", new, dw, gate, total.type.size)
 
-    def in_place(new, total, dw):
+    def in_place(new, total, dw, gate=None):
         return 0
 
 
@@ -328,3 +202,79 @@ class take_sum:
 
     def in_place(mean, new, total, share):
         return None, 0
+
+
+@op
+class guard:
+    """rate' = rate; 0, and counted as skipped, where the loss or the rate is not finite: nothing is updated"""
+
+    overwrites = True
+    cases = [
+        Case("finite", (scalar(2.5), scalar(0.1), zeros())),
+        Case("infinite loss", (scalar(np.inf), scalar(0.1), np.array([4, 5, 6], np.int32))),
+        Case("no number", (scalar(np.nan), scalar(0.1), zeros())),
+        Case("infinite rate", (scalar(2.5), scalar(-np.inf), zeros())),
+    ]
+
+    def infer(loss, rate, count):
+        if loss.size != 1 or rate.size != 1:
+            raise GraphError(f"guard wants one loss and one rate, not {loss} and {rate}")
+        return rate, count
+
+    def eval(loss, rate, count):
+        finite = np.isfinite(loss).all() and np.isfinite(rate).all()
+        return rate if finite else np.zeros_like(rate), counted(count, int(not finite))
+
+    def emit(rate_new, count_new, loss, rate, count):
+        return Call("guard_rate", rate_new, count_new, loss, rate)
+
+    def in_place(rate_new, count_new, loss, rate, count):
+        return None, 2
+
+
+@op
+class limit:
+    """rate' = rate min(1, clip / |g|): one gradient's norm limits the whole step; 0 where g is not finite; counted"""
+
+    overwrites = True
+    cases = [
+        Case("below", (scalar(0.1), f32(3, 5), zeros()), {"clip": 100.0}),
+        Case("above", (scalar(0.1), f32(37), zeros()), {"clip": 0.5}),
+        Case("not finite", (scalar(0.1), np.array([1, np.inf], np.float32), zeros()), {"clip": 0.5}),
+        Case("rate of zero", (scalar(0.0), f32(37), zeros()), {"clip": 0.5}),
+    ]
+
+    def infer(rate, g, count, *, clip):
+        return rate, count
+
+    def eval(rate, g, count, *, clip):
+        factor, skipped, clipped = factor_of(g, rate, clip)
+        return rate * factor, counted(count, skipped, clipped)
+
+    def emit(rate_new, count_new, rate, g, count, *, clip):
+        return Call("limit_rate", rate_new, count_new, rate, g, clip, g.type.size)
+
+    def in_place(rate_new, count_new, rate, g, count):
+        return None, 2
+
+
+@op
+class tick:
+    """step' = step + 1: what the random numbers of a step are drawn from"""
+
+    overwrites = True
+    cases = [Case("one", (np.array([41], np.int32),)), Case("last", (np.array([2**31 - 1], np.int32),))]
+
+    def infer(step):
+        if step.dtype != "s32" or step.size != 1:
+            raise GraphError(f"a step counter is s32[1], not {step}")
+        return step
+
+    def eval(step):
+        return (step.astype(np.int64) + 1).astype(np.int32)
+
+    def emit(new, step):
+        return Call("tick_step", new)
+
+    def in_place(new, step):
+        return 0

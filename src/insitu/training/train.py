@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 import numpy as np
 
@@ -39,8 +40,9 @@ class Recipe:
     loss: str = "cross_entropy"
     optimizer: str = "sgd"  # sgd, momentum, adam (the last two for float parameters)
     arithmetic: str = "residual"  # of s8 weights: residual, residual4, stochastic, nearest, master
-    clip: float = 0.0  # largest norm of one parameter's gradient; 0: none
-    decay: float = 0.0
+    clip: float = 8.0  # largest norm of a gradient, in real units; 0: none
+    clip_kind: str = "parameter"  # each parameter's own gradient, or "head": the last weight's, limiting the whole step
+    decay: float = 0.0  # of weights, not of biases
     momentum: float = 0.9
     nesterov: bool = False
     qas: bool = True  # quantisation-aware scaling
@@ -65,8 +67,8 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
 def _step_graph(forward: Graph, trained: list[Trained], recipe: Recipe) -> Graph:
     builder, loss, logits, grads = _backward(forward, trained, recipe)
     with build(builder):
-        rate = builder.input("rate", SCALAR)
-        _updates(builder, [(t, grads[t.value.name]) for t in _backward_order(trained)], rate, recipe)
+        rate, count = lookup("guard")(loss, builder.input("rate", SCALAR), _counters(builder), name="guard")
+        _updates(builder, [(t, grads[t.value.name]) for t in _backward_order(trained)], rate, count, recipe)
     return remerge(prune(builder.graph(loss, logits)))
 
 
@@ -106,12 +108,26 @@ def with_masks(graph: Graph, names: set[str]) -> Graph:
 # updates ----------------------------------------------------------------------------------------
 
 
-def _updates(builder: Builder, pairs: list[tuple[Trained, Value]], rate: Value, recipe: Recipe) -> None:
-    count = first = builder.lasting("counters", np.zeros(3, np.int32))
+def _counters(builder: Builder) -> Value:
+    return builder.lasting("counters", np.zeros(3, np.int32))
+
+
+def _updates(builder: Builder, pairs: list[tuple[Trained, Value]], rate: Value, count: Value, recipe: Recipe) -> None:
+    if recipe.clip_kind not in CLIPS:
+        raise GraphError(f"clip_kind is one of {', '.join(CLIPS)}, not {recipe.clip_kind!r}")
+    if recipe.clip and recipe.clip_kind == "head":
+        head = next((grad for t, grad in pairs if t.kind == "weight"), pairs[0][1])
+        rate, count = lookup("limit")(rate, head, count, clip=recipe.clip, name="limit")
     for t, grad in pairs:
-        rule = UPDATES[_kind(t.value, recipe)]
-        count = rule(builder, t, grad, rate, count, recipe)
-    builder.update(first, count)
+        count = _rule(t.value, recipe)(builder, t, grad, rate, count, recipe)
+    builder.update(Value("counters", count.type), count)
+
+
+def _rule(value: Value, recipe: Recipe) -> Callable:
+    kind = _kind(value, recipe)
+    if kind not in UPDATES:
+        raise GraphError(f"there is no update {kind!r}", hint=f"known: {', '.join(UPDATES)}")
+    return UPDATES[kind]
 
 
 def _kind(value: Value, recipe: Recipe) -> str:
@@ -120,20 +136,30 @@ def _kind(value: Value, recipe: Recipe) -> str:
     return "bias" if value.dtype == "s32" else recipe.optimizer
 
 
-def _sgd(builder, t: Trained, grad, rate, count, recipe: Recipe):
-    options = {"decay": recipe.decay if t.kind == "weight" else 0.0, "clip": recipe.clip}
-    new, count = lookup("sgd")(t.value, grad, rate, count, **options, name=f"{t.value.name}.new")
-    builder.update(t.value, new)
+def _common(t: Trained, recipe: Recipe) -> dict:
+    """What every update may be told."""
+    return {
+        "clip": recipe.clip if recipe.clip_kind == "parameter" else 0.0,
+        "decay": recipe.decay if t.kind == "weight" else 0.0,
+    }
+
+
+def _changed(builder: Builder, op: str, states: tuple[Value, ...], *inputs: Value, **options) -> Value:
+    """Run an update whose first inputs and outputs are `states`; gives the counters, its last output."""
+    *new, count = lookup(op)(*states, *inputs, **options, name=f"{states[0].name}.new")
+    for old, changed in zip(states, new):
+        builder.update(old, changed)
     return count
+
+
+def _sgd(builder, t: Trained, grad, rate, count, recipe: Recipe):
+    return _changed(builder, "sgd", (t.value,), grad, rate, count, **_common(t, recipe))
 
 
 def _momentum(builder, t: Trained, grad, rate, count, recipe: Recipe):
     m = builder.lasting(f"{t.value.name}.momentum", np.zeros(t.value.shape, np.float32))
-    options = {"momentum": recipe.momentum, "nesterov": recipe.nesterov, "decay": recipe.decay, "clip": recipe.clip}
-    new, m_new, count = lookup("sgd_momentum")(t.value, m, grad, rate, count, **options, name=f"{t.value.name}.new")
-    builder.update(t.value, new)
-    builder.update(m, m_new)
-    return count
+    options = {"momentum": recipe.momentum, "nesterov": recipe.nesterov, **_common(t, recipe)}
+    return _changed(builder, "sgd_momentum", (t.value, m), grad, rate, count, **options)
 
 
 def _adam(builder, t: Trained, grad, rate, count, recipe: Recipe):
@@ -141,11 +167,16 @@ def _adam(builder, t: Trained, grad, rate, count, recipe: Recipe):
     m = builder.lasting(f"{name}.m", np.zeros(shape, np.float32))
     v = builder.lasting(f"{name}.v", np.zeros(shape, np.float32))
     bias = builder.lasting(f"{name}.correction", np.zeros(2, np.float32))
-    options = {"decay": recipe.decay, "clip": recipe.clip}
-    new, m2, v2, b2, count = lookup("adam")(t.value, m, v, bias, grad, rate, count, **options, name=f"{name}.new")
-    for old, changed in ((t.value, new), (m, m2), (v, v2), (bias, b2)):
-        builder.update(old, changed)
-    return count
+    return _changed(builder, "adam", (t.value, m, v, bias), grad, rate, count, **_common(t, recipe))
+
+
+def _bias(builder, t: Trained, grad, rate, count, recipe: Recipe):
+    options = {"clip": _common(t, recipe)["clip"], "qas": recipe.qas}
+    return _changed(builder, "sgd_bias_s32", (t.value,), grad, rate, count, **options)
+
+
+def _nearest(builder, t: Trained, grad, rate, count, recipe: Recipe):
+    return _changed(builder, "sgd_nearest_s8", (t.value,), grad, rate, count, qas=recipe.qas, **_common(t, recipe))
 
 
 def _residual(builder, t: Trained, grad, rate, count, recipe: Recipe):
@@ -153,30 +184,52 @@ def _residual(builder, t: Trained, grad, rate, count, recipe: Recipe):
     assert q is not None  # s8 weights always have a scale
     fine = replace(t.value.type, quant=quant(np.array(q.scale) / 256, 0, q.axis))
     r = builder.lasting(f"{t.value.name}.residual", np.zeros(t.value.shape, np.int8), fine)
-    options = {"clip": recipe.clip, "qas": recipe.qas}
-    new, r_new, count = lookup("sgd_residual_s8")(t.value, r, grad, rate, count, **options, name=f"{t.value.name}.new")
-    builder.update(t.value, new)
-    builder.update(r, r_new)
-    return count
+    options = {"qas": recipe.qas, **_common(t, recipe)}
+    return _changed(builder, "sgd_residual_s8", (t.value, r), grad, rate, count, **options)
 
 
-def _plain_integer(op: str):
-    def rule(builder, t: Trained, grad, rate, count, recipe: Recipe):
-        options = {"clip": recipe.clip, "qas": recipe.qas}
-        new, count = lookup(op)(t.value, grad, rate, count, **options, name=f"{t.value.name}.new")
-        builder.update(t.value, new)
-        return count
-
-    return rule
+def _residual4(builder, t: Trained, grad, rate, count, recipe: Recipe):
+    r = builder.lasting(f"{t.value.name}.residual", np.zeros(-(-t.value.type.size // 2), np.uint8))
+    options = _random_options(t, recipe)
+    return _changed(builder, "sgd_residual4_s8", (t.value, r), grad, rate, count, step_number(builder), **options)
 
 
+def _stochastic(builder, t: Trained, grad, rate, count, recipe: Recipe):
+    options = _random_options(t, recipe)
+    return _changed(builder, "sgd_stochastic_s8", (t.value,), grad, rate, count, step_number(builder), **options)
+
+
+def _master(builder, t: Trained, grad, rate, count, recipe: Recipe):
+    m = builder.lasting(f"{t.value.name}.master", builder.state[t.value.name].astype(np.float32))
+    options = {"qas": recipe.qas, **_common(t, recipe)}
+    return _changed(builder, "sgd_master_s8", (t.value, m), grad, rate, count, **options)
+
+
+def _random_options(t: Trained, recipe: Recipe) -> dict:
+    """A parameter's random numbers are known by its name: another scheme draws the same for it."""
+    stream = crc32(t.value.name.encode()) & 0x7FFFFFFF
+    return {"seed": recipe.seed, "stream": stream, "qas": recipe.qas, **_common(t, recipe)}
+
+
+def step_number(builder: Builder) -> Value:
+    """The number of this step: a lasting counter, ticked once by whoever asks first."""
+    if "step" not in builder.updates:
+        step = builder.lasting("step", np.zeros(1, np.int32))
+        builder.update(step, lookup("tick")(step, name="step.new"))
+    return builder.updates["step"]
+
+
+CLIPS = ("parameter", "head")
 UPDATES: dict[str, Callable] = {
     "sgd": _sgd,
     "momentum": _momentum,
     "adam": _adam,
     "residual": _residual,
-    "nearest": _plain_integer("sgd_nearest_s8"),
-    "bias": _plain_integer("sgd_bias_s32"),
+    "residual4": _residual4,
+    "stochastic": _stochastic,
+    "nearest": _nearest,
+    "master": _master,
+    "bias": _bias,
 }
 
 
@@ -188,11 +241,15 @@ def _sum_name(t: Trained) -> str:
 
 
 def _accumulate_graph(forward: Graph, trained: list[Trained], recipe: Recipe) -> Graph:
+    """A sample whose loss is not finite is left out of the sums, and counted."""
     builder, loss, logits, grads = _backward(forward, trained, recipe)
     with build(builder):
+        counters = _counters(builder)
+        gate, count = lookup("guard")(loss, builder.constant("one", np.float32(1)), counters, name="guard")
+        builder.update(counters, count)
         for t in _backward_order(trained):
             total = builder.lasting(_sum_name(t), np.zeros(t.value.shape, np.float32))
-            new = lookup("accumulate")(total, grads[t.value.name], name=f"{total.name}.new")
+            new = lookup("accumulate")(total, grads[t.value.name], gate, name=f"{total.name}.new")
             builder.update(total, new)
     return remerge(prune(builder.graph(loss, logits)))
 
@@ -209,5 +266,5 @@ def _apply_graph(trained: list[Trained], recipe: Recipe, source: Graph) -> Graph
             mean, cleared = lookup("take_sum")(total, share, name=f"{t.value.name}.grad")
             builder.update(total, cleared)
             pairs.append((replace(t, value=value), mean))
-        _updates(builder, pairs, rate, recipe)
+        _updates(builder, pairs, rate, _counters(builder), recipe)
     return builder.graph()

@@ -5,7 +5,7 @@
 void adam_f32(float *w, float *m, float *v, float *bias, int32_t *count, const float *dw, const float *rate,
               const adam_options *o, int32_t n)
 {
-    const float factor = clip_factor(dw, o->clip, count, n), step = *rate;
+    const float factor = clip_factor(dw, *rate, o->clip, count, n), step = *rate;
     if (factor == 0.0f) {
         return;
     }

@@ -1,11 +1,15 @@
-/* The factor that brings a gradient's norm down to `clip`; 1 where it is below or clip is 0, 0 where it is not finite.
+/* What a gradient is multiplied with before it is used: what brings its norm down to `clip`, 1 where it is below or
+ * clip is 0. 0 means "change nothing": the gradient is not finite (counted), or the rate is zero or not finite.
  * The squares are added in eight lanes, element i in lane i % 8, and the lanes in pairs: the same on every machine.
  */
 #include "kernels.h"
 #include "mathf.h"
 
-float clip_factor(const float *g, float clip, int32_t *count, int32_t n)
+float clip_factor(const float *g, float rate, float clip, int32_t *count, int32_t n)
 {
+    if (rate == 0.0f || !(rate - rate == 0.0f)) {
+        return 0.0f;
+    }
     float lane[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     int32_t i = 0;
     for (; i + 8 <= n; i += 8) {

@@ -1,17 +1,25 @@
-/* b -= round(rate factor db channel[..]), in place, saturating. */
-#include "kernels.h"
-#include "mathf.h"
+/* b -= round(rate factor db channel[..]), in place; saturates, counted. */
+#include "update.h"
 
-void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate, float clip, const float *channel,
-                  int32_t channels, int32_t inner, int32_t n)
+static inline int32_t row(int32_t *restrict b, const float *restrict db, const float *restrict channel, int32_t stride,
+                          float scaled, int32_t n)
 {
-    const float factor = clip_factor(db, clip, count, n), scaled = *rate * factor;
-    if (factor == 0.0f) {
-        return;
-    }
+    int32_t saturated = 0;
     for (int32_t i = 0; i < n; i++) {
-        const float step = scaled * db[i] * channel[i / inner % channels];
-        const int64_t now = (int64_t)b[i] - insitu_round(step, 1073741824.0f);
+        const int64_t now = (int64_t)b[i] - insitu_round(scaled * db[i] * channel[i * stride], 1073741824.0f);
         b[i] = now > INT32_MAX ? INT32_MAX : now < INT32_MIN ? INT32_MIN : (int32_t)now;
+        saturated += b[i] != now;
+    }
+    return saturated;
+}
+
+void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate, const integer_update *u)
+{
+    const float factor = clip_factor(db, *rate, u->clip, count, u->n), scaled = *rate * factor;
+    for (int32_t i = 0; factor != 0.0f && i < u->n;) {
+        const update_run run = run_at(u, i, u->n);
+        count[2] += u->inner == 1 ? row(b + i, db + i, run.channel, 1, scaled, run.length)
+                                  : row(b + i, db + i, run.channel, 0, scaled, run.length);
+        i += run.length;
     }
 }

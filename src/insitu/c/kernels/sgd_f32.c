@@ -1,9 +1,9 @@
-/* w -= rate (factor dw + decay w), in place; nothing happens where the gradient is not finite. */
+/* w -= rate (factor dw + decay w), in place; nothing happens where clip_factor says 0. */
 #include "kernels.h"
 
 void sgd_f32(float *w, int32_t *count, const float *dw, const float *rate, float decay, float clip, int32_t n)
 {
-    const float factor = clip_factor(dw, clip, count, n), step = *rate;
+    const float factor = clip_factor(dw, *rate, clip, count, n), step = *rate;
     if (factor == 0.0f) {
         return;
     }

@@ -4,7 +4,7 @@
 void sgd_momentum_f32(float *w, float *m, int32_t *count, const float *dw, const float *rate, float momentum,
                       float decay, float clip, int32_t nesterov, int32_t n)
 {
-    const float factor = clip_factor(dw, clip, count, n), step = *rate;
+    const float factor = clip_factor(dw, *rate, clip, count, n), step = *rate;
     if (factor == 0.0f) {
         return;
     }

@@ -1,21 +1,27 @@
-/* w -= round(rate factor dw channel[..]), in place; saturates at +-127, counted. */
-#include "kernels.h"
-#include "mathf.h"
+/* w -= round(rate (factor dw channel[..] + decay w)), in place; saturates at +-127, counted. */
+#include "update.h"
 
-void sgd_nearest_s8(int8_t *w, int32_t *count, const float *dw, const float *rate, float clip, const float *channel,
-                    int32_t channels, int32_t inner, int32_t n)
+static inline int32_t row(int8_t *restrict w, const float *restrict dw, const float *restrict channel, int32_t stride,
+                          float scaled, float shrink, int32_t n)
 {
-    const float factor = clip_factor(dw, clip, count, n), scaled = *rate * factor;
-    if (factor == 0.0f) {
-        return;
-    }
+    int32_t saturated = 0;
     for (int32_t i = 0; i < n; i++) {
-        const float step = scaled * dw[i] * channel[i / inner % channels];
-        int32_t now = w[i] - insitu_round(step, 65536.0f);
-        if (now > 127 || now < -127) {
-            now = now > 0 ? 127 : -127;
-            count[2]++;
-        }
-        w[i] = (int8_t)now;
+        const float step = scaled * dw[i] * channel[i * stride] + shrink * (float)w[i];
+        const int32_t now = w[i] - insitu_round(step, 65536.0f), kept = clamp_s32(now, 127);
+        saturated += now != kept;
+        w[i] = (int8_t)kept;
+    }
+    return saturated;
+}
+
+void sgd_nearest_s8(int8_t *w, int32_t *count, const float *dw, const float *rate, const integer_update *u)
+{
+    const float factor = clip_factor(dw, *rate, u->clip, count, u->n);
+    const float scaled = *rate * factor, shrink = *rate * u->decay;
+    for (int32_t i = 0; factor != 0.0f && i < u->n;) {
+        const update_run run = run_at(u, i, u->n);
+        count[2] += u->inner == 1 ? row(w + i, dw + i, run.channel, 1, scaled, shrink, run.length)
+                                  : row(w + i, dw + i, run.channel, 0, scaled, shrink, run.length);
+        i += run.length;
     }
 }

@@ -1,0 +1,288 @@
+"""Updates of integer parameters, in place: int8 weights in five arithmetics, int32 biases.
+
+Rates, decay and clips are in real units whatever the arithmetic: an s8 weight w stands for scale * w, and a step of
+the real parameter moves the integer by step / scale. With `qas=False` (quantisation-aware scaling off) the
+gradient's step is taken in integer units instead, as a framework unaware of the scales would.
+
+    nearest      nothing beside the weight: steps below half of one are lost
+    stochastic   nothing beside the weight: the mean of many steps is right
+    residual     a byte of fraction beside the weight
+    residual4    half a byte of fraction, and the rest at random
+    master       a float copy of the weight, in the weight's own unit
+
+All saturate at +-127, counted. What is skipped and clipped, and when: update.py. The meaning is exact: every operation
+on floats is done in float32, in the order the C does it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph.call import Call, Struct, Table
+from insitu.graph.types import s32
+from insitu.ops._random import draws, round_random, stream_key
+from insitu.ops.update import counted, factor_of, same_shape, scalar, zeros
+
+MOST = 127  # what a weight saturates at, either way
+FAR = 65536.0  # no step is longer than this: far enough from one end to the other
+
+
+def per_channel(w: Type, qas: bool) -> np.ndarray:
+    """What a real step is multiplied with to move the integer, one number a channel of the weight's axis."""
+    if w.quant is None:
+        raise GraphError(f"an update of {w} needs its scale")
+    scale = np.array(w.quant.scale, np.float64)
+    return np.minimum(1.0 / scale if qas else scale, np.finfo(np.float32).max).astype(np.float32)
+
+
+def spread(values: np.ndarray, w: Type) -> np.ndarray:
+    """Per-channel numbers shaped to broadcast against the weight."""
+    axis = w.quant.axis if w.quant else None
+    return values if axis is None else values.reshape([-1 if d == axis else 1 for d in range(w.rank)])
+
+
+def options(w: Type, clip: float, qas: bool, decay: float = 0.0, key: int = 0) -> Struct:
+    """The C struct: element i belongs to channel i // inner % channels."""
+    axis = w.quant.axis if w.quant else None
+    channels, inner = (1, w.size) if axis is None else (w.shape[axis], int(np.prod(w.shape[axis + 1 :])))
+    return Struct("integer_update", channel=Table(per_channel(w, qas)), channels=channels, inner=inner, n=w.size,
+                  clip=float(clip), decay=float(decay), key=key)  # fmt: skip
+
+
+def step_of(full, dw, rate, factor: float, w: Type, qas: bool, decay: float = 0.0, unit: int = 1) -> np.ndarray:
+    """How far the integer moves, in 1/unit of it, as float32; `full` is where it is, in the same unit."""
+    rate = np.float32(rate)
+    with np.errstate(over="ignore"):
+        step = rate * np.float32(factor) * dw.astype(np.float32) * spread(per_channel(w, qas), w) * np.float32(unit)
+        return step + rate * np.float32(decay) * full.astype(np.float32)
+
+
+def nearest(x: np.ndarray, limit: float) -> np.ndarray:
+    """Halves go up; at most limit either way."""
+    with np.errstate(over="ignore"):
+        return np.clip(np.floor(x + np.float32(0.5)), -limit, limit).astype(np.int64)
+
+
+def moved(full: np.ndarray, by: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """(weight, what remains of it in 1/unit, how many saturated) after the fixed-point number `full` moved."""
+    now = full.astype(np.int64) - by
+    kept = np.clip(now, -MOST * unit, MOST * unit)
+    whole = (kept + unit // 2) // unit
+    return whole.astype(np.int8), (kept - whole * unit).astype(np.int8), int((now != kept).sum())
+
+
+WEIGHTS = (s8(3, 1, 1, 5, s=(0.01, 0.02, 0.5), axis=0), f32(3, 1, 1, 5))  # every kind of run: a channel's elements,
+DEPTHWISE = (s8(3, 3, 5, s=(0.01, 0.05, 0.1, 0.15, 0.2), axis=2), f32(3, 3, 5))  # one of each channel,
+MIDDLE = (s8(2, 3, 7, s=(0.01, 0.02, 0.5), axis=1), f32(2, 3, 7))  # several of each, several times,
+WHOLE = (s8(4, 67, s=0.1), f32(4, 67))  # all of one
+
+
+def usual(state, *last) -> list[Case]:
+    """What every arithmetic must do: `state(w)` gives the values between weight and gradient."""
+
+    def case(name, types, rate, **attrs):
+        w, dw = types
+        return Case(name, (w, *state(w), dw, scalar(rate), zeros(), *last), attrs)
+
+    broken = (s8(2, s=0.1), np.array([np.nan, 1], np.float32))
+    return [
+        case("a channel a row", WEIGHTS, 0.01),
+        case("depthwise, clip", DEPTHWISE, 0.1, clip=1.0),
+        case("middle axis, decay", MIDDLE, 0.05, decay=0.3),
+        case("no scaling, decay", WHOLE, 3.0, qas=False, decay=0.1),
+        case("saturates", WHOLE, 10.0),
+        case("beyond all numbers", (s8(3, s=1e-30), f32(3)), 1e30),
+        case("not finite", broken, 0.1),
+        case("rate of zero", WHOLE, 0.0, clip=0.1, decay=0.1),
+        case("infinite rate", WHOLE, np.inf, decay=0.1),
+    ]
+
+
+@op
+class sgd_nearest_s8:
+    """w' = w - round(rate (factor dw / scale + decay w)): steps below half of one are lost"""
+
+    overwrites = True
+    cases = usual(lambda w: ())
+
+    def infer(w, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+        same_shape(w, dw)
+        return w, count
+
+    def eval(w, dw, rate, count, *, clip, qas, decay, node):
+        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+        if not factor:
+            return w, counted(count, skipped, clipped)
+        step = step_of(w, dw, rate, factor, node.inputs[0].type, qas, decay)
+        w, _, saturated = moved(w, nearest(step, FAR), 1)
+        return w, counted(count, 0, clipped, saturated)
+
+    def emit(w_new, count_new, w, dw, rate, count, *, clip, qas, decay):
+        return Call("sgd_nearest_s8", w_new, count_new, dw, rate, options(w.type, clip, qas, decay))
+
+    def in_place(w_new, count_new, w, dw, rate, count):
+        return 0, 3
+
+
+@op
+class sgd_stochastic_s8:
+    """w' = w - rate (factor dw / scale + decay w), rounded to a neighbour at random so that the mean is right
+
+    The random numbers are hashes of (seed, stream, step, element): a stream is a parameter's own number.
+    """
+
+    overwrites = True
+    cases = usual(lambda w: (), np.array([7], np.int32)) + [
+        Case("seeded", (*WHOLE, scalar(0.01), zeros(), np.array([-3], np.int32)), {"seed": 5, "stream": 2**31 - 1})
+    ]
+
+    def infer(w, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, seed=0, stream=0):
+        same_shape(w, dw)
+        return w, count
+
+    def eval(w, dw, rate, count, step, *, clip, qas, decay, seed, stream, node):
+        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+        if not factor:
+            return w, counted(count, skipped, clipped)
+        by = step_of(w, dw, rate, factor, node.inputs[0].type, qas, decay)
+        by = round_random(by, FAR, draws(stream_key(seed, stream), step[0], w.size))
+        w, _, saturated = moved(w, by, 1)
+        return w, counted(count, 0, clipped, saturated)
+
+    def emit(w_new, count_new, w, dw, rate, count, step, *, clip, qas, decay, seed, stream):
+        given = options(w.type, clip, qas, decay, stream_key(seed, stream))
+        return Call("sgd_stochastic_s8", w_new, count_new, dw, rate, step, given)
+
+    def in_place(w_new, count_new, w, dw, rate, count, step):
+        return 0, 3
+
+
+@op
+class sgd_residual_s8:
+    """w + r/256 moves by -rate (factor dw / scale + decay (w + r/256)), to the nearest 1/256: 16-bit fixed point"""
+
+    overwrites = True
+    cases = usual(lambda w: (s8(*w.shape),))
+
+    def infer(w, r, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+        same_shape(w, dw, r)
+        return w, r, count
+
+    def eval(w, r, dw, rate, count, *, clip, qas, decay, node):
+        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+        if not factor:
+            return w, r, counted(count, skipped, clipped)
+        full = w.astype(np.int32) * 256 + r
+        step = step_of(full, dw, rate, factor, node.inputs[0].type, qas, decay, 256)
+        w, r, saturated = moved(full, nearest(step, FAR), 256)
+        return w, r, counted(count, 0, clipped, saturated)
+
+    def emit(w_new, r_new, count_new, w, r, dw, rate, count, *, clip, qas, decay):
+        return Call("sgd_residual_s8", w_new, r_new, count_new, dw, rate, options(w.type, clip, qas, decay))
+
+    def in_place(w_new, r_new, count_new, w, r, dw, rate, count):
+        return 0, 1, 4
+
+
+def unpack4(packed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Residuals -8..7, two in a byte, the even element's in the low half."""
+    halves = np.stack([packed & 15, packed >> 4], -1).reshape(-1)[: int(np.prod(shape))]
+    return ((halves.astype(np.int32) ^ 8) - 8).reshape(shape)
+
+
+def pack4(r: np.ndarray) -> np.ndarray:
+    halves = np.zeros(-(-r.size // 2) * 2, np.uint8)
+    halves[: r.size] = r.reshape(-1).astype(np.uint8) & 15
+    return halves[0::2] | halves[1::2] << 4
+
+
+@op
+class sgd_residual4_s8:
+    """w + r/16 moves by -rate (factor dw / scale + decay (w + r/16)), rounded to a neighbouring 1/16 at random
+
+    r is u8[ceil(n/2)]: two residuals -8..7 a byte. The random numbers are those of sgd_stochastic_s8.
+    """
+
+    overwrites = True
+    cases = usual(lambda w: (Type("u8", (-(-w.size // 2),)),), np.array([7], np.int32))
+
+    def infer(w, r, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, seed=0, stream=0):
+        same_shape(w, dw)
+        if r.dtype != "u8" or r.shape != (-(-w.size // 2),):
+            raise GraphError(f"the residuals of {w} are u8[{-(-w.size // 2)}], not {r}")
+        return w, r, count
+
+    def eval(w, r, dw, rate, count, step, *, clip, qas, decay, seed, stream, node):
+        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+        if not factor:
+            return w, r, counted(count, skipped, clipped)
+        full = w.astype(np.int32) * 16 + unpack4(r, w.shape)
+        by = step_of(full, dw, rate, factor, node.inputs[0].type, qas, decay, 16)
+        by = round_random(by, FAR, draws(stream_key(seed, stream), step[0], w.size))
+        w, rest, saturated = moved(full, by, 16)
+        return w, pack4(rest), counted(count, 0, clipped, saturated)
+
+    def emit(w_new, r_new, count_new, w, r, dw, rate, count, step, *, clip, qas, decay, seed, stream):
+        given = options(w.type, clip, qas, decay, stream_key(seed, stream))
+        return Call("sgd_residual4_s8", w_new, r_new, count_new, dw, rate, step, given)
+
+    def in_place(w_new, r_new, count_new, w, r, dw, rate, count, step):
+        return 0, 1, 4
+
+
+@op
+class sgd_master_s8:
+    """m' = m - rate (factor dw / scale + decay m); w' = round(m'), m being a float copy of w in the same unit"""
+
+    overwrites = True
+    cases = usual(lambda w: (f32(*w.shape),))
+
+    def infer(w, m, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+        same_shape(w, dw, m)
+        return w, m, count
+
+    def eval(w, m, dw, rate, count, *, clip, qas, decay, node):
+        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+        if not factor:
+            return w, m, counted(count, skipped, clipped)
+        now = m.astype(np.float32) - step_of(m, dw, rate, factor, node.inputs[0].type, qas, decay)
+        kept = np.clip(now, np.float32(-MOST), np.float32(MOST))
+        return nearest(kept, MOST).astype(np.int8), kept, counted(count, 0, clipped, int((now != kept).sum()))
+
+    def emit(w_new, m_new, count_new, w, m, dw, rate, count, *, clip, qas, decay):
+        return Call("sgd_master_s8", w_new, m_new, count_new, dw, rate, options(w.type, clip, qas, decay))
+
+    def in_place(w_new, m_new, count_new, w, m, dw, rate, count):
+        return 0, 1, 4
+
+
+@op
+class sgd_bias_s32:
+    """b' = b - round(rate factor db / scale): a bias integer is fine enough to be stepped in place"""
+
+    overwrites = True
+    cases = [
+        Case("per channel", (s32(3, s=(1e-3, 2e-3, 5e-2), axis=0), f32(3), scalar(0.01), zeros())),
+        Case("clip", (s32(37, s=1e-4), f32(37), scalar(3.0), zeros()), {"clip": 2.0}),
+        Case("rate of zero", (s32(37, s=1e-4), f32(37), scalar(0.0), zeros()), {"clip": 2.0}),
+    ]
+
+    def infer(b, db, rate, count, *, clip=0.0, qas=True):
+        same_shape(b, db)
+        return b, count
+
+    def eval(b, db, rate, count, *, clip, qas, node):
+        factor, skipped, clipped = factor_of(db.astype(np.float32), rate, clip)
+        if not factor:
+            return b, counted(count, skipped, clipped)
+        now = b.astype(np.int64) - nearest(step_of(b, db, rate, factor, node.inputs[0].type, qas), 2.0**30)
+        kept = np.clip(now, -(2**31), 2**31 - 1)
+        return kept.astype(np.int32), counted(count, 0, clipped, int((now != kept).sum()))
+
+    def emit(b_new, count_new, b, db, rate, count, *, clip, qas):
+        return Call("sgd_bias_s32", b_new, count_new, db, rate, options(b.type, clip, qas))
+
+    def in_place(b_new, count_new, b, db, rate, count):
+        return 0, 3
