@@ -1,8 +1,8 @@
 """Our int8 against LiteRT's own int8 file: who agrees more often with the float network, on realistic inputs?
 
 The float reference is the float file in our graph (kws has int8 weights inside: dequantised, which both sides share).
-Calibration and test inputs have no sample in common. The default method (mse) was chosen with these test inputs in view;
-on 1000 other photos and 210 other words it was clearly ahead for ic and ad01, level for vww (11 against 12 that
+Calibration and test inputs have no sample in common. The default method (mse) was chosen with these test inputs in
+view; on 1000 other photos and 210 other words it was clearly ahead for ic and ad01, level for vww (11 against 12 that
 disagree) and kws (2 against 3).
 """
 
