@@ -10,22 +10,22 @@
 void conv2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, void *scratch);
 void conv2d_packed_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, int32_t tile,
                        void *scratch);
-void conv2d_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s, const requant *q,
+void conv2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s, const requant *q,
                void *scratch);
-void conv2d_packed_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
+void conv2d_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                       const conv2d_shape *s, const requant *q, void *scratch);
 void conv_transpose2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
 void depthwise2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, void *scratch);
-void depthwise2d_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
+void depthwise2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
                     const requant *q, void *scratch);
 void depthwise2d_wide_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
-void depthwise2d_wide_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
+void depthwise2d_wide_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
                          const requant *q);
 void linear_f32(float *y, const float *x, const float *w, const float *b, const linear_shape *s);
 void linear_packed_f32(float *y, const float *x, const float *w, const float *b, const linear_shape *s);
-void linear_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const linear_shape *s, const requant *q,
+void linear_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const linear_shape *s, const requant *q,
                void *scratch);
-void linear_packed_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
+void linear_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                       const linear_shape *s, const requant *q, int32_t tile, void *scratch);
 void matmul_f32(float *y, const float *a, const float *b, const matmul_shape *s);
 void matmul_s8(int8_t *y, const int8_t *a, const int8_t *b, const matmul_shape *s, const requant *q, void *scratch);

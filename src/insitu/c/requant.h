@@ -6,6 +6,7 @@
 #ifndef INSITU_REQUANT_H
 #define INSITU_REQUANT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { REQUANT_SINGLE = 0, REQUANT_LITERT = 1 };
@@ -43,6 +44,23 @@ static inline int8_t requant_at(int32_t acc, int32_t channel, const requant *q)
 {
     const int64_t y = requant_value(acc, channel, q);
     return (int8_t)(y < q->lo ? q->lo : y > q->hi ? q->hi : y);
+}
+
+/* requant_at, and in a row of bits whether it was not clamped; `mask` is the row, or null. Channels come in order. */
+static inline int8_t requant_masked(uint8_t *mask, int32_t acc, int32_t channel, const requant *q)
+{
+    if (mask) {
+        const int64_t y = requant_value(acc, channel, q);
+        const uint8_t bit = (uint8_t)((uint32_t)(y >= q->lo && y <= q->hi) << (channel & 7));
+        mask[channel >> 3] = (channel & 7) == 0 ? bit : (uint8_t)(mask[channel >> 3] | bit);
+    }
+    return requant_at(acc, channel, q);
+}
+
+/* row p of a mask with so many bits a row; null stays null */
+static inline uint8_t *mask_row(uint8_t *mask, int32_t p, int32_t bits)
+{
+    return mask ? mask + (ptrdiff_t)p * ((bits + 7) / 8) : NULL;
 }
 
 #endif

@@ -21,9 +21,10 @@ from insitu.ops._requant import (
     quantised,
     ramp,
     requant_struct,
-    requantise,
+    rescaled,
     want_weights,
 )  # fmt: skip
+from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 
 def window_size(size: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1) -> int:
@@ -160,7 +161,7 @@ class conv2d_s8:
     Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 0).
     """
 
-    cases = [
+    cases = with_masks([
         Case(
             "3x3 same, per channel", (s8(1, 5, 4, 3, s=0.1, z=-7), s8(7, 3, 3, 3, s=ramp(7), axis=0), s32(7)),
             {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4),
@@ -194,31 +195,37 @@ class conv2d_s8:
             "tiny multipliers", (s8(1, 2, 2, 3, s=1e-4), s8(2, 1, 1, 3, s=(1e-9, 3e-3), axis=0), s32(2)),
             {"rounding": "litert"}, out=s8(s=0.5, z=2),
         ),
-    ]  # fmt: skip
+    ])  # fmt: skip
 
     def infer(
         x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
-        lo=-128, hi=127, rounding="single", out,
+        lo=-128, hi=127, rounding="single", mask=False, out,
     ):  # fmt: skip
         want_weights("conv2d_s8", x, w, b, axis=0)
-        return quantised("conv2d_s8", out, conv_output(x, w, b, stride, padding, dilation, groups), rounding, lo, hi)
+        shape = conv_output(x, w, b, stride, padding, dilation, groups)
+        return beside(quantised("conv2d_s8", out, shape, rounding, lo, hi), mask)
 
-    def eval(x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, node):
+    def eval(x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, mask, node):
         tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
         acc = conv_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation, groups)
         m, shift = channel_multipliers(tx, tw, ty, w.shape[0])
-        return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+        return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, rounding), lo, hi, mask)
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, fixed=()):
+    def grad(g, y, x, w, b=None, *, stride, padding, dilation, groups):
+        attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return conv_grads(unclamped(g, y), x, w, b, attrs)
+
+    def emit(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=()):
+        y, mask, x, w, b = with_mask(node)
         shape = conv_shape(y, x, w, stride, padding, dilation, groups)
         multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
         window = w.type.size // w.shape[0]
         if 1 not in fixed or groups > 1:
-            return Call("conv2d_s8", y, x, w, b, shape, q, Scratch(2 * window))
+            return Call("conv2d_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
         runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
         weights = (Packed(w, packed_s8(runs)), b, Packed(w, offsets_s8(x.type.zero)))
-        return Call("conv2d_packed_s8", y, x, *weights, shape, q, Scratch(packed_scratch(runs, **shape.fields)))
+        return Call("conv2d_packed_s8", y, mask, x, *weights, shape, q, Scratch(packed_scratch(runs, **shape.fields)))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]

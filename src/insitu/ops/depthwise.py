@@ -10,8 +10,9 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, lookup, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
-from insitu.ops._requant import align16, channel_multipliers, quantised, ramp, requant_struct, requantise, want_weights
+from insitu.ops._requant import align16, channel_multipliers, quantised, ramp, requant_struct, rescaled, want_weights
 from insitu.ops.conv import centred, integer_sums, patches, window_size
+from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 
 def depthwise_output(x: Type, w: Type, b, stride, padding, dilation) -> tuple[int, ...]:
@@ -97,7 +98,7 @@ class depthwise2d_s8:
     Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 2).
     """
 
-    cases = [
+    cases = with_masks([
         Case(
             "3x3 same, per channel", (s8(1, 5, 4, 7, s=0.1, z=-7), s8(3, 3, 7, s=ramp(7), axis=2), s32(7)),
             {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4),
@@ -121,30 +122,37 @@ class depthwise2d_s8:
             {"padding": (1, 1, 0, 1), "rounding": "litert"}, out=s8(s=0.3, z=4),
         ),
         Case("one channel to five", (s8(1, 4, 4, 1, s=0.1, z=3), s8(3, 3, 5, s=0.02), s32(5)), out=s8(s=0.3)),
-    ]  # fmt: skip
+    ])  # fmt: skip
 
     def infer(
-        x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), lo=-128, hi=127, rounding="single", out
-    ):
+        x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), lo=-128, hi=127, rounding="single",
+        mask=False, out,
+    ):  # fmt: skip
         want_weights("depthwise2d_s8", x, w, b, axis=2)
         shape = depthwise_output(x, w, b, stride, padding, dilation)
-        return quantised("depthwise2d_s8", out, shape, rounding, lo, hi)
+        return beside(quantised("depthwise2d_s8", out, shape, rounding, lo, hi), mask)
 
-    def eval(x, w, b=None, *, stride, padding, dilation, lo, hi, rounding, node):
+    def eval(x, w, b=None, *, stride, padding, dilation, lo, hi, rounding, mask, node):
         tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
         acc = depthwise_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation)
         m, shift = channel_multipliers(tx, tw, ty, w.shape[2])
-        return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, rounding)
+        return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, rounding), lo, hi, mask)
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, lo, hi, rounding):
+    def grad(g, y, x, w, b=None, *, stride, padding, dilation):
+        attrs = {"stride": stride, "padding": padding, "dilation": dilation}
+        return depthwise_grads(unclamped(g, y), x, w, b, attrs)
+
+    def emit(*values, stride, padding, dilation, lo, hi, rounding, node):
+        y, mask, x, w, b = with_mask(node)
         shape = depthwise_shape(y, x, w, stride, padding, dilation)
         multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[2])
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
         if y.shape[3] != x.shape[3]:
-            return Call("depthwise2d_wide_s8", y, x, w, b, shape, q)
+            return Call("depthwise2d_wide_s8", y, mask, x, w, b, shape, q)
         return Call(
             "depthwise2d_s8",
             y,
+            mask,
             x,
             w,
             b,

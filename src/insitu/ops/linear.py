@@ -18,11 +18,13 @@ from insitu.ops._requant import (
     ramp,
     requant_struct,
     requantise,
+    rescaled,
     tensor_multipliers,
     want_s8,
     want_weights,
 )  # fmt: skip
 from insitu.ops.conv import centred, integer_sums
+from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 
 def linear_output(x: Type, w: Type, b) -> tuple[int, ...]:
@@ -102,7 +104,7 @@ class linear_s8:
     Weights are symmetric: one scale, or one for each output (axis 0).
     """
 
-    cases = [
+    cases = with_masks([
         Case("row", (s8(1, 5, s=0.1, z=-3), s8(3, 5, s=0.02), s32(3)), out=s8(s=0.2, z=5)),
         Case(
             "litert, per tensor", (s8(1, 67, s=0.07, z=9), s8(81, 67, s=0.013), s32(81)),
@@ -113,27 +115,32 @@ class linear_s8:
             {"rounding": "litert"}, out=s8(s=0.2, z=-5),
         ),
         Case("no bias", (s8(4, s=0.07, z=1), s8(1, 4, s=0.01)), out=s8(s=0.02)),
-    ]  # fmt: skip
+    ])  # fmt: skip
 
-    def infer(x, w, b=None, *, lo=-128, hi=127, rounding="single", out):
+    def infer(x, w, b=None, *, lo=-128, hi=127, rounding="single", mask=False, out):
         want_weights("linear_s8", x, w, b, axis=0)
-        return quantised("linear_s8", out, linear_output(x, w, b), rounding, lo, hi)
+        return beside(quantised("linear_s8", out, linear_output(x, w, b), rounding, lo, hi), mask)
 
-    def eval(x, w, b=None, *, lo, hi, rounding, node):
+    def eval(x, w, b=None, *, lo, hi, rounding, mask, node):
         tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
         acc = centred(x, tx.zero) @ w.T.astype(np.float64)
         m, shift = linear_multipliers(tx, tw, ty, rounding)
-        return requantise(integer_sums(acc, b), m, shift, ty.zero, lo, hi, "single")
+        return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, "single"), lo, hi, mask)
 
-    def emit(y, x, w, b=None, *, lo, hi, rounding, fixed=()):
+    def grad(g, y, x, w, b=None):
+        return linear_grads(unclamped(g, y), x, w, b)
+
+    def emit(*values, lo, hi, rounding, node, fixed=()):
+        y, mask, x, w, b = with_mask(node)
         shape = linear_shape(y, w)
         multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, "single")
         if 1 not in fixed:
-            return Call("linear_s8", y, x, w, b, shape, q, Scratch(2 * w.shape[1]))
+            return Call("linear_s8", y, mask, x, w, b, shape, q, Scratch(2 * w.shape[1]))
         tile = min(TILE, shape.fields["rows"])
         weights = (Packed(w, packed_s8()), b, Packed(w, offsets_s8(x.type.zero)))
-        return Call("linear_packed_s8", y, x, *weights, shape, q, tile, Scratch(tile * ((w.shape[1] + 3) // 4 * 4)))
+        scratch = Scratch(tile * ((w.shape[1] + 3) // 4 * 4))
+        return Call("linear_packed_s8", y, mask, x, *weights, shape, q, tile, scratch)
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[1]

@@ -97,3 +97,8 @@ def straight_through(g, y, x):
 def mask_cases(cases: list[Case]) -> list[Case]:
     """The same calls with a mask."""
     return [Case(f"{c.name}, mask", c.inputs, {**c.attrs, "mask": True}, c.out) for c in cases]
+
+
+def with_masks(cases: list[Case]) -> list[Case]:
+    """Every call, without and with a mask."""
+    return cases + mask_cases(cases)

@@ -85,7 +85,7 @@ typedef struct {
 } tile_source;
 
 /* P rows by sixteen outputs from o on. A sum has two lanes, one for k = 0, 1 and one for k = 2, 3 of every four. */
-ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, int32_t row, const tile_source *t, int32_t o)
+ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, uint8_t *mask, int32_t row, const tile_source *t, int32_t o)
 {
     const ptrdiff_t block = (ptrdiff_t)t->runs * t->k4 * 64;
     const int8_t *w = t->w + o / 16 * block;
@@ -124,12 +124,13 @@ ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, int32_t row, const tile
         }
         for (int32_t i = 0; i < 16 && o + i < t->outs; i++) {
             const uint32_t start = (uint32_t)t->c[o + i] + (t->b ? (uint32_t)t->b[o + i] : 0u);
-            y[(ptrdiff_t)(row + p) * t->outs + o + i] = requant_at((int32_t)((uint32_t)sums[i] + start), o + i, t->q);
+            y[(ptrdiff_t)(row + p) * t->outs + o + i] =
+                requant_masked(mask_row(mask, row + p, t->outs), (int32_t)((uint32_t)sums[i] + start), o + i, t->q);
         }
     }
 }
 
-static inline void avx2_tile_s8(int8_t *y, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
+static inline void avx2_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
                                 int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
                                 const requant *q)
 {
@@ -137,10 +138,10 @@ static inline void avx2_tile_s8(int8_t *y, const uint8_t *const *u, int32_t runs
     for (int32_t o = 0; o < outs; o += 16) {
         int32_t p = 0;
         for (; p + 2 <= rows; p += 2) {
-            tile_block_s8(2, y, p, &t, o);
+            tile_block_s8(2, y, mask, p, &t, o);
         }
         if (p < rows) {
-            tile_block_s8(1, y, p, &t, o);
+            tile_block_s8(1, y, mask, p, &t, o);
         }
     }
 }

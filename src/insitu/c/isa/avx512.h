@@ -183,7 +183,7 @@ typedef struct {
 } tile_source;
 
 /* P rows by N blocks of sixteen outputs from o on, all sums in registers */
-ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, ptrdiff_t row, const tile_source *t, int32_t o)
+ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, uint8_t *mask, ptrdiff_t row, const tile_source *t, int32_t o)
 {
     __m512i acc[8 * 4];
     UNROLL
@@ -225,43 +225,45 @@ ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, ptrdiff_t 
         const __mmask16 k = lanes16(t->outs - o - 16 * j);
         const requant_lanes r = requant_load(t->q, o + 16 * j, k);
         requant_store(P, y + row * t->outs + o + 16 * j, t->outs, k, acc + j, N, &r);
+        requant_masks(P, mask_row(mask, (int32_t)row, t->outs), (t->outs + 7) / 8, k, acc + j, N, &r);
     }
 }
 
 /* P rows, all outputs, N blocks at a time */
-ALWAYS_INLINE void tile_rows_s8(const int P, const int N, int8_t *y, ptrdiff_t row, const tile_source *t)
+ALWAYS_INLINE void tile_rows_s8(const int P, const int N, int8_t *y, uint8_t *mask, ptrdiff_t row,
+                                const tile_source *t)
 {
     int32_t o = 0;
     for (; o + 16 * (N - 1) < t->outs; o += 16 * N) {
-        tile_block_s8(P, N, y, row, t, o);
+        tile_block_s8(P, N, y, mask, row, t, o);
     }
     for (; N > 1 && o < t->outs; o += 16) {
-        tile_block_s8(P, 1, y, row, t, o);
+        tile_block_s8(P, 1, y, mask, row, t, o);
     }
 }
 
-static __attribute__((noinline, unused)) void avx512_tile_s8(int8_t *y, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
+static __attribute__((noinline, unused)) void avx512_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
                                   int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
                                   const requant *q)
 {
     const tile_source t = {u, runs, k4, step, w, b, c, outs, q};
     if (rows == 16 && outs <= 16) {
-        tile_rows_s8(16, 1, y, 0, &t);
+        tile_rows_s8(16, 1, y, mask, 0, &t);
         return;
     }
     const int32_t more = rows > 8 ? 8 : 0;
     if (more) {
-        tile_rows_s8(8, 2, y, 0, &t);
+        tile_rows_s8(8, 2, y, mask, 0, &t);
     }
     switch (rows - more) {
-    case 8: tile_rows_s8(8, 2, y, more, &t); break;
-    case 7: tile_rows_s8(7, 2, y, more, &t); break;
-    case 6: tile_rows_s8(6, 2, y, more, &t); break;
-    case 5: tile_rows_s8(5, 2, y, more, &t); break;
-    case 4: tile_rows_s8(4, 2, y, more, &t); break;
-    case 3: tile_rows_s8(3, 2, y, more, &t); break;
-    case 2: tile_rows_s8(2, 4, y, more, &t); break;
-    default: tile_rows_s8(1, 8, y, more, &t); break;
+    case 8: tile_rows_s8(8, 2, y, mask, more, &t); break;
+    case 7: tile_rows_s8(7, 2, y, mask, more, &t); break;
+    case 6: tile_rows_s8(6, 2, y, mask, more, &t); break;
+    case 5: tile_rows_s8(5, 2, y, mask, more, &t); break;
+    case 4: tile_rows_s8(4, 2, y, mask, more, &t); break;
+    case 3: tile_rows_s8(3, 2, y, mask, more, &t); break;
+    case 2: tile_rows_s8(2, 4, y, mask, more, &t); break;
+    default: tile_rows_s8(1, 8, y, mask, more, &t); break;
     }
 }
 #define tile_s8 avx512_tile_s8
@@ -389,7 +391,7 @@ ALWAYS_INLINE __m512i edge_3x3(const int full, __mmask16 k, const rows_3x3 *d, i
     return acc;
 }
 
-ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, const int8_t *const *rows, const int8_t *pad,
+ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, uint8_t *mask, const int8_t *const *rows, const int8_t *pad,
                                     const int8_t *w, const int32_t *b, const depthwise_row *row, const requant *q,
                                     int32_t o)
 {
@@ -403,6 +405,7 @@ ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, const int8_t *con
     for (; p < whole.first; p++, y += t->c) {
         const __m512i acc = edge_3x3(full, k, &d, p, o, t);
         requant_store(1, y, 0, k, &acc, 1, &r);
+        requant_masks(1, mask_row(mask, p, t->c), 0, k, &acc, 1, &r);
     }
     const ptrdiff_t next = (ptrdiff_t)t->dilation * t->c, step = (ptrdiff_t)t->stride * t->c;
     ptrdiff_t at = p * step - (ptrdiff_t)t->left * t->c + o;
@@ -415,14 +418,16 @@ ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, const int8_t *con
             acc = _mm512_dpwssd_epi32(acc, load_s8(full, k, d.base[u] + at + 2 * next), d.f[3 * u + 2]);
         }
         requant_store(1, y, 0, k, &acc, 1, &r);
+        requant_masks(1, mask_row(mask, p, t->c), 0, k, &acc, 1, &r);
     }
     for (; p < t->pixels; p++, y += t->c) {
         const __m512i acc = edge_3x3(full, k, &d, p, o, t);
         requant_store(1, y, 0, k, &acc, 1, &r);
+        requant_masks(1, mask_row(mask, p, t->c), 0, k, &acc, 1, &r);
     }
 }
 
-ALWAYS_INLINE void depthwise_any_s8(int8_t *y, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
+ALWAYS_INLINE void depthwise_any_s8(int8_t *y, uint8_t *mask, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
                                     const int32_t *b, const depthwise_row *row, const requant *q, int32_t o)
 {
     const depthwise_row copy = *row, *t = &copy; /* a copy, since a byte pointer like y may point anywhere */
@@ -440,19 +445,20 @@ ALWAYS_INLINE void depthwise_any_s8(int8_t *y, const int8_t *const *rows, const 
             }
         }
         requant_store(1, y + (ptrdiff_t)p * t->c + o, 0, k, &acc, 1, &r);
+        requant_masks(1, mask_row(mask, p, t->c), 0, k, &acc, 1, &r);
     }
 }
 
-static inline void avx512_depthwise_row_s8(int8_t *y, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
+static inline void avx512_depthwise_row_s8(int8_t *y, uint8_t *mask, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
                                            const int32_t *b, const depthwise_row *t, const requant *q)
 {
     for (int32_t o = 0; o < t->c; o += 16) {
         if (t->kh != 3 || t->kw != 3 || !(rows[0] || rows[1] || rows[2])) {
-            depthwise_any_s8(y, rows, pad, w, b, t, q, o);
+            depthwise_any_s8(y, mask, rows, pad, w, b, t, q, o);
         } else if (o + 16 <= t->c) {
-            depthwise_3x3_s8(1, y, rows, pad, w, b, t, q, o);
+            depthwise_3x3_s8(1, y, mask, rows, pad, w, b, t, q, o);
         } else {
-            depthwise_3x3_s8(0, y, rows, pad, w, b, t, q, o);
+            depthwise_3x3_s8(0, y, mask, rows, pad, w, b, t, q, o);
         }
     }
 }

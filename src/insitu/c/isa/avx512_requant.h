@@ -135,4 +135,48 @@ ALWAYS_INLINE void requant_store(const int P, int8_t *y, ptrdiff_t step, __mmask
     }
 }
 
+/* where sixteen results are not clamped; needs !r->scalar. With half = 2^(right-1), y >= lo is h >= lowest - half. */
+ALWAYS_INLINE __mmask16 inside_lanes16(const int litert, __m512i x, const requant_lanes *r)
+{
+    __m512i h = high16(litert, x, r->m2, r->m2_odd, r->big);
+    if (litert) {
+        h = _mm512_add_epi32(h, _mm512_maskz_srai_epi32(r->negative, h, 31));
+    }
+    h = _mm512_srav_epi32(h, r->first);
+    const __m512i one = _mm512_sllv_epi32(_mm512_set1_epi32(1), r->right), half = _mm512_srli_epi32(one, 1);
+    const __m512i above = _mm512_add_epi32(r->highest, _mm512_sub_epi32(one, half));
+    return _mm512_cmpge_epi32_mask(h, _mm512_sub_epi32(r->lowest, half)) & _mm512_cmplt_epi32_mask(h, above);
+}
+
+static __attribute__((noinline, unused)) __mmask16 inside_scalar16(__mmask16 k, __m512i acc, const requant_lanes *r)
+{
+    int32_t sums[16];
+    uint32_t found = 0;
+    _mm512_storeu_si512(sums, acc);
+    for (int i = 0; i < 16; i++) {
+        if (k >> i & 1) {
+            const int64_t y = requant_value(sums[i], r->channel + i, r->q);
+            found |= (uint32_t)(y >= r->q->lo && y <= r->q->hi) << i;
+        }
+    }
+    return (__mmask16)found;
+}
+
+/* the bits of P rows from r->channel on; a row of the mask is `step` bytes after the one before. Null: nothing to do */
+ALWAYS_INLINE void requant_masks(const int P, uint8_t *mask, ptrdiff_t step, __mmask16 k, const __m512i *acc,
+                                 const int stride, const requant_lanes *r)
+{
+    if (__builtin_expect(mask != NULL, 0)) {
+        mask += r->channel / 8;
+        for (int p = 0; p < P; p++, mask += step) {
+            const __m512i x = acc[p * stride];
+            const uint32_t bits = k & (r->scalar ? inside_scalar16(k, x, r) : inside_lanes16(r->litert, x, r));
+            mask[0] = (uint8_t)bits;
+            if (k > 0xff) {
+                mask[1] = (uint8_t)(bits >> 8);
+            }
+        }
+    }
+}
+
 #endif

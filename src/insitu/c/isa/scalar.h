@@ -116,9 +116,9 @@ static inline void scalar_sum_litert_run(int8_t *y, const int8_t *a, const int8_
 
 /* y[p,o] = requantised (b[o] + c[o] + sum over r,k of u[r][p*step + k] w[o,r,k]) for p < rows (at most 16), o < outs.
  * There are `runs` runs of 4*k4 unsigned bytes; w is packed [outs/16][runs][k4][16][4], zero where there is no k or o;
- * b may be null.
+ * b may be null. `mask`, if not null, gets a row of bits a row of y: see requant_masked.
  */
-static inline void scalar_tile_s8(int8_t *y, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
+static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
                                   int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
                                   const requant *q)
 {
@@ -134,7 +134,7 @@ static inline void scalar_tile_s8(int8_t *y, const uint8_t *const *u, int32_t ru
                     }
                 }
             }
-            *y++ = requant_at((int32_t)acc, o, q);
+            *y++ = requant_masked(mask_row(mask, p, outs), (int32_t)acc, o, q);
         }
     }
 }
@@ -164,7 +164,7 @@ typedef struct {
 } depthwise_row;
 
 /* y[p,o] = requantised (b[o] + sum over taps of w[tap,o] x[tap,o]) */
-static inline void scalar_depthwise_row_s8(int8_t *y, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
+static inline void scalar_depthwise_row_s8(int8_t *y, uint8_t *mask, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
                                            const int32_t *b, const depthwise_row *t, const requant *q)
 {
     for (int32_t p = 0; p < t->pixels; p++) {
@@ -178,7 +178,7 @@ static inline void scalar_depthwise_row_s8(int8_t *y, const int8_t *const *rows,
                     acc += (uint32_t)((inside ? rows[u][at * t->c + o] : pad[o]) * *f);
                 }
             }
-            *y++ = requant_at((int32_t)acc, o, q);
+            *y++ = requant_masked(mask_row(mask, p, t->c), (int32_t)acc, o, q);
         }
     }
 }

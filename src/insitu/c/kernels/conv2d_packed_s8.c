@@ -19,7 +19,7 @@ static void fill(uint8_t *to, int32_t value, int32_t n)
     }
 }
 
-static void plain(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
+static void plain(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                   const conv2d_shape *s, const requant *q, uint8_t *pixels)
 {
     const uint8_t *run = pixels;
@@ -27,7 +27,7 @@ static void plain(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b,
     for (int32_t p = 0; p < count; p += TILE) {
         const int32_t rows = count - p < TILE ? count - p : TILE;
         raise_s8(pixels, x + p * s->c, rows * s->c);
-        tile_s8(y + p * s->o, &run, 1, s->c / 4, s->c, rows, w, b, offset, s->o, q);
+        tile_s8(y + p * s->o, mask_row(mask, p, s->o), &run, 1, s->c / 4, s->c, rows, w, b, offset, s->o, q);
     }
 }
 
@@ -63,12 +63,12 @@ static void point(const uint8_t **runs, const ring *g, const conv2d_shape *s, in
     }
 }
 
-void conv2d_packed_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
+void conv2d_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                       const conv2d_shape *s, const requant *q, void *scratch)
 {
     const int same = s->sh == 1 && s->sw == 1 && s->oh == s->h && s->ow == s->w;
     if (same && s->kh == 1 && s->kw == 1 && s->c % 4 == 0) {
-        plain(y, x, w, b, offset, s, q, (uint8_t *)scratch);
+        plain(y, mask, x, w, b, offset, s, q, (uint8_t *)scratch);
         return;
     }
     const uint8_t **runs = (const uint8_t **)scratch;
@@ -83,7 +83,7 @@ void conv2d_packed_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t
             point(runs, &g, s, i);
             for (int32_t j = 0; j < s->ow; j += TILE) {
                 const int32_t rows = s->ow - j < TILE ? s->ow - j : TILE;
-                tile_s8(y, runs, count, (length + 3) / 4, s->sw * s->c, rows, w, b, offset, s->o, q);
+                tile_s8(y, mask_row(mask, (n * s->oh + i) * s->ow + j, s->o), runs, count, (length + 3) / 4, s->sw * s->c, rows, w, b, offset, s->o, q);
                 for (int32_t r = 0; r < count; r++) {
                     runs[r] += TILE * s->sw * s->c;
                 }

@@ -1,5 +1,5 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, c] - x_zero)
- * y = requantised acc. Weights lie as declared, w[o,kh,kw,c/groups]; b may be null. Padding holds x_zero.
+ * y = requantised acc, mask (if not null) where it was not clamped. Weights lie as declared, w[o,kh,kw,c/groups]; b may be null. Padding holds x_zero.
  * Scratch: 2 kh kw c/groups bytes, one window of one group. Not in place.
  */
 #include "isa.h"
@@ -25,7 +25,7 @@ static void window_s16(int16_t *col, const int8_t *x, const conv2d_shape *s, int
     }
 }
 
-void conv2d_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s, const requant *q,
+void conv2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s, const requant *q,
                void *scratch)
 {
     int16_t *col = (int16_t *)scratch;
@@ -33,12 +33,13 @@ void conv2d_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, co
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i++) {
             for (int32_t j = 0; j < s->ow; j++) {
+                uint8_t *bits = mask_row(mask, (n * s->oh + i) * s->ow + j, s->o);
                 for (int32_t o = 0; o < s->o; o++) {
                     if (o % og == 0) {
                         window_s16(col, x, s, i, j, o / og * ci, q->x_zero);
                     }
                     const uint32_t sum = (uint32_t)dot_s16s8(col, w + o * taps, taps);
-                    *y++ = requant_at((int32_t)(sum + (b ? (uint32_t)b[o] : 0u)), o, q);
+                    *y++ = requant_masked(bits, (int32_t)(sum + (b ? (uint32_t)b[o] : 0u)), o, q);
                 }
             }
         }

@@ -1,5 +1,5 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o] - x_zero)
- * y = requantised acc, with as many outputs as inputs; w[kh,kw,o]; b may be null. Padding holds x_zero.
+ * y = requantised acc, mask (if not null) where it was not clamped, with as many outputs as inputs; w[kh,kw,o]; b may be null. Padding holds x_zero.
  * Scratch, each part rounded up to 16 bytes: 8 kh (pointers to rows), 4 o (the bias with the zero point of a window
  * taken off, so that no tap need do it), o (a pixel of padding). Not in place.
  */
@@ -16,7 +16,7 @@ static void centred_bias(int32_t *bias, const int8_t *w, const int32_t *b, const
     }
 }
 
-void depthwise2d_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
+void depthwise2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
                     const requant *q, void *scratch)
 {
     const int8_t **rows = (const int8_t **)scratch;
@@ -33,7 +33,7 @@ void depthwise2d_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *
                 const int32_t r = i * s->sh + u * s->dh - s->pt;
                 rows[u] = r >= 0 && r < s->h ? x + r * s->w * s->c : NULL;
             }
-            depthwise_row_s8(y, rows, pad, w, bias, &t, q);
+            depthwise_row_s8(y, mask_row(mask, (n * s->oh + i) * s->ow, s->o), rows, pad, w, bias, &t, q);
         }
     }
 }

@@ -1,5 +1,5 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o / m] - x_zero)
- * y = requantised acc, with m = o/c outputs for each input; w[kh,kw,o]; b may be null. Padding holds x_zero.
+ * y = requantised acc, mask (if not null) where it was not clamped, with m = o/c outputs for each input; w[kh,kw,o]; b may be null. Padding holds x_zero.
  * Not in place.
  */
 #include "kernels.h"
@@ -17,16 +17,17 @@ static uint32_t at(const int8_t *x, const int8_t *w, const conv2d_shape *s, int3
     return sum;
 }
 
-void depthwise2d_wide_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
+void depthwise2d_wide_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
                          const requant *q)
 {
     const int32_t m = s->o / s->c;
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i++) {
             for (int32_t j = 0; j < s->ow; j++) {
+                uint8_t *bits = mask_row(mask, (n * s->oh + i) * s->ow + j, s->o);
                 for (int32_t o = 0; o < s->o; o++) {
                     const uint32_t sum = at(x + o / m, w + o, s, i * s->sh - s->pt, j * s->sw - s->pl, q->x_zero);
-                    *y++ = requant_at((int32_t)(sum + (b ? (uint32_t)b[o] : 0u)), o, q);
+                    *y++ = requant_masked(bits, (int32_t)(sum + (b ? (uint32_t)b[o] : 0u)), o, q);
                 }
             }
         }

@@ -6,7 +6,7 @@
 #include "isa.h"
 #include "kernels.h"
 
-void linear_packed_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
+void linear_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                       const linear_shape *s, const requant *q, int32_t tile, void *scratch)
 {
     uint8_t *u = (uint8_t *)scratch;
@@ -17,6 +17,6 @@ void linear_packed_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t
         for (int32_t t = 0; t < rows; t++) {
             raise_s8(u + t * 4 * k4, x + (r + t) * s->i, s->i);
         }
-        tile_s8(y + r * s->o, &run, 1, k4, 4 * k4, rows, w, b, offset, s->o, q);
+        tile_s8(y + r * s->o, mask_row(mask, r, s->o), &run, 1, k4, 4 * k4, rows, w, b, offset, s->o, q);
     }
 }
