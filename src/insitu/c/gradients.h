@@ -29,6 +29,9 @@ void prelu_dx_f32(float *dx, const float *g, const float *x, const float *slope,
 /* y = g where the bit of the mask is one, else 0; in place over g allowed */
 void mask_grad_f32(float *y, const float *g, const uint8_t *mask, int32_t rows, int32_t c);
 
+/* dx = g slope[x + 128]: the gradient of a table */
+void lut_dx_s8(float *dx, const float *g, const int8_t *x, const float *slope, int32_t n);
+
 /* y = g times the reals x stands for; x broadcasts */
 void mul_real_s8(float *y, const float *g, const int8_t *x, const pair_shape *s, float scale, int32_t zero);
 
@@ -55,5 +58,16 @@ void batch_norm_dscale_f32(float *dscale, const float *g, const float *x, const 
 void layer_norm_dx_f32(float *dx, const float *g, const float *x, const float *scale, int32_t rows, int32_t n,
                        float epsilon);
 void layer_norm_dscale_f32(float *dscale, const float *g, const float *x, int32_t rows, int32_t n, float epsilon);
+
+/* training forms: statistics of the batch; elements dropped by a counter */
+void batch_norm_train_f32(float *y, float *mean, float *rstd, float *running_mean, float *running_var, const float *x,
+                          const float *scale, const float *bias, int32_t outer, int32_t c, int32_t inner,
+                          float epsilon, float momentum, void *scratch);
+void batch_norm_train_dx_f32(float *dx, float *dscale, float *dbias, const float *g, const float *x, const float *scale,
+                             const float *mean, const float *rstd, int32_t outer, int32_t c, int32_t inner,
+                             void *scratch);
+void dropout_train_f32(float *y, const float *x, const int32_t *counter, int32_t n, int32_t threshold, float factor,
+                       int32_t layer);
+void count_up_s32(int32_t *counter);
 
 #endif

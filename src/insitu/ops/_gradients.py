@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from insitu.graph import Value, building, lookup
+from insitu.errors import GraphError
+from insitu.graph import Type, Value, building, lookup
 
 
 def from_output(backward: str):
@@ -50,3 +51,26 @@ def fitted(g: Value, x: Value) -> Value:
     if g.shape == x.shape:
         return g
     return lookup("unbroadcast")(g, shape=x.shape, name=f"{x.name}.grad")
+
+
+REACH = 3  # entries to each side that a slope is fitted to: rounding leaves a single difference little
+
+
+def table_slope(table: np.ndarray, x: Type, y: Type) -> np.ndarray:
+    """f32[256]: the slope in real units of the line fitted to each entry and its neighbours; 0 where clamped."""
+    entries = table.astype(np.float64)
+    slopes = np.zeros(256)
+    for i in range(256):
+        near = np.arange(max(i - REACH, 0), min(i + REACH, 255) + 1)
+        slopes[i] = np.polyfit(near, entries[near], 1)[0]
+    flat = np.pad(entries, 1, mode="edge")
+    rail = (np.abs(entries + 0.5) == 127.5) & (flat[:-2] == entries) & (flat[2:] == entries)
+    return np.where(rail, 0, slopes * y.scale / x.scale).astype(np.float32)
+
+
+def fitted_slope(table: Value, x: Value, y: Value) -> Value:
+    """The slopes of a constant table, as a constant."""
+    entries = building().array(table)
+    if entries is None:
+        raise GraphError("the gradient of a table needs the table to be constant", where=f"%{table.name}")
+    return building().constant(f"{y.name}.slope", table_slope(entries, x.type, y.type))

@@ -12,7 +12,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, f32, lookup, op, s8
 from insitu.graph.call import Call
-from insitu.ops._gradients import fitted, from_input, from_output
+from insitu.ops._gradients import fitted, fitted_slope, from_input, from_output
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import EXTREME, SMALL, broadcast, first, quantised, same, small, unary, want_float, want_s8
 
@@ -260,24 +260,35 @@ class prelu:
 
 @op
 class lut_s8:
-    """y = table[x + 128]: any unary function of an s8 value, its 256 results computed at compile time"""
+    """y = table[x + 128]: any unary function of an s8 value, its 256 results computed at compile time
+
+    `slope` is the derivative in real units at each x, zero where y is clamped, for the gradient only. Without it the
+    slopes are fitted to the table.
+    """
 
     cases = [
         Case("odd", (s8(1, 3, 5, s=0.1, z=3), s8(256)), out=s8(s=0.05, z=-7)),
         Case("long", (s8(67, s=0.1), s8(256)), out=s8(s=0.05)),
+        Case("with slopes", (s8(7, s=0.1), s8(256), f32(256)), out=s8(s=0.05)),
     ]
 
-    def infer(x, table, *, out):
+    def infer(x, table, slope=None, *, out):
         want_s8(x)
         if table.dtype != "s8" or table.shape != (256,):
             raise GraphError(f"the table must be s8[256], not {table}")
+        if slope is not None and slope != f32(256):
+            raise GraphError(f"the slopes must be f32[256], not {slope}")
         return quantised(x.shape, out)
 
-    def eval(x, table):
+    def eval(x, table, slope=None):
         return table[x.astype(np.int32) + 128]
 
-    def emit(y, x, table):
+    def grad(g, y, x, table, slope=None):
+        slope = slope or fitted_slope(table, x, y)
+        return lookup("lut_dx")(g, x, slope, name=f"{x.name}.grad"), None, None
+
+    def emit(y, x, table, slope=None):
         return Call("lut_s8", y, x, table, y.type.size)
 
-    def in_place(y, x, table):
+    def in_place(y, x, table, slope=None):
         return 0

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, op
+from insitu.graph import Case, f32, op, s8
 from insitu.graph.call import Call
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import broadcast
@@ -269,6 +269,30 @@ class prelu_dx:
 
     def emit(dx, g, x, slope):
         return Call("prelu_dx_f32", dx, g, x, slope, pair_shape(dx, x, slope))
+
+    def in_place(dx, g, x, slope):
+        return 0
+
+
+@op(kind="any")
+class lut_dx:
+    """dx = g slope[x + 128]: the gradient of a table, itself a table"""
+
+    cases = [
+        Case("odd", (f32(1, 3, 5), s8(1, 3, 5, s=0.1, z=3), f32(256))),
+        Case("long", (f32(67), s8(67, s=0.1), f32(256))),
+    ]
+
+    def infer(g, x, slope):
+        if g.shape != x.shape or x.dtype != "s8" or slope.shape != (256,):
+            raise GraphError(f"a gradient {g} does not belong to {x} with slopes {slope}")
+        return g
+
+    def eval(g, x, slope):
+        return g * slope[x.astype(np.int32) + 128]
+
+    def emit(dx, g, x, slope):
+        return Call("lut_dx_s8", dx, g, x, slope, dx.type.size)
 
     def in_place(dx, g, x, slope):
         return 0
