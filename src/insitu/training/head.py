@@ -26,8 +26,11 @@ TAILS = {
     "quantize",
     "requantize_s8",
     "dropout",
+    "mean",
+    "mean_s8",
 }
 HEADS = {"linear", "linear_s8", "conv2d", "conv2d_s8"}
+HEAD = "head"  # what the new classifier is called
 
 
 def find_head(graph: Graph, after: str | None = None) -> Node:
@@ -56,19 +59,34 @@ def replace_head(
     if classes is not None and classes < 1:
         raise GraphError(f"{classes} classes", where="replace_head")
     old = None if after else find_head(graph)
-    features = _named(graph, after).output if after else _head_of(old).inputs[0]
-    builder = Builder.of(graph)
+    features = old.inputs[0] if old else _named(graph, str(after)).output
+    body = _body(graph, features)
+    builder = Builder.of(body)
     with build(builder):
-        flat = _flatten(features)
-        weight, bias = _first_weights(graph, old, flat.shape[-1], classes, init, seed)
-        w, b = builder.constant("head.weight", weight), builder.constant("head.bias", bias)
-        logits = lookup("linear")(flat, w, b, name="head")
-    return drop_unused(replace(builder.graph(logits), outputs=(logits,)))
+        flat = _flatten(body.outputs[0])
+    weight, bias = _first_weights(graph, old, flat.shape[-1], classes, init, seed)
+    return _finish(builder, flat, weight, bias)
 
 
-def _head_of(node: Node | None) -> Node:
-    assert node is not None
-    return node
+def _body(graph: Graph, features: Value) -> Graph:
+    """What computes the features and nothing else; its names leave the head's own free."""
+    body = drop_unused(replace(graph, outputs=(features,)))
+    taken = {name for name in body.values if name == HEAD or name.startswith(f"{HEAD}.")}
+
+    def free(v: Value) -> Value:
+        return Value(f"body.{v.name}", v.type) if v.name in taken else v
+
+    nodes = [Node(n.op, tuple(map(free, n.inputs)), tuple(map(free, n.outputs)), n.attrs) for n in body.nodes]
+    constants = {f"body.{k}" if k in taken else k: a for k, a in body.constants.items()}
+    return replace(body, inputs=tuple(map(free, body.inputs)), nodes=tuple(nodes), constants=constants,
+                   outputs=(free(features),))  # fmt: skip
+
+
+def _finish(builder: Builder, features: Value, weight: np.ndarray, bias: np.ndarray) -> Graph:
+    with build(builder):
+        w, b = builder.constant(f"{HEAD}.weight", weight), builder.constant(f"{HEAD}.bias", bias)
+        logits = lookup("linear")(features, w, b, name=HEAD)
+    return drop_unused(builder.graph(logits))
 
 
 def _named(graph: Graph, name: str) -> Node:
@@ -104,15 +122,65 @@ def _first_weights(graph: Graph, old: Node | None, width: int, classes: int | No
         limit = 1 / np.sqrt(width)
         rng = np.random.default_rng(seed)
         return rng.uniform(-limit, limit, (classes, width)).astype(np.float32), np.zeros(classes, np.float32)
-    raise GraphError(f"unknown first content of a head {init!r}", hint="zero or uniform")
+    raise GraphError(f"unknown first content of a head {init!r}", hint="zero, uniform or prototypes")
 
 
-def _old_weights(graph: Graph, old: Node, width: int):
-    arrays = []
-    for v in old.inputs[1:3]:
-        array = graph.constants[v.name]
-        if v.type.quant is not None:
-            array = (array - v.type.zero) * v.type.quant.scales(v.type.rank)
-        arrays.append(array.astype(np.float32))
-    w = arrays[0].reshape(-1, width)
-    return w, arrays[1] if len(arrays) > 1 else np.zeros(len(w), np.float32)
+def _old_weights(graph: Graph, old: Node, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The old classifier's weights as the reals they stand for."""
+    x, w, *rest = old.inputs
+    weight = graph.constants[w.name].astype(np.float64)
+    scales = np.ones(())
+    if w.type.quant is not None:
+        weight = (weight - w.type.zero) * w.type.quant.scales(w.type.rank)
+        scales = np.array(w.type.quant.scale) * x.type.scale  # of the integers a bias is stored as
+    weight = weight.reshape(-1, width)
+    bias = graph.constants[rest[0].name] * scales if rest else np.zeros(len(weight))
+    return weight.astype(np.float32), bias.astype(np.float32)
+
+
+def widen_head(graph: Graph, classes: int) -> Graph:
+    """The graph with more classes: those it has keep their weights, new ones start at zero."""
+    node = graph.producer.get(HEAD)
+    if node is None or node.op.name != "linear":
+        raise GraphError("the graph has no head to widen", where=graph.name, hint="replace_head first")
+    w, b = node.inputs[1:]
+    weight, bias = graph.constants[w.name], graph.constants[b.name]
+    grow = classes - len(weight)
+    if grow < 0:
+        raise GraphError(f"{classes} classes are fewer than the {len(weight)} it has", where=HEAD)
+    wider = np.concatenate([weight, np.zeros((grow, weight.shape[1]), np.float32)])
+    return with_head(graph, wider, np.concatenate([bias, np.zeros(grow, np.float32)]))
+
+
+def with_head(graph: Graph, weight: np.ndarray, bias: np.ndarray) -> Graph:
+    """The graph with these weights in its head; the number of classes may change."""
+    features = graph.producer[HEAD].inputs[0]
+    rest = replace(graph, nodes=tuple(n for n in graph.nodes if n.name != HEAD), outputs=(features,))
+    builder = Builder.of(drop_unused(rest))
+    return _finish(builder, features, weight, bias)
+
+
+def prototypes(features: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and biases of a head that picks the class whose mean lies nearest: one pass, no training.
+
+    logit[c] = -|f - mean[c]|^2 / (2 t), without what is the same for all classes. t is the one of a few that
+    explains these samples best. A class without samples gets zeros.
+    """
+    f, centre = features.astype(np.float64), features.mean(0, dtype=np.float64)
+    counts = np.bincount(labels, minlength=classes)[:, None]
+    sums = np.zeros((classes, f.shape[1]))
+    np.add.at(sums, labels, f - centre)
+    means = sums / np.maximum(counts, 1)
+    spread = max(float(((f - centre - means[labels]) ** 2).sum(1).mean()), float((means**2).sum(1).mean()), 1e-12)
+    logits = (f - centre) @ means.T - (means**2).sum(1) / 2
+    own = logits[np.arange(len(f)), labels]
+
+    def surprise(t: float) -> float:
+        z = logits / t
+        top = z.max(1)
+        return float((np.log(np.exp(z - top[:, None]).sum(1)) + top - own / t).mean())
+
+    t = min((spread * 2.0**-k for k in range(8)), key=surprise)
+    weight = means / t
+    bias = -(means**2).sum(1) / (2 * t) - weight @ centre
+    return weight.astype(np.float32), np.where(counts[:, 0] > 0, bias, 0).astype(np.float32)

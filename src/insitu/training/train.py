@@ -19,6 +19,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Type, Value, build, check, drop_unused, lookup, quant
 from insitu.graph.types import s32
+from insitu.ops._random import first_count
 from insitu.training.autodiff import depend_on, differentiate
 from insitu.training.prune import prune
 from insitu.training.scheme import Scheme
@@ -191,12 +192,16 @@ def _residual(builder, t: Trained, grad, rate, count, recipe: Recipe):
 def _residual4(builder, t: Trained, grad, rate, count, recipe: Recipe):
     r = builder.lasting(f"{t.value.name}.residual", np.zeros(-(-t.value.type.size // 2), np.uint8))
     options = _random_options(t, recipe)
-    return _changed(builder, "sgd_residual4_s8", (t.value, r), grad, rate, count, step_number(builder), **options)
+    return _changed(
+        builder, "sgd_residual4_s8", (t.value, r), grad, rate, count, step_number(builder, recipe.seed), **options
+    )
 
 
 def _stochastic(builder, t: Trained, grad, rate, count, recipe: Recipe):
     options = _random_options(t, recipe)
-    return _changed(builder, "sgd_stochastic_s8", (t.value,), grad, rate, count, step_number(builder), **options)
+    return _changed(
+        builder, "sgd_stochastic_s8", (t.value,), grad, rate, count, step_number(builder, recipe.seed), **options
+    )
 
 
 def _master(builder, t: Trained, grad, rate, count, recipe: Recipe):
@@ -208,14 +213,14 @@ def _master(builder, t: Trained, grad, rate, count, recipe: Recipe):
 def _random_options(t: Trained, recipe: Recipe) -> dict:
     """A parameter's random numbers are known by its name: another scheme draws the same for it."""
     stream = crc32(t.value.name.encode()) & 0x7FFFFFFF
-    return {"seed": recipe.seed, "stream": stream, "qas": recipe.qas, **_common(t, recipe)}
+    return {"stream": stream, "qas": recipe.qas, **_common(t, recipe)}
 
 
-def step_number(builder: Builder) -> Value:
-    """The number of this step: a lasting counter, ticked once by whoever asks first."""
+def step_number(builder: Builder, seed: int) -> Value:
+    """The number of this step, which random numbers are drawn from: a lasting counter, moved by whoever asks first."""
     if "step" not in builder.updates:
-        step = builder.lasting("step", np.zeros(1, np.int32))
-        builder.update(step, lookup("tick")(step, name="step.new"))
+        step = builder.lasting("step", first_count(seed))
+        builder.update(step, lookup("count_up")(step, name="step.new"))
     return builder.updates["step"]
 
 

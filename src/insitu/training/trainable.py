@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.graph import Builder, Graph, Node, Value, build, lookup
+from insitu.graph import Builder, Graph, Node, Type, Value, build, lookup, quant
 from insitu.ops.channels import rest_of
 from insitu.training.layers import Layer, layers
 from insitu.training.scheme import Scheme, choose_channels
@@ -67,9 +67,21 @@ def real_weight(graph: Graph, weight: Value) -> np.ndarray:
 def _whole(builder: Builder, node: Node, layer: Layer, found: list[Trained], weight: bool, bias: bool) -> Node:
     for value, kind, wanted in ((layer.weight, "weight", weight), (layer.bias, "bias", bias)):
         if wanted and value is not None and value.name in builder.constants:
+            lasting = Value(value.name, bias_type(node, value.type) if kind == "bias" else value.type)
             builder.state[value.name] = builder.constants.pop(value.name)
-            found.append(Trained(value, layer.name, kind))
+            builder._types[value.name] = lasting.type
+            found.append(Trained(lasting, layer.name, kind))
+            node = Node(node.op, tuple(lasting if v == value else v for v in node.inputs), node.outputs, node.attrs)
     return node
+
+
+def bias_type(node: Node, bias: Type) -> Type:
+    """The bias of an int8 layer counts in units of s_x s_w: a type that says so can be stepped in real units."""
+    x, w = node.inputs[0].type, node.inputs[1].type
+    if bias.dtype != "s32" or w.quant is None:
+        return bias
+    scales = x.scale * np.broadcast_to(np.array(w.quant.scale), bias.shape)
+    return replace(bias, quant=quant(scales, 0, axis=0))
 
 
 def _part(builder: Builder, node: Node, layer: Layer, found: list[Trained], channels: tuple[int, ...]) -> Node:
