@@ -15,7 +15,7 @@ typedef struct {
     const float *channel;
     int32_t channels, inner, n;
     float clip, decay;
-    uint32_t key; /* of its random numbers */
+    int32_t stream; /* of its random numbers */
 } integer_update;
 
 void softmax_cross_entropy_f32(float *loss, const float *x, const int32_t *labels, int32_t n, int32_t classes);
@@ -42,7 +42,6 @@ float clip_factor(const float *g, float rate, float clip, int32_t *count, int32_
 
 void guard_rate(float *rate_out, int32_t *count, const float *loss, const float *rate);
 void limit_rate(float *rate_out, int32_t *count, const float *rate, const float *g, float clip, int32_t n);
-void tick_step(int32_t *step);
 void accumulate_f32(float *total, const float *g, const float *gate, int32_t n);
 void take_sum_f32(float *mean, float *total, const float *share, int32_t n);
 void sgd_f32(float *w, int32_t *count, const float *dw, const float *rate, float decay, float clip, int32_t n);

@@ -3,7 +3,6 @@
 #define INSITU_UPDATE_H
 
 #include "kernels.h"
-#include "mathf.h"
 
 /* From element i on, `length` elements lie in one run: they share a channel, or have one channel after the other. */
 typedef struct {
@@ -24,6 +23,58 @@ static inline int32_t clamp_s32(int32_t x, int32_t limit)
 {
     x = x < -limit ? -limit : x;
     return x > limit ? limit : x;
+}
+
+/* A float as its sign and its size; sizes are ordered like the integers they are stored as. */
+typedef union {
+    float f;
+    uint32_t u;
+} float_bits;
+
+/* |x|, at most limit. In integers: gcc does not vectorise a clamp of floats that is followed by a conversion. */
+static inline float size_within(float x, float limit)
+{
+    float_bits v, most;
+    v.f = x;
+    most.f = limit;
+    v.u &= 0x7fffffffu;
+    v.u = v.u < most.u ? v.u : most.u;
+    return v.f;
+}
+
+static inline uint32_t sign_of(float x)
+{
+    float_bits v;
+    v.f = x;
+    return v.u >> 31;
+}
+
+/* x, at most limit either way */
+static inline float within(float x, float limit)
+{
+    float_bits v;
+    v.f = size_within(x, limit);
+    v.u |= sign_of(x) << 31;
+    return v.f;
+}
+
+/* the nearest integer, halves up, at most limit either way */
+static inline int32_t round_nearest(float x, float limit)
+{
+    const float y = within(x, limit) + 0.5f;
+    const int32_t i = (int32_t)y;
+    return i - (y < (float)i);
+}
+
+/* One of the two neighbours of x, the farther one from zero as often as x is close to it; at most limit either way.
+ * Works on the size, where the fraction is exact: the mean is x to within 2^-31. */
+static inline int32_t round_random(float x, float limit, uint32_t bits)
+{
+    const float size = size_within(x, limit);
+    const int32_t whole = (int32_t)size, sign = -(int32_t)sign_of(x);
+    const int32_t chance = (int32_t)((size - (float)whole) * 2147483648.0f);
+    const int32_t moved = whole + ((int32_t)(bits >> 1) < chance);
+    return (moved ^ sign) - sign;
 }
 
 #endif

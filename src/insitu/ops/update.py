@@ -256,25 +256,3 @@ class limit:
 
     def in_place(rate_new, count_new, rate, g, count):
         return None, 2
-
-
-@op
-class tick:
-    """step' = step + 1: what the random numbers of a step are drawn from"""
-
-    overwrites = True
-    cases = [Case("one", (np.array([41], np.int32),)), Case("last", (np.array([2**31 - 1], np.int32),))]
-
-    def infer(step):
-        if step.dtype != "s32" or step.size != 1:
-            raise GraphError(f"a step counter is s32[1], not {step}")
-        return step
-
-    def eval(step):
-        return (step.astype(np.int64) + 1).astype(np.int32)
-
-    def emit(new, step):
-        return Call("tick_step", new)
-
-    def in_place(new, step):
-        return 0

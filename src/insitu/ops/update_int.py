@@ -22,7 +22,7 @@ from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Struct, Table
 from insitu.graph.types import s32
-from insitu.ops._random import draws, round_random, stream_key
+from insitu.ops._random import random_u32
 from insitu.ops.update import counted, factor_of, same_shape, scalar, zeros
 
 MOST = 127  # what a weight saturates at, either way
@@ -43,12 +43,12 @@ def spread(values: np.ndarray, w: Type) -> np.ndarray:
     return values if axis is None else values.reshape([-1 if d == axis else 1 for d in range(w.rank)])
 
 
-def options(w: Type, clip: float, qas: bool, decay: float = 0.0, key: int = 0) -> Struct:
+def options(w: Type, clip: float, qas: bool, decay: float = 0.0, stream: int = 0) -> Struct:
     """The C struct: element i belongs to channel i // inner % channels."""
     axis = w.quant.axis if w.quant else None
     channels, inner = (1, w.size) if axis is None else (w.shape[axis], int(np.prod(w.shape[axis + 1 :])))
     return Struct("integer_update", channel=Table(per_channel(w, qas)), channels=channels, inner=inner, n=w.size,
-                  clip=float(clip), decay=float(decay), key=key)  # fmt: skip
+                  clip=float(clip), decay=float(decay), stream=stream)  # fmt: skip
 
 
 def step_of(full, dw, rate, factor: float, w: Type, qas: bool, decay: float = 0.0, unit: int = 1) -> np.ndarray:
@@ -63,6 +63,18 @@ def nearest(x: np.ndarray, limit: float) -> np.ndarray:
     """Halves go up; at most limit either way."""
     with np.errstate(over="ignore"):
         return np.clip(np.floor(x + np.float32(0.5)), -limit, limit).astype(np.int64)
+
+
+def round_random(x: np.ndarray, limit: float, bits: np.ndarray) -> np.ndarray:
+    """x to one of its two neighbours, the mean over all bits being x (to 2^-31); at most limit either way.
+
+    Works on the magnitude, whose fraction is exact.
+    """
+    size = np.minimum(np.abs(x), np.float32(limit))
+    whole = np.floor(size)
+    chance = ((size - whole) * np.float32(2**31)).astype(np.int64)
+    steps = whole.astype(np.int64) + ((bits.reshape(x.shape) >> np.uint32(1)) < chance)
+    return np.where(x < 0, -steps, steps)
 
 
 def moved(full: np.ndarray, by: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray, int]:
@@ -130,29 +142,30 @@ class sgd_nearest_s8:
 class sgd_stochastic_s8:
     """w' = w - rate (factor dw / scale + decay w), rounded to a neighbour at random so that the mean is right
 
-    The random numbers are hashes of (seed, stream, step, element): a stream is a parameter's own number.
+    The random numbers are hashes of (step, stream, element): a stream is a parameter's own number, and the seed is
+    where the counter of steps starts.
     """
 
     overwrites = True
     cases = usual(lambda w: (), np.array([7], np.int32)) + [
-        Case("seeded", (*WHOLE, scalar(0.01), zeros(), np.array([-3], np.int32)), {"seed": 5, "stream": 2**31 - 1})
+        Case("stream", (*WHOLE, scalar(0.01), zeros(), np.array([-3], np.int32)), {"stream": 2**31 - 1})
     ]
 
-    def infer(w, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, seed=0, stream=0):
+    def infer(w, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
         same_shape(w, dw)
         return w, count
 
-    def eval(w, dw, rate, count, step, *, clip, qas, decay, seed, stream, node):
+    def eval(w, dw, rate, count, step, *, clip, qas, decay, stream, node):
         factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
         if not factor:
             return w, counted(count, skipped, clipped)
         by = step_of(w, dw, rate, factor, node.inputs[0].type, qas, decay)
-        by = round_random(by, FAR, draws(stream_key(seed, stream), step[0], w.size))
+        by = round_random(by, FAR, random_u32(int(step[0]), stream, w.size))
         w, _, saturated = moved(w, by, 1)
         return w, counted(count, 0, clipped, saturated)
 
-    def emit(w_new, count_new, w, dw, rate, count, step, *, clip, qas, decay, seed, stream):
-        given = options(w.type, clip, qas, decay, stream_key(seed, stream))
+    def emit(w_new, count_new, w, dw, rate, count, step, *, clip, qas, decay, stream):
+        given = options(w.type, clip, qas, decay, stream)
         return Call("sgd_stochastic_s8", w_new, count_new, dw, rate, step, given)
 
     def in_place(w_new, count_new, w, dw, rate, count, step):
@@ -208,24 +221,24 @@ class sgd_residual4_s8:
     overwrites = True
     cases = usual(lambda w: (Type("u8", (-(-w.size // 2),)),), np.array([7], np.int32))
 
-    def infer(w, r, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, seed=0, stream=0):
+    def infer(w, r, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
         same_shape(w, dw)
         if r.dtype != "u8" or r.shape != (-(-w.size // 2),):
             raise GraphError(f"the residuals of {w} are u8[{-(-w.size // 2)}], not {r}")
         return w, r, count
 
-    def eval(w, r, dw, rate, count, step, *, clip, qas, decay, seed, stream, node):
+    def eval(w, r, dw, rate, count, step, *, clip, qas, decay, stream, node):
         factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
         if not factor:
             return w, r, counted(count, skipped, clipped)
         full = w.astype(np.int32) * 16 + unpack4(r, w.shape)
         by = step_of(full, dw, rate, factor, node.inputs[0].type, qas, decay, 16)
-        by = round_random(by, FAR, draws(stream_key(seed, stream), step[0], w.size))
+        by = round_random(by, FAR, random_u32(int(step[0]), stream, w.size))
         w, rest, saturated = moved(full, by, 16)
         return w, pack4(rest), counted(count, 0, clipped, saturated)
 
-    def emit(w_new, r_new, count_new, w, r, dw, rate, count, step, *, clip, qas, decay, seed, stream):
-        given = options(w.type, clip, qas, decay, stream_key(seed, stream))
+    def emit(w_new, r_new, count_new, w, r, dw, rate, count, step, *, clip, qas, decay, stream):
+        given = options(w.type, clip, qas, decay, stream)
         return Call("sgd_residual4_s8", w_new, r_new, count_new, dw, rate, step, given)
 
     def in_place(w_new, r_new, count_new, w, r, dw, rate, count, step):

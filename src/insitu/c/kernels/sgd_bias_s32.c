@@ -6,7 +6,7 @@ static inline int32_t row(int32_t *restrict b, const float *restrict db, const f
 {
     int32_t saturated = 0;
     for (int32_t i = 0; i < n; i++) {
-        const int64_t now = (int64_t)b[i] - insitu_round(scaled * db[i] * channel[i * stride], 1073741824.0f);
+        const int64_t now = (int64_t)b[i] - round_nearest(scaled * db[i] * channel[i * stride], 1073741824.0f);
         b[i] = now > INT32_MAX ? INT32_MAX : now < INT32_MIN ? INT32_MIN : (int32_t)now;
         saturated += b[i] != now;
     }

@@ -9,10 +9,10 @@ static inline int32_t row(int8_t *restrict w, float *restrict m, const float *re
     int32_t saturated = 0;
     for (int32_t i = 0; i < n; i++) {
         const float now = m[i] - (scaled * dw[i] * channel[i * stride] + shrink * m[i]);
-        const float kept = insitu_clamp(now, -127.0f, 127.0f);
+        const float kept = within(now, 127.0f);
         saturated += now != kept;
         m[i] = kept;
-        w[i] = (int8_t)insitu_round(kept, 127.0f);
+        w[i] = (int8_t)round_nearest(kept, 127.0f);
     }
     return saturated;
 }

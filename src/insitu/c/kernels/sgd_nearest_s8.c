@@ -7,7 +7,7 @@ static inline int32_t row(int8_t *restrict w, const float *restrict dw, const fl
     int32_t saturated = 0;
     for (int32_t i = 0; i < n; i++) {
         const float step = scaled * dw[i] * channel[i * stride] + shrink * (float)w[i];
-        const int32_t now = w[i] - insitu_round(step, 65536.0f), kept = clamp_s32(now, 127);
+        const int32_t now = w[i] - round_nearest(step, 65536.0f), kept = clamp_s32(now, 127);
         saturated += now != kept;
         w[i] = (int8_t)kept;
     }

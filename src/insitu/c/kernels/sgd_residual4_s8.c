@@ -30,7 +30,7 @@ static inline int32_t row(int8_t *restrict w, int8_t *restrict r, const float *r
     for (int32_t i = 0; i < n; i++) {
         const int32_t was = w[i] * 16 + r[i];
         const float step = scaled * dw[i] * channel[i * stride] * 16.0f + shrink * (float)was;
-        const int32_t now = was - insitu_round_random(step, 65536.0f, insitu_draw(key, first + i));
+        const int32_t now = was - round_random(step, 65536.0f, random_at(key, first + i));
         const int32_t kept = clamp_s32(now, 127 * 16);
         const int32_t whole = (kept + 8) >> 4;
         saturated += now != kept;
@@ -45,7 +45,7 @@ void sgd_residual4_s8(int8_t *w, uint8_t *packed, int32_t *count, const float *d
 {
     const float factor = clip_factor(dw, *rate, u->clip, count, u->n);
     const float scaled = *rate * factor, shrink = *rate * u->decay;
-    const uint32_t key = insitu_step_key(u->key, *step);
+    const uint32_t key = random_key(*step, u->stream);
     int8_t r[BLOCK];
     for (int32_t start = 0; factor != 0.0f && start < u->n; start += BLOCK) {
         const int32_t end = u->n - start < BLOCK ? u->n : start + BLOCK;

@@ -10,7 +10,7 @@ static inline int32_t row(int8_t *restrict w, int8_t *restrict r, const float *r
     for (int32_t i = 0; i < n; i++) {
         const int32_t was = w[i] * 256 + r[i];
         const float step = scaled * dw[i] * channel[i * stride] * 256.0f + shrink * (float)was;
-        const int32_t now = was - insitu_round(step, 65536.0f), kept = clamp_s32(now, 127 * 256);
+        const int32_t now = was - round_nearest(step, 65536.0f), kept = clamp_s32(now, 127 * 256);
         const int32_t whole = (kept + 128) >> 8;
         saturated += now != kept;
         w[i] = (int8_t)whole;
