@@ -1,22 +1,36 @@
 """insitu trains neural networks where their data is. This is the whole public interface."""
 
 import insitu.ops  # noqa: F401  fills the registry
+from insitu.augment import Augment
+from insitu.data import Samples, split
 from insitu.errors import BudgetError, DataError, Error, GraphError, ModelError, ToolError, Unsupported
 from insitu.graph import Graph, Type, check
+from insitu.learner import History, Learner
 from insitu.model import Model, load
+from insitu.pipeline import compile
+from insitu.preprocess import Transform
+from insitu.training.train import Recipe
 
 __version__ = "0.1.0"
 __all__ = [
+    "Augment",
     "BudgetError",
     "DataError",
     "Error",
     "Graph",
     "GraphError",
+    "History",
+    "Learner",
     "Model",
     "ModelError",
+    "Recipe",
+    "Samples",
     "ToolError",
+    "Transform",
     "Type",
     "Unsupported",
     "check",
+    "compile",
     "load",
+    "split",
 ]

@@ -1,12 +1,14 @@
-"""A model that learns: fit, evaluate, predict, save, load, on a device.
+"""A model that learns: fit, evaluate, predict, add_class, save, load, on a device.
 
 The compiled program does the work; this file feeds it. Where the first layers are frozen their outputs are
 computed once a sample (or once a view of it) and training starts from them: the same bytes, a fraction of
-the time.
+the time. Random choices come from (seed, epoch, sample), never from what happened before, so that a run that
+was interrupted continues as if it had not been.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import cos, pi
@@ -14,11 +16,34 @@ from pathlib import Path
 
 import numpy as np
 
+from insitu.data import Samples, as_samples, check_labels
 from insitu.devices.host import HostDevice, open_plans
-from insitu.errors import DataError
+from insitu.errors import DataError, GraphError
+from insitu.feed import Augment, Crew, Feed, run_many, usual_threads
 from insitu.graph import Graph
+from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
+from insitu.progress import Report, bar
+from insitu.training.head import widen_head
 from insitu.training.prefix import Split, split
+from insitu.training.scheme import Scheme
+from insitu.training.train import LOSSES, Recipe, train_graphs
+
+STEPS_A_REPORT = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the training graphs were made of: what is needed to make them again with one class more."""
+
+    forward: Graph
+    scheme: Scheme
+    recipe: Recipe = field(default_factory=Recipe)
+    accumulate: bool = False
+    head: str | None = "head"
+
+    def graphs(self) -> dict[str, Graph]:
+        return train_graphs(self.forward, self.scheme, self.recipe, accumulate=self.accumulate, head=self.head)
 
 
 @dataclass
@@ -29,7 +54,13 @@ class History:
     accuracy: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
-    cached: bool = False
+    cached: bool = False  # did training start from the cached outputs of the frozen layers?
+    threads: int = 1
+
+    def __str__(self) -> str:
+        way = "from cached outputs of the frozen layers" if self.cached else "through all layers"
+        ends = f"loss {self.loss[0]:.3f} to {self.loss[-1]:.3f}" if self.loss else "nothing done"
+        return f"{len(self.loss)} epochs {way}: {ends}"
 
 
 def cosine(step: int, steps: int, warmup: int) -> float:
@@ -42,17 +73,53 @@ def cosine(step: int, steps: int, warmup: int) -> float:
 SCHEDULES: dict[str, Callable[[int, int, int], float]] = {"constant": lambda step, steps, warmup: 1.0, "cosine": cosine}
 
 
+@dataclass(frozen=True)
+class Course:
+    """The settings of one `fit`."""
+
+    epochs: int
+    rate: float
+    batch: int
+    schedule: str
+    warmup: float
+    seed: int
+
+    def __post_init__(self):
+        check_rate(self.rate)
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise DataError(f"{name} is {getattr(self, name)}, at least 1 is wanted")
+        if self.schedule not in SCHEDULES:
+            raise DataError(f"unknown schedule {self.schedule!r}", hint=", ".join(SCHEDULES))
+        if not np.isfinite(self.warmup) or self.warmup < 0:
+            raise DataError(f"a warm-up of {self.warmup} epochs")
+
+    def order(self, epoch: int, count: int) -> list[int]:
+        """In which order the samples come in this epoch."""
+        return np.random.default_rng((self.seed, epoch)).permutation(count).tolist()
+
+    def rates(self, epoch: int, count: int) -> list[float]:
+        """The learning rate of each update in this epoch."""
+        each = -(-count // self.batch)
+        warmup, rate = int(self.warmup * count / self.batch), SCHEDULES[self.schedule]
+        return [self.rate * rate(epoch * each + i, self.epochs * each, warmup) for i in range(each)]
+
+
 class Learner:
     """Holds a device with a training program. Made by `insitu.compile`."""
 
-    def __init__(
-        self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None, classes: int | None = None
-    ):
+    def __init__(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
+                 classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = ()):  # fmt: skip
+        self.parts, self.notes = parts, notes
+        self.recipe = parts.recipe if parts else Recipe()
+        self._open(graphs, plans)
+        self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
+
+    def _open(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None) -> None:
         self.graphs = dict(graphs)
         self.plans = dict(plans) if plans else {verb: plan(g) for verb, g in graphs.items()}
-        self.classes = classes
         self.device: HostDevice = open_plans(self.plans)
-        self._tail: tuple[Split, HostDevice, HostDevice] | None = None
+        self._cut: tuple[Split, HostDevice, HostDevice] | None = None
 
     @property
     def sample(self):
@@ -60,170 +127,234 @@ class Learner:
         return self.graphs["predict"].inputs[0]
 
     def info(self) -> dict[str, int]:
+        """Bytes: arena_bytes, arena_lower_bound_bytes, state_bytes, const_bytes."""
         return self.device.info()
 
     # learning ---------------------------------------------------------------------------------
 
-    def fit(self, x, y, *, epochs: int = 1, rate: float = 0.01, batch: int = 1, schedule: str = "cosine",
-            warmup: float = 1.0, augment: Callable | None = None, views: int | None = None, cache: bool | None = None,
-            validation=None, seed: int = 0, progress: Callable | None = None) -> History:  # fmt: skip
-        """Train on samples x with labels y (or targets, for an autoencoder).
+    def fit(self, x, y=None, *, epochs: int = 1, rate: float = 0.01, batch: int | None = None,
+            schedule: str = "cosine", warmup: float = 1.0, augment: Augment | None = None, views: int | None = None,
+            cache: bool | None = None, validation=None, seed: int = 0, start_epoch: int = 0,
+            stop_epoch: int | None = None, threads: int | None = None,
+            progress: Report | None = None) -> History:  # fmt: skip
+        """Train on samples x with labels y (targets, for the losses that take them; x itself where y is None).
 
         `augment(x, rng)` gives a changed copy of a batch of samples; with `views=k` it is applied k times to each
-        sample beforehand, which lets the frozen prefix be cached; without `views` it is applied afresh each epoch.
-        `warmup` is in epochs. `rate` is the largest learning rate.
+        sample beforehand, which lets the frozen layers' outputs be kept; without `views` it is applied afresh each
+        epoch. `warmup` is in epochs, `rate` is the largest learning rate. `fit(epochs=9, stop_epoch=4)`, then
+        `fit(epochs=9, start_epoch=4)` is the same as `fit(epochs=9)`.
         """
-        x, y = self._samples(x, y)
-        check_rate(rate)
-        if batch > 1 and "accumulate" not in self.graphs:
-            raise DataError("this program updates after every sample", hint="insitu.compile(..., batch=64)")
-        cached = cache if cache is not None else augment is None or views is not None
-        feed = self._feed(x, augment, views, cached, seed, progress)
-        history = History(cached=feed.tail)
-        steps = epochs * -(-len(x) // batch)
-        rng = np.random.default_rng(seed)
-        for epoch in range(epochs):
-            order = rng.permutation(len(x))
-            done = epoch * -(-len(x) // batch)
-            rates = [rate * SCHEDULES[schedule](s, steps, int(warmup * len(x) / batch)) for s in range(done, steps)]
-            losses, hits = self._epoch(feed, order, y, rates, batch, epoch, progress)
-            history.loss.append(float(np.mean(losses)))
-            history.accuracy.append(hits / len(x))
-            if validation is not None:
-                feed.give_back(self.device)
-                history.validation.append(self.evaluate(*validation)["accuracy"])
-                feed.take(self.device)
-        feed.give_back(self.device)
+        data = self.samples(x, y)
+        course = Course(epochs, rate, self._batch(batch), schedule, warmup, seed)
+        last = epochs if stop_epoch is None else min(stop_epoch, epochs)
+        held_out = None if validation is None else self.samples(*pair(validation))
+        with bar(progress) as report:
+            feed = self._feed(data, augment, views, cache, seed, report)
+            history = History(cached=feed.cached)
+            for epoch in range(start_epoch, last):
+                self._epoch(feed, data, course, epoch, threads, history, report)
+                if feed.cached:  # what was learned on the rest of the network, back to the whole
+                    self.device.load_arrays(feed.device.state())
+                if held_out is not None:
+                    history.validation.append(self._score(held_out)["accuracy"])
         history.counters = self.counters()
         return history
 
-    def _epoch(self, feed: Feed, order, y, rates, batch: int, epoch: int, progress):
-        losses, hits = [], 0
-        for i, start in enumerate(range(0, len(order), batch)):
-            chosen = order[start : start + batch]
-            for n in chosen:
-                sample = feed.sample(int(n), epoch)
-                if batch == 1:
-                    loss, out = feed.device.run("train_step", *sample, y[n : n + 1], np.float32(rates[i]))
-                else:
-                    loss, out = feed.device.run("accumulate", *sample, y[n : n + 1])
-                losses.append(float(loss))
-                hits += int(y.ndim == 1 and out.reshape(-1).argmax() == y[n])
-            if batch > 1:
-                feed.device.run("apply", np.float32(rates[i]), np.float32(1 / len(chosen)))
-            if progress and i % 64 == 0:
-                progress(f"epoch {epoch + 1}: loss {np.mean(losses[-512:]):.3f}", start / len(order))
-        return losses, hits
+    def _batch(self, batch: int | None) -> int:
+        if batch is None:
+            return 16 if "accumulate" in self.graphs else 1
+        if batch > 1 and "accumulate" not in self.graphs:
+            raise DataError("this program updates after every sample", hint=f"insitu.compile(..., batch={batch})")
+        return batch
 
-    def _feed(self, x, augment, views, cached: bool, seed: int, progress) -> Feed:
-        found = self._split() if cached else None
+    def _epoch(self, feed: Feed, data: Samples, course: Course, epoch: int, threads: int | None, history: History,
+               report: Report) -> None:  # fmt: skip
+        order, rates = course.order(epoch, len(data)), course.rates(epoch, len(data))
+        results = Results(feed.device, data, order)
+        if "accumulate" in self.graphs:
+            crew = Crew(feed, threads or usual_threads(feed.device))
+            history.threads = crew.threads
+            results.batches(crew, course.batch, rates, epoch, report)
+            crew.close()
+        else:
+            results.steps(feed, rates, epoch, report)
+        history.loss.append(results.loss)
+        history.accuracy.append(results.accuracy)
+
+    def _feed(self, data: Samples, augment: Augment | None, views: int | None, cache: bool | None, seed: int,
+              report: Report) -> Feed:  # fmt: skip
+        fixed = augment is None or views is not None
+        wanted = cache if cache is not None else fixed
+        if wanted and not fixed:
+            raise DataError("outputs can be kept of fixed views only", hint="views=16, or cache=False")
+        found = self._split() if wanted else None
+        rows = tuple(x[:, None] for x in data.inputs)
         if found is None:
-            return Feed(self.device, False, self._whole(x, augment, seed))
-        _, prefix, tail = found
-        tail.load_arrays(self.device.state())
-        rows = run_prefix(prefix, x, augment, views, seed, progress)
-        return Feed(tail, True, lambda n, epoch: tuple(r[n : n + 1, epoch % r.shape[1]] for r in rows))
-
-    def _whole(self, x, augment, seed: int):
-        def sample(n: int, epoch: int):
-            one = x[n : n + 1]
-            return (one if augment is None else augment(one, np.random.default_rng((seed, epoch, n))),)
-
-        return sample
+            return Feed(self.device, rows, False, augment, views, seed)
+        _, prefix, rest = found
+        rest.load_arrays(self.device.state())
+        source = Feed(prefix, rows, False, augment, views, seed)
+        return Feed(rest, run_prefix(source, report), True)
 
     def _split(self):
-        if self._tail is None:
+        """The program cut where the frozen layers end; None where nothing is frozen."""
+        if self._cut is None:
             parts = split(self.graphs, self.graphs["predict"].inputs)
             if parts is None:
                 return None
             prefix = open_plans({"predict": plan(parts.prefix)})
-            self._tail = parts, prefix, open_plans({verb: plan(g) for verb, g in parts.rest.items()})
-        return self._tail
+            self._cut = parts, prefix, open_plans({verb: plan(g) for verb, g in parts.rest.items()})
+        return self._cut
 
     # using ------------------------------------------------------------------------------------
 
-    def predict(self, x):
-        """The model's outputs for these samples, from the generated C."""
-        return self.device.predict(x)
+    def predict(self, *x):
+        """The model's outputs (logits) for these samples, from the generated C."""
+        return self.device.predict(*x)
 
-    def evaluate(self, x, y) -> dict[str, float]:
-        """Accuracy over labelled samples."""
-        x, y = self._samples(x, y)
-        out = self.device.run("predict", x)[0]
-        return {"accuracy": float((out.reshape(len(x), -1).argmax(1) == y).mean()), "samples": len(x)}
+    def evaluate(self, x, y=None) -> dict[str, float]:
+        """Accuracy over labelled samples, or the mean squared error where there are targets."""
+        return self._score(self.samples(x, y))
+
+    def _score(self, data: Samples) -> dict[str, float]:
+        (out, *_) = run_many(Feed(self.device, tuple(x[:, None] for x in data.inputs)))
+        y = data.labels
+        assert y is not None  # samples() sees to it
+        if self._takes_labels:
+            return {"accuracy": float((out.reshape(len(y), -1).argmax(1) == y).mean()), "samples": len(y)}
+        error = float(((out - y) ** 2).mean(dtype=np.float64))
+        return {"error": error, "accuracy": -error, "samples": len(y)}
 
     def counters(self) -> dict[str, int]:
         """How often an update was skipped (not finite), clipped, or saturated a weight."""
-        count = self.device.state().get("counters", np.zeros(3, np.int32))
-        return dict(zip(("skipped", "clipped", "saturated"), map(int, count)))
+        count = self.device.state().get("counters", np.zeros(len(COUNTERS), np.int32))
+        return dict(zip(COUNTERS, map(int, count)))
+
+    def add_class(self) -> int:
+        """Give the head one class more, keeping all that was learned; the new class's number."""
+        if self.parts is None or self.parts.head is None:
+            raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
+        old, was = self.device.state(), self.classes
+        forward = widen_head(self.parts.forward, was + 1)
+        self.parts = Parts(forward, self.parts.scheme, self.recipe, self.parts.accumulate, self.parts.head)
+        self._open(self.parts.graphs())
+        new = self.device.state()
+        for name, array in old.items():
+            new[name][tuple(slice(n) for n in array.shape)] = array
+        self.device.load_arrays(new)
+        self.classes = was + 1
+        return was
+
+    # keeping ----------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
         """Write what was learned; the file appears whole or not at all."""
         path = Path(path)
         temporary = path.with_name(path.name + ".part")
-        temporary.write_bytes(self.device.save_state())
-        temporary.replace(path)
+        try:
+            with temporary.open("wb") as f:
+                f.write(self.device.save_state())
+                f.flush()
+                os.fsync(f.fileno())
+            temporary.replace(path)
+        except OSError as e:
+            raise DataError(f"cannot be written: {e.strerror or e}", where=str(path)) from e
         return path
 
     def load(self, path: str | Path) -> None:
+        """Take back what was saved. A wrong or damaged file is an error and changes nothing."""
         try:
             data = Path(path).read_bytes()
         except OSError as e:
             raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
-        self.device.load_state(data)
+        try:
+            self.device.load_state(data)
+        except DataError as e:
+            raise DataError(e.what, where=str(path)) from e
 
-    def _samples(self, x, y):
-        x, y = np.asarray(x), np.asarray(y)
-        if len(x) == 0:
-            raise DataError("there are no samples")
-        if len(x) != len(y):
-            raise DataError(f"{len(x)} samples and {len(y)} labels")
-        if x.dtype.kind == "f" and not np.isfinite(x).all():
-            bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-            raise DataError("holds a number that is not finite", where=f"sample {bad}")
-        return x, self._labels(y)
+    # checking ---------------------------------------------------------------------------------
 
-    def _labels(self, y: np.ndarray) -> np.ndarray:
-        if y.ndim > 1 or y.dtype.kind == "f":
-            return y.astype(np.float32)
-        classes = self.graphs["predict"].outputs[0].shape[-1]
-        if y.min() < 0 or y.max() >= classes:
-            raise DataError(f"labels lie in {y.min()}..{y.max()}, the model has classes 0..{classes - 1}")
-        return y.astype(np.int32)
+    @property
+    def _takes_labels(self) -> bool:
+        return LOSSES[self.recipe.loss][1] == "labels"
 
-
-@dataclass(frozen=True)
-class Feed:
-    """Where training samples come from and which device takes them."""
-
-    device: HostDevice
-    tail: bool  # do samples come from the cached prefix?
-    sample: Callable[[int, int], tuple]  # (index, epoch) -> inputs
-
-    def give_back(self, device: HostDevice) -> None:
-        """The state learned on the tail, back to the whole program."""
-        if self.tail:
-            device.load_arrays(self.device.state())
-
-    def take(self, device: HostDevice) -> None:
-        if self.tail:
-            self.device.load_arrays(device.state())
+    def samples(self, x, y=None) -> Samples:
+        """Checked samples with labels or targets in the program's own types."""
+        graph = self.graphs["predict"]
+        data = as_samples(x if y is None else (x, y), graph, targets=not self._takes_labels)
+        if self._takes_labels:
+            return check_labels(data, graph.outputs[0].shape[-1])
+        out = graph.outputs[0]
+        y = data.inputs[0] if data.labels is None else data.labels
+        if y.size != len(data) * out.type.size // out.shape[0]:
+            raise DataError(f"the targets have shape {y.shape}, the model's output is {out.type}")
+        if not np.isfinite(y).all():
+            raise DataError("a target is not finite")
+        y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
+        return Samples(data.inputs, y, data.names)
 
 
-def run_prefix(prefix: HostDevice, x, augment, views: int | None, seed: int, progress) -> list[np.ndarray]:
-    """The prefix's outputs for every view of every sample: one array an output, [samples, views, ...]."""
-    count = views or 1
-    rows = [np.empty((len(x), count, *v.shape[1:]), v.type.numpy) for v in prefix.outputs]
-    for n in range(len(x)):
-        for k in range(count):
-            one = x[n : n + 1]
-            if augment is not None:
-                one = augment(one, np.random.default_rng((seed, k, n)))
-            for row, value in zip(rows, prefix.run("predict", one)):
-                row[n, k] = value[0]
-        if progress and n % 64 == 0:
-            progress("frozen layers, once a view", n / len(x))
-    return rows
+class Results:
+    """Runs the updates of one epoch; losses and outputs are written where they can be summed up afterwards."""
+
+    def __init__(self, device: HostDevice, data: Samples, order: list[int]):
+        assert data.labels is not None
+        self.device, self.order, self.y = device, order, data.labels
+        verb = "accumulate" if "accumulate" in device.routines else "train_step"
+        loss, *others = device.routines[verb].outputs
+        self.losses = np.zeros(len(order), np.float32)
+        self.outputs = [np.zeros((len(order), *v.shape), v.type.numpy) for v in others]
+        self._ends = [(o.ctypes.data, v.type.bytes) for o, v in zip((self.losses, *self.outputs), (loss, *others))]
+        self._label = self.y.ctypes.data, self.y[0].nbytes
+
+    def steps(self, feed: Feed, rates: list[float], epoch: int, report: Report) -> None:
+        """An update a sample. The loop is kept bare: on small models Python would take longer than the C."""
+        call, locate, (label, label_bytes) = feed.device.bound("train_step"), feed.locate(), self._label
+        (loss, _), *others = self._ends
+        for first in range(0, len(self.order), STEPS_A_REPORT):
+            for i, n in enumerate(self.order[first : first + STEPS_A_REPORT], first):
+                where, _keep = locate(n, epoch)
+                ends = [start + i * size for start, size in others]
+                call(*where, label + n * label_bytes, rates[i], loss + 4 * i, *ends)
+            report(self._words(epoch, first), first, len(self.order))
+
+    def batches(self, crew: Crew, batch: int, rates: list[float], epoch: int, report: Report) -> None:
+        apply, (label, label_bytes) = crew.feed.device.bound("apply"), self._label
+        for i, first in enumerate(range(0, len(self.order), batch)):
+            chosen = self.order[first : first + batch]
+            crew.accumulate(
+                chosen, epoch, lambda k, f=first: [s + (f + k) * size for s, size in self._ends],
+                lambda n: label + n * label_bytes,
+            )  # fmt: skip
+            apply(rates[i], float(np.float32(1 / len(chosen))))
+            report(self._words(epoch, first), first, len(self.order))
+
+    def _words(self, epoch: int, first: int) -> str:
+        recent = self.losses[max(0, first - 256) : first + 1]
+        return f"epoch {epoch + 1}, loss {float(recent.mean()):.3f}"
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.mean(dtype=np.float64))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of samples recognised just before each was learned from."""
+        if self.y.dtype != np.int32 or not self.outputs:
+            return float("nan")
+        return float((self.outputs[0].reshape(len(self.order), -1).argmax(1) == self.y[self.order]).mean())
+
+
+def run_prefix(source: Feed, report: Report) -> tuple[np.ndarray, ...]:
+    """The frozen layers' outputs for every view of every sample: one array an output, [samples, views, ...]."""
+    views = source.views if source.augment and source.views else 1
+    outputs = run_many(source, views=views, report=lambda done, total: report("frozen layers", done, total))
+    return tuple(o.reshape(-1, views, *o.shape[1:]) for o in outputs)
+
+
+def pair(data):
+    """(x, y) from what `validation` may be."""
+    return data if isinstance(data, tuple) and len(data) == 2 else (data, None)
 
 
 def check_rate(rate: float) -> None:

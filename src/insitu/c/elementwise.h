@@ -79,6 +79,12 @@ void requantize_litert_s8(int8_t *y, uint8_t *mask, const int8_t *x, int32_t n, 
                           const product_quant *q);
 void quantize_s8(int8_t *y, const float *x, int32_t n, float scale, int32_t zero);
 void dequantize_s8(float *y, const int8_t *x, int32_t n, float scale, int32_t zero);
+/* (x - mean) / std, channel c = (i / inner) % channels; in s8 a table of 256 a channel. In place where sizes are equal */
+void normalize_u8(float *y, const uint8_t *x, const float *mean, const float *std, int32_t n, int32_t channels,
+                  int32_t inner);
+void normalize_f32(float *y, const float *x, const float *mean, const float *std, int32_t n, int32_t channels,
+                   int32_t inner);
+void normalize_s8(int8_t *y, const uint8_t *x, const int8_t *table, int32_t n, int32_t channels, int32_t inner);
 
 /* along one axis: x is [outer, n, inner] */
 void softmax_f32(float *y, const float *x, int32_t outer, int32_t n, int32_t inner);

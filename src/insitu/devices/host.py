@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -27,6 +28,9 @@ class Routine:
         self.inputs, self.outputs, self.stateful = graph.inputs, graph.outputs, program.state is not None
         self._call = getattr(library, f"{program.prefix}_{verb}")
         self._call.restype = None
+        lasting = [ctypes.c_void_p] if self.stateful else []
+        inputs = [ctypes.c_void_p if v.shape else SCALARS[v.dtype] for v in self.inputs]
+        self._call.argtypes = [*lasting, ctypes.c_void_p, *inputs, *(ctypes.c_void_p for _ in self.outputs)]
 
     def arguments(self, state, arena, arrays: list[np.ndarray], outputs: list[np.ndarray], i: int = 0) -> list:
         """What the C function is called with for sample i."""
@@ -37,6 +41,11 @@ class Routine:
 
     def run(self, arguments: list) -> None:
         self._call(*arguments)
+
+    def bound(self, state, arena: np.ndarray) -> Callable[..., None]:
+        """The C function on this state and arena, which must outlive it: takes addresses and scalars, unchecked."""
+        lasting = [state.ctypes.data] if self.stateful else []
+        return partial(self._call, *lasting, arena.ctypes.data)
 
 
 class HostDevice:
@@ -98,6 +107,17 @@ class HostDevice:
             return outputs
 
         return run
+
+    def bound(self, verb: str, arena: np.ndarray | None = None) -> Callable[..., None]:
+        """One of the program's functions with nothing in between: for loops that have checked their arrays.
+
+        Another arena makes it safe to run beside other calls that do not change the state.
+        """
+        return self.routines[verb].bound(self._state, self._arena if arena is None else arena)
+
+    def twin(self) -> HostDevice:
+        """The same program with a state and an arena of its own, for another thread."""
+        return HostDevice(self.program, self._library)
 
     # state ------------------------------------------------------------------------------------
 

@@ -1,0 +1,99 @@
+"""Random changes of images: crop, flip, brightness, contrast, saturation. numpy alone; the same seed, the same change.
+
+    learner.fit(x, y, augment=Augment(), views=16)
+
+Works on what a graph takes: u8 pixels, s8 (pixel - 128), or floats within `bounds`. Channels come last; where an
+image has them first, it is turned and turned back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.errors import DataError
+
+GREY = np.array([0.299, 0.587, 0.114], np.float32)  # how bright red, green and blue look
+
+
+@dataclass(frozen=True)
+class Augment:
+    """A function of (images, rng). What is 0, False or None is not done."""
+
+    crop: tuple[float, float] | None = (0.35, 1.0)  # share of the area that is kept, then enlarged again
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)  # width to height of what is kept
+    pad: int = 0  # instead: shift by up to so many pixels, the border repeated
+    flip: bool = True  # left and right
+    brightness: float = 0.25
+    contrast: float = 0.25
+    saturation: float = 0.25
+    bounds: tuple[float, float] = (0.0, 1.0)  # of float images
+
+    def __call__(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A changed copy of images [N, H, W, C] (or [N, C, H, W])."""
+        if x.ndim != 4:
+            raise DataError(f"images of shape N x H x W x C are wanted, not {x.shape}")
+        first = x.shape[3] not in (1, 3) and x.shape[1] in (1, 3)
+        images = x.transpose(0, 2, 3, 1) if first else x
+        made = np.stack([self._one(image, rng) for image in images])
+        return np.ascontiguousarray(made.transpose(0, 3, 1, 2) if first else made)
+
+    def _one(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        low, high = self._bounds(image.dtype)
+        y = (image.astype(np.float32) - np.float32(low)) / np.float32(high - low)
+        if self.pad:
+            y = shifted(y, rng.integers(-self.pad, self.pad + 1, 2))
+        elif self.crop:
+            y = resized(y, self._box(rng, *y.shape[:2]))
+        if self.flip and rng.random() < 0.5:
+            y = y[:, ::-1]
+        y = np.clip(self._colour(y, rng), 0, 1) * np.float32(high - low) + np.float32(low)
+        return (np.round(y) if image.dtype.kind in "iu" else y).astype(image.dtype)
+
+    def _bounds(self, dtype: np.dtype) -> tuple[float, float]:
+        if dtype.kind == "f":
+            return self.bounds
+        info = np.iinfo(dtype)
+        return info.min, info.max
+
+    def _box(self, rng: np.random.Generator, height: int, width: int) -> tuple[float, float, float, float]:
+        """(top, left, height, width) of what is kept."""
+        assert self.crop is not None
+        area = rng.uniform(*self.crop) * height * width
+        ratio = np.exp(rng.uniform(*np.log(self.ratio)))
+        h, w = min(np.sqrt(area / ratio), height), min(np.sqrt(area * ratio), width)
+        return rng.uniform(0, height - h), rng.uniform(0, width - w), h, w
+
+    def _colour(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        bright, contrast, saturation = (
+            np.float32(1 + rng.uniform(-v, v)) if v else np.float32(1)
+            for v in (self.brightness, self.contrast, self.saturation)
+        )
+        grey = y @ GREY[:, None] if y.shape[2] == 3 else y
+        y = saturation * y + (1 - saturation) * grey
+        y = contrast * y + (1 - contrast) * grey.mean()
+        return bright * y
+
+
+def shifted(image: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """Moved by (rows, columns); what comes in from outside is the border."""
+    rows, columns = (np.clip(np.arange(n) + d, 0, n - 1) for n, d in zip(image.shape, by))
+    return image[rows][:, columns]
+
+
+def resized(image: np.ndarray, box: tuple[float, float, float, float]) -> np.ndarray:
+    """The box of an image, enlarged to the whole, bilinear."""
+    top, left, h, w = box
+    height, width = image.shape[:2]
+    rows, row_shares = _between(top, h, height)
+    columns, column_shares = _between(left, w, width)
+    a = image[rows[0]] * (1 - row_shares)[:, None, None] + image[rows[1]] * row_shares[:, None, None]
+    return a[:, columns[0]] * (1 - column_shares)[:, None] + a[:, columns[1]] * column_shares[:, None]
+
+
+def _between(start: float, length: float, size: int) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """For each of `size` points of a stretch: the two pixels beside it, and the share of the second."""
+    at = np.clip(start + (np.arange(size) + 0.5) * length / size - 0.5, 0, size - 1)
+    below = np.floor(at).astype(int)
+    return (below, np.minimum(below + 1, size - 1)), (at - below).astype(np.float32)

@@ -1,0 +1,87 @@
+"""The first op of a network that takes pixels: from bytes to the reals, or the int8, its first layer expects."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph.call import Call, Table
+from insitu.ops._rules import axis_of
+from insitu.ops.quant import round_half_away
+
+ALL_BYTES = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+RAW = {"mean": (128.0,), "std": (127.5,)}
+
+
+def u8(*shape: int) -> Type:
+    return Type("u8", shape)
+
+
+def reals(x: np.ndarray, mean, std, axis: int) -> np.ndarray:
+    """(x - mean) / std along an axis, in the precision of x."""
+    shape = [-1 if d == axis else 1 for d in range(x.ndim)]
+    return (x - np.array(mean, x.dtype).reshape(shape)) / np.array(std, x.dtype).reshape(shape)
+
+
+def table(mean, std, y: Type) -> np.ndarray:
+    """s8[channels, 256]: what becomes of each byte; float32 arithmetic, then as quantize does it."""
+    x = np.tile(np.arange(256, dtype=np.float32), (len(mean), 1))
+    q = reals(x, mean, std, 0) / np.float32(y.scale)
+    q = np.clip(q, np.float32(-128 - y.zero), np.float32(127 - y.zero))
+    return (round_half_away(q) + y.zero).astype(np.int8)
+
+
+@op(kind="any")
+class normalize:
+    """y = (x - mean) / std, one number for all or one a channel of `axis`; x u8 or f32, y f32, or s8 from a u8 table"""
+
+    cases = [
+        Case("u8, one", (u8(1, 3, 5, 2),), {"mean": (10.0,), "std": (50.0,)}),
+        Case("u8, channels", (u8(2, 3, 3, 3),), {"mean": (1.0, 128.0, 250.0), "std": (3.0, 60.0, 127.5)}),
+        Case("u8, channels first", (u8(2, 3, 3, 2),), {"mean": (1.0, 128.0, 250.0), "std": (3.0, 9.0, 7.0), "axis": 1}),
+        Case("f32", (f32(1, 3, 3, 3),), {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4)}),
+        Case("s8, every byte", (ALL_BYTES,), {"mean": (100.0,), "std": (50.0,)}, s8(s=0.03, z=3)),
+        Case("s8, saturates", (u8(1, 3, 5, 3),), {"mean": (0.0, 99.0, 9.0), "std": (1.0, 3.0, 900.0)}, s8(s=0.1, z=-8)),
+        Case("s8, channels first", (u8(2, 3, 3, 2),), {"mean": (1.0, 9.0, 99.0), "std": (60.0,) * 3, "axis": 1},
+             s8(s=0.05)),
+        Case("s8, pixel - 128", (ALL_BYTES,), RAW, s8(s=2 / 255)),
+    ]  # fmt: skip
+
+    def infer(x, *, mean, std, axis=-1, out=None):
+        want = x.shape[axis_of(axis, x)]
+        if x.dtype not in ("u8", "f32", "f64") or len(mean) != len(std) or len(mean) not in (1, want):
+            raise GraphError(f"{len(mean)} means and {len(std)} deviations for {x}")
+        if not all(isfinite(m) and isfinite(s) and s > 0 for m, s in zip(mean, std)):
+            raise GraphError("a mean is not finite, or a deviation not above zero")
+        if out is None or out.dtype != "s8":
+            return Type("f32" if x.dtype == "u8" else x.dtype, x.shape)
+        if x.dtype != "u8" or out.quant is None or out.quant.per_channel:
+            raise GraphError(f"gives s8 with one scale from u8, not {out} from {x}")
+        return Type("s8", x.shape, out.quant)
+
+    def eval(x, *, mean, std, axis, node):
+        y, axis = node.output.type, axis % x.ndim
+        if y.dtype == "s8":
+            rows = table(mean, std, y)
+            channel = np.arange(x.shape[axis]) if len(mean) > 1 else np.zeros(x.shape[axis], int)
+            return rows[channel.reshape([-1 if d == axis else 1 for d in range(x.ndim)]), x]
+        return reals(x.astype(np.float32) if x.dtype == np.uint8 else x, mean, std, axis)
+
+    def grad(g, y, x, *, mean, std, axis):
+        return (None,)  # pixels are not trained, and nothing before them is
+
+    def emit(y, x, *, mean, std, axis):
+        axis = axis % x.type.rank
+        channels = len(mean)
+        inner = int(np.prod(x.shape[axis + 1 :])) if channels > 1 else 1
+        sizes = (x.type.size, channels, inner)
+        if y.dtype == "s8":
+            return Call("normalize_s8", y, x, Table(table(mean, std, y.type)), *sizes)
+        numbers = Table(np.array(mean, np.float32)), Table(np.array(std, np.float32))
+        return Call("normalize_u8" if x.dtype == "u8" else "normalize_f32", y, x, *numbers, *sizes)
+
+    def in_place(y, x):
+        return 0 if y.type.numpy.itemsize == x.type.numpy.itemsize else None

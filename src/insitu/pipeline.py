@@ -1,0 +1,181 @@
+"""The whole compiler as one function, one line a stage: from the model you have to a program that learns.
+
+Each stage is a folder of its own and knows nothing of the others; what one needs of another is handed over here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from insitu.budget import check_budget
+from insitu.data import Samples, as_samples
+from insitu.devices.host import open_host
+from insitu.errors import DataError, GraphError, ModelError
+from insitu.feed import Feed, run_many
+from insitu.graph import Graph, build, lookup
+from insitu.graph.graph import Builder
+from insitu.importers import load as load_graph
+from insitu.learner import Learner, Parts
+from insitu.model import Model
+from insitu.planner import Plan, plan
+from insitu.preprocess import Transform, fuse_transform
+from insitu.quantizer import fold
+from insitu.quantizer.fold import is_int8
+from insitu.training.head import HEAD, prototypes, replace_head, with_head
+from insitu.training.layers import layers
+from insitu.training.scheme import Scheme, read_scheme
+from insitu.training.train import Recipe
+
+PRECISIONS = ("int8", "float")
+AUTO = "head"  # what scheme="auto" means until the search for schemes exists
+
+
+def compile(model, *, example=None, classes: int | None = None, data=None, scheme: str = "auto",
+            precision: str = "int8", batch: int = 1, head_after: str | None = None, head_init: str = "zero",
+            recipe: Recipe | None = None, board: str = "host", sram: int | None = None, flash: int | None = None,
+            transform: Transform | None = None, seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
+    """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
+
+    model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
+    classes     how many the new head has; None keeps the model's own classifier, in float
+    data        samples: to calibrate a float model for int8, and for head_init="prototypes"
+    scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" is head for now
+    batch       1: an update a sample; more: gradients are added up and applied once a batch
+    transform   resize and normalise pixels as part of the graph
+    sram, flash bytes the program may take; a BudgetError says what does not fit
+    dump        a folder for one text file a stage
+    """
+    say = Dump(dump)
+    scheme, notes = _choose(scheme, recipe or Recipe())
+    g = say("1-loaded", load(model, example))
+    g = say("2-input", transform.applied_to(g) if transform else g)
+    samples = None if data is None else as_samples(data, g)
+    g = say("3-numerics", to_precision(g, precision, samples, scheme))
+    g = say("4-head", new_head(g, classes, samples, recipe or Recipe(), head_after, head_init, seed))
+    s = say("5-scheme", read_scheme(scheme, trainable(g)))
+    parts = Parts(g, s, recipe or Recipe(), batch > 1, head_of(g))
+    graphs = say("6-training", parts.graphs())
+    plans = say("7-plan", {verb: plan(graph) for verb, graph in graphs.items()})
+    check_budget(parts, plans, board_limits(board, sram, flash))
+    return Learner(graphs, plans, classes, parts=parts, notes=notes)
+
+
+# stages -----------------------------------------------------------------------------------------
+
+
+def load(model, example=None) -> Graph:
+    """The graph of a model, for one sample at a time."""
+    graph = model.graph if isinstance(model, Model) else load_graph(model, example)
+    if any(v.shape[:1] != (1,) for v in graph.inputs):
+        raise ModelError(
+            f"takes {graph.inputs[0].type}: one sample at a time is wanted",
+            where=graph.name,
+            hint="an example with a first axis of 1; `batch` says how many samples make an update",
+        )
+    return graph
+
+
+def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: str) -> Graph:
+    """The graph in the arithmetic it will be trained in; a graph that is int8 already stays so."""
+    if precision not in PRECISIONS:
+        raise DataError(f"precision is {precision!r}", hint=" or ".join(PRECISIONS))
+    if is_int8(graph):
+        return fuse_transform(graph)
+    if precision == "float":
+        return graph if scheme == "full" else fold(graph)  # frozen layers need no statistics
+    if samples is None:
+        raise DataError(
+            "a float model needs samples to be made int8",
+            where=graph.name,
+            hint='compile(..., data=x) with typical inputs, or precision="float"',
+        )
+    pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
+    return fuse_transform(Model(graph).quantize(pairs).graph)
+
+
+def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, after, init: str, seed: int) -> Graph:
+    """The graph with its classifier replaced; a model trained towards targets keeps its output."""
+    if recipe.loss in ("mse", "binary_cross_entropy") and classes is None and after is None:
+        return float_output(graph)
+    first = "zero" if init == "prototypes" else init
+    made = replace_head(graph, classes, after=after, init=first, seed=seed)
+    if init != "prototypes":
+        return made
+    if samples is None or samples.labels is None or classes is None:
+        raise DataError("prototypes are means over labelled samples", hint="compile(..., classes=N, data=(x, y))")
+    if samples.labels.min() < 0 or samples.labels.max() >= classes:
+        raise DataError(f"labels go up to {samples.labels.max()}, there are {classes} classes")
+    return with_head(made, *prototypes(features_of(made, samples), samples.labels, classes))
+
+
+def features_of(graph: Graph, samples: Samples) -> np.ndarray:
+    """What the head sees of each sample."""
+    from insitu.graph import drop_unused
+
+    body = drop_unused(replace(graph, outputs=(graph.producer[HEAD].inputs[0],)))
+    return run_many(Feed(open_host(body), tuple(x[:, None] for x in samples.inputs)))[0]
+
+
+def float_output(graph: Graph) -> Graph:
+    """The graph with its output in reals."""
+    out = graph.outputs[0]
+    if out.dtype != "s8":
+        return graph
+    builder = Builder.of(graph)
+    with build(builder):
+        return builder.graph(lookup("dequantize")(out, name=f"{out.name}.f32"))
+
+
+def trainable(graph: Graph):
+    """The layers a scheme may name: all but the head."""
+    return [layer for layer in layers(graph) if layer.name != HEAD]
+
+
+def head_of(graph: Graph) -> str | None:
+    return HEAD if HEAD in graph.producer else None
+
+
+def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
+    if scheme != "auto":
+        return scheme, ()
+    note = f"scheme auto: only the {AUTO} is trained, for now; --scheme last:6 trains more"
+    print(note, file=sys.stderr)
+    return AUTO, (note,)
+
+
+def board_limits(board: str, sram: int | None, flash: int | None) -> dict[str, int | None]:
+    if board != "host":
+        raise GraphError(f"unknown board {board!r}", hint="host; give its memory with sram and flash")
+    return {"sram": sram, "flash": flash}
+
+
+# dump -------------------------------------------------------------------------------------------
+
+
+class Dump:
+    """Writes what a stage made to a text file, if a folder was named; gives it back either way."""
+
+    def __init__(self, folder: str | Path | None):
+        self.folder = Path(folder) if folder else None
+        if self.folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, stage: str, made):
+        if self.folder:
+            (self.folder / f"{stage}.txt").write_text(described(made))
+        return made
+
+
+def described(made: Graph | Scheme | Plan | Mapping) -> str:
+    if isinstance(made, Mapping):
+        return "\n".join(f"# {name}\n{described(part)}\n" for name, part in made.items())
+    if isinstance(made, Plan):
+        from insitu.reports.memory import memory_map
+
+        return memory_map(made).to_text()
+    return str(made)

@@ -1,0 +1,94 @@
+"""From camera pixels to what a network was trained on: size, mean and standard deviation, as part of its graph.
+
+    Transform(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=(96, 96))
+
+The graph then takes u8 pixels [1, H, W, C] of that size (or of its own, without one). Calibration, training,
+prediction and the generated C all run it. In an int8 graph it is one table of 256 bytes a channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from insitu.errors import GraphError
+from insitu.graph import Graph, Node, Type, Value, build, lookup, rewrite
+from insitu.graph.graph import Builder
+
+PIXELS = 255.0
+INPUT = "pixels"
+
+
+@dataclass(frozen=True)
+class Transform:
+    """real = (pixel / 255 - mean) / std, one number or one a channel; `size` is (height, width) of what comes in."""
+
+    mean: float | tuple[float, ...] = 0.0
+    std: float | tuple[float, ...] = 1.0
+    size: tuple[int, int] | None = None  # nearest pixels are taken to get to the network's own size
+
+    @classmethod
+    def raw(cls, graph: Graph, size: tuple[int, int] | None = None) -> Transform:
+        """For networks whose int8 input is `pixel - 128`."""
+        t = graph.inputs[0].type
+        if t.dtype != "s8" or t.quant is None:
+            raise GraphError(f"takes {t}, not int8 pixels", where=graph.name, hint="Transform(mean=..., std=...)")
+        return cls((128 + t.zero) / PIXELS, 1 / (PIXELS * t.scale), size)
+
+    def applied_to(self, graph: Graph) -> Graph:
+        """The graph that takes pixels."""
+        if len(graph.inputs) != 1 or graph.inputs[0].type.rank != 4:
+            raise GraphError("a transform of images wants one input of rank 4", where=graph.name)
+        old = graph.inputs[0]
+        first = old.shape[3] not in (1, 3) and old.shape[1] in (1, 3)
+        builder = Builder(graph.name)
+        builder.notes, builder.constants, builder.state = list(graph.notes), dict(graph.constants), dict(graph.state)
+        builder._types = {name: v.type for name, v in graph.values.items() if name != old.name}
+        with build(builder):
+            x = self._resized(builder, *_image(old.shape, first))
+            if first:
+                x = lookup("transpose")(x, perm=(0, 3, 1, 2), name=f"{INPUT}.first")
+            mean, std = (self._scaled(v, old.shape[1 if first else 3]) for v in (self.mean, self.std))
+            axis = 1 if first else 3
+            made = lookup("normalize")(x, mean=mean, std=std, axis=axis, name=old.name, out=old.type)
+        nodes = [_reading(n, old.name, made) for n in graph.nodes]
+        outputs = tuple(made if v.name == old.name else v for v in graph.outputs)
+        return replace(graph, inputs=tuple(builder.inputs), nodes=(*builder.nodes, *nodes), outputs=outputs,
+                       constants=builder.constants)  # fmt: skip
+
+    def _resized(self, builder: Builder, height: int, width: int, channels: int) -> Value:
+        size = tuple(self.size or (height, width))
+        x = builder.input(INPUT, Type("u8", (1, *size, channels)))
+        if size == (height, width):
+            return x
+        return lookup("resize")(x, size=(height, width), coordinates="half_pixel", rounding="floor", name="resized")
+
+    def _scaled(self, values: float | tuple[float, ...], channels: int) -> tuple[float, ...]:
+        """In pixels, one a channel."""
+        many = tuple(values) if isinstance(values, tuple | list) else (values,)
+        if len(many) not in (1, channels):
+            raise GraphError(f"{len(many)} numbers for {channels} channels", where="Transform")
+        return tuple(float(v) * PIXELS for v in many)
+
+
+def _image(shape: tuple[int, ...], first: bool) -> tuple[int, int, int]:
+    _, a, b, c = shape
+    return (b, c, a) if first else (a, b, c)
+
+
+def _reading(node: Node, name: str, new: Value) -> Node:
+    inputs = tuple(new if v.name == name else v for v in node.inputs)
+    return Node(node.op, inputs, node.outputs, node.attrs)
+
+
+def fuse_transform(graph: Graph) -> Graph:
+    """quantize(normalize(pixels)) as one table: the same bytes."""
+    return rewrite(graph, _fuse) if any(n.op.name == "normalize" for n in graph.nodes) else graph
+
+
+def _fuse(node: Node, rw):
+    if node.op.name != "quantize":
+        return None
+    inner = rw.producer(node.inputs[0], lookup("normalize"))
+    if inner is None or inner.inputs[0].dtype != "u8":
+        return None
+    return lookup("normalize")(*inner.inputs, **inner.attrs, name=node.name, out=node.output.type)
