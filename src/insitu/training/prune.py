@@ -7,7 +7,7 @@ from insitu.graph import Graph, Node, drop_unused, lookup, rewrite
 
 def prune(graph: Graph) -> Graph:
     """The same outputs and updates from fewer and smaller nodes."""
-    return drop_unused(rewrite(graph, narrow_dw))
+    return rewrite(drop_unused(graph), narrow_dw)
 
 
 def narrow_dw(node: Node, rw):
