@@ -1,12 +1,14 @@
-"""Samples from files: .npy, .npz, .csv, or a folder of images. Whole files in memory; nothing is augmented.
+"""Samples from whatever the user has: files, folders, arrays, datasets. Whole in memory; nothing is augmented.
 
     samples = read_samples("digits.npz", graph)
     samples.inputs[0]        float32[N, ...] in the shape of the graph's input
     samples.labels           int64[N], or None where the file has none
+    as_samples((x, y), graph)                             arrays, a torch Dataset, any iterable of pairs
 
 An .npz names its arrays: those called like the graph's inputs, or `x` (`x_test`, `x_train`, `data`, `images`); labels
-are `y` (`y_test`, `y_train`, `labels`). A .csv has a sample a line, the label last or in a column headed `label`. A
-folder of images has a subfolder a class, or images alone; pixels are scaled to `pixels`.
+are `y` (`y_test`, `y_train`, `labels`). A .csv has a sample a line (or, for an input of windows, a moment a line), the
+label last or in a column headed `label`. A folder of images has a subfolder a class, or images alone; pixels are scaled
+to `pixels`, or stay as they are for an input that takes bytes.
 """
 
 from __future__ import annotations
@@ -15,37 +17,21 @@ import csv
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from insitu.errors import DataError, needs
-from insitu.graph import Graph, Type, Value
+from insitu.graph import Graph, Value
+from insitu.samples import Samples, check_labels, check_samples, class_numbers, counted, fit, split
+
+__all__ = ["Samples", "as_samples", "check_labels", "fit", "read_samples", "split"]
 
 INPUT_KEYS = ("x", "x_test", "x_train", "data", "images", "inputs")
 LABEL_KEYS = ("y", "y_test", "y_train", "labels", "label", "targets")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
 # what readers raise for a file that is broken, or is something else
 DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error)
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    inputs: tuple[np.ndarray, ...]  # one for each input of the graph, samples along the first axis
-    labels: np.ndarray | None = None
-    names: tuple[str, ...] = ()  # of the classes, where the data have names for them
-
-    def __len__(self) -> int:
-        return len(self.inputs[0])
-
-    def take(self, which) -> Samples:
-        """Those with these numbers (or this slice)."""
-        labels = None if self.labels is None else self.labels[which]
-        return Samples(tuple(x[which] for x in self.inputs), labels, self.names)
-
-    def head(self, count: int) -> Samples:
-        return self.take(slice(count))
 
 
 def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] = (0.0, 1.0)) -> Samples:
@@ -62,18 +48,7 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
         samples = reader(path, graph, pixels)
     except DAMAGED as e:
         raise DataError(f"cannot be read: {e}", where=str(path)) from e
-    return _checked(samples, str(path))
-
-
-def split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
-    """The samples in two parts, the first holding this share of them, drawn with this seed."""
-    if not 0 < share < 1:
-        raise DataError(f"a share of {share} is not between 0 and 1")
-    count = round(len(samples) * share)
-    if count in (0, len(samples)):
-        raise DataError(f"{len(samples)} samples cannot be split at {share}: one part would be empty")
-    order = np.random.default_rng(seed).permutation(len(samples))
-    return samples.take(order[:count]), samples.take(order[count:])
+    return counted(samples, str(path))
 
 
 def as_samples(data, graph: Graph, *, targets: bool = False, pixels: tuple[float, float] = (0.0, 1.0)) -> Samples:
@@ -89,7 +64,7 @@ def as_samples(data, graph: Graph, *, targets: bool = False, pixels: tuple[float
         (x, y), names = _pair(data, len(graph.inputs)), ()
     inputs = tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
     labels = None if y is None else y if targets else class_numbers(y, "labels")
-    return check_samples(_checked(Samples(inputs, labels, names), "data"), graph)
+    return check_samples(counted(Samples(inputs, labels, names), "data"), graph)
 
 
 def _pair(data, count: int) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
@@ -126,111 +101,6 @@ def _array(x) -> np.ndarray:
     return np.asarray(x.detach() if hasattr(x, "detach") else x)
 
 
-def fit(value: Value, x: np.ndarray, where: str = "") -> np.ndarray:
-    """An array as samples of this input: the missing batch axis added, reals quantised where the input is s8."""
-    shape, batch = value.shape, (value.shape or (1,))[0]
-    if batch == 1 and x.shape[1:] != shape[1:] and x.shape == shape[1:]:
-        x = x[None]  # a single sample
-    if x.ndim and x.shape[1:] != shape[1:] and _same_but_ones(x.shape[1:], shape[1:]):
-        x = x.reshape(-1, *shape[1:])  # flat rows, or a channel axis of one left out
-    if x.ndim != len(shape) or x.shape[1:] != shape[1:]:
-        found = "x".join(map(str, x.shape))
-        hint = _layout_hint(x.shape, shape)
-        raise DataError(f"the data have shape {found}, input {value.name} is {value.type}", where=where, hint=hint)
-    if x.dtype.kind not in "fiub":
-        raise DataError(f"the data are {x.dtype}, numbers are wanted", where=where)
-    return np.ascontiguousarray(_as_type(value, x, where))
-
-
-def _same_but_ones(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    flat = len(given) == 1 and given[0] == int(np.prod(wanted))
-    return flat or [d for d in given if d > 1] == [d for d in wanted if d > 1]
-
-
-def _layout_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """What to do about images whose channels are on the wrong side."""
-    if len(given) == len(wanted) > 2:
-        last = (0, *range(2, len(given)), 1)
-        first = (0, len(given) - 1, *range(1, len(given) - 1))
-        for name, perm in (("first", last), ("last", first)):
-            if tuple(given[p] for p in perm)[1:] == wanted[1:]:
-                return f"the channels come {name}: x.transpose{perm}"
-    return ""
-
-
-def _as_type(value: Value, x: np.ndarray, where: str) -> np.ndarray:
-    """Floats stay reals; for a quantised input, what is not already its integers is a real and is quantised."""
-    q, want = value.type.quant, value.type.numpy
-    if x.dtype == want:
-        return x
-    if q is None:
-        if want.kind in "iu" and not (np.all(x == np.round(x)) and _within(x, np.iinfo(want))):
-            raise DataError(f"input {value.name} is {value.type}, the data are not such integers", where=where,
-                            hint="pixels as they are, 0 to 255")  # fmt: skip
-        return x.astype(want)
-    limits = np.iinfo(want)
-    _check_range(x, value.type, f"input {value.name}")
-    return np.clip(np.round(x / value.type.scale) + q.zero, limits.min, limits.max).astype(want)
-
-
-def _within(x: np.ndarray, limits) -> bool:
-    return bool(x.size == 0 or (x.min() >= limits.min and x.max() <= limits.max))
-
-
-def check_samples(samples: Samples, graph: Graph) -> Samples:
-    """Finite, and in the range the model was calibrated on."""
-    for v, x in zip(graph.inputs, samples.inputs):
-        if x.dtype.kind == "f" and not np.isfinite(x).all():
-            bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-            raise DataError("holds a number that is not finite", where=f"sample {bad}")
-        known = next((n.output.type for n in graph.users.get(v.name, ()) if n.op.name == "quantize"), None)
-        if known is not None:
-            _check_range(x, known, f"input {v.name}")
-    return samples
-
-
-def _check_range(x: np.ndarray, type: Type, where: str) -> None:
-    """An error where hardly any of the data is within what the input can represent, or all of it in a corner of that.
-
-    Calibration clips outliers and new data go a bit further, so the border is half a range away.
-    """
-    if x.size == 0 or not np.isfinite(x).all():
-        return
-    low, high = (type.scale * (end - type.zero) for end in (-128, 127))
-    margin, lowest, highest = (high - low) / 2, float(x.min()), float(x.max())
-    outside = float(np.mean((x < low - margin) | (x > high + margin)))
-    narrow = 0 < highest - lowest < (high - low) / 64
-    if outside > 0.01 or narrow:
-        looks = "these look like pixels, 0 to 255: insitu.Transform, or scale them" if highest > 2 and highest <= 255 and lowest >= 0 else ""
-        raise DataError(
-            f"the data lie in {lowest:.3g} to {highest:.3g}, the model was made for {low:.3g} to {high:.3g}",
-            where=where,
-            hint=looks or "scale the data as in calibration, or give a Transform",
-        )
-
-
-def check_labels(samples: Samples, classes: int) -> Samples:
-    """The samples with labels as the C takes them, or an error where one is no class of the model."""
-    y = samples.labels
-    if y is None:
-        raise DataError("the samples have no labels")
-    y = class_numbers(y, "labels")
-    if y.min() < 0 or y.max() >= classes:
-        raise DataError(f"labels lie in {y.min()}..{y.max()}, the model has classes 0..{classes - 1}")
-    return Samples(samples.inputs, np.ascontiguousarray(y, np.int32), samples.names)
-
-
-def _checked(samples: Samples, where: str) -> Samples:
-    counts = {len(x) for x in samples.inputs}
-    if counts == {0} or not counts:
-        raise DataError("holds no samples", where=where)
-    if samples.labels is not None:
-        counts.add(len(samples.labels))
-    if len(counts) > 1:
-        raise DataError(f"inputs and labels differ in number: {sorted(counts)}", where=where)
-    return samples
-
-
 # --- arrays ---------------------------------------------------------------------------------------------
 
 
@@ -258,18 +128,6 @@ def _input_keys(arrays: Mapping[str, np.ndarray], graph: Graph, path: Path) -> l
     return usual[:1]
 
 
-def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
-    """Class numbers; one-hot rows are accepted."""
-    if array.ndim == 2 and array.shape[1] > 1:
-        array = array.argmax(axis=1)
-    array = array.reshape(-1)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise DataError("a label is not finite", where=where)
-    if array.dtype.kind not in "iub" and not (array.dtype.kind == "f" and np.all(array == np.round(array))):
-        raise DataError(f"the labels are {array.dtype}, not class numbers", where=where)
-    return array.astype(np.int64)
-
-
 def _only(graph: Graph, path: Path) -> Value:
     if len(graph.inputs) != 1:
         names = ", ".join(v.name for v in graph.inputs)
@@ -280,17 +138,53 @@ def _only(graph: Graph, path: Path) -> Value:
 
 
 def _csv(path: Path, graph: Graph, pixels) -> Samples:
+    """A sample a line; or, for an input of windows, a moment a line, cut into windows one after the other."""
     value = _only(graph, path)
     with path.open(newline="") as f:
         rows = [row for row in csv.reader(f) if row]
-    heading = rows.pop(0) if rows and not _is_number(rows[0][0]) else []
+    heading = rows.pop(0) if rows and not any(map(_is_number, rows[0])) else []
+    if len({len(row) for row in rows}) > 1:
+        raise DataError("the lines differ in length", where=str(path))
+    column = _label_column(value, heading, len(rows[0]) if rows else 0)
+    words = None if column is None else [row.pop(column) for row in rows]
     table = np.array(rows, np.float64)
-    width = int(np.prod(value.shape[1:]))
-    column = heading.index("label") if "label" in heading else width if table.shape[1:] == (width + 1,) else None
-    if column is None:
-        return Samples((fit(value, table, str(path)),))
-    labels = class_numbers(table[:, column], str(path))
-    return Samples((fit(value, np.delete(table, column, axis=1), str(path)),), labels)
+    labels, names = (None, ()) if words is None else _numbered(words, str(path))
+    if table.ndim == 2 and value.type.rank == 3 and table.shape[1] in value.shape[1:]:
+        table, labels = windows(value, table, labels)
+    return Samples((fit(value, table, str(path)),), labels, names)
+
+
+def _label_column(value: Value, heading: list[str], width: int) -> int | None:
+    """The column headed `label`, or the one too many at the end."""
+    if "label" in heading:
+        return heading.index("label")
+    expected = {int(np.prod(value.shape[1:])), *(value.shape[1:] if value.type.rank == 3 else ())}
+    return width - 1 if width not in expected and width - 1 in expected else None
+
+
+def _numbered(words: list[str], where: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels as class numbers; where they are names, in the order of the alphabet."""
+    if all(map(_is_number, words)):
+        return class_numbers(np.array(words, np.float64), where), ()
+    names = tuple(sorted(set(words)))
+    return np.array([names.index(w) for w in words]), names
+
+
+def windows(value: Value, table: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """[moments, channels] cut into the windows an input [1, length, channels] (or channels first) takes.
+
+    What is left over at the end is dropped, and so is a window in which the label changes.
+    """
+    last = table.shape[1] == value.shape[2]
+    length = value.shape[1] if last else value.shape[2]
+    count = len(table) // length
+    cut = table[: count * length].reshape(count, length, -1)
+    cut = cut if last else cut.transpose(0, 2, 1)
+    if labels is None:
+        return cut, None
+    each = labels[: count * length].reshape(count, length)
+    pure = (each == each[:, :1]).all(1)
+    return cut[pure], each[pure, 0]
 
 
 def _is_number(text: str) -> bool:
@@ -313,8 +207,10 @@ def _folder(path: Path, graph: Graph, pixels: tuple[float, float]) -> Samples:
     if not files:
         raise DataError(f"holds no images ({', '.join(IMAGES)})", where=str(path))
     x = np.stack([_image(file, value) for file in files])
-    low, high = pixels
-    x = fit(value, low + x * np.float32((high - low) / 255), str(path))
+    if value.dtype != "u8":
+        low, high = pixels
+        x = low + x * np.float32((high - low) / 255)
+    x = fit(value, x, str(path))
     labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups]) if classes else None
     return Samples((x,), labels, tuple(c.name for c in classes))
 

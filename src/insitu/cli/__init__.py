@@ -11,15 +11,17 @@ import os
 import sys
 
 from insitu import __version__
-from insitu.cli import bench, check, demo, ops, predict, quantize
+from insitu.cli import bench, check, compile, demo, ops, predict, quantize, train
 from insitu.errors import Error
 
-VERBS = (check, ops, quantize, predict, bench, demo)
+VERBS = (check, ops, quantize, compile, train, predict, bench, demo)
 EXAMPLES = """\
 examples:
   insitu check model.onnx                             can it be imported, and trained?
   insitu ops conv2d                                   all there is to know about one op
   insitu quantize model.onnx --data samples.npz       an int8 model, and what that cost
+  insitu compile model.onnx --data x.npz --classes 5  a program in C that trains it
+  insitu train model.onnx --data x.npz --classes 5    train it here, with that program
   insitu predict model.insitu --data samples.npz      run the generated C
   insitu bench model.tflite                           time and memory
   insitu demo                                         a small model through every stage

@@ -2,7 +2,7 @@
 
     blocks.9.pointwise1    bias    weight 1/4
     blocks.9.depthwise     bias
-    blocks.9.pointwise2    bias    weight 0,3,17
+    blocks.9.pointwise2    bias    weight 0,3,17     (channel 5 alone: weight 5,)
 
 A scheme is `head` (the classifier alone), `bias:22` (the biases of the last 22 layers), `last:6` (weights and
 biases of the last six), `full`, the name of a published one (`mcunet-5fps/99kb`), or a file of such lines, as
@@ -41,7 +41,7 @@ class Update:
     def __str__(self) -> str:
         words = [f"{self.layer:<28}", "bias" if self.bias else "    "]
         if self.channels:
-            words.append("weight " + ",".join(map(str, self.channels)))
+            words.append("weight " + ",".join(map(str, self.channels)) + ("," if len(self.channels) == 1 else ""))
         elif self.share:
             words.append(f"weight {self.share}")
         return "  ".join(words).rstrip()

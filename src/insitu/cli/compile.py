@@ -1,0 +1,154 @@
+"""`insitu compile MODEL`: a training program in C, and the memory it needs. Also the options `insitu train` shares."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+from insitu.cli.output import count, show
+from insitu.data import Samples, read_samples
+
+HELP = "turn a model into a C program that trains it, and show the memory that needs"
+EXAMPLES = """\
+  insitu compile model.tflite --classes 10                            a new head, trained alone
+  insitu compile model.onnx --data x.npz --classes 4 --scheme last:6  calibrated on x.npz, six layers trained
+  insitu compile net.pkl --classes 10 --scheme bias:22 --sram 256K -o net_c
+"""
+LOSSES = ("cross_entropy", "binary_cross_entropy", "mse")
+ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
+
+
+def arguments(parser) -> None:
+    add_compiler(parser)
+    parser.add_argument("--data", metavar="FILE", help="samples, to make a float model int8")
+    parser.add_argument("-o", "--output", metavar="DIR", type=Path, help="write the C program to this folder")
+
+
+def add_compiler(parser) -> None:
+    """The options that `insitu.compile` takes."""
+    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    parser.add_argument("--scheme", default="auto", metavar="S", help="head, full, last:6, bias:22, a name or file")
+    parser.add_argument("--classes", type=count, metavar="N", help="a new head with so many (the old one stays)")
+    parser.add_argument("--precision", choices=("int8", "float"), default="int8", help="arithmetic (int8)")
+    parser.add_argument("--batch", type=count, default=1, metavar="N", help="samples an update (1)")
+    parser.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
+    parser.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
+    parser.add_argument("--loss", choices=LOSSES, default="cross_entropy", help="(cross_entropy)")
+    parser.add_argument("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd", help="of float values (sgd)")
+    parser.add_argument("--arithmetic", choices=ARITHMETICS, default="residual", help="of int8 weights (residual)")
+    parser.add_argument("--clip", type=float, metavar="NORM", help="largest norm of a gradient")
+    parser.add_argument("--decay", type=float, default=0.0, metavar="D", help="weight decay (0)")
+    parser.add_argument("--sram", type=size, metavar="BYTES", help="what a step may take, for instance 256K")
+    parser.add_argument("--flash", type=size, metavar="BYTES", help="what constants may take, for instance 1M")
+    parser.add_argument("--mean", type=numbers, metavar="M,..", help="of pixels in 0..1: the program takes bytes")
+    parser.add_argument("--std", type=numbers, metavar="S,..", help="of pixels in 0..1")
+    parser.add_argument("--size", type=_height_width, metavar="HxW", help="of the images that come in")
+    parser.add_argument("--raw-pixels", action="store_true", help="the int8 input is pixel - 128")
+    parser.add_argument(
+        "--pixels", type=_pixels, default=(0.0, 1.0), metavar="LO:HI", help="of a folder's images (0:1)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    parser.add_argument("--dump", metavar="DIR", type=Path, help="write a text file a stage")
+
+
+def run(arguments) -> int:
+    from insitu.bundle import write_bundle
+
+    learner, _ = build(arguments)
+    report = describe(learner)
+    if arguments.output:
+        write_bundle(learner.device.program, arguments.output)
+    show(arguments, to_text(report), report)
+    return 0
+
+
+def build(arguments):
+    """The learner, and the samples that were read on the way."""
+    from insitu import pipeline
+
+    graph = pipeline.load(arguments.model)
+    transform = _transform(arguments, graph)
+    graph = transform.applied_to(graph) if transform else graph
+    samples = read(arguments.data, graph, arguments) if arguments.data else None
+    learner = pipeline.compile(
+        graph, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
+        batch=arguments.batch, head_after=arguments.head_after, head_init=arguments.head_init,
+        recipe=recipe(arguments), sram=arguments.sram, flash=arguments.flash, seed=arguments.seed,
+        dump=arguments.dump,
+    )  # fmt: skip
+    return learner, samples
+
+
+def read(path: str, graph, arguments) -> Samples:
+    return read_samples(path, graph, pixels=arguments.pixels)
+
+
+def recipe(arguments):
+    from insitu.training.train import Recipe
+
+    clip = {} if arguments.clip is None else {"clip": arguments.clip}
+    names = ("loss", "optimizer", "arithmetic", "decay", "seed")
+    return Recipe(**{name: getattr(arguments, name) for name in names}, **clip)
+
+
+def _transform(arguments, graph):
+    from insitu.preprocess import Transform
+
+    if arguments.raw_pixels:
+        return Transform.raw(graph, arguments.size)
+    if arguments.mean is None and arguments.std is None and arguments.size is None:
+        return None
+    return Transform(arguments.mean or 0.0, arguments.std or 1.0, arguments.size)
+
+
+def describe(learner) -> dict:
+    """What a program needs and trains."""
+    parts = learner.parts
+    return {
+        "model": parts.forward.name,
+        "scheme": parts.scheme.name,
+        "classes": learner.classes,
+        "trained": sorted(learner.graphs["predict"].state),
+        **learner.info(),
+        "kernels": len(learner.device.program.kernels),
+    }
+
+
+def to_text(report: dict) -> str:
+    from insitu.reports.table import pairs, size
+
+    trained = report["trained"]
+    return pairs([
+        ("model", report["model"]),
+        ("scheme", f"{report['scheme']}, {len(trained)} trained tensors"),
+        ("classes", report["classes"]),
+        ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])})"),
+        ("state", size(report["state_bytes"])),
+        ("constants", size(report["const_bytes"])),
+    ])  # fmt: skip
+
+
+# argparse types ---------------------------------------------------------------------------------
+
+
+def size(text: str) -> int:
+    """Bytes: 262144, 256K or 1M, where K is 1,024."""
+    m = re.fullmatch(r"(\d+)([KM]?)B?", text.upper())
+    if not m or int(m[1]) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number of bytes, such as 256K")
+    return int(m[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[m[2]]
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(word) for word in text.split(","))
+
+
+def _height_width(text: str) -> tuple[int, int]:
+    height, _, width = text.lower().partition("x")
+    return int(height), int(width or height)
+
+
+def _pixels(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(":")
+    return float(low), float(high)

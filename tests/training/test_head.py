@@ -1,0 +1,128 @@
+"""The classifier is found, replaced, kept in float, started from class means, and grown."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from insitu.errors import GraphError
+from insitu.graph import check, evaluate
+from insitu.importers import load
+from insitu.model import Model
+from insitu.training.head import find_head, prototypes, replace_head, widen_head
+
+from ..models import families
+
+
+class Named(nn.Module):
+    """A network whose own layers are called like ours."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(6, 5)
+        self.classifier = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return torch.softmax(self.classifier(torch.relu(self.head(x))), -1)
+
+
+CLASSIFIERS = [name for name in families() if name != "autoencoder"]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_the_head_of_every_family_is_found_and_replaced(name):
+    module, example = families()[name]
+    graph = check(replace_head(load(module, example), 7, init="uniform", seed=3))
+    assert graph.outputs[0].shape == (1, 7) and graph.outputs[0].name == "head"
+
+
+def test_without_classes_the_old_weights_give_the_old_logits():
+    module, example = families()["mobilenet_v2"]
+    graph = replace_head(load(module, example), None)
+    with torch.no_grad():
+        want = module(*example).numpy()
+    np.testing.assert_allclose(evaluate(graph, example[0].numpy(), precision=np.float64), want, atol=1e-5)
+
+
+def test_the_old_head_of_an_int8_model_is_dequantised_bias_included():
+    module, example = families()["mlp"]
+    x = np.random.default_rng(0).normal(size=(50, *example[0].shape[1:])).astype(np.float32)
+    model = Model(load(module, example)).quantize(x)
+    graph = replace_head(model.graph, None)
+    step = model.graph.producer[model.graph.outputs[0].name].inputs[0].type.scale  # the old output was rounded to this
+    for one in x[:9]:
+        np.testing.assert_allclose(evaluate(graph, one[None]), evaluate(model.graph, one[None]), atol=step)
+
+
+def test_a_model_with_a_layer_called_head_keeps_its_meaning():
+    module = Named().eval()
+    graph = replace_head(load(module, torch.zeros(1, 6)), None)
+    x = torch.randn(1, 6, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        want = module.classifier(torch.relu(module.head(x))).numpy()
+    assert graph.outputs[0].name == "head"
+    np.testing.assert_allclose(evaluate(check(graph), x.numpy()), want, atol=1e-6)
+
+
+def test_head_after_takes_the_features_of_that_layer():
+    graph = load(Named(), torch.zeros(1, 6))
+    assert find_head(graph).name == "classifier"
+    made = replace_head(graph, 4, after="head")
+    assert made.constants["head.weight"].shape == (4, 5)
+
+
+@pytest.mark.parametrize(
+    "module, shape",
+    [(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), (1, 3)), (nn.Sequential(nn.Conv2d(1, 2, 3)), (1, 1, 4, 4))],
+)
+def test_where_no_layer_is_the_classifier_the_candidates_are_named(module, shape):
+    with pytest.raises(GraphError, match="cannot tell") as e:
+        replace_head(load(module, torch.zeros(shape)), 3)
+    assert "--head-after" in e.value.hint and "0" in e.value.hint
+
+
+def test_a_wrong_layer_or_number_is_an_error():
+    graph = load(Named(), torch.zeros(1, 6))
+    for arguments in ({"classes": 0}, {"classes": 3, "after": "nowhere"}, {"classes": 3, "init": "ones"}):
+        with pytest.raises(GraphError):
+            replace_head(graph, **arguments)
+    with pytest.raises(GraphError, match="number of classes"):
+        replace_head(graph, None, after="head")
+
+
+def test_the_same_seed_gives_the_same_head():
+    graph = load(Named(), torch.zeros(1, 6))
+    a, b, c = (replace_head(graph, 4, init="uniform", seed=s).constants["head.weight"] for s in (1, 1, 2))
+    assert (a == b).all() and (a != c).any() and np.abs(a).max() <= 1 / np.sqrt(5)
+
+
+def test_prototypes_pick_the_nearest_class_mean():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(4, 9)) * 3 + 5
+    labels = rng.integers(0, 4, 200)
+    features = (centres[labels] + rng.normal(size=(200, 9))).astype(np.float32)
+    weight, bias = prototypes(features, labels, 5)
+    logits = features @ weight.T + bias
+    means = np.stack([features[labels == c].mean(0) for c in range(4)])
+    nearest = ((features[:, None] - means) ** 2).sum(2).argmin(1)
+    assert (logits[:, :4].argmax(1) == nearest).all()
+    assert not weight[4].any() and bias[4] == 0  # nothing was seen of it
+
+
+def test_logits_of_prototypes_are_neither_flat_nor_wild():
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    for scale in (1e-3, 1.0, 1e3):
+        features = (scale * (rng.normal(size=(60, 5)) + np.eye(3, 5)[labels] * 2)).astype(np.float32)
+        weight, bias = prototypes(features, labels, 3)
+        assert 0.5 < np.abs(features @ weight.T + bias).max() < 100
+
+
+def test_a_wider_head_gives_the_old_logits_and_zeros():
+    graph = replace_head(load(Named(), torch.zeros(1, 6)), None)
+    wide = check(widen_head(graph, 5))
+    x = np.ones((1, 6), np.float32)
+    old, new = evaluate(graph, x), evaluate(wide, x)
+    assert (new[:, :3] == old).all() and not new[:, 3:].any()
+    with pytest.raises(GraphError, match="fewer"):
+        widen_head(graph, 2)
