@@ -9,11 +9,20 @@ STEP = 1e-6
 CLOSENESS = 1e-6
 # inputs that are data or statistics, not something to train: (op, input)
 WITHOUT = {
+    ("normalize", "x0"),
     ("batch_norm", "x3"),
     ("batch_norm", "x4"),
+    ("batch_norm_train", "x3"),
+    ("batch_norm_train", "x4"),
     ("soft_cross_entropy", "x1"),
     ("binary_cross_entropy", "x1"),
     ("mean_squared_error", "x1"),
+}
+# what torch has no function for
+NOT_IN_TORCH = {
+    k
+    for k, (op, case) in with_gradients().items()
+    if op.name in ("dropout_train", "merge_channels", "normalize") or case.attrs.get("coordinates") == "align_corners"
 }
 
 
@@ -33,6 +42,23 @@ def test_gradient_is_the_finite_difference(label):
             continue
         assert name in d.gradients, f"input {i} has no gradient"
         close(d.gradients[name], finite_difference(d, i))
+
+
+@pytest.mark.parametrize("label", [k for k in with_gradients() if k not in NOT_IN_TORCH])
+def test_gradient_is_torch_s(label):
+    torch = pytest.importorskip("torch", reason="compares with torch")
+    from .torch_twins import TWINS
+
+    d = differentiated(label)
+    inputs = [torch.tensor(x, requires_grad=x.dtype == np.float64) for x in d.feeds]
+    results = TWINS[d.op.name](*inputs, **d.op.complete(d.case.attrs))
+    results = results if isinstance(results, tuple) else (results,)
+    pairs = [(y, torch.tensor(r.astype(np.float64))) for y, r in zip(results, d.weights) if r is not None]
+    torch.stack([(y * r).sum() for y, r in pairs]).sum().backward()
+    for name, found in d.gradients.items():
+        grad = inputs[int(name[1:])].grad
+        assert grad is not None
+        close(found, grad.numpy())
 
 
 def finite_difference(d, i: int) -> np.ndarray:

@@ -28,7 +28,8 @@ void linear_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const
 void linear_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                       const linear_shape *s, const requant *q, int32_t tile, void *scratch);
 void matmul_f32(float *y, const float *a, const float *b, const matmul_shape *s);
-void matmul_s8(int8_t *y, const int8_t *a, const int8_t *b, const matmul_shape *s, const requant *q, void *scratch);
+void matmul_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const matmul_shape *s, int32_t channels,
+               const requant *q, void *scratch);
 void max_pool2d_f32(float *y, const float *x, const conv2d_shape *s);
 void max_pool2d_s8(int8_t *y, const int8_t *x, const conv2d_shape *s);
 void avg_pool2d_f32(float *y, const float *x, const conv2d_shape *s, int32_t count_pad);

@@ -17,14 +17,13 @@ from insitu.ops._requant import (
     quantised,
     ramp,
     requant_struct,
-    requantise,
     rescaled,
     tensor_multipliers,
     want_s8,
     want_weights,
 )  # fmt: skip
 from insitu.ops.conv import centred, integer_sums
-from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
+from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped, with_mask, with_masks
 
 
 def linear_output(x: Type, w: Type, b) -> tuple[int, ...]:
@@ -162,6 +161,15 @@ def ties_away(m: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return np.where((m != 0) & (m % zeros == 0), m + 1, m).astype(np.int32)
 
 
+def matmul_grads(g, a, b) -> tuple:
+    """Each is the product of g with the other, turned; a vector counts as a matrix while they are formed."""
+    left, right = (lookup("reshape")(v, shape=_matrix(v.shape, i)) for i, v in enumerate((a, b)))
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    g = lookup("reshape")(g, shape=(*batch, left.shape[-2], right.shape[-1]))
+    da, db = fitted(lookup("matmul")(g, turned(right)), left), fitted(lookup("matmul")(turned(left), g), right)
+    return tuple(lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((da, a), (db, b)))
+
+
 def turned(x):
     """The last two dimensions exchanged."""
     *batch, i, j = range(len(x.shape))
@@ -188,12 +196,7 @@ class matmul:
         return a @ b
 
     def grad(g, y, a, b):
-        """Each is the product of g with the other, turned; a vector counts as a matrix while they are formed."""
-        left, right = (lookup("reshape")(v, shape=_matrix(v.shape, i)) for i, v in enumerate((a, b)))
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        g = lookup("reshape")(g, shape=(*batch, left.shape[-2], right.shape[-1]))
-        da, db = fitted(matmul(g, turned(right)), left), fitted(matmul(turned(left), g), right)
-        return tuple(lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((da, a), (db, b)))
+        return matmul_grads(g, a, b)
 
     def emit(y, a, b):
         return Call("matmul_f32", y, a, b, matmul_shape(a, b))
@@ -228,23 +231,30 @@ class matmul_s8:
             {"rounding": "litert", "lo": -100, "hi": 99}, out=s8(s=0.1, z=-5),
         ),
         Case("vector right", (s8(2, 3, 4, s=0.1), s8(4, s=0.02, z=1)), out=s8(s=0.1)),
+        Case("mask", (s8(2, 3, 4, s=0.1, z=5), s8(4, 11, s=0.02, z=1)), {"lo": -50, "hi": 40, "mask": True},
+             out=s8(s=0.1)),
     ]  # fmt: skip
 
-    def infer(a, b, *, lo=-128, hi=127, rounding="single", out):
+    def infer(a, b, *, lo=-128, hi=127, rounding="single", mask=False, out):
         want_s8("matmul_s8", a=a, b=b)
-        return quantised("matmul_s8", out, matmul_output(a, b), rounding, lo, hi)
+        return beside(quantised("matmul_s8", out, matmul_output(a, b), rounding, lo, hi), mask)
 
-    def eval(a, b, *, lo, hi, rounding, node):
+    def eval(a, b, *, lo, hi, rounding, mask, node):
         ta, tb, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
         acc = (centred(a, ta.zero) @ centred(b, tb.zero)).astype(np.int64)
         m, shift = tensor_multipliers(ta, tb, ty, rounding)
-        return requantise(acc, m[0], shift[0], ty.zero, lo, hi, rounding)
+        return clamped(rescaled(acc, m[0], shift[0], ty.zero, rounding), lo, hi, mask)
 
-    def emit(y, a, b, *, lo, hi, rounding):
+    def grad(g, y, a, b):
+        """In floats: products of two activations are rare and small."""
+        return matmul_grads(unclamped(g, y), lookup("dequantize")(a), lookup("dequantize")(b))
+
+    def emit(*values, lo, hi, rounding):
+        y, mask, a, b = apart(values, 2)
         shape = matmul_shape(a, b)
         multipliers = tensor_multipliers(a.type, b.type, y.type, rounding)
         q = requant_struct(multipliers, a.type.zero, y.type.zero, lo, hi, rounding, w_zero=b.type.zero)
-        return Call("matmul_s8", y, a, b, shape, q, Scratch(4 * shape.fields["n"]))
+        return Call("matmul_s8", y, mask, a, b, shape, channels_of(y.type), q, Scratch(4 * shape.fields["n"]))
 
     def macs(y, a, b):
         return y.type.size * a.shape[-1]

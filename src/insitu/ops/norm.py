@@ -76,6 +76,9 @@ class softmax_s8:
     def eval(x, *, node):
         return fixed_softmax(x, node.inputs[0].type.scale)
 
+    def grad(g, y, x):
+        return (lookup("softmax_dx")(g, lookup("dequantize")(y), name=f"{x.name}.grad"),)
+
     def emit(y, x):
         n = x.shape[-1]
         return Call("softmax_s8", y, x, x.type.size // n, n, *softmax_scaling(x.type.scale))

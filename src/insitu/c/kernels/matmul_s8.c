@@ -3,10 +3,13 @@
  */
 #include "isa.h"
 #include "kernels.h"
+#include "mask.h"
 
-void matmul_s8(int8_t *y, const int8_t *a, const int8_t *b, const matmul_shape *s, const requant *q, void *scratch)
+void matmul_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const matmul_shape *s, int32_t channels,
+               const requant *q, void *scratch)
 {
     int32_t *acc = (int32_t *)scratch;
+    mask_writer w = mask_start(mask, channels);
     for (int32_t t = 0; t < s->batch; t++) {
         const int8_t *left = a + (s->ia ? s->ia[t] : t) * s->m * s->k;
         const int8_t *right = b + (s->ib ? s->ib[t] : t) * s->k * s->n;
@@ -18,6 +21,9 @@ void matmul_s8(int8_t *y, const int8_t *a, const int8_t *b, const matmul_shape *
                 axpy_s8(acc, right + k * s->n, q->w_zero, *left++ - q->x_zero, s->n);
             }
             requant_row(y, acc, q, s->n);
+            for (int32_t j = 0; mask && j < s->n; j++) {
+                mask_next(&w, requant_value(acc[j], j, q), q->lo, q->hi);
+            }
         }
     }
 }
