@@ -1,17 +1,39 @@
-"""A weight of which only some input channels are trained: the trained ones apart, in RAM, the rest in flash."""
+"""A weight of which only some channels are trained: the trained ones apart, in RAM, the rest in flash.
+
+Channels are the last axis: the input channels of a convolution, the channels of a depthwise one.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Quant, Type, f32, op, quant, s8
 from insitu.graph.call import Call, Table
 
 
 def rest_of(channels: tuple[int, ...], total: int) -> list[int]:
     chosen = set(channels)
     return [c for c in range(total) if c not in chosen]
+
+
+def channels_type(w: Type, channels: tuple[int, ...]) -> Type:
+    """The type of some channels of a weight; where each channel has a scale, they keep theirs."""
+    q = w.quant
+    if q is not None and q.axis == w.rank - 1:
+        q = quant([q.scale[c] for c in channels], q.zero, q.axis)
+    return Type(w.dtype, (*w.shape[:-1], len(channels)), q)
+
+
+def merged_quant(trained: Type, fixed: Type, channels: tuple[int, ...]) -> Quant | None:
+    """The numerics of the whole weight."""
+    a, b = trained.quant, fixed.quant
+    if a is None or b is None or a.axis != trained.rank - 1:
+        return a
+    scale = np.empty(trained.shape[-1] + fixed.shape[-1])
+    scale[list(channels)] = a.scale
+    scale[rest_of(channels, scale.size)] = b.scale
+    return quant(scale, a.zero, a.axis)
 
 
 def positions(channels: tuple[int, ...], total: int) -> Table:
@@ -31,17 +53,22 @@ class merge_channels:
         Case("s8", (s8(2, 3, 3, 1, s=0.1), s8(2, 3, 3, 4, s=0.1)), {"channels": (0,)}),
         Case("per channel", (s8(2, 1, 1, 3, s=(0.1, 0.2), axis=0), s8(2, 1, 1, 2, s=(0.1, 0.2), axis=0)),
              {"channels": (0, 2, 3)}),
+        Case("a scale a channel", (s8(3, 3, 2, s=(0.1, 0.2), axis=2), s8(3, 3, 1, s=(0.3,), axis=2)),
+             {"channels": (2, 0)}),
     ]  # fmt: skip
 
     def infer(trained, fixed, *, channels):
         total = trained.shape[-1] + fixed.shape[-1]
-        if trained.shape[:-1] != fixed.shape[:-1] or (trained.dtype, trained.quant) != (fixed.dtype, fixed.quant):
+        alike = trained.quant == fixed.quant or (
+            trained.quant and fixed.quant and trained.quant.axis == fixed.quant.axis == trained.rank - 1
+        )
+        if trained.shape[:-1] != fixed.shape[:-1] or trained.dtype != fixed.dtype or not alike:
             raise GraphError(f"{trained} and {fixed} are not parts of one weight")
         if len(channels) != trained.shape[-1] or len(set(channels)) < len(channels):
             raise GraphError(f"{len(channels)} channels for {trained}")
         if not all(0 <= c < total for c in channels):
             raise GraphError(f"channels {channels} are not all within 0..{total - 1}")
-        return Type(trained.dtype, (*trained.shape[:-1], total), trained.quant)
+        return Type(trained.dtype, (*trained.shape[:-1], total), merged_quant(trained, fixed, channels))
 
     def eval(trained, fixed, *, channels):
         total = trained.shape[-1] + fixed.shape[-1]

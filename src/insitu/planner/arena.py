@@ -1,14 +1,18 @@
 """Place every buffer of an ordered graph at a fixed offset in one arena.
 
-Several greedy orders are tried and the lowest arena wins. Nothing here chooses the order of the
-graph (order.py) or trusts itself (verify.py).
+Several greedy orders are tried; where they leave a gap to the lower bound, a seeded search improves on them, and
+small problems are searched exhaustively. Nothing here chooses the order of the graph (order.py) or trusts itself
+(verify.py).
 """
 
 from __future__ import annotations
 
+from random import Random
+
 from insitu.planner.lifetimes import Buffer
 
 ALIGN = 16
+EXACT = 7  # so many buffers or fewer: every order is tried
 
 # the order in which buffers are given a place
 HEURISTICS = {
@@ -20,40 +24,93 @@ HEURISTICS = {
 }
 
 
-def place(buffers: tuple[Buffer, ...], align: int = ALIGN) -> tuple[dict[Buffer, int], int]:
-    """Buffer -> offset, and the bytes of the arena."""
-    best: tuple[dict[Buffer, int], int] | None = None
-    for key in HEURISTICS.values():
-        offsets = _greedy(sorted(buffers, key=key), align)
-        total = arena_bytes(offsets)
-        if best is None or total < best[1]:
-            best = offsets, total
-    return best if best else ({}, 0)
+def place(buffers: tuple[Buffer, ...], align: int = ALIGN, rounds: int = 0) -> tuple[dict[Buffer, int], int]:
+    """Buffer -> offset, and the bytes of the arena. `rounds` is how long to search where greedy leaves a gap."""
+    if not buffers:
+        return {}, 0
+    problem = _Problem(buffers, align)
+    orders = [sorted(range(len(buffers)), key=lambda i: key(buffers[i])) for key in HEURISTICS.values()]
+    found = sorted((problem.greedy(order), n) for n, order in enumerate(orders))
+    best = found[0][0]
+    if len(buffers) <= EXACT:
+        best = min(best, problem.exhaustive())
+    for placed, n in found:
+        if rounds and not problem.tight(best[0]):
+            best = min(best, problem.search(orders[n], placed, rounds))
+    total, offsets = best
+    return dict(zip(buffers, offsets)), total
 
 
 def lower_bound(buffers: tuple[Buffer, ...]) -> int:
     """The largest sum of bytes alive at one step: no placement can need less."""
-    steps = sorted({b.first for b in buffers})
-    return max((sum(b.bytes for b in buffers if b.first <= s <= b.last) for s in steps), default=0)
+    change: dict[int, int] = {}
+    for b in buffers:
+        change[b.first] = change.get(b.first, 0) + b.bytes
+        change[b.last + 1] = change.get(b.last + 1, 0) - b.bytes
+    live = peak = 0
+    for step in sorted(change):
+        live += change[step]
+        peak = max(peak, live)
+    return peak
 
 
 def arena_bytes(offsets: dict[Buffer, int]) -> int:
     return max((offset + b.bytes for b, offset in offsets.items()), default=0)
 
 
-def _greedy(order: list[Buffer], align: int) -> dict[Buffer, int]:
-    """Each buffer at the lowest offset that is free for its whole life."""
-    placed: dict[Buffer, int] = {}
-    for buffer in order:
-        taken = sorted((at, at + b.bytes) for b, at in placed.items() if b.overlaps(buffer))
-        placed[buffer] = _first_gap(taken, buffer.bytes, align)
-    return placed
+Placed = tuple[int, tuple[int, ...]]  # bytes in all, an offset for each buffer
 
 
-def _first_gap(taken: list[tuple[int, int]], size: int, align: int) -> int:
-    offset = 0
-    for start, end in taken:
-        if offset + size <= start:
-            break
-        offset = max(offset, -(-end // align) * align)
-    return offset
+class _Problem:
+    """Buffers by number, and who is alive together with whom."""
+
+    def __init__(self, buffers: tuple[Buffer, ...], align: int):
+        self.size = [b.bytes for b in buffers]
+        self.align, self.bound = align, lower_bound(buffers)
+        self.rivals = [[j for j, b in enumerate(buffers) if j != i and a.overlaps(b)] for i, a in enumerate(buffers)]
+
+    def tight(self, total: int) -> bool:
+        """Nothing worth searching for is left: alignment alone can cost a few bytes a buffer."""
+        return total <= self.bound + 4 * self.align
+
+    def greedy(self, order: list[int]) -> Placed:
+        """Each buffer at the lowest offset that is free for its whole life."""
+        at: list[int | None] = [None] * len(self.size)
+        top = 0
+        for i in order:
+            taken = sorted((at[j], at[j] + self.size[j]) for j in self.rivals[i] if at[j] is not None)  # type: ignore
+            at[i] = self._first_gap(taken, self.size[i])  # type: ignore
+            top = max(top, at[i] + self.size[i])  # type: ignore
+        return top, tuple(at)  # type: ignore
+
+    def _first_gap(self, taken: list[tuple[int, int]], size: int) -> int:
+        offset = 0
+        for start, end in taken:
+            if offset + size <= start:
+                break
+            offset = max(offset, -(-end // self.align) * self.align)
+        return offset
+
+    def search(self, order: list[int], current: Placed, rounds: int) -> Placed:
+        """Give the buffers that stick out an earlier turn, again and again; seeded, so always the same."""
+        rng = Random(len(order))
+        best = current
+        for _ in range(rounds):
+            if self.tight(current[0]):
+                break
+            top, at = current
+            moved = rng.choice([i for i, a in enumerate(at) if a + self.size[i] == top])
+            turn = order.index(moved)
+            changed = order[:turn] + order[turn + 1 :]
+            changed.insert(rng.randrange(turn + 1), moved)
+            found = self.greedy(changed)
+            if found[0] <= top or rng.random() < 0.05:  # now and then a step up, to leave a dead end
+                order, current = changed, found
+            best = min(best, found)
+        return best
+
+    def exhaustive(self) -> Placed:
+        """The best of all orders: a greedy placement of the right order is optimal."""
+        from itertools import permutations
+
+        return min(self.greedy(list(order)) for order in permutations(range(len(self.size))))

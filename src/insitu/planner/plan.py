@@ -12,6 +12,9 @@ from insitu.planner.arena import ALIGN, lower_bound, place
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.order import candidates
 
+GAP = 1.002  # an arena this close to the lower bound is good enough
+SEARCH_ROUNDS = 300
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -54,16 +57,20 @@ def plan(graph: Graph, align: int = ALIGN) -> Plan:
     from insitu.planner.verify import verify
 
     calls = {id(node): call_of(node, graph) for node in graph.nodes}
-    tried = [_place(g, name, calls, align) for name, g in candidates(graph)]
-    best = min(tried, key=lambda p: p.arena_bytes)
+    orders = list(candidates(graph))
+    tried = [_place(g, name, calls, align) for name, g in orders]
     bound = min(p.lower_bound_bytes for p in tried)
+    best = min(tried, key=lambda p: p.arena_bytes)
+    if best.arena_bytes > bound * GAP:  # worth a search, in the order that promises most
+        name, g = min(zip(tried, orders), key=lambda pair: pair[0].lower_bound_bytes)[1]
+        best = min(best, _place(g, name, calls, align, SEARCH_ROUNDS), key=lambda p: p.arena_bytes)
     return verify(replace(best, best_bound_bytes=bound))
 
 
-def _place(graph: Graph, order: str, calls: dict[int, Call], align: int) -> Plan:
+def _place(graph: Graph, order: str, calls: dict[int, Call], align: int, rounds: int = 0) -> Plan:
     ordered = tuple(calls[id(node)] for node in graph.nodes)
     found = buffers(graph, ordered)
-    offsets, total = place(found, align)
+    offsets, total = place(found, align, rounds)
     by_name = {name: at for b, at in offsets.items() for name in b.names}
     bound = lower_bound(found)
     return Plan(graph, ordered, found, by_name, total, bound, bound, order)

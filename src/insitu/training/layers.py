@@ -27,11 +27,8 @@ class Layer:
 
     @property
     def channels(self) -> int | None:
-        """Input channels a part of which can be trained; None where only the whole weight can."""
-        whole = (
-            self.node.op.name.startswith(("depthwise", "conv_transpose", *NORMS))
-            or self.node.attrs.get("groups", 1) > 1
-        )
+        """Channels (of the last axis) a part of which can be trained; None where only the whole weight can."""
+        whole = self.node.op.name.startswith(("conv_transpose", *NORMS)) or self.node.attrs.get("groups", 1) > 1
         return None if whole else self.weight.shape[-1]
 
 

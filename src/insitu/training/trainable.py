@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.graph import Builder, Graph, Node, Type, Value, build, lookup, quant
-from insitu.ops.channels import rest_of
+from insitu.ops.channels import channels_type, rest_of
 from insitu.training.layers import Layer, layers
 from insitu.training.scheme import Scheme, choose_channels
 
@@ -88,9 +88,9 @@ def _part(builder: Builder, node: Node, layer: Layer, found: list[Trained], chan
     w = layer.weight
     array = builder.constants[w.name]
     rest = rest_of(channels, w.shape[-1])
-    part = w.type.with_shape(*w.shape[:-1], len(channels))
+    part = channels_type(w.type, channels)
     trained = builder.lasting(f"{w.name}.trained", np.ascontiguousarray(array[..., list(channels)]), part)
-    fixed_type = w.type.with_shape(*w.shape[:-1], len(rest))
+    fixed_type = channels_type(w.type, tuple(rest))
     fixed = builder.constant(f"{w.name}.fixed", np.ascontiguousarray(array[..., rest]), fixed_type)
     merged = lookup("merge_channels")(trained, fixed, channels=channels, name=f"{w.name}.merged")
     found.append(Trained(trained, layer.name, "weight"))

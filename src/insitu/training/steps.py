@@ -1,0 +1,75 @@
+"""Do updates step the real parameter? Each update op of a graph, run at a gradient made up for it.
+
+A step of `rate * factor * gradient` in real units is due (`factor` from the clip), whatever the arithmetic: the
+parameter must have moved by that, to within the rounding its arithmetic is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from insitu.graph import Graph, Node
+from insitu.ops.update_int import unpack4
+from insitu.training.findings import Finding
+
+LONGEST = 4.0  # integers that the made-up step is long, at most
+# update -> how far rounding may leave the parameter from where it should be, in integers
+ROUNDING = {
+    "sgd_nearest_s8": 1 / 2,
+    "sgd_stochastic_s8": 1.0,
+    "sgd_residual_s8": 1 / 512,
+    "sgd_residual4_s8": 1 / 16,
+    "sgd_master_s8": 1 / 2,
+    "sgd_bias_s32": 1 / 2,
+    "sgd": 0.0,
+}
+
+
+def real_steps(graph: Graph, state: Mapping[str, np.ndarray], seed: int = 0) -> Iterator[Finding]:
+    """The error of each update in integers (of a float parameter: in shares of its longest step)."""
+    rng = np.random.default_rng(seed)
+    for node in graph.nodes:
+        if node.op.name in ROUNDING:
+            clip = node.attrs["clip"]
+            for norm in (clip / 2, clip * 4) if clip else (1.0,):
+                yield _stepped(node, state, norm, rng)
+
+
+def _stepped(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> Finding:
+    w = node.inputs[0].type
+    unit = w.quant.scales(w.rank) if w.quant else np.ones(())
+    g = rng.normal(size=w.shape) * unit
+    g = (g * norm / np.linalg.norm(g)).astype(np.float32).astype(np.float64)
+    factor = min(1.0, node.attrs["clip"] / np.linalg.norm(g)) if node.attrs["clip"] else 1.0
+    due = factor * g if node.attrs.get("qas", True) else factor * g * unit * unit
+    rate = np.float32(LONGEST / np.max(np.abs(due / unit)))
+    before, after = _run(node, state, g, rate)
+    decay = node.attrs.get("decay", 0.0) * before
+    wanted = before - float(rate) * (due / unit + decay)
+    inside = np.abs(wanted) < 126 if w.dtype == "s8" else np.ones(w.shape, bool)
+    error = float(np.max(np.abs(after - wanted)[inside], initial=0.0))
+    clipped = ", clipped" if factor < 1 else ""
+    return Finding(f"{node.inputs[0].name} ({node.op.name}{clipped})", error, ROUNDING[node.op.name] + 1e-4 * LONGEST)
+
+
+def _run(node: Node, state: Mapping[str, np.ndarray], g: np.ndarray, rate: np.float32):
+    """The parameter before and after, in integers and fractions of them."""
+    given = [state.get(v.name) for v in node.inputs]
+    at = next(i for i, v in enumerate(node.inputs) if v.name not in state)
+    given[at], given[at + 1], given[at + 2] = g.astype(np.float32), rate, np.zeros(3, np.int32)
+    for i, v in enumerate(node.inputs):
+        if given[i] is None:
+            given[i] = np.ones(v.shape, v.type.numpy)  # the number of the step: any will do
+    results = node.rule("eval", *given)
+    return _whole(node, given), _whole(node, results)
+
+
+def _whole(node: Node, arrays) -> np.ndarray:
+    w = np.asarray(arrays[0], np.float64)
+    if node.op.name == "sgd_residual_s8":
+        return w + arrays[1] / 256.0
+    if node.op.name == "sgd_residual4_s8":
+        return w + unpack4(arrays[1], w.shape) / 16.0
+    return w

@@ -1,0 +1,206 @@
+"""What each op computes in the reals: its integer formula with `round` left out and the clamp kept.
+
+Straight-through gradients are the gradients of these functions, so that is what finite differences are taken of. A
+surrogate takes and gives real numbers (float64). Nothing here uses a gradient rule, a kernel or the integer meaning:
+windows are walked tap by tap, scales and zero points come from the types alone.
+
+`round` then `clamp` to lo..hi passes gradients where the number before rounding lies within lo - 1/2 .. hi + 1/2. Who
+falls within a hair of these edges is a matter of rounding; `moved` says which elements do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+
+from insitu.graph import Node, Type
+from insitu.ops._gradients import table_slope
+
+STEP = 1e-5  # how far inputs are moved for a difference, in units of their scale
+HAIR = 1e-3  # of the output's scale: nearer to an edge than this is neither inside nor outside
+
+
+def real(array: np.ndarray, type: Type) -> np.ndarray:
+    """The reals an array of this type stands for."""
+    wide = np.asarray(array, np.float64)
+    return wide if type.quant is None else (wide - type.quant.zero) * type.quant.scales(type.rank)
+
+
+def reals(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The inputs of a node as reals. A bias without a scale of its own counts in that of the products it is added to."""
+    found = [real(a, v.type) for a, v in zip(arrays, node.inputs)]
+    if node.op.name == "lut_s8":
+        found[1] = np.asarray(arrays[1], np.float64)  # a table holds integers, whatever they stand for
+    if len(found) == 3 and node.inputs[2].dtype == "s32" and node.inputs[2].type.quant is None:
+        x, w, _ = (v.type for v in node.inputs)
+        found[2] = found[2] * x.scale * np.array(w.quant.scale if w.quant else 1.0)
+    return found
+
+
+# windows ----------------------------------------------------------------------------------------
+
+
+def taps(node: Node, x: np.ndarray, kernel, fill: float = 0.0):
+    """(u, v, what tap u, v of every window sees [N,OH,OW,C]) for a node with stride, padding and dilation."""
+    a = node.attrs
+    (sh, sw), (top, bottom, left, right) = a["stride"], a["padding"]
+    dh, dw = a.get("dilation", (1, 1))
+    oh, ow = node.output.shape[1:3]
+    wide = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    for u, v in product(range(kernel[0]), range(kernel[1])):
+        i, j = u * dh, v * dw
+        yield u, v, wide[:, i : i + (oh - 1) * sh + 1 : sh, j : j + (ow - 1) * sw + 1 : sw]
+
+
+def conv2d(node: Node, x, w, b=0.0):
+    groups = node.attrs["groups"]
+    out, c = w.shape[0] // groups, w.shape[3]
+    y = np.zeros(node.output.shape)
+    for u, v, seen in taps(node, x, w.shape[1:3]):
+        for g in range(groups):
+            y[..., g * out : (g + 1) * out] += seen[..., g * c : (g + 1) * c] @ w[g * out : (g + 1) * out, u, v].T
+    return y + b
+
+
+def depthwise2d(node: Node, x, w, b=0.0):
+    x = np.repeat(x, w.shape[2] // x.shape[3], axis=3)
+    return sum((seen * w[u, v] for u, v, seen in taps(node, x, w.shape[:2])), np.zeros(())) + b
+
+
+def avg_pool2d(node: Node, x):
+    kernel, inside = node.attrs["kernel"], np.ones_like(x)
+    total = sum((seen for _, _, seen in taps(node, x, kernel)), np.zeros(()))
+    padding = float(node.attrs["count_include_pad"])
+    return total / sum((seen for _, _, seen in taps(node, inside, kernel, padding)), np.zeros(()))
+
+
+def max_pool2d(node: Node, x):
+    seen = [s for _, _, s in taps(node, first_wins(node, x), node.attrs["kernel"], -np.inf)]
+    return np.max(seen, axis=0)
+
+
+def amax(node: Node, x):
+    return first_wins(node, x).max(axis=tuple(node.attrs["axes"]), keepdims=node.attrs["keepdims"])
+
+
+def first_wins(node: Node, x):
+    """Equal integers made a little unequal: of several maxima the first counts."""
+    unit = node.inputs[0].type.scale if node.inputs[0].type.quant else 0.0
+    return x - unit / 4 * np.arange(x.size).reshape(x.shape) / x.size
+
+
+# others -----------------------------------------------------------------------------------------
+
+
+def linear(node: Node, x, w, b=0.0):
+    return x @ w.T + b
+
+
+def mean(node: Node, x):
+    return x.mean(axis=tuple(node.attrs["axes"]), keepdims=node.attrs["keepdims"])
+
+
+def pad(node: Node, x):
+    return np.pad(x, node.attrs["pads"], constant_values=node.attrs["value"])
+
+
+@lru_cache(maxsize=64)
+def fitted_slopes(table: bytes, x: Type, y: Type) -> np.ndarray:
+    """What the gradient takes where the table comes without slopes."""
+    return table_slope(np.frombuffer(table, np.float64), x, y)
+
+
+def lut(node: Node, x, table, slope=None):
+    """The curve through the middle of the table that has these slopes at the integers."""
+    tx, ty = node.inputs[0].type, node.output.type
+    given = fitted_slopes(table.tobytes(), tx, ty) if slope is None else slope
+    d = given.astype(np.float64) * tx.scale / ty.scale  # in integers a step
+    curve = np.concatenate([[0.0], np.cumsum((d[1:] + d[:-1]) / 2)])
+    curve += np.median(table - curve)
+    q = np.clip(x / tx.scale + tx.zero + 128, 0, 255)
+    i = np.minimum(q.astype(int), 254)
+    f = q - i
+    return (curve[i] + d[i] * f + (d[i + 1] - d[i]) * f * f / 2 - ty.zero) * ty.scale
+
+
+# int8 op (or one at home in int8 graphs) -> its surrogate before the clamp: (node, *reals) -> reals
+SURROGATES: dict[str, Callable] = {
+    "conv2d_s8": conv2d,
+    "depthwise2d_s8": depthwise2d,
+    "linear_s8": linear,
+    "add_s8": lambda node, x, y: x + y,
+    "sub_s8": lambda node, x, y: x - y,
+    "mul_s8": lambda node, x, y: x * y,
+    "avg_pool2d_s8": avg_pool2d,
+    "mean_s8": mean,
+    "requantize_s8": lambda node, x: x,
+    "quantize": lambda node, x: x,
+    "dequantize": lambda node, x: x,
+    "lut_s8": lut,
+    "max_pool2d": max_pool2d,
+    "amax": amax,
+    "pad": pad,
+}
+MOVES_ONLY = {"reshape", "transpose", "concat", "slice", "split", "resize", "merge_channels", "take_channels"}
+UNCLAMPED = {"dequantize", "max_pool2d", "amax", "pad", "lut_s8"} | MOVES_ONLY
+
+
+def has_surrogate(node: Node) -> bool:
+    """Is this op one whose integer formula stands for a function of reals?"""
+    known = node.op.name in SURROGATES or node.op.name in MOVES_ONLY
+    return known and any(v.type.quant is not None for v in (*node.inputs, *node.outputs))
+
+
+def before_clamp(node: Node, values: Sequence) -> tuple[np.ndarray, ...]:
+    """What the node computes of these reals; ops that only move numbers, and float ops, mean what they always do."""
+    if has_surrogate(node) and node.op.name in SURROGATES:
+        return (np.asarray(SURROGATES[node.op.name](node, *values)),)
+    found = node.rule("eval", *values)
+    return tuple(np.asarray(f) for f in (found if isinstance(found, tuple) else (found,)))
+
+
+def edges(node: Node) -> tuple[float, float] | None:
+    """Between which reals the clamp lets gradients through."""
+    q = node.output.type.quant
+    if not has_surrogate(node) or node.op.name in UNCLAMPED or q is None:
+        return None
+    lo, hi = node.attrs.get("lo", -128), node.attrs.get("hi", 127)
+    return (lo - 0.5 - q.zero) * q.scale[0], (hi + 0.5 - q.zero) * q.scale[0]
+
+
+def surrogate(node: Node, values: Sequence) -> tuple[np.ndarray, ...]:
+    """The real outputs for real inputs."""
+    found, ends = before_clamp(node, values), edges(node)
+    return found if ends is None else (np.clip(found[0], *ends), *found[1:])
+
+
+def moved(node: Node, values: Sequence, moves: Sequence) -> tuple[list[np.ndarray], np.ndarray]:
+    """The central difference of each output along `moves` (None: this input stays), and who is too near an edge."""
+    h = _step(node, values, moves)
+    outputs = [v for v in node.outputs if v.dtype != "u8"]
+    if h == 0:
+        return [np.zeros(v.shape) for v in outputs], np.zeros(node.output.shape, bool)
+    up, down = (before_clamp(node, [x if m is None else x + s * h * m for x, m in zip(values, moves)]) for s in (1, -1))
+    ends = edges(node)
+    if ends is None:
+        return [(a - b) / (2 * h) for a, b in zip(up, down)], np.zeros(node.output.shape, bool)
+    difference = (np.clip(up[0], *ends) - np.clip(down[0], *ends)) / (2 * h)
+    near = np.abs(up[0] - down[0]) + HAIR * node.output.type.scale
+    return [difference], np.minimum(np.abs(up[0] - ends[0]), np.abs(up[0] - ends[1])) <= near
+
+
+def _step(node: Node, values: Sequence, moves: Sequence) -> float:
+    """So small that no input moves by more than STEP of its scale (of its size, where it has none)."""
+    longest = 0.0
+    for v, x, m in zip(node.inputs, values, moves):
+        if m is None or not np.any(m):
+            continue
+        q = v.type.quant
+        unit = q.scales(v.type.rank) if q else max(float(np.max(np.abs(x))), 1e-3)
+        longest = max(longest, float(np.max(np.abs(m) / unit)))
+    # stay below the gaps that first_wins makes
+    step = 0.05 / values[0].size if node.op.name in ("max_pool2d", "amax") else STEP
+    return step / longest if longest else 0.0
