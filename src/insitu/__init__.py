@@ -9,6 +9,7 @@ from insitu.learner import History, Learner
 from insitu.model import Model, load
 from insitu.pipeline import compile
 from insitu.preprocess import Transform
+from insitu.proof import prove
 from insitu.training.train import Recipe
 
 __version__ = "0.1.0"
@@ -32,5 +33,6 @@ __all__ = [
     "check",
     "compile",
     "load",
+    "prove",
     "split",
 ]

@@ -11,10 +11,10 @@ import os
 import sys
 
 from insitu import __version__
-from insitu.cli import bench, check, compile, demo, ops, predict, quantize, train
+from insitu.cli import bench, check, compile, demo, ops, predict, prove, quantize, train
 from insitu.errors import Error
 
-VERBS = (check, ops, quantize, compile, train, predict, bench, demo)
+VERBS = (check, ops, quantize, compile, train, predict, prove, bench, demo)
 EXAMPLES = """\
 examples:
   insitu check model.onnx                             can it be imported, and trained?
@@ -23,6 +23,7 @@ examples:
   insitu compile model.onnx --data x.npz --classes 5  a program in C that trains it
   insitu train model.onnx --data x.npz --classes 5    train it here, with that program
   insitu predict model.insitu --data samples.npz      run the generated C
+  insitu prove model.onnx --classes 5 --scheme last:6  are its gradients, its C and its memory plan right?
   insitu bench model.tflite                           time and memory
   insitu demo                                         a small model through every stage
 """

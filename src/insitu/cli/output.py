@@ -41,9 +41,9 @@ def progress(label: str):
         yield lambda done, total=None: bar.update(task, completed=done, total=total)
 
 
-def add_data(parser) -> None:
+def add_data(parser, required: bool = True) -> None:
     """The options of every verb that reads samples."""
-    parser.add_argument("--data", required=True, metavar="FILE", help=".npz, .npy, .csv, or a folder of images")
+    parser.add_argument("--data", required=required, metavar="FILE", help=".npz, .npy, .csv, or a folder of images")
     parser.add_argument("--samples", type=count, metavar="N", help="take the first N samples only")
     parser.add_argument(
         "--pixels", type=_pixels, default=(0.0, 1.0), metavar="LO:HI", help="what 0..255 of an image becomes (0:1)"

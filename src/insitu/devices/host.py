@@ -115,6 +115,10 @@ class HostDevice:
         """
         return self.routines[verb].bound(self._state, self._arena if arena is None else arena)
 
+    def poison(self, content) -> None:
+        """Fill the arena with this byte, or these bytes: no call may depend on what an earlier one left there."""
+        self._arena[:] = content
+
     def twin(self) -> HostDevice:
         """The same program with a state and an arena of its own, for another thread."""
         return HostDevice(self.program, self._library)

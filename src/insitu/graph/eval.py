@@ -14,7 +14,7 @@ from insitu.errors import DataError
 from insitu.graph.graph import Graph
 
 
-def evaluate(graph: Graph, *inputs, precision=np.float32, keep: bool = False, state=None):
+def evaluate(graph: Graph, *inputs, precision: type = np.float32, keep: bool = False, state=None):
     """The outputs (one array, or a tuple); with `keep`, a dict of every value by name instead.
 
     `state` is what the lasting values hold (their first content, if not given). It is not changed:
@@ -42,7 +42,7 @@ def evaluate(graph: Graph, *inputs, precision=np.float32, keep: bool = False, st
     return found[0] if len(found) == 1 else found
 
 
-def run_step(graph: Graph, state: dict[str, np.ndarray], *inputs, precision=np.float32):
+def run_step(graph: Graph, state: dict[str, np.ndarray], *inputs, precision: type = np.float32):
     """One run of a graph with state: its outputs (a tuple), and the state after it."""
     whole = replace(graph, outputs=graph.results)
     found = evaluate(whole, *inputs, precision=precision, state=state)

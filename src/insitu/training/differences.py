@@ -38,7 +38,8 @@ class Run:
 
     @classmethod
     def of(cls, graph: Graph, feeds, state=None) -> Run:
-        return cls(graph, evaluate(graph, *feeds, precision=np.float64, keep=True, state=state))
+        env: dict = evaluate(graph, *feeds, precision=np.float64, keep=True, state=state)  # type: ignore[assignment]
+        return cls(graph, env)
 
     @property
     def loss(self) -> Value:
@@ -176,7 +177,7 @@ def int8_rules(run: Run, seed: int = 0) -> Iterator[Finding]:
         outputs = [v for v in node.outputs if v.dtype != "u8"]
         g = [rng.normal(size=v.shape) for v in outputs]
         for k, v in enumerate(node.inputs):
-            if v.dtype not in ("s8", "s32", *FLOATS) or node.op.name == "lut_s8" and k:
+            if v.dtype not in ("s8", "s32", *FLOATS) or (node.op.name == "lut_s8" and k):
                 continue
             moves: list = [None] * len(values)
             moves[k] = direction(v, rng)

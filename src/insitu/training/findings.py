@@ -22,7 +22,7 @@ class Finding:
 
     @property
     def badness(self) -> float:
-        if not np.isfinite(self.error) or not self.ok and self.allowed == 0:
+        if not np.isfinite(self.error) or (not self.ok and self.allowed == 0):
             return np.inf
         return self.error / self.allowed if self.allowed else 0.0
 

@@ -56,7 +56,7 @@ def _stepped(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> F
 
 def _run(node: Node, state: Mapping[str, np.ndarray], g: np.ndarray, rate: np.float32):
     """The parameter before and after, in integers and fractions of them."""
-    given = [state.get(v.name) for v in node.inputs]
+    given: list = [state.get(v.name) for v in node.inputs]
     at = next(i for i, v in enumerate(node.inputs) if v.name not in state)
     given[at], given[at + 1], given[at + 2] = g.astype(np.float32), rate, np.zeros(3, np.int32)
     for i, v in enumerate(node.inputs):

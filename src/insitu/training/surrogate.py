@@ -30,7 +30,7 @@ def real(array: np.ndarray, type: Type) -> np.ndarray:
 
 
 def reals(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The inputs of a node as reals. A bias without a scale of its own counts in that of the products it is added to."""
+    """The inputs of a node as reals. A bias without a scale counts in that of the products it is added to."""
     found = [real(a, v.type) for a, v in zip(arrays, node.inputs)]
     if node.op.name == "lut_s8":
         found[1] = np.asarray(arrays[1], np.float64)  # a table holds integers, whatever they stand for

@@ -1,0 +1,58 @@
+"""`insitu prove MODEL --classes N --scheme S`: the gradient certificate; exit status 0 only if all of it holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from insitu.cli.output import add_data, count, read_data, show, target_file
+
+HELP = "check the gradients, the C and the memory plan of a model's training program"
+EXAMPLES = """\
+  insitu prove model.onnx --classes 10 --scheme last:6        everything trained in int8
+  insitu prove model.tflite --classes 10 --scheme head
+  insitu prove model.onnx --precision float --scheme full --optimizer adam
+  insitu prove model.insitu --classes 3 --scheme bias:22 --data samples.npz --json
+"""
+
+
+def arguments(parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    parser.add_argument("--classes", type=count, metavar="N", help="classes of the new head (the model's own)")
+    parser.add_argument(
+        "--scheme", default="full", metavar="S", help="head, full, last:6, bias:22, a published name, a file (full)"
+    )
+    parser.add_argument("--precision", choices=("int8", "float"), default="int8", help="of the trained layers (int8)")
+    parser.add_argument("--head-after", metavar="LAYER", help="the layer whose output the new head takes")
+    parser.add_argument("--loss", default="cross_entropy", help="cross_entropy, soft_cross_entropy, mse, ...")
+    parser.add_argument("--optimizer", default="sgd", help="of float parameters: sgd, momentum or adam (sgd)")
+    parser.add_argument(
+        "--arithmetic", default="residual", help="of int8 weights: residual, residual4, stochastic, nearest, master"
+    )
+    parser.add_argument("--batch", type=count, default=1, metavar="N", help="above 1: gradients are added up (1)")
+    parser.add_argument("--steps", type=count, default=5, metavar="N", help="training steps to follow (5)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of samples, directions and the head (0)")
+    parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the certificate as JSON too")
+    add_data(parser, required=False)
+
+
+def run(arguments) -> int:
+    import json
+
+    from insitu.model import load
+    from insitu.proof import prove
+    from insitu.training.train import Recipe
+
+    model = load(arguments.model)
+    samples = read_data(arguments, model.graph) if arguments.data else None
+    recipe = Recipe(loss=arguments.loss, optimizer=arguments.optimizer, arithmetic=arguments.arithmetic)
+    found = prove(
+        model, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
+        batch=arguments.batch, head_after=arguments.head_after, recipe=recipe, steps=arguments.steps,
+        seed=arguments.seed,
+    )  # fmt: skip
+    found = replace(found, model=Path(arguments.model).stem)
+    if arguments.output:
+        arguments.output.write_text(json.dumps(found.to_json(), indent=2) + "\n")
+    show(arguments, found.to_text(), found.to_json())
+    return 0 if found.ok else 1

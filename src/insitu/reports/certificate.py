@@ -1,0 +1,48 @@
+"""The gradient certificate of a model: a short table, and the same as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import isfinite
+
+from insitu.reports.table import table
+from insitu.training.findings import Row
+
+HEADERS = ("check", "what with what", "compared", "worst", "allowed", "holds")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    model: str
+    scheme: str
+    precision: str
+    rows: tuple[Row, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(r.ok for r in self.rows)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The checks that do not hold."""
+        return tuple(r.check for r in self.rows if not r.ok)
+
+    def to_text(self) -> str:
+        rows = [(r.check, r.compared, r.count, number(r.worst), number(r.allowed), r.ok) for r in self.rows]
+        parts = [f"{self.model}, {self.precision}, scheme {self.scheme}", "", table(HEADERS, rows), ""]
+        parts += [f"{r.check}: {r.note or r.where}" for r in self.rows if not r.ok]
+        parts.append("everything holds" if self.ok else f"does not hold: {', '.join(self.broken)}")
+        return "\n".join(parts)
+
+    def to_json(self) -> dict:
+        return {
+            "model": self.model,
+            "scheme": self.scheme,
+            "precision": self.precision,
+            "ok": self.ok,
+            "checks": [asdict(r) for r in self.rows],
+        }
+
+
+def number(x: float | None) -> str:
+    return "-" if x is None else "0" if x == 0 else f"{x:.1e}" if isfinite(x) else str(x)
