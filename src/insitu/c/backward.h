@@ -7,18 +7,20 @@
 #include "shapes.h"
 
 void conv2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_shape *s);
-void conv2d_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, const conv2d_shape *s);
+void conv2d_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, int32_t piece, const conv2d_shape *s,
+                  void *scratch);
 void conv2d_dw_f32(float *dw, const float *g, const float *x, const int32_t *channels, int32_t count,
-                   const conv2d_shape *s, void *scratch);
-void conv2d_dw_s8(float *dw, const float *g, const int8_t *x, const int32_t *channels, int32_t count, float scale,
-                  int32_t zero, const conv2d_shape *s, void *scratch);
+                   int32_t piece, const conv2d_shape *s, void *scratch);
+void conv2d_dw_s8(float *dw, const float *g, const int8_t *x, const int32_t *channels, int32_t count, int32_t piece,
+                  float scale, int32_t zero, const conv2d_shape *s, void *scratch);
 void depthwise2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_shape *s);
 void depthwise2d_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, const conv2d_shape *s,
                        void *scratch);
 void depthwise2d_dw_f32(float *dw, const float *g, const float *x, const conv2d_shape *s);
 void depthwise2d_dw_s8(float *dw, const float *g, const int8_t *x, float scale, int32_t zero, const conv2d_shape *s);
 void linear_dx_f32(float *dx, const float *g, const float *w, const linear_shape *s);
-void linear_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, const linear_shape *s);
+void linear_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, int32_t piece, const linear_shape *s,
+                  void *scratch);
 void linear_dw_f32(float *dw, const float *g, const float *x, const linear_shape *s);
 void linear_dw_s8(float *dw, const float *g, const int8_t *x, float scale, int32_t zero, const linear_shape *s);
 void bias_grad_f32(float *db, const float *g, int32_t rows, int32_t n);

@@ -13,6 +13,7 @@
 #include "dense.h"
 #include "elementwise.h"
 #include "gradients.h"
+#include "products.h"
 #include "shapes.h"
 #include "training.h"
 

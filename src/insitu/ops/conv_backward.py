@@ -14,6 +14,8 @@ from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Scratch, Struct, Table
 from insitu.ops.conv import conv_output, conv_shape, patches
 
+PIECE = 16  # pixels whose gradients are scaled, or whose channels are picked, at a time: what scratch is for
+
 
 def real(array, type: Type):
     """The reals a value stands for, as float64 where it is quantised."""
@@ -90,7 +92,9 @@ class conv2d_dx:
     def emit(dx, g, w, *, stride, padding, dilation, groups):
         shape = conv_shape(g, dx, w, stride, padding, dilation, groups)
         if w.dtype == "s8":
-            return Call("conv2d_dx_s8", dx, g, w, scale_table(w.type, w.shape[0]), shape)
+            piece = min(PIECE, g.type.size // g.shape[3])
+            scratch = Scratch(4 * piece * g.shape[3])
+            return Call("conv2d_dx_s8", dx, g, w, scale_table(w.type, w.shape[0]), piece, shape, scratch)
         return Call("conv2d_dx_f32", dx, g, w, shape)
 
     def macs(dx, g, w):
@@ -136,10 +140,12 @@ class conv2d_dw:
     def emit(dw, g, x, *, stride, padding, dilation, groups, channels):
         shape = conv_shape(g, x, dw, stride, padding, dilation, groups)
         table = Table(np.array(channels, np.int32)) if channels else None
-        scratch = Scratch(len(channels) * x.type.numpy.itemsize)
+        piece = 2 * PIECE if channels else 0
+        scratch = Scratch(piece * len(channels) * x.type.numpy.itemsize)
+        count = (table, len(channels), piece)
         if x.dtype == "s8":
-            return Call("conv2d_dw_s8", dw, g, x, table, len(channels), x.type.scale, x.type.zero, shape, scratch)
-        return Call("conv2d_dw_f32", dw, g, x, table, len(channels), shape, scratch)
+            return Call("conv2d_dw_s8", dw, g, x, *count, x.type.scale, x.type.zero, shape, scratch)
+        return Call("conv2d_dw_f32", dw, g, x, *count, shape, scratch)
 
     def macs(dw, g, x):
         return dw.type.size * g.type.size // g.shape[3]

@@ -6,8 +6,8 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
-from insitu.graph.call import Call, Struct
-from insitu.ops.conv_backward import real, scale_table
+from insitu.graph.call import Call, Scratch, Struct
+from insitu.ops.conv_backward import PIECE, real, scale_table
 
 
 @op(kind="any")
@@ -32,7 +32,8 @@ class linear_dx:
         o, i = w.shape
         shape = Struct("linear_shape", rows=g.type.size // o, i=i, o=o)
         if w.dtype == "s8":
-            return Call("linear_dx_s8", dx, g, w, scale_table(w.type, o), shape)
+            piece = min(PIECE, g.type.size // o)
+            return Call("linear_dx_s8", dx, g, w, scale_table(w.type, o), piece, shape, Scratch(4 * piece * o))
         return Call("linear_dx_f32", dx, g, w, shape)
 
     def macs(dx, g, w):

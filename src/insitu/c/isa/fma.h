@@ -82,4 +82,14 @@ static inline void scale_f32(float *y, float a, int32_t n)
     }
 }
 
+/* y[r,o] = x[r,o] a[o] */
+static inline void scale_rows_f32(float *y, const float *x, const float *a, int32_t rows, int32_t n)
+{
+    for (int32_t r = 0; r < rows; r++, y += n, x += n) {
+        for (int32_t o = 0; o < n; o++) {
+            y[o] = x[o] * a[o];
+        }
+    }
+}
+
 #endif

@@ -1,45 +1,65 @@
 /* dw[o,u,v,k] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, channels[k]]
  * `channels` may be null: all of them. Each dw is one chain of multiply-adds, over n, then i, then j.
- * scratch: count elements of x. Not in place.
+ * Scratch: with channels, `piece` pixels of count floats. Not in place.
  */
 #include "isa/fma.h"
 #include "kernels.h"
+#include "spans.h"
 
-/* the wanted channels of a pixel, side by side */
-static const float *conv2d_dw_gather(float *scratch, const float *x, const int32_t *channels, int32_t count)
+/* taps that lie together in x and in dw go together */
+static void whole_row(float *dw, const float *g, const float *x, const conv2d_shape *s, matrix_shape m)
 {
-    for (int32_t k = 0; k < count; k++) {
-        scratch[k] = x[channels[k]];
-    }
-    return scratch;
-}
-
-static void conv2d_dw_tap(float *dw, const float *g, const float *x, int32_t k, const conv2d_shape *s)
-{
-    const int32_t og = s->o / s->groups, row = s->kh * s->kw * k;
-    for (int32_t o = 0; o < s->o; o++) {
-        if (g[o] != 0.0f) {
-            fma_row_f32(dw + o * row, g[o], x + o / og * k, k);
+    const int32_t ci = s->c / s->groups, og = s->o / s->groups;
+    for (span t = span_at(s, 0); t.j < s->ow; t = span_at(s, t.j + t.count)) {
+        const int32_t together = s->dw == 1 && s->groups == 1 && t.taps ? t.taps : 1;
+        m.cols = together * ci;
+        m.depth = t.count;
+        for (int32_t v = t.tap; v < t.tap + t.taps; v += together) {
+            const float *from = x + (t.j * s->sw + v * s->dw - s->pl) * s->c;
+            for (int32_t k = 0; k < s->groups; k++) {
+                float *to = dw + v * ci + k * og * m.y_row;
+                matrix_f32(to, to, g + t.j * s->o + k * og, from + k * ci, &m);
+            }
         }
     }
 }
 
-void conv2d_dw_f32(float *dw, const float *g, const float *x, const int32_t *channels, int32_t count,  const conv2d_shape *s, void *scratch)
+/* the wanted channels of some pixels at a time, side by side */
+static void some_channels(float *dw, const float *g, const float *x, const int32_t *channels, int32_t piece,
+                          const conv2d_shape *s, matrix_shape m, float *side)
 {
-    const int32_t k = channels ? count : s->c / s->groups, total = s->o * s->kh * s->kw * k;
-    clear_f32(dw, total);
+    const int32_t count = m.cols;
+    m.b_row = count;
+    for (int32_t v = 0; v < s->kw; v++) {
+        const span t = span_of(s, v);
+        for (int32_t j = t.j; j < t.j + t.count; j += m.depth) {
+            m.depth = t.j + t.count - j < piece ? t.j + t.count - j : piece;
+            for (int32_t p = 0; p < m.depth; p++) {
+                const float *from = x + ((j + p) * s->sw + v * s->dw - s->pl) * s->c;
+                for (int32_t k = 0; k < count; k++) {
+                    side[p * count + k] = from[channels[k]];
+                }
+            }
+            matrix_f32(dw + v * count, dw + v * count, g + j * s->o, side, &m);
+        }
+    }
+}
+
+void conv2d_dw_f32(float *dw, const float *g, const float *x, const int32_t *channels, int32_t count, int32_t piece,
+                   const conv2d_shape *shape, void *scratch)
+{
+    const conv2d_shape flat = as_one_row(shape), *s = &flat;
+    const int32_t k = channels ? count : s->c / s->groups, row = s->kh * s->kw * k;
+    const matrix_shape m = {s->o / s->groups, k, 0, row, row, 1, s->o, s->sw * s->c};
+    clear_f32(dw, s->o * row);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
-        for (int32_t i = 0; i < s->oh; i++) {
-            const tap_range rows = taps_inside(i * s->sh - s->pt, s->kh, s->dh, s->h);
-            for (int32_t j = 0; j < s->ow; j++, g += s->o) {
-                const tap_range cols = taps_inside(j * s->sw - s->pl, s->kw, s->dw, s->w);
-                for (int32_t u = rows.first; u < rows.last; u++) {
-                    for (int32_t v = cols.first; v < cols.last; v++) {
-                        const int32_t r = i * s->sh - s->pt + u * s->dh, q = j * s->sw - s->pl + v * s->dw;
-                        const float *p = x + (r * s->w + q) * s->c;
-                        p = channels ? conv2d_dw_gather(scratch, p, channels, count) : p;
-                        conv2d_dw_tap(dw + (u * s->kw + v) * k, g, p, k, s);
-                    }
+        for (int32_t i = 0; i < s->oh; i++, g += s->ow * s->o) {
+            for (int32_t u = 0; u < s->kh; u++) {
+                const int32_t r = row_under(s, i, u);
+                if (r >= 0 && channels) {
+                    some_channels(dw + u * s->kw * k, g, x + r * s->w * s->c, channels, piece, s, m, scratch);
+                } else if (r >= 0) {
+                    whole_row(dw + u * s->kw * k, g, x + r * s->w * s->c, s, m);
                 }
             }
         }

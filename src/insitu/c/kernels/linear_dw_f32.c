@@ -1,13 +1,8 @@
 /* dw[o,i] = sum over r of g[r,o] x[r,i], one chain of multiply-adds over r. Not in place. */
-#include "isa/fma.h"
 #include "kernels.h"
 
 void linear_dw_f32(float *dw, const float *g, const float *x, const linear_shape *s)
 {
-    clear_f32(dw, s->o * s->i);
-    for (int32_t o = 0; o < s->o; o++, dw += s->i) {
-        for (int32_t r = 0; r < s->rows; r++) {
-            fma_row_f32(dw, g[r * s->o + o], x + r * s->i, s->i);
-        }
-    }
+    const matrix_shape m = {s->o, s->i, s->rows, s->i, 0, 1, s->o, s->i};
+    matrix_f32(dw, NULL, g, x, &m);
 }

@@ -1,0 +1,14 @@
+/* How primitives are told to be inlined, and loops over registers unrolled. */
+#ifndef INSITU_ISA_INLINE_H
+#define INSITU_ISA_INLINE_H
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* before a loop of few and constant rounds over an array: unrolled, the array can live in registers */
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#endif

@@ -1,0 +1,26 @@
+/* Vectors of floats for loops whose lanes are independent outputs: such loops give the same bits at every width.
+ *
+ *   vf, vm                          a vector of LANES floats; a set of lanes
+ *   lanes(n)                        the first n lanes (all of them, for n >= LANES)
+ *   vf_load(k, p), vf_store(p, k, v)   the lanes k of the floats at p; others read as zero, and are not touched
+ *   vf_load_s8(k, p, zero)          p[i] - zero as floats
+ *   vf_set(a), vf_zero()            the same number in all lanes
+ *   vf_fma(a, b, c)                 a b + c, rounded once;  vf_mul, vf_add, vf_sub, vf_min, vf_max
+ *
+ * INSITU_LANES is defined where this machine has them; without, loops are plain C (fma.h).
+ */
+#ifndef INSITU_ISA_LANES_H
+#define INSITU_ISA_LANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if !defined(INSITU_SCALAR)
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#include "isa/lanes_avx512.h"
+#elif defined(__AVX2__) && defined(__FMA__)
+#include "isa/lanes_avx2.h"
+#endif
+#endif
+
+#endif

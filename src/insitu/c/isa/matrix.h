@@ -1,0 +1,156 @@
+/* What matrix_f32 and matrix_s8 mean, and the same on vectors: see products.h. `wide` is 0 for an s8 b, 1 for floats. */
+#ifndef INSITU_ISA_MATRIX_H
+#define INSITU_ISA_MATRIX_H
+
+#include "isa/fma.h"
+#include "isa/lanes.h"
+#include "products.h"
+
+#ifndef INSITU_LANES
+
+static inline void matrix_any(const int wide, float *y, const float *start, const float *a, const void *b,
+                              int32_t zero, const matrix_shape *m)
+{
+    for (int32_t p = 0; p < m->rows; p++, y += m->y_row, a += m->a_row) {
+        for (int32_t j = 0; j < m->cols; j++) {
+            float acc = start ? start[p * m->start_row + j] : 0.0f;
+            for (int32_t k = 0; k < m->depth; k++) {
+                const int32_t at = k * m->b_row + j;
+                const float f = wide ? ((const float *)b)[at] : (float)(((const int8_t *)b)[at] - zero);
+                acc = fma_f32(a[k * m->a_next], f, acc);
+            }
+            y[j] = acc;
+        }
+    }
+}
+
+#else
+
+enum { MATRIX_DEPTH = 128 }; /* what of a and b stays in the first cache while all rows and columns pass over it */
+
+/* the part of a product that is done at once, and where it is */
+typedef struct {
+    float *y;
+    const float *start, *a;
+    const void *b;
+    ptrdiff_t b_at;
+    int32_t depth, zero;
+    vm last; /* lanes of the last vector of a row */
+} matrix_part;
+
+ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const matrix_part *t, ptrdiff_t at)
+{
+    if (wide) {
+        return full ? vf_full((const float *)t->b + at) : vf_load(k, (const float *)t->b + at);
+    }
+    return vf_load_s8(full ? lanes(LANES) : k, (const int8_t *)t->b + at, t->zero);
+}
+
+/* P rows by N vectors, all sums in registers */
+ALWAYS_INLINE void matrix_block(const int wide, const int side, const int P, const int N, const matrix_part *part,
+                                int32_t p0, const matrix_shape *m)
+{
+    const matrix_part t = *part;
+    const ptrdiff_t a_row = side ? 1 : m->a_row, a_next = m->a_next, b_row = m->b_row;
+    vf acc[12 * 3];
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        UNROLL
+        for (int j = 0; j < N; j++) {
+            acc[p * N + j] = vf_zero();
+            if (t.start) {
+                const float *from = t.start + (ptrdiff_t)(p0 + p) * m->start_row + j * LANES;
+                acc[p * N + j] = j + 1 < N ? vf_full(from) : vf_load(t.last, from);
+            }
+        }
+    }
+    const float *a = t.a + p0 * a_row;
+    ptrdiff_t at = t.b_at;
+    for (int32_t k = 0; k < t.depth; k++, a += a_next, at += b_row) {
+        vf bk[3];
+        UNROLL
+        for (int j = 0; j < N; j++) {
+            bk[j] = matrix_load(wide, j + 1 < N, t.last, &t, at + j * LANES);
+        }
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            const vf x = vf_set(a[p * a_row]);
+            UNROLL
+            for (int j = 0; j < N; j++) {
+                acc[p * N + j] = vf_fma(x, bk[j], acc[p * N + j]);
+            }
+        }
+    }
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        UNROLL
+        for (int j = 0; j < N; j++) {
+            vf_store(t.y + (ptrdiff_t)(p0 + p) * m->y_row + j * LANES, j + 1 < N ? lanes(LANES) : t.last, acc[p * N + j]);
+        }
+    }
+}
+
+/* all rows by N vectors, P rows at a time */
+ALWAYS_INLINE void matrix_rows(const int wide, const int side, const int P, const int N, const matrix_part *t,
+                               const matrix_shape *m)
+{
+    int32_t p = 0;
+    for (; P > 8 && p + P <= m->rows && m->rows - p != 16; p += P) {
+        matrix_block(wide, side, P, N, t, p, m);
+    }
+    for (; P >= 8 && p + 8 <= m->rows; p += 8) {
+        matrix_block(wide, side, 8, N, t, p, m);
+    }
+    for (; p + 4 <= m->rows; p += 4) {
+        matrix_block(wide, side, 4, N, t, p, m);
+    }
+    for (; p + 2 <= m->rows; p += 2) {
+        matrix_block(wide, side, 2, N, t, p, m);
+    }
+    for (; p < m->rows; p++) {
+        matrix_block(wide, side, 1, N, t, p, m);
+    }
+}
+
+/* all rows and columns; `side`: rows of a lie side by side, so that their offsets are known */
+ALWAYS_INLINE void matrix_columns(const int wide, const int side, matrix_part t, const matrix_shape *m)
+{
+    for (int32_t left = m->cols; left > 0;) {
+        const int32_t vectors = (left + LANES - 1) / LANES;
+        const int32_t n = vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
+        t.last = lanes(left - (n - 1) * LANES);
+        if (n == 3) {
+            matrix_rows(wide, side, MATRIX_ROWS_3, 3, &t, m);
+        } else if (n == 2) {
+            matrix_rows(wide, side, MATRIX_ROWS_2, 2, &t, m);
+        } else {
+            matrix_rows(wide, side, MATRIX_ROWS_1, 1, &t, m);
+        }
+        left -= n * LANES;
+        t.y += n * LANES, t.b_at += n * LANES;
+        t.start = t.start ? t.start + n * LANES : NULL;
+    }
+}
+
+ALWAYS_INLINE void matrix_any(const int wide, float *y, const float *start, const float *a, const void *b,
+                              int32_t zero, const matrix_shape *shape)
+{
+    matrix_shape m = *shape;
+    int32_t k = 0;
+    do {
+        const int32_t depth = m.depth - k < MATRIX_DEPTH ? m.depth - k : MATRIX_DEPTH;
+        const matrix_part t = {y, start, a + (ptrdiff_t)k * m.a_next, b, (ptrdiff_t)k * m.b_row, depth, zero, lanes(0)};
+        if (m.a_row == 1) {
+            matrix_columns(wide, 1, t, &m);
+        } else {
+            matrix_columns(wide, 0, t, &m);
+        }
+        start = y;
+        m.start_row = m.y_row;
+        k += depth;
+    } while (k < m.depth);
+}
+
+#endif
+
+#endif

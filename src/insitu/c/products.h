@@ -1,0 +1,21 @@
+/* The product all dense ops are made of. Included by kernels.h. */
+#ifndef INSITU_PRODUCTS_H
+#define INSITU_PRODUCTS_H
+
+#include <stdint.h>
+
+/* y[p,j] = start[p,j] + sum over k of a[p,k] b[k,j] for p < rows, j < cols, k < depth, where
+ *   y[p,j]      lies at y + p y_row + j
+ *   start[p,j]  at start + p start_row + j; a null start is zero, y itself goes on where an earlier product ended
+ *   a[p,k]      at a + p a_row + k a_next
+ *   b[k,j]      at b + k b_row + j; an s8 b stands for b - zero
+ * Each y is one chain of fused multiply-adds over k, in order: the same bits on every machine.
+ */
+typedef struct {
+    int32_t rows, cols, depth, y_row, start_row, a_row, a_next, b_row;
+} matrix_shape;
+
+void matrix_f32(float *y, const float *start, const float *a, const float *b, const matrix_shape *m);
+void matrix_s8(float *y, const float *start, const float *a, const int8_t *b, int32_t zero, const matrix_shape *m);
+
+#endif
