@@ -6,6 +6,7 @@ where there is no int8 kernel for this node: it then runs in float, visibly (int
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 import numpy as np
@@ -135,11 +136,26 @@ def function(low: Lowering, node: Node):
     first = next(v for v in chain[0].inputs if v.name not in low.graph.constants)
     x, out = low.s8(first), low.type(node.output)
     reals = x.type.scale * (np.arange(-128.0, 128.0) - x.type.zero)
+    table = low.builder.constant(f"{node.name}.table", to_integers(_filled(_through(low, chain, reals)), out))
+    slope = low.builder.constant(f"{node.name}.slope", _slopes(low, chain, reals, out))
+    return lookup("lut_s8")(x, table, slope, name=node.name, out=out)
+
+
+def _through(low: Lowering, chain: Sequence[Node], reals: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         for step in chain:
             reals = step.rule("eval", *(_argument(low, v, reals) for v in step.inputs))
-    table = low.builder.constant(f"{node.name}.table", to_integers(_filled(reals), out))
-    return lookup("lut_s8")(x, table, name=node.name, out=out)
+    return reals
+
+
+def _slopes(low: Lowering, chain: Sequence[Node], reals: np.ndarray, out: Type) -> np.ndarray:
+    """The derivative of the function itself, for training; zero where it is clamped or not defined."""
+    step = 1e-3 * (reals[1] - reals[0])
+    below, at, above = (_through(low, chain, reals + d) for d in (-step, 0.0, step))
+    with np.errstate(all="ignore"):
+        slope, q = (above - below) / (2 * step), at / out.scale + out.zero
+        inside = np.isfinite(slope) & (q >= -128.5) & (q <= 127.5)
+    return np.where(inside, slope, 0.0).astype(np.float32)
 
 
 def _argument(low: Lowering, value: Value, reals: np.ndarray) -> np.ndarray:
