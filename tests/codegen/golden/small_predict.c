@@ -5,18 +5,18 @@
 #include "small_weights.h"
 
 /* arena: 137 bytes, peak at step 0 (features.0) */
-#define FEATURES_0               ((int8_t *)(arena + 80))                /* s8[1x3x3x3; s=0.75 z=-128]  steps 0-1 */
 #define X                        ((int8_t *)(arena + 112))               /* s8[1x5x5x1; s=0.5 z=-3]  steps 0-0 */
+#define FEATURES_0               ((int8_t *)(arena + 0))                 /* s8[1x3x3x3; s=0.75 z=-128]  steps 0-1 */
+#define POOL                     ((int8_t *)(arena + 32))                /* s8[1x3; s=0.5 z=-128]  steps 1-2 */
+#define HEAD                     ((int8_t *)(arena + 16))                /* s8[1x2; s=0.5 z=10]  steps 2-3 */
 #define SCORES                   ((float *)(arena + 0))                  /* f32[1x2]  steps 3-4 */
-#define POOL                     ((int8_t *)(arena + 16))                /* s8[1x3; s=0.5 z=-128]  steps 1-2 */
-#define HEAD                     ((int8_t *)(arena + 32))                /* s8[1x2; s=0.5 z=10]  steps 2-3 */
 
 void small_predict(unsigned char *arena, const int8_t *in_x, float *out_0)
 {
     copy_bytes(X, in_x, 25);
-    conv2d_packed_s8(FEATURES_0, X, small_features_0_weight_packed, small_features_0_bias, small_features_0_weight_packed_2, &small_features_0_shape, &small_features_0_requant, arena + 0); /* features.0 */
-    mean_s8(POOL, FEATURES_0, &small_pool_shape, &small_pool_requant, arena + 0);          /* pool */
-    linear_packed_s8(HEAD, POOL, small_head_weight_packed, small_head_bias, small_head_weight_packed_2, &small_head_shape, &small_head_requant, 1, arena + 0); /* head */
+    conv2d_packed_s8(FEATURES_0, NULL, X, small_features_0_weight_packed, small_features_0_bias, small_features_0_weight_packed_2, &small_features_0_shape, &small_features_0_requant, arena + 32); /* features.0 */
+    mean_s8(POOL, NULL, FEATURES_0, &small_pool_shape, 3, &small_pool_requant, arena + 48); /* pool */
+    linear_packed_s8(HEAD, NULL, POOL, small_head_weight_packed, small_head_bias, small_head_weight_packed_2, &small_head_shape, &small_head_requant, 1, arena + 0); /* head */
     dequantize_s8(SCORES, HEAD, 2, 5.0e-1f, 10);                                           /* scores */
     copy_bytes(out_0, SCORES, 8);
 }
