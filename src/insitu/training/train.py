@@ -21,7 +21,9 @@ from insitu.graph import Builder, Graph, Node, Type, Value, build, check, drop_u
 from insitu.graph.types import s32
 from insitu.ops._random import first_count
 from insitu.training.autodiff import depend_on, differentiate
+from insitu.training.mode import hold_statistics, train_mode
 from insitu.training.prune import prune
+from insitu.training.rebatch import rebatch
 from insitu.training.scheme import Scheme
 from insitu.training.trainable import Trained, make_trainable, remerge
 
@@ -50,13 +52,16 @@ class Recipe:
     seed: int = 0
 
 
-def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, accumulate: bool = False, **options):
-    """verb -> graph. The graphs share their state."""
+def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, accumulate: bool = False,
+                 samples: int = 1, **options):  # fmt: skip
+    """verb -> graph. The graphs share their state. A train_step takes `samples` at once; predict always one."""
     recipe = recipe or Recipe()
     forward, trained = make_trainable(graph, scheme, **options)
+    forward = hold_statistics(forward)
     if not trained:
         raise GraphError("nothing to train: the scheme names no layer and the model has no head", where=graph.name)
     graphs = {"predict": drop_unused(forward)}
+    forward = train_mode(rebatch(forward, samples) if samples > 1 else forward, recipe.seed)
     if accumulate:
         graphs["accumulate"] = _accumulate_graph(forward, trained, recipe)
         graphs["apply"] = _apply_graph(trained, recipe, graphs["accumulate"])

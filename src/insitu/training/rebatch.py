@@ -1,0 +1,43 @@
+"""The same graph for another number of samples: what batch statistics need, and what a host likes."""
+
+from __future__ import annotations
+
+from insitu.errors import GraphError
+from insitu.graph import Builder, Graph, Node, Value, build
+
+
+def rebatch(graph: Graph, samples: int) -> Graph:
+    """The graph with `samples` along the first axis of its inputs and of everything computed from them."""
+    if any(v.shape[:1] != (1,) for v in graph.inputs):
+        raise GraphError("only a graph for one sample can be made one for several", where=graph.name)
+    builder = Builder(graph.name)
+    builder.notes, builder.constants, builder.state = list(graph.notes), dict(graph.constants), dict(graph.state)
+    stored = {name: v for name, v in graph.values.items() if name in graph.constants or name in graph.state}
+    builder._types = {name: v.type for name, v in stored.items()}
+    new: dict[str, Value] = dict(stored)
+    with build(builder):
+        for v in graph.inputs:
+            new[v.name] = builder.input(v.name, v.type.with_shape(samples, *v.shape[1:]))
+        for node in graph.nodes:
+            _rebuild(builder, node, new, samples)
+    return builder.graph(*(new[v.name] for v in graph.outputs))
+
+
+def _rebuild(builder: Builder, node: Node, new: dict[str, Value], samples: int) -> None:
+    inputs = tuple(new[v.name] for v in node.inputs)
+    attrs = dict(node.attrs)
+    grown = any(a.shape != b.shape for a, b in zip(inputs, node.inputs))
+    if grown and node.op.name == "reshape":
+        if attrs["shape"][:1] != (1,):
+            raise GraphError("moves the sample axis, so it cannot be done for several at once", where=f"%{node.name}")
+        attrs["shape"] = (samples, *attrs["shape"][1:])
+    if grown and node.op.name == "slice":
+        attrs["stops"] = (samples, *attrs["stops"][1:])
+    wish = tuple(v.type.with_shape(samples, *v.shape[1:]) if grown and v.shape else v.type for v in node.outputs)
+    types = node.op.apply(
+        "infer", tuple(v.type for v in inputs), attrs, out=wish if len(wish) > 1 else next(iter(wish))
+    )
+    types = types if isinstance(types, tuple) else (types,)
+    outputs = tuple(Value(v.name, t) for v, t in zip(node.outputs, types))
+    builder.append(Node(node.op, inputs, outputs, attrs))
+    new.update({v.name: o for v, o in zip(node.outputs, outputs)})
