@@ -1,4 +1,4 @@
-"""MobileNetV2 in torch, layer for layer as torchvision has it, at any width. Weights are random: only speed is measured."""
+"""MobileNetV2 in torch, layer for layer as torchvision has it, at any width. Weights are random: speed is measured."""
 
 from __future__ import annotations
 

@@ -13,11 +13,19 @@ void conv2d_dw_f32(float *dw, const float *g, const float *x, const int32_t *cha
                    int32_t piece, const conv2d_shape *s, void *scratch);
 void conv2d_dw_s8(float *dw, const float *g, const int8_t *x, const int32_t *channels, int32_t count, int32_t piece,
                   float scale, int32_t zero, const conv2d_shape *s, void *scratch);
-void depthwise2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_shape *s);
+/* as many outputs as inputs; the wide ones: several outputs for each input */
+void depthwise2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_shape *s, void *scratch);
 void depthwise2d_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, const conv2d_shape *s,
                        void *scratch);
-void depthwise2d_dw_f32(float *dw, const float *g, const float *x, const conv2d_shape *s);
-void depthwise2d_dw_s8(float *dw, const float *g, const int8_t *x, float scale, int32_t zero, const conv2d_shape *s);
+void depthwise2d_dw_f32(float *dw, const float *g, const float *x, const conv2d_shape *s, void *scratch);
+void depthwise2d_dw_s8(float *dw, const float *g, const int8_t *x, float scale, int32_t zero, const conv2d_shape *s,
+                       void *scratch);
+void depthwise2d_wide_dx_f32(float *dx, const float *g, const float *w, const conv2d_shape *s);
+void depthwise2d_wide_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, const conv2d_shape *s,
+                            void *scratch);
+void depthwise2d_wide_dw_f32(float *dw, const float *g, const float *x, const conv2d_shape *s);
+void depthwise2d_wide_dw_s8(float *dw, const float *g, const int8_t *x, float scale, int32_t zero,
+                            const conv2d_shape *s);
 void linear_dx_f32(float *dx, const float *g, const float *w, const linear_shape *s);
 void linear_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, int32_t piece, const linear_shape *s,
                   void *scratch);

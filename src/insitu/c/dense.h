@@ -7,9 +7,9 @@
 #include "requant.h"
 #include "shapes.h"
 
-void conv2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, void *scratch);
-void conv2d_packed_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, int32_t tile,
-                       void *scratch);
+void conv2d_f32(float *y, const float *x, const float *w, const float *b, int32_t panel, int32_t depth,
+                const conv2d_shape *s, void *scratch);
+void conv2d_packed_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
 void conv2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s, const requant *q,
                void *scratch);
 void conv2d_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
@@ -21,7 +21,8 @@ void depthwise2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, 
 void depthwise2d_wide_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
 void depthwise2d_wide_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
                          const requant *q);
-void linear_f32(float *y, const float *x, const float *w, const float *b, const linear_shape *s);
+void linear_f32(float *y, const float *x, const float *w, const float *b, int32_t panel, int32_t depth,
+                const linear_shape *s, void *scratch);
 void linear_packed_f32(float *y, const float *x, const float *w, const float *b, const linear_shape *s);
 void linear_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const linear_shape *s, const requant *q,
                void *scratch);

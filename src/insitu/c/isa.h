@@ -53,14 +53,8 @@
 #ifndef tile_s8
 #define tile_s8 scalar_tile_s8
 #endif
-#ifndef tile_f32
-#define tile_f32 scalar_tile_f32
-#endif
 #ifndef depthwise_row_s8
 #define depthwise_row_s8 scalar_depthwise_row_s8
-#endif
-#ifndef depthwise_row_f32
-#define depthwise_row_f32 scalar_depthwise_row_f32
 #endif
 
 #endif

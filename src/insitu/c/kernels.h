@@ -15,6 +15,7 @@
 #include "gradients.h"
 #include "products.h"
 #include "shapes.h"
+#include "taps.h"
 #include "training.h"
 
 #endif

@@ -113,10 +113,25 @@ def packed_s8(runs: int = 1):
     return packed
 
 
+PANEL = 48  # outputs whose weights lie together in a packed float constant: three vectors of sixteen
+
+
 def packed_f32(w) -> np.ndarray:
-    """w[o, ...] as [o/16][k][16], zero where there is no o: what `tile_f32` reads."""
+    """w[o, ...] in panels of 48 outputs, each [k][outputs]; the last is as wide as it must be, rounded up to 16."""
     flat = _rounded(w.reshape(w.shape[0], -1), LANES, 1)
-    return np.ascontiguousarray(flat.reshape(-1, LANES, flat.shape[1]).transpose(0, 2, 1))
+    panels = [flat[o : o + PANEL].T.ravel() for o in range(0, flat.shape[0], PANEL)]
+    return np.concatenate(panels)
+
+
+def turned_panel(outputs: int, taps: int, channels: int) -> tuple[int, int]:
+    """(outputs, depth) of the part of plain weights [o, taps, channels] that is turned into [k, outputs] at a time.
+
+    All taps where that is little, else some channels of a tap: never more than 16 KB.
+    """
+    k = taps * channels
+    if k <= (128 if taps == 1 else 256):
+        return min(outputs, PANEL, max(LANES, 4096 // k // LANES * LANES)), k
+    return min(outputs, 32), min(channels, 128)
 
 
 def _rounded(w, rows: int, cols: int) -> np.ndarray:

@@ -22,6 +22,7 @@ from insitu.ops._requant import (
     ramp,
     requant_struct,
     rescaled,
+    turned_panel,
     want_weights,
 )  # fmt: skip
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
@@ -97,11 +98,11 @@ def conv_shape(y, x, w, stride, padding, dilation, groups) -> Struct:
 
 def conv_call(y, x, w, b, shape: Struct, fixed) -> Call:
     """The float kernel: packed where the weights (input 1) are constant and there is one group."""
-    window = 4 * w.type.size // w.shape[0]
     if 1 in fixed and shape.fields["groups"] == 1:
-        tile = min(TILE, shape.fields["oh"] * shape.fields["ow"])
-        return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, shape, tile, Scratch(tile * window))
-    return Call("conv2d_f32", y, x, w, b, shape, Scratch(window))
+        return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, shape)
+    outputs, channels = w.shape[0] // shape.fields["groups"], w.shape[-1]
+    panel, depth = turned_panel(outputs, w.type.size // w.shape[0] // channels, channels)
+    return Call("conv2d_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
 
 
 def conv_grads(g, x, w, b, attrs) -> tuple:
@@ -127,6 +128,10 @@ class conv2d:
         Case("dilated", (f32(1, 9, 9, 2), f32(3, 3, 3, 2), f32(3)), {"dilation": (2, 3), "padding": (2, 2, 3, 3)}),
         Case("groups", (f32(1, 4, 5, 6), f32(9, 3, 3, 2), f32(9)), {"groups": 3, "padding": (1, 1, 1, 1)}),
         Case("one pixel", (f32(1, 1, 1, 1), f32(1, 3, 3, 1), f32(1)), {"padding": (1, 1, 1, 1)}),
+        Case("windows on padding alone", (f32(1, 2, 3, 3), f32(4, 2, 2, 3), f32(4)), {"padding": (2, 2, 3, 2)}),
+        Case("1x1, deep", (f32(1, 2, 3, 131), f32(33, 1, 1, 131), f32(33))),
+        Case("1x1, wide", (f32(1, 3, 5, 6), f32(51, 1, 1, 6))),
+        Case("3x3, deep", (f32(2, 4, 3, 30), f32(5, 3, 3, 30), f32(5)), {"stride": (2, 1), "padding": (1, 1, 1, 1)}),
     ]
 
     def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):

@@ -13,6 +13,7 @@ from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Scratch, Struct, Table
 from insitu.ops.conv import conv_output, conv_shape, patches
+from insitu.ops.depthwise import depthwise_output, taps_scratch
 
 PIECE = 16  # pixels whose gradients are scaled, or whose channels are picked, at a time: what scratch is for
 
@@ -69,6 +70,8 @@ class conv2d_dx:
         Case("3x3 same", (f32(1, 5, 4, 7), f32(7, 3, 3, 3)), {"size": (5, 4), "padding": (1, 1, 1, 1)}),
         Case("1x1", (f32(2, 3, 3, 4), f32(4, 1, 1, 5)), {"size": (3, 3)}),
         Case("1x1 s8", (f32(1, 3, 3, 19), s8(19, 1, 1, 37, s=np.linspace(0.01, 0.2, 19), axis=0)), {"size": (3, 3)}),
+        Case("1x1 s8, deep", (f32(1, 3, 7, 131), s8(131, 1, 1, 50, s=0.02)), {"size": (3, 7)}),
+        Case("3x3 s8", (f32(1, 2, 19, 3), s8(3, 3, 3, 5, s=0.02)), {"size": (2, 19), "padding": (1, 1, 1, 1)}),
         Case(
             "stride, asymmetric, s8",
             (f32(1, 3, 3, 5), s8(5, 3, 3, 3, s=0.02)),
@@ -112,6 +115,9 @@ class conv2d_dw:
         Case("3x3 same", (f32(1, 5, 4, 7), f32(1, 5, 4, 3)), {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
         Case("1x1", (f32(2, 3, 3, 4), f32(2, 3, 3, 5)), {"kernel": (1, 1)}),
         Case("1x1 s8", (f32(1, 3, 3, 5), s8(1, 3, 3, 37, s=0.03, z=-7)), {"kernel": (1, 1)}),
+        Case("1x1 s8, many pixels", (f32(1, 7, 19, 13), s8(1, 7, 19, 50, s=0.03, z=-7)), {"kernel": (1, 1)}),
+        Case("some channels of many pixels", (f32(1, 5, 7, 3), s8(1, 5, 7, 20, s=0.03, z=9)),
+             {"kernel": (1, 1), "channels": tuple(range(0, 20, 3))}),
         Case("some channels", (f32(1, 3, 3, 5), s8(1, 3, 3, 9, s=0.03, z=9)),
              {"kernel": (1, 1), "channels": (1, 5, 8)}),
         Case("some channels, 3x3", (f32(1, 4, 4, 2), f32(1, 4, 4, 5)),
@@ -188,11 +194,14 @@ class depthwise2d_dx:
             (f32(1, 4, 3, 19), s8(3, 3, 19, s=np.linspace(0.01, 0.2, 19), axis=2)),
             {"size": (7, 6), "channels": 19, "stride": (2, 2), "padding": (1, 1, 0, 1)},
         ),
-    ]
+        Case("multiplier 2, s8", (f32(1, 4, 4, 6), s8(3, 2, 6, s=np.linspace(0.1, 0.2, 6), axis=2)),
+             {"size": (4, 4), "channels": 3, "padding": (1, 1, 0, 1)}),
+        Case("stride beyond the kernel", (f32(1, 2, 3, 3), f32(2, 2, 3)),
+             {"size": (5, 8), "channels": 3, "stride": (3, 3)}),
+        Case("long row, s8", (f32(1, 1, 21, 5), s8(1, 5, 5, s=0.02)), {"size": (1, 25), "channels": 5}),
+    ]  # fmt: skip
 
     def infer(g, w, *, size, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
-        from insitu.ops.depthwise import depthwise_output
-
         dx = Type(g.dtype, (g.shape[0], *size, channels))
         if depthwise_output(dx, w, None, stride, padding, dilation) != g.shape:
             raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
@@ -209,9 +218,13 @@ class depthwise2d_dx:
 
     def emit(dx, g, w, *, stride, padding, dilation):
         shape = depthwise_struct(g, dx, w.shape[:2], stride, padding, dilation)
+        scale = scale_table(w.type, w.shape[2])
+        if g.shape[3] == dx.shape[3]:
+            scratch = taps_scratch(w.shape[:2])
+            return Call(f"depthwise2d_dx_{w.dtype}", dx, g, w, *([scale] if scale else []), shape, scratch)
         if w.dtype == "s8":
-            return Call("depthwise2d_dx_s8", dx, g, w, scale_table(w.type, w.shape[2]), shape, Scratch(4 * w.shape[2]))
-        return Call("depthwise2d_dx_f32", dx, g, w, shape)
+            return Call("depthwise2d_wide_dx_s8", dx, g, w, scale, shape, Scratch(4 * w.shape[2]))
+        return Call("depthwise2d_wide_dx_f32", dx, g, w, shape)
 
     def macs(dx, g, w):
         return g.type.size * w.shape[0] * w.shape[1]
@@ -229,11 +242,13 @@ class depthwise2d_dw:
             (f32(1, 4, 3, 19), s8(1, 7, 6, 19, s=0.05, z=3)),
             {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 0, 1)},
         ),
-    ]
+        Case("multiplier 2, s8", (f32(1, 4, 4, 6), s8(1, 4, 4, 3, s=0.1, z=-9)),
+             {"kernel": (3, 2), "padding": (1, 1, 0, 1)}),
+        Case("5x5, s8", (f32(1, 5, 6, 18), s8(1, 5, 6, 18, s=0.05, z=-128)),
+             {"kernel": (5, 5), "padding": (2, 2, 2, 2)}),
+    ]  # fmt: skip
 
     def infer(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
-        from insitu.ops.depthwise import depthwise_output
-
         dw = Type(g.dtype, (*kernel, g.shape[3]))
         if depthwise_output(x, dw, None, stride, padding, dilation) != g.shape:
             raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
@@ -247,9 +262,10 @@ class depthwise2d_dw:
 
     def emit(dw, g, x, *, kernel, stride, padding, dilation):
         shape = depthwise_struct(g, x, kernel, stride, padding, dilation)
-        if x.dtype == "s8":
-            return Call("depthwise2d_dw_s8", dw, g, x, x.type.scale, x.type.zero, shape)
-        return Call("depthwise2d_dw_f32", dw, g, x, shape)
+        quant = (x.type.scale, x.type.zero) if x.dtype == "s8" else ()
+        if g.shape[3] == x.shape[3]:
+            return Call(f"depthwise2d_dw_{x.dtype}", dw, g, x, *quant, shape, taps_scratch(kernel))
+        return Call(f"depthwise2d_wide_dw_{x.dtype}", dw, g, x, *quant, shape)
 
     def macs(dw, g, x):
         return dw.type.size * g.type.size // g.shape[3]

@@ -37,6 +37,11 @@ def depthwise_eval(x, w, stride, padding, dilation):
     return sums.reshape(*sums.shape[:3], -1)
 
 
+def taps_scratch(kernel) -> Scratch:
+    """Room for a list of all taps: two pointers and a number each."""
+    return Scratch(24 * kernel[0] * kernel[1])
+
+
 def depthwise_shape(y, x, w, stride, padding, dilation) -> Struct:
     """The C struct of a convolution's sizes, in as many groups as there are input channels."""
     n, h, wd, c = x.shape
@@ -65,6 +70,7 @@ class depthwise2d:
         Case("stride, asymmetric", (f32(2, 7, 6, 3), f32(3, 3, 3)), {"stride": (2, 2), "padding": (0, 1, 0, 1)}),
         Case("multiplier 2", (f32(1, 4, 5, 3), f32(3, 2, 6), f32(6)), {"padding": (1, 1, 0, 1)}),
         Case("one channel to five", (f32(1, 4, 4, 1), f32(3, 3, 5), f32(5))),
+        Case("long row", (f32(1, 2, 23, 19), f32(2, 5, 19)), {"stride": (1, 2), "padding": (0, 0, 2, 2)}),
         Case(
             "dilated, wide", (f32(1, 6, 6, 19), f32(3, 3, 19), f32(19)), {"dilation": (2, 1), "padding": (2, 2, 1, 1)}
         ),
@@ -85,7 +91,7 @@ class depthwise2d:
         shape = depthwise_shape(y, x, w, stride, padding, dilation)
         if y.shape[3] != x.shape[3]:
             return Call("depthwise2d_wide_f32", y, x, w, b, shape)
-        return Call("depthwise2d_f32", y, x, w, b, shape, Scratch(8 * w.shape[0]))
+        return Call("depthwise2d_f32", y, x, w, b, shape, taps_scratch(w.shape[:2]))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[0] * w.shape[1]

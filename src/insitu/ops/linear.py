@@ -19,6 +19,7 @@ from insitu.ops._requant import (
     requant_struct,
     rescaled,
     tensor_multipliers,
+    turned_panel,
     want_s8,
     want_weights,
 )  # fmt: skip
@@ -62,6 +63,7 @@ class linear:
         Case("no bias", (f32(2, 3, 19), f32(17, 19))),
         Case("vector", (f32(4), f32(1, 4), f32(1))),
         Case("wide", (f32(5, 33), f32(37, 33), f32(37))),
+        Case("many rows, deep", (f32(3, 3, 130), f32(34, 130), f32(34))),
     ]
 
     def infer(x, w, b=None):
@@ -77,7 +79,9 @@ class linear:
     def emit(y, x, w, b=None, *, fixed=()):
         if 1 in fixed:
             return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
-        return Call("linear_f32", y, x, w, b, linear_shape(y, w))
+        shape = linear_shape(y, w)
+        panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if shape.fields["rows"] >= TILE else (0, 0)
+        return Call("linear_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[1]

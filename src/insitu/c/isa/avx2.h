@@ -7,12 +7,7 @@
 
 #include <immintrin.h>
 
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#include "isa/inline.h"
 
 ALWAYS_INLINE float add8_f32(__m256 v)
 {
@@ -146,48 +141,5 @@ static inline void avx2_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const *
     }
 }
 #define tile_s8 avx2_tile_s8
-
-ALWAYS_INLINE void tile_block_f32(const int P, float *y, const float *u, int32_t u_step, int32_t k, const float *w,
-                                  const float *b, int32_t o, int32_t outs)
-{
-    __m256 acc[2 * 4];
-    w += (ptrdiff_t)o * k;
-    UNROLL
-    for (int i = 0; i < 2 * P; i++) {
-        acc[i] = _mm256_setzero_ps();
-    }
-    for (int32_t i = 0; i < k; i++, w += 16) {
-        UNROLL
-        for (int p = 0; p < P; p++) {
-            const __m256 x = _mm256_broadcast_ss(u + (ptrdiff_t)p * u_step + i);
-            acc[2 * p] = _mm256_fmadd_ps(x, _mm256_loadu_ps(w), acc[2 * p]);
-            acc[2 * p + 1] = _mm256_fmadd_ps(x, _mm256_loadu_ps(w + 8), acc[2 * p + 1]);
-        }
-    }
-    UNROLL
-    for (int p = 0; p < P; p++) {
-        float sums[16];
-        _mm256_storeu_ps(sums, acc[2 * p]);
-        _mm256_storeu_ps(sums + 8, acc[2 * p + 1]);
-        for (int32_t i = 0; i < 16 && o + i < outs; i++) {
-            y[(ptrdiff_t)p * outs + o + i] = sums[i] + (b ? b[o + i] : 0.0f);
-        }
-    }
-}
-
-static inline void avx2_tile_f32(float *y, const float *u, int32_t u_step, int32_t rows, int32_t k, const float *w,
-                                 const float *b, int32_t outs)
-{
-    for (int32_t o = 0; o < outs; o += 16) {
-        int32_t p = 0;
-        for (; p + 4 <= rows; p += 4) {
-            tile_block_f32(4, y + p * outs, u + (ptrdiff_t)p * u_step, u_step, k, w, b, o, outs);
-        }
-        for (; p < rows; p++) {
-            tile_block_f32(1, y + p * outs, u + (ptrdiff_t)p * u_step, u_step, k, w, b, o, outs);
-        }
-    }
-}
-#define tile_f32 avx2_tile_f32
 
 #endif

@@ -268,68 +268,6 @@ static __attribute__((noinline, unused)) void avx512_tile_s8(int8_t *y, uint8_t 
 }
 #define tile_s8 avx512_tile_s8
 
-ALWAYS_INLINE void tile_block_f32(const int P, const int N, float *y, const float *u, int32_t u_step, int32_t k,
-                                  const float *w, const float *b, int32_t o, int32_t outs)
-{
-    __m512 acc[8][4];
-    UNROLL
-    for (int j = 0; j < N; j++) {
-        const __m512 start =
-            b ? _mm512_maskz_loadu_ps(lanes16(outs - o - 16 * j), b + o + 16 * j) : _mm512_setzero_ps();
-        UNROLL
-        for (int p = 0; p < P; p++) {
-            acc[p][j] = start;
-        }
-    }
-    w += (ptrdiff_t)o * k;
-    for (int32_t i = 0; i < k; i++) {
-        UNROLL
-        for (int p = 0; p < P; p++) {
-            const __m512 x = _mm512_set1_ps(u[(ptrdiff_t)p * u_step + i]);
-            UNROLL
-            for (int j = 0; j < N; j++) {
-                acc[p][j] = _mm512_fmadd_ps(x, _mm512_loadu_ps(w + ((ptrdiff_t)j * k + i) * 16), acc[p][j]);
-            }
-        }
-    }
-    UNROLL
-    for (int j = 0; j < N; j++) {
-        UNROLL
-        for (int p = 0; p < P; p++) {
-            _mm512_mask_storeu_ps(y + (ptrdiff_t)p * outs + o + 16 * j, lanes16(outs - o - 16 * j), acc[p][j]);
-        }
-    }
-}
-
-ALWAYS_INLINE void tile_rows_f32(const int P, const int N, float *y, const float *u, int32_t u_step, int32_t k,
-                                 const float *w, const float *b, int32_t outs)
-{
-    int32_t o = 0;
-    for (; o + 16 * (N - 1) < outs; o += 16 * N) {
-        tile_block_f32(P, N, y, u, u_step, k, w, b, o, outs);
-    }
-    for (; o < outs; o += 16) {
-        tile_block_f32(P, 1, y, u, u_step, k, w, b, o, outs);
-    }
-}
-
-static __attribute__((noinline, unused)) void avx512_tile_f32(float *y, const float *u, int32_t u_step, int32_t rows, int32_t k, const float *w,
-                                   const float *b, int32_t outs)
-{
-    if (rows == 8) {
-        tile_rows_f32(8, 2, y, u, u_step, k, w, b, outs);
-        return;
-    }
-    if (rows >= 4) {
-        tile_rows_f32(4, 2, y, u, u_step, k, w, b, outs);
-        y += 4 * outs, u += 4 * u_step, rows -= 4;
-    }
-    for (; rows > 0; rows--, y += outs, u += u_step) {
-        tile_rows_f32(1, 4, y, u, u_step, k, w, b, outs);
-    }
-}
-#define tile_f32 avx512_tile_f32
-
 ALWAYS_INLINE __m512i load_s8(const int full, __mmask16 k, const int8_t *from)
 {
     return _mm512_cvtepi8_epi32(full ? _mm_loadu_si128((const __m128i *)from) : _mm_maskz_loadu_epi8(k, from));
@@ -463,28 +401,5 @@ static inline void avx512_depthwise_row_s8(int8_t *y, uint8_t *mask, const int8_
     }
 }
 #define depthwise_row_s8 avx512_depthwise_row_s8
-
-static inline void avx512_depthwise_row_f32(float *y, const float *const *rows, const float *w, const float *b,
-                                            const depthwise_row *t)
-{
-    for (int32_t o = 0; o < t->c; o += 16) {
-        const __mmask16 k = lanes16(t->c - o);
-        const __m512 start = b ? _mm512_maskz_loadu_ps(k, b + o) : _mm512_setzero_ps();
-        for (int32_t p = 0; p < t->pixels; p++) {
-            __m512 acc = start;
-            for (int32_t u = 0; u < t->kh; u++) {
-                for (int32_t v = 0; v < t->kw && rows[u]; v++) {
-                    const int32_t a = p * t->stride + v * t->dilation - t->left;
-                    if (a >= 0 && a < t->width) {
-                        const __m512 f = _mm512_maskz_loadu_ps(k, w + (ptrdiff_t)(u * t->kw + v) * t->c + o);
-                        acc = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(k, rows[u] + (ptrdiff_t)a * t->c + o), f, acc);
-                    }
-                }
-            }
-            _mm512_mask_storeu_ps(y + (ptrdiff_t)p * t->c + o, k, acc);
-        }
-    }
-}
-#define depthwise_row_f32 avx512_depthwise_row_f32
 
 #endif

@@ -13,16 +13,9 @@
 
 #include <immintrin.h>
 
+#include "isa/inline.h"
+
 #include "requant.h"
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-/* before a loop of few and constant rounds over an array: unrolled, the array can live in registers */
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 /* what sixteen channels need, loaded once for many rows */
 typedef struct {

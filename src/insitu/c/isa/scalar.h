@@ -139,24 +139,6 @@ static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const
     }
 }
 
-/* y[p,o] = b[o] + sum over i of u[p,i] w[o,i] for p < rows (at most 8), o < outs.
- * Row p of u starts at p * u_step; w is packed [outs/16][k][16], zero where there is no o; b may be null.
- */
-static inline void scalar_tile_f32(float *y, const float *u, int32_t u_step, int32_t rows, int32_t k, const float *w,
-                                   const float *b, int32_t outs)
-{
-    for (int32_t p = 0; p < rows; p++, u += u_step) {
-        for (int32_t o = 0; o < outs; o++) {
-            const float *row = w + o / 16 * k * 16 + o % 16;
-            float acc = b ? b[o] : 0.0f;
-            for (int32_t i = 0; i < k; i++) {
-                acc += u[i] * row[16 * i];
-            }
-            *y++ = acc;
-        }
-    }
-}
-
 /* one row of depthwise outputs: output p, tap (u,v) reads channel o of pixel q = p*stride + v*dilation - left of
  * rows[u], at rows[u] + q*c + o, or of `pad` where q is not in 0..width-1 or rows[u] is null. Weights are w[u,v,o]. */
 typedef struct {
@@ -179,27 +161,6 @@ static inline void scalar_depthwise_row_s8(int8_t *y, uint8_t *mask, const int8_
                 }
             }
             *y++ = requant_masked(mask_row(mask, p, t->c), (int32_t)acc, o, q);
-        }
-    }
-}
-
-/* y[p,o] = b[o] + sum over the taps inside of w[tap,o] x[tap,o]; b may be null */
-static inline void scalar_depthwise_row_f32(float *y, const float *const *rows, const float *w, const float *b,
-                                            const depthwise_row *t)
-{
-    for (int32_t p = 0; p < t->pixels; p++) {
-        for (int32_t o = 0; o < t->c; o++) {
-            float acc = b ? b[o] : 0.0f;
-            const float *f = w + o;
-            for (int32_t u = 0; u < t->kh; u++) {
-                for (int32_t v = 0; v < t->kw; v++, f += t->c) {
-                    const int32_t at = p * t->stride + v * t->dilation - t->left;
-                    if (rows[u] && at >= 0 && at < t->width) {
-                        acc += rows[u][at * t->c + o] * *f;
-                    }
-                }
-            }
-            *y++ = acc;
         }
     }
 }

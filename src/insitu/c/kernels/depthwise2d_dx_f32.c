@@ -1,35 +1,18 @@
-/* dx[n,r,q,c] = sum over i,j and the m outputs o of channel c of g[n,i,j,o] w[u,v,o] where tap u,v lies on r,q.
- * Each dx is one chain of multiply-adds, over i, then j, then o. Not in place.
+/* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v of output i,j lies on r,q; as many outputs as inputs.
+ * Each dx is one chain of multiply-adds, over i, then j: every pixel gathers what it gave.
+ * Scratch: a tap for each of kh kw. Not in place.
  */
-#include "isa/fma.h"
 #include "kernels.h"
+#include "spans.h"
 
-static void depthwise2d_dx_tap(float *dx, const float *g, const float *w, const conv2d_shape *s)
+void depthwise2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_shape *s, void *scratch)
 {
-    if (s->o == s->c) {
-        fma_rows_f32(dx, g, w, s->c);
-        return;
-    }
-    const int32_t m = s->o / s->c;
-    for (int32_t o = 0; o < s->o; o++) {
-        dx[o / m] = fma_f32(g[o], w[o], dx[o / m]);
-    }
-}
-
-void depthwise2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_shape *s)
-{
-    clear_f32(dx, s->n * s->h * s->w * s->c);
-    for (int32_t n = 0; n < s->n; n++, dx += s->h * s->w * s->c) {
-        for (int32_t i = 0; i < s->oh; i++) {
-            const tap_range rows = taps_inside(i * s->sh - s->pt, s->kh, s->dh, s->h);
-            for (int32_t j = 0; j < s->ow; j++, g += s->o) {
-                const tap_range cols = taps_inside(j * s->sw - s->pl, s->kw, s->dw, s->w);
-                for (int32_t u = rows.first; u < rows.last; u++) {
-                    for (int32_t v = cols.first; v < cols.last; v++) {
-                        const int32_t r = i * s->sh - s->pt + u * s->dh, q = j * s->sw - s->pl + v * s->dw;
-                        depthwise2d_dx_tap(dx + (r * s->w + q) * s->c, g, w + (u * s->kw + v) * s->o, s);
-                    }
-                }
+    for (int32_t n = 0; n < s->n; n++, g += s->oh * s->ow * s->o) {
+        for (int32_t r = 0; r < s->h; r++, dx += s->w * s->c) {
+            for (int32_t q = 0; q < s->sw && q < s->w; q++) {
+                const tap_row t = {(s->w - q - 1) / s->sw + 1, s->c, 1, s->ow, s->sw};
+                const int32_t count = taps_on_row(scratch, s, r, q, g, w, sizeof(float));
+                taps_f32(dx + q * s->c, NULL, scratch, count, &t);
             }
         }
     }

@@ -1,21 +1,17 @@
 /* y[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o]
  * with as many outputs as inputs; w[kh,kw,o]; b may be null. Taps on the padding count as zero.
- * Scratch: 8 kh bytes, pointers to rows. Not in place.
+ * Scratch: a tap for each of kh kw. Not in place.
  */
-#include "isa.h"
 #include "kernels.h"
+#include "spans.h"
 
 void depthwise2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, void *scratch)
 {
-    const float **rows = (const float **)scratch;
-    const depthwise_row t = {s->ow, s->c, s->kh, s->kw, s->sw, s->dw, s->pl, s->w};
+    const tap_row t = {s->ow, s->c, s->sw, s->w, 1};
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i++, y += s->ow * s->o) {
-            for (int32_t u = 0; u < s->kh; u++) {
-                const int32_t r = i * s->sh + u * s->dh - s->pt;
-                rows[u] = r >= 0 && r < s->h ? x + r * s->w * s->c : NULL;
-            }
-            depthwise_row_f32(y, rows, w, b, &t);
+            const int32_t count = taps_of_row(scratch, s, i, x, w, sizeof(float), sizeof(float));
+            taps_f32(y, b, scratch, count, &t);
         }
     }
 }

@@ -1,12 +1,37 @@
-/* y[r,o] = b[o] + sum over i of w[o,i] x[r,i]; w as declared; b may be null. Not in place. */
+/* y[r,o] = b[o] + sum over i of w[o,i] x[r,i]; w as declared; b may be null. Of few rows each output is a dot product;
+ * for more, the weights of `panel` outputs and up to `depth` inputs are turned into w[i,outputs] at a time.
+ * Scratch: 4 panel depth bytes; few rows are those with a depth of 0. Not in place.
+ */
 #include "isa.h"
+#include "isa/transpose.h"
 #include "kernels.h"
 
-void linear_f32(float *y, const float *x, const float *w, const float *b, const linear_shape *s)
+static void few_rows(float *y, const float *x, const float *w, const float *b, const linear_shape *s)
 {
     for (int32_t r = 0; r < s->rows; r++, x += s->i) {
         for (int32_t o = 0; o < s->o; o++) {
             *y++ = (b ? b[o] : 0.0f) + dot_f32(x, w + o * s->i, s->i);
+        }
+    }
+}
+
+void linear_f32(float *y, const float *x, const float *w, const float *b, int32_t panel, int32_t depth,
+                const linear_shape *s, void *scratch)
+{
+    if (depth == 0) {
+        few_rows(y, x, w, b, s);
+        return;
+    }
+    for (int32_t o = 0; o < s->o; o += panel) {
+        const int32_t cols = s->o - o < panel ? s->o - o : panel;
+        matrix_shape m = {s->rows, cols, 0, s->o, 0, s->i, 1, cols};
+        const float *start = b ? b + o : NULL;
+        for (int32_t i = 0; i < s->i; i += m.depth) {
+            m.depth = s->i - i < depth ? s->i - i : depth;
+            transpose_f32(scratch, cols, w + o * s->i + i, s->i, cols, m.depth);
+            matrix_f32(y + o, start, x + i, scratch, &m);
+            start = y + o;
+            m.start_row = s->o;
         }
     }
 }

@@ -1,13 +1,15 @@
-/* linear_f32 for constant weights, packed when the program was made: w[o/16][i][16], zero where there is no o.
- * b may be null. Not in place.
+/* linear_f32 for constant weights, packed when the program was made: in panels of 48 outputs (the last as wide as it must
+ * be, rounded up to 16), each w[i][outputs], zero where there is no output. b may be null. Not in place.
  */
-#include "isa.h"
 #include "kernels.h"
+
+enum { PANEL = 48 };
 
 void linear_packed_f32(float *y, const float *x, const float *w, const float *b, const linear_shape *s)
 {
-    for (int32_t r = 0; r < s->rows; r += 8) {
-        const int32_t rows = s->rows - r < 8 ? s->rows - r : 8;
-        tile_f32(y + r * s->o, x + r * s->i, s->i, rows, s->i, w, b, s->o);
+    for (int32_t o = 0; o < s->o; o += PANEL) {
+        const int32_t cols = s->o - o < PANEL ? s->o - o : PANEL;
+        const matrix_shape m = {s->rows, cols, s->i, s->o, 0, s->i, 1, (cols + 15) / 16 * 16};
+        matrix_f32(y + o, b ? b + o : NULL, x, w + o * s->i, &m);
     }
 }
