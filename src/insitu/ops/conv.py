@@ -159,6 +159,13 @@ def packed_scratch(runs, *, h, w, c, oh, ow, kh, kw, sh, sw, dh, dw, **_) -> int
     return align16(8 * runs) + ((kh - 1) * dh + 1) * align16(wide + 3)
 
 
+def packed_panel(outputs: int, runs: int, length: int) -> tuple[int, int]:
+    """How many outputs conv2d_s8 packs at a time, and the bytes of their weights: 8 KB, or what sixteen take."""
+    each = runs * ((length + 3) // 4 * 4)
+    panel = min(align16(outputs), max(16, 8192 // each // 16 * 16))
+    return panel, panel * each
+
+
 @op
 class conv2d_s8:
     """acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[..] - x_zero); y = requantise(acc), clamped to lo..hi
@@ -183,6 +190,8 @@ class conv2d_s8:
             (s8(1, 3, 5, 16, s=0.1, z=3), s8(40, 1, 1, 16, s=ramp(40), axis=0), s32(40)),
             {"rounding": "litert", "lo": -128}, out=s8(s=0.1, z=-128),
         ),
+        Case("1x1, more than a panel", (s8(1, 3, 6, 300, s=0.1, z=3), s8(41, 1, 1, 300, s=ramp(41), axis=0), s32(41)),
+             {"lo": -100}, out=s8(s=3.0, z=-5)),
         Case(
             "dilated", (s8(1, 9, 9, 2, s=0.1, z=1), s8(3, 3, 3, 2, s=ramp(3), axis=0), s32(3)),
             {"dilation": (2, 3), "padding": (2, 2, 3, 3)}, out=s8(s=0.2),
@@ -226,11 +235,16 @@ class conv2d_s8:
         multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
         window = w.type.size // w.shape[0]
-        if 1 not in fixed or groups > 1:
-            return Call("conv2d_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
+        if groups > 1:
+            return Call("conv2d_grouped_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
         runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
-        weights = (Packed(w, packed_s8(runs)), b, Packed(w, offsets_s8(x.type.zero)))
-        return Call("conv2d_packed_s8", y, mask, x, *weights, shape, q, Scratch(packed_scratch(runs, **shape.fields)))
+        scratch = packed_scratch(runs, **shape.fields)
+        if 1 in fixed:
+            weights = (Packed(w, packed_s8(runs)), b, Packed(w, offsets_s8(x.type.zero)))
+            return Call("conv2d_packed_s8", y, mask, x, *weights, shape, q, Scratch(scratch))
+        panel, room = packed_panel(w.shape[0], runs, window // runs)
+        tiles = align16(scratch)
+        return Call("conv2d_s8", y, mask, x, w, b, panel, tiles, shape, q, Scratch(tiles + room + 4 * panel))
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]

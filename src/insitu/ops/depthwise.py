@@ -127,6 +127,8 @@ class depthwise2d_s8:
             "litert, multiplier 2", (s8(1, 4, 5, 3, s=0.1, z=-9), s8(3, 2, 6, s=ramp(6), axis=2), s32(6)),
             {"padding": (1, 1, 0, 1), "rounding": "litert"}, out=s8(s=0.3, z=4),
         ),
+        Case("5x5 on a long row", (s8(1, 5, 14, 19, s=0.1, z=-7), s8(5, 5, 19, s=ramp(19), axis=2), s32(19)),
+             {"padding": (2, 2, 2, 2)}, out=s8(s=0.5, z=4)),
         Case("one channel to five", (s8(1, 4, 4, 1, s=0.1, z=3), s8(3, 3, 5, s=0.02), s32(5)), out=s8(s=0.3)),
     ])  # fmt: skip
 

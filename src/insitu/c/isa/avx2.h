@@ -71,6 +71,7 @@ static inline void avx2_axpy_f32(float *y, const float *x, float a, int32_t n)
 
 /* what a tile reads: see scalar_tile_s8 */
 typedef struct {
+    int32_t y_row;
     const uint8_t *const *u;
     int32_t runs, k4, step;
     const int8_t *w;
@@ -119,17 +120,17 @@ ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, uint8_t *mask, int32_t 
         }
         for (int32_t i = 0; i < 16 && o + i < t->outs; i++) {
             const uint32_t start = (uint32_t)t->c[o + i] + (t->b ? (uint32_t)t->b[o + i] : 0u);
-            y[(ptrdiff_t)(row + p) * t->outs + o + i] =
-                requant_masked(mask_row(mask, row + p, t->outs), (int32_t)((uint32_t)sums[i] + start), o + i, t->q);
+            y[(ptrdiff_t)(row + p) * t->y_row + o + i] =
+                requant_masked(mask_row(mask, row + p, t->y_row), (int32_t)((uint32_t)sums[i] + start), o + i, t->q);
         }
     }
 }
 
-static inline void avx2_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
-                                int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
+static inline void avx2_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const uint8_t *const *u, int32_t runs,
+                                int32_t k4, int32_t step, int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
                                 const requant *q)
 {
-    const tile_source t = {u, runs, k4, step, w, b, c, outs, q};
+    const tile_source t = {y_row, u, runs, k4, step, w, b, c, outs, q};
     for (int32_t o = 0; o < outs; o += 16) {
         int32_t p = 0;
         for (; p + 2 <= rows; p += 2) {

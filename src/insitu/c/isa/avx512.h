@@ -174,6 +174,7 @@ static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_
 
 /* what a tile reads: see scalar_tile_s8 */
 typedef struct {
+    int32_t y_row;
     const uint8_t *const *u;
     int32_t runs, k4, step;
     const int8_t *w;
@@ -183,7 +184,8 @@ typedef struct {
 } tile_source;
 
 /* P rows by N blocks of sixteen outputs from o on, all sums in registers */
-ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, uint8_t *mask, ptrdiff_t row, const tile_source *t, int32_t o)
+ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, uint8_t *mask, ptrdiff_t row,
+                                 const tile_source *t, int32_t o)
 {
     __m512i acc[8 * 4];
     UNROLL
@@ -224,8 +226,8 @@ ALWAYS_INLINE void tile_block_s8(const int P, const int N, int8_t *y, uint8_t *m
     for (int j = 0; j < N; j++) {
         const __mmask16 k = lanes16(t->outs - o - 16 * j);
         const requant_lanes r = requant_load(t->q, o + 16 * j, k);
-        requant_store(P, y + row * t->outs + o + 16 * j, t->outs, k, acc + j, N, &r);
-        requant_masks(P, mask_row(mask, (int32_t)row, t->outs), (t->outs + 7) / 8, k, acc + j, N, &r);
+        requant_store(P, y + row * t->y_row + o + 16 * j, t->y_row, k, acc + j, N, &r);
+        requant_masks(P, mask_row(mask, (int32_t)row, t->y_row), (t->y_row + 7) / 8, k, acc + j, N, &r);
     }
 }
 
@@ -242,11 +244,13 @@ ALWAYS_INLINE void tile_rows_s8(const int P, const int N, int8_t *y, uint8_t *ma
     }
 }
 
-static __attribute__((noinline, unused)) void avx512_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
-                                  int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
-                                  const requant *q)
+static __attribute__((noinline, unused)) void avx512_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row,
+                                                             const uint8_t *const *u, int32_t runs, int32_t k4,
+                                                             int32_t step, int32_t rows, const int8_t *w,
+                                                             const int32_t *b, const int32_t *c, int32_t outs,
+                                                             const requant *q)
 {
-    const tile_source t = {u, runs, k4, step, w, b, c, outs, q};
+    const tile_source t = {y_row, u, runs, k4, step, w, b, c, outs, q};
     if (rows == 16 && outs <= 16) {
         tile_rows_s8(16, 1, y, mask, 0, &t);
         return;
@@ -365,29 +369,58 @@ ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, uint8_t *mask, co
     }
 }
 
-ALWAYS_INLINE void depthwise_any_s8(int8_t *y, uint8_t *mask, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
-                                    const int32_t *b, const depthwise_row *row, const requant *q, int32_t o)
+/* P pixels from p on, all of whose taps are inside the row, or one, where it is asked tap by tap */
+ALWAYS_INLINE void depthwise_taps_s8(const int P, const int whole, int8_t *y, uint8_t *mask, const int8_t *const *rows,
+                                     const int8_t *pad, const int8_t *w, __m512i start, const depthwise_row *t,
+                                     int32_t p, int32_t o, __mmask16 k, const requant_lanes *r)
+{
+    const __m512i low = _mm512_set1_epi32(0xffff);
+    const ptrdiff_t step = (ptrdiff_t)t->stride * t->c;
+    __m512i acc[8];
+    UNROLL
+    for (int i = 0; i < P; i++) {
+        acc[i] = start;
+    }
+    const int8_t *f = w + o;
+    for (int32_t u = 0; u < t->kh; u++) {
+        for (int32_t v = 0; v < t->kw; v++, f += t->c) {
+            const int32_t a = p * t->stride + v * t->dilation - t->left;
+            const int inside = rows[u] && (whole || (a >= 0 && a < t->width));
+            const int8_t *from = inside ? rows[u] + (ptrdiff_t)a * t->c + o : pad + o;
+            const ptrdiff_t next = inside ? step : 0;
+            const __m512i fk = _mm512_and_si512(load_s8(0, k, f), low);
+            UNROLL
+            for (int i = 0; i < P; i++) {
+                acc[i] = _mm512_dpwssd_epi32(acc[i], load_s8(0, k, from + i * next), fk);
+            }
+        }
+    }
+    requant_store(P, y + (ptrdiff_t)p * t->c + o, t->c, k, acc, 1, r);
+    requant_masks(P, mask_row(mask, p, t->c), (t->c + 7) / 8, k, acc, 1, r);
+}
+
+ALWAYS_INLINE void depthwise_any_s8(int8_t *y, uint8_t *mask, const int8_t *const *rows, const int8_t *pad,
+                                    const int8_t *w, const int32_t *b, const depthwise_row *row, const requant *q,
+                                    int32_t o)
 {
     const depthwise_row copy = *row, *t = &copy; /* a copy, since a byte pointer like y may point anywhere */
     const __mmask16 k = lanes16(t->c - o);
     const requant_lanes r = requant_load(q, o, k);
-    const __m512i low = _mm512_set1_epi32(0xffff);
-    for (int32_t p = 0; p < t->pixels; p++) {
-        __m512i acc = _mm512_maskz_loadu_epi32(k, b + o);
-        const int8_t *f = w + o;
-        for (int32_t u = 0; u < t->kh; u++) {
-            for (int32_t v = 0; v < t->kw; v++, f += t->c) {
-                const int32_t a = p * t->stride + v * t->dilation - t->left;
-                const int8_t *from = rows[u] && a >= 0 && a < t->width ? rows[u] + (ptrdiff_t)a * t->c : pad;
-                acc = _mm512_dpwssd_epi32(acc, load_s8(0, k, from + o), _mm512_and_si512(load_s8(0, k, f), low));
-            }
-        }
-        requant_store(1, y + (ptrdiff_t)p * t->c + o, 0, k, &acc, 1, &r);
-        requant_masks(1, mask_row(mask, p, t->c), 0, k, &acc, 1, &r);
+    const __m512i start = _mm512_maskz_loadu_epi32(k, b + o);
+    const tap_range whole = whole_windows(t);
+    int32_t p = 0;
+    for (; p < whole.first; p++) {
+        depthwise_taps_s8(1, 0, y, mask, rows, pad, w, start, t, p, o, k, &r);
+    }
+    for (; p + 4 <= whole.last; p += 4) {
+        depthwise_taps_s8(4, 1, y, mask, rows, pad, w, start, t, p, o, k, &r);
+    }
+    for (; p < t->pixels; p++) {
+        depthwise_taps_s8(1, 0, y, mask, rows, pad, w, start, t, p, o, k, &r);
     }
 }
 
-static inline void avx512_depthwise_row_s8(int8_t *y, uint8_t *mask, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
+static __attribute__((noinline, unused)) void avx512_depthwise_row_s8(int8_t *y, uint8_t *mask, const int8_t *const *rows, const int8_t *pad, const int8_t *w,
                                            const int32_t *b, const depthwise_row *t, const requant *q)
 {
     for (int32_t o = 0; o < t->c; o += 16) {

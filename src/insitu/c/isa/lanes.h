@@ -2,6 +2,7 @@
  *
  *   vf, vm                          a vector of LANES floats; a set of lanes
  *   lanes(n)                        the first n lanes (all of them, for n >= LANES)
+ *   lanes_of(bits)                  lane i where bit i is one
  *   vf_load(k, p), vf_store(p, k, v)   the lanes k of the floats at p; others read as zero, and are not touched
  *   vf_load_s8(k, p, zero)          p[i] - zero as floats
  *   vf_set(a), vf_zero()            the same number in all lanes

@@ -16,6 +16,12 @@ ALWAYS_INLINE vm lanes(int32_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+ALWAYS_INLINE vm lanes_of(uint32_t bits)
+{
+    const __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int32_t)bits), each), each);
+}
+
 ALWAYS_INLINE vf vf_load(vm k, const float *p)
 {
     return _mm256_maskload_ps(p, k);

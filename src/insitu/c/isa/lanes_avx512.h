@@ -16,6 +16,11 @@ ALWAYS_INLINE vm lanes(int32_t n)
     return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 
+ALWAYS_INLINE vm lanes_of(uint32_t bits)
+{
+    return (__mmask16)bits;
+}
+
 ALWAYS_INLINE vf vf_load(vm k, const float *p)
 {
     return _mm512_maskz_loadu_ps(k, p);

@@ -116,10 +116,10 @@ static inline void scalar_sum_litert_run(int8_t *y, const int8_t *a, const int8_
 
 /* y[p,o] = requantised (b[o] + c[o] + sum over r,k of u[r][p*step + k] w[o,r,k]) for p < rows (at most 16), o < outs.
  * There are `runs` runs of 4*k4 unsigned bytes; w is packed [outs/16][runs][k4][16][4], zero where there is no k or o;
- * b may be null. `mask`, if not null, gets a row of bits a row of y: see requant_masked.
+ * b may be null. `mask`, if not null, gets a row of bits a row of y: see requant_masked. A row of y has y_row elements.
  */
-static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const *u, int32_t runs, int32_t k4, int32_t step,
-                                  int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
+static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const uint8_t *const *u, int32_t runs,
+                                  int32_t k4, int32_t step, int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
                                   const requant *q)
 {
     for (int32_t p = 0; p < rows; p++) {
@@ -134,7 +134,7 @@ static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, const uint8_t *const
                     }
                 }
             }
-            *y++ = requant_masked(mask_row(mask, p, outs), (int32_t)acc, o, q);
+            y[p * y_row + o] = requant_masked(mask_row(mask, p, y_row), (int32_t)acc, o, q);
         }
     }
 }

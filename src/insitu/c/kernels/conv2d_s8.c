@@ -1,47 +1,44 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, c] - x_zero)
- * y = requantised acc, mask (if not null) where it was not clamped. Weights lie as declared, w[o,kh,kw,c/groups]; b may be null. Padding holds x_zero.
- * Scratch: 2 kh kw c/groups bytes, one window of one group. Not in place.
+ * y = requantised acc, mask (if not null) where it was not clamped; one group. Weights lie as declared, w[o,kh,kw,c];
+ * b may be null. Padding holds x_zero. The weights of `panel` outputs, a multiple of sixteen, are packed at a time, as
+ * they are for conv2d_packed_s8 when a program is made.
+ * Scratch: that of conv2d_packed_s8, rounded up to 16 bytes, then the packed weights, then 4 panel bytes of offsets.
+ * Not in place.
  */
-#include "isa.h"
-#include "kernels.h"
+#include "conv_tiles.h"
 
-/* the window of pixel (i,j) and the channels from c0 on, minus the zero point */
-static void window_s16(int16_t *col, const int8_t *x, const conv2d_shape *s, int32_t i, int32_t j, int32_t c0,
-                       int32_t zero)
+/* one output of sixteen: w[runs][length] to every 64th byte on, and the sum of it all */
+static int32_t pack_output(int8_t *to, const int8_t *w, int32_t runs, int32_t length)
 {
-    const int32_t ci = s->c / s->groups;
-    for (int32_t u = 0; u < s->kh; u++) {
-        const int32_t r = i * s->sh + u * s->dh - s->pt;
-        for (int32_t v = 0; v < s->kw; v++, col += ci) {
-            const int32_t q = j * s->sw + v * s->dw - s->pl;
-            if (r >= 0 && r < s->h && q >= 0 && q < s->w) {
-                centre_s8(col, x + (r * s->w + q) * s->c + c0, zero, ci);
-                continue;
-            }
-            for (int32_t k = 0; k < ci; k++) {
-                col[k] = 0;
+    int32_t sum = 0;
+    for (int32_t r = 0; r < runs; r++) {
+        for (int32_t k = 0; k < length; k += 4, to += 64) {
+            for (int32_t i = 0; i < 4; i++) {
+                const int8_t f = k + i < length ? *w++ : 0;
+                to[i] = f;
+                sum += f;
             }
         }
     }
+    return sum;
 }
 
-void conv2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s, const requant *q,
-               void *scratch)
+void conv2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t panel,
+               int32_t tiles_bytes, const conv2d_shape *s, const requant *q, void *scratch)
 {
-    int16_t *col = (int16_t *)scratch;
-    const int32_t ci = s->c / s->groups, taps = s->kh * s->kw * ci, og = s->o / s->groups;
-    for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
-        for (int32_t i = 0; i < s->oh; i++) {
-            for (int32_t j = 0; j < s->ow; j++) {
-                uint8_t *bits = mask_row(mask, (n * s->oh + i) * s->ow + j, s->o);
-                for (int32_t o = 0; o < s->o; o++) {
-                    if (o % og == 0) {
-                        window_s16(col, x, s, i, j, o / og * ci, q->x_zero);
-                    }
-                    const uint32_t sum = (uint32_t)dot_s16s8(col, w + o * taps, taps);
-                    *y++ = requant_masked(bits, (int32_t)(sum + (b ? (uint32_t)b[o] : 0u)), o, q);
-                }
-            }
+    const int32_t runs = s->dw == 1 ? s->kh : s->kh * s->kw, length = s->dw == 1 ? s->kw * s->c : s->c;
+    const int32_t k4 = (length + 3) / 4, taps = s->kh * s->kw * s->c;
+    int8_t *packed = (int8_t *)scratch + tiles_bytes;
+    int32_t *offset = (int32_t *)(packed + panel * runs * k4 * 4);
+    requant part = *q;
+    for (int32_t o = 0; o < s->o; o += panel) {
+        const int32_t outs = s->o - o < panel ? s->o - o : panel;
+        for (int32_t i = 0; i < outs; i++) {
+            int8_t *to = packed + (i / 16 * runs * k4 * 16 + i % 16) * 4;
+            offset[i] = -(q->x_zero + 128) * pack_output(to, w + (o + i) * taps, runs, length);
         }
+        part.m = q->m + (q->step ? o : 0);
+        part.shift = q->shift + (q->step ? o : 0);
+        conv2d_tiles(y + o, mask ? mask + o / 8 : NULL, x, packed, b ? b + o : NULL, offset, s, outs, &part, scratch);
     }
 }

@@ -17,6 +17,6 @@ void linear_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w
         for (int32_t t = 0; t < rows; t++) {
             raise_s8(u + t * 4 * k4, x + (r + t) * s->i, s->i);
         }
-        tile_s8(y + r * s->o, mask_row(mask, r, s->o), &run, 1, k4, 4 * k4, rows, w, b, offset, s->o, q);
+        tile_s8(y + r * s->o, mask_row(mask, r, s->o), s->o, &run, 1, k4, 4 * k4, rows, w, b, offset, s->o, q);
     }
 }
