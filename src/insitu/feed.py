@@ -54,11 +54,21 @@ class Feed:
             return lambda n, epoch: ([start + n * sample + epoch % views * view], None)
         return lambda n, epoch: ([s + n * a + epoch % views * b for s, a, b in starts], None)
 
+    def gathered(self, chosen: list[int], epoch: int) -> Arrays:
+        """These samples side by side: one array an input, [samples, ...]."""
+        if self.augment is None:
+            return tuple(r[chosen, epoch % r.shape[1]] for r in self.rows)
+        first = np.concatenate([self._changed(n, epoch) for n in chosen])
+        return first, *(r[chosen, 0] for r in self.rows[1:])
+
     def _augmented(self, n: int, epoch: int):
+        one = self._changed(n, epoch)
+        return [one.ctypes.data, *(r[n].ctypes.data for r in self.rows[1:])], one
+
+    def _changed(self, n: int, epoch: int) -> np.ndarray:
         assert self.augment is not None
         view = epoch % self.views if self.views else epoch
-        one = augmented(self.augment, self.rows[0][n], (self.seed, view, n))
-        return [one.ctypes.data, *(r[n].ctypes.data for r in self.rows[1:])], one
+        return augmented(self.augment, self.rows[0][n], (self.seed, view, n))
 
 
 def augmented(augment: Augment, sample: np.ndarray, seed: Sequence[int]) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import cos, pi
 from pathlib import Path
 
@@ -39,11 +39,16 @@ class Parts:
     forward: Graph
     scheme: Scheme
     recipe: Recipe = field(default_factory=Recipe)
-    accumulate: bool = False
+    batch: int = 1  # samples an update
+    at_once: bool = False  # they go through the network together, for statistics over the batch
     head: str | None = "head"
 
     def graphs(self) -> dict[str, Graph]:
-        return train_graphs(self.forward, self.scheme, self.recipe, accumulate=self.accumulate, head=self.head)
+        together = self.batch if self.at_once else 1
+        one_by_one = self.batch > 1 and not self.at_once
+        return train_graphs(
+            self.forward, self.scheme, self.recipe, accumulate=one_by_one, samples=together, head=self.head
+        )
 
 
 @dataclass
@@ -161,10 +166,12 @@ class Learner:
         return history
 
     def _batch(self, batch: int | None) -> int:
+        made_for = self.parts.batch if self.parts else 1
         if batch is None:
-            return 16 if "accumulate" in self.graphs else 1
-        if batch > 1 and "accumulate" not in self.graphs:
-            raise DataError("this program updates after every sample", hint=f"insitu.compile(..., batch={batch})")
+            return made_for
+        if batch != made_for and "accumulate" not in self.graphs:
+            each = "every sample" if made_for == 1 else f"every {made_for} samples"
+            raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
         return batch
 
     def _epoch(self, feed: Feed, data: Samples, course: Course, epoch: int, threads: int | None, history: History,
@@ -176,6 +183,8 @@ class Learner:
             history.threads = crew.threads
             results.batches(crew, course.batch, rates, epoch, report)
             crew.close()
+        elif course.batch > 1:
+            results.together(feed, course.batch, rates, epoch, report)
         else:
             results.steps(feed, rates, epoch, report)
         history.loss.append(results.loss)
@@ -199,8 +208,8 @@ class Learner:
     def _split(self):
         """The program cut where the frozen layers end; None where nothing is frozen."""
         if self._cut is None:
-            parts = split(self.graphs, self.graphs["predict"].inputs)
-            if parts is None:
+            parts = None if self.parts and self.parts.at_once else split(self.graphs, self.graphs["predict"].inputs)
+            if parts is None or not parts.prefix.constants:  # turning or rounding samples is not worth keeping
                 return None
             prefix = open_plans({"predict": plan(parts.prefix)})
             self._cut = parts, prefix, open_plans({verb: plan(g) for verb, g in parts.rest.items()})
@@ -236,7 +245,7 @@ class Learner:
             raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
         old, was = self.device.state(), self.classes
         forward = widen_head(self.parts.forward, was + 1)
-        self.parts = Parts(forward, self.parts.scheme, self.recipe, self.parts.accumulate, self.parts.head)
+        self.parts = replace(self.parts, forward=forward)
         self._open(self.parts.graphs())
         new = self.device.state()
         for name, array in old.items():
@@ -303,7 +312,7 @@ class Results:
         verb = "accumulate" if "accumulate" in device.routines else "train_step"
         loss, *others = device.routines[verb].outputs
         self.losses = np.zeros(len(order), np.float32)
-        self.outputs = [np.zeros((len(order), *v.shape), v.type.numpy) for v in others]
+        self.outputs = [np.zeros((len(order), *v.shape[1:]), v.type.numpy) for v in others]
         self._ends = [(o.ctypes.data, v.type.bytes) for o, v in zip((self.losses, *self.outputs), (loss, *others))]
         self._label = self.y.ctypes.data, self.y[0].nbytes
 
@@ -328,6 +337,22 @@ class Results:
             )  # fmt: skip
             apply(rates[i], float(np.float32(1 / len(chosen))))
             report(self._words(epoch, first), first, len(self.order))
+
+    def together(self, feed: Feed, batch: int, rates: list[float], epoch: int, report: Report) -> None:
+        """All samples of a batch at once. What is left over at the end of an epoch waits for another one."""
+        if len(self.order) < batch:
+            raise DataError(f"{len(self.order)} samples do not make a batch of {batch}")
+        call, (loss, *others) = feed.device.bound("train_step"), self._ends
+        for i, first in enumerate(range(0, len(self.order) - batch + 1, batch)):
+            chosen = self.order[first : first + batch]
+            inputs, labels = feed.gathered(chosen, epoch), np.ascontiguousarray(self.y[chosen])
+            ends = [start + i * size for start, size in others]
+            call(*(x.ctypes.data for x in inputs), labels.ctypes.data, rates[i], loss[0] + 4 * first, *ends)
+            self.losses[first : first + batch] = self.losses[first]
+            report(self._words(epoch, first), first, len(self.order))
+        done = len(self.order) // batch * batch
+        self.order, self.losses = self.order[:done], self.losses[:done]
+        self.outputs = [o[:done] for o in self.outputs]
 
     def _words(self, epoch: int, first: int) -> str:
         recent = self.losses[max(0, first - 256) : first + 1]

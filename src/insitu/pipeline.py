@@ -45,7 +45,9 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     classes     how many the new head has; None keeps the model's own classifier, in float
     data        samples: to calibrate a float model for int8, and for head_init="prototypes"
     scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" is head for now
-    batch       1: an update a sample; more: gradients are added up and applied once a batch
+    batch       1: an update a sample; more: gradients are added up and applied once a batch. A float network with
+                batch norm that is trained in full takes the batch at once and learns its statistics; otherwise
+                they are frozen
     transform   resize and normalise pixels as part of the graph
     sram, flash bytes the program may take; a BudgetError says what does not fit
     dump        a folder for one text file a stage
@@ -55,10 +57,10 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     g = say("1-loaded", load(model, example))
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g)
-    g = say("3-numerics", to_precision(g, precision, samples, scheme))
+    g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
     g = say("4-head", new_head(g, classes, samples, recipe or Recipe(), head_after, head_init, seed))
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
-    parts = Parts(g, s, recipe or Recipe(), batch > 1, head_of(g))
+    parts = Parts(g, s, recipe or Recipe(), batch, has_statistics(g), head_of(g))
     graphs = say("6-training", parts.graphs())
     plans = say("7-plan", {verb: plan(graph) for verb, graph in graphs.items()})
     check_budget(parts, plans, board_limits(board, sram, flash))
@@ -80,14 +82,14 @@ def load(model, example=None) -> Graph:
     return graph
 
 
-def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: str) -> Graph:
+def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: str, batch: int = 1) -> Graph:
     """The graph in the arithmetic it will be trained in; a graph that is int8 already stays so."""
     if precision not in PRECISIONS:
         raise DataError(f"precision is {precision!r}", hint=" or ".join(PRECISIONS))
     if is_int8(graph):
         return fuse_transform(graph)
     if precision == "float":
-        return graph if scheme == "full" else fold(graph)  # frozen layers need no statistics
+        return graph if scheme == "full" and batch > 1 else fold(graph)  # else statistics are frozen, and fold away
     if samples is None:
         raise DataError(
             "a float model needs samples to be made int8",
@@ -96,6 +98,11 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
         )
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
     return fuse_transform(Model(graph).quantize(pairs).graph)
+
+
+def has_statistics(graph: Graph) -> bool:
+    """Is there batch norm left, whose statistics are learned over a batch?"""
+    return any(n.op.name == "batch_norm" for n in graph.nodes)
 
 
 def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, after, init: str, seed: int) -> Graph:

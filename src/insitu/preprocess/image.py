@@ -44,16 +44,19 @@ class Transform:
         builder.notes, builder.constants, builder.state = list(graph.notes), dict(graph.constants), dict(graph.state)
         builder._types = {name: v.type for name, v in graph.values.items() if name != old.name}
         with build(builder):
-            x = self._resized(builder, *_image(old.shape, first))
+            height, width, channels = _image(old.shape, first)
+            x = self._resized(builder, height, width, channels)
+            mean, std = (self._scaled(v, channels) for v in (self.mean, self.std))
+            made = lookup("normalize")(
+                x, mean=mean, std=std, name=f"{old.name}.last" if first else old.name, out=old.type
+            )
             if first:
-                x = lookup("transpose")(x, perm=(0, 3, 1, 2), name=f"{INPUT}.first")
-            mean, std = (self._scaled(v, old.shape[1 if first else 3]) for v in (self.mean, self.std))
-            axis = 1 if first else 3
-            made = lookup("normalize")(x, mean=mean, std=std, axis=axis, name=old.name, out=old.type)
+                made = lookup("transpose")(made, perm=(0, 3, 1, 2), name=old.name)
         nodes = [_reading(n, old.name, made) for n in graph.nodes]
         outputs = tuple(made if v.name == old.name else v for v in graph.outputs)
-        return replace(graph, inputs=tuple(builder.inputs), nodes=(*builder.nodes, *nodes), outputs=outputs,
+        made = replace(graph, inputs=tuple(builder.inputs), nodes=(*builder.nodes, *nodes), outputs=outputs,
                        constants=builder.constants)  # fmt: skip
+        return rewrite(made, _undo) if first else made
 
     def _resized(self, builder: Builder, height: int, width: int, channels: int) -> Value:
         size = tuple(self.size or (height, width))
@@ -63,11 +66,12 @@ class Transform:
         return lookup("resize")(x, size=(height, width), coordinates="half_pixel", rounding="floor", name="resized")
 
     def _scaled(self, values: float | tuple[float, ...], channels: int) -> tuple[float, ...]:
-        """In pixels, one a channel."""
+        """In pixels: one a channel, or one for all where mean and deviation are."""
         many = tuple(values) if isinstance(values, tuple | list) else (values,)
         if len(many) not in (1, channels):
             raise GraphError(f"{len(many)} numbers for {channels} channels", where="Transform")
-        return tuple(float(v) * PIXELS for v in many)
+        one = all(len(v) == 1 for v in (self.mean, self.std) if isinstance(v, tuple | list))
+        return tuple(float(v) * PIXELS for v in (many if one or len(many) > 1 else many * channels))
 
 
 def _image(shape: tuple[int, ...], first: bool) -> tuple[int, int, int]:
@@ -78,6 +82,17 @@ def _image(shape: tuple[int, ...], first: bool) -> tuple[int, int, int]:
 def _reading(node: Node, name: str, new: Value) -> Node:
     inputs = tuple(new if v.name == name else v for v in node.inputs)
     return Node(node.op, inputs, node.outputs, node.attrs)
+
+
+def _undo(node: Node, rw):
+    """transpose(transpose(x)) -> x where the second turns back what the first did."""
+    if node.op.name != "transpose":
+        return None
+    inner = rw.producer(node.inputs[0], lookup("transpose"))
+    if inner is None:
+        return None
+    both = [inner.attrs["perm"][p] for p in node.attrs["perm"]]
+    return inner.inputs[0] if both == sorted(both) else None
 
 
 def fuse_transform(graph: Graph) -> Graph:

@@ -1,0 +1,97 @@
+"""Pixels in, the same result as preparing them by hand: in float, in int8, in C."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import insitu
+from insitu import GraphError, Transform
+from insitu.devices.host import open_host
+from insitu.graph import check, evaluate
+from insitu.importers import load
+from insitu.preprocess import fuse_transform
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
+    return module.eval(), load(module, torch.zeros(1, 3, 6, 5))
+
+
+def pixels(*shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+
+
+def test_pixels_are_normalised_as_torch_does(net):
+    module, graph = net
+    x = pixels(1, 6, 5, 3)
+    made = check(Transform(MEAN, STD).applied_to(graph))
+    prepared = (torch.tensor(x.transpose(0, 3, 1, 2)) / 255 - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[
+        :, None, None
+    ]
+    with torch.no_grad():
+        want = module(prepared).numpy()
+    assert made.inputs[0].type == insitu.Type("u8", (1, 6, 5, 3))
+    np.testing.assert_allclose(evaluate(made, x), want, atol=1e-5)
+    np.testing.assert_allclose(open_host(made).predict(x), want, atol=1e-5)
+
+
+def test_larger_images_are_sampled(net):
+    _, graph = net
+    x = pixels(1, 12, 15, 3)
+    made = Transform(MEAN, STD, size=(12, 15)).applied_to(graph)
+    nearest = x[:, ::2][:, :, 1::3]
+    np.testing.assert_array_equal(evaluate(made, x), evaluate(Transform(MEAN, STD).applied_to(graph), nearest))
+
+
+def test_in_int8_the_transform_is_one_table_and_changes_no_byte(net):
+    _, graph = net
+    x = pixels(20, 6, 5, 3)
+    whole = insitu.Model(Transform(MEAN, STD).applied_to(graph)).quantize(x).graph
+    fused = fuse_transform(whole)
+    assert [n.op.name for n in whole.nodes if n.op.name in ("normalize", "quantize")] == ["normalize", "quantize"]
+    assert [n.op.name for n in fused.nodes if n.op.name in ("normalize", "quantize")] == ["normalize"]
+    every = np.stack([np.full((6, 5, 3), v, np.uint8) for v in range(256)])
+    for one in every:
+        np.testing.assert_array_equal(evaluate(fused, one[None]), evaluate(whole, one[None]))
+    np.testing.assert_array_equal(open_host(fused).predict(x), np.concatenate([evaluate(whole, i[None]) for i in x]))
+
+
+def test_the_raw_transform_of_an_int8_input_is_pixel_minus_128():
+    with insitu.graph.build("net") as b:
+        x = b.input("x", insitu.graph.s8(1, 16, 16, 1, s=2 / 255, z=0))
+        g = b.graph(insitu.graph.lookup("reshape")(x, shape=(1, 256)))
+    every = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    for scale, zero in ((2 / 255, 0), (0.0173, -128), (1.0, 127), (3e-5, 5)):
+        made = Transform.raw(g)
+        assert made.mean == 128 / 255
+        with insitu.graph.build("net") as b:
+            x = b.input("x", insitu.graph.s8(1, 16, 16, 1, s=scale, z=zero))
+            g2 = b.graph(insitu.graph.lookup("reshape")(x, shape=(1, 256)))
+        raw = Transform.raw(g2).applied_to(g2)
+        np.testing.assert_array_equal(evaluate(raw, every)[0], np.arange(256) - 128)
+        np.testing.assert_array_equal(open_host(raw).predict(every)[0], np.arange(256) - 128)
+
+
+def test_checkpoints_take_pixels_and_need_no_more_arena(shared_models):
+    graph = insitu.load(shared_models / "mcunet-5fps.pkl").graph
+    x = pixels(2, 128, 128, 3)
+    plain, raw = open_host(graph), open_host(Transform.raw(graph).applied_to(graph))
+    np.testing.assert_array_equal(raw.predict(x), plain.predict((x.astype(np.int16) - 128).astype(np.int8)))
+    assert raw.info()["arena_bytes"] == plain.info()["arena_bytes"]
+
+
+def test_a_transform_that_does_not_fit_is_an_error(net):
+    _, graph = net
+    with pytest.raises(GraphError, match="2 numbers for 3 channels"):
+        Transform(mean=(0.1, 0.2)).applied_to(graph)
+    with pytest.raises(GraphError, match="deviation"):
+        Transform(std=0.0).applied_to(graph)
+    with pytest.raises(GraphError, match="not int8 pixels"):
+        Transform.raw(graph)
+    with pytest.raises(GraphError, match="rank 4"):
+        Transform().applied_to(load(nn.Linear(3, 2), torch.zeros(1, 3)))

@@ -1,0 +1,198 @@
+"""Samples from anywhere: right shapes and labels, and an error that names the mistake for wrong ones."""
+
+import numpy as np
+import pytest
+import torch
+
+from insitu import DataError, Samples, split
+from insitu.data import as_samples, read_samples
+from insitu.graph import Type, build, f32, lookup, s8
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def graph(type, out=None):
+    """One that takes this type, quantised to `out` at once where that is given."""
+    with build("net") as b:
+        x = b.input("x", type)
+        y = lookup("quantize")(x, out=out) if out else lookup("reshape")(x, shape=(1, -1))
+    return b.graph(y)
+
+
+ROWS = graph(f32(1, 3))
+X, Y = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([0, 1, 1, 0])
+
+
+def same(samples, x=X, y=Y):
+    np.testing.assert_array_equal(samples.inputs[0], x)
+    np.testing.assert_array_equal(samples.labels, y)
+
+
+# --- sources --------------------------------------------------------------------------------------------
+
+
+class Indexed:
+    """A Dataset with nothing but a length and items."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        if i >= 4:
+            raise IndexError
+        return torch.tensor(X[i]), int(Y[i])
+
+
+SOURCES = {
+    "arrays": lambda: (X, Y),
+    "tensors": lambda: (torch.tensor(X), torch.tensor(Y)),
+    "lists of pairs": lambda: list(zip(X, Y)),
+    "a generator": lambda: ((x, y) for x, y in zip(X, Y)),
+    "a torch dataset": lambda: torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(Y)),
+    "a dataset without iter": Indexed,
+    "samples": lambda: Samples((X,), Y),
+    "one-hot labels": lambda: (X, np.eye(2)[Y]),
+    "integers": lambda: (X.astype(np.int64), Y),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_samples_come_from_anywhere(source):
+    same(as_samples(SOURCES[source](), ROWS))
+
+
+def test_an_npz_is_read(tmp_path):
+    np.savez(tmp_path / "d.npz", x=X, y=Y)
+    same(as_samples(tmp_path / "d.npz", ROWS))
+
+
+def test_a_csv_has_a_sample_a_line_the_label_last_or_named(tmp_path):
+    (tmp_path / "last.csv").write_text("\n".join(",".join(map(str, [*x, y])) for x, y in zip(X, Y)))
+    same(read_samples(tmp_path / "last.csv", ROWS))
+    named = ["label,a,b,c", *(",".join(map(str, ["ba"[y], *x])) for x, y in zip(X, Y))]
+    (tmp_path / "named.csv").write_text("\n".join(named))
+    samples = read_samples(tmp_path / "named.csv", ROWS)
+    same(samples, y=1 - Y)
+    assert samples.names == ("a", "b")
+
+
+MOMENTS = np.arange(18, dtype=np.float32).reshape(9, 2)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 2), (1, 2, 4)])
+def test_a_csv_of_moments_is_cut_into_windows(tmp_path, shape):
+    """Nine moments of two channels: two windows of four, one left over, in the model's own layout."""
+    labels = [1, 1, 1, 1, 0, 0, 0, 0, 0]
+    (tmp_path / "w.csv").write_text("\n".join(f"{a},{b},{y}" for (a, b), y in zip(MOMENTS, labels)))
+    windows = MOMENTS[:8].reshape(2, 4, 2)
+    want = windows if shape == (1, 4, 2) else windows.transpose(0, 2, 1)
+    same(read_samples(tmp_path / "w.csv", graph(f32(*shape))), want, [1, 0])
+
+
+def test_a_window_in_which_the_label_changes_is_dropped(tmp_path):
+    text = "\n".join(f"{a},{b},{y}" for (a, b), y in zip(MOMENTS, [1, 1, 0, 0, 0, 0, 0, 0, 0]))
+    (tmp_path / "w.csv").write_text(text)
+    same(read_samples(tmp_path / "w.csv", graph(f32(1, 4, 2))), MOMENTS[None, 4:8], [0])
+
+
+@pytest.mark.parametrize("type, want", [(f32(1, 2, 2, 3), 1.0), (Type("u8", (1, 2, 2, 3)), 255)])
+def test_a_folder_of_images_a_class(tmp_path, type, want):
+    for i, name in enumerate(("cat", "dog")):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (4, 4), (255 * i, 0, 255)).save(tmp_path / name / "1.png")
+    samples = read_samples(tmp_path, graph(type))
+    assert samples.names == ("cat", "dog") and samples.labels.tolist() == [0, 1]
+    assert samples.inputs[0].dtype == type.numpy
+    assert samples.inputs[0][1, 0, 0].tolist() == [want, 0, want]
+
+
+# --- splitting ------------------------------------------------------------------------------------------
+
+
+def test_a_split_is_by_seed_and_loses_nothing():
+    samples = Samples((np.arange(10)[:, None],), np.arange(10))
+    one, two = split(samples, 0.7, seed=3)
+    assert (len(one), len(two)) == (7, 3)
+    assert sorted([*one.labels, *two.labels]) == list(range(10))
+    assert (one.inputs[0][:, 0] == one.labels).all()
+    assert (split(samples, 0.7, seed=3)[0].labels == one.labels).all()
+    assert (split(samples, 0.7, seed=4)[0].labels != one.labels).any()
+
+
+@pytest.mark.parametrize("share", [0, 1, 1.5, 0.01, float("nan")])
+def test_a_split_with_an_empty_part_is_an_error(share):
+    with pytest.raises(DataError):
+        split(Samples((X,), Y), share, 0)
+
+
+# --- mistakes -------------------------------------------------------------------------------------------
+
+IMAGES = graph(f32(1, 5, 4, 3))
+PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 3))
+CALIBRATED = graph(f32(1, 5, 4, 3), s8(s=2 / 255))  # -1 to 1
+BYTES = graph(Type("u8", (1, 5, 4, 3)))
+
+
+def labelled(x):
+    return x, np.zeros(len(x), int)
+
+
+def test_channels_first_for_a_model_with_channels_last_is_an_error():
+    with pytest.raises(DataError, match=r"transpose\(0, 2, 3, 1\)"):
+        as_samples(labelled(PIXELS.transpose(0, 3, 1, 2)), IMAGES)
+
+
+def test_channels_last_for_a_model_with_channels_first_is_an_error():
+    with pytest.raises(DataError, match=r"transpose\(0, 3, 1, 2\)"):
+        as_samples(labelled(PIXELS), graph(f32(1, 3, 5, 4)))
+
+
+def test_a_missing_axis_of_one_and_flat_rows_are_no_mistake():
+    grey = graph(f32(1, 5, 4, 1))
+    for shape in ((6, 5, 4), (6, 20), (6, 1, 5, 4)):
+        assert as_samples(labelled(np.zeros(shape)), grey).inputs[0].shape == (6, 5, 4, 1)
+
+
+def test_pixels_for_a_model_calibrated_on_one_are_an_error():
+    with pytest.raises(DataError, match="-1 to 0.996") as e:
+        as_samples(labelled(PIXELS), CALIBRATED)
+    assert "pixels" in e.value.hint
+
+
+def test_the_range_of_an_int8_input_is_checked_too():
+    net = graph(s8(1, 5, 4, 3, s=2 / 255))
+    with pytest.raises(DataError, match="pixels"):
+        as_samples(labelled(PIXELS.astype(np.uint8)), net)
+    as_samples(labelled((PIXELS - 128).astype(np.int8)), net)
+    as_samples(labelled(PIXELS / 127.5 - 1), net)
+
+
+def test_data_in_a_corner_of_the_range_are_an_error():
+    with pytest.raises(DataError, match="made for"):
+        as_samples(labelled(PIXELS / 255), graph(f32(1, 5, 4, 3), s8(s=1.0, z=-128)))  # 0 to 255
+
+
+def test_a_bit_beyond_the_range_is_no_mistake():
+    x = PIXELS / 127.5 - 1
+    x[0, 0, 0, 0] = 7.0
+    as_samples(labelled(x * 1.3), CALIBRATED)
+
+
+@pytest.mark.parametrize("x", [PIXELS / 255, PIXELS * 2, PIXELS - 128])
+def test_bytes_are_bytes(x):
+    with pytest.raises(DataError, match="0 to 255"):
+        as_samples(labelled(x), BYTES)
+    as_samples(labelled(PIXELS), BYTES)
+
+
+def test_ragged_and_odd_items_are_errors():
+    for bad in ([(X[0], 0), (X[1, :2], 1)], [X[0], X[1]], ["ab"], 3):
+        with pytest.raises(DataError):
+            as_samples(bad, ROWS)
+
+
+@pytest.mark.parametrize("text", ["", "1,2,3\n4,5", "a,b,c\n", "1,2,x", "1,2,3,4,5"])
+def test_a_csv_that_does_not_fit_is_an_error(tmp_path, text):
+    (tmp_path / "bad.csv").write_text(text)
+    with pytest.raises(DataError, match=r"bad\.csv"):
+        read_samples(tmp_path / "bad.csv", ROWS)

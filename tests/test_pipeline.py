@@ -1,0 +1,270 @@
+"""compile(): every stage in one call, its messages, its dump, its budget, its folder of C; and the two verbs."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+
+import insitu
+from insitu import BudgetError, DataError, Error, GraphError, ModelError, Recipe, Transform
+from insitu.bundle import write_bundle
+from insitu.cli import main
+from insitu.demo import TARGET, digits
+from insitu.devices.compiler import find_compiler
+
+from .learners import data, learner, mlp, state_of
+from .models import families
+
+X, Y = data(40)
+
+
+def compile(**options):
+    return insitu.compile(mlp(), example=torch.zeros(1, 6), **options)
+
+
+# --- stages ---------------------------------------------------------------------------------------------
+
+
+def test_a_float_model_without_calibration_data_is_an_error():
+    with pytest.raises(DataError, match="needs samples"):
+        compile(classes=4)
+
+
+def test_auto_means_head_and_says_so(capsys):
+    made = compile(classes=4, precision="float")
+    assert made.parts.scheme.name == "head" and "head" in made.notes[0]
+    assert "only the head is trained" in capsys.readouterr().err
+    compile(classes=4, precision="float", scheme="head")
+    assert not capsys.readouterr().err
+
+
+def test_int8_has_a_float_head_on_int8_features():
+    made = compile(classes=3, data=X, scheme="head")
+    forward = made.graphs["predict"]
+    assert any(n.op.kind == "int8" for n in forward.nodes)
+    assert forward.outputs[0].dtype == "f32" and set(forward.state) == {"head.weight", "head.bias"}
+    history = made.fit(X, Y % 3, epochs=2, rate=0.05)
+    assert history.cached and history.loss[1] < history.loss[0]
+
+
+def test_a_model_that_is_int8_already_needs_no_data():
+    model = insitu.load(mlp(), torch.zeros(1, 6)).quantize(X)
+    assert insitu.compile(model, classes=3, scheme="head").predict(X).shape == (40, 3)
+
+
+@pytest.mark.parametrize("name", [n for n in families() if n != "autoencoder"])
+def test_every_family_trains_its_head_in_int8(name):
+    module, example = families()[name]
+    x = np.random.default_rng(0).normal(size=(12, *example[0].shape[1:])).astype(np.float32)
+    made = insitu.compile(module, example=example, classes=3, data=x, scheme="head")
+    history = made.fit(x, np.arange(12) % 3, epochs=3, rate=0.05)
+    assert np.isfinite(history.loss).all() and history.loss[-1] < history.loss[0] and history.cached
+
+
+@pytest.mark.parametrize("name", [n for n in families() if n != "autoencoder"])
+def test_every_family_trains_whole_in_float(name):
+    module, example = families()[name]
+    x = np.random.default_rng(0).normal(size=(8, *example[0].shape[1:])).astype(np.float32)
+    made = insitu.compile(module, example=example, classes=3, precision="float", scheme="full")
+    history = made.fit(x, np.arange(8) % 3, epochs=3, rate=0.02)
+    assert np.isfinite(history.loss).all() and not history.cached
+
+
+def test_batch_norm_learns_its_statistics_from_whole_batches():
+    module, example = families()["resnet8"]
+    x = (np.random.default_rng(0).normal(size=(11, *example[0].shape[1:])) * 3 + 1).astype(np.float32)
+    made = insitu.compile(module, example=example, classes=3, precision="float", scheme="full", batch=4)
+    name = next(k for k in made.device.state() if "mean" in k)
+    before = made.device.state()[name]
+    history = made.fit(x, np.arange(11) % 3, epochs=2, rate=0.01)
+    assert np.isfinite(history.loss).all() and (made.device.state()[name] != before).any()
+    assert made.predict(x).shape == (11, 3)
+    with pytest.raises(DataError, match="do not make a batch of 4"):
+        made.fit(x[:3], [0, 1, 2])
+    with pytest.raises(DataError, match="every 4 samples"):
+        made.fit(x, np.arange(11) % 3, batch=2)
+
+
+def test_the_same_call_gives_the_same_program():
+    one, two = (compile(classes=4, precision="float", scheme="last:1", head_init="uniform", seed=5) for _ in "ab")
+    assert one.device.program.files == two.device.program.files
+    assert compile(classes=4, precision="float", head_init="uniform", seed=6).device.program.files != one
+
+
+def test_prototypes_know_the_classes_before_any_training():
+    x, y = data(400)
+    made = compile(classes=4, data=(x, y), precision="float", head_init="prototypes", scheme="head")
+    assert made.evaluate(x, y)["accuracy"] > 0.4  # chance is 0.25
+    with pytest.raises(DataError, match="labelled"):
+        compile(classes=4, data=x, precision="float", head_init="prototypes")
+    with pytest.raises(DataError, match="4 classes"):
+        compile(classes=4, data=(x, y + 1), precision="float", head_init="prototypes")
+
+
+def test_pixels_go_in_where_a_transform_is_given():
+    module, example = families()["mobilenet_v2"]
+    x = np.random.default_rng(0).integers(0, 256, (12, 40, 40, 3)).astype(np.uint8)
+    transform = Transform(mean=(0.5, 0.4, 0.3), std=0.25, size=(40, 40))
+    made = insitu.compile(module, example=example, classes=3, data=x, scheme="head", transform=transform)
+    ops = [n.op.name for n in made.graphs["predict"].nodes]
+    assert ops[:2] == ["resize", "normalize"] and "quantize" not in ops
+    assert made.fit(x, np.arange(12) % 3, epochs=2, rate=0.05).cached
+    with pytest.raises(DataError, match="0 to 255"):
+        made.fit(x / 255, np.arange(12) % 3)
+
+
+BAD = {
+    "an unknown precision": ({"precision": "int4"}, DataError, "precision"),
+    "an unknown scheme": ({"precision": "float", "scheme": "some"}, Error, "unknown scheme"),
+    "an unknown board": ({"precision": "float", "board": "toaster"}, GraphError, "board"),
+    "no classes": ({"precision": "float", "classes": 0}, GraphError, "0 classes"),
+    "an unknown start": ({"precision": "float", "classes": 2, "head_init": "ones"}, GraphError, "head"),
+    "a layer that is not there": ({"precision": "float", "classes": 2, "head_after": "x"}, GraphError, "no such layer"),
+    "data of another shape": ({"data": X[:, :5]}, DataError, "shape 40x5"),
+    "data with NaN": ({"data": np.where(X > 2, np.nan, X)}, DataError, "finite"),
+    "a batch as example": ({"example": torch.zeros(4, 6), "precision": "float"}, ModelError, "one sample"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_compiled_is_a_clear_error(case):
+    options, kind, complaint = BAD[case]
+    with pytest.raises(kind, match=complaint):
+        insitu.compile(mlp(), **{"example": torch.zeros(1, 6), "scheme": "head", **options})
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_names_the_peak_and_a_way_out_that_fits():
+    need = learner("full").info()
+    fits = learner("head").info()
+    sram = fits["arena_bytes"] + fits["state_bytes"]
+    with pytest.raises(BudgetError, match="peak at") as e:
+        compile(classes=4, precision="float", scheme="full", sram=sram)
+    assert f"{need['arena_bytes'] + need['state_bytes']:,}" in str(e.value)
+    assert "--scheme" in e.value.hint
+    for part in e.value.hint.split("   or   "):
+        compile(classes=4, precision="float", scheme=part.split()[1], sram=sram)
+
+
+def test_a_budget_is_exact():
+    info = learner("full").info()
+    need = info["arena_bytes"] + info["state_bytes"]
+    compile(classes=4, precision="float", scheme="full", sram=need, flash=info["const_bytes"])
+    for options in ({"sram": need - 1}, {"flash": info["const_bytes"] - 1}):
+        with pytest.raises(BudgetError):
+            compile(classes=4, precision="float", scheme="full", **options)
+
+
+def test_where_not_even_the_head_fits_the_error_says_so():
+    with pytest.raises(BudgetError, match="even the head"):
+        compile(classes=4, precision="float", scheme="full", sram=64)
+
+
+# --- what is written ------------------------------------------------------------------------------------
+
+
+def test_the_dump_has_a_text_a_stage(tmp_path):
+    compile(classes=4, data=X, scheme="last:1", recipe=Recipe(), precision="float", dump=tmp_path)
+    texts = {p.stem: p.read_text() for p in sorted(tmp_path.iterdir())}
+    assert list(texts) == ["1-loaded", "2-input", "3-numerics", "4-head", "5-scheme", "6-training", "7-plan"]
+    assert "%head = linear" in texts["4-head"] and "%head.weight :=" in texts["6-training"]
+    assert "weight 1" in texts["5-scheme"] and "peak at step" in texts["7-plan"]
+
+
+MAIN = """
+#include <stdio.h>
+#include "net.h"
+static net_state state;
+static unsigned char arena[NET_ARENA_BYTES] __attribute__((aligned(16)));
+int main(void)
+{
+    const float x[6] = {1, -2, 3, 0.5f, 0, 1};
+    const int32_t label[1] = {2};
+    float loss[1], out[4];
+    net_init(&state);
+    for (int i = 0; i < 3; i++) net_train_step(&state, arena, x, label, 0.1f, loss, out);
+    net_predict(&state, arena, x, out);
+    printf("%.9g %.9g %.9g %.9g\\n", out[0], out[1], out[2], out[3]);
+    return 0;
+}
+"""
+
+
+def test_the_folder_of_c_builds_alone_and_computes_what_the_learner_does(tmp_path):
+    made = learner("last:1")
+    write_bundle(made.device.program, tmp_path)
+    (tmp_path / "main.c").write_text(MAIN)
+    sources = [str(p) for p in (*tmp_path.glob("*.c"), *tmp_path.glob("kernels/*.c"))]
+    flags = [
+        "-std=gnu99",
+        "-O2",
+        "-ffp-contract=off",
+        "-fno-math-errno",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-I",
+        str(tmp_path),
+    ]
+    subprocess.run([*find_compiler(), *flags, *sources, "-o", str(tmp_path / "run")], check=True)
+    done = subprocess.run([str(tmp_path / "run")], check=True, capture_output=True, text=True)
+    x = np.array([[1, -2, 3, 0.5, 0, 1]], np.float32)
+    for _ in range(3):
+        made.device.run("train_step", x, np.array([2], np.int32), np.float32(0.1))
+    np.testing.assert_allclose([float(w) for w in done.stdout.split()], made.predict(x)[0], rtol=1e-5, atol=1e-6)
+
+
+# --- the verbs ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "digits.npz"
+    np.savez(path, x=digits().x_train[:120], y=digits().y_train[:120])
+    return str(path)
+
+
+def test_insitu_compile_prints_the_memory_and_writes_c(samples, tmp_path, capsys):
+    options = ["--classes", "10", "--scheme", "head", "--data", samples]
+    assert main(["compile", str(TARGET), *options, "-o", str(tmp_path / "c"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {"arena_bytes", "arena_lower_bound_bytes", "state_bytes", "const_bytes"} <= set(report)
+    assert 0 < report["arena_lower_bound_bytes"] <= report["arena_bytes"]
+    assert (tmp_path / "c" / "net_train_step.c").exists() and (tmp_path / "c" / "kernels.h").exists()
+
+
+def test_insitu_train_learns_resumes_and_prints_a_table(samples, tmp_path, capsys):
+    common = ["train", str(TARGET), "--data", samples, "--classes", "10", "--scheme", "head", "--epochs", "4"]
+    whole, half, rest = (str(tmp_path / name) for name in ("whole", "half", "rest"))
+    assert main([*common, "--split", "0.8", "-o", whole, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["loss"][-1] < report["loss"][0] and len(report["validation"]) == 4 and report["cached"]
+    assert main([*common, "--split", "0.8", "-o", half, "--stop-epoch", "2"]) == 0
+    assert main([*common, "--split", "0.8", "--resume", half, "--start-epoch", "2", "-o", rest]) == 0
+    assert (tmp_path / "rest").read_bytes() == (tmp_path / "whole").read_bytes() != (tmp_path / "half").read_bytes()
+    text = capsys.readouterr().out
+    assert "epoch" in text and "skipped" in text and "arena" in text and "cached" in text
+
+
+def test_the_verbs_say_what_is_wrong(samples, tmp_path, capsys):
+    assert main(["compile", str(TARGET), "--classes", "10"]) == 1
+    assert "needs samples" in capsys.readouterr().err
+    common = ["--data", samples, "--classes", "10", "--scheme", "head"]
+    assert main(["compile", str(TARGET), *common, "--sram", "1K"]) == 1
+    assert "peak at" in capsys.readouterr().err
+    assert main(["train", str(TARGET), *common, "--rate", "nan"]) == 1
+    assert "learning rate" in capsys.readouterr().err
+    assert main(["train", str(TARGET), "--data", samples, "--classes", "5", "--scheme", "head"]) == 1
+    assert "classes 0..4" in capsys.readouterr().err
+    (tmp_path / "bad.bin").write_bytes(b"no state")
+    assert main(["train", str(TARGET), *common, "--resume", str(tmp_path / "bad.bin")]) == 1
+    assert "bad.bin" in capsys.readouterr().err
+
+
+def test_state_of_is_what_save_writes(tmp_path):
+    made = learner("head")
+    assert made.save(tmp_path / "s").read_bytes() == state_of(made)
