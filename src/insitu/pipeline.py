@@ -89,7 +89,8 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
     if is_int8(graph):
         return fuse_transform(graph)
     if precision == "float":
-        return graph if scheme == "full" and batch > 1 else fold(graph)  # else statistics are frozen, and fold away
+        whole = scheme == "full" and (batch > 1 or not has_statistics(graph))
+        return graph if whole else fold(graph)  # frozen statistics fold away
     if samples is None:
         raise DataError(
             "a float model needs samples to be made int8",
