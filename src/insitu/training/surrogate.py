@@ -120,8 +120,8 @@ def lut(node: Node, x, table, slope=None):
     d = given.astype(np.float64) * tx.scale / ty.scale  # in integers a step
     curve = np.concatenate([[0.0], np.cumsum((d[1:] + d[:-1]) / 2)])
     curve += np.median(table - curve)
-    q = np.clip(x / tx.scale + tx.zero + 128, 0, 255)
-    i = np.minimum(q.astype(int), 254)
+    q = x / tx.scale + tx.zero + 128
+    i = np.clip(np.floor(q).astype(int), 0, 254)  # beyond both ends it goes on as it did
     f = q - i
     return (curve[i] + d[i] * f + (d[i + 1] - d[i]) * f * f / 2 - ty.zero) * ty.scale
 
@@ -134,6 +134,7 @@ SURROGATES: dict[str, Callable] = {
     "add_s8": lambda node, x, y: x + y,
     "sub_s8": lambda node, x, y: x - y,
     "mul_s8": lambda node, x, y: x * y,
+    "matmul_s8": lambda node, x, y: x @ y,
     "avg_pool2d_s8": avg_pool2d,
     "mean_s8": mean,
     "requantize_s8": lambda node, x: x,
