@@ -27,6 +27,7 @@ from insitu.preprocess import Transform, fuse_transform
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
 from insitu.training.head import HEAD, prototypes, replace_head, with_head
+from insitu.training.integer_head import integer_head
 from insitu.training.layers import layers
 from insitu.training.scheme import Scheme, read_scheme
 from insitu.training.train import Recipe
@@ -36,14 +37,16 @@ AUTO = "head"  # what scheme="auto" means until the search for schemes exists
 
 
 def compile(model, *, example=None, classes: int | None = None, data=None, scheme: str = "auto",
-            precision: str = "int8", batch: int = 1, head_after: str | None = None, head_init: str = "zero",
-            recipe: Recipe | None = None, board: str = "host", sram: int | None = None, flash: int | None = None,
-            transform: Transform | None = None, seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
+            precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
+            head_init: str = "zero", recipe: Recipe | None = None, board: str = "host", sram: int | None = None,
+            flash: int | None = None, transform: Transform | None = None, seed: int = 0,
+            dump: str | Path | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
     model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
     classes     how many the new head has; None keeps the model's own classifier, in float
     data        samples: to calibrate a float model for int8, and for head_init="prototypes"
+    head        the classifier's arithmetic: float (default) or int8
     scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" is head for now
     batch       1: an update a sample; more: gradients are added up and applied once a batch. A float network with
                 batch norm that is trained in full takes the batch at once and learns its statistics; otherwise
@@ -53,12 +56,15 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     dump        a folder for one text file a stage
     """
     say = Dump(dump)
+    if head not in PRECISIONS:
+        raise DataError(f"head is {head!r}", hint=" or ".join(PRECISIONS))
     scheme, notes = _choose(scheme, recipe or Recipe())
     g = say("1-loaded", load(model, example))
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g)
     g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
-    g = say("4-head", new_head(g, classes, samples, recipe or Recipe(), head_after, head_init, seed))
+    g = new_head(g, classes, samples, recipe or Recipe(), head_after, head_init, seed)
+    g = say("4-head", integer_head(g) if head == "int8" else g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
     parts = Parts(g, s, recipe or Recipe(), batch, has_statistics(g), head_of(g))
     graphs = say("6-training", parts.graphs())

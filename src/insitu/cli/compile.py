@@ -32,6 +32,7 @@ def add_compiler(parser) -> None:
     parser.add_argument("--classes", type=count, metavar="N", help="a new head with so many (the old one stays)")
     parser.add_argument("--precision", choices=("int8", "float"), default="int8", help="arithmetic (int8)")
     parser.add_argument("--batch", type=count, default=1, metavar="N", help="samples an update (1)")
+    parser.add_argument("--head", choices=("float", "int8"), default="float", help="arithmetic of the head (float)")
     parser.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
     parser.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
     parser.add_argument("--loss", choices=LOSSES, default="cross_entropy", help="(cross_entropy)")
@@ -73,7 +74,7 @@ def build(arguments):
     samples = read(arguments.data, graph, arguments) if arguments.data else None
     learner = pipeline.compile(
         graph, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
-        batch=arguments.batch, head_after=arguments.head_after, head_init=arguments.head_init,
+        batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
         recipe=recipe(arguments), sram=arguments.sram, flash=arguments.flash, seed=arguments.seed,
         dump=arguments.dump,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 
@@ -38,8 +39,7 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
     """The program of one plan (predict), or of several that share their state."""
     plans = {"predict": plans} if isinstance(plans, Plan) else dict(plans)
     fields = state_fields(plans)
-    name = next(iter(plans.values())).graph.name
-    state = layout(fields, initial_state(plans), name) if fields else None
+    state = layout(fields, initial_state(plans), fingerprint(plans)) if fields else None
     constants = Constants(prefix)
     functions = [Function(verb, plan, prefix, constants, bool(state)) for verb, plan in plans.items()]
     arena = max(plan.arena_bytes for plan in plans.values())
@@ -63,6 +63,15 @@ def state_fields(plans: Mapping[str, Plan]) -> tuple[Value, ...]:
                 found[name] = value.type
     values = [Value(name, t) for name, t in found.items()]
     return tuple(sorted(values, key=lambda v: -v.type.numpy.itemsize))
+
+
+def fingerprint(plans: Mapping[str, Plan]) -> str:
+    """What the frozen part of a model is: a state learned beside other weights must not be loaded."""
+    digest = 0
+    for plan in plans.values():
+        for name in sorted(plan.graph.constants):
+            digest = crc32(np.ascontiguousarray(plan.graph.constants[name]).tobytes(), crc32(name.encode(), digest))
+    return f"{next(iter(plans.values())).graph.name}:{digest}"
 
 
 def initial_state(plans: Mapping[str, Plan]) -> dict[str, np.ndarray]:

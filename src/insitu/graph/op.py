@@ -94,7 +94,7 @@ def op(cls: type | None = None, *, kind: str | None = None) -> Any:
 
 def _declare(cls: type, kind: str | None) -> Op:
     rules = {r: getattr(cls, r) for r in RULES if hasattr(cls, r)}
-    lines = inspect.getsourcelines(cls)[1]
+    line = rules["infer"].__code__.co_firstlineno  # without reading the file, which getsourcelines would
     module = cls.__module__.replace(".", "/")
     made = Op(
         name=cls.__name__,
@@ -103,7 +103,7 @@ def _declare(cls: type, kind: str | None) -> Op:
         rules=rules,
         cases=tuple(getattr(cls, "cases", ())),
         kind=kind or ("int8" if cls.__name__.endswith("_s8") else "float"),
-        source=f"src/{module}.py:{lines}",
+        source=f"src/{module}.py:{line}",
         overwrites=getattr(cls, "overwrites", False),
         domain=getattr(cls, "domain", None),
     )
