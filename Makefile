@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test lint types unit test-slow bench fuzz docs clean
+.PHONY: demo test lint types unit test-slow bench accuracy fuzz docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/insitu demo
@@ -28,6 +28,9 @@ test-slow: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.inference
+
+accuracy: $(VENV)/.dev
+	$(BIN)/python -m bench.accuracy
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m bench.fuzz

@@ -1,0 +1,250 @@
+"""Transfer learning of the int8 mcunet-5fps on photos, through the generated C: one Run in, its test accuracy out.
+
+The frozen layers are run once for every view of every photo (`remember`) and their outputs kept in files, cut where the
+longest of our schemes begins; a scheme that begins later runs the layers in between once more, in memory. Training
+from there gives the same bytes as training from pixels. Which runs there are, and what they should reach: accuracy.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import cos, pi
+from pathlib import Path
+
+import numpy as np
+
+from bench import photos
+from bench.photos import SOURCES, TESTS, Photos
+from insitu.devices.cache import cache_folder, key_of
+from insitu.devices.host import HostDevice, open_plans
+from insitu.errors import DataError
+from insitu.graph import Graph, drop_unused
+from insitu.importers.from_checkpoint import read_checkpoint
+from insitu.ops.update import COUNTERS
+from insitu.planner import plan
+from insitu.training.head import replace_head
+from insitu.training.layers import layers
+from insitu.training.prefix import Split, split
+from insitu.training.scheme import read_scheme
+from insitu.training.train import Recipe, train_graphs
+
+MODEL = "mcunet-5fps"
+EARLIEST = f"{MODEL}/99kb"  # where the files are cut
+RATES = {"head": 0.4, "bias:22": 0.1, f"{MODEL}/49kb": 0.1, f"{MODEL}/99kb": 0.05}  # at a batch of 64
+CLIP = 64.0  # of one photo's gradient, a parameter: medians are 8 to 28, so that 8 would shorten most steps at batch 1
+FULL_BATCH = 64  # a smaller batch takes a rate smaller in proportion
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: what is trained, on what, and how the weights are kept."""
+
+    data: str
+    scheme: str
+    arithmetic: str = "residual"
+    batch: int = 1
+    seed: int = 0
+    clip: float = CLIP
+    clip_kind: str = Recipe.clip_kind
+    choose: str = "magnitude"
+    features: str = "pool"  # the layer whose output the head reads
+    rate: float | None = None  # at a batch of 64; None: what RATES says
+    epochs: int | None = None
+    limit: int | None = None  # photos to train and to test on, for a quick look
+
+    @property
+    def name(self) -> str:
+        return f"{self.data} {self.scheme} {self.arithmetic} batch {self.batch}"
+
+    @property
+    def full_rate(self) -> float:
+        return RATES[self.scheme] if self.rate is None else self.rate
+
+
+# graphs -----------------------------------------------------------------------------------------
+
+
+def checkpoint() -> Path:
+    path = photos.folder("models") / f"{MODEL}.pkl"
+    if not path.is_file():
+        raise DataError("is not there", where=str(path), hint="set INSITU_TEST_FILES to a folder that holds `models`")
+    return path
+
+
+def cut(run: Run) -> Split:
+    """The run's training graphs and the frozen layers before them."""
+    graph = read_checkpoint(checkpoint())
+    graph = replace_head(graph, SOURCES[run.data].classes, after=run.features, init="uniform", seed=run.seed)
+    scheme = read_scheme(run.scheme, [layer for layer in layers(graph) if layer.name != "head"])
+    recipe = Recipe(arithmetic=run.arithmetic, clip=run.clip, clip_kind=run.clip_kind, seed=run.seed)
+    graphs = train_graphs(graph, scheme, recipe, accumulate=run.batch > 1, choose=run.choose)
+    found = split(graphs, graphs["predict"].inputs)
+    if found is None:
+        raise DataError("nothing is frozen, so nothing can be kept", where=run.scheme)
+    return found
+
+
+def earliest(data: str) -> Graph:
+    """From pixels to what is kept in files."""
+    return cut(Run(data, EARLIEST)).prefix
+
+
+def between(first: Graph, later: Graph) -> Graph | None:
+    """From the outputs of one prefix to those of a later one; None where they are the same."""
+    if [v.name for v in first.outputs] == [v.name for v in later.outputs]:
+        return None
+    made = {v.name for n in first.nodes for v in n.outputs}
+    nodes = tuple(n for n in later.nodes if n.outputs[0].name not in made)
+    return drop_unused(replace(later, inputs=first.outputs, nodes=nodes))
+
+
+def opened(**graphs: Graph) -> HostDevice:
+    return open_plans({verb: plan(g) for verb, g in graphs.items()})
+
+
+# kept outputs -----------------------------------------------------------------------------------
+
+Arrays = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Files with the outputs of the frozen layers: [photo, view, ...], one a value."""
+
+    train: tuple[Path, ...]
+    test: tuple[Path, ...]
+
+    def arrays(self, part: str) -> Arrays:
+        return tuple(np.load(path, mmap_mode="r") for path in getattr(self, part))
+
+
+def remember(data: str, seed: int, jobs: int, limit: int | None = None) -> Kept:
+    """Run the frozen layers on every view, on several cores; files that are there already are used again."""
+    prefix, source = earliest(data), SOURCES[data]
+    stamp = (str(prefix), checkpoint().read_bytes(), photos.path_of(data).read_bytes(), photos.VERSION)
+    where = cache_folder() / "accuracy" / key_of(*stamp, f"{seed} {limit}")
+    where.mkdir(parents=True, exist_ok=True)
+    for part, views in (("train", source.views), ("test", len(TESTS))):
+        if not (where / f"{part}.done").exists():
+            _fill(data, part, views, seed, limit, where, jobs, prefix)
+            (where / f"{part}.done").touch()
+    paths = {part: tuple(where / f"{part}.{v.name}.npy" for v in prefix.outputs) for part in ("train", "test")}
+    return Kept(**paths)
+
+
+def part_of(data: str, part: str, limit: int | None) -> Photos:
+    train, test = photos.read(data)
+    return (train if part == "train" else test).first(limit)
+
+
+def _fill(data, part, views, seed, limit, where: Path, jobs: int, prefix: Graph) -> None:
+    count = len(part_of(data, part, limit))
+    for v in prefix.outputs:
+        shape = (count, views, *v.shape)
+        np.lib.format.open_memmap(where / f"{part}.{v.name}.npy", "w+", v.type.numpy, shape)
+    work = partial(_fill_range, data, part, views, seed, limit, where)
+    with ProcessPoolExecutor(jobs) as pool:
+        list(pool.map(work, [range(count * j // jobs, count * (j + 1) // jobs) for j in range(jobs)]))
+
+
+def _fill_range(data, part, views, seed, limit, where: Path, chosen: range) -> None:
+    found, device = part_of(data, part, limit), opened(predict=earliest(data))
+    outputs = [np.load(where / f"{part}.{v.name}.npy", mmap_mode="r+") for v in device.outputs]
+    for i in chosen:
+        seen = photos.train_views(found, i, views, seed) if part == "train" else photos.test_views(found, i)
+        results = device.run("predict", as_input(np.stack(seen)))
+        for out, result in zip(outputs, results):
+            out[i] = result.reshape(out[i].shape)
+
+
+def as_input(pixels: np.ndarray) -> np.ndarray:
+    """The checkpoint counts in 2/255 around the middle grey."""
+    return (pixels.astype(np.int16) - 128).astype(np.int8)
+
+
+def carry_on(graph: Graph | None, arrays: Arrays) -> Arrays:
+    """The outputs of a later prefix, from those of an earlier one."""
+    if graph is None:
+        return arrays
+    device = opened(predict=graph)
+    shape = arrays[0].shape[:2]
+    made = device.run("predict", *(np.ascontiguousarray(a).reshape(-1, *a.shape[3:]) for a in arrays))
+    return tuple(m.reshape(*shape, *v.shape) for m, v in zip(made, device.outputs))
+
+
+# training ---------------------------------------------------------------------------------------
+
+
+def train(run: Run, kept: Kept, say: Say = lambda line: None) -> dict:
+    """Train, then test on the views A and B; everything worth knowing about it."""
+    start = time.perf_counter()
+    found = cut(run)
+    device, way = opened(**found.rest), between(earliest(run.data), found.prefix)
+    rows = carry_on(way, kept.arrays("train"))
+    labels = part_of(run.data, "train", run.limit).labels
+    epochs = SOURCES[run.data].epochs if run.epochs is None else run.epochs
+    losses = []
+    for epoch in range(epochs):
+        losses.append(_epoch(run, device, rows, labels, epoch, epochs))
+        say(f"{run.name}: epoch {epoch + 1}/{epochs}, loss {losses[-1]:.4f}, {time.perf_counter() - start:.0f} s")
+    scores = test(device, carry_on(way, kept.arrays("test")), part_of(run.data, "test", run.limit).labels)
+    counters = dict(zip(COUNTERS, map(int, device.state()["counters"])))
+    seconds = round(time.perf_counter() - start, 1)
+    return {**asdict(run), "rate": run.full_rate, **scores, "loss": losses[-1] if losses else None, "losses": losses,
+            "updates": epochs * -(-len(labels) // run.batch) * updates_a_step(found), **counters,
+            "seconds": seconds}  # fmt: skip
+
+
+def updates_a_step(found: Split) -> int:
+    """How many parameters an update changes: each may be clipped."""
+    graph = found.rest["apply" if "apply" in found.rest else "train_step"]
+    return sum(node.op.name.startswith("sgd") for node in graph.nodes)
+
+
+def _epoch(run: Run, device: HostDevice, rows: Arrays, labels: np.ndarray, epoch: int, epochs: int) -> float:
+    """The mean loss. The loop hands addresses to the C and does nothing else."""
+    order = np.random.default_rng((run.seed, epoch)).permutation(len(labels))
+    losses, logits = np.zeros(len(order), np.float32), np.zeros(device.outputs[0].shape, np.float32)
+    view = epoch % rows[0].shape[1]
+    where = [[r.ctypes.data + int(n) * r[0].nbytes + view * r[0, 0].nbytes for r in rows] for n in order]
+    ends = [(labels.ctypes.data + 4 * int(n), losses.ctypes.data + 4 * k) for k, n in enumerate(order)]
+    rates = rates_of(run, epoch, epochs, len(order))
+    out = logits.ctypes.data
+    if run.batch == 1:
+        step = device.bound("train_step")
+        for inputs, (label, loss), rate in zip(where, ends, rates):
+            step(*inputs, label, rate, loss, out)
+    else:
+        add, apply = device.bound("accumulate"), device.bound("apply")
+        for first, rate in zip(range(0, len(order), run.batch), rates):
+            batch = slice(first, first + run.batch)
+            for inputs, (label, loss) in zip(where[batch], ends[batch]):
+                add(*inputs, label, loss, out)
+            apply(rate, 1 / len(where[batch]))
+    return float(losses.mean(dtype=np.float64))
+
+
+def rates_of(run: Run, epoch: int, epochs: int, count: int) -> list[float]:
+    """One epoch of warm-up, then half a cosine down to zero."""
+    top, each = run.full_rate * run.batch / FULL_BATCH, -(-count // run.batch)
+
+    def rate(step: int) -> float:
+        if step < each:
+            return (step + 1) / each
+        return 0.5 * (1 + cos(pi * (step - each) / max(1, (epochs - 1) * each)))
+
+    return [top * rate(epoch * each + i) for i in range(each)]
+
+
+def test(device: HostDevice, rows: Arrays, labels: np.ndarray) -> dict[str, float]:
+    """Top-1 in %, for each way of looking at the test photos."""
+    scores = {}
+    for view, name in enumerate(TESTS):
+        (logits,) = device.run("predict", *(np.ascontiguousarray(r[:, view]).reshape(-1, *r.shape[3:]) for r in rows))
+        scores[name] = round(100 * float((logits.argmax(1) == labels).mean()), 2)
+    return scores
