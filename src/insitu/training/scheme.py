@@ -188,9 +188,9 @@ def _fit_channels(u: Update, layer: Layer, where: str) -> None:
 
 def choose_channels(u: Update, weight: np.ndarray, how: str = "magnitude", scores=None) -> tuple[int, ...]:
     """The input channels to train, in ascending order; all of them gives ()."""
-    if u.channels:
-        return tuple(sorted(u.channels))
     total = weight.shape[-1]
+    if u.channels:
+        return tuple(sorted(u.channels)) if len(u.channels) < total else ()
     count = max(1, round(total * u.share))
     if count >= total:
         return ()
