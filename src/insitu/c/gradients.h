@@ -63,6 +63,8 @@ void layer_norm_dscale_f32(float *dscale, const float *g, const float *x, int32_
 void batch_norm_train_f32(float *y, float *mean, float *rstd, float *running_mean, float *running_var, const float *x,
                           const float *scale, const float *bias, int32_t outer, int32_t c, int32_t inner,
                           float epsilon, float momentum, void *scratch);
+void batch_norm_again_f32(float *y, const float *x, const float *scale, const float *bias, const float *mean,
+                          const float *rstd, int32_t outer, int32_t c, int32_t inner, void *scratch);
 void batch_norm_train_dx_f32(float *dx, float *dscale, float *dbias, const float *g, const float *x, const float *scale,
                              const float *mean, const float *rstd, int32_t outer, int32_t c, int32_t inner,
                              void *scratch);

@@ -70,6 +70,32 @@ class batch_norm_train:
 
 
 @op
+class batch_norm_again:
+    """y = (x - mean) rstd scale + bias, a channel of `axis`: the y of batch_norm_train once more, from what it gave"""
+
+    cases = [
+        Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
+        Case("axis 1", (f32(2, 3, 11), f32(3), f32(3), f32(3), f32(3)), {"axis": 1}),
+    ]
+
+    def infer(x, scale, bias, mean, rstd, *, axis=-1):
+        if not scale.shape == bias.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
+            raise GraphError(f"{scale}, {bias}, {mean}, {rstd} are not one number for each channel of {x}")
+        return x
+
+    def eval(x, scale, bias, mean, rstd, *, axis):
+        m, factor, b = (per_channel(v, x.ndim, axis) for v in (mean, rstd * scale, bias))
+        return (x - m) * factor + b
+
+    def emit(y, x, scale, bias, mean, rstd, *, axis):
+        walk = walk_along(x, axis)
+        return Call("batch_norm_again_f32", y, x, scale, bias, mean, rstd, *walk, Scratch(4 * walk[1]))
+
+    def in_place(y, x, scale, bias, mean, rstd):
+        return 0
+
+
+@op
 class batch_norm_train_dx:
     """dx = scale r (g - dbias / count - n dscale / count), dscale = sum of g n, dbias = sum of g, a channel of `axis`;
     n = (x - mean) r is the normalised x"""

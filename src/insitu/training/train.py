@@ -24,6 +24,7 @@ from insitu.training.autodiff import depend_on, differentiate
 from insitu.training.mode import hold_statistics, train_mode
 from insitu.training.prune import prune
 from insitu.training.rebatch import rebatch
+from insitu.training.recompute import recompute
 from insitu.training.scheme import Scheme
 from insitu.training.trainable import Trained, make_trainable, remerge
 
@@ -75,7 +76,7 @@ def _step_graph(forward: Graph, trained: list[Trained], recipe: Recipe) -> Graph
     with build(builder):
         rate, count = lookup("guard")(loss, builder.input("rate", SCALAR), _counters(builder), name="guard")
         _updates(builder, [(t, grads[t.value.name]) for t in _backward_order(trained)], rate, count, recipe)
-    return remerge(prune(builder.graph(loss, logits)))
+    return remerge(recompute(prune(builder.graph(loss, logits)), loss))
 
 
 def _backward_order(trained: list[Trained]) -> list[Trained]:
@@ -261,7 +262,7 @@ def _accumulate_graph(forward: Graph, trained: list[Trained], recipe: Recipe) ->
             total = builder.lasting(_sum_name(t), np.zeros(t.value.shape, np.float32))
             new = lookup("accumulate")(total, grads[t.value.name], gate, name=f"{total.name}.new")
             builder.update(total, new)
-    return remerge(prune(builder.graph(loss, logits)))
+    return remerge(recompute(prune(builder.graph(loss, logits)), loss))
 
 
 def _apply_graph(trained: list[Trained], recipe: Recipe, source: Graph) -> Graph:

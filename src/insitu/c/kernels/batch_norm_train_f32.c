@@ -5,6 +5,7 @@
 #include "channel_sum.h"
 #include "kernels.h"
 #include "mathf.h"
+#include "normalise.h"
 
 /* sum of (x - m)^power, power 1 or 2, for each channel */
 static void moments(float *sum, const float *x, const float *m, int32_t outer, int32_t c, int32_t inner, float *part)
@@ -23,21 +24,6 @@ static void moments(float *sum, const float *x, const float *m, int32_t outer, i
             part[k] += row;
         }
         channel_flush(sum, part, c, r, outer);
-    }
-}
-
-static void normalise(float *y, const float *x, const float *mean, const float *factor, const float *bias,
-                      int32_t outer, int32_t c, int32_t inner)
-{
-    for (int32_t r = 0; r < outer; r++, x += c * inner, y += c * inner) {
-        for (int32_t k = 0; inner == 1 && k < c; k++) {
-            y[k] = (x[k] - mean[k]) * factor[k] + bias[k];
-        }
-        for (int32_t k = 0; inner > 1 && k < c; k++) {
-            for (int32_t i = k * inner; i < (k + 1) * inner; i++) {
-                y[i] = (x[i] - mean[k]) * factor[k] + bias[k];
-            }
-        }
     }
 }
 
