@@ -28,6 +28,7 @@ test-slow: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.inference
+	$(BIN)/python -m bench.training
 
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m bench.accuracy
