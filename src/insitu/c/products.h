@@ -15,6 +15,13 @@ typedef struct {
     int32_t rows, cols, depth, y_row, start_row, a_row, a_next, b_row;
 } matrix_shape;
 
+/* a and b of one of several products that are added up, the first first; an s8 b where the function says so */
+typedef struct {
+    const float *a;
+    const void *b;
+} matrix_run;
+
+void matrix_runs_f32(float *y, const float *start, const matrix_run *runs, int32_t count, const matrix_shape *m);
 void matrix_f32(float *y, const float *start, const float *a, const float *b, const matrix_shape *m);
 void matrix_s8(float *y, const float *start, const float *a, const int8_t *b, int32_t zero, const matrix_shape *m);
 

@@ -11,4 +11,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* a pointer the compiler may not work out anew from others: it would take more registers than there are */
+#define KEEP(pointer) __asm__("" : "+r"(pointer))
+
 #endif

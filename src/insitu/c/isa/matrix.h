@@ -8,16 +8,19 @@
 
 #ifndef INSITU_LANES
 
-static inline void matrix_any(const int wide, float *y, const float *start, const float *a, const void *b,
+static inline void matrix_any(const int wide, float *y, const float *start, const matrix_run *runs, int32_t count,
                               int32_t zero, const matrix_shape *m)
 {
-    for (int32_t p = 0; p < m->rows; p++, y += m->y_row, a += m->a_row) {
+    for (int32_t p = 0; p < m->rows; p++, y += m->y_row) {
         for (int32_t j = 0; j < m->cols; j++) {
             float acc = start ? start[p * m->start_row + j] : 0.0f;
-            for (int32_t k = 0; k < m->depth; k++) {
-                const int32_t at = k * m->b_row + j;
-                const float f = wide ? ((const float *)b)[at] : (float)(((const int8_t *)b)[at] - zero);
-                acc = fma_f32(a[k * m->a_next], f, acc);
+            for (int32_t r = 0; r < count; r++) {
+                const float *a = runs[r].a + p * m->a_row;
+                for (int32_t k = 0; k < m->depth; k++) {
+                    const int32_t at = k * m->b_row + j;
+                    const float f = wide ? ((const float *)runs[r].b)[at] : (float)(((const int8_t *)runs[r].b)[at] - zero);
+                    acc = fma_f32(a[k * m->a_next], f, acc);
+                }
             }
             y[j] = acc;
         }
@@ -28,22 +31,21 @@ static inline void matrix_any(const int wide, float *y, const float *start, cons
 
 enum { MATRIX_DEPTH = 128 }; /* what of a and b stays in the first cache while all rows and columns pass over it */
 
-/* the part of a product that is done at once, and where it is */
+/* the part of a product that is done at once: `depth` steps of some runs from k on, columns from j on */
 typedef struct {
     float *y;
-    const float *start, *a;
-    const void *b;
-    ptrdiff_t b_at;
-    int32_t depth, zero;
+    const float *start;
+    const matrix_run *runs;
+    int32_t count, k, depth, j, zero;
     vm last; /* lanes of the last vector of a row */
 } matrix_part;
 
-ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const matrix_part *t, ptrdiff_t at)
+ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const void *b, ptrdiff_t at, int32_t zero)
 {
     if (wide) {
-        return full ? vf_full((const float *)t->b + at) : vf_load(k, (const float *)t->b + at);
+        return full ? vf_full((const float *)b + at) : vf_load(k, (const float *)b + at);
     }
-    return vf_load_s8(full ? lanes(LANES) : k, (const int8_t *)t->b + at, t->zero);
+    return vf_load_s8(full ? lanes(LANES) : k, (const int8_t *)b + at, zero);
 }
 
 /* P rows by N vectors, all sums in registers */
@@ -59,33 +61,46 @@ ALWAYS_INLINE void matrix_block(const int wide, const int side, const int P, con
         for (int j = 0; j < N; j++) {
             acc[p * N + j] = vf_zero();
             if (t.start) {
-                const float *from = t.start + (ptrdiff_t)(p0 + p) * m->start_row + j * LANES;
+                const float *from = t.start + (ptrdiff_t)(p0 + p) * m->start_row + t.j + j * LANES;
                 acc[p * N + j] = j + 1 < N ? vf_full(from) : vf_load(t.last, from);
             }
         }
     }
-    const float *a = t.a + p0 * a_row;
-    ptrdiff_t at = t.b_at;
-    for (int32_t k = 0; k < t.depth; k++, a += a_next, at += b_row) {
-        vf bk[3];
+    for (int32_t r = 0; r < t.count; r++) {
+        const float *a[4]; /* every third row: the two after it are within reach of an address */
         UNROLL
-        for (int j = 0; j < N; j++) {
-            bk[j] = matrix_load(wide, j + 1 < N, t.last, &t, at + j * LANES);
+        for (int p = 0; p < P; p += 3) {
+            a[p / 3] = t.runs[r].a + (p0 + p) * a_row + t.k * a_next;
         }
-        UNROLL
-        for (int p = 0; p < P; p++) {
-            const vf x = vf_set(a[p * a_row]);
+        const void *b = t.runs[r].b;
+        ptrdiff_t at = t.k * b_row + t.j;
+        for (int32_t k = 0; k < t.depth; k++, at += b_row) {
+            vf bk[3];
             UNROLL
             for (int j = 0; j < N; j++) {
-                acc[p * N + j] = vf_fma(x, bk[j], acc[p * N + j]);
+                bk[j] = matrix_load(wide, j + 1 < N, t.last, b, at + j * LANES, t.zero);
+            }
+            UNROLL
+            for (int p = 0; p < P; p++) {
+                const vf x = vf_set(a[p / 3][p % 3 * a_row]);
+                UNROLL
+                for (int j = 0; j < N; j++) {
+                    acc[p * N + j] = vf_fma(x, bk[j], acc[p * N + j]);
+                }
+            }
+            UNROLL
+            for (int p = 0; p < P; p += 3) {
+                a[p / 3] += a_next;
+                KEEP(a[p / 3]);
             }
         }
     }
     UNROLL
     for (int p = 0; p < P; p++) {
+        float *to = t.y + (ptrdiff_t)(p0 + p) * m->y_row + t.j;
         UNROLL
         for (int j = 0; j < N; j++) {
-            vf_store(t.y + (ptrdiff_t)(p0 + p) * m->y_row + j * LANES, j + 1 < N ? lanes(LANES) : t.last, acc[p * N + j]);
+            vf_store(to + j * LANES, j + 1 < N ? lanes(LANES) : t.last, acc[p * N + j]);
         }
     }
 }
@@ -115,10 +130,10 @@ ALWAYS_INLINE void matrix_rows(const int wide, const int side, const int P, cons
 /* all rows and columns; `side`: rows of a lie side by side, so that their offsets are known */
 ALWAYS_INLINE void matrix_columns(const int wide, const int side, matrix_part t, const matrix_shape *m)
 {
-    for (int32_t left = m->cols; left > 0;) {
-        const int32_t vectors = (left + LANES - 1) / LANES;
+    while (t.j < m->cols) {
+        const int32_t vectors = (m->cols - t.j + LANES - 1) / LANES;
         const int32_t n = vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
-        t.last = lanes(left - (n - 1) * LANES);
+        t.last = lanes(m->cols - t.j - (n - 1) * LANES);
         if (n == 3) {
             matrix_rows(wide, side, MATRIX_ROWS_3, 3, &t, m);
         } else if (n == 2) {
@@ -126,29 +141,33 @@ ALWAYS_INLINE void matrix_columns(const int wide, const int side, matrix_part t,
         } else {
             matrix_rows(wide, side, MATRIX_ROWS_1, 1, &t, m);
         }
-        left -= n * LANES;
-        t.y += n * LANES, t.b_at += n * LANES;
-        t.start = t.start ? t.start + n * LANES : NULL;
+        t.j += n * LANES;
     }
 }
 
-ALWAYS_INLINE void matrix_any(const int wide, float *y, const float *start, const float *a, const void *b,
+ALWAYS_INLINE void matrix_any(const int wide, float *y, const float *start, const matrix_run *runs, int32_t count,
                               int32_t zero, const matrix_shape *shape)
 {
     matrix_shape m = *shape;
-    int32_t k = 0;
+    const int32_t few = m.depth < MATRIX_DEPTH && m.depth > 0 ? 2 * MATRIX_DEPTH / m.depth : 1;
+    matrix_part t = {y, start, runs, 0, 0, 0, 0, zero, lanes(0)};
     do {
-        const int32_t depth = m.depth - k < MATRIX_DEPTH ? m.depth - k : MATRIX_DEPTH;
-        const matrix_part t = {y, start, a + (ptrdiff_t)k * m.a_next, b, (ptrdiff_t)k * m.b_row, depth, zero, lanes(0)};
+        t.count = count < few ? count : few;
+        t.depth = m.depth - t.k < MATRIX_DEPTH ? m.depth - t.k : MATRIX_DEPTH;
         if (m.a_row == 1) {
             matrix_columns(wide, 1, t, &m);
         } else {
             matrix_columns(wide, 0, t, &m);
         }
-        start = y;
+        t.start = y;
         m.start_row = m.y_row;
-        k += depth;
-    } while (k < m.depth);
+        t.k += t.depth;
+        if (t.k >= m.depth) {
+            t.k = 0;
+            t.runs += t.count;
+            count -= t.count;
+        }
+    } while (count > 0);
 }
 
 #endif
