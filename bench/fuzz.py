@@ -2,22 +2,32 @@
 
 The tests do 2,000 fixed mutations of each kind; this does as many more as you like, and writes what broke a
 reader to a file. READERS is the table of importers; originals come from the folder of public models, or
-from tests/. A .pt2 goes through torch's loader in a child process and is not here.
+from tests/. Kinds in `-parts` damage what is inside a zip file, with the right checksum: of these the frameworks'
+own loaders read every one, in a forked child, so there are fewer.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import io
 import os
 import sys
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from insitu.graph import Graph
+from insitu.graph import file as graph_file
+from insitu.importers.child import read_in_child
+from tests.importers.forked import Forked
+from tests.importers.zip_damage import damaged_parts
 from tests.mutate import expect_graph_or_error, mutations
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +42,7 @@ class Reader:
     files: tuple[str, ...]
     open: Callable[[Path], list[Original]]
     damage: Callable[[bytes, int, int, Sequence[int]], Iterator[bytes]] = mutations
+    one_in: int = 1  # of the mutations asked for, where each takes long
 
 
 def _read_tflite(data: bytes) -> Graph:
@@ -112,13 +123,73 @@ def _damage_fields(data: bytes, count: int, seed: int, spots: Sequence[int]) -> 
     return damaged(data, count, seed)
 
 
+@cache
+def loaders(good: Path) -> Forked:
+    """The framework that reads files like this one, in memory until this process ends."""
+    made = Forked(good)
+    atexit.register(made.close)
+    return made
+
+
+def _in_fork(good: str) -> Callable[[bytes], Graph]:
+    """As insitu.load reads a .pt2 or .keras, but for how the child is started."""
+    suffix = Path(good).suffix
+
+    def read(data: bytes) -> Graph:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"model{suffix}"
+            path.write_bytes(data)
+            return read_in_child(path, seconds=60, memory_bytes=1 << 30, run=loaders(Path(good)).run)
+
+    return read
+
+
+def _open_zip(path: Path) -> list[Original]:
+    data = path.read_bytes()
+    return [(data, _zip_spots(data), bytes)]
+
+
+def _zip_spots(data: bytes) -> list[int]:
+    """The directory, and the record before each member."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        places, directory = [i.header_offset for i in archive.infolist()], archive.start_dir
+    return [*(p for place in places for p in range(place, place + 30)), *range(directory, len(data))]
+
+
+def _changed(data: bytes, count: int, seed: int, spots: Sequence[int]) -> Iterator[bytes]:
+    """Mutations that changed something: zeros over zeros do not, and the whole file takes a loader long."""
+    return (m for m in mutations(data, count, seed, spots) if m != data)
+
+
+def _open_graphs(path: Path) -> list[Original]:
+    """The graph file of an ONNX model, as floats and as int8."""
+    from insitu.importers.from_onnx import read_onnx
+    from insitu.quantizer import calibrate, fold, quantize
+
+    graph = fold(read_onnx(path.read_bytes()))
+    samples = np.random.default_rng(0).normal(size=(4, *graph.inputs[0].shape[1:])).astype(np.float32)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for made in (graph, quantize(graph, calibrate(graph, samples))):
+            found += _open_zip(graph_file.save(made, Path(folder) / "graph.insitu"))
+    return found
+
+
 TINY = ("ic_resnet8_int8", "kws_dscnn_fp32", "kws_dscnn_int8", "ad01_int8")
-ONNX = tuple(str(ROOT / "tests" / "importers" / "files" / n) for n in ("scripted.onnx", "dynamo.onnx"))
+FILES = ROOT / "tests" / "importers" / "files"
+ONNX = tuple(str(FILES / n) for n in ("scripted.onnx", "dynamo.onnx"))
+PT2, KERAS = str(FILES / "flat_cnn.pt2"), str(FILES / "small_cnn.keras")
 READERS: dict[str, Reader] = {
     "tflite": Reader(_read_tflite, tuple(f"mlperf-tiny/{n}.tflite" for n in TINY), _open_tflite),
     "checkpoint": Reader(_read_checkpoint, ("mcunet-5fps.pkl",), _open_checkpoint),
     "onnx": Reader(_read_onnx, ONNX, _open_plain),
     "onnx-fields": Reader(_read_onnx, ONNX, _open_plain, _damage_fields),
+    "pt2": Reader(_in_fork(PT2), (PT2,), _open_zip, _changed),
+    "pt2-parts": Reader(_in_fork(PT2), (PT2,), _open_zip, damaged_parts, one_in=20),
+    "keras": Reader(_in_fork(KERAS), (KERAS,), _open_zip, _changed),
+    "keras-parts": Reader(_in_fork(KERAS), (KERAS,), _open_zip, damaged_parts, one_in=50),
+    "graph": Reader(graph_file.read, ONNX[1:], _open_graphs),
+    "graph-parts": Reader(graph_file.read, ONNX[1:], _open_graphs, damaged_parts),
 }
 
 
@@ -131,9 +202,10 @@ def originals(kind: str, models: Path) -> list[Original]:
 def run(kind: str, count: int, seed: int, models: Path, keep: Path) -> int:
     """How many files broke the reader; each is kept."""
     files, broken, start = originals(kind, models), 0, time.perf_counter()
+    count = -(-count // len(files) // READERS[kind].one_in)
     counts = {"graph": 0, "error": 0}
     for k, (data, spots, wrap) in enumerate(files):
-        for i, damaged in enumerate(READERS[kind].damage(data, count // len(files), seed + 1000 * k, spots)):
+        for i, damaged in enumerate(READERS[kind].damage(data, count, seed + 1000 * k, spots)):
             try:
                 counts["error" if expect_graph_or_error(READERS[kind].read, wrap(damaged)) else "graph"] += 1
             except AssertionError as e:

@@ -18,7 +18,8 @@ from insitu.graph.graph import Graph
 from insitu.graph.text import arrays, parse, to_text
 
 SUFFIX = ".insitu"
-MAX_BYTES = 1 << 30
+MAX_BYTES = 1 << 30  # of all it inflates to
+MAX_TEXT = 16 << 20  # of the text and of the names
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -45,12 +46,12 @@ def read(source: str | Path | bytes) -> Graph:
     try:
         with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as z:
             if sum(i.file_size for i in z.infolist()) > MAX_BYTES:
-                raise ModelError("unpacks to over a gigabyte", where=where)
-            names = json.loads(z.read("names.json"))
+                raise ModelError("unpacks to over a gigabyte")
+            names = json.loads(_part(z, "names.json", MAX_TEXT))
             found = {name: _array(z, f"{i}.npy") for i, name in enumerate(names)}
-            return check(parse(z.read("graph.txt").decode(), found))
+            return check(parse(_part(z, "graph.txt", MAX_TEXT).decode(), found))
     except Error as e:
-        raise ModelError(str(e), where=where) from e
+        raise ModelError(e.what, where=": ".join(filter(None, (where, e.where))), hint=e.hint) from e
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
     except Exception as e:  # zipfile, json and numpy raise a dozen kinds for broken data
@@ -63,5 +64,18 @@ def _add(z: zipfile.ZipFile, name: str, data: bytes) -> None:
     z.writestr(info, data)
 
 
+def _part(z: zipfile.ZipFile, name: str, limit: int = MAX_BYTES) -> bytes:
+    """A member of the zip file, never more of it than the directory promises."""
+    info = z.getinfo(name)
+    if info.file_size > limit:
+        raise ModelError(f"is {info.file_size:,} bytes, over the limit of {limit:,}", where=name)
+    with z.open(info) as member:
+        return member.read(info.file_size + 1)  # with a number, zipfile inflates so much and no more
+
+
 def _array(z: zipfile.ZipFile, name: str) -> np.ndarray:
-    return np.lib.format.read_array(io.BytesIO(z.read(name)), allow_pickle=False)
+    data = _part(z, name)
+    try:
+        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    except Exception as e:  # the parts of numpy's header are Python text, and fail in as many ways
+        raise ModelError(f"is not an array ({type(e).__name__}: {str(e)[:100]})", where=name) from e

@@ -93,6 +93,7 @@ class _Parser:
     def __init__(self, text: str, arrays: dict[str, np.ndarray]):
         self.lines = text.strip().splitlines()
         self.arrays = arrays
+        self.room = sum(a.size for a in arrays.values())  # scales that may be read: each list belongs to one value
         self.values: dict[str, Value] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.state: dict[str, np.ndarray] = {}
@@ -197,6 +198,9 @@ class _Parser:
 
     def _quant(self, scale: str, zero: str, axis: str | None) -> Quant:
         if scale.startswith("@"):
+            self.room -= self.arrays[scale[1:]].size
+            if self.room < 0:
+                raise GraphError(f"refers to the scales {scale} over and over")
             scales = tuple(float(s) for s in self.arrays[scale[1:]])
         else:
             scales = tuple(float(s) for s in scale.strip("[]").split(","))

@@ -1,8 +1,9 @@
 """Model files that need their framework's own loader (.pt2, .keras), read in a child process.
 
-torch's loader may run code that the file carries, so a .pt2 is as trusted as its author; the child only
-bounds time and memory and keeps a crash out of this process. It gives back a graph file (text and arrays, no
-pickle) or one error as json. `python -m insitu.importers.child IN OUT BYTES` is the child.
+A file is screened in this process first (screen.py): damage hardly ever starts a child. torch's loader may run
+code that the file carries, so a .pt2 is as trusted as its author; the child only bounds time and memory and
+keeps a crash out of this process. It gives back a graph file (text and arrays, no pickle) or one error as json.
+`python -m insitu.importers.child IN OUT BYTES BATCH` is the child.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import insitu
@@ -20,51 +22,78 @@ from insitu import errors
 from insitu.errors import Error, ModelError
 from insitu.graph import Graph
 from insitu.graph import file as graph_file
+from insitu.importers.screen import screen
+from insitu.importers.zipped import MAX_BYTES
 
 NOTES = {".pt2": "read by torch's own loader: a .pt2 is as trusted as its author"}
 SECONDS = 120
 MEMORY_BYTES = 4 << 30  # address space, on top of what torch itself maps
-MAX_BYTES = 1 << 30  # of the file that is read, and of the graph that comes back
+MAX_REPORT = 1 << 16  # of what the child says
+
+Run = Callable[[list[str], Path, float], int]  # arguments, file for what it says, seconds -> exit status
 
 
-def read_in_child(path: Path, *, batch: int = 1, seconds: float = SECONDS, memory_bytes: int = MEMORY_BYTES) -> Graph:
-    """The graph, or a ModelError that says what is wrong with the file."""
-    if not path.is_file():
-        raise ModelError("there is no such file", where=str(path))
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelError("is over a gigabyte", where=str(path))
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / f"graph{graph_file.SUFFIX}"
-        report = _run_child([str(path.resolve()), str(out), str(memory_bytes), str(batch)], path, seconds)
-        if report is not None:
-            raise report
-        if not out.is_file():
-            raise ModelError("its loader crashed on it", where=str(path))
-        graph = graph_file.read(out)
-    note = NOTES.get(path.suffix)
-    return graph.with_notes(note) if note else graph
-
-
-def _run_child(arguments: list[str], path: Path, seconds: float) -> Error | None:
+def run_child(arguments: list[str], said: Path, seconds: float) -> int:
+    """Start Python and the framework: seconds. Raises TimeoutError."""
     command = [sys.executable, "-m", "insitu.importers.child", *arguments]
     packages = str(Path(insitu.__file__).parent.parent)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")]))}
+    with said.open("wb") as out:  # a file, not a pipe: what a child says does not fill our memory
+        try:
+            how = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.DEVNULL}
+            return subprocess.run(command, **how, timeout=seconds, env=env, check=False).returncode
+        except subprocess.TimeoutExpired as e:
+            raise TimeoutError from e
+
+
+def read_in_child(
+    path: Path,
+    *,
+    batch: int = 1,
+    seconds: float = SECONDS,
+    memory_bytes: int = MEMORY_BYTES,
+    run: Run = run_child,
+) -> Graph:
+    """The graph, or a ModelError that says what is wrong with the file."""
+    if not path.is_file():
+        raise ModelError("there is no such file", where=str(path))
+    screen(path)
+    with tempfile.TemporaryDirectory() as folder:
+        out, said = Path(folder) / f"graph{graph_file.SUFFIX}", Path(folder) / "said"
+        try:
+            status = run([str(path.resolve()), str(out), str(memory_bytes), str(batch)], said, seconds)
+        except TimeoutError:
+            raise ModelError(f"its loader was not done after {seconds:g} s", where=str(path)) from None
+        if status != 0 or not out.is_file():
+            raise _error(status, _last_line(said), path)
+        graph = _read_graph(out, path)
+    note = NOTES.get(path.suffix.lower())
+    return graph.with_notes(note) if note else graph
+
+
+def _read_graph(out: Path, path: Path) -> Graph:
     try:
-        done = subprocess.run(command, capture_output=True, timeout=seconds, env=env, check=False)
-    except subprocess.TimeoutExpired:
-        return ModelError(f"its loader was not done after {seconds:g} s", where=str(path))
-    return None if done.returncode == 0 else _error(done, path)
+        return graph_file.read(out)
+    except Error as e:
+        raise ModelError(f"its loader made a graph that is none: {e.what}", where=str(path), hint=e.hint) from e
 
 
-def _error(done: subprocess.CompletedProcess, path: Path) -> Error:
+def _last_line(said: Path) -> str:
+    with said.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - MAX_REPORT))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _error(status: int, report: str, path: Path) -> Error:
     """What the child reported; a plain crash has left nothing on its last line."""
-    lines = done.stdout.decode(errors="replace").strip().splitlines()
     try:
-        found = json.loads(lines[-1])
+        found = json.loads(report)
         kind = getattr(errors, found["kind"])
         return kind(found["what"], where=found["where"] or str(path), hint=found["hint"])
-    except (IndexError, ValueError, KeyError, AttributeError, TypeError):
-        return ModelError(f"its loader crashed on it (exit status {done.returncode})", where=str(path))
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return ModelError(f"its loader crashed on it (exit status {status})", where=str(path))
 
 
 # the child
@@ -85,7 +114,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _load(path: Path, memory_bytes: int, batch: int) -> Graph:
-    load = LOADERS[path.suffix]()
+    load = LOADERS[path.suffix.lower()]()
     _limit(memory_bytes)  # the framework is in memory, the file is not yet
     return load(path, batch)
 
