@@ -7,18 +7,22 @@ no gradient would reach the layers before it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from insitu.data import Samples, as_samples
 from insitu.devices.host import open_plans
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
-from insitu.pipeline import head_of, load, new_head, to_precision, trainable
+from insitu.learner import Parts
+from insitu.pipeline import has_statistics, head_of, load, new_head, to_precision, trainable
 from insitu.planner import plan, verify
 from insitu.reports.certificate import Certificate
+from insitu.training.integer_head import integer_head
 from insitu.training.prove import Subject, Tools, prove_program
 from insitu.training.scheme import read_scheme
-from insitu.training.train import LOSSES, Recipe, train_graphs
+from insitu.training.train import Recipe
 
 TOOLS = Tools(plan, verify, open_plans)
 DRAWN = 32  # samples, where none are given
@@ -26,50 +30,64 @@ RATE = 0.05
 
 
 def prove(model, *, example=None, classes: int | None = None, data=None, scheme: str = "full",
-          precision: str = "int8", batch: int = 1, head_after: str | None = None, recipe: Recipe | None = None,
-          steps: int = 5, seed: int = 0) -> Certificate:  # fmt: skip
+          precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
+          recipe: Recipe | None = None, steps: int = 5, seed: int = 0) -> Certificate:  # fmt: skip
     """The certificate; `.ok` says whether everything holds, `.broken` what does not. Arguments are those of compile."""
     recipe = recipe or Recipe()
     g = load(model, example)
     samples = drawn(g, seed) if data is None else as_samples(data, g)
-    name = g.name
-    g = to_precision(g, precision, samples, scheme)
+    g = to_precision(g, precision, samples, scheme, batch)
     g = new_head(g, classes, samples, recipe, head_after, "uniform", seed)
+    g = integer_head(g) if head == "int8" else g
     s = read_scheme(scheme, trainable(g))
-    graphs = train_graphs(g, s, recipe, accumulate=batch > 1, head=head_of(g))
-    subject = Subject(graphs, feeds(g, samples, recipe, batch, steps, seed), verbs(batch, steps))
+    graphs = Parts(g, s, recipe, batch, has_statistics(g), head_of(g)).graphs()
+    source = Source(g, samples, recipe, steps, seed)
+    verbs = ("train_step",) * steps if "train_step" in graphs else (*("accumulate",) * steps, "apply")
     arithmetic = "int8" if any(v.dtype == "s8" for n in g.nodes for v in n.outputs) else "float"
-    return Certificate(name, scheme, arithmetic, tuple(prove_program(subject, TOOLS, seed)))
+    rows = prove_program(Subject(graphs, source.feed, verbs), TOOLS, seed)
+    return Certificate(g.name, scheme, arithmetic, tuple(rows))
 
 
-def verbs(batch: int, steps: int) -> tuple[str, ...]:
-    """Which function each step runs: gradients of a batch are added up before they are applied."""
-    return ("train_step",) * steps if batch == 1 else (*("accumulate",) * steps, "apply")
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What the functions of a program are given, step by step."""
 
+    forward: Graph
+    samples: Samples
+    recipe: Recipe
+    steps: int
+    seed: int
 
-def feeds(graph: Graph, samples: Samples, recipe: Recipe, batch: int, steps: int, seed: int) -> tuple:
-    """What the functions take in each step, by name."""
-    if not len(samples):
-        raise DataError("there are no samples")
-    rng = np.random.default_rng(seed)
-    found = []
-    for i in range(steps + 1):
-        x = {v.name: a[i % len(samples)][None] for v, a in zip(graph.inputs, samples.inputs)}
-        goal = goals(graph.outputs[0], recipe, samples, i, rng)
-        found.append({**x, **goal, "rate": np.float32(RATE), "share": np.float32(1 / steps)})
-    return tuple(found)
+    def __post_init__(self):
+        if not len(self.samples):
+            raise DataError("there are no samples")
 
+    def feed(self, graph: Graph, step: int) -> tuple[np.ndarray, ...]:
+        return tuple(self._one(v, step) for v in graph.inputs)
 
-def goals(output: Value, recipe: Recipe, samples: Samples, i: int, rng) -> dict[str, np.ndarray]:
-    """A label of the samples where it fits, else one at random; targets at random."""
-    if LOSSES[recipe.loss][1] == "labels":
-        known = samples.labels is not None and 0 <= samples.labels[i % len(samples)] < output.shape[-1]
-        label = samples.labels[i % len(samples)] if known else rng.integers(output.shape[-1])  # type: ignore[index]
-        return {"labels": np.full(output.shape[0], label, np.int32)}
-    target = rng.uniform(0.1, 1, output.shape)
-    if recipe.loss == "soft_cross_entropy":
-        target /= target.sum(-1, keepdims=True)
-    return {"targets": target.astype(np.float32)}
+    def _one(self, value: Value, step: int) -> np.ndarray:
+        names = [v.name for v in self.forward.inputs]
+        if value.name in names:
+            return self.samples.inputs[names.index(value.name)][self._chosen(value.shape[0], step)]
+        if not value.shape:
+            return np.float32({"rate": RATE, "share": 1 / self.steps}[value.name])  # type: ignore[return-value]
+        return self._labels(value, step) if value.dtype == "s32" else self._targets(value, step)
+
+    def _chosen(self, count: int, step: int) -> np.ndarray:
+        """The numbers of so many samples; the next ones in the next step."""
+        return np.arange(step * count, (step + 1) * count) % len(self.samples)
+
+    def _labels(self, value: Value, step: int) -> np.ndarray:
+        """Those of the samples where they fit, else at random."""
+        classes, chosen = self.forward.outputs[0].shape[-1], self._chosen(value.shape[0], step)
+        drawn = np.random.default_rng((self.seed, step)).integers(classes, size=len(chosen))
+        known = drawn if self.samples.labels is None else self.samples.labels[chosen]
+        return np.where((known >= 0) & (known < classes), known, drawn).astype(np.int32)
+
+    def _targets(self, value: Value, step: int) -> np.ndarray:
+        target = np.random.default_rng((self.seed, step)).uniform(0.1, 1, value.shape)
+        share = target.sum(-1, keepdims=True) if self.recipe.loss == "soft_cross_entropy" else 1.0
+        return (target / share).astype(np.float32)
 
 
 def drawn(graph: Graph, seed: int) -> Samples:

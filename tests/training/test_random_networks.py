@@ -40,13 +40,16 @@ def test_a_random_network_is_proven(seed, tmp_path):
     module, example, classes = random_net(seed)
     rng = np.random.default_rng(seed)
     precision = "float" if seed % 6 == 5 else "int8"
+    batch = int(rng.choice([1, 1, 3]))  # in float, several samples together learn their statistics
     graph = load(module, example)
     scheme = "full" if precision == "float" else None
-    graph = to_precision(graph, precision, drawn(graph, seed), scheme or "head")
+    graph = to_precision(graph, precision, drawn(graph, seed), scheme or "head", batch)
     scheme = scheme or random_scheme(new_head(graph, classes, None, Recipe(), None, "uniform", 0), rng, tmp_path)
     recipe = Recipe(
         arithmetic=str(rng.choice(ARITHMETICS)), optimizer=str(rng.choice(OPTIMIZERS)),
         clip=float(rng.choice([0, 0.05, 8])), decay=float(rng.choice([0, 0.01])), seed=seed,
     )  # fmt: skip
-    found = insitu.prove(graph, classes=classes, scheme=scheme, precision=precision, recipe=recipe, steps=3, seed=seed)
+    found = insitu.prove(
+        graph, classes=classes, scheme=scheme, precision=precision, recipe=recipe, batch=batch, steps=3, seed=seed
+    )
     assert found.ok, f"{found.to_text()}\n{module}\n{recipe}"

@@ -23,6 +23,7 @@ def arguments(parser) -> None:
         "--scheme", default="full", metavar="S", help="head, full, last:6, bias:22, a published name, a file (full)"
     )
     parser.add_argument("--precision", choices=("int8", "float"), default="int8", help="of the trained layers (int8)")
+    parser.add_argument("--head", choices=("float", "int8"), default="float", help="of the classifier (float)")
     parser.add_argument("--head-after", metavar="LAYER", help="the layer whose output the new head takes")
     parser.add_argument("--loss", default="cross_entropy", help="cross_entropy, soft_cross_entropy, mse, ...")
     parser.add_argument("--optimizer", default="sgd", help="of float parameters: sgd, momentum or adam (sgd)")
@@ -48,8 +49,8 @@ def run(arguments) -> int:
     recipe = Recipe(loss=arguments.loss, optimizer=arguments.optimizer, arithmetic=arguments.arithmetic)
     found = prove(
         model, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
-        batch=arguments.batch, head_after=arguments.head_after, recipe=recipe, steps=arguments.steps,
-        seed=arguments.seed,
+        batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, recipe=recipe,
+        steps=arguments.steps, seed=arguments.seed,
     )  # fmt: skip
     found = replace(found, model=Path(arguments.model).stem)
     if arguments.output:

@@ -21,6 +21,7 @@ from insitu.ops._gradients import table_slope
 
 STEP = 1e-5  # how far inputs are moved for a difference, in units of their scale
 HAIR = 1e-3  # of the output's scale: nearer to an edge than this is neither inside nor outside
+HAIR_LITERT = 0.51  # where the number is rounded twice
 
 
 def real(array: np.ndarray, type: Type) -> np.ndarray:
@@ -189,7 +190,8 @@ def moved(node: Node, values: Sequence, moves: Sequence) -> tuple[list[np.ndarra
     if ends is None:
         return [(a - b) / (2 * h) for a, b in zip(up, down)], np.zeros(node.output.shape, bool)
     difference = (np.clip(up[0], *ends) - np.clip(down[0], *ends)) / (2 * h)
-    near = np.abs(up[0] - down[0]) + HAIR * node.output.type.scale
+    hair = HAIR_LITERT if node.attrs.get("rounding") == "litert" else HAIR
+    near = np.abs(up[0] - down[0]) + hair * node.output.type.scale
     return [difference], np.minimum(np.abs(up[0] - ends[0]), np.abs(up[0] - ends[1])) <= near
 
 
