@@ -35,7 +35,7 @@ from insitu.training.train import Recipe, train_graphs
 MODEL = "mcunet-5fps"
 EARLIEST = f"{MODEL}/99kb"  # where the files are cut
 RATES = {"head": 0.4, "bias:22": 0.1, f"{MODEL}/49kb": 0.1, f"{MODEL}/99kb": 0.05}  # at a batch of 64
-CLIP = 64.0  # of one photo's gradient, a parameter: medians are 8 to 28, so that 8 would shorten most steps at batch 1
+CLIP = Recipe().clip
 FULL_BATCH = 64  # a smaller batch takes a rate smaller in proportion
 Say = Callable[[str], None]
 

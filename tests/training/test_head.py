@@ -123,6 +123,7 @@ def test_a_wider_head_gives_the_old_logits_and_zeros():
     wide = check(widen_head(graph, 5))
     x = np.ones((1, 6), np.float32)
     old, new = evaluate(graph, x), evaluate(wide, x)
-    assert (new[:, :3] == old).all() and not new[:, 3:].any()
+    np.testing.assert_allclose(new[:, :3], old, rtol=1e-6)  # numpy may add up in another order
+    assert not new[:, 3:].any()
     with pytest.raises(GraphError, match="fewer"):
         widen_head(graph, 2)

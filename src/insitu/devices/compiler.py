@@ -73,8 +73,19 @@ def closure(kernels: tuple[str, ...]) -> list[str]:
         if name not in known:
             raise ToolError(f"there is no kernel {name}.c", where=str(C_FOLDER / "kernels"))
         found.add(name)
-        todo += [w for w in re.findall(r"\b(\w+)\(", kernel_source(name)) if w in known]
+        todo += [w for w in called(f"kernels/{name}.c") if w in known]
     return sorted(found)
+
+
+@cache
+def called(path: str) -> frozenset[str]:
+    """What the functions of a file, and of the headers it includes, call. Prototypes stand at the left edge."""
+    text = (C_FOLDER / path).read_text()
+    names = {w for line in text.splitlines() if line[:1].isspace() for w in re.findall(r"\b(\w+)\(", line)}
+    for header in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+        if header != "kernels.h":  # prototypes of everything
+            names |= called(header)
+    return frozenset(names)
 
 
 @cache

@@ -44,7 +44,7 @@ class Recipe:
     loss: str = "cross_entropy"
     optimizer: str = "sgd"  # sgd, momentum, adam (the last two for float parameters)
     arithmetic: str = "residual"  # of s8 weights: residual, residual4, stochastic, nearest, master
-    clip: float = 8.0  # largest norm of a gradient, in real units; 0: none
+    clip: float = 64.0  # largest norm of a gradient, in real units; 0: none. At batch 1 norms of 8 to 28 are usual
     clip_kind: str = "parameter"  # each parameter's own gradient, or "head": the last weight's, limiting the whole step
     decay: float = 0.0  # of weights, not of biases
     momentum: float = 0.9
