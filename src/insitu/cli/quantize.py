@@ -37,6 +37,8 @@ def run(arguments) -> int:
     target = arguments.output or Path(arguments.model).with_suffix(".insitu")
     if target.exists() and target.samefile(arguments.model):
         raise ModelError("would be overwritten by its own result", where=str(target), hint="-o FILE")
+    if model.is_int8:
+        raise ModelError("is int8 already: there is nothing to quantise", where=arguments.model)
     samples = read_data(arguments, model.graph)
     made = model.quantize(
         samples.inputs[0], method=arguments.method, batches=arguments.batches, float_io=not arguments.int8_io

@@ -44,8 +44,10 @@ class softmax_cross_entropy:
         return Type(x.dtype, ())
 
     def eval(x, labels):
-        rows = log_probabilities(x)[np.arange(x.shape[0]), np.reshape(labels, -1)]
-        return -rows.mean()
+        labels = np.reshape(labels, -1)
+        if ((labels < 0) | (labels >= x.shape[1])).any():
+            return np.asarray(np.nan, x.dtype)  # no class: the step is skipped, and counted
+        return -log_probabilities(x)[np.arange(x.shape[0]), labels].mean()
 
     def grad(g, y, x, labels):
         return softmax_cross_entropy_dx(g, x, labels, name=f"{x.name}.grad"), None
@@ -68,7 +70,9 @@ class softmax_cross_entropy_dx:
 
     def eval(g, x, labels):
         p = np.exp(log_probabilities(x))
-        p[np.arange(x.shape[0]), np.reshape(labels, -1)] -= 1
+        labels = np.reshape(labels, -1)
+        known = (labels >= 0) & (labels < x.shape[1])
+        p[np.flatnonzero(known), labels[known]] -= 1
         return g * p / x.shape[0]
 
     def emit(dx, g, x, labels):

@@ -57,6 +57,8 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
                  samples: int = 1, **options):  # fmt: skip
     """verb -> graph. The graphs share their state. A train_step takes `samples` at once; predict always one."""
     recipe = recipe or Recipe()
+    if recipe.loss not in LOSSES:
+        raise GraphError(f"there is no loss {recipe.loss!r}", hint=", ".join(LOSSES))
     forward, trained = make_trainable(graph, scheme, **options)
     forward = hold_statistics(forward)
     if not trained:

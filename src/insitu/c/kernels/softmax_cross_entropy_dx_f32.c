@@ -1,4 +1,6 @@
-/* dx[n,c] = g (softmax(x[n])[c] - (c == label[n])) / samples. In place over x allowed. */
+/* dx[n,c] = g (softmax(x[n])[c] - (c == label[n])) / samples. In place over x allowed.
+ * A label that is no class takes nothing off: the loss is not a number then, and the step is skipped.
+ */
 #include "kernels.h"
 #include "mathf.h"
 
@@ -19,6 +21,8 @@ void softmax_cross_entropy_dx_f32(float *dx, const float *g, const float *x, con
         for (int32_t c = 0; c < classes; c++) {
             dx[c] *= each;
         }
-        dx[labels[s]] -= scale;
+        if (labels[s] >= 0 && labels[s] < classes) {
+            dx[labels[s]] -= scale;
+        }
     }
 }

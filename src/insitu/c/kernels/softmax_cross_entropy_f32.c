@@ -1,4 +1,6 @@
-/* loss = mean over samples of log(sum of exp(x[n] - max)) - (x[n,label] - max) */
+/* loss = mean over samples of log(sum of exp(x[n] - max)) - (x[n,label] - max)
+ * A label that is no class makes the loss not a number, so that the step is skipped and counted.
+ */
 #include "kernels.h"
 #include "mathf.h"
 
@@ -13,7 +15,12 @@ void softmax_cross_entropy_f32(float *loss, const float *x, const int32_t *label
         for (int32_t c = 0; c < classes; c++) {
             sum += insitu_expf(x[c] - top);
         }
-        total += insitu_logf(sum) - (x[labels[s]] - top);
+        const int32_t label = labels[s];
+        if (label < 0 || label >= classes) {
+            *loss = 0.0f / 0.0f;
+            return;
+        }
+        total += insitu_logf(sum) - (x[label] - top);
     }
     *loss = total / (float)n;
 }

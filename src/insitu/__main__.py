@@ -1,0 +1,7 @@
+"""`python -m insitu`: the command line."""
+
+import sys
+
+from insitu.cli import main
+
+sys.exit(main())
