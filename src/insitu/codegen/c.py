@@ -25,10 +25,15 @@ def identifier(name: str) -> str:
     return f"v{word}" if word[0].isdigit() or word in KEYWORDS else word
 
 
+def macro(name: str) -> str:
+    """An upper-case name for a tensor; what C's own headers and ours define stays theirs."""
+    word = identifier(name).upper()
+    return f"T_{word}" if re.fullmatch(r"NULL|EOF|TRUE|FALSE|(INT|UINT|SIZE|PTRDIFF|INSITU|NET)_?.*", word) else word
+
+
 def comment(text: str) -> str:
-    """A one-line comment; what a model file put into a name cannot end it early."""
-    safe = text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
-    return "/* " + re.sub(r"[^\x20-\x7e]", "?", safe) + " */"
+    """A one-line comment. Only harmless characters stay: what a model file put into a name cannot end it early."""
+    return "/* " + re.sub(r"[^A-Za-z0-9 _.,:;=+()\[\]<>%@&`'/-]", "_", text) + " */"
 
 
 def literal(x) -> str:

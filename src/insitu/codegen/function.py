@@ -54,7 +54,7 @@ class Function:
         for name in self.plan.offsets:
             if name.startswith("scratch:"):
                 continue
-            stem = word = c.identifier(name).upper()
+            stem = word = c.macro(name)
             n = 1
             while word in taken:
                 n += 1
