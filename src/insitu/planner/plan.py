@@ -14,6 +14,7 @@ from insitu.planner.order import candidates
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
+TARGETS = ("host", "mcu")  # a wide machine with caches and memory to spare, or a small one where flash is read in place
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,7 @@ class Plan:
     lower_bound_bytes: int  # of this order: no placement needs less
     best_bound_bytes: int  # the lowest over all orders that were tried
     order: str = "given"
+    target: str = "host"  # the kind of machine the kernels were chosen for
 
     @cached_property
     def homes(self) -> dict[str, str]:
@@ -52,11 +54,11 @@ class Plan:
         return max(range(len(live)), key=live.__getitem__, default=0)
 
 
-def plan(graph: Graph, align: int = ALIGN) -> Plan:
+def plan(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:
     """The best of several orders, with calls and offsets; proven by verify.py."""
     from insitu.planner.verify import verify
 
-    calls = {id(node): call_of(node, graph) for node in graph.nodes}
+    calls = {id(node): call_of(node, graph, target) for node in graph.nodes}
     orders = list(candidates(graph))
     tried = [_place(g, name, calls, align) for name, g in orders]
     bound = min(p.lower_bound_bytes for p in tried)
@@ -64,7 +66,7 @@ def plan(graph: Graph, align: int = ALIGN) -> Plan:
     if best.arena_bytes > bound * GAP:  # worth a search, in the order that promises most
         name, g = min(zip(tried, orders), key=lambda pair: pair[0].lower_bound_bytes)[1]
         best = min(best, _place(g, name, calls, align, SEARCH_ROUNDS), key=lambda p: p.arena_bytes)
-    return verify(replace(best, best_bound_bytes=bound))
+    return verify(replace(best, best_bound_bytes=bound, target=target))
 
 
 def _place(graph: Graph, order: str, calls: dict[int, Call], align: int, rounds: int = 0) -> Plan:
@@ -76,10 +78,10 @@ def _place(graph: Graph, order: str, calls: dict[int, Call], align: int, rounds:
     return Plan(graph, ordered, found, by_name, total, bound, bound, order)
 
 
-def call_of(node: Node, graph: Graph) -> Call:
-    """The kernel call of a node; `fixed` tells the op which of its inputs are constants."""
+def call_of(node: Node, graph: Graph, target: str = "host") -> Call:
+    """The kernel call of a node; `fixed` tells the op which of its inputs are constants, `target` for what machine."""
     if not node.op.has("emit"):
         raise GraphError(f"op {node.op.name} has no C kernel", where=f"%{node.name}")
     fixed = {i for i, v in enumerate(node.inputs) if v.name in graph.constants}  # state is not: it changes
     args = (*node.outputs, *node.inputs)
-    return node.op.apply("emit", args, dict(node.attrs), node=node, fixed=fixed)
+    return node.op.apply("emit", args, dict(node.attrs), node=node, fixed=fixed, target=target)
