@@ -3,7 +3,7 @@
 import insitu.ops  # noqa: F401  fills the registry
 from insitu.augment import Augment
 from insitu.data import Samples, split
-from insitu.errors import BudgetError, DataError, Error, GraphError, ModelError, ToolError, Unsupported
+from insitu.errors import BudgetError, DataError, DeviceError, Error, GraphError, ModelError, ToolError, Unsupported
 from insitu.graph import Graph, Type, check
 from insitu.learner import History, Learner
 from insitu.model import Model, load
@@ -17,6 +17,7 @@ __all__ = [
     "Augment",
     "BudgetError",
     "DataError",
+    "DeviceError",
     "Error",
     "Graph",
     "GraphError",

@@ -5,7 +5,9 @@
     │   └── Unsupported   it can be read, but uses something insitu does not have (yet)
     ├── GraphError        a graph breaks a rule of its stage; names the value
     ├── DataError         samples have the wrong shape, range or type
+    ├── BoardError        a board is unknown, or its profile is wrong
     ├── BudgetError       the program does not fit the memory it was given
+    ├── DeviceError       a device does not answer, answers wrongly, or runs another program
     └── ToolError         something outside is missing or failed: a compiler, an optional package
 
 Each says what happened, where, and what to do. The command line prints one without a
@@ -50,8 +52,16 @@ class DataError(Error):
     """Samples do not fit the model: shape, range, type or number."""
 
 
+class BoardError(Error):
+    """A board is unknown, or its profile is wrong."""
+
+
 class BudgetError(Error):
     """The program does not fit the memory it was given."""
+
+
+class DeviceError(Error):
+    """A device does not answer, gives an answer that makes no sense, or runs another program."""
 
 
 class ToolError(Error):

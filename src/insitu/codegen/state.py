@@ -50,6 +50,10 @@ class StateLayout:
     def pack(self, arrays: dict[str, np.ndarray]) -> bytes:
         return b"".join(np.ascontiguousarray(arrays[v.name], v.type.numpy).tobytes() for v in self.fields)
 
+    def saved(self, body: bytes) -> bytes:
+        """The struct's bytes with their head, as <prefix>_save writes them."""
+        return np.array([MAGIC, self.model, len(body), zlib.crc32(body)], "<u4").tobytes() + body
+
     def unpack(self, data: bytes) -> dict[str, np.ndarray]:
         offsets = self.offsets()
         return {

@@ -85,7 +85,7 @@ class HostDevice:
         """Run one of the program's functions; once for each sample there is more than the graph takes."""
         routine = self.routines[verb]
         arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
-        rounds = _rounds(routine.inputs, arrays)
+        rounds = rounds_of(routine.inputs, arrays)
         outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in routine.outputs]
         for i in range(rounds):
             routine.run(routine.arguments(self._state, self._arena, arrays, outputs, i))
@@ -210,7 +210,7 @@ def fit(value: Value, x) -> np.ndarray:
     return np.ascontiguousarray(x)
 
 
-def _rounds(values: tuple[Value, ...], arrays: list[np.ndarray]) -> int:
+def rounds_of(values: tuple[Value, ...], arrays: list[np.ndarray]) -> int:
     """How often to call: scalars are the same for every sample."""
     counts = {a.size // v.type.size for a, v in zip(arrays, values) if v.shape} or {1}
     if len(counts) > 1:

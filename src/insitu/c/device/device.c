@@ -1,0 +1,300 @@
+/* The device's side of the protocol: see device.h. One function a request, in a table.
+ *
+ * The arena is idle between calls. Inputs are written straight to their slots there, outputs are read from theirs,
+ * and a state that comes in waits there until it is whole and checked: each of the three ends the other two.
+ */
+#include "device/device.h"
+
+#include "device/check.h"
+#include "device/port.h"
+#include "kernels.h"
+
+enum { SAVED_HEAD = 16 };
+
+typedef char protocol_fits_2_kb[sizeof(device_session) <= 2048 ? 1 : -1];
+
+/* A request while it is served: data of the answer go to `data`, which may overwrite what came. */
+typedef struct {
+    int32_t verb, index;
+    uint32_t count, offset;
+    uint8_t *data;
+    int32_t size; /* data bytes that came; those of the answer afterwards */
+} request;
+
+typedef int32_t handler(device_session *session, const device_model *model, request *r);
+
+static void forget(device_session *session)
+{
+    session->writing = session->ran = -1;
+    session->staged = 0;
+}
+
+static int32_t ping(device_session *session, const device_model *model, request *r)
+{
+    (void)session, (void)model;
+    (void)r; /* what came goes back */
+    return DEVICE_OK;
+}
+
+static int32_t info(device_session *session, const device_model *model, request *r)
+{
+    (void)session;
+    copy_bytes(r->data, model->info, model->info_bytes);
+    r->size = model->info_bytes;
+    return DEVICE_OK;
+}
+
+/* Do the bytes from `offset` on belong to something of this size? */
+static int32_t inside(const request *r, uint32_t count, uint32_t bytes)
+{
+    return r->offset <= bytes && count <= bytes - r->offset;
+}
+
+static int32_t write_input(device_session *session, const device_model *model, request *r)
+{
+    if (r->verb >= model->verb_count || r->index >= model->verbs[r->verb].input_count) {
+        return DEVICE_NO_SUCH;
+    }
+    const device_input *input = model->verbs[r->verb].inputs + r->index;
+    if (!inside(r, (uint32_t)r->size, input->bytes)) {
+        return DEVICE_OUTSIDE;
+    }
+    if (session->writing != r->verb) {
+        forget(session);
+        session->writing = r->verb;
+        for (int32_t i = 0; i < DEVICE_INPUTS; i++) {
+            session->filled[i] = 0;
+        }
+    }
+    if (r->offset != 0 && r->offset != session->filled[r->index]) {
+        return DEVICE_GAP;
+    }
+    copy_bytes(input->data + r->offset, r->data, r->size);
+    session->filled[r->index] = r->offset + (uint32_t)r->size;
+    return DEVICE_OK;
+}
+
+/* Are all inputs of this verb there, and such that it can run on them? */
+static int32_t ready(const device_session *session, const device_verb *verb, int32_t number)
+{
+    for (int32_t i = 0; i < verb->input_count; i++) {
+        if (session->writing != number || session->filled[i] != verb->inputs[i].bytes) {
+            return DEVICE_NOT_READY;
+        }
+    }
+    for (int32_t i = 0; i < verb->input_count; i++) {
+        const int32_t found = device_check(verb->inputs + i);
+        if (found != DEVICE_OK) {
+            return found;
+        }
+    }
+    return DEVICE_OK;
+}
+
+static int32_t run(device_session *session, const device_model *model, request *r)
+{
+    if (r->verb >= model->verb_count) {
+        return DEVICE_NO_SUCH;
+    }
+    const device_verb *verb = model->verbs + r->verb;
+    const int32_t found = ready(session, verb, r->verb);
+    forget(session);
+    if (found == DEVICE_OK) {
+        verb->run();
+        session->ran = r->verb;
+        session->done++;
+    }
+    return found;
+}
+
+static int32_t read_output(device_session *session, const device_model *model, request *r)
+{
+    if (r->verb >= model->verb_count || r->index >= model->verbs[r->verb].output_count) {
+        return DEVICE_NO_SUCH;
+    }
+    const device_output *output = model->verbs[r->verb].outputs + r->index;
+    if (session->ran != r->verb) {
+        return DEVICE_NOT_READY;
+    }
+    if (r->count > DEVICE_DATA || !inside(r, r->count, output->bytes)) {
+        return DEVICE_OUTSIDE;
+    }
+    copy_bytes(r->data, output->data + r->offset, (int32_t)r->count);
+    r->size = (int32_t)r->count;
+    return DEVICE_OK;
+}
+
+static void put_head(const device_model *model, uint8_t *to)
+{
+    for (int32_t i = 0; i < 3; i++) {
+        link_put_word(to + 4 * i, model->head[i]);
+    }
+    link_put_word(to + 12, crc32(model->state, model->saved_bytes - SAVED_HEAD));
+}
+
+/* The bytes of a saved state without making one: its head is put together when it is asked for. */
+static int32_t state_out(device_session *session, const device_model *model, request *r)
+{
+    uint8_t head[SAVED_HEAD];
+    (void)session;
+    if (model->saved_bytes == 0) {
+        return DEVICE_STATELESS;
+    }
+    if (r->count > DEVICE_DATA || !inside(r, r->count, model->saved_bytes)) {
+        return DEVICE_OUTSIDE;
+    }
+    if (r->offset < SAVED_HEAD) {
+        put_head(model, head);
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        const uint32_t at = r->offset + i;
+        r->data[i] = at < SAVED_HEAD ? head[at] : model->state[at - SAVED_HEAD];
+    }
+    r->size = (int32_t)r->count;
+    return DEVICE_OK;
+}
+
+static int32_t state_in(device_session *session, const device_model *model, request *r)
+{
+    if (model->saved_bytes == 0) {
+        return DEVICE_STATELESS;
+    }
+    if (!inside(r, (uint32_t)r->size, model->saved_bytes)) {
+        return DEVICE_OUTSIDE;
+    }
+    if (r->offset != 0 && r->offset != session->staged) {
+        return DEVICE_GAP;
+    }
+    forget(session);
+    copy_bytes(model->arena + r->offset, r->data, r->size);
+    session->staged = r->offset + (uint32_t)r->size;
+    return DEVICE_OK;
+}
+
+static int32_t state_commit(device_session *session, const device_model *model, request *r)
+{
+    const uint32_t staged = session->staged;
+    (void)r;
+    if (model->saved_bytes == 0) {
+        return DEVICE_STATELESS;
+    }
+    forget(session);
+    const int32_t found = model->load(model->arena, staged);
+    session->done += found == 0;
+    return found ? DEVICE_STATE + found : DEVICE_OK;
+}
+
+static int32_t counters(device_session *session, const device_model *model, request *r)
+{
+    link_put_word(r->data, session->done);
+    link_put_word(r->data + 4, session->frames);
+    link_put_word(r->data + 8, session->rejected);
+    copy_bytes(r->data + 12, model->counters, model->counter_bytes);
+    r->size = 12 + model->counter_bytes;
+    return DEVICE_OK;
+}
+
+static int32_t reset(device_session *session, const device_model *model, request *r)
+{
+    (void)r;
+    if (model->saved_bytes == 0) {
+        return DEVICE_STATELESS;
+    }
+    forget(session);
+    model->init();
+    session->done++;
+    return DEVICE_OK;
+}
+
+static const struct {
+    handler *serve;
+    uint8_t repeatable; /* doing it twice is as good as doing it once */
+} handlers[DEVICE_KINDS] = {
+    {ping, 1},      {info, 1},     {write_input, 0},  {run, 0},      {read_output, 1},
+    {state_out, 1}, {state_in, 0}, {state_commit, 0}, {counters, 1}, {reset, 0},
+};
+
+static void answer(device_session *session, int32_t kind, int32_t status, uint32_t sequence, int32_t size)
+{
+    uint8_t *frame = session->link.frame;
+    size = status == DEVICE_OK ? size : 0;
+    frame[0] = (uint8_t)(kind | 0x80);
+    frame[1] = (uint8_t)status;
+    frame[2] = frame[3] = 0;
+    frame[4] = (uint8_t)sequence;
+    frame[5] = (uint8_t)(sequence >> 8);
+    frame[6] = (uint8_t)size;
+    frame[7] = (uint8_t)(size >> 8);
+    link_put_word(frame + 8, session->done);
+    link_send(frame, DEVICE_HEAD + size);
+}
+
+/* Serve the frame in the buffer, unless it was served already; gives the status. */
+static int32_t serve(device_session *session, const device_model *model, int32_t kind, request *r, uint32_t crc)
+{
+    const int32_t again = session->answered && session->last == crc;
+    if (kind >= DEVICE_KINDS) {
+        return DEVICE_UNKNOWN;
+    }
+    if (again && !handlers[kind].repeatable) {
+        r->size = 0;
+        return session->status;
+    }
+    const int32_t status = handlers[kind].serve(session, model, r);
+    if (!handlers[kind].repeatable) {
+        r->size = 0;
+    }
+    return status;
+}
+
+static void serve_frame(device_session *session, const device_model *model)
+{
+    uint8_t *frame = session->link.frame;
+    const int32_t count = session->link.count, kind = frame[0];
+    const uint32_t sequence = (uint32_t)(frame[4] | frame[5] << 8), crc = link_word(frame + count);
+    request r = {frame[1], frame[2], (uint32_t)(frame[6] | frame[7] << 8), link_word(frame + 8), frame + DEVICE_HEAD,
+                 count - DEVICE_HEAD};
+    session->status = serve(session, model, kind, &r, crc);
+    session->last = crc;
+    session->answered = 1;
+    session->frames++;
+    answer(session, kind, session->status, sequence, r.size);
+}
+
+void device_begin(device_session *session, const device_model *model)
+{
+    link_begin(&session->link);
+    forget(session);
+    session->done = session->frames = session->rejected = session->last = 0;
+    session->status = DEVICE_OK;
+    session->answered = 0;
+    if (model->saved_bytes != 0) {
+        model->init();
+    }
+}
+
+void device_take(device_session *session, const device_model *model, uint8_t byte)
+{
+    const int32_t found = link_take(&session->link, byte);
+    if (found == LINK_FRAME && session->link.count >= DEVICE_HEAD) {
+        serve_frame(session, model);
+    } else if (found != LINK_MORE) {
+        session->rejected++;
+        answer(session, 0, found == LINK_TOO_LONG ? DEVICE_TOO_LONG : DEVICE_DAMAGED, 0, 0);
+    }
+}
+
+void device_run(const device_model *model)
+{
+    static device_session session;
+    device_begin(&session, model);
+    for (;;) {
+        const int32_t got = port_read(session.bytes, DEVICE_READ);
+        if (got < 0) {
+            return;
+        }
+        for (int32_t i = 0; i < got; i++) {
+            device_take(&session, model, session.bytes[i]);
+        }
+    }
+}

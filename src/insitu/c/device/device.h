@@ -1,0 +1,114 @@
+/* The device's side of the protocol: requests in, answers out, over two functions that move bytes (port.h).
+ *
+ * A request and its answer have the same twelve bytes of head, little endian:
+ *
+ *     at  request                         answer
+ *      0  kind                            kind + 128
+ *      1  verb                            status
+ *      2  index: which input or output    0
+ *      3  0                               0
+ *      4  sequence number, 16 bit         the same
+ *      6  count: data bytes, 16 bit       count: data bytes
+ *      8  offset of the data, 32 bit      calls, loads and resets done since the start, 32 bit
+ *     12  data                            data
+ *
+ * For what each kind does see docs/protocol.md. A request with the bytes of the one before is a repetition: it is
+ * answered again, not done again. Nothing here allocates; all memory of the protocol is one device_session.
+ */
+#ifndef INSITU_DEVICE_H
+#define INSITU_DEVICE_H
+
+#include <stdint.h>
+
+#include "device/link.h"
+
+enum { DEVICE_PROTOCOL = 1, DEVICE_HEAD = 12, DEVICE_DATA = LINK_BYTES - DEVICE_HEAD - LINK_CRC };
+enum { DEVICE_INPUTS = 8, DEVICE_READ = 64 }; /* inputs a verb may have; bytes asked for at once */
+
+enum {
+    DEVICE_PING,
+    DEVICE_INFO,
+    DEVICE_WRITE,
+    DEVICE_RUN,
+    DEVICE_OUTPUT,
+    DEVICE_STATE_OUT,
+    DEVICE_STATE_IN,
+    DEVICE_STATE_COMMIT,
+    DEVICE_COUNTERS,
+    DEVICE_RESET,
+    DEVICE_KINDS
+};
+
+enum {
+    DEVICE_OK,
+    DEVICE_DAMAGED,    /* a frame with a wrong CRC, or cut; the sequence number of its answer is 0 */
+    DEVICE_TOO_LONG,   /* a frame over LINK_BYTES; likewise */
+    DEVICE_UNKNOWN,    /* no such kind of request */
+    DEVICE_NO_SUCH,    /* no such verb, input or output */
+    DEVICE_OUTSIDE,    /* more bytes than there are */
+    DEVICE_GAP,        /* a chunk that does not follow the one before */
+    DEVICE_NOT_READY,  /* inputs are missing, or nothing has run that could have made this output */
+    DEVICE_LABEL,      /* a label that is no class */
+    DEVICE_NOT_FINITE, /* an infinite input, or one that is not a number */
+    DEVICE_STATELESS,  /* a program for inference alone */
+    DEVICE_STATE = 10  /* plus what the program's load says of a state: 1 size, 2 not one, 3 another model's, 4 damaged */
+};
+
+enum { DEVICE_ANY, DEVICE_FLOAT, DEVICE_DOUBLE, DEVICE_CLASS }; /* what to check of an input */
+
+typedef struct {
+    unsigned char *data;
+    uint32_t bytes;
+    uint32_t check;   /* DEVICE_ANY ... */
+    uint32_t classes; /* of a DEVICE_CLASS: 32-bit integers from 0 up to here */
+} device_input;
+
+typedef struct {
+    const unsigned char *data;
+    uint32_t bytes;
+} device_output;
+
+typedef struct {
+    void (*run)(void);
+    const device_input *inputs;
+    const device_output *outputs;
+    int32_t input_count, output_count;
+} device_verb;
+
+/* A generated program as the protocol sees it. */
+typedef struct {
+    const device_verb *verbs;
+    int32_t verb_count;
+    const uint8_t *info; /* the answer to DEVICE_INFO */
+    int32_t info_bytes;
+    unsigned char *arena; /* where an incoming state waits: at least saved_bytes */
+    const unsigned char *state;
+    uint32_t saved_bytes; /* the state with its head; 0: there is none */
+    uint32_t head[3];     /* of a saved state: magic, model, bytes */
+    const unsigned char *counters;
+    int32_t counter_bytes;
+    void (*init)(void);
+    int32_t (*load)(const uint8_t *saved, uint32_t bytes);
+} device_model;
+
+typedef struct {
+    link_reader link;
+    uint8_t bytes[DEVICE_READ];      /* as they came from the port */
+    uint32_t filled[DEVICE_INPUTS];  /* bytes of each input of `writing` that have arrived */
+    uint32_t staged;                 /* bytes of a state that wait in the arena */
+    uint32_t done, frames, rejected; /* calls, loads and resets; good frames; bad ones: since the start */
+    uint32_t last;                   /* the CRC of the request before */
+    int32_t writing;                 /* the verb whose inputs are in the arena, or -1 */
+    int32_t ran;                     /* the verb whose outputs are there, or -1 */
+    int32_t status;                  /* of the request before */
+    uint8_t answered;                /* has there been one? */
+} device_session;
+
+/* Serves requests until the port says that there will be no more. */
+void device_run(const device_model *model);
+
+/* The same, a byte at a time, for a program with a loop of its own. */
+void device_begin(device_session *session, const device_model *model);
+void device_take(device_session *session, const device_model *model, uint8_t byte);
+
+#endif

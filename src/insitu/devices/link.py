@@ -1,0 +1,350 @@
+"""The other end of the device protocol: frames over a byte stream, and a client with the host device's interface.
+
+A request is sent, and sent again, until its answer comes: the device does a repeated request once. What the bytes of a
+frame mean is in docs/protocol.md; where they travel is a `Channel`'s business (process.py, serial.py, the emulator).
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from zlib import crc32
+
+import numpy as np
+
+from insitu.codegen import Program
+from insitu.codegen.device import CRC_BYTES, DATA_BYTES, FRAME_BYTES, INFO, PROTOCOL, Interface, interface_of
+from insitu.codegen.state import COMPLAINTS, check_saved
+from insitu.devices.host import fit, rounds_of, zip_inputs
+from insitu.errors import DataError, DeviceError
+from insitu.ops.update import COUNTERS
+
+HEAD = "<BBBBHHI"  # kind, verb or status, index, 0, sequence, count, offset or done
+ANSWER = 0x80
+KINDS = ("ping", "info", "write", "run", "output", "state_out", "state_in", "state_commit", "counters", "reset")
+(OK, DAMAGED, TOO_LONG, UNKNOWN, NO_SUCH, OUTSIDE, GAP, NOT_READY, LABEL, NOT_FINITE, STATELESS) = range(11)
+STATE = 10  # plus what <prefix>_load says
+STATUS = {
+    DAMAGED: "got a damaged frame",
+    TOO_LONG: "got a frame that is too long",
+    UNKNOWN: "does not know this request",
+    NO_SUCH: "has no such verb, input or output",
+    OUTSIDE: "was asked for more bytes than there are",
+    GAP: "got a chunk that does not follow the one before",
+    NOT_READY: "has not all inputs, or no such output: was it reset?",
+    LABEL: "got a label that is no class",
+    NOT_FINITE: "got an input that is not finite",
+    STATELESS: "runs a program for inference alone: it has no state",
+    **{STATE + code: f"says that the state {complaint}" for code, complaint in COMPLAINTS.items()},
+}
+USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, *(STATE + code for code in COMPLAINTS)}
+COUNTED = ("run", "state_commit", "reset")  # what the device counts as done
+LINE_COUNTERS = ("done", "frames", "rejected")
+
+
+class Channel(Protocol):
+    """A byte stream to a device."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def read(self, most: int, timeout: float) -> bytes:
+        """At least one byte, at most `most`; nothing after `timeout` seconds. A DeviceError at the end."""
+        ...
+
+    def close(self) -> None: ...
+
+
+# frames -----------------------------------------------------------------------------------------
+
+
+def stuff(data: bytes) -> bytes:
+    """COBS: the same bytes without a zero among them. Each block says how far it is to the next zero."""
+    blocks, pieces = [], data.split(b"\0")
+    for i, piece in enumerate(pieces):
+        while len(piece) >= 254:  # no zero follows a full block
+            blocks.append(b"\xff" + piece[:254])
+            piece = piece[254:]
+            if not piece and i == len(pieces) - 1:
+                return b"".join(blocks)
+        blocks.append(bytes([len(piece) + 1]) + piece)
+    return b"".join(blocks)
+
+
+def unstuff(data: bytes) -> bytes | None:
+    """What was stuffed, or None where that cannot have been."""
+    out, at = bytearray(), 0
+    while at < len(data):
+        code = data[at]
+        block = data[at + 1 : at + code]
+        if not code or len(block) != code - 1 or 0 in block:
+            return None
+        out += block
+        at += code
+        if code < 255 and at < len(data):
+            out.append(0)
+    return bytes(out)
+
+
+def frame(body: bytes) -> bytes:
+    """As it goes over the line: with a CRC-32, stuffed, between zeros."""
+    return b"\0" + stuff(body + crc32(body).to_bytes(CRC_BYTES, "little")) + b"\0"
+
+
+def unframe(data: bytes) -> bytes | None:
+    """The body of what stood between two zeros, or None where it is damaged."""
+    whole = unstuff(data)
+    if whole is None or not CRC_BYTES <= len(whole) <= FRAME_BYTES:
+        return None
+    body, crc = whole[:-CRC_BYTES], whole[-CRC_BYTES:]
+    return body if crc32(body) == int.from_bytes(crc, "little") else None
+
+
+def request(kind: str | int, sequence: int, verb: int = 0, index: int = 0, offset: int = 0, data: bytes = b"",
+            count: int | None = None) -> bytes:  # fmt: skip
+    """The body of a request. Reads say in `count` how much they want."""
+    number = KINDS.index(kind) if isinstance(kind, str) else kind
+    return struct.pack(HEAD, number, verb, index, 0, sequence, len(data) if count is None else count, offset) + data
+
+
+@dataclass(frozen=True)
+class Answer:
+    kind: int
+    status: int
+    sequence: int
+    done: int  # calls, loads and resets since the device started
+    data: bytes
+
+
+def read_answer(body: bytes) -> Answer | None:
+    """What a body says, or None where it is no answer."""
+    size = struct.calcsize(HEAD)
+    if len(body) < size:
+        return None
+    kind, status, _, _, sequence, count, done = struct.unpack(HEAD, body[:size])
+    if not kind & ANSWER or count != len(body) - size:
+        return None
+    return Answer(kind & ~ANSWER, status, sequence, done, body[size:])
+
+
+# client -----------------------------------------------------------------------------------------
+
+
+class Link:
+    """Requests over a channel, each answered once or a DeviceError."""
+
+    def __init__(self, channel: Channel, timeout: float = 2.0, tries: int = 5):
+        self.channel, self.timeout, self.tries = channel, timeout, tries
+        self.done: int | None = None  # what the device should have done since it started
+        self._sequence, self._pending = int(time.time_ns()) & 0xFFFF, bytearray()
+
+    def ask(self, kind: str, *, timeout: float | None = None, **fields) -> bytes:
+        """The data of the answer; an error of the device is raised as one."""
+        self._sequence = self._sequence % 0xFFFF + 1  # 0 is the answer to what could not be read
+        sent = frame(request(kind, self._sequence, **fields))
+        for _ in range(self.tries):
+            self.channel.write(sent)
+            answer = self._answer(KINDS.index(kind), timeout or self.timeout)
+            if answer is not None:
+                self._same_life(answer, kind)
+                raise_status(answer.status, kind)
+                return answer.data
+        raise DeviceError(
+            f"does not answer ({kind}, asked {self.tries} times)",
+            where="device",
+            hint="check port, baud rate and firmware",
+        )
+
+    def _same_life(self, answer: Answer, kind: str) -> None:
+        """A device that has done less than it was asked to has started again, and forgotten what it learned."""
+        expected = None if self.done is None else self.done + (kind in COUNTED and answer.status == OK)
+        self.done = answer.done
+        if expected is not None and answer.done != expected:
+            raise DeviceError(
+                "was reset, or somebody else uses it: its state is not the one that it had",
+                where="device",
+                hint="load_state(...) with the last state you saved, and go on",
+            )
+
+    def _answer(self, kind: int, timeout: float) -> Answer | None:
+        """The answer to the request under way; None: ask again."""
+        end = time.monotonic() + timeout
+        while True:
+            found = self._next(end)
+            answer = found and read_answer(found)
+            if not found or not answer:
+                if found is None:  # nothing came in time
+                    return None
+                continue
+            if answer.sequence == self._sequence and answer.kind == kind:
+                return answer
+            if answer.sequence == 0 and answer.status in (DAMAGED, TOO_LONG):
+                return None
+
+    def _next(self, end: float) -> bytes | None:
+        """The body of the next frame, b"" for a damaged one, None when time is up."""
+        while True:
+            border = self._pending.find(0)
+            if border >= 0:
+                piece = bytes(self._pending[:border])
+                del self._pending[: border + 1]
+                if piece:
+                    return unframe(piece) or b""
+                continue
+            left = end - time.monotonic()
+            got = self.channel.read(4096, left) if left > 0 else b""
+            if not got and time.monotonic() >= end:
+                return None
+            self._pending += got
+
+
+def raise_status(status: int, kind: str) -> None:
+    if status == OK:
+        return
+    what = STATUS.get(status, f"gave status {status}")
+    if status in USERS_FAULT:
+        raise DataError(f"the device {what}", where=kind)
+    raise DeviceError(f"the device {what}", where=kind)
+
+
+class LinkDevice:
+    """A program on the far end of a channel: the host device's calls, over the line."""
+
+    def __init__(self, channel: Channel, program: Program | Interface, *, timeout: float = 2.0,
+                 run_timeout: float = 600.0, tries: int = 5):  # fmt: skip
+        self.interface = program if isinstance(program, Interface) else interface_of(program)
+        self.program = program
+        self.channel, self.run_timeout = channel, run_timeout
+        self.link = Link(channel, timeout, tries)
+        self.verbs = {verb: number for number, verb in enumerate(self.interface.verbs)}
+        self._info = self._agree(self.link.ask("info"))
+
+    def __enter__(self) -> LinkDevice:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.channel.close()
+
+    def info(self) -> dict[str, int]:
+        """What the device says of itself, in bytes and numbers."""
+        return dict(self._info)
+
+    def predict(self, *inputs):
+        """The outputs for these inputs: one array, or a tuple of them."""
+        shaped = self.run("predict", *inputs)
+        return shaped[0] if len(shaped) == 1 else shaped
+
+    def run(self, verb: str, *inputs) -> tuple[np.ndarray, ...]:
+        """Run one of the program's functions; once for each sample there is more than the graph takes."""
+        if verb not in self.interface.verbs:
+            raise DataError(f"the program has no {verb!r}", hint=", ".join(self.interface.verbs))
+        values, results = self.interface.verbs[verb]
+        arrays = [fit(v, x) for v, x in zip_inputs(values, inputs)]
+        rounds = rounds_of(values, arrays)
+        outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in results]
+        flat = [o.reshape(rounds, -1) for o in outputs]
+        for i in range(rounds):
+            self._call(verb, [_sample(v, a, i) for v, a in zip(values, arrays)])
+            for k, v in enumerate(results):
+                flat[k][i] = np.frombuffer(self._read("output", v.type.bytes, self.verbs[verb], k), v.type.numpy)
+        return tuple(o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, results))
+
+    def ping(self, data: bytes = b"") -> float:
+        """Seconds to the device and back."""
+        start = time.perf_counter()
+        if self.link.ask("ping", data=data) != data:
+            raise DeviceError("a ping came back changed", where="device")
+        return time.perf_counter() - start
+
+    def counters(self) -> dict[str, int]:
+        """Updates skipped, clipped, saturated; since the start: calls, loads and resets done, good and bad frames."""
+        words = np.frombuffer(self.link.ask("counters"), "<u4").tolist()
+        return dict(zip((*LINE_COUNTERS, *COUNTERS), words))
+
+    # state ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """A copy of everything that lasts, by name."""
+        layout = self.interface.state
+        return layout.unpack(check_saved(self.save_state(), layout)) if layout else {}
+
+    def save_state(self) -> bytes:
+        """The state as <prefix>_save writes it."""
+        layout = self._layout()
+        data = self._read("state_out", self.interface.saved_bytes)
+        check_saved(data, layout)
+        return data
+
+    def load_state(self, data: bytes) -> None:
+        """Take back a saved state; a wrong or damaged one is an error and changes nothing."""
+        layout = self._layout()
+        if len(data) > self.interface.saved_bytes:  # the device would say so of the last chunk
+            check_saved(data, layout)
+        for at in range(0, max(len(data), 1), DATA_BYTES):
+            self.link.ask("state_in", offset=at, data=data[at : at + DATA_BYTES])
+        self.link.ask("state_commit")
+
+    def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over these lasting values; what is not named stays."""
+        layout = self._layout()
+        self.load_state(layout.saved(layout.pack({**self.state(), **arrays})))
+
+    def reset(self) -> None:
+        """Back to the state the program began with."""
+        self.link.ask("reset")
+
+    # ------------------------------------------------------------------------------------------
+
+    def _layout(self):
+        if self.interface.state is None:
+            raise DataError("this program has no state: it was compiled for inference alone")
+        return self.interface.state
+
+    def _call(self, verb: str, samples: list[bytes]) -> None:
+        number = self.verbs[verb]
+        for index, data in enumerate(samples):
+            for at in range(0, len(data), DATA_BYTES):
+                self.link.ask("write", verb=number, index=index, offset=at, data=data[at : at + DATA_BYTES])
+        self.link.ask("run", timeout=self.run_timeout, verb=number)
+
+    def _read(self, kind: str, bytes_: int, verb: int = 0, index: int = 0) -> bytes:
+        parts = []
+        for at in range(0, bytes_, DATA_BYTES):
+            count = min(DATA_BYTES, bytes_ - at)
+            got = self.link.ask(kind, verb=verb, index=index, offset=at, count=count)
+            if len(got) != count:
+                raise DeviceError(f"the device sent {len(got)} bytes, not {count}", where=kind)
+            parts.append(got)
+        return b"".join(parts)
+
+    def _agree(self, info: bytes) -> dict[str, int]:
+        """What the device says of itself, if it runs this very program."""
+        wanted = self.interface.info()
+        size = struct.calcsize(INFO)
+        if len(info) < size:
+            raise DeviceError("what it says of itself makes no sense", where="device")
+        protocol, frame_bytes, model, program, arena, saved, verbs = struct.unpack(INFO, info[:size])
+        if protocol != PROTOCOL:
+            raise DeviceError(f"speaks version {protocol} of the protocol, this is version {PROTOCOL}", where="device")
+        if info != wanted:
+            raise DeviceError(
+                f"runs another program: {program:08x}, not {self.interface.program:08x}",
+                where="device",
+                hint="flash the firmware built from this program, or open the device with the program it runs",
+            )
+        return {
+            "protocol": protocol, "frame_bytes": frame_bytes, "model": model, "program": program, "verbs": verbs,
+            "arena_bytes": arena, "state_bytes": self.interface.state.bytes if self.interface.state else 0,
+            "saved_bytes": saved,
+        }  # fmt: skip
+
+
+def _sample(value, array: np.ndarray, i: int) -> bytes:
+    """The bytes of sample i of an input; a scalar is the same for every sample."""
+    flat = array.reshape(-1)
+    return (flat[i * value.type.size : (i + 1) * value.type.size] if value.shape else flat[:1]).tobytes()

@@ -1,0 +1,78 @@
+"""The firmware as a process of this machine: the same C as on a board, with standard input and output for a line.
+
+What tests and the fuzzer run; `devices/host.py` calls the program directly and is what to compare with.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import tempfile
+from pathlib import Path
+
+from insitu.codegen import Program
+from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
+from insitu.devices.cache import cached, key_of
+from insitu.devices.compiler import C_FOLDER, FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects
+from insitu.devices.link import LinkDevice
+from insitu.errors import DeviceError
+
+PORT = "device/ports/stdio.c"
+
+
+class ProcessChannel:
+    """A program's standard input and output."""
+
+    def __init__(self, command: list[str]):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        assert self.process.stdin and self.process.stdout
+        self._in, self._out = self.process.stdin, self.process.stdout
+
+    def write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[self._in.write(data) :]
+        except OSError as e:
+            raise DeviceError("has gone", where="device") from e
+
+    def read(self, most: int, timeout: float) -> bytes:
+        if not select.select([self._out], [], [], max(timeout, 0))[0]:
+            return b""
+        data = os.read(self._out.fileno(), most)
+        if not data:
+            raise DeviceError("has gone", where="device")
+        return data
+
+    def close(self) -> None:
+        """End of input is the end of the firmware."""
+        self._in.close()
+        self._out.close()
+        self.process.wait(10)
+
+
+def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path:
+    """An executable that serves the protocol; cached by content."""
+    files = {**program.files, **emit_device(program), "main.c": main_source(program.prefix)}
+    sources = [C_FOLDER / name for name in (*SOURCES, PORT)]
+    objects = kernel_objects((*program.kernels, *KERNELS), flags)
+    texts = [part for name in sorted(files) for part in (name, files[name])]
+    headers = [p.read_text() for p in sorted(C_FOLDER.rglob("*.h"))]
+    key = key_of(
+        compiler_version(), *flags, *texts, *(s.read_text() for s in sources), *(o.name for o in objects), *headers
+    )
+
+    def make(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                (Path(folder) / name).write_text(text)
+            own = [str(Path(folder) / name) for name in sorted(files) if name.endswith(".c")]
+            common = [*FLAGS, "-O1", *STRICT, *flags, "-I", str(C_FOLDER), "-I", folder]
+            compile_c([*common, *own, *map(str, sources), *map(str, objects), "-o", str(path)])
+
+    return cached("firmware", key, "", make)
+
+
+def open_process(program: Program, *, flags: tuple[str, ...] = (NATIVE,), **options) -> LinkDevice:
+    """A device that is a process."""
+    return LinkDevice(ProcessChannel([str(build_firmware(program, flags))]), program, **options)
