@@ -14,6 +14,8 @@ void conv2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const
                int32_t tiles_bytes, const conv2d_shape *s, const requant *q, void *scratch);
 void conv2d_grouped_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b,
                        const conv2d_shape *s, const requant *q, void *scratch);
+void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t tile,
+                     const conv2d_shape *s, const requant *q, void *scratch);
 void conv2d_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                       const conv2d_shape *s, const requant *q, void *scratch);
 void conv_transpose2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);

@@ -96,9 +96,9 @@ def conv_shape(y, x, w, stride, padding, dilation, groups) -> Struct:
     )  # fmt: skip
 
 
-def conv_call(y, x, w, b, shape: Struct, fixed) -> Call:
-    """The float kernel: packed where the weights (input 1) are constant and there is one group."""
-    if 1 in fixed and shape.fields["groups"] == 1:
+def conv_call(y, x, w, b, shape: Struct, fixed, target) -> Call:
+    """The float kernel: packed where the weights (input 1) are constant, there is one group, and room for a copy."""
+    if 1 in fixed and target == "host" and shape.fields["groups"] == 1:
         return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, shape)
     outputs, channels = w.shape[0] // shape.fields["groups"], w.shape[-1]
     panel, depth = turned_panel(outputs, w.type.size // w.shape[0] // channels, channels)
@@ -144,8 +144,9 @@ class conv2d:
     def grad(g, y, x, w, b=None, *, node):
         return conv_grads(g, x, w, b, dict(node.attrs))
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=()):
-        return conv_call(y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups), fixed)
+    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=(), target="host"):
+        shape = conv_shape(y, x, w, stride, padding, dilation, groups)
+        return conv_call(y, x, w, b, shape, fixed, target)
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]
@@ -164,6 +165,20 @@ def packed_panel(outputs: int, runs: int, length: int) -> tuple[int, int]:
     each = runs * ((length + 3) // 4 * 4)
     panel = min(align16(outputs), max(16, 8192 // each // 16 * 16))
     return panel, panel * each
+
+
+def is_pointwise(*, h, w, oh, ow, kh, kw, sh, sw, **_) -> bool:
+    """A 1x1 kernel that moves by one: every input has one output."""
+    return kh * kw * sh * sw == 1 and (oh, ow) == (h, w)
+
+
+def pairs_tile(window: int, *, n, oh, ow, **sizes) -> tuple[int, int]:
+    """How many windows conv2d_pairs_s8 widens at a time (8 KB of them, at least sixteen), and its scratch."""
+    length, pixels = (window + 3) // 4 * 4, n * oh * ow
+    parts = -(-pixels // max(16, min(64, 4096 // length)))
+    tile = (-(-pixels // parts) + 3) // 4 * 4
+    side = 0 if is_pointwise(oh=oh, ow=ow, **sizes) else 4 * length
+    return tile, 2 * tile * length + 4 * length + side
 
 
 @op
@@ -229,7 +244,7 @@ class conv2d_s8:
         attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return conv_grads(unclamped(g, y), x, w, b, attrs)
 
-    def emit(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=()):
+    def emit(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=(), target="host"):
         y, mask, x, w, b = with_mask(node)
         shape = conv_shape(y, x, w, stride, padding, dilation, groups)
         multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
@@ -237,6 +252,9 @@ class conv2d_s8:
         window = w.type.size // w.shape[0]
         if groups > 1:
             return Call("conv2d_grouped_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
+        if target == "mcu":
+            tile, scratch = pairs_tile(window, **shape.fields)
+            return Call("conv2d_pairs_s8", y, mask, x, w, b, tile, shape, q, Scratch(scratch))
         runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
         scratch = packed_scratch(runs, **shape.fields)
         if 1 in fixed:
@@ -286,10 +304,10 @@ class conv1d:
         flat = [lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((dx, x), (dw, w))]
         return *flat, *db
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=()):
+    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=(), target="host"):
         sizes = (widened(y.type), widened(x.type), widened(w.type))
         shape = conv_shape(*sizes, (1, stride), (0, 0, *padding), (1, dilation), groups)
-        return conv_call(y, x, w, b, shape, fixed)
+        return conv_call(y, x, w, b, shape, fixed, target)
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]

@@ -76,8 +76,8 @@ class linear:
     def grad(g, y, x, w, b=None):
         return linear_grads(g, x, w, b)
 
-    def emit(y, x, w, b=None, *, fixed=()):
-        if 1 in fixed:
+    def emit(y, x, w, b=None, *, fixed=(), target="host"):
+        if 1 in fixed and target == "host":
             return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
         shape = linear_shape(y, w)
         panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if shape.fields["rows"] >= TILE else (0, 0)
@@ -133,12 +133,12 @@ class linear_s8:
     def grad(g, y, x, w, b=None):
         return linear_grads(unclamped(g, y), x, w, b)
 
-    def emit(*values, lo, hi, rounding, node, fixed=()):
+    def emit(*values, lo, hi, rounding, node, fixed=(), target="host"):
         y, mask, x, w, b = with_mask(node)
         shape = linear_shape(y, w)
         multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, "single")
-        if 1 not in fixed:
+        if 1 not in fixed or target == "mcu":
             return Call("linear_s8", y, mask, x, w, b, shape, q, Scratch(2 * w.shape[1]))
         tile = min(TILE, shape.fields["rows"])
         weights = (Packed(w, packed_s8()), b, Packed(w, offsets_s8(x.type.zero)))
