@@ -1,0 +1,104 @@
+"""A storm of damaged frames, and a device built to notice the smallest slip: under the address sanitizer."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from insitu.devices.host import open_program
+from insitu.devices.link import frame, read_answer, request, unframe
+from insitu.devices.process import build_firmware
+from insitu.errors import ToolError
+
+from ..mutate import mutations
+from .firmware import program, samples
+
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+CHUNK = 496
+MARK = b"the end"
+LIMIT_S = 120
+
+
+def build_checked() -> Path:
+    """The firmware under the sanitizers, where the compiler has them."""
+    try:
+        return build_firmware(program(), SANITIZE)
+    except ToolError as e:
+        pytest.skip(f"this compiler has no address sanitizer: {e.what}")
+
+
+@cache
+def conversation() -> tuple[bytes, ...]:
+    """The bodies of good requests, one of every kind at least: a prediction, a step, the state out and in."""
+    x, y = samples(1)
+    saved = open_program(program()).save_state()
+    inputs = (x.tobytes(), y.tobytes(), np.float32(0.01).tobytes())
+    asked = [("ping", {"data": b"hello"}), ("info", {}), *_writes(0, inputs[:1]), ("run", {"verb": 0}),
+             ("output", {"verb": 0, "count": 12}), *_writes(1, inputs), ("run", {"verb": 1}),
+             ("output", {"verb": 1, "count": 4}), ("output", {"verb": 1, "index": 1, "count": 12}),
+             *(("state_out", {"offset": at, "count": min(CHUNK, len(saved) - at)}) for at in range(0, len(saved), CHUNK)),
+             *(("state_in", {"offset": at, "data": saved[at : at + CHUNK]}) for at in range(0, len(saved), CHUNK)),
+             ("state_commit", {}), ("counters", {}), ("reset", {})]  # fmt: skip
+    return tuple(request(kind, i + 1, **fields) for i, (kind, fields) in enumerate(asked))
+
+
+def _writes(verb: int, inputs: tuple[bytes, ...]) -> list[tuple[str, dict]]:
+    return [
+        ("write", {"verb": verb, "index": index, "offset": at, "data": data[at : at + CHUNK]})
+        for index, data in enumerate(inputs)
+        for at in range(0, len(data), CHUNK)
+    ]
+
+
+def storm(count: int, seed: int, valid: bool = True) -> Iterator[bytes]:
+    """`count` damaged frames as they go over the line, good ones in between.
+
+    Every other one is damaged inside and has the right CRC, so that the damage gets past it; with `valid` off none
+    has, and there are no good ones.
+    """
+    bodies = conversation()
+    each = -(-count // len(bodies))
+    inside = [mutations(body, each, seed, range(min(12, len(body)))) for body in bodies]
+    outside = [mutations(frame(body), each, seed + 1) for body in bodies]
+    for k in range(count):
+        i = k % len(bodies)
+        if not valid:
+            yield _spoiled(next(outside[i]))
+        elif k // len(bodies) % 2:
+            yield frame(next(inside[i]))
+        else:
+            yield next(outside[i])
+        if valid and k % 3:
+            yield frame(bodies[i])
+
+
+def _spoiled(data: bytes) -> bytes:
+    """The same, if no piece of it is a good frame."""
+    return b"\0".join(piece if unframe(piece) is None else piece[:-1] for piece in data.split(b"\0")) + b"\0"
+
+
+def survive(firmware: Path, frames: Iterator[bytes], keeps_state: bool = False) -> int:
+    """Send them all; the device must end well, answer what comes last, and have a state that is whole."""
+    first = open_program(program()).save_state()
+    ending = [request("ping", 0xFFF0, data=MARK)]
+    ending += [
+        request("state_out", 0xFFF1 + i, offset=at, count=min(CHUNK, len(first) - at))
+        for i, at in enumerate(range(0, len(first), CHUNK))
+    ]
+    sent = b"".join(frames) + b"\0" + b"".join(map(frame, ending))
+    done = subprocess.run([str(firmware)], input=sent, capture_output=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr.decode(errors="replace")[:2000]
+    bodies = [unframe(piece) for piece in done.stdout.split(b"\0") if piece]
+    answers = [read_answer(body) if body is not None else None for body in bodies]
+    assert all(answers), "an answer that makes no sense"
+    last = answers[-len(ending) :]
+    assert last[0] and last[0].data == MARK
+    saved = b"".join(a.data for a in last[1:] if a)
+    open_program(program()).load_state(saved)
+    assert not keeps_state or saved == first
+    return len(answers)

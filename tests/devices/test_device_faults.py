@@ -1,0 +1,377 @@
+"""Whatever comes over the line, a device keeps its last good state and answers the next good frame."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from insitu.codegen.state import MAGIC
+from insitu.devices.host import open_program
+from insitu.devices.link import (
+    DAMAGED,
+    GAP,
+    LABEL,
+    NO_SUCH,
+    NOT_FINITE,
+    NOT_READY,
+    OK,
+    OUTSIDE,
+    TOO_LONG,
+    UNKNOWN,
+    LinkDevice,
+    frame,
+    request,
+    stuff,
+)
+from insitu.devices.process import ProcessChannel, build_firmware
+from insitu.errors import DataError, DeviceError
+
+from .damage import build_checked, conversation, storm, survive
+from .firmware import CLASSES, WIDTH, Lossy, Raw, Restarting, calls, open_link, program, samples
+
+RUN = request("run", 9, verb=1)
+ALL = 65_536
+
+
+@pytest.fixture
+def raw():
+    opened = Raw()
+    yield opened
+    opened.close()
+
+
+def ready(raw: Raw) -> bytes:
+    """A device that has learned something and waits with all inputs of a step; its state."""
+    learn(raw, 100)
+    write(raw, 200)
+    return state(raw)
+
+
+def write(raw: Raw, sequence: int, *, label: int = 0, rate: float = 0.1, x=None) -> None:
+    inputs = (samples()[0][0] if x is None else x, np.int32(label), np.float32(rate))
+    for index, array in enumerate(inputs):
+        data = np.ascontiguousarray(array).tobytes()
+        for at in range(0, len(data), 496):
+            sequence += 1
+            answer = raw.ask("write", sequence, verb=1, index=index, offset=at, data=data[at : at + 496])
+            assert answer.status == OK
+
+
+def learn(raw: Raw, sequence: int) -> None:
+    write(raw, sequence)
+    assert raw.ask("run", sequence + 50, verb=1).status == OK
+
+
+def state(raw: Raw, sequence: int = 900) -> bytes:
+    size, found = open_size(raw), b""
+    while len(found) < size:
+        sequence += 1
+        answer = raw.ask("state_out", sequence, offset=len(found), count=min(496, size - len(found)))
+        assert answer.status == OK
+        found += answer.data
+    return found
+
+
+def open_size(raw: Raw) -> int:
+    return 16 + program().state_bytes
+
+
+GARBAGE = np.random.default_rng(0).bytes(10_000)
+FAULTS = {
+    "garbage": GARBAGE,
+    "zeros": bytes(5000),
+    "a cut frame": frame(RUN)[:-6] + b"\0",
+    "a frame without its beginning": frame(RUN)[5:],
+    "a block that is longer than its frame": b"\0\x30ab\0",
+    "a wrong CRC": b"\0" + stuff(RUN + b"abcd") + b"\0",
+    "a CRC and nothing else": frame(b""),
+    "a frame shorter than its head": frame(RUN[:11]),
+    "a frame of 64 KB": frame(request("ping", 5) + b"x" * ALL),
+    "a frame of 64 KB of zeros": frame(bytes(ALL)),
+    "an unknown request": frame(request(99, 5)),
+    "an answer": frame(request(0x83, 5)),
+    "a run of an unknown verb": frame(request("run", 5, verb=7)),
+    "no end": b"\0" + b"a" * ALL,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_after_a_fault_the_device_answers_and_has_the_state_it_had(raw, fault):
+    before = ready(raw)
+    raw.send(FAULTS[fault])
+    raw.send(frame(request("ping", 77, data=b"still there")))
+    for _ in range(10_000):
+        answer = raw.answer()
+        if answer.sequence == 77:
+            break
+        assert answer.status != OK
+    assert answer.data == b"still there"
+    assert state(raw) == before
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (frame(RUN)[:4] + b"\xaa" + frame(RUN)[5:], DAMAGED),
+        (frame(b"x" * 600), TOO_LONG),
+        (frame(b"x" * 509), TOO_LONG),
+        (frame(b"x" * 5), DAMAGED),
+    ],
+)
+def test_what_cannot_be_read_is_answered_with_a_code_and_no_number(raw, data, status):
+    raw.send(data)
+    answer = raw.answer()
+    assert (answer.status, answer.sequence, answer.data) == (status, 0, b"")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "status"),
+    [
+        (10, {}, UNKNOWN),
+        (255, {}, UNKNOWN),
+        ("write", {"verb": 2, "data": b"abcd"}, NO_SUCH),
+        ("write", {"verb": 1, "index": 3, "data": b"abcd"}, NO_SUCH),
+        ("write", {"verb": 1, "offset": 4 * WIDTH - 3, "data": b"abcd"}, OUTSIDE),
+        ("write", {"verb": 1, "offset": 0xFFFFFFFF, "data": b"abcd"}, OUTSIDE),
+        ("write", {"verb": 1, "offset": 4, "data": b"abcd"}, GAP),
+        ("run", {"verb": 1}, NOT_READY),
+        ("run", {"verb": 2}, NO_SUCH),
+        ("output", {"verb": 0, "count": 4}, NOT_READY),
+        ("output", {"verb": 0, "index": 1, "count": 4}, NO_SUCH),
+        ("output", {"verb": 255, "index": 255, "count": 4}, NO_SUCH),
+        ("state_out", {"offset": 0xFFFFFFF0, "count": 496}, OUTSIDE),
+        ("state_out", {"count": 497}, OUTSIDE),
+        ("state_out", {"count": 0xFFFF}, OUTSIDE),
+        ("state_in", {"offset": 16, "data": b"abcd"}, GAP),
+        ("state_in", {"offset": 0xFFFFFFFE, "data": b"abcd"}, OUTSIDE),
+        ("state_commit", {}, 11),
+    ],
+)
+def test_a_request_that_cannot_be_served_says_why(raw, kind, fields, status):
+    before = state(raw)
+    answer = raw.ask(kind, **fields)
+    assert (answer.status, answer.data) == (status, b"")
+    assert state(raw) == before
+
+
+@pytest.mark.parametrize(
+    ("inputs", "status"),
+    [
+        ({"label": -1}, LABEL),
+        ({"label": CLASSES}, LABEL),
+        ({"label": 2**31 - 1}, LABEL),
+        ({"rate": np.inf}, NOT_FINITE),
+        ({"rate": np.nan}, NOT_FINITE),
+        ({"x": np.where(np.arange(WIDTH) == WIDTH - 1, np.nan, 0).astype(np.float32)}, NOT_FINITE),
+        ({"x": np.where(np.arange(WIDTH) == 0, -np.inf, 0).astype(np.float32)}, NOT_FINITE),
+    ],
+)
+def test_inputs_that_make_no_sense_are_refused_and_change_nothing(raw, inputs, status):
+    learn(raw, 100)
+    before = state(raw)
+    write(raw, 300, **inputs)
+    assert raw.ask("run", 400, verb=1).status == status
+    assert state(raw) == before
+    learn(raw, 500)
+    assert state(raw) != before
+
+
+def test_the_largest_floats_are_finite(raw):
+    write(raw, 1, x=np.full(WIDTH, np.finfo(np.float32).max, np.float32), label=CLASSES - 1)
+    assert raw.ask("run", 99, verb=1).status == OK
+
+
+def test_inputs_are_used_once(raw):
+    learn(raw, 100)
+    assert raw.ask("run", 400, verb=1).status == NOT_READY
+
+
+def test_half_an_input_is_not_enough(raw):
+    write(raw, 1)
+    raw.ask("write", 50, verb=1, index=0, data=bytes(496))  # begins the first one again
+    assert raw.ask("run", 51, verb=1).status == NOT_READY
+
+
+def test_outputs_are_gone_when_their_place_is_written_to(raw):
+    learn(raw, 100)
+    assert raw.ask("output", 300, verb=1, count=4).status == OK
+    assert raw.ask("output", 301, verb=0, count=4).status == NOT_READY
+    assert raw.ask("output", 302, verb=1, count=5).status == OUTSIDE
+    raw.ask("write", 303, verb=1, data=bytes(4))
+    assert raw.ask("output", 304, verb=1, count=4).status == NOT_READY
+
+
+def test_a_repeated_request_is_answered_again_and_not_done_again(raw):
+    host = open_program(program())
+    write(raw, 1)
+    first = raw.ask("run", 99, verb=1)
+    assert raw.ask("run", 99, verb=1) == first
+    assert raw.ask("run", 99, verb=1).done == 1
+    host.run("train_step", samples()[0][:1], np.zeros(1, np.int32), np.float32(0.1))
+    assert state(raw) == host.save_state()
+
+
+def test_a_repeated_refusal_stays_one(raw):
+    assert raw.ask("run", 99, verb=1).status == NOT_READY
+    assert raw.ask("run", 99, verb=1).status == NOT_READY
+
+
+# states -----------------------------------------------------------------------------------------
+
+
+def _other_model(saved: bytes) -> bytes:
+    return open_program(program("float")).save_state()
+
+
+WRONG_STATES = {
+    "of another model": (lambda s: s[:4] + bytes(4) + s[8:], "another model"),
+    "of another size": (_other_model, "wrong size"),
+    "cut short": (lambda s: s[:-1], "wrong size"),
+    "too long": (lambda s: s + b"\0", "wrong size"),
+    "empty": (lambda s: b"", "wrong size"),
+    "not a state": (lambda s: b"PK\3\4" + s[4:], "not a saved state"),
+    "with a changed bit": (lambda s: s[:200] + bytes([s[200] ^ 1]) + s[201:], "damaged"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_STATES)
+def test_a_wrong_state_is_refused_and_changes_nothing(wrong):
+    spoil, complaint = WRONG_STATES[wrong]
+    with open_link() as device:
+        device.run(calls("int8", 0)[0][0], *calls("int8", 0)[0][1])
+        before = device.save_state()
+        with pytest.raises(DataError, match=complaint):
+            device.load_state(spoil(before))
+        assert device.save_state() == before
+
+
+def test_a_state_is_refused_where_its_chunks_were_overwritten_by_inputs(raw):
+    before = state(raw)
+    learn(raw, 100)
+    after = state(raw)
+    assert before[:4] == MAGIC.to_bytes(4, "little")
+    for at in range(0, len(before), 496):
+        assert raw.ask("state_in", 300 + at, offset=at, data=before[at : at + 496]).status == OK
+    raw.ask("write", 5, verb=1, data=bytes(8))
+    assert raw.ask("state_commit", 6).status == 11
+    assert state(raw) == after
+
+
+# the client -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ten_steps_over_a_line_that_loses_and_changes_bytes_equal_the_hosts(seed):
+    host = open_program(program())
+    line = Lossy(ProcessChannel([str(build_firmware(program()))]), seed)
+    with LinkDevice(line, program(), timeout=0.05, run_timeout=0.1, tries=50) as device:
+        for i in range(10):
+            for verb, inputs in calls("int8", i):
+                there, here = device.run(verb, *inputs), host.run(verb, *inputs)
+                assert [a.tobytes() for a in there] == [a.tobytes() for a in here]
+        assert device.save_state() == host.save_state()
+        device.load_state(host.save_state())
+    assert line.faults > 10
+
+
+def test_a_device_that_was_reset_comes_up_clean_and_the_client_says_so():
+    line = Restarting()
+    with LinkDevice(line, program()) as device:
+        first = device.save_state()
+        verb, inputs = calls("int8", 0)[0]
+        device.run(verb, *inputs)
+        learned = device.save_state()
+        line.power_cycle()
+        with pytest.raises(DeviceError, match="was reset"):
+            device.run(verb, *inputs)
+        assert device.save_state() == first
+        device.load_state(learned)
+        device.run(verb, *inputs)
+        line.power_cycle()
+        with pytest.raises(DeviceError, match="was reset"):
+            device.save_state()
+
+
+def test_a_reset_after_a_state_was_loaded_is_noticed_too():
+    line = Restarting()
+    with LinkDevice(line, program()) as device:
+        device.load_state(device.save_state())
+        line.power_cycle()
+        with pytest.raises(DeviceError, match="was reset"):
+            device.ping()
+
+
+def test_a_device_with_another_program_is_refused():
+    line = ProcessChannel([str(build_firmware(program("float")))])
+    with pytest.raises(DeviceError, match="another program"):
+        LinkDevice(line, program())
+    line.close()
+
+
+class Silent:
+    def write(self, data: bytes) -> None: ...
+
+    def read(self, most: int, timeout: float) -> bytes:
+        time.sleep(max(timeout, 0))
+        return b""
+
+    def close(self) -> None: ...
+
+
+class Chatter(Silent):
+    """Says something all the time, but nothing that is an answer."""
+
+    def read(self, most: int, timeout: float) -> bytes:
+        time.sleep(0.001)
+        return os.urandom(min(most, 64))
+
+
+@pytest.mark.parametrize("line", [Silent, Chatter])
+def test_a_device_that_does_not_answer_is_an_error_in_time(line):
+    start = time.monotonic()
+    with pytest.raises(DeviceError, match="does not answer"):
+        LinkDevice(line(), program(), timeout=0.05, tries=3)
+    assert time.monotonic() - start < 2
+
+
+def test_a_device_that_goes_away_is_an_error():
+    device = open_link()
+    device.channel.process.kill()
+    device.channel.process.wait()
+    with pytest.raises(DeviceError, match="gone"):
+        device.ping()
+    device.close()
+
+
+def test_a_label_that_is_no_class_is_the_users_mistake():
+    with open_link() as device, pytest.raises(DataError, match="no class"):
+        device.run("train_step", samples()[0][:1], np.array([CLASSES], np.int32), np.float32(0.1))
+
+
+# fuzzing ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def checked():
+    return build_checked()
+
+
+def test_thousands_of_damaged_frames_break_nothing(checked):
+    survive(checked, storm(4000, seed=1))
+
+
+def test_damaged_lines_with_the_right_crc_nowhere_leave_the_state_alone(checked):
+    survive(checked, storm(2000, seed=2, valid=False), keeps_state=True)
+
+
+def test_the_conversation_that_is_damaged_holds_every_kind_of_request_and_is_understood():
+    raw = Raw()
+    kinds = set()
+    for body in conversation():
+        raw.send(frame(body))
+        answer = raw.answer()
+        kinds.add(answer.kind)
+        assert answer.status == OK, body
+    raw.close()
+    assert kinds == set(range(10))
