@@ -4,7 +4,7 @@ import insitu.ops  # noqa: F401  fills the registry
 from insitu.augment import Augment
 from insitu.data import Samples, split
 from insitu.errors import BudgetError, DataError, DeviceError, Error, GraphError, ModelError, ToolError, Unsupported
-from insitu.graph import Graph, Type, check
+from insitu.graph import Graph, Type
 from insitu.learner import History, Learner
 from insitu.model import Model, load
 from insitu.pipeline import compile
@@ -31,7 +31,6 @@ __all__ = [
     "Transform",
     "Type",
     "Unsupported",
-    "check",
     "compile",
     "load",
     "prove",

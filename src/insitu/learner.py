@@ -21,6 +21,7 @@ from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DataError, GraphError
 from insitu.feed import Augment, Crew, Feed, run_many, usual_threads
 from insitu.graph import Graph
+from insitu.measures import MEASURES
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
 from insitu.progress import Report, bar
@@ -56,8 +57,9 @@ class History:
     """What happened in `fit`, an entry an epoch."""
 
     loss: list[float] = field(default_factory=list)
-    accuracy: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)  # of each sample just before it was learned from
+    error: list[float] = field(default_factory=list)  # the same for the loss mse, which has no accuracy
+    validation: list[float] = field(default_factory=list)  # of the samples held out: that, too
     counters: dict[str, int] = field(default_factory=dict)
     cached: bool = False  # did training start from the cached outputs of the frozen layers?
     threads: int = 1
@@ -152,7 +154,7 @@ class Learner:
         data = self.samples(x, y)
         course = Course(epochs, rate, self._batch(batch), schedule, warmup, seed)
         last = epochs if stop_epoch is None else min(stop_epoch, epochs)
-        held_out = None if validation is None else self.samples(*pair(validation))
+        held_out = None if validation is None else self.samples(*pair(validation), part="test")
         with bar(progress) as report:
             feed = self._feed(data, augment, views, cache, seed, report)
             history = History(cached=feed.cached)
@@ -161,7 +163,7 @@ class Learner:
                 if feed.cached:  # what was learned on the rest of the network, back to the whole
                     self.device.load_arrays(feed.device.state())
                 if held_out is not None:
-                    history.validation.append(self._score(held_out)["accuracy"])
+                    history.validation.append(self._score(held_out)[self.measure])
         history.counters = self.counters()
         return history
 
@@ -188,7 +190,8 @@ class Learner:
         else:
             results.steps(feed, rates, epoch, report)
         history.loss.append(results.loss)
-        history.accuracy.append(results.accuracy)
+        name, measured = MEASURES[self.recipe.loss]
+        getattr(history, name).append(results.measured(measured))
 
     def _feed(self, data: Samples, augment: Augment | None, views: int | None, cache: bool | None, seed: int,
               report: Report) -> Feed:  # fmt: skip
@@ -222,17 +225,15 @@ class Learner:
         return self.device.predict(*x)
 
     def evaluate(self, x, y=None) -> dict[str, float]:
-        """Accuracy over labelled samples, or the mean squared error where there are targets."""
-        return self._score(self.samples(x, y))
+        """Accuracy over labelled samples; the mean squared error, where that is the loss."""
+        return self._score(self.samples(x, y, part="test"))
 
     def _score(self, data: Samples) -> dict[str, float]:
         (out, *_) = run_many(Feed(self.device, tuple(x[:, None] for x in data.inputs)))
         y = data.labels
         assert y is not None  # samples() sees to it
-        if self._takes_labels:
-            return {"accuracy": float((out.reshape(len(y), -1).argmax(1) == y).mean()), "samples": len(y)}
-        error = float(((out - y) ** 2).mean(dtype=np.float64))
-        return {"error": error, "accuracy": -error, "samples": len(y)}
+        name, measured = MEASURES[self.recipe.loss]
+        return {name: measured(out, y), "samples": len(y)}
 
     def counters(self) -> dict[str, int]:
         """How often an update was skipped (not finite), clipped, or saturated a weight."""
@@ -284,13 +285,18 @@ class Learner:
     # checking ---------------------------------------------------------------------------------
 
     @property
+    def measure(self) -> str:
+        """What `evaluate` measures: accuracy, or the error (mean squared) with the loss mse."""
+        return MEASURES[self.recipe.loss][0]
+
+    @property
     def _takes_labels(self) -> bool:
         return LOSSES[self.recipe.loss][1] == "labels"
 
-    def samples(self, x, y=None) -> Samples:
+    def samples(self, x, y=None, part: str = "train") -> Samples:
         """Checked samples with labels or targets in the program's own types."""
         graph = self.graphs["predict"]
-        data = as_samples(x if y is None else (x, y), graph, targets=not self._takes_labels)
+        data = as_samples(x if y is None else (x, y), graph, targets=not self._takes_labels, part=part)
         if self._takes_labels:
             return check_labels(data, graph.outputs[0].shape[-1])
         out = graph.outputs[0]
@@ -362,12 +368,9 @@ class Results:
     def loss(self) -> float:
         return float(self.losses.mean(dtype=np.float64))
 
-    @property
-    def accuracy(self) -> float:
-        """Share of samples recognised just before each was learned from."""
-        if self.y.dtype != np.int32 or not self.outputs:
-            return float("nan")
-        return float((self.outputs[0].reshape(len(self.order), -1).argmax(1) == self.y[self.order]).mean())
+    def measured(self, measure: Callable[[np.ndarray, np.ndarray], float]) -> float:
+        """How good the outputs were, just before each sample was learned from."""
+        return measure(self.outputs[0], self.y[self.order]) if self.outputs else float("nan")
 
 
 def run_prefix(source: Feed, report: Report) -> tuple[np.ndarray, ...]:

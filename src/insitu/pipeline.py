@@ -30,7 +30,7 @@ from insitu.training.head import HEAD, prototypes, replace_head, with_head
 from insitu.training.integer_head import integer_head
 from insitu.training.layers import layers
 from insitu.training.scheme import Scheme, read_scheme
-from insitu.training.train import Recipe
+from insitu.training.train import Recipe, has_targets
 
 PRECISIONS = ("int8", "float")
 AUTO = "head"  # what scheme="auto" means until the search for schemes exists
@@ -61,7 +61,7 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     scheme, notes = _choose(scheme, recipe or Recipe())
     g = say("1-loaded", load(model, example))
     g = say("2-input", transform.applied_to(g) if transform else g)
-    samples = None if data is None else as_samples(data, g)
+    samples = None if data is None else as_samples(data, g, targets=has_targets(recipe or Recipe()))
     g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
     g = new_head(g, classes, samples, recipe or Recipe(), head_after, head_init, seed)
     g = say("4-head", integer_head(g) if head == "int8" else g)

@@ -22,7 +22,7 @@ from insitu.reports.certificate import Certificate
 from insitu.training.integer_head import integer_head
 from insitu.training.prove import Subject, Tools, prove_program
 from insitu.training.scheme import read_scheme
-from insitu.training.train import Recipe
+from insitu.training.train import Recipe, has_targets
 
 TOOLS = Tools(plan, verify, open_plans)
 DRAWN = 32  # samples, where none are given
@@ -35,7 +35,7 @@ def prove(model, *, example=None, classes: int | None = None, data=None, scheme:
     """The certificate; `.ok` says whether everything holds, `.broken` what does not. Arguments are those of compile."""
     recipe = recipe or Recipe()
     g = load(model, example)
-    samples = drawn(g, seed) if data is None else as_samples(data, g)
+    samples = drawn(g, seed) if data is None else as_samples(data, g, targets=has_targets(recipe))
     g = to_precision(g, precision, samples, scheme, batch)
     g = new_head(g, classes, samples, recipe, head_after, "uniform", seed)
     g = integer_head(g) if head == "int8" else g

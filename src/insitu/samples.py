@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,8 @@ class Samples:
     inputs: tuple[np.ndarray, ...]  # one for each input of the graph, samples along the first axis
     labels: np.ndarray | None = None
     names: tuple[str, ...] = ()  # of the classes, where the data have names for them
+    source: str = ""  # where they were read: which arrays of which file
+    notes: tuple[str, ...] = ()  # what reading them left out or changed
 
     def __len__(self) -> int:
         return len(self.inputs[0])
@@ -22,7 +24,7 @@ class Samples:
     def take(self, which) -> Samples:
         """Those with these numbers (or this slice)."""
         labels = None if self.labels is None else self.labels[which]
-        return Samples(tuple(x[which] for x in self.inputs), labels, self.names)
+        return replace(self, inputs=tuple(x[which] for x in self.inputs), labels=labels)
 
     def head(self, count: int) -> Samples:
         return self.take(slice(count))
@@ -113,15 +115,17 @@ def _within(x: np.ndarray, limits) -> bool:
     return bool(x.size == 0 or (x.min() >= limits.min and x.max() <= limits.max))
 
 
-def check_samples(samples: Samples, graph: Graph) -> Samples:
+def check_samples(samples: Samples, graph: Graph, where: str = "") -> Samples:
     """Finite, and in the range the model was calibrated on."""
     for v, x in zip(graph.inputs, samples.inputs):
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-            raise DataError("holds a number that is not finite", where=f"sample {bad}")
+            raise DataError(
+                "holds a number that is not finite", where=": ".join(filter(None, (where, f"sample {bad}")))
+            )
         known = next((n.output.type for n in graph.users.get(v.name, ()) if n.op.name == "quantize"), None)
         if known is not None:
-            _check_range(x, known, f"input {v.name}")
+            _check_range(x, known, where or f"input {v.name}")
     return samples
 
 
@@ -154,4 +158,4 @@ def check_labels(samples: Samples, classes: int) -> Samples:
     y = class_numbers(y, "labels")
     if y.min() < 0 or y.max() >= classes:
         raise DataError(f"labels lie in {y.min()}..{y.max()}, the model has classes 0..{classes - 1}")
-    return Samples(samples.inputs, np.ascontiguousarray(y, np.int32), samples.names)
+    return replace(samples, labels=np.ascontiguousarray(y, np.int32))

@@ -12,6 +12,7 @@ import sys
 
 from insitu import __version__
 from insitu.cli import bench, check, compile, demo, ops, predict, prove, quantize, train
+from insitu.cli.hints import message
 from insitu.errors import Error
 
 VERBS = (check, ops, quantize, compile, train, predict, prove, bench, demo)
@@ -35,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return arguments.run(arguments)
     except Error as e:
-        print(f"{type(e).__name__}: {e}", file=sys.stderr)
+        print(message(e), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -44,8 +45,15 @@ def main(argv: list[str] | None = None) -> int:
         return 0
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong and where help is, not all options there are."""
+
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: {message}\n  try: {self.prog} --help\n")
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="insitu",
         description="Trains neural networks where their data is: a compiler from your model to plain C99.",
         epilog=EXAMPLES,

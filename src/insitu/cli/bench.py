@@ -6,7 +6,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.cli.output import count, show
+from insitu.cli.output import show
+from insitu.cli.values import count
 from insitu.errors import ToolError
 from insitu.model import load
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.cli.output import count, show
+from insitu.cli.output import show
+from insitu.cli.values import count
 from insitu.errors import Error, ModelError
 from insitu.importers import load
 from insitu.importers.survey import form_of, survey

@@ -2,76 +2,82 @@
 
 from __future__ import annotations
 
-import re
-from argparse import ArgumentTypeError
 from pathlib import Path
 
-from insitu.cli.output import count, show
-from insitu.data import Samples, read_samples
+from insitu.cli.output import add_data, counted, read_data, say, show
+from insitu.cli.values import amount, count, height_width, index, numbers, size
 
 HELP = "turn a model into a C program that trains it, and show the memory that needs"
 EXAMPLES = """\
   insitu compile model.tflite --classes 10                            a new head, trained alone
   insitu compile model.onnx --data x.npz --classes 4 --scheme last:6  calibrated on x.npz, six layers trained
   insitu compile net.pkl --classes 10 --scheme bias:22 --sram 256K -o net_c
+  insitu compile net.pkl --classes 10 --state state.bin -o net_c      the program starts from what was learned
 """
-LOSSES = ("cross_entropy", "binary_cross_entropy", "mse")
+LOSSES = ("cross_entropy", "soft_cross_entropy", "binary_cross_entropy", "mse")
+OPTIMIZERS = ("sgd", "momentum", "adam")
 ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
 
 
 def arguments(parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
     add_compiler(parser)
-    parser.add_argument("--data", metavar="FILE", help="samples, to make a float model int8")
+    add_data(parser, required=False, help="samples, to make a float model int8")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="start from this state (`insitu train --save`)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, help="write the C program to this folder")
 
 
 def add_compiler(parser) -> None:
     """The options that `insitu.compile` takes."""
-    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    losses = ", ".join(LOSSES)
     parser.add_argument("--scheme", default="auto", metavar="S", help="head, full, last:6, bias:22, a name or file")
-    parser.add_argument("--classes", type=count, metavar="N", help="a new head with so many (the old one stays)")
+    parser.add_argument("--classes", type=count, metavar="N", help="a new head with N classes (else the model's own)")
     parser.add_argument("--precision", choices=("int8", "float"), default="int8", help="arithmetic (int8)")
     parser.add_argument("--batch", type=count, default=1, metavar="N", help="samples an update (1)")
     parser.add_argument("--head", choices=("float", "int8"), default="float", help="arithmetic of the head (float)")
     parser.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
     parser.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
-    parser.add_argument("--loss", choices=LOSSES, default="cross_entropy", help="(cross_entropy)")
-    parser.add_argument("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd", help="of float values (sgd)")
+    parser.add_argument("--loss", choices=LOSSES, default=LOSSES[0], metavar="L", help=f"{losses} ({LOSSES[0]})")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="of float values (sgd)")
     parser.add_argument("--arithmetic", choices=ARITHMETICS, default="residual", help="of int8 weights (residual)")
-    parser.add_argument("--clip", type=float, metavar="NORM", help="largest norm of a gradient")
-    parser.add_argument("--decay", type=float, default=0.0, metavar="D", help="weight decay (0)")
+    parser.add_argument("--clip", type=amount, metavar="NORM", help="largest norm of a gradient; 0: any (64)")
+    parser.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
     parser.add_argument("--sram", type=size, metavar="BYTES", help="what a step may take, for instance 256K")
     parser.add_argument("--flash", type=size, metavar="BYTES", help="what constants may take, for instance 1M")
     parser.add_argument("--mean", type=numbers, metavar="M,..", help="of pixels in 0..1: the program takes bytes")
     parser.add_argument("--std", type=numbers, metavar="S,..", help="of pixels in 0..1")
-    parser.add_argument("--size", type=_height_width, metavar="HxW", help="of the images that come in")
+    parser.add_argument("--size", type=height_width, metavar="HxW", help="of the images that come in")
     parser.add_argument("--raw-pixels", action="store_true", help="the int8 input is pixel - 128")
-    parser.add_argument(
-        "--pixels", type=_pixels, default=(0.0, 1.0), metavar="LO:HI", help="of a folder's images (0:1)"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
     parser.add_argument("--dump", metavar="DIR", type=Path, help="write a text file a stage")
 
 
 def run(arguments) -> int:
     from insitu.bundle import write_bundle
+    from insitu.learned import learned_program
 
-    learner, _ = build(arguments)
-    report = describe(learner)
+    learner, samples = build(arguments, arguments.data)
+    if samples is not None:
+        say(f"calibrated on {counted(samples)}")
+    if arguments.state:
+        learner.load(arguments.state)
+    report = {**describe(learner), "state": arguments.state and str(arguments.state)}
     if arguments.output:
-        write_bundle(learner.device.program, arguments.output)
+        written = write_bundle(learned_program(learner), arguments.output)
+        report |= {"output": str(arguments.output), "files": len(written)}
     show(arguments, to_text(report), report)
     return 0
 
 
-def build(arguments):
-    """The learner, and the samples that were read on the way."""
+def build(arguments, data: str | None):
+    """The learner, and the samples that were read on the way; a float model is calibrated on `data`."""
     from insitu import pipeline
+    from insitu.training.train import has_targets
 
     graph = pipeline.load(arguments.model)
     transform = _transform(arguments, graph)
     graph = transform.applied_to(graph) if transform else graph
-    samples = read(arguments.data, graph, arguments) if arguments.data else None
+    samples = read_data(arguments, graph, data, targets=has_targets(recipe(arguments))) if data else None
     learner = pipeline.compile(
         graph, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
@@ -79,10 +85,6 @@ def build(arguments):
         dump=arguments.dump,
     )  # fmt: skip
     return learner, samples
-
-
-def read(path: str, graph, arguments) -> Samples:
-    return read_samples(path, graph, pixels=arguments.pixels)
 
 
 def recipe(arguments):
@@ -119,7 +121,7 @@ def describe(learner) -> dict:
 def to_text(report: dict) -> str:
     from insitu.reports.table import pairs, size
 
-    trained = report["trained"]
+    trained, files = report["trained"], report.get("files")
     return pairs([
         ("model", report["model"]),
         ("scheme", f"{report['scheme']}, {len(trained)} trained tensors"),
@@ -127,29 +129,6 @@ def to_text(report: dict) -> str:
         ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])})"),
         ("state", size(report["state_bytes"])),
         ("constants", size(report["const_bytes"])),
+        *([("starts from", report["state"])] if report.get("state") else []),
+        *([("written to", f"{report['output']} ({files} files)")] if files else []),
     ])  # fmt: skip
-
-
-# argparse types ---------------------------------------------------------------------------------
-
-
-def size(text: str) -> int:
-    """Bytes: 262144, 256K or 1M, where K is 1,024."""
-    m = re.fullmatch(r"(\d+)([KM]?)B?", text.upper())
-    if not m or int(m[1]) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a number of bytes, such as 256K")
-    return int(m[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[m[2]]
-
-
-def numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(word) for word in text.split(","))
-
-
-def _height_width(text: str) -> tuple[int, int]:
-    height, _, width = text.lower().partition("x")
-    return int(height), int(width or height)
-
-
-def _pixels(text: str) -> tuple[float, float]:
-    low, _, high = text.partition(":")
-    return float(low), float(high)

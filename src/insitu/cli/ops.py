@@ -8,20 +8,22 @@ HELP = "list all ops, or everything about one of them"
 EXAMPLES = """\
   insitu ops                 a line an op: meaning, gradient, kernels, importers
   insitu ops conv2d          where it is declared, its attributes, kernels, cases and tests
+  insitu ops Conv            what a format's op becomes: names of ONNX, LiteRT and torch are known
   insitu ops --json          the same for a program
 """
 
 
 def arguments(parser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="an op, for instance conv2d")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an op: conv2d, or a format's name for it (CONV_2D)")
 
 
 def run(arguments) -> int:
-    from insitu.reports.ops import all_ops, op_info, ops_table
+    from insitu.reports.ops import all_ops, find_ops, ops_table
 
     if arguments.name:
-        info = op_info(arguments.name)
-        show(arguments, info.to_text(), info.to_json())
+        found = find_ops(arguments.name)
+        data = [info.to_json() for info in found]
+        show(arguments, "\n\n".join(info.to_text() for info in found), data if len(data) > 1 else data[0])
         return 0
     infos = all_ops()
     show(arguments, ops_table(infos), [i.to_json() for i in infos])

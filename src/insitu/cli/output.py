@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from argparse import ArgumentTypeError
 from contextlib import contextmanager
-from pathlib import Path
 
-from insitu.data import Samples, read_samples
+from insitu.cli.values import count, pixels
+from insitu.data import Samples, as_samples
 from insitu.graph import Graph
 
 
@@ -41,35 +40,28 @@ def progress(label: str):
         yield lambda done, total=None: bar.update(task, completed=done, total=total)
 
 
-def add_data(parser, required: bool = True) -> None:
+def add_data(parser, required: bool = True, help: str = ".npz, .npy, .csv, or a folder of images") -> None:
     """The options of every verb that reads samples."""
-    parser.add_argument("--data", required=required, metavar="FILE", help=".npz, .npy, .csv, or a folder of images")
+    parser.add_argument("--data", required=required, metavar="FILE", help=help)
     parser.add_argument("--samples", type=count, metavar="N", help="take the first N samples only")
     parser.add_argument(
-        "--pixels", type=_pixels, default=(0.0, 1.0), metavar="LO:HI", help="what 0..255 of an image becomes (0:1)"
+        "--pixels", type=pixels, default=(0.0, 1.0), metavar="LO:HI", help="what 0..255 of an image becomes (0:1)"
     )
 
 
-def read_data(arguments, graph: Graph) -> Samples:
-    samples = read_samples(arguments.data, graph, pixels=arguments.pixels)
-    return samples if arguments.samples is None else samples.head(arguments.samples)
+def read_data(arguments, graph: Graph, path: str | None = None, *, part: str = "train", targets=False) -> Samples:
+    """The samples of a file (that of --data), checked; says on stderr what was left out."""
+    path = arguments.data if path is None else path
+    found = as_samples(path, graph, pixels=arguments.pixels, part=part, targets=targets)
+    for note in found.notes:
+        say(f"note: {path}: {note}")
+    return found if arguments.samples is None else found.head(arguments.samples)
 
 
-def count(text: str) -> int:
-    """An argparse type: a number of something, at least one."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(text)
-    return int(text)
+def counted(samples: Samples) -> str:
+    """`x_train, y_train of digits.npz: 300 samples`"""
+    return f"{samples.source}: {len(samples):,} samples"
 
 
-def target_file(text: str) -> Path:
-    """An argparse type: a file that can be written, found out before the work and not after it."""
-    path = Path(text)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ArgumentTypeError(f"{path} is not a file that can be written")
-    return path
-
-
-def _pixels(text: str) -> tuple[float, float]:
-    low, _, high = text.partition(":")
-    return float(low), float(high)
+def say(words: str) -> None:
+    print(words, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`insitu predict MODEL --data FILE`: run the generated C on samples."""
+"""`insitu predict MODEL --data FILE`: run the generated C on samples, as the model is or as it has learned."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.cli.output import add_data, count, read_data, show, target_file
-from insitu.model import load
+from insitu.cli.compile import add_compiler, build
+from insitu.cli.output import add_data, counted, read_data, say, show
+from insitu.cli.values import count, target_file
+from insitu.errors import DataError
+from insitu.graph import Graph
+from insitu.model import Model, load
+from insitu.samples import Samples, check_labels
 
 HELP = "run the generated C of a model on samples"
 EXAMPLES = """\
   insitu predict model.onnx --data samples.npz              top classes of each sample
   insitu predict model.insitu --data photos/ --top 1        a folder of images, a subfolder a class
   insitu predict model.tflite --data x.npy -o y.npz         every output, by name
+  insitu predict model.tflite --data x.npy --state state.bin --classes 5      what `insitu train --classes 5` saved
 """
 
 
@@ -23,13 +29,17 @@ def arguments(parser) -> None:
     add_data(parser)
     parser.add_argument("--top", type=count, default=3, metavar="K", help="classes to name for each sample (3)")
     parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the outputs to this .npz file")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="with this state (`insitu train --save`)")
+    group = parser.add_argument_group("with --state: as they were in training")
+    group.add_argument("--calibrate", metavar="FILE", help="what --data was, for a float model")
+    add_compiler(group)
 
 
 def run(arguments) -> int:
     from insitu.reports.outputs import describe
 
-    model = load(arguments.model)
-    samples = read_data(arguments, model.graph)
+    model = learned(arguments) if arguments.state else load(arguments.model)
+    samples = read_samples(arguments, model.graph)
     outputs = model.predict(*samples.inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     if arguments.output:
@@ -39,3 +49,36 @@ def run(arguments) -> int:
     report = replace(describe(model.graph, outputs, samples, arguments.top), model=Path(arguments.model).stem)
     show(arguments, report.to_text(), report.to_json())
     return 0
+
+
+def learned(arguments) -> Model:
+    """The model as it was when the state was saved."""
+    from insitu.learned import learned_model
+
+    if not arguments.calibrate and arguments.precision == "int8" and not load(arguments.model).is_int8:
+        raise DataError(
+            "a float model must be made int8 as it was for training", where=arguments.model,
+            hint="--calibrate FILE, what --data was then; or predict with what `insitu train --save-model` wrote",
+        )  # fmt: skip
+    learner, _ = build(arguments, arguments.calibrate)
+    try:
+        learner.load(arguments.state)
+    except DataError as e:
+        hint = "the options that training had: --classes, --scheme, --batch, ...; --calibrate with its --data"
+        raise DataError(e.what, where=e.where, hint=hint) from e
+    return learned_model(learner)
+
+
+def read_samples(arguments, graph: Graph) -> Samples:
+    """The test part of the data; labels must be classes of the model, where its outputs are scores of classes."""
+    from insitu.reports.outputs import is_scores
+
+    value = graph.outputs[0]
+    samples = read_data(arguments, graph, part="test", targets=not is_scores(value))
+    say(f"predicting {counted(samples)}")
+    if samples.labels is None or not is_scores(value):
+        return samples
+    try:
+        return check_labels(samples, value.shape[-1])
+    except DataError as e:
+        raise DataError(e.what, where=arguments.data) from e

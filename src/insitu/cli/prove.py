@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.cli.output import add_data, count, read_data, show, target_file
+from insitu.cli.compile import ARITHMETICS, LOSSES, OPTIMIZERS
+from insitu.cli.output import add_data, counted, read_data, say, show
+from insitu.cli.values import count, index, target_file
 
 HELP = "check the gradients, the C and the memory plan of a model's training program"
 EXAMPLES = """\
@@ -18,21 +20,19 @@ EXAMPLES = """\
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
-    parser.add_argument("--classes", type=count, metavar="N", help="classes of the new head (the model's own)")
+    parser.add_argument("--classes", type=count, metavar="N", help="a new head with N classes (else the model's own)")
     parser.add_argument(
         "--scheme", default="full", metavar="S", help="head, full, last:6, bias:22, a published name, a file (full)"
     )
     parser.add_argument("--precision", choices=("int8", "float"), default="int8", help="of the trained layers (int8)")
     parser.add_argument("--head", choices=("float", "int8"), default="float", help="of the classifier (float)")
     parser.add_argument("--head-after", metavar="LAYER", help="the layer whose output the new head takes")
-    parser.add_argument("--loss", default="cross_entropy", help="cross_entropy, soft_cross_entropy, mse, ...")
-    parser.add_argument("--optimizer", default="sgd", help="of float parameters: sgd, momentum or adam (sgd)")
-    parser.add_argument(
-        "--arithmetic", default="residual", help="of int8 weights: residual, residual4, stochastic, nearest, master"
-    )
+    parser.add_argument("--loss", choices=LOSSES, default=LOSSES[0], metavar="L", help=", ".join(LOSSES))
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="of float parameters (sgd)")
+    parser.add_argument("--arithmetic", choices=ARITHMETICS, default="residual", help="of int8 weights (residual)")
     parser.add_argument("--batch", type=count, default=1, metavar="N", help="above 1: gradients are added up (1)")
     parser.add_argument("--steps", type=count, default=5, metavar="N", help="training steps to follow (5)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of samples, directions and the head (0)")
+    parser.add_argument("--seed", type=index, default=0, metavar="N", help="of samples, directions and the head (0)")
     parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the certificate as JSON too")
     add_data(parser, required=False)
 
@@ -42,11 +42,12 @@ def run(arguments) -> int:
 
     from insitu.model import load
     from insitu.proof import prove
-    from insitu.training.train import Recipe
+    from insitu.training.train import Recipe, has_targets
 
     model = load(arguments.model)
-    samples = read_data(arguments, model.graph) if arguments.data else None
     recipe = Recipe(loss=arguments.loss, optimizer=arguments.optimizer, arithmetic=arguments.arithmetic)
+    samples = read_data(arguments, model.graph, targets=has_targets(recipe)) if arguments.data else None
+    say(f"proving on {counted(samples) if samples else 'random samples'}")
     found = prove(
         model, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, recipe=recipe,

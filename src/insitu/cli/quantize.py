@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.cli.output import add_data, count, read_data, show, target_file
-from insitu.data import fit
+from insitu.cli.output import add_data, counted, read_data, say, show
+from insitu.cli.values import count, target_file
+from insitu.data import Samples, fit, read_held_out
 from insitu.devices.host import open_host
 from insitu.errors import ModelError
+from insitu.graph import Graph
 from insitu.model import Model, load
 
 METHODS = ("mse", "minmax", "percentile")
@@ -40,22 +42,35 @@ def run(arguments) -> int:
     if model.is_int8:
         raise ModelError("is int8 already: there is nothing to quantise", where=arguments.model)
     samples = read_data(arguments, model.graph)
-    made = model.quantize(
-        samples.inputs[0], method=arguments.method, batches=arguments.batches, float_io=not arguments.int8_io
-    )
-    report = measure(model, made, samples.head(arguments.compare).inputs)
+    held_out = read_held_out(arguments.data, model.graph, pixels=arguments.pixels)
+    compared = (held_out or samples).head(arguments.compare)
+    say(f"calibrating on {counted(samples)}; comparing on {counted(compared)}")
+    made, reference = quantized(model, samples, arguments)
+    report = measure(reference, made, compared.inputs)
     made.save(target)
     report = replace(report, model=Path(arguments.model).stem, output=str(target))
     show(arguments, report.to_text(), report.to_json())
     return 0
 
 
-def measure(model: Model, made: Model, inputs):
-    """Both models, run by the generated C with every value kept."""
+def quantized(model: Model, samples: Samples, arguments) -> tuple[Model, Graph]:
+    """The int8 model, and the float graph whose values its own stand for."""
+    from insitu.quantizer import calibrate, fold, quantize, reference
+
+    inference = fold(model.graph)
+    items = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
+    run = open_host(inference, keep=True).values
+    ranges = calibrate(inference, items, method=arguments.method, batches=arguments.batches, run=run)
+    made = quantize(inference, ranges, float_io=not arguments.int8_io)
+    return Model(made), reference(inference, ranges)
+
+
+def measure(before: Graph, made: Model, inputs):
+    """Both graphs, run by the generated C with every value kept."""
     from insitu.quantizer import fold
     from insitu.reports.quantization import compare
 
-    before, after = fold(model.graph), fold(made.graph)
+    after = fold(made.graph)
     device = open_host(after, keep=True)
 
     def run_after(*x):

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
 from pathlib import Path
 
-from insitu.cli.compile import add_compiler, build, describe, read
-from insitu.cli.output import count, show, target_file
+from insitu.cli.compile import add_compiler, build, describe
+from insitu.cli.output import add_data, counted, read_data, say, show
+from insitu.cli.values import amount, count, index, rate, share, target_file
+from insitu.data import read_held_out
 from insitu.errors import DataError
 from insitu.samples import Samples, split
+from insitu.training.train import has_targets
 
 HELP = "train a model with its generated C, and save what it learned"
 EXAMPLES = """\
-  insitu train model.tflite --data photos/ --classes 5 --epochs 10 -o state.bin
+  insitu train model.tflite --data photos/ --classes 5 --epochs 10 --save state.bin
   insitu train model.onnx --data x.npz --precision float --scheme full --rate 0.05 --split 0.8
-  insitu train net.pkl --data x.npz --classes 10 --epochs 20 --start-epoch 10 --resume state.bin -o state.bin
+  insitu train model.onnx --data x.npz --scheme last:4 --save-model learned.insitu
+  insitu train net.pkl --data x.npz --classes 10 --epochs 20 --start-epoch 10 --resume state.bin --save state.bin
 """
+DATA = ".npz, .csv, or a folder of images a class; x_train of an .npz trains, x_test measures"
 
 
 def arguments(parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
     add_compiler(parser)
-    parser.add_argument("--data", required=True, metavar="FILE", help=".npz, .csv, or a folder of images a class")
-    parser.add_argument("--test", metavar="FILE", help="samples to measure accuracy on after each epoch")
-    parser.add_argument("--split", type=_share, metavar="SHARE", help="train on this share, measure on the rest")
+    add_data(parser, help=DATA)
+    parser.add_argument("--test", metavar="FILE", help="samples to measure on, before and after each epoch")
+    parser.add_argument("--split", type=share, metavar="SHARE", help="train on this share, measure on the rest")
     parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
-    parser.add_argument("--rate", type=float, default=0.01, metavar="R", help="largest learning rate (0.01)")
+    parser.add_argument("--rate", type=rate, default=0.01, metavar="R", help="largest learning rate (0.01)")
     parser.add_argument("--schedule", choices=("cosine", "constant"), default="cosine", help="(cosine)")
-    parser.add_argument("--warmup", type=float, default=1.0, metavar="N", help="epochs in which the rate rises (1)")
+    parser.add_argument("--warmup", type=amount, default=1.0, metavar="N", help="epochs in which the rate rises (1)")
     parser.add_argument("--augment", action="store_true", help="crop, flip and colour images at random")
     parser.add_argument("--views", type=count, metavar="K", help="K fixed random changes a sample, kept")
     parser.add_argument("--threads", type=count, metavar="N", help="over the samples of a batch; changes no result")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="start from a saved state")
-    parser.add_argument("--start-epoch", type=int, default=0, metavar="N", help="epochs that were done before (0)")
+    parser.add_argument("--start-epoch", type=index, default=0, metavar="N", help="epochs that were done before (0)")
     parser.add_argument("--stop-epoch", type=count, metavar="N", help="stop early, as if interrupted")
-    parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write what was learned to this file")
+    parser.add_argument("-o", "--save", "--output", dest="output", type=target_file, metavar="FILE",
+                        help="write the state: to --resume, for `insitu compile --state`, for a device")  # fmt: skip
+    parser.add_argument("--save-model", type=target_file, metavar="FILE", help="write the trained model (.insitu)")
 
 
 def run(arguments) -> int:
-    learner, samples = build(arguments)
+    from insitu.learned import learned_model
+
+    learner, samples = build(arguments, arguments.data)
     training, test = _divided(learner, samples, arguments)
     if arguments.resume:
         learner.load(arguments.resume)
+    say(f"training on {counted(training)}{'' if test is None else f'; tested on {counted(test)}'}")
+    before = learner.evaluate(training if test is None else test)[learner.measure]
     history = learner.fit(
         training, epochs=arguments.epochs, rate=arguments.rate, batch=arguments.batch, schedule=arguments.schedule,
         warmup=arguments.warmup, augment=_augment(arguments), views=arguments.views, validation=test,
@@ -49,18 +60,32 @@ def run(arguments) -> int:
     )  # fmt: skip
     if arguments.output:
         learner.save(arguments.output)
-    report = {**describe(learner), **summary(history), "output": arguments.output and str(arguments.output)}
+    if arguments.save_model:
+        learned_model(learner).save(arguments.save_model)
+    written = [str(path) for path in (arguments.output, arguments.save_model) if path]
+    report = {
+        **describe(learner), **summary(history), "before": before, "measure": learner.measure, "written": written,
+        "training": _about(training), "test": test and _about(test),
+    }  # fmt: skip
     show(arguments, to_text(report, arguments.start_epoch), report)
     return 0
 
 
 def _divided(learner, samples: Samples | None, arguments) -> tuple[Samples, Samples | None]:
+    """What to train on, and what to measure on: --test, the rest of a --split, or the test part of an .npz."""
     assert samples is not None  # --data is required
     if arguments.split and arguments.test:
         raise DataError("both --split and --test say what to measure on", hint="give one of them")
     if arguments.split:
         return split(samples, arguments.split, arguments.seed)
-    return samples, read(arguments.test, learner.graphs["predict"], arguments) if arguments.test else None
+    graph, targets = learner.graphs["predict"], has_targets(learner.recipe)
+    if arguments.test:
+        return samples, read_data(arguments, graph, arguments.test, part="test", targets=targets)
+    return samples, read_held_out(arguments.data, graph, pixels=arguments.pixels, targets=targets)
+
+
+def _about(samples: Samples) -> dict:
+    return {"source": samples.source, "samples": len(samples)}
 
 
 def _augment(arguments):
@@ -73,6 +98,7 @@ def summary(history) -> dict:
     return {
         "loss": history.loss,
         "accuracy": history.accuracy,
+        "error": history.error,
         "validation": history.validation,
         "counters": history.counters,
         "cached": history.cached,
@@ -84,18 +110,15 @@ def to_text(report: dict, start: int) -> str:
     from insitu.cli.compile import to_text as memory
     from insitu.reports.table import table
 
-    tested = report["validation"]
-    headers = ["epoch", "loss", "accuracy", *(["tested"] if tested else [])]
-    columns = [range(start + 1, start + 1 + len(report["loss"])), report["loss"], report["accuracy"]]
-    rows = list(zip(*columns, *([tested] if tested else [])))
+    measure, tested = report["measure"], report["test"]
+    numbers = map(str, range(start + 1, start + 1 + len(report["loss"])))
+    columns = [report["loss"], report[measure], *([report["validation"]] if tested else [])]
+    first = ("before", None, *([None] if tested else []), report["before"])
+    rows = [first, *zip(numbers, *columns)]
     way = "started from cached outputs of the frozen layers" if report["cached"] else "went through all layers"
     counters = ", ".join(f"{n:,} {name}" for name, n in report["counters"].items())
-    lines = [table(headers, rows), "", f"training {way}; updates: {counters}", "", memory(report)]
-    return "\n".join(lines + ([f"written to {report['output']}"] if report["output"] else []))
-
-
-def _share(text: str) -> float:
-    share = float(text)
-    if not 0 < share < 1:
-        raise ArgumentTypeError(f"{text} is not between 0 and 1")
-    return share
+    lines = [
+        table(("epoch", "loss", measure, *(["tested"] if tested else [])), rows), "",
+        f"training {way}; updates: {counters}", "", memory(report),
+    ]  # fmt: skip
+    return "\n".join(lines + [f"written to {path}" for path in report["written"]])

@@ -71,9 +71,27 @@ def _checkpoint(path, batch):
 def _torch(source, example, batch):
     from insitu.importers.from_torch import read_torch
 
-    if example is None and type(source).__name__ != "ExportedProgram":
+    if type(source).__name__ == "ExportedProgram":
+        return read_torch(source, example)
+    if example is None:
         raise ModelError("a torch module needs an example input", hint="insitu.load(module, torch.zeros(1, 3, 32, 32))")
-    return read_torch(source, example)
+    return read_torch(source, _tensors(example))
+
+
+def _tensors(example):
+    """The example, with numpy arrays made tensors."""
+    import torch
+
+    if isinstance(example, list | tuple) and not all(isinstance(e, int | float) for e in example):
+        return tuple(map(_tensors, example))
+    if type(example).__module__ == "numpy":
+        return torch.as_tensor(example)
+    if not isinstance(example, torch.Tensor):
+        raise ModelError(
+            f"the example input is a {type(example).__name__}, a tensor or array is wanted",
+            hint="insitu.load(module, torch.zeros(1, 3, 32, 32))",
+        )
+    return example
 
 
 def _keras(source, example, batch):

@@ -2,6 +2,6 @@
 
 from insitu.quantizer.calibrate import Ranges, calibrate
 from insitu.quantizer.fold import fold, is_int8
-from insitu.quantizer.int8 import fallbacks, quantize
+from insitu.quantizer.int8 import fallbacks, quantize, reference
 
-__all__ = ["Ranges", "calibrate", "fallbacks", "fold", "is_int8", "quantize"]
+__all__ = ["Ranges", "calibrate", "fallbacks", "fold", "is_int8", "quantize", "reference"]

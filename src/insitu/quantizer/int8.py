@@ -38,9 +38,7 @@ def quantize(
     """
     if is_int8(graph):
         return graph
-    source = prepare(fold(graph))
-    if equalize_channels and per_channel:
-        source, ranges = equalize(source, ranges)
+    source, ranges = _source(graph, ranges, equalize_channels and per_channel)
     options = Options(bias_correction, per_channel, clip_weights)
     low = Lowering(source, choose_scales(source, ranges), ranges, find_fusions(source), options)
     low.builder.notes = list(graph.notes)
@@ -51,6 +49,16 @@ def quantize(
                 _lower(low, node)
         outputs = [low.s8(v) if is_float(v) and not float_io else low.float(v) for v in source.outputs]
     return check(drop_unused(b.graph(*outputs)), "int8")
+
+
+def reference(graph: Graph, ranges: Ranges) -> Graph:
+    """The float graph whose values those of `quantize(graph, ranges)` stand for: the same function, equalised."""
+    return _source(graph, ranges, True)[0]
+
+
+def _source(graph: Graph, ranges: Ranges, equalized: bool) -> tuple[Graph, Ranges]:
+    source = prepare(fold(graph))
+    return equalize(source, ranges) if equalized else (source, ranges)
 
 
 def fallbacks(graph: Graph) -> list[Node]:

@@ -23,16 +23,28 @@ class Certificate:
         return all(r.ok for r in self.rows)
 
     @property
+    def empty(self) -> tuple[str, ...]:
+        """The checks that had nothing to compare: they say nothing about this model."""
+        return tuple(r.check for r in self.rows if r.ok and not r.count)
+
+    @property
     def broken(self) -> tuple[str, ...]:
         """The checks that do not hold."""
         return tuple(r.check for r in self.rows if not r.ok)
 
     def to_text(self) -> str:
-        rows = [(r.check, r.compared, r.count, number(r.worst), number(r.allowed), r.ok) for r in self.rows]
+        rows = [(r.check, r.compared, r.count, number(r.worst), number(r.allowed), holds(r)) for r in self.rows]
         parts = [f"{self.model}, {self.precision}, scheme {self.scheme}", "", table(HEADERS, rows), ""]
         parts += [f"{r.check}: {r.note or r.where}" for r in self.rows if not r.ok]
-        parts.append("everything holds" if self.ok else f"does not hold: {', '.join(self.broken)}")
+        parts.append(self._verdict())
         return "\n".join(parts)
+
+    def _verdict(self) -> str:
+        if not self.ok:
+            return f"does not hold: {', '.join(self.broken)}"
+        held = len(self.rows) - len(self.empty)
+        rest = f"; nothing to compare for {', '.join(self.empty)}" if self.empty else ""
+        return f"everything holds: {held} checks{rest}"
 
     def to_json(self) -> dict:
         return {
@@ -40,8 +52,12 @@ class Certificate:
             "scheme": self.scheme,
             "precision": self.precision,
             "ok": self.ok,
-            "checks": [asdict(r) for r in self.rows],
+            "checks": [{**asdict(r), "compared_nothing": r.check in self.empty} for r in self.rows],
         }
+
+
+def holds(row: Row) -> str:
+    return "NO" if not row.ok else "yes" if row.count else "nothing to compare"
 
 
 def number(x: float | None) -> str:

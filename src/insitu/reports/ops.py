@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from functools import cache
 
 import insitu.ops  # noqa: F401  fills the registry
 from insitu.devices.compiler import C_FOLDER, closure, kernel_source
-from insitu.errors import Error
+from insitu.errors import Error, GraphError
 from insitu.graph import REGISTRY, Case, Op, Type, build, lookup, type_of
 from insitu.planner.plan import call_of
 from insitu.reports.mapping import foreign_names
@@ -70,6 +71,25 @@ def op_info(name: str) -> OpInfo:
         fast=fast_paths(kernels),
         cases=tuple(c.name for c in op.cases),
     )
+
+
+def find_ops(name: str) -> list[OpInfo]:
+    """The op of this name; else what a format's op of this name (Conv, CONV_2D, nn.Conv2d) becomes."""
+    if name in REGISTRY:
+        return [op_info(name)]
+    plain = name.rpartition(".")[2].lower().replace("_", "")
+    found = {
+        ours
+        for names in foreign_names().values()
+        for ours, theirs in names.items()
+        if plain in {t.lower().replace("_", "") for t in (*theirs, ours)}
+    }
+    found |= {ours for ours in REGISTRY if ours.replace("_", "") == plain}
+    if not found:
+        near = get_close_matches(name.lower(), [n for n in REGISTRY if not n.endswith(("_dx", "_dw", "_s8"))])
+        hint = "`insitu ops` lists all of them"
+        raise GraphError(f"unknown op {name!r}", hint=f"{' or '.join(near)}; {hint}" if near else hint)
+    return [op_info(ours) for ours in sorted(found)]
 
 
 def all_ops() -> list[OpInfo]:

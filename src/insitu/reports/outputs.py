@@ -65,15 +65,22 @@ def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, to
     """A report on the first output."""
     value = graph.outputs[0]
     y = real(value, outputs[0])
-    scores = y.reshape(len(samples), -1)
-    is_scores = value.type.rank >= 2 and 1 < scores.shape[1] == value.shape[-1]
-    found = tuple(_best(row, top, samples.labels, i) for i, row in enumerate(scores)) if is_scores else ()
+    scores, labels = y.reshape(len(samples), -1), samples.labels
+    found = tuple(_best(row, top, labels, i) for i, row in enumerate(scores)) if is_scores(value) else ()
     right = None
-    if found and samples.labels is not None:
-        right = float(np.mean(scores.argmax(axis=1) == samples.labels))
+    if found and labels is not None:
+        right = float(np.mean(scores.argmax(axis=1) == labels))
     summary = {"min": float(y.min()), "mean": float(y.mean()), "max": float(y.max())}
+    if not found and labels is not None and labels.size == y.size:
+        summary["squared error"] = float(np.mean((scores - labels.reshape(scores.shape)) ** 2))
     output = f"{value.name} {value.type}"
     return Predictions(graph.name, len(samples), output, found, right, summary, samples.names)
+
+
+def is_scores(value: Value) -> bool:
+    """Is this output a row of scores, one a class?"""
+    each = value.type.size // (value.shape or (1,))[0]
+    return value.type.rank >= 2 and 1 < each == value.shape[-1]
 
 
 def real(value: Value, y: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from insitu.graph.types import s32
 from insitu.ops._random import first_count
 from insitu.training.autodiff import depend_on, differentiate
 from insitu.training.mode import hold_statistics, train_mode
+from insitu.training.names import free_names
 from insitu.training.prune import prune
 from insitu.training.rebatch import rebatch
 from insitu.training.recompute import recompute
@@ -53,13 +54,18 @@ class Recipe:
     seed: int = 0
 
 
+def has_targets(recipe: Recipe) -> bool:
+    """Does the loss compare with what the output should be, and not with a class number?"""
+    return LOSSES.get(recipe.loss, ("", ""))[1] == "targets"
+
+
 def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, accumulate: bool = False,
                  samples: int = 1, **options):  # fmt: skip
     """verb -> graph. The graphs share their state. A train_step takes `samples` at once; predict always one."""
     recipe = recipe or Recipe()
     if recipe.loss not in LOSSES:
         raise GraphError(f"there is no loss {recipe.loss!r}", hint=", ".join(LOSSES))
-    forward, trained = make_trainable(graph, scheme, **options)
+    forward, trained = make_trainable(*free_names(graph, scheme), **options)
     forward = hold_statistics(forward)
     if not trained:
         raise GraphError("nothing to train: the scheme names no layer and the model has no head", where=graph.name)

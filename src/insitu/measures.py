@@ -1,0 +1,37 @@
+"""How good outputs are, in the terms of the loss they were trained with: a share that is right, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+def top_is_label(out: np.ndarray, y: np.ndarray) -> float:
+    return float((_rows(out).argmax(1) == y).mean())
+
+
+def top_is_top(out: np.ndarray, y: np.ndarray) -> float:
+    return float((_rows(out).argmax(1) == _rows(y).argmax(1)).mean())
+
+
+def same_side(out: np.ndarray, y: np.ndarray) -> float:
+    """Share of yes-or-no outputs (logits) on the side of their target."""
+    return float(((out > 0) == (y > 0.5)).mean())
+
+
+def squared(out: np.ndarray, y: np.ndarray) -> float:
+    return float(((out - y) ** 2).mean(dtype=np.float64))
+
+
+def _rows(a: np.ndarray) -> np.ndarray:
+    return a.reshape(len(a), -1)
+
+
+# loss -> (what is measured, how)
+MEASURES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], float]]] = {
+    "cross_entropy": ("accuracy", top_is_label),
+    "soft_cross_entropy": ("accuracy", top_is_top),
+    "binary_cross_entropy": ("accuracy", same_side),
+    "mse": ("error", squared),
+}

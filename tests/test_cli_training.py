@@ -1,0 +1,227 @@
+"""Training from the command line: which samples are used, what is printed, and what happens to what was learned."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import insitu
+from insitu.cli import main
+from insitu.cli.hints import SPOKEN, spoken
+from insitu.demo import TARGET, digits
+
+SOURCE = Path(insitu.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """Mirrored digits: 60 to train on, 40 to measure on."""
+    path, d = tmp_path_factory.mktemp("data") / "parts.npz", digits()
+    np.savez(path, x_train=d.x_train[:60, ..., ::-1], y_train=d.y_train[:60], x_test=d.x_test[:40, ..., ::-1],
+             y_test=d.y_test[:40])  # fmt: skip
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def learned(parts, tmp_path_factory):
+    """(state, model, report) of two epochs."""
+    folder = tmp_path_factory.mktemp("learned")
+    state, model = folder / "s.bin", folder / "learned.insitu"
+    with pytest.MonkeyPatch.context() as patch:
+        said = []
+        patch.setattr("insitu.cli.train.show", lambda arguments, text, data: said.append((text, data)))
+        options = ["--epochs", "2", "--rate", "0.05", "--save", str(state), "--save-model", str(model)]
+        assert main(["train", str(TARGET), "--data", parts, *TRAINED, *options]) == 0
+    return state, model, said[0]
+
+
+TRAINED = ["--scheme", "last:1"]
+
+
+def run(capsys, *arguments):
+    status = main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+# --- which samples --------------------------------------------------------------------------------------
+
+
+def test_training_takes_the_training_part_and_tests_on_the_other(learned):
+    _, _, (text, report) = learned
+    assert report["training"] == {"source": "x_train, y_train of parts.npz", "samples": 60}
+    assert report["test"] == {"source": "x_test, y_test of parts.npz", "samples": 40}
+    assert len(report["validation"]) == 2
+    assert "before" in text and "tested" in text
+
+
+def test_what_it_knew_before_is_what_evaluate_says(learned, parts):
+    made = insitu.compile(TARGET, data=parts, scheme="last:1")
+    assert learned[2][1]["before"] == made.evaluate(parts)["accuracy"]
+
+
+def test_quantize_calibrates_on_one_part_and_compares_on_the_other(capsys, parts, tmp_path):
+    status, out, err = run(capsys, "quantize", TARGET, "--data", parts, "-o", tmp_path / "q.insitu", "--json")
+    assert status == 0
+    assert "calibrating on x_train, y_train of parts.npz: 60 samples; comparing on x_test, y_test" in err
+    assert json.loads(out)["samples"] == 40
+
+
+def test_equalised_layers_are_compared_on_their_own_scale(capsys, parts, tmp_path):
+    """stem.0 feeds a depthwise convolution: its channels were made one size, which is no noise."""
+    _, out, _ = run(capsys, "quantize", TARGET, "--data", parts, "-o", tmp_path / "q.insitu", "--json")
+    layers = {layer["name"]: layer for layer in json.loads(out)["layers"]}
+    assert layers["stem.0"]["sqnr_db"] > 30
+
+
+# --- what was learned -----------------------------------------------------------------------------------
+
+
+def test_a_saved_model_predicts_what_was_learned(capsys, learned, parts):
+    _, model, (_, report) = learned
+    _, out, _ = run(capsys, "predict", model, "--data", parts, "--json")
+    assert json.loads(out)["accuracy"] == report["validation"][-1] > report["before"]
+
+
+def test_a_saved_state_predicts_what_was_learned(capsys, learned, parts):
+    state, _, (_, report) = learned
+    options = ["--state", state, *TRAINED, "--calibrate", parts, "--json"]
+    _, out, _ = run(capsys, "predict", TARGET, "--data", parts, *options)
+    assert json.loads(out)["accuracy"] == report["validation"][-1]
+
+
+def test_a_state_of_another_program_names_the_options(capsys, learned, parts):
+    status, _, err = run(capsys, "predict", TARGET, "--data", parts, "--state", learned[0], "--scheme", "head",
+                         "--calibrate", parts)  # fmt: skip
+    assert status == 1
+    assert "--scheme" in err
+    status, _, err = run(capsys, "predict", TARGET, "--data", parts, "--state", learned[0], *TRAINED)
+    assert status == 1
+    assert "--calibrate FILE" in err
+
+
+def test_a_bundle_starts_from_what_was_learned(capsys, learned, parts, tmp_path):
+    """The first content of the state in C holds the bytes that were saved."""
+    state, _, _ = learned
+    status, out, _ = run(capsys, "compile", TARGET, "--data", parts, *TRAINED, "--state", state, "-o", tmp_path)
+    assert status == 0
+    count = len([p for p in tmp_path.rglob("*") if p.is_file()])
+    assert f"{tmp_path} ({count} files)" in out
+    numbers = re.search(r"net_first_head_weight\[\d+\] = \{(.*?)\}", (tmp_path / "net_weights.c").read_text(), re.S)
+    assert numbers
+    made = insitu.compile(TARGET, data=parts, scheme="last:1")
+    made.load(state)
+    written = np.array([float(w.strip().rstrip("f")) for w in numbers[1].replace("\n", " ").split(",") if w.strip()])
+    np.testing.assert_array_equal(written.astype(np.float32), made.device.state()["head.weight"].reshape(-1))
+
+
+# --- targets --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def regression(tmp_path):
+    """y = x A + b with three targets: a float model, and data for it."""
+    rng = np.random.default_rng(0)
+    w, x = rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=(50, 4)).astype(np.float32)
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [4, 3], (w.T * 0).tobytes(), raw=True)
+    node = helper.make_node("MatMul", ["in", "w"], ["out"], name="fc")
+    ends = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, k])] for n, k in (("in", 4), ("out", 3))]
+    graph = helper.make_graph([node], "net", ends[0], ends[1], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "m.onnx")
+    np.savez(tmp_path / "d.npz", x=x, y=x @ w.T)
+    return tmp_path / "m.onnx", tmp_path / "d.npz"
+
+
+def test_targets_stay_numbers_and_the_error_is_shown(capsys, regression):
+    model, data = regression
+    status, out, _ = run(capsys, "train", model, "--data", data, "--loss", "mse", "--precision", "float", "--scheme",
+                         "full", "--epochs", 20, "--rate", 0.1, "--json")  # fmt: skip
+    found = json.loads(out)
+    assert status == 0
+    with np.load(data) as d:
+        assert found["before"] == pytest.approx(float((d["y"] ** 2).mean()), rel=1e-5)
+    assert found["accuracy"] == [] and found["error"][-1] < 0.01 * found["before"]
+
+
+# --- predict checks what train checks -------------------------------------------------------------------
+
+
+def test_predict_refuses_what_train_refuses(capsys, learned, tmp_path):
+    d = digits()
+    x, y = d.x_test[:5].copy(), d.y_test[:5].copy()
+    np.savez(tmp_path / "labels.npz", x=x, y=y + 10)
+    np.savez(tmp_path / "pixels.npz", x=x * 255, y=y)
+    x[3, 0, 2, 2] = np.nan
+    np.savez(tmp_path / "nan.npz", x=x, y=y)
+    for name, words in (("labels", "classes 0..9"), ("pixels", "look like pixels"), ("nan", "sample 3")):
+        status, out, err = run(capsys, "predict", learned[1], "--data", tmp_path / f"{name}.npz")
+        assert (status, out) == (1, "")
+        assert words in err and f"{name}.npz" in err
+
+
+# --- words ----------------------------------------------------------------------------------------------
+
+WRONG = {
+    "--rate nan": "'nan' is not a number above zero",
+    "--rate 0": "'0' is not a number above zero",
+    "--clip -1": "'-1' is not a number, zero or more",
+    "--epochs 0": "'0' is not a whole number, 1 or more",
+    "--epochs 2.5": "'2.5' is not a whole number, 1 or more",
+    "--start-epoch -1": "'-1' is not a whole number, 0 or more",
+    "--split 1": "'1' is not between 0 and 1",
+    "--pixels 1": "'1' is not a range, such as 0:1 or -1:1",
+    "--size 0x3": "'0x3' is not a height and a width",
+    "--mean a": "'a' is not a number",
+    "--sram 1T": "'1T' is not a number of bytes",
+    "--warmup inf": "'inf' is not a number, zero or more",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_option_says_what_is_wanted(capsys, words):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "m.onnx", "--data", "x.npz", *words.split()])
+    err = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert WRONG[words] in err and words.split()[0] in err
+    assert len(err.splitlines()) == 2
+
+
+def hints(path: Path) -> list[str]:
+    """The text of every hint in a file, placeholders as 7."""
+    calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+    return [text for n in calls for k in n.keywords if k.arg == "hint" for text in texts(k.value)]
+
+
+def texts(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.JoinedStr):
+        return ["".join(str(v.value) if isinstance(v, ast.Constant) else "7" for v in node.values)]
+    if isinstance(node, ast.Constant):
+        return [str(node.value)]
+    return [text for child in ast.iter_child_nodes(node) for text in texts(child)]
+
+
+PUBLIC = ["pipeline.py", "learner.py", "model.py", "samples.py", "data.py", "budget.py", "training/head.py"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_no_hint_reaches_the_command_line_in_python(name):
+    for hint in hints(SOURCE / name):
+        assert not re.search(r"compile\(|insitu\.[A-Za-z]|\b(views|cache|batch|data)=", spoken(hint)), hint
+
+
+def test_every_row_of_the_hints_is_said_somewhere():
+    said = "\n".join(h for name in PUBLIC for h in hints(SOURCE / name)) + (SOURCE / "samples.py").read_text()
+    for python, _ in SPOKEN:
+        assert re.search(python, said), python
+
+
+def test_a_missing_flag_is_named(capsys):
+    _, _, err = run(capsys, "compile", TARGET, "--scheme", "head")
+    assert "try: --data FILE" in err and "compile(" not in err
