@@ -1,0 +1,211 @@
+"""A generated program alone on an emulated Cortex-M: built with zig, run in Unicorn, counted call by call.
+
+No firmware, no protocol: what is under the magnifying glass are the kernels. Instructions, not cycles. The whole
+device is devices/emulator.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from insitu.codegen import Program
+from insitu.devices.compiler import C_FOLDER, closure
+from insitu.graph import Value
+
+CODE, DATA, END = 0x08000000, 0x20000000, 0x0A000000
+MEGABYTE = 1 << 20
+COMMON = ("-std=c99", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined", "-fomit-frame-pointer", "-g")
+CORES = {
+    "m7": ("thumb-freestanding-eabihf", "cortex_m7+fp_armv8d16", "UC_CPU_ARM_CORTEX_M7"),
+    "m4": ("thumb-freestanding-eabihf", "cortex_m4+vfp4d16sp", "UC_CPU_ARM_CORTEX_M4"),
+    "m0": ("thumb-freestanding-eabi", "cortex_m0plus", "UC_CPU_ARM_CORTEX_M0"),
+}
+COUNTER = """
+#include <stdint.h>
+typedef struct { uint64_t low, high, site, *counts; } range;
+void count(void *uc, uint64_t address, uint32_t size, void *user)
+{
+    range *r = user;
+    (void)uc, (void)size;
+    if (address >= r->low && address < r->high) {
+        r->site = (address - r->low) / 2;
+    }
+    r->counts[r->site]++;
+}
+"""
+LINK = """ENTRY(bench)
+MEMORY { flash (rx) : ORIGIN = 0x08000000, LENGTH = 8M  ram (rwx) : ORIGIN = 0x20000000, LENGTH = 8M }
+SECTIONS { .text : { *(.text*) *(.rodata*) *(.data*) } > flash  .ARM.exidx : { *(.ARM.exidx*) } > flash
+           .bss (NOLOAD) : { *(.bss*) *(COMMON) } > ram }
+"""
+
+
+@dataclass(frozen=True)
+class Image:
+    path: Path
+    symbols: dict[str, tuple[int, int]]  # name -> address, bytes
+    core: str
+
+    def bytes_of(self, names: Sequence[str]) -> int:
+        return sum(self.symbols[n][1] for n in names if n in self.symbols)
+
+
+def zig() -> list[str]:
+    return [sys.executable, "-m", "ziglang", "cc"]
+
+
+def folder() -> Path:
+    return Path(os.environ.get("INSITU_CACHE", Path.home() / ".cache" / "insitu")) / "bare"
+
+
+def build(program: Program, verbs: Sequence[str], core: str = "m7", flags: Sequence[str] = ("-O2",)) -> Image:
+    """The program with a `bench_<verb>` for each verb that takes its inputs from fixed places."""
+    target, cpu, _ = CORES[core]
+    common = [*COMMON, "-target", target, f"-mcpu={cpu}", "-ffreestanding", *flags, "-I", str(C_FOLDER)]
+    files = {**program.files, "bench.c": stage(program, verbs), "link.ld": LINK}
+    sources = [C_FOLDER / "kernels" / f"{k}.c" for k in closure(program.kernels)]
+    text = repr([files, common, "entry", [p.read_text() for p in [*sources, *sorted(C_FOLDER.rglob("*.h"))]]])
+    place = folder() / hashlib.sha256(text.encode()).hexdigest()[:24]
+    if not (place / "program.elf").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (place / name).write_text(content)
+        inputs = [*(str(place / n) for n in sorted(files) if n.endswith(".c")), *map(str, sources)]
+        link = ["-Wl,-T," + str(place / "link.ld"), "-Wl,--entry=bench", "-o", str(place / "made.elf")]
+        done = subprocess.run([*zig(), *common, *inputs, *link], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr[:3000])
+        (place / "made.elf").replace(place / "program.elf")
+    return Image(place / "program.elf", symbols(place / "program.elf"), core)
+
+
+def stage(program: Program, verbs: Sequence[str]) -> str:
+    """C that holds inputs, outputs, state and arena at names the harness finds."""
+    p = program.prefix
+    lines = [f'#include "{p}.h"', f"_Alignas(16) unsigned char bench_arena[{program.arena_bytes}];"]
+    lines += (
+        [f"{p}_state bench_state;", f"void bench_init(void) {{ {p}_init(&bench_state); }}"] if program.state else []
+    )
+    for verb in verbs:
+        graph = program.plans[verb].graph
+        args = ["&bench_state"] if program.state else []
+        args.append("bench_arena")
+        for kind, values in (("in", graph.inputs), ("out", graph.outputs)):
+            for i, v in enumerate(values):
+                name = f"bench_{verb}_{kind}{i}"
+                lines.append(f"_Alignas(16) {v.type.ctype} {name}[{max(v.type.size, 1)}];")
+                args.append(name if v.shape or kind == "out" else f"{name}[0]")
+        lines.append(f"void bench_{verb}(void) {{ {p}_{verb}({', '.join(args)}); }}")
+    calls = [f"bench_{verb}();" for verb in (*(["init"] if program.state else []), *verbs)]
+    return "\n".join([*lines, f"void bench(void) {{ {' '.join(calls)} }}", ""])  # the linker keeps what is called
+
+
+def symbols(path: Path) -> dict[str, tuple[int, int]]:
+    from elftools.elf.elffile import ELFFile
+
+    with path.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        return {s.name: (s["st_value"] & ~1, s["st_size"]) for s in table.iter_symbols() if s.name}
+
+
+class Machine:
+    """A core with an image loaded."""
+
+    def __init__(self, image: Image):
+        import unicorn
+        from elftools.elf.elffile import ELFFile
+        from unicorn import arm_const
+
+        self.image, self.arm = image, arm_const
+        self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, getattr(arm_const, CORES[image.core][2]))
+        self.uc.mem_map(CODE, 8 * MEGABYTE)
+        self.uc.mem_map(DATA, 8 * MEGABYTE)
+        self.uc.mem_map(END, 4096)
+        with image.path.open("rb") as file:
+            for segment in ELFFile(file).iter_segments():
+                if segment["p_type"] == "PT_LOAD" and CODE <= segment["p_paddr"] < END and segment["p_filesz"]:
+                    self.uc.mem_write(segment["p_paddr"], segment.data())
+        if image.core != "m0":
+            self.uc.reg_write(arm_const.UC_ARM_REG_FPEXC, 0x40000000)
+        self.hooked = False
+
+    def write(self, name: str, array: np.ndarray) -> None:
+        self.uc.mem_write(self.image.symbols[name][0], np.ascontiguousarray(array).tobytes())
+
+    def read(self, name: str, value: Value) -> np.ndarray:
+        data = self.uc.mem_read(self.image.symbols[name][0], value.type.bytes)
+        return np.frombuffer(bytes(data), value.type.numpy).reshape(value.shape)
+
+    def call(self, function: str, within: str = "") -> np.ndarray:
+        """Run it; how many instructions each halfword of `within` ran, with what it called."""
+        low, size = self.image.symbols[within or function]
+        counts = np.zeros(size // 2 + 1, np.uint64)
+        bounds = _Range(low, low + size, 0, counts.ctypes.data)
+        handle = self._hook(bounds)
+        self.uc.reg_write(self.arm.UC_ARM_REG_SP, DATA + 8 * MEGABYTE - 64)
+        self.uc.reg_write(self.arm.UC_ARM_REG_LR, END | 1)
+        self.uc.emu_start(self.image.symbols[function][0] | 1, END)
+        uclib().uc_hook_del(self.uc._uch, handle)
+        return counts
+
+    def _hook(self, bounds: _Range):
+        from unicorn import UC_HOOK_CODE
+
+        handle = ctypes.c_size_t()
+        user = ctypes.cast(ctypes.pointer(bounds), ctypes.c_void_p)
+        function = ctypes.cast(counter().count, ctypes.c_void_p)
+        status = uclib().uc_hook_add(
+            self.uc._uch,
+            ctypes.cast(ctypes.byref(handle), uclib().uc_hook_add.argtypes[1]),
+            UC_HOOK_CODE,
+            function,
+            user,
+            1,
+            0,
+        )
+        if status:
+            raise RuntimeError(f"uc_hook_add: {status}")
+        self.keep = bounds
+        return handle.value
+
+    def run(self, verb: str, graph, *inputs: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """Call a verb of the program: counts a halfword of its own function, and its outputs."""
+        for i, x in enumerate(inputs):
+            self.write(f"bench_{verb}_in{i}", x)
+        prefix = next(n for n in self.image.symbols if n.endswith(f"_{verb}") and not n.startswith("bench"))
+        counts = self.call(f"bench_{verb}", within=prefix)
+        return counts, tuple(self.read(f"bench_{verb}_out{i}", v) for i, v in enumerate(graph.outputs))
+
+
+class _Range(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint64) for n in ("low", "high", "site", "counts")]
+
+
+def uclib():
+    from unicorn.unicorn_py3.unicorn import uclib as found
+
+    return found
+
+
+@cache
+def counter() -> ctypes.CDLL:
+    place = folder()
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / "count.so"
+    with tempfile.TemporaryDirectory(dir=place) as temporary:
+        source, made = Path(temporary) / "count.c", Path(temporary) / "count.so"
+        source.write_text(COUNTER)
+        subprocess.run([*zig(), "-O2", "-shared", "-fPIC", str(source), "-o", str(made)], check=True)
+        made.replace(path)
+    return ctypes.CDLL(str(path))

@@ -1,0 +1,150 @@
+"""Instructions of every kernel call of a training step on an emulated Cortex-M7, exact, a layer a line.
+
+    python -m bench.mcu_kernels [SCHEME] [--core m7] [--scalar] [-O3]     default: mcunet-5fps/49kb
+
+Models are found as the tests find them. Also says whether loss and state equal the host's after the step.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.bare_cortex import Image, Machine, build
+from bench.schemes import CLASSES, find_models
+from insitu.codegen import Program, emit_program
+from insitu.devices.compiler import closure
+from insitu.devices.host import open_plans
+from insitu.importers import load
+from insitu.planner import plan
+from insitu.training.head import HEAD, replace_head
+from insitu.training.layers import layers
+from insitu.training.scheme import read_scheme
+from insitu.training.train import train_graphs
+
+
+@dataclass(frozen=True)
+class Line:
+    kernel: str
+    layer: str
+    instructions: int
+    macs: int
+    elements: int
+
+
+def training_graphs(scheme: str) -> dict:
+    graph = replace_head(load(find_models() / f"{scheme.partition('/')[0]}.pkl"), CLASSES)
+    chosen = read_scheme(scheme, [layer for layer in layers(graph) if layer.name != HEAD])
+    return train_graphs(graph, chosen)
+
+
+def by_call(program: Program, verb: str, image: Image, counts: np.ndarray) -> list[Line]:
+    """Counts of a straight function, split at its calls: the n-th `bl` is the n-th call of the source."""
+    made = program.plans[verb]
+    nodes = {n.name: n for n in made.graph.nodes}
+    calls = re.findall(r"^    (\w+)\([^;]*;(?:\s+/\* (.*?) \*/)?$", program.files[f"{program.prefix}_{verb}.c"], re.M)
+    sites = call_sites(image, f"{program.prefix}_{verb}")
+    ends = [*sites[1:], len(counts)]  # a last call may be a jump
+    lines = []
+    for (kernel, layer), first, end in zip(calls, sites, ends):
+        node = nodes.get(layer)
+        macs = node.op.apply("macs", (node.output, *node.inputs), {}, node=node) if node and node.op.has("macs") else 0
+        size = node.output.type.size if node else 0
+        lines.append(Line(kernel, layer, int(counts[first:end].sum()), macs, size))
+    if len(sites) not in (len(calls), len(calls) - 1):
+        raise RuntimeError(f"{len(sites)} calls in the code, {len(calls)} in the source")
+    return lines
+
+
+def call_sites(image: Image, function: str) -> list[int]:
+    """Halfwords of the last halfword of each `bl`, in order: what runs until the next belongs to the call."""
+    from elftools.elf.elffile import ELFFile
+
+    address, size = image.symbols[function]
+    with image.path.open("rb") as file:
+        for segment in ELFFile(file).iter_segments():
+            if segment["p_vaddr"] <= address < segment["p_vaddr"] + segment["p_filesz"]:
+                start = address - segment["p_vaddr"]
+                code = np.frombuffer(segment.data()[start : start + size], "<u2")
+    sites, i = [], 0
+    while i < len(code):
+        wide = code[i] >> 11 in (0b11101, 0b11110, 0b11111)
+        if wide and code[i] >> 11 == 0b11110 and i + 1 < len(code) and code[i + 1] & 0xD000 == 0xD000:
+            sites.append(i)
+        elif code[i] & 0xFF87 == 0x4780:  # blx register
+            sites.append(i)
+        i += 2 if wide else 1
+    return sites
+
+
+def report(lines: list[Line]) -> str:
+    shown = [f"{'kernel':24}{'layer':44}{'instructions':>14}{'MAC':>12}{'a MAC':>8}{'an element':>12}"]
+    for x in lines:
+        per = f"{x.instructions / x.macs:.2f}" if x.macs else ""
+        shown.append(
+            f"{x.kernel:24}{x.layer[:43]:44}{x.instructions:>14,}{x.macs or '':>12}{per:>8}"
+            f"{x.instructions / max(x.elements, 1):>12.1f}"
+        )
+    return "\n".join(shown)
+
+
+def by_kernel(lines: list[Line]) -> str:
+    total, macs, calls = defaultdict(int), defaultdict(int), defaultdict(int)
+    for x in lines:
+        total[x.kernel] += x.instructions
+        macs[x.kernel] += x.macs
+        calls[x.kernel] += 1
+    rows = sorted(total, key=lambda k: -total[k])
+    return "\n".join(
+        f"{k:28}{calls[k]:>4}{total[k]:>14,}{macs[k] or '':>12} {total[k] / macs[k] if macs[k] else 0:6.2f}"
+        for k in rows
+    )
+
+
+def measure(scheme: str, core: str, flags: list[str]) -> dict:
+    plans = {verb: plan(g, target="mcu") for verb, g in training_graphs(scheme).items()}
+    program = emit_program(plans)
+    image = build(program, ("predict", "train_step"), core, flags)
+    host, machine = open_plans(plans), Machine(image)
+    x = np.random.default_rng(3).integers(-128, 128, (1, 128, 128, 3)).astype(np.int8)
+    feeds = (x, np.array([3], np.int32), np.array(0.05, np.float32))
+    machine.call("bench_init")
+    found = {}
+    for verb, given in (("predict", (x,)), ("train_step", feeds)):
+        counts, outputs = machine.run(verb, plans[verb].graph, *given)
+        wanted = host.run(verb, *given)
+        same = all(a.tobytes() == b.tobytes() for a, b in zip(outputs, wanted))
+        steps = by_call(program, verb, image, counts)
+        found[verb] = (steps, int(counts.sum()), same)
+    state = bytes(machine.uc.mem_read(image.symbols["bench_state"][0], program.state_bytes))
+    code = image.bytes_of([k for k in closure(program.kernels)])
+    return {"verbs": found, "state": state == host._state.tobytes(), "code": code, "program": program}
+
+
+def main() -> int:
+    words = [a for a in sys.argv[1:] if not a.startswith("-")]
+    core = words.pop() if words and words[-1] in ("m7", "m4", "m0") else "m7"
+    flags = [a for a in sys.argv[1:] if a.startswith("-O")] or ["-O2"]
+    flags += ["-DINSITU_SCALAR"] if "--scalar" in sys.argv else []
+    made = measure(words[0] if words else "mcunet-5fps/49kb", core, flags)
+    steps, total, same = made["verbs"]["train_step"]
+    print(report(steps))
+    print(by_kernel(steps))
+    print("predict:", made["verbs"]["predict"][1:], "train_step:", (total, same), "state equal:", made["state"])
+    print(
+        "kernels",
+        made["code"],
+        "bytes of code; arena",
+        made["program"].arena_bytes,
+        "const",
+        made["program"].const_bytes,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
