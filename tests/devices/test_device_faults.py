@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from insitu.codegen.state import MAGIC
+from insitu.codegen.state import HEADER_BYTES, MAGIC
 from insitu.devices.host import open_program
 from insitu.devices.link import (
     DAMAGED,
@@ -64,17 +64,13 @@ def learn(raw: Raw, sequence: int) -> None:
 
 
 def state(raw: Raw, sequence: int = 900) -> bytes:
-    size, found = open_size(raw), b""
+    size, found = HEADER_BYTES + program().state_bytes, b""
     while len(found) < size:
         sequence += 1
         answer = raw.ask("state_out", sequence, offset=len(found), count=min(496, size - len(found)))
         assert answer.status == OK
         found += answer.data
     return found
-
-
-def open_size(raw: Raw) -> int:
-    return 16 + program().state_bytes
 
 
 GARBAGE = np.random.default_rng(0).bytes(10_000)
@@ -239,7 +235,7 @@ WRONG_STATES = {
 def test_a_wrong_state_is_refused_and_changes_nothing(wrong):
     spoil, complaint = WRONG_STATES[wrong]
     with open_link() as device:
-        device.run(calls("int8", 0)[0][0], *calls("int8", 0)[0][1])
+        device.run(*calls("int8", 0)[0])
         before = device.save_state()
         with pytest.raises(DataError, match=complaint):
             device.load_state(spoil(before))
@@ -267,8 +263,8 @@ def test_ten_steps_over_a_line_that_loses_and_changes_bytes_equal_the_hosts(seed
     line = Lossy(ProcessChannel([str(build_firmware(program()))]), seed)
     with LinkDevice(line, program(), timeout=0.05, run_timeout=0.1, tries=50) as device:
         for i in range(10):
-            for verb, inputs in calls("int8", i):
-                there, here = device.run(verb, *inputs), host.run(verb, *inputs)
+            for call in calls("int8", i):
+                there, here = device.run(*call), host.run(*call)
                 assert [a.tobytes() for a in there] == [a.tobytes() for a in here]
         assert device.save_state() == host.save_state()
         device.load_state(host.save_state())
@@ -279,15 +275,15 @@ def test_a_device_that_was_reset_comes_up_clean_and_the_client_says_so():
     line = Restarting()
     with LinkDevice(line, program()) as device:
         first = device.save_state()
-        verb, inputs = calls("int8", 0)[0]
-        device.run(verb, *inputs)
+        step = calls("int8", 0)[0]
+        device.run(*step)
         learned = device.save_state()
         line.power_cycle()
         with pytest.raises(DeviceError, match="was reset"):
-            device.run(verb, *inputs)
+            device.run(*step)
         assert device.save_state() == first
         device.load_state(learned)
-        device.run(verb, *inputs)
+        device.run(*step)
         line.power_cycle()
         with pytest.raises(DeviceError, match="was reset"):
             device.save_state()

@@ -20,14 +20,8 @@ from .firmware import calls, open_link, program, samples
 
 TRAINED = ("int8", "float", "batch", "targets")
 # runs without a zero around the longest block, zeros at every place
-EDGES = [
-    b"",
-    b"\0",
-    b"\0\0",
-    b"a\0",
-    b"\0a",
-    *(b"a" * n + z for n in (253, 254, 255, 508) for z in (b"", b"\0", b"\0b")),
-]
+LONG = [b"a" * n + end for n in (253, 254, 255, 508) for end in (b"", b"\0", b"\0b")]
+EDGES = [b"", b"\0", b"\0\0", b"a\0", b"\0a", *LONG]
 
 
 @pytest.mark.parametrize("data", EDGES)
@@ -79,8 +73,8 @@ def test_ten_training_steps_over_the_line_equal_the_hosts(kind):
     host = open_program(program(kind))
     with open_link(kind) as device:
         for i in range(10):
-            for verb, inputs in calls(kind, i):
-                there, here = device.run(verb, *inputs), host.run(verb, *inputs)
+            for call in calls(kind, i):
+                there, here = device.run(*call), host.run(*call)
                 assert [a.tobytes() for a in there] == [a.tobytes() for a in here]
         assert device.save_state() == host.save_state()
         assert host.save_state() != open_program(program(kind)).save_state(), "nothing was learned"
@@ -90,7 +84,7 @@ def test_a_state_goes_there_and_back():
     host = open_program(program())
     with open_link() as device:
         first = device.save_state()
-        host.run(*_flat(calls("int8", 0)[0]))
+        host.run(*calls("int8", 0)[0])
         device.load_state(host.save_state())
         assert device.save_state() == host.save_state()
         device.reset()
@@ -133,9 +127,7 @@ def test_all_memory_of_the_protocol_is_below_2_kb(tmp_path):
     total = 0
     for source in SOURCES:
         made = tmp_path / "part.o"
-        compile_c(
-            ["-std=c99", "-O1", "-ffreestanding", "-I", str(C_FOLDER), "-c", str(C_FOLDER / source), "-o", str(made)]
-        )
+        compile_c(["-std=c99", "-O1", "-I", str(C_FOLDER), "-c", str(C_FOLDER / source), "-o", str(made)])
         with made.open("rb") as f:
             if f.read(4) != b"\x7fELF":
                 pytest.skip("this compiler does not make ELF files")
@@ -163,8 +155,3 @@ def test_a_program_with_too_many_inputs_for_the_protocol_says_so():
             total = lookup("add")(total, builder.input(f"x{i}", f32(1, 2)))
     with pytest.raises(GraphError, match="9 inputs"):
         emit_device(emit_program(plan(builder.graph(total))))
-
-
-def _flat(call):
-    verb, inputs = call
-    return (verb, *inputs)

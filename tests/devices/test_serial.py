@@ -50,8 +50,8 @@ def test_ten_training_steps_through_a_serial_port_equal_the_hosts(board):
     with open_serial(board.port, program()) as device:
         assert device.predict(samples()[0]).tobytes() == host.predict(samples()[0]).tobytes()
         for i in range(10):
-            for verb, inputs in calls("int8", i):
-                there, here = device.run(verb, *inputs), host.run(verb, *inputs)
+            for call in calls("int8", i):
+                there, here = device.run(*call), host.run(*call)
                 assert [a.tobytes() for a in there] == [a.tobytes() for a in here]
         assert device.save_state() == host.save_state()
 
@@ -70,7 +70,7 @@ def test_what_a_board_says_before_it_is_asked_does_not_matter(board):
 
 def test_another_client_finds_the_state_that_was_learned(board):
     with open_serial(board.port, program()) as device:
-        device.run(*(lambda verb, inputs: (verb, *inputs))(*calls("int8", 0)[0]))
+        device.run(*calls("int8", 0)[0])
         learned = device.save_state()
     with open_serial(board.port, program()) as device:
         assert device.save_state() == learned
