@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from insitu import DataError, Samples, split
-from insitu.data import as_samples, read_samples
+from insitu.data import as_samples, read_held_out, read_samples
 from insitu.graph import Type, build, f32, lookup, s8
 
 Image = pytest.importorskip("PIL.Image")
@@ -196,3 +196,103 @@ def test_a_csv_that_does_not_fit_is_an_error(tmp_path, text):
     (tmp_path / "bad.csv").write_text(text)
     with pytest.raises(DataError, match=r"bad\.csv"):
         read_samples(tmp_path / "bad.csv", ROWS)
+
+
+# --- the parts of an .npz --------------------------------------------------------------------------------
+
+
+def both(path, **more):
+    np.savez(path, x_train=X, y_train=Y, x_test=X[:2] + 100, y_test=1 - Y[:2], **more)
+    return path
+
+
+def test_training_reads_the_training_part_and_measuring_the_test_part(tmp_path):
+    path = both(tmp_path / "d.npz")
+    same(read_samples(path, ROWS))
+    assert read_samples(path, ROWS).source == "x_train, y_train of d.npz"
+    same(read_samples(path, ROWS, part="test"), X[:2] + 100, 1 - Y[:2])
+    same(read_held_out(path, ROWS), X[:2] + 100, 1 - Y[:2])
+
+
+def test_parts_win_over_the_whole_even_where_the_input_is_called_x(tmp_path):
+    path = both(tmp_path / "d.npz", x=X * 0, y=Y)
+    same(read_samples(path, ROWS))
+    same(read_samples(path, ROWS, part="test"), X[:2] + 100, 1 - Y[:2])
+
+
+def test_a_file_with_one_part_is_that_part_for_everyone(tmp_path):
+    np.savez(tmp_path / "d.npz", x=X, y=Y)
+    for part in ("train", "test"):
+        same(read_samples(tmp_path / "d.npz", ROWS, part=part))
+    assert read_held_out(tmp_path / "d.npz", ROWS) is None
+    np.savez(tmp_path / "t.npz", x_test=X, y_test=Y)
+    assert read_samples(tmp_path / "t.npz", ROWS).source == "x_test, y_test of t.npz"
+    assert read_held_out(tmp_path / "t.npz", ROWS) is None
+
+
+def test_labels_of_another_part_are_not_taken(tmp_path):
+    np.savez(tmp_path / "d.npz", x_train=X, y_test=Y)
+    assert read_samples(tmp_path / "d.npz", ROWS).labels is None
+
+
+def test_targets_are_kept_as_they_are(tmp_path):
+    y = np.random.default_rng(0).normal(size=(4, 2))
+    np.savez(tmp_path / "d.npz", x=X, y=y)
+    np.testing.assert_array_equal(read_samples(tmp_path / "d.npz", ROWS, targets=True).labels, y)
+    (tmp_path / "d.csv").write_text("\n".join(",".join(map(str, [*x, 0.5])) for x in X))
+    assert read_samples(tmp_path / "d.csv", ROWS, targets=True).labels.tolist() == [0.5] * 4
+    with pytest.raises(DataError, match="not class numbers"):
+        read_samples(tmp_path / "d.csv", ROWS)
+
+
+def test_an_npz_without_inputs_says_what_it_has(tmp_path):
+    np.savez(tmp_path / "d.npz", y=Y)
+    with pytest.raises(DataError, match="has y; wanted x"):
+        read_samples(tmp_path / "d.npz", ROWS)
+
+
+# --- folders ----------------------------------------------------------------------------------------------
+
+PICTURE = graph(f32(1, 4, 4, 3))
+
+
+def test_an_empty_folder_is_an_error_that_says_what_belongs_there(tmp_path):
+    with pytest.raises(DataError, match="holds no images") as e:
+        read_samples(tmp_path, PICTURE)
+    assert ".png" in e.value.hint and "a subfolder a class" in e.value.hint
+
+
+def test_what_a_folder_leaves_out_or_changes_is_said(tmp_path):
+    for name, size in (("cat", 4), ("dog", 6)):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (size, size)).save(tmp_path / name / "1.png")
+    (tmp_path / "bird").mkdir()
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "dog" / "notes.txt").write_text("good dog")
+    Image.new("RGB", (4, 4)).save(tmp_path / "loose.png")
+    found = read_samples(tmp_path, PICTURE)
+    assert found.names == ("bird", "cat", "dog") and found.labels.tolist() == [1, 2]
+    for note, words in zip(
+        found.notes,
+        (
+            "notes.txt",
+            "1 images lie beside",
+            "no images in bird",
+            "2 sizes",
+        ),
+    ):
+        assert words in note
+    assert len(found.notes) == 4
+
+
+def test_a_tidy_folder_has_nothing_to_say(tmp_path):
+    (tmp_path / "cat").mkdir()
+    Image.new("RGB", (4, 4)).save(tmp_path / "cat" / "1.png")
+    assert read_samples(tmp_path, PICTURE).notes == ()
+
+
+def test_a_file_that_is_no_image_is_named(tmp_path):
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "bad.png").write_text("no picture")
+    with pytest.raises(DataError, match=r"bad\.png: is no image"):
+        read_samples(tmp_path, PICTURE)
