@@ -44,7 +44,7 @@ def peak(plans: Mapping[str, Plan]) -> str:
     largest = max(alive, key=lambda b: b.bytes)
     kept = sum(b.bytes for b in alive if b.first < step)
     name = worst.graph.nodes[step].name
-    what = "scratch" if largest.names[0].startswith("scratch:") else largest.names[-1]
+    what = "scratch" if largest.names[0].startswith("scratch ") else largest.names[-1]
     return (
         f"  peak at {name} (step {step}): {kb(worst.arena_bytes)} of arena, "
         f"{kb(kept)} of it kept from before; the largest is {what}, {kb(largest.bytes)}"

@@ -5,8 +5,12 @@ import pytest
 
 import insitu.ops  # noqa: F401
 from insitu.codegen import c
-from insitu.devices.host import open_host
+from insitu.devices.host import open_host, open_plans
 from insitu.graph import build, evaluate, f32, lookup
+from insitu.planner import plan
+from insitu.training.layers import layers
+from insitu.training.scheme import read_scheme
+from insitu.training.train import Recipe, train_graphs
 
 
 @pytest.mark.parametrize("text", ["*/ int x; /*", "*\\ int x; /\\*", "a *\n/ b", "??/", "* / /* */"])
@@ -26,4 +30,78 @@ def test_a_layer_with_a_name_that_c_knows_computes_the_same(name):
         y = lookup("conv2d")(lookup("conv2d")(x, w1, name=name), w2, name="y")
     graph = b.graph(y)
     sample = rng.normal(size=(1, 6, 6, 2)).astype(np.float32)
-    np.testing.assert_allclose(open_host(graph).predict(sample), evaluate(graph, sample), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(open_host(graph).predict(sample), evaluate(graph, sample), rtol=1e-4, atol=1e-4)  # type: ignore
+
+
+def test_names_that_look_alike_in_c_stay_apart():
+    """Inputs, layers, constants and outputs; one layer is called like a scratch, one constant like a function."""
+    rng = np.random.default_rng(0)
+    with build("g */ evil") as b:
+        x, y = b.input("x.1", f32(1, 4)), b.input("x_1", f32(1, 4))
+        w = b.constant("predict", rng.normal(size=(3, 4)).astype(np.float32))
+        v = b.constant("a.b", rng.normal(size=(3, 4)).astype(np.float32))
+        u = b.constant("a_b", rng.normal(size=(3, 3)).astype(np.float32))
+        p = lookup("linear")(x, w, name="scratch:1")
+        q = lookup("linear")(y, v, name="scratch_1")
+        r = lookup("linear")(lookup("sub")(p, q, name="scratch:0:0"), u, name="out.1")
+        s = lookup("relu")(r, name="out_1")
+    graph = b.graph(r, s)
+    feed = [rng.normal(size=(1, 4)).astype(np.float32) for _ in range(2)]
+    for found, wanted in zip(open_host(graph).predict(*feed), evaluate(graph, *feed)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)  # type: ignore
+    assert "*/ evil" not in str(graph)
+
+
+def test_trained_parameters_whose_names_look_alike_in_c_are_trained_apart():
+    """The state's fields; layers called `counters` and `a.sum`; and `W` beside `w`, a field beside a macro."""
+    rng = np.random.default_rng(0)
+    names = {"a.b": "counters", "a_b": "w", "W": "a.b.sum", "a": "rate"}
+    with build("g") as b:
+        h = b.input("x", f32(1, 4))
+        for weight, layer in names.items():
+            h = lookup("linear")(h, b.constant(weight, rng.normal(size=(4, 4)).astype(np.float32)), name=layer)
+    graph = b.graph(h)
+    for accumulate in (False, True):
+        scheme = read_scheme("full", layers(graph))
+        graphs = train_graphs(graph, scheme, Recipe(loss="mse"), head=None, accumulate=accumulate)
+        device = open_plans({verb: plan(g) for verb, g in graphs.items()})
+        x, goal = rng.normal(size=(2, 1, 4)).astype(np.float32)
+        state, rate = device.state(), np.float32(0.05)
+        if accumulate:
+            device.run("accumulate", x, goal)
+            device.run("apply", rate, np.float32(1))
+        else:
+            device.run("train_step", x, goal, rate)
+        wanted = stepped([graph.constants[n].astype(np.float64) for n in names], x, goal, rate)
+        for name, w in zip(names, wanted):
+            np.testing.assert_allclose(device.state()[name], w, rtol=1e-4, atol=1e-5)
+            assert not np.array_equal(device.state()[name], state[name])
+
+
+def stepped(weights, x, goal, rate):
+    """One step of gradient descent on |y - goal|^2 / 4 through y = x W1' W2' ..., by hand."""
+    ends = [x.astype(np.float64)]
+    for w in weights:
+        ends.append(ends[-1] @ w.T)
+    g, found = (ends[-1] - goal) / 2, []
+    for w, h in zip(weights[::-1], ends[-2::-1]):
+        dw = g.T @ h
+        found.append(w - rate * dw * min(1, 64 / np.linalg.norm(dw)))
+        g = g @ w
+    return found[::-1]
+
+
+def test_state_that_starts_at_zero_takes_no_flash():
+    with build("g") as b:
+        x = b.input("x", f32(1, 8))
+        w = b.constant("w", np.ones((8, 8), np.float32))
+        y = lookup("linear")(x, w, name="y")
+    graph = b.graph(y)
+    recipes = [Recipe(loss="mse", optimizer=name) for name in ("sgd", "momentum")]
+    sizes = []
+    for recipe in recipes:
+        graphs = train_graphs(graph, read_scheme("full", layers(graph)), recipe, head=None)
+        device = open_plans({verb: plan(g) for verb, g in graphs.items()})
+        assert all(np.array_equal(a, 0 * a if n != "w" else a * 0 + 1) for n, a in device.state().items())
+        sizes.append(device.info()["const_bytes"])
+    assert sizes[0] == sizes[1]

@@ -25,6 +25,21 @@ def identifier(name: str) -> str:
     return f"v{word}" if word[0].isdigit() or word in KEYWORDS else word
 
 
+class Names:
+    """Hands out C names, each only once: what a model calls `a.b` and `a_b` are two things."""
+
+    def __init__(self, *taken: str):
+        self._taken = set(taken)
+
+    def fresh(self, word: str) -> str:
+        found, n = word, 1
+        while found in self._taken:
+            n += 1
+            found = f"{word}_{n}"
+        self._taken.add(found)
+        return found
+
+
 def macro(name: str) -> str:
     """An upper-case name for a tensor; what C's own headers and ours define stays theirs."""
     word = identifier(name).upper()

@@ -7,6 +7,10 @@ import numpy as np
 from insitu.codegen import c
 from insitu.graph.call import Struct, Table
 
+# what a program defines itself: no constant may take these names
+FUNCTIONS = ("predict", "train_step", "accumulate", "apply", "init", "save", "load", "state",
+             "device", "device_arena", "device_state")  # fmt: skip
+
 
 class Constants:
     """Gives every constant a C name and remembers its definition."""
@@ -16,7 +20,7 @@ class Constants:
         self.names: dict[object, str] = {}  # what -> C name
         self.arrays: list[tuple[str, np.ndarray, str]] = []  # C name, data, what it is
         self.structs: list[tuple[str, str, str]] = []  # C type, C name, initialiser
-        self._taken: set[str] = set()
+        self._names = c.Names(*(f"{prefix}_{word}" for word in FUNCTIONS))
 
     @property
     def bytes(self) -> int:
@@ -50,13 +54,7 @@ class Constants:
         return self.table(value, name) if isinstance(value, Table) else c.literal(value)
 
     def _fresh(self, name: str) -> str:
-        stem = word = f"{self.prefix}_{c.identifier(name)}"
-        n = 1
-        while word in self._taken:
-            n += 1
-            word = f"{stem}_{n}"
-        self._taken.add(word)
-        return word
+        return self._names.fresh(f"{self.prefix}_{c.identifier(name)}")
 
     def header(self) -> str:
         arrays = [f"extern const {c.ctype(a)} {name}[{max(a.size, 1)}];" for name, a, _ in self.arrays]

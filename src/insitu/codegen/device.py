@@ -160,8 +160,8 @@ def _place(program: Program, verb: str, value: Value) -> str:
     if value.name in plan.offsets:
         return _slot(program, value, plan.offsets)
     home = plan.homes.get(value.name, value.name)
-    if home in plan.graph.state:
-        return f"(unsigned char *){program.prefix}_device_state.{c.identifier(home)}"
+    if home in plan.graph.state and program.state:
+        return f"(unsigned char *){program.prefix}_device_state.{program.state.names[home]}"
     raise GraphError(f"{verb} has a constant for an output, which a device cannot be asked for", where=f"%{value.name}")
 
 

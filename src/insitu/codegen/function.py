@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
 from insitu.errors import GraphError
@@ -10,17 +12,28 @@ from insitu.graph.call import Call, Packed, Scratch, Struct, Table
 from insitu.planner import Plan
 
 COPY = "copy_bytes"  # the kernel that moves inputs in and outputs out
+# what training adds to a model's own inputs and outputs
+MEANINGS = {
+    "rate": "the learning rate; 0 changes nothing",
+    "labels": "the class of each sample, counted from 0",
+    "targets": "what the output should be",
+    "share": "one over the number of samples added up",
+    "loss": "before the update",
+}
 
 
 class Function:
     """Writes `<prefix>_<verb>`; asks `constants` for what lies in flash."""
 
-    def __init__(self, verb: str, plan: Plan, prefix: str, constants: Constants, stateful: bool):
+    def __init__(self, verb: str, plan: Plan, prefix: str, constants: Constants, fields: Mapping[str, str]):
         self.verb, self.plan, self.graph, self.prefix = verb, plan, plan.graph, prefix
-        self.constants, self.stateful = constants, stateful
+        self.constants, self.fields, self.stateful = constants, fields, bool(fields)
+        names = c.Names()
+        self.inputs = [names.fresh(f"in_{c.identifier(v.name)}") for v in self.graph.inputs]
+        self.outputs = [names.fresh(f"out_{c.identifier(v.name)}") for v in self.graph.outputs]
         self.slots = self._name_slots()
         self.body = [self._step(step) for step in range(len(plan.calls))]
-        self.ending = [self._copy_out(i, v) for i, v in enumerate(self.graph.outputs)]
+        self.ending = [self._copy_out(v, name) for v, name in zip(self.graph.outputs, self.outputs)]
 
     @property
     def kernels(self) -> set[str]:
@@ -28,9 +41,19 @@ class Function:
 
     def signature(self) -> str:
         state = [f"{self.prefix}_state *state"] if self.stateful else []
-        inputs = [_parameter(v) for v in self.graph.inputs]
-        outputs = [f"{v.type.ctype} *out_{i}" for i, v in enumerate(self.graph.outputs)]
+        inputs = [_parameter(v, name) for v, name in zip(self.graph.inputs, self.inputs)]
+        outputs = [f"{v.type.ctype} *{name}" for v, name in zip(self.graph.outputs, self.outputs)]
         return f"void {self.prefix}_{self.verb}({', '.join([*state, 'unsigned char *arena', *inputs, *outputs])})"
+
+    def prototype(self) -> list[str]:
+        """The function as the header declares it, under a line for each argument."""
+        pairs = [*zip(self.inputs, self.graph.inputs), *zip(self.outputs, self.graph.outputs)]
+        width = max((len(name) for name, _ in pairs), default=0)
+        lines = []
+        for name, v in pairs:
+            meaning = MEANINGS.get(v.name, v.name) if self.verb != "predict" else v.name
+            lines.append(c.comment(f"{name:<{width}}  {v.type}{'' if v.shape else ', by value'}: {meaning}"))
+        return ["", *lines, f"{self.signature()};"]
 
     def source(self) -> str:
         plan = self.plan
@@ -43,25 +66,15 @@ class Function:
             *self._slot_lines(), "",
             self.signature(), "{",
             *(["    (void)state;"] if self.stateful else []),
-            *map(self._copy_in, self.graph.inputs), *self.body, *self.ending,
+            *map(self._copy_in, self.graph.inputs, self.inputs), *self.body, *self.ending,
             "}", "",
         ])  # fmt: skip
 
     # tensors ----------------------------------------------------------------------------------
 
     def _name_slots(self) -> dict[str, str]:
-        slots, taken = {}, set()
-        for name in self.plan.offsets:
-            if name.startswith("scratch:"):
-                continue
-            stem = word = c.macro(name)
-            n = 1
-            while word in taken:
-                n += 1
-                word = f"{stem}_{n}"
-            taken.add(word)
-            slots[name] = word
-        return slots
+        names = c.Names()
+        return {name: names.fresh(c.macro(name)) for name in self.plan.offsets if name not in self.plan.scratch_bytes}
 
     def _slot_lines(self) -> list[str]:
         lines = []
@@ -77,7 +90,7 @@ class Function:
             return self.slots[value.name]
         home = self.plan.homes.get(value.name, value.name)
         if home in self.graph.state:
-            return f"state->{c.identifier(home)}"
+            return f"state->{self.fields[home]}"
         array = self.graph.constants.get(value.name)
         if array is None:
             raise GraphError("has neither a place nor data", where=f"%{value.name}")
@@ -120,26 +133,18 @@ class Function:
         y, x = call.args[0], call.args[1]
         return x.name in self.plan.offsets and self.plan.offsets[y.name] == self.plan.offsets[x.name]
 
-    def _copy_in(self, value: Value) -> str:
+    def _copy_in(self, value: Value, name: str) -> str:
         if not value.shape:
-            return f"    *{self.slots[value.name]} = {input_name(value)};"
-        return f"    {COPY}({self.slots[value.name]}, {input_name(value)}, {value.type.bytes});"
+            return f"    *{self.slots[value.name]} = {name};"
+        return f"    {COPY}({self.slots[value.name]}, {name}, {value.type.bytes});"
 
-    def _copy_out(self, i: int, value: Value) -> str:
-        return f"    {COPY}(out_{i}, {self._pointer(value)}, {value.type.bytes});"
-
-
-def input_name(value: Value) -> str:
-    return f"in_{c.identifier(value.name)}"
+    def _copy_out(self, value: Value, name: str) -> str:
+        return f"    {COPY}({name}, {self._pointer(value)}, {value.type.bytes});"
 
 
-def _parameter(value: Value) -> str:
+def _parameter(value: Value, name: str) -> str:
     """A scalar goes by value, anything else by pointer."""
-    return (
-        f"{value.type.ctype} {input_name(value)}"
-        if not value.shape
-        else f"const {value.type.ctype} *{input_name(value)}"
-    )
+    return f"const {value.type.ctype} *{name}" if value.shape else f"{value.type.ctype} {name}"
 
 
 def about(graph) -> str:

@@ -41,7 +41,7 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
     fields = state_fields(plans)
     state = layout(fields, initial_state(plans), fingerprint(plans)) if fields else None
     constants = Constants(prefix)
-    functions = [Function(verb, plan, prefix, constants, bool(state)) for verb, plan in plans.items()]
+    functions = [Function(verb, plan, prefix, constants, state.names if state else {}) for verb, plan in plans.items()]
     arena = max(plan.arena_bytes for plan in plans.values())
     files = {f"{prefix}_{f.verb}.c": f.source() for f in functions}
     files[f"{prefix}.h"] = _header(prefix, functions, state, arena, plans)
@@ -85,6 +85,6 @@ def _header(prefix: str, functions: list[Function], state, arena: int, plans: Ma
         f"#define {prefix.upper()}_ARENA_BYTES {arena}  /* no placement in this order needs less than {bound} */", "",
         *(state_struct(prefix, state) if state else []),
         "/* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */",
-        *(f"{f.signature()};" for f in functions),
+        *(line for f in functions for line in f.prototype()),
     ]  # fmt: skip
     return "\n".join([c.comment(about(next(iter(plans.values())).graph)), *c.guard(prefix, body)])

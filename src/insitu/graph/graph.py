@@ -80,6 +80,8 @@ class Graph:
     notes: tuple[str, ...] = ()  # what the importer wants the user to know
     state: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> first content of a value that lasts
     updates: Mapping[str, Value] = field(default_factory=dict)  # state name -> the value it holds after a run
+    # constants that are parameters of the model -> its name for each; two with one name are layouts of the same
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def values(self) -> dict[str, Value]:
@@ -124,13 +126,14 @@ class Builder:
     """Collects nodes into a graph. Ops called inside `with building(...)` append themselves here."""
 
     def __init__(self, name: str = "graph"):
-        self.name = name
+        self.name = clean(name)
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
         self.notes: list[str] = []
         self.state: dict[str, np.ndarray] = {}
         self.updates: dict[str, Value] = {}
+        self.parameters: dict[str, str] = {}
         self._types: dict[str, Type] = {}
         self._tried: dict[str, int] = {}
         self._producer: dict[str, Node] = {}
@@ -191,7 +194,7 @@ class Builder:
         builder = cls(graph.name)
         builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
         builder.constants, builder.state = dict(graph.constants), dict(graph.state)
-        builder.updates = dict(graph.updates)
+        builder.updates, builder.parameters = dict(graph.updates), dict(graph.parameters)
         builder._types = {name: v.type for name, v in graph.values.items()}
         for node in graph.nodes:
             builder.append(node)
@@ -214,7 +217,7 @@ class Builder:
     def graph(self, *outputs: Value) -> Graph:
         return Graph(
             self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes),
-            dict(self.state), dict(self.updates),
+            dict(self.state), dict(self.updates), dict(self.parameters),
         )  # fmt: skip
 
     def _define(self, name: str, type: Type) -> Value:

@@ -66,7 +66,7 @@ def drop_unused(graph: Graph) -> Graph:
 
 def _pass(graph: Graph, rules) -> tuple[Graph, bool]:
     builder = Builder(graph.name)
-    builder.notes = list(graph.notes)
+    builder.notes, builder.parameters = list(graph.notes), dict(graph.parameters)
     new: dict[str, Value] = {}
     rw, fired = Rewriter(graph, builder), False
     counts = _count_uses(graph)

@@ -5,7 +5,8 @@
       %b = const f32[2] [0.5, -1.0]
       %y = linear(%x, %w, %b, rounding="single") : f32[1x2]
 
-Values that last from run to run are `state` instead of `const`, and `%w := %w.new` says what one becomes.
+Values that last from run to run are `state` instead of `const`, and `%w := %w.new` says what one becomes. That a
+constant is a parameter of the model stands beside it where its place does not tell: `parameter %scale = scale`.
 
 Long constants and per-channel scales stand by reference (`@name`): `arrays(graph)` gives them,
 `parse(text, arrays)` takes them back.
@@ -33,6 +34,7 @@ def to_text(graph: Graph) -> str:
     lines += [f"  # {note}" for note in graph.notes]
     used = _stored(graph)
     lines += [f"  {v} = {kind} {_type(v)} {_array(v, array)}" for v, kind, array in used]
+    lines += [f"  parameter %{name} = {graph.parameters[name]}" for name in _hidden(graph)]
     lines += [f"  {_node(n)}" for n in graph.nodes]
     lines += [f"  %{name} := {new}" for name, new in graph.updates.items()]
     return "\n".join(lines) + "\n"
@@ -59,6 +61,15 @@ def _stored(graph: Graph) -> list[tuple[Value, str, np.ndarray]]:
     order.update({name: Value(name, graph.updates[name].type) for name in graph.state if name in graph.updates})
     tables = (("const", graph.constants), ("state", graph.state))
     return [(v, kind, table[v.name]) for v in order.values() for kind, table in tables if v.name in table]
+
+
+def _hidden(graph: Graph) -> list[str]:
+    """Parameters that do not show: operands of arithmetic, and such as the model has under another name."""
+    plain = {v.name for n in graph.nodes if n.op.name in ("add", "sub", "mul", "div", "concat") for v in n.inputs}
+    return [
+        v.name for v, kind, _ in _stored(graph)
+        if kind == "const" and v.name in graph.parameters and (v.name in plain or graph.parameters[v.name] != v.name)
+    ]  # fmt: skip
 
 
 def _type(v: Value) -> str:
@@ -98,6 +109,7 @@ class _Parser:
         self.constants: dict[str, np.ndarray] = {}
         self.state: dict[str, np.ndarray] = {}
         self.updates: dict[str, Value] = {}
+        self.parameters: dict[str, str] = {}
         self.nodes: list[Node] = []
         self.notes: list[str] = []
 
@@ -115,8 +127,9 @@ class _Parser:
         except GraphError as e:
             raise GraphError(e.what, where=f"line {where + 1}") from e
         return Graph(
-            name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes), self.state, self.updates
-        )
+            name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes), self.state, self.updates,
+            self.parameters,
+        )  # fmt: skip
 
     def _head(self, line: str):
         m = re.fullmatch(rf"graph ({NAME})\((.*)\) -> \((.*)\)\s*", line)
@@ -139,6 +152,9 @@ class _Parser:
             self.updates[self._value(state).name] = self._value(new)
             return
         left, _, right = line.partition(" = ")
+        if left.startswith("parameter "):
+            self.parameters[self._value(left.removeprefix("parameter ")).name] = right
+            return
         kind, _, rest = right.partition(" ")
         if kind in ("const", "state"):
             self._stored(left, rest, self.constants if kind == "const" else self.state)

@@ -37,7 +37,13 @@ REDUCTIONS = ("mean", "sum", "amax")
 
 def clean(graph: Graph) -> Graph:
     """The canonical form after import."""
-    return _restore_names(rewrite(rewrite(graph, *RULES), trivial, *RULES))
+    return _restore_names(_mark(rewrite(rewrite(graph, *RULES), trivial, *RULES)))
+
+
+def _mark(graph: Graph) -> Graph:
+    """A parameter in another layout is still that parameter."""
+    known = {name: graph.parameters.get(name, graph.parameters.get(_base(name))) for name in graph.constants}
+    return replace(graph, parameters={name: of for name, of in known.items() if of is not None})
 
 
 # constants
@@ -54,9 +60,20 @@ def fold(node: Node, rw: Rewriter):
     with np.errstate(all="ignore"):  # log(0) is what the model computes, too
         found = node.rule("eval", *(_wide(a) for a in arrays if a is not None))
     found = found if isinstance(found, tuple) else (found,)
-    if node.op.name in ("reshape", "transpose"):  # the same parameter, in another layout
+    same_size = node.op.name == "expand" and node.inputs[0].type.size == made
+    if node.op.name in ("reshape", "transpose") or same_size:  # the same parameter, in another layout
         return _constant(rw, node.inputs[0].name + CHANGED, node.output, found[0])
-    return tuple(_constant(rw, v.name, v, a) for v, a in zip(node.outputs, found))
+    results = tuple(_constant(rw, v.name, v, a) for v, a in zip(node.outputs, found))
+    _computed_parameters(node, results, rw)
+    return results
+
+
+def _computed_parameters(node: Node, results: tuple[Value, ...], rw: Rewriter) -> None:
+    """What is computed from a parameter at import is trained in its stead."""
+    known = rw.builder.parameters
+    of = next((known[n] for v in node.inputs for n in (v.name, _base(v.name)) if n in known), None)
+    if of is not None:
+        known.update({v.name: of for v in results})
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
@@ -279,7 +296,7 @@ def _restore_names(graph: Graph) -> Graph:
     taken = {v.name for v in graph.values.values() if CHANGED not in v.name}
     names = {}
     for v in graph.values.values():
-        base = re.sub(rf"({CHANGED}(_\d+)?)+$", "", v.name)
+        base = _base(v.name)
         if base == v.name:
             continue
         producer = graph.producer.get(v.name)
@@ -287,6 +304,11 @@ def _restore_names(graph: Graph) -> Graph:
         names[v.name] = _free(base, kind, taken)
         taken.add(names[v.name])
     return rename(graph, names) if names else graph
+
+
+def _base(name: str) -> str:
+    """A name without the marks of the rules that made its value anew."""
+    return re.sub(rf"({CHANGED}(_\d+)?)+$", "", name)
 
 
 def _free(base: str, kind: str, taken: set[str]) -> str:
@@ -304,8 +326,9 @@ def rename(graph: Graph, names: dict[str, str]) -> Graph:
 
     nodes = tuple(Node(n.op, tuple(map(new, n.inputs)), tuple(map(new, n.outputs)), n.attrs) for n in graph.nodes)
     constants = {names.get(k, k): a for k, a in graph.constants.items()}
+    parameters = {names.get(k, k): of for k, of in graph.parameters.items()}
     inputs, outputs = tuple(map(new, graph.inputs)), tuple(map(new, graph.outputs))
-    return replace(graph, inputs=inputs, outputs=outputs, nodes=nodes, constants=constants)
+    return replace(graph, inputs=inputs, outputs=outputs, nodes=nodes, constants=constants, parameters=parameters)
 
 
 RULES = (

@@ -202,7 +202,16 @@ def _walk(model: OnnxModel, builder: Builder, env: Env) -> None:
         results = results if isinstance(results, tuple) else (results,)
         for name, tensor in zip(record.outputs, results):
             env[name] = np.asarray(tensor) if isinstance(tensor, np.generic) else tensor
+        _follow(record, builder, env)
         env.pop("", None)
+
+
+def _follow(record: Record, builder: Builder, env: Env) -> None:
+    """A parameter in another layout is still that parameter."""
+    if record.type in ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"):
+        source, made = record.inputs[0], record.outputs[0]
+        if isinstance(env.get(made), np.ndarray):
+            builder.parameters[made] = builder.parameters.get(source, source)
 
 
 def _check_names(record: Record, env: Env, model: OnnxModel) -> None:

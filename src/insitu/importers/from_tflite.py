@@ -104,8 +104,15 @@ class _Importer:
                 what = "is used, but no operator before has computed it and it holds no data"
                 raise ModelError(what, where=t.where)
             type = Type(dtype_of(t), array.shape, tensor_quant(t) if array.dtype == np.int8 else None)
-            self._constants[index] = self.builder.constant(layer_name(t.name) or f"tensor{index}", array, type)
+            value = self.builder.constant(layer_name(t.name) or f"tensor{index}", array, type)
+            self._constants[index] = self.parameter(value, index)
         return self._constants[index]
+
+    def parameter(self, value: Value, index: int) -> Value:
+        """A file does not tell parameters from other constants: floats of more than one element count as such."""
+        if value.dtype == "f32" and value.type.size > 1:
+            self.builder.parameters[value.name] = f"tensor{index}"
+        return value
 
     def array(self, index: int) -> np.ndarray | None:
         """The data of a constant tensor, None for one that is computed."""

@@ -143,6 +143,10 @@ class _Walk:
             self.parameters[key] = _constant(self.builder, self.names.tensors.get(key[0], name), tensor)
         return self.parameters[key]
 
+    def trains(self, name: str) -> bool:
+        """Keras keeps statistics as parameters, too, but such as need no gradient."""
+        return not self.names.tensors or _tensor(self.program, name).requires_grad
+
     def argument(self, x) -> Any:
         """An argument of a call with nodes replaced by what they gave."""
         if isinstance(x, list | tuple):
@@ -159,7 +163,10 @@ def _placeholder(walk: _Walk, node) -> Value | None:
         signature.inputs_to_lifted_tensor_constants,
     ):
         if name in table:
-            return walk.parameter(table[name], _tensor(walk.program, table[name]))
+            value = walk.parameter(table[name], _tensor(walk.program, table[name]))
+            if value is not None and name in signature.inputs_to_parameters and walk.trains(table[name]):
+                walk.builder.parameters[value.name] = value.name
+            return value
     if name not in signature.user_inputs:
         return None
     example = node.meta.get("val")

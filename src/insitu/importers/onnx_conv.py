@@ -129,7 +129,7 @@ def _window_2d(win: Window) -> Window:
 def _weight_2d(n: Call, w: np.ndarray) -> Value:
     """[C,O/g,KH,KW] to [C,KH,KW,O/g]."""
     flat = w if w.ndim == 4 else w[:, :, None, :]
-    return n.constant(np.ascontiguousarray(flat.transpose(0, 2, 3, 1)), n.parameter(1))
+    return n.constant(np.ascontiguousarray(flat.transpose(0, 2, 3, 1)), n.parameter(1), 1)
 
 
 def _pool_window(n: Call, x: Value) -> Window:

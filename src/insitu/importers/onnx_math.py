@@ -32,7 +32,7 @@ def elu(n: Call) -> Value:
 
 def prelu(n: Call) -> Value:
     x, slope = n.x(), n.array(1, "the slope")
-    return ops.prelu(x, n.constant(slope, n.record.inputs[1]), name=n.name)
+    return ops.prelu(x, n.constant(slope, n.record.inputs[1], 1), name=n.name)
 
 
 def gelu(n: Call) -> Value:
@@ -204,12 +204,12 @@ def gemm(n: Call) -> Value:
     if n.array(1).ndim != 2 or a.type.rank != 2:
         raise ModelError(f"a product of {a.type} and weights {n.array(1).shape}")
     w = n.array(1) if n.attr("transB", 0) else n.array(1).T
-    w = n.constant(np.ascontiguousarray(w if alpha == 1 else w * np.float32(alpha)), n.parameter(1))
+    w = n.constant(np.ascontiguousarray(w if alpha == 1 else w * np.float32(alpha)), n.parameter(1), 1)
     if not n.given(2):
         return ops.linear(a, w, name=n.name)
     if n.known(2) and n.array(2).size in (1, w.shape[0]) and n.array(2).shape[:-1] in ((), (1,)):
         c = np.broadcast_to(n.array(2).reshape(-1), (w.shape[0],))
-        bias = n.constant(np.ascontiguousarray(c if beta == 1 else c * np.float32(beta)), n.parameter(2))
+        bias = n.constant(np.ascontiguousarray(c if beta == 1 else c * np.float32(beta)), n.parameter(2), 2)
         return ops.linear(a, w, bias, name=n.name)
     return ops.add(ops.linear(a, w, name=n.name), _scaled(n, n.x(2), beta))
 
@@ -261,10 +261,10 @@ def layer_norm(n: Call):
     x, epsilon = n.x(), n.attr("epsilon", 1e-5)
     axis = axis_of(n.attr("axis", -1), x.type.rank)
     scale = np.broadcast_to(n.array(1, "the scale"), x.shape[axis:])
-    weights = [n.constant(np.ascontiguousarray(scale), n.record.inputs[1])]
+    weights = [n.constant(np.ascontiguousarray(scale), n.record.inputs[1], 1)]
     if n.given(2):
         bias = np.broadcast_to(n.array(2, "the bias"), x.shape[axis:])
-        weights.append(n.constant(np.ascontiguousarray(bias), n.record.inputs[2]))
+        weights.append(n.constant(np.ascontiguousarray(bias), n.record.inputs[2], 2))
     y = ops.layer_norm(x, *weights, dims=x.type.rank - axis, epsilon=epsilon, name=n.name)
     if not n.wants(1) and not n.wants(2):
         return y
@@ -302,7 +302,7 @@ def _per_channel(n: Call, i: int, x: Value) -> Value:
     if not array.size or x.shape[1] % array.size:
         raise ModelError(f"{array.size} numbers for {x.shape[1]} channels")
     array = np.repeat(array, x.shape[1] // array.size)
-    return n.constant(array.reshape(-1, *[1] * (x.type.rank - 2)), n.record.inputs[i])
+    return n.constant(array.reshape(-1, *[1] * (x.type.rank - 2)), n.record.inputs[i], i)
 
 
 # --- int8 --------------------------------------------------------------------------------------

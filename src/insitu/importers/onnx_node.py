@@ -77,7 +77,7 @@ class Call:
     def any(self, i: int) -> Value:
         """Input i as a value of the graph, whatever its element type."""
         tensor = self.tensor(i)
-        return tensor if isinstance(tensor, Value) else self.constant(tensor, self.record.inputs[i])
+        return tensor if isinstance(tensor, Value) else self.constant(tensor, self.record.inputs[i], i)
 
     def x(self, i: int = 0) -> Value:
         """Input i as a float value of the graph."""
@@ -89,15 +89,25 @@ class Call:
     def xs(self) -> list[Value]:
         return [self.x(i) for i in range(len(self.record.inputs)) if self.given(i)]
 
-    def constant(self, array: np.ndarray, name: str) -> Value:
-        return self.builder.constant(name or "constant", as_data(array))
+    def constant(self, array: np.ndarray, name: str, i: int | None = None) -> Value:
+        """A constant; made of input i, it may be a parameter.
+
+        A file does not tell parameters from other constants: floats of more than one element count as such. One that
+        is read twice is shared, unless all its numbers are equal: exporters store zeros and ones once for everybody.
+        """
+        value = self.builder.constant(name or "constant", as_data(array))
+        if i is not None and value.dtype == "f32" and value.type.size > 1:
+            given = self.record.inputs[i]
+            shared = self.builder.parameters.get(given, given)
+            self.builder.parameters[value.name] = shared if np.ptp(array) else value.name
+        return value
 
     def weight(self, i: int, perm=None) -> Value:
         """A constant float input, its axes permuted, under its own name."""
         array = self.array(i)
         if perm is not None:
             array = np.ascontiguousarray(array.transpose(perm))
-        value = self.constant(array, self.parameter(i))
+        value = self.constant(array, self.parameter(i), i)
         if value.dtype != "f32":
             raise Unsupported(f"its weights are {value.dtype}", hint="put a DequantizeLinear behind them")
         return value

@@ -65,7 +65,7 @@ def scratch_buffers(calls: tuple[Call, ...]) -> list[Buffer]:
 
 
 def scratch_name(step: int, index: int) -> str:
-    return f"scratch:{step}:{index}"
+    return f"scratch {step}.{index}"  # with a space, which no value's name has
 
 
 def _buffer(graph: Graph, names: tuple[str, ...], first: Mapping[str, int], last: Mapping[str, int]) -> Buffer:

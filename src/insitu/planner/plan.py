@@ -36,7 +36,7 @@ class Plan:
 
     @cached_property
     def scratch_bytes(self) -> dict[str, int]:
-        return {b.names[0]: b.bytes for b in self.buffers if b.names[0].startswith("scratch:")}
+        return {b.names[0]: b.bytes for b in self.buffers if b.names[0].startswith("scratch ")}
 
     def scratch_of(self, step: int) -> list[str]:
         wanted = [a for a in self.calls[step].args if isinstance(a, Scratch)]

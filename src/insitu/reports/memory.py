@@ -87,7 +87,7 @@ def memory_map(plan: Plan) -> MemoryMap:
 
 
 def _name(block: Block) -> str:
-    return "scratch" if block.values[0].startswith("scratch:") else block.values[-1]
+    return "scratch" if block.values[0].startswith("scratch ") else block.values[-1]
 
 
 def _short_type(type) -> str:

@@ -66,7 +66,7 @@ class Run:
                 continue
             grad = next((v for v in node.inputs if v.name not in lasting), None)
             target = name.removesuffix(".sum")
-            if grad is not None and grad.dtype in FLOATS and grad.shape == self.graph.values[name].shape and grad.shape:
+            if grad is not None and grad.dtype in FLOATS and grad.shape == self.graph.values[name].shape:
                 found[target] = grad
         return found
 

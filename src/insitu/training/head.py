@@ -65,6 +65,9 @@ def replace_head(
     with build(builder):
         flat = _flatten(body.outputs[0])
     weight, bias = _first_weights(graph, old, flat.shape[-1], classes, init, seed)
+    if old and classes is None:  # still the model's own parameters, which it may use elsewhere, too
+        for word, v in zip(("weight", "bias"), old.inputs[1:]):
+            builder.parameters[f"{HEAD}.{word}"] = graph.parameters.get(v.name, v.name)
     return _finish(builder, flat, weight, bias)
 
 
@@ -78,8 +81,9 @@ def _body(graph: Graph, features: Value) -> Graph:
 
     nodes = [Node(n.op, tuple(map(free, n.inputs)), tuple(map(free, n.outputs)), n.attrs) for n in body.nodes]
     constants = {f"body.{k}" if k in taken else k: a for k, a in body.constants.items()}
+    parameters = {f"body.{k}" if k in taken else k: of for k, of in body.parameters.items()}
     return replace(body, inputs=tuple(map(free, body.inputs)), nodes=tuple(nodes), constants=constants,
-                   outputs=(free(features),))  # fmt: skip
+                   parameters=parameters, outputs=(free(features),))  # fmt: skip
 
 
 def _finish(builder: Builder, features: Value, weight: np.ndarray, bias: np.ndarray) -> Graph:

@@ -28,6 +28,7 @@ def train_mode(graph: Graph, seed: int = 0) -> Graph:
     builder = Builder(graph.name)
     builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
     builder.constants, builder.state = dict(graph.constants), dict(graph.state)
+    builder.parameters = dict(graph.parameters)
     builder._types = {name: v.type for name, v in graph.values.items()}
     moving = _Moving(builder, seed)
     with build(builder):
@@ -54,9 +55,11 @@ class _Moving:
         types = op.apply("infer", tuple(v.type for v in node.inputs), dict(node.attrs))
         names = (node.name, *(f"{node.name}.{word}" for word in ("batch_mean", "batch_rstd", "next_mean", "next_var")))
         outputs = tuple(Value(n, t) for n, t in zip(names, types))
+        running = tuple(b.updates.get(v.name, v) for v in node.inputs[3:5])  # a module used twice moves them twice
         for old, new in zip(node.inputs[3:5], outputs[3:]):
+            b.updates.pop(old.name, None)
             b.update(old, new)
-        return Node(op, node.inputs, outputs, op.complete(dict(node.attrs)))
+        return Node(op, (*node.inputs[:3], *running), outputs, op.complete(dict(node.attrs)))
 
     def dropout(self, node: Node) -> Node:
         if self.counter is None:

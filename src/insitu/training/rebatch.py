@@ -12,6 +12,7 @@ def rebatch(graph: Graph, samples: int) -> Graph:
         raise GraphError("only a graph for one sample can be made one for several", where=graph.name)
     builder = Builder(graph.name)
     builder.notes, builder.constants, builder.state = list(graph.notes), dict(graph.constants), dict(graph.state)
+    builder.parameters = dict(graph.parameters)
     stored = {name: v for name, v in graph.values.items() if name in graph.constants or name in graph.state}
     builder._types = {name: v.type for name, v in stored.items()}
     new: dict[str, Value] = dict(stored)

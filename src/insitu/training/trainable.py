@@ -1,6 +1,7 @@
 """Turn the parameters a scheme updates into state: what lasts, and changes.
 
-A whole weight or bias moves from the constants to the state under its own name. Of a weight that is trained
+A whole weight or bias moves from the constants to the state under its own name. `full` trains every parameter of
+the model, wherever it stands: a factor of a product, a term of a sum. Of a weight that is trained
 in part, the chosen input channels become state `<weight>.trained`, the rest stays constant `<weight>.fixed`,
 and a merge_channels op puts them together where the weight is used.
 """
@@ -11,10 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Type, Value, build, lookup, quant
 from insitu.ops.channels import channels_type, rest_of
 from insitu.training.layers import Layer, layers
 from insitu.training.scheme import Scheme, choose_channels
+from insitu.training.ties import tie
+
+STATISTICS = {"batch_norm": 3}  # op -> its first input that is measured, not trained
 
 
 @dataclass(frozen=True)
@@ -28,10 +33,12 @@ class Trained:
 
 def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", choose="magnitude", scores=None):
     """The graph with its trained parameters as state, and the list of them."""
+    graph = tie(graph, {u.layer for u in scheme.updates}, everything=scheme.name == "full")
     by_name = {layer.name: layer for layer in layers(graph, norms=True)}
     builder = Builder(graph.name)
     builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
     builder.constants, builder.state = dict(graph.constants), dict(graph.state)
+    builder.parameters = dict(graph.parameters)
     builder._types = {name: v.type for name, v in graph.values.items()}
     found: list[Trained] = []
     wanted = {u.layer: u for u in scheme.updates}
@@ -48,8 +55,20 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
                 node = _whole(builder, node, layer, found, weight=whole, bias=u.bias)
             elif layer and scheme.name == "full" and node.op.name not in ("conv2d", "linear"):
                 node = _whole(builder, node, layer, found, weight=True, bias=True)  # norms go along
+            if scheme.name == "full":
+                found += _operands(builder, node)
             builder.append(node)
     return builder.graph(*graph.outputs), found
+
+
+def _operands(builder: Builder, node: Node) -> list[Trained]:
+    """The parameters a node reads that are no layer's weight or bias: they become state."""
+    found = []
+    for v in node.inputs[: STATISTICS.get(node.op.name)]:
+        if v.name in builder.parameters and v.name in builder.constants and v.dtype == "f32":
+            builder.state[v.name] = builder.constants.pop(v.name)
+            found.append(Trained(v, node.name, "bias" if node.op.name in ("add", "sub") else "weight"))
+    return found
 
 
 def _channels(graph: Graph, layer: Layer, u, choose: str, scores) -> tuple[int, ...]:
@@ -86,6 +105,8 @@ def bias_type(node: Node, bias: Type) -> Type:
 
 def _part(builder: Builder, node: Node, layer: Layer, found: list[Trained], channels: tuple[int, ...]) -> Node:
     w = layer.weight
+    if w.name not in builder.constants:
+        raise GraphError("is shared with another layer: it can be trained as a whole, not in part", where=f"%{w.name}")
     array = builder.constants[w.name]
     rest = rest_of(channels, w.shape[-1])
     part = channels_type(w.type, channels)

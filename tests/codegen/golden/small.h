@@ -7,6 +7,9 @@
 #define SMALL_ARENA_BYTES 137  /* no placement in this order needs less than 132 */
 
 /* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */
-void small_predict(unsigned char *arena, const int8_t *in_x, float *out_0);
+
+/* in_x        s8[1x5x5x1; s=0.5 z=-3]: x */
+/* out_scores  f32[1x2]: scores */
+void small_predict(unsigned char *arena, const int8_t *in_x, float *out_scores);
 
 #endif

@@ -11,12 +11,12 @@
 #define HEAD                     ((int8_t *)(arena + 16))                /* s8[1x2; s=0.5 z=10]  steps 2-3 */
 #define SCORES                   ((float *)(arena + 0))                  /* f32[1x2]  steps 3-4 */
 
-void small_predict(unsigned char *arena, const int8_t *in_x, float *out_0)
+void small_predict(unsigned char *arena, const int8_t *in_x, float *out_scores)
 {
     copy_bytes(X, in_x, 25);
     conv2d_packed_s8(FEATURES_0, NULL, X, small_features_0_weight_packed, small_features_0_bias, small_features_0_weight_packed_2, &small_features_0_shape, &small_features_0_requant, arena + 32); /* features.0 */
     mean_s8(POOL, NULL, FEATURES_0, &small_pool_shape, 3, &small_pool_requant, arena + 48); /* pool */
     linear_packed_s8(HEAD, NULL, POOL, small_head_weight_packed, small_head_bias, small_head_weight_packed_2, &small_head_shape, &small_head_requant, 1, arena + 0); /* head */
     dequantize_s8(SCORES, HEAD, 2, 5.0e-1f, 10);                                           /* scores */
-    copy_bytes(out_0, SCORES, 8);
+    copy_bytes(out_scores, SCORES, 8);
 }

@@ -1,0 +1,76 @@
+"""Parameters that a model uses in several places stay one parameter: their gradients add up.
+
+An importer stores a weight once for each layout it is read in. Here all but one of these constants become transposes of
+the one that stays, so that training it trains them all. Where the layouts cannot be told from the numbers, training
+is refused: trained apart, they would be different parameters from the first step on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Builder, Graph, Node, Value, build, drop_unused, lookup
+
+
+def tie(graph: Graph, trained: Collection[str], everything: bool) -> Graph:
+    """The graph with one constant for each parameter that these layers (or everything) read."""
+    ties: dict[str, tuple[Value, tuple[int, ...]]] = {}
+    for of, values in shared(graph).items():
+        readers = {n.name for v in values for n in graph.users[v.name]}
+        if everything or readers & set(trained):
+            first, *others = values
+            ties |= {v.name: (first, layout(graph, of, first, v)) for v in others}
+    return drop_unused(_replaced(graph, ties)) if ties else graph
+
+
+def shared(graph: Graph) -> dict[str, list[Value]]:
+    """Parameter of the model -> the constants it is stored as, where those are several."""
+    found: dict[str, list[Value]] = {}
+    for v in {v.name: v for n in graph.nodes for v in n.inputs}.values():
+        if v.name in graph.parameters and v.name in graph.constants and v.dtype == "f32":
+            found.setdefault(graph.parameters[v.name], []).append(v)
+    return {of: values for of, values in found.items() if len(values) > 1}
+
+
+def layout(graph: Graph, of: str, first: Value, other: Value) -> tuple[int, ...]:
+    """The one order of axes in which `first` is `other`."""
+    a, b = graph.constants[first.name], graph.constants[other.name]
+    number = np.arange(a.size).reshape(a.shape)
+    fitting: dict[bytes, tuple[int, ...]] = {}
+    for perm in permutations(range(a.ndim)):
+        if a.transpose(perm).shape == b.shape and np.array_equal(a.transpose(perm), b):
+            fitting.setdefault(np.ascontiguousarray(number.transpose(perm)).tobytes(), perm)
+    if len(fitting) != 1:
+        why = "in layouts that are no transposes of each other" if not fitting else "and its numbers are too regular"
+        users = ", ".join(n.name for v in (first, other) for n in graph.users[v.name])
+        raise GraphError(
+            f"is shared by {users} {why}: it would be trained as two",
+            where=of,
+            hint="train only layers after them (--scheme last:N), or give each a parameter of its own",
+        )
+    return next(iter(fitting.values()))
+
+
+def _replaced(graph: Graph, ties: dict[str, tuple[Value, tuple[int, ...]]]) -> Graph:
+    builder = Builder.of(replace(graph, nodes=()))
+    builder._types = {name: v.type for name, v in graph.values.items()}
+    made: dict[str, Value] = {}
+    with build(builder):
+        for node in graph.nodes:
+            for v in node.inputs:
+                if v.name in ties and v.name not in made:
+                    made[v.name] = _turned(v, *ties[v.name])
+            inputs = tuple(made.get(v.name, v) for v in node.inputs)
+            builder.append(Node(node.op, inputs, node.outputs, node.attrs))
+    return builder.graph(*graph.outputs)
+
+
+def _turned(v: Value, first: Value, perm: tuple[int, ...]) -> Value:
+    if perm == tuple(range(len(perm))):
+        return first
+    return lookup("transpose")(first, perm=perm, name=f"{v.name}.tied")
