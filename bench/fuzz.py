@@ -3,7 +3,8 @@
 The tests do 2,000 fixed mutations of each kind; this does as many more as you like, and writes what broke a
 reader to a file. READERS is the table of importers; originals come from the folder of public models, or
 from tests/. Kinds in `-parts` damage what is inside a zip file, with the right checksum: of these the frameworks'
-own loaders read every one, in a forked child, so there are fewer.
+own loaders read every one, in a forked child, so there are fewer. `protocol` is no file: it is frames to a device,
+built with the address sanitizer, five for each mutation asked for, many to a process.
 """
 
 from __future__ import annotations
@@ -218,9 +219,38 @@ def run(kind: str, count: int, seed: int, models: Path, keep: Path) -> int:
     return broken
 
 
+PROTOCOL, FRAMES_EACH, FRAMES_A_PROCESS = "protocol", 5, 10_000
+KINDS = [*READERS, PROTOCOL]
+
+
+def run_protocol(count: int, seed: int, keep: Path) -> int:
+    """How many storms of damaged frames broke the device; each is kept."""
+    from tests.devices.damage import NoSanitizer, build_checked, storm, survive
+
+    try:
+        firmware = build_checked()
+    except NoSanitizer as e:
+        print(f"{PROTOCOL:12} left out: {e}")
+        return 0
+    broken = answers = 0
+    start, left = time.perf_counter(), count * FRAMES_EACH
+    for k in range(-(-left // FRAMES_A_PROCESS)):
+        frames = b"".join(storm(min(FRAMES_A_PROCESS, left - k * FRAMES_A_PROCESS), seed + 1000 * k, valid=k % 4 > 0))
+        try:
+            answers += survive(firmware, frames, keeps_state=k % 4 == 0)
+        except AssertionError as e:
+            broken += 1
+            path = keep / f"fuzz-{PROTOCOL}-{seed}-{k}.bin"
+            path.write_bytes(frames)
+            print(f"{path}: {e}", file=sys.stderr)
+    seconds = time.perf_counter() - start
+    print(f"{PROTOCOL:12} {left:8,} frames {answers:8,} answers {broken:3} broken  {seconds:.0f} s")
+    return broken
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="damage model files and read them")
-    parser.add_argument("kinds", nargs="*", default=[], metavar="KIND", help=f"of {', '.join(READERS)}; all by default")
+    parser.add_argument("kinds", nargs="*", default=[], metavar="KIND", help=f"of {', '.join(KINDS)}; all by default")
     parser.add_argument("--count", type=int, default=20_000, help="mutations of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -228,11 +258,16 @@ def main() -> int:
     )
     parser.add_argument("--keep", type=Path, default=Path(), help="folder for what broke a reader")
     given = parser.parse_args()
-    if not given.models.is_dir():
+    if not given.models.is_dir() and given.kinds != [PROTOCOL]:
         print(f"no models at {given.models}: set INSITU_TEST_FILES or --models", file=sys.stderr)
         return 1
-    kinds = given.kinds or list(READERS)
-    broken = [run(kind, given.count, given.seed, given.models, given.keep) for kind in kinds]
+    kinds = given.kinds or KINDS
+    broken = [
+        run_protocol(given.count, given.seed, given.keep)
+        if kind == PROTOCOL
+        else run(kind, given.count, given.seed, given.models, given.keep)
+        for kind in kinds
+    ]
     return int(any(broken))
 
 

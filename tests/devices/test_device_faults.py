@@ -27,7 +27,7 @@ from insitu.devices.link import (
 from insitu.devices.process import ProcessChannel, build_firmware
 from insitu.errors import DataError, DeviceError
 
-from .damage import build_checked, conversation, storm, survive
+from .damage import NoSanitizer, build_checked, conversation, storm, survive
 from .firmware import CLASSES, WIDTH, Lossy, Raw, Restarting, calls, open_link, program, samples
 
 RUN = request("run", 9, verb=1)
@@ -350,15 +350,18 @@ def test_a_label_that_is_no_class_is_the_users_mistake():
 
 @pytest.fixture(scope="module")
 def checked():
-    return build_checked()
+    try:
+        return build_checked()
+    except NoSanitizer as e:
+        pytest.skip(f"this compiler has no address sanitizer that works: {e}")
 
 
 def test_thousands_of_damaged_frames_break_nothing(checked):
-    survive(checked, storm(4000, seed=1))
+    assert survive(checked, b"".join(storm(4000, seed=1))) > 4000
 
 
 def test_damaged_lines_with_the_right_crc_nowhere_leave_the_state_alone(checked):
-    survive(checked, storm(2000, seed=2, valid=False), keeps_state=True)
+    survive(checked, b"".join(storm(2000, seed=2, valid=False)), keeps_state=True)
 
 
 def test_the_conversation_that_is_damaged_holds_every_kind_of_request_and_is_understood():
