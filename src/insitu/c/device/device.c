@@ -1,4 +1,4 @@
-/* The device's side of the protocol: see device.h. One function a request, in a table.
+/* The device's side of the protocol: see device.h. One function a request.
  *
  * The arena is idle between calls. Inputs are written straight to their slots there, outputs are read from theirs,
  * and a state that comes in waits there until it is whole and checked: each of the three ends the other two.
@@ -20,8 +20,6 @@ typedef struct {
     uint8_t *data;
     int32_t size; /* data bytes that came; those of the answer afterwards */
 } request;
-
-typedef int32_t handler(device_session *session, const device_model *model, request *r);
 
 static void forget(device_session *session)
 {
@@ -194,7 +192,7 @@ static int32_t counters(device_session *session, const device_model *model, requ
     return DEVICE_OK;
 }
 
-static int32_t reset(device_session *session, const device_model *model, request *r)
+static int32_t first_state(device_session *session, const device_model *model, request *r)
 {
     (void)r;
     if (model->saved_bytes == 0) {
@@ -206,13 +204,39 @@ static int32_t reset(device_session *session, const device_model *model, request
     return DEVICE_OK;
 }
 
-static const struct {
-    handler *serve;
-    uint8_t repeatable; /* doing it twice is as good as doing it once */
-} handlers[DEVICE_KINDS] = {
-    {ping, 1},      {info, 1},     {write_input, 0},  {run, 0},      {read_output, 1},
-    {state_out, 1}, {state_in, 0}, {state_commit, 0}, {counters, 1}, {reset, 0},
-};
+/* doing these twice is as good as doing them once */
+static int repeatable(int32_t kind)
+{
+    return kind == DEVICE_PING || kind == DEVICE_INFO || kind == DEVICE_OUTPUT || kind == DEVICE_STATE_OUT ||
+           kind == DEVICE_COUNTERS;
+}
+
+/* calls and no table of functions: how deep the stack can get is read from the code */
+static int32_t perform(int32_t kind, device_session *session, const device_model *model, request *r)
+{
+    switch (kind) {
+    case DEVICE_PING:
+        return ping(session, model, r);
+    case DEVICE_INFO:
+        return info(session, model, r);
+    case DEVICE_WRITE:
+        return write_input(session, model, r);
+    case DEVICE_RUN:
+        return run(session, model, r);
+    case DEVICE_OUTPUT:
+        return read_output(session, model, r);
+    case DEVICE_STATE_OUT:
+        return state_out(session, model, r);
+    case DEVICE_STATE_IN:
+        return state_in(session, model, r);
+    case DEVICE_STATE_COMMIT:
+        return state_commit(session, model, r);
+    case DEVICE_COUNTERS:
+        return counters(session, model, r);
+    default:
+        return first_state(session, model, r);
+    }
+}
 
 static void answer(device_session *session, int32_t kind, int32_t status, uint32_t sequence, int32_t size)
 {
@@ -236,12 +260,12 @@ static int32_t serve(device_session *session, const device_model *model, int32_t
     if (kind >= DEVICE_KINDS) {
         return DEVICE_UNKNOWN;
     }
-    if (again && !handlers[kind].repeatable) {
+    if (again && !repeatable(kind)) {
         r->size = 0;
         return session->status;
     }
-    const int32_t status = handlers[kind].serve(session, model, r);
-    if (!handlers[kind].repeatable) {
+    const int32_t status = perform(kind, session, model, r);
+    if (!repeatable(kind)) {
         r->size = 0;
     }
     return status;

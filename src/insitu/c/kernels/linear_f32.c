@@ -1,16 +1,41 @@
-/* y[r,o] = b[o] + sum over i of w[o,i] x[r,i]; w as declared; b may be null. Of few rows each output is a dot product;
+/* y[r,o] = b[o] + sum over i of w[o,i] x[r,i]; w as declared; b may be null. Every sum is one fma after the
+ * other in the order of i, the same on every machine. Of few rows some outputs are summed up side by side;
  * for more, the weights of `panel` outputs and up to `depth` inputs are turned into w[i,outputs] at a time.
  * Scratch: 4 panel depth bytes; few rows are those with a depth of 0. Not in place.
  */
 #include "isa.h"
+#include "isa/fma.h"
 #include "isa/transpose.h"
 #include "kernels.h"
 
+enum { CHAINS = 8 }; /* outputs summed up side by side: a sum has to wait for itself, its neighbours need not */
+
+/* y[j] = b[j] + sum over i of w[j,i] x[i] for count outputs, in the order of i */
+static void some_outputs(float *y, const float *x, const float *w, const float *b, int32_t inputs, const int32_t count)
+{
+    float acc[CHAINS];
+    for (int32_t j = 0; j < count; j++) {
+        acc[j] = b ? b[j] : 0.0f;
+    }
+    for (int32_t i = 0; i < inputs; i++) {
+        for (int32_t j = 0; j < count; j++) {
+            acc[j] = fma_f32(x[i], w[j * inputs + i], acc[j]);
+        }
+    }
+    for (int32_t j = 0; j < count; j++) {
+        y[j] = acc[j];
+    }
+}
+
 static void few_rows(float *y, const float *x, const float *w, const float *b, const linear_shape *s)
 {
-    for (int32_t r = 0; r < s->rows; r++, x += s->i) {
-        for (int32_t o = 0; o < s->o; o++) {
-            *y++ = (b ? b[o] : 0.0f) + dot_f32(x, w + o * s->i, s->i);
+    for (int32_t r = 0; r < s->rows; r++, x += s->i, y += s->o) {
+        int32_t o = 0;
+        for (; o + CHAINS <= s->o; o += CHAINS) {
+            some_outputs(y + o, x, w + o * s->i, b ? b + o : NULL, s->i, CHAINS);
+        }
+        if (o < s->o) {
+            some_outputs(y + o, x, w + o * s->i, b ? b + o : NULL, s->i, s->o - o);
         }
     }
 }

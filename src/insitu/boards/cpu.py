@@ -1,0 +1,48 @@
+"""Processor cores: how to compile for each, and what emulates it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cpu:
+    name: str
+    title: str
+    zig: tuple[str, ...]  # what `zig cc` is told
+    gcc: tuple[str, ...]  # what a bare-metal gcc is told
+    fpu: bool
+    dsp: bool  # 16-bit multiply-accumulate in pairs
+    emulator: str = ""  # unicorn, qemu or nothing
+    model: str = ""  # the emulator's name for it
+
+    @property
+    def arm(self) -> bool:
+        return self.name.startswith("cortex")
+
+
+def _arm(name: str, title: str, zig: str, gcc: str, fpu: str, dsp: bool, emulator: str, model: str) -> Cpu:
+    abi = "eabihf" if fpu else "eabi"
+    floats = ("-mfloat-abi=hard", f"-mfpu={fpu}") if fpu else ("-mfloat-abi=soft",)
+    return Cpu(
+        name, title, ("-target", f"thumb-freestanding-{abi}", f"-mcpu={zig}"), (f"-mcpu={gcc}", "-mthumb", *floats),
+        bool(fpu), dsp, emulator, model,
+    )  # fmt: skip
+
+
+CPUS = {
+    cpu.name: cpu
+    for cpu in (
+        _arm("cortex-m0plus", "Cortex-M0+", "cortex_m0plus", "cortex-m0plus", "", False, "unicorn", "M0"),
+        _arm("cortex-m3", "Cortex-M3", "cortex_m3", "cortex-m3", "", False, "unicorn", "M3"),
+        _arm("cortex-m4", "Cortex-M4F", "cortex_m4+vfp4d16sp", "cortex-m4", "fpv4-sp-d16", True, "unicorn", "M4"),
+        _arm("cortex-m7", "Cortex-M7", "cortex_m7+fp_armv8d16sp", "cortex-m7", "fpv5-sp-d16", True, "unicorn", "M7"),
+        _arm("cortex-m33", "Cortex-M33", "cortex_m33+fp_armv8d16sp", "cortex-m33", "fpv5-sp-d16", True, "unicorn",
+             "M33"),
+        _arm("cortex-m55", "Cortex-M55", "cortex_m55", "cortex-m55", "auto", True, "qemu", "cortex-m55"),
+        Cpu(
+            "rv32imc", "RISC-V rv32imc", ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c"),
+            ("-march=rv32imc", "-mabi=ilp32"), False, False,
+        ),
+    )
+}  # fmt: skip

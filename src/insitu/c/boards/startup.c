@@ -1,0 +1,44 @@
+/* From reset to main on a Cortex-M: floating point on, data copied, bss cleared, the stack painted.
+ * What is left of the paint tells how deep the stack ever was. The linker script places everything (link.ld).
+ */
+#include <stdint.h>
+
+#include "boards/startup.h"
+
+extern uint32_t stack_bottom[], stack_top[], data_start[], data_end[], bss_start[], bss_end[];
+extern const uint32_t data_source[];
+extern int main(void);
+
+/* never taken by a program that keeps to its memory: a debugger finds the core here */
+static void stop(void)
+{
+    for (;;) {
+    }
+}
+
+void reset(void)
+{
+#if defined(__ARM_FP)
+    volatile uint32_t *const cpacr = (volatile uint32_t *)0xe000ed88u;
+    *cpacr |= 0xfu << 20;
+    __asm__ volatile("dsb\n isb" ::: "memory");
+#endif
+    uint32_t mark;
+    for (volatile uint32_t *p = stack_bottom; (uintptr_t)p < (uintptr_t)&mark - 64; p++) {
+        *p = STACK_PAINT;
+    }
+    const uint32_t *from = data_source;
+    for (volatile uint32_t *p = data_start; p < data_end; p++) {
+        *p = *from++;
+    }
+    for (volatile uint32_t *p = bss_start; p < bss_end; p++) {
+        *p = 0;
+    }
+    main();
+    stop();
+}
+
+__attribute__((section(".vectors"), used)) const vector vectors[16] = {
+    {.address = stack_top}, {reset}, {stop}, {stop}, {stop}, {stop}, {stop}, {.address = 0},
+    {.address = 0}, {.address = 0}, {.address = 0}, {stop}, {stop}, {.address = 0}, {stop}, {stop},
+};

@@ -1,0 +1,191 @@
+"""An emulated Cortex-M that runs a firmware image: Unicorn, a block port for bytes in and out, exact counts.
+
+Memory is what the board's budget says and no more: the flash cannot be written, and any access outside is an error
+that names the place in the program. Instructions are counted by a native hook, for each line of the model's own C.
+They are instructions, not cycles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from insitu.boards import Board
+from insitu.devices.cache import cached, key_of
+from insitu.devices.compiler import C_FOLDER, compile_c, compiler_version
+from insitu.errors import DeviceError, needs
+from insitu.firmware.image import Image
+
+PORT = 0x40000000  # as in c/boards/port_emulator.c
+ADDRESS, COUNT, READ, WRITE = 0, 4, 8, 12
+SYSTEM = 0xE000E000  # the core's own registers
+PAGE = 4096
+PAINT = 0xA5
+KEEP, OTHERS = 0xFFFF, 0
+ENDLESS = 20_000_000_000  # instructions without a byte in or out: it hangs
+
+
+class Counts(ctypes.Structure):
+    _fields_ = [
+        ("base", ctypes.c_uint64), ("halfwords", ctypes.c_uint64), ("owner", ctypes.c_void_p),
+        ("slots", ctypes.c_void_p), ("at", ctypes.c_void_p), ("current", ctypes.c_uint64), ("outside", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class Cortex:
+    """A core with an image in its flash. `send` puts bytes on its line, `receive` runs it until it has answered."""
+
+    def __init__(self, image: Image, board: Board, sram: int | None = None, flash: int | None = None):
+        self.image, self.board = image, board
+        self.sram = -(-(sram or board.sram.bytes) // PAGE) * PAGE
+        self.flash = -(-(flash or board.flash.bytes) // PAGE) * PAGE
+        self._incoming: deque[int] = deque()
+        self._outgoing = bytearray()
+        self._block = [0, 0]
+        self.uc = self._open()
+        self._keep = self._count()
+        self.reset()
+
+    # memory -----------------------------------------------------------------------------------
+
+    def _open(self):
+        unicorn = import_unicorn()
+        arm = __import__("unicorn.arm_const", fromlist=["arm_const"])
+        uc = unicorn.Uc(
+            unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, getattr(arm, f"UC_CPU_ARM_CORTEX_{self.board.core.model}")
+        )
+        uc.mem_map(self.board.flash.origin, self.flash, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
+        uc.mem_map(self.board.sram.origin, self.sram, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        uc.mem_map(SYSTEM, PAGE)
+        uc.mmio_map(PORT, PAGE, self._port_read, None, self._port_write, None)
+        for address, content in self.image.segments:
+            uc.mem_write(address, content)
+        self._registers = arm
+        return uc
+
+    def reset(self) -> None:
+        """Power on: nothing is left in SRAM but noise."""
+        noise = np.random.default_rng(0).integers(0, 256, self.sram, np.uint8)
+        self.uc.mem_write(self.board.sram.origin, noise.tobytes())
+        self._incoming.clear()
+        self._outgoing.clear()
+        top, start = np.frombuffer(self.uc.mem_read(self.board.flash.origin, 8), "<u4")
+        self.uc.reg_write(self._registers.UC_ARM_REG_SP, int(top))
+        self._at = int(start)
+        self._hungry = False
+
+    # the line ---------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        self._incoming.extend(data)
+
+    def receive(self) -> bytes:
+        """What the program says until it waits for more."""
+        self._hungry = False
+        while not self._hungry or self._incoming:
+            self._run()
+        said, self._outgoing = bytes(self._outgoing), bytearray()
+        return said
+
+    def _run(self) -> None:
+        unicorn = import_unicorn()
+        self._hungry = False
+        try:
+            self.uc.emu_start(self._at | 1, 0xFFFFFFFE)
+        except unicorn.UcError as e:
+            raise DeviceError(self._complaint(e), where=self.board.name) from e
+        finally:
+            self._at = self.uc.reg_read(self._registers.UC_ARM_REG_PC)
+        if not self._hungry:
+            raise DeviceError(f"the program stopped at {self.image.at(self._at)}", where=self.board.name)
+
+    def _complaint(self, error) -> str:
+        at = self.uc.reg_read(self._registers.UC_ARM_REG_PC)
+        return f"{error} at {self.image.at(at)}: outside the {self.sram:,} bytes of SRAM and {self.flash:,} of flash"
+
+    def _port_read(self, uc, offset, size, _):
+        if offset != READ:
+            return 0
+        if not self._incoming:
+            self._hungry = True
+            uc.emu_stop()
+            return 0
+        count = min(self._block[1], len(self._incoming))
+        uc.mem_write(self._block[0], bytes(self._incoming.popleft() for _ in range(count)))
+        return count
+
+    def _port_write(self, uc, offset, size, value, _):
+        if offset in (ADDRESS, COUNT):
+            self._block[offset // 4] = value
+        elif offset == WRITE:
+            self._outgoing += uc.mem_read(*self._block)
+
+    # counting ---------------------------------------------------------------------------------
+
+    def _count(self):
+        """Install the hook. Slot 0 is everything but the model's calls; `own` gives lines of C their slots."""
+        base, end = self.board.flash.origin, max(a + len(c) for a, c in self.image.segments)
+        self.owner = np.full((end - base) // 2 + 1, KEEP, np.uint16)
+        self.at = np.zeros(len(self.owner), np.uint64)
+        self.slots = np.zeros(KEEP, np.uint64)
+        pointers = (a.ctypes.data for a in (self.owner, self.slots, self.at))
+        counts = Counts(base, len(self.owner), *pointers, OTHERS, 0)
+        hook = counting_library().count_instruction
+        install(self.uc, hook, counts)
+        return hook, counts
+
+    def own(self, start: int, bytes: int, slot: int) -> None:
+        """From now on instructions here, and in what is called from here, count for this slot."""
+        first = (start - self.board.flash.origin) // 2
+        self.owner[first : first + -(-bytes // 2)] = slot
+
+    def peek(self, address: int, count: int) -> bytes:
+        return bytes(self.uc.mem_read(address, count))
+
+    def stack_bytes(self) -> int:
+        """How deep the stack has been: what no paint is left of."""
+        bottom, top = (self.image.by_name[n].address for n in ("stack_bottom", "stack_top"))
+        painted = np.frombuffer(self.peek(bottom, top - bottom), np.uint8) == PAINT
+        return top - bottom - int(np.argmin(painted)) if not painted.all() else 0
+
+
+def install(uc, hook, counts: Counts) -> None:
+    """Unicorn's own Python hooks cross into Python for every instruction; this one stays in C."""
+    from unicorn import UC_HOOK_CODE
+    from unicorn.unicorn_py3.unicorn import uclib
+
+    handle = ctypes.c_size_t()
+    function = ctypes.cast(hook, ctypes.c_void_p)
+    everywhere = (ctypes.c_uint64(1), ctypes.c_uint64(0))
+    status = uclib.uc_hook_add(
+        uc._uch,
+        ctypes.byref(handle),
+        UC_HOOK_CODE,
+        function,
+        ctypes.cast(ctypes.pointer(counts), ctypes.c_void_p),
+        *everywhere,
+    )
+    if status:
+        raise DeviceError(f"the counting hook was refused: {status}")
+
+
+@cache
+def counting_library() -> ctypes.CDLL:
+    source = C_FOLDER / "emulator" / "count.c"
+    key = key_of(compiler_version(), source.read_text())
+    flags = ["-std=c99", "-O2", "-fPIC", "-shared", "-fno-sanitize=undefined"]
+    path = cached("emulator", key, ".so", lambda to: compile_c([*flags, str(source), "-o", str(to)]))
+    return ctypes.CDLL(str(Path(path)))
+
+
+def import_unicorn() -> Any:
+    try:
+        import unicorn
+    except ImportError:
+        raise needs("unicorn", "emulate", "the emulator") from None
+    return unicorn

@@ -1,0 +1,141 @@
+"""The emulator device: the firmware that would be flashed, on an emulated Cortex-M, over its real protocol.
+
+Beside the host device's calls it knows what each call took: instructions in all and by layer, and how deep the stack
+has been. cortex.py has the core, firmware/ the image.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.boards import Board, find_board
+from insitu.codegen import Program
+from insitu.codegen.device import Interface, interface_of
+from insitu.devices.cortex import Cortex
+from insitu.devices.link import LinkDevice
+from insitu.errors import BoardError
+from insitu.firmware import Firmware, Image, build_firmware
+
+PATIENCE = 0.2  # seconds: the core has long stopped when its answer is looked for
+FIRST_SLOT = 1  # 0 is what belongs to no call
+
+
+class EmulatorChannel:
+    """A core's line as the protocol's client wants it. Time on it is the core's: nothing ever times out."""
+
+    def __init__(self, core: Cortex):
+        self.core = core
+        self._said = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.core.send(data)
+        self._said += self.core.receive()
+
+    def read(self, most: int, timeout: float) -> bytes:
+        if not self._said:  # it waits for more: nothing will come
+            time.sleep(max(timeout, 0))
+        got = bytes(self._said[:most])
+        del self._said[:most]
+        return got
+
+    def close(self) -> None:
+        self._said.clear()
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The calls of one verb: which slots of the counter are theirs, and what each is called."""
+
+    slots: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+class EmulatorDevice(LinkDevice):
+    """A LinkDevice whose far end is emulated, and counted."""
+
+    def __init__(self, image: Image, board: Board, program: Program | Interface,
+                 lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None, flash: int | None = None):  # fmt: skip
+        if board.core.emulator != "unicorn":
+            raise BoardError(f"{board.name} cannot be emulated from pip alone", hint="insitu boards says which can")
+        self.core = Cortex(image, board, sram, flash)
+        self.calls = _own_lines(self.core, lines)
+        super().__init__(EmulatorChannel(self.core), program, timeout=PATIENCE)
+
+    @property
+    def total(self) -> int:
+        """Instructions since the start, protocol and all."""
+        return int(self.core.slots.sum())
+
+    def measure(self, verb: str, *inputs) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
+        """Run a verb once; its outputs, and the instructions of each of its calls."""
+        lines = self.calls[verb]
+        before = self.core.slots[list(lines.slots)].copy()
+        outputs = self.run(verb, *inputs)
+        spent = (self.core.slots[list(lines.slots)] - before).tolist()
+        layers: dict[str, int] = {}
+        for name, count in zip(lines.names, spent):
+            layers[name] = layers.get(name, 0) + int(count)
+        return outputs, layers
+
+    def instructions(self, verb: str) -> int:
+        """Spent in a verb so far, over all its runs."""
+        return int(self.core.slots[list(self.calls[verb].slots)].sum())
+
+    def stack_bytes(self) -> int:
+        return self.core.stack_bytes()
+
+    def restart(self) -> None:
+        """Pull the plug and put it in again: SRAM is noise, the program starts anew."""
+        self.core.reset()
+        self.link.done = None
+
+
+def open_emulator(program: Program, board: str | Board = "stm32f746", *, flags: tuple[str, ...] = (),
+                  sram: int | None = None, compiler: str = "zig") -> EmulatorDevice:  # fmt: skip
+    """Build the firmware of a program and start it."""
+    found = find_board(board)
+    return emulate(build_firmware(program, found, flags=flags, compiler=compiler), sram)
+
+
+def emulate(firmware: Firmware, sram: int | None = None) -> EmulatorDevice:
+    """Start a firmware."""
+    lines = {verb: call_lines(firmware.program, verb) for verb in firmware.program.plans}
+    return EmulatorDevice(firmware.image, firmware.board, interface_of(firmware.program), lines, sram=sram)
+
+
+def call_lines(program: Program, verb: str) -> dict[int, str]:
+    """Line of the verb's C file -> the layer whose call stands there; other lines move bytes in and out."""
+    nodes = iter(program.plans[verb].graph.nodes)
+    text = program.files[f"{program.prefix}_{verb}.c"].splitlines()
+    body = next(i for i, line in enumerate(text) if line == "{")
+    found = {}
+    for number, line in enumerate(text[body + 1 :], body + 2):
+        if line.rstrip().endswith("*/") and line.startswith("    "):
+            found[number] = next(nodes).name
+    return found
+
+
+def _own_lines(core: Cortex, lines: Mapping[str, Mapping[int, str]]) -> dict[str, Lines]:
+    """Give every call of every verb a slot of the counter, and everything else of the firmware slot 0."""
+    for s in core.image.functions:
+        if s.section in (".startup", ".protocol", ".port"):
+            core.own(s.address, s.bytes, 0)
+    slot, found = FIRST_SLOT, {}
+    for verb, named in lines.items():
+        symbol = core.image.by_name[f"net_{verb}"]
+        at = sorted(
+            (a, n)
+            for a, n in core.image.lines(f"net_{verb}.c").items()
+            if symbol.address <= a < symbol.address + symbol.bytes
+        )
+        numbers = sorted({n for _, n in at})
+        slots = {n: slot + i for i, n in enumerate(numbers)}
+        for (a, n), (b, _) in zip(at, [*at[1:], (symbol.address + symbol.bytes, 0)]):
+            core.own(a, b - a, slots[n])
+        found[verb] = Lines(tuple(slots.values()), tuple(named.get(n, "(in and out)") for n in numbers))
+        slot += len(numbers)
+    return found

@@ -1,0 +1,190 @@
+"""Compile and link a firmware: the model, its kernels, the protocol, startup and a port, for one board.
+
+The compiler is zig's (from pip), or a bare-metal gcc where one is asked for. Objects are kept by content. The image is
+linked twice: once to see how deep its stack can get, then with just that much reserved.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from insitu.boards import Board, Cpu
+from insitu.codegen import Program
+from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
+from insitu.devices.cache import cached, key_of
+from insitu.devices.compiler import C_FOLDER, closure
+from insitu.errors import BoardError, ToolError
+from insitu.firmware.account import Account, account
+from insitu.firmware.image import Image, parse_image
+from insitu.firmware.linker import linker_script
+from insitu.firmware.stack import Depth, stack_depth
+
+FLAGS = (
+    "-std=c99", "-O2", "-g", "-ffreestanding", "-ffp-contract=off", "-fno-math-errno", "-fomit-frame-pointer",
+    "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables",
+    "-Wall", "-Wextra", "-Werror",
+)  # fmt: skip
+ZIG = ("-fno-sanitize=undefined",)
+FIRST_STACK = 4096  # bytes, until the depth is known
+ROOMY = 1 << 28  # linked without limits first: what does not fit is told by us, not by the linker
+
+
+@dataclass(frozen=True, eq=False)
+class Firmware:
+    """A linked image, where its bytes went, and how deep its stack can get."""
+
+    board: Board
+    program: Program
+    image: Image
+    account: Account
+    stack: Depth
+    compiler: str
+
+    @property
+    def sram_bytes(self) -> int:
+        return self.account.sram_bytes
+
+    @property
+    def flash_bytes(self) -> int:
+        return self.account.flash_bytes
+
+
+def build_firmware(program: Program, board: Board, *, port: str = "emulator", flags: tuple[str, ...] = (),
+                   compiler: str = "zig", extra: Mapping[str, str] | None = None) -> Firmware:  # fmt: skip
+    """Link a program for a board; `flags` such as -DINSITU_SCALAR, `extra` more files for the model's folder."""
+    if not board.core.arm:
+        raise BoardError(f"{board.name} is {board.core.title}: insitu writes C for it, and links nothing")
+    tools = find_tools(compiler, board.core)
+    sources = firmware_sources(program, port, extra or {})
+    objects = compile_all(sources, tools, flags)
+    image = parse_image(link(objects, tools, linker_script(board, FIRST_STACK, ROOMY, ROOMY)))
+    depth = stack_depth(image, board.core.fpu)
+    image = parse_image(link(objects, tools, linker_script(board, depth.bytes, ROOMY, ROOMY)))
+    return Firmware(board, program, image, account(image), depth, tools.name)
+
+
+# sources ----------------------------------------------------------------------------------------
+
+
+def firmware_sources(program: Program, port: str, extra: Mapping[str, str]) -> dict[str, tuple[str, dict[str, str]]]:
+    """Object path -> its source text and the generated headers it may include."""
+    model = {**program.files, **emit_device(program), **extra}
+    headers = {name: text for name, text in model.items() if name.endswith(".h")}
+    found = {f"model/{name[:-2]}.o": (text, headers) for name, text in model.items() if name.endswith(".c")}
+    for name in closure((*program.kernels, *KERNELS)):
+        found[f"kernels/{name}.o"] = ((C_FOLDER / "kernels" / f"{name}.c").read_text(), {})
+    for source in SOURCES:
+        found[f"device/{Path(source).stem}.o"] = ((C_FOLDER / source).read_text(), {})
+    found["startup/startup.o"] = ((C_FOLDER / "boards" / "startup.c").read_text(), {})
+    found["startup/main.o"] = (main_source(program.prefix), headers)
+    found["port/port.o"] = ((C_FOLDER / "boards" / f"port_{port}.c").read_text(), {})
+    return found
+
+
+# tools ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tools:
+    name: str
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+    link: tuple[str, ...]
+
+
+def find_tools(compiler: str, cpu: Cpu) -> Tools:
+    """The cross compiler for a core."""
+    if compiler == "zig":
+        if not importlib.util.find_spec("ziglang"):
+            raise ToolError("no cross compiler found", hint='pip install "insitu[emulate]"')
+        command = (sys.executable, "-m", "ziglang", "cc")
+        return Tools("zig", (*command, *cpu.zig), (*FLAGS, *ZIG), ("-Wl,--gc-sections",))
+    if not shutil.which(compiler):
+        raise ToolError(f"{compiler} is not on the PATH", hint="zig, from pip, needs no installation")
+    link = ("-nostartfiles", "-Wl,--gc-sections", "-Wl,--build-id=none", "-specs=nosys.specs")
+    return Tools(compiler, (compiler, *cpu.gcc), FLAGS, link)
+
+
+@cache
+def version(command: tuple[str, ...]) -> str:
+    return run([*command, "--version"]).stdout
+
+
+def compile_all(
+    sources: Mapping[str, tuple[str, dict[str, str]]], tools: Tools, flags: tuple[str, ...]
+) -> dict[str, Path]:
+    """Object path in the image -> the compiled file."""
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        made = pool.map(lambda name: compile_one(name, sources[name], tools, flags), sources)
+        return dict(zip(sources, made))
+
+
+def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, flags: tuple[str, ...]) -> Path:
+    text, headers = source
+    parts = [f"{k}\n{v}" for k, v in sorted(headers.items())]
+    key = key_of(
+        version(tools.command), *tools.command[1:], *tools.flags, *flags, name, text, library_headers(), *parts
+    )
+
+    def make(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path_of = Path(folder) / f"{Path(name).stem}.c"
+            path_of.write_text(text)
+            for header, content in headers.items():
+                (Path(folder) / header).write_text(content)
+            checked(
+                [
+                    *tools.command,
+                    *tools.flags,
+                    *flags,
+                    f"-I{C_FOLDER}",
+                    f"-I{folder}",
+                    "-c",
+                    str(path_of),
+                    "-o",
+                    str(path),
+                ]
+            )
+
+    return cached("cross", key, ".o", make)
+
+
+@cache
+def library_headers() -> str:
+    return "".join(f"{p.name}\n{p.read_text()}" for p in sorted(C_FOLDER.rglob("*.h")))
+
+
+def link(objects: Mapping[str, Path], tools: Tools, script: str) -> bytes:
+    """The bytes of the ELF image. Objects get their names back: the script sorts them by folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, path in objects.items():
+            target = Path(folder) / name
+            target.parent.mkdir(exist_ok=True)
+            target.symlink_to(path)
+        (Path(folder) / "link.ld").write_text(script)
+        checked([*tools.command, *tools.flags, *tools.link, *objects, "-Wl,-T,link.ld", "-o", "firmware.elf"], folder)
+        return (Path(folder) / "firmware.elf").read_bytes()
+
+
+def checked(command: list[str], folder: str | None = None) -> None:
+    done = run(command, folder)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+        raise ToolError("the cross compiler failed: " + "\n".join(lines[:5]), where=Path(command[0]).name)
+
+
+def run(command, folder: str | None = None):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    except OSError as e:
+        raise ToolError(f"cannot run the cross compiler: {e}", where=str(command[0])) from e

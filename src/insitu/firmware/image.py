@@ -1,0 +1,122 @@
+"""Reads an ELF image: what is loaded where, which symbol covers which bytes, which line of C an address comes from."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from insitu.errors import ToolError, needs
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    address: int
+    bytes: int
+    loaded: bool  # has content in the file: takes flash
+
+
+@dataclass(frozen=True)
+class Symbol:
+    name: str
+    address: int  # without the Thumb bit
+    bytes: int
+    code: bool
+    section: str
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    sections: tuple[Section, ...]  # those that take memory
+    symbols: tuple[Symbol, ...]
+    segments: tuple[tuple[int, bytes], ...]  # physical address, content: what a programmer writes to flash
+    marks: tuple[tuple[int, str], ...]  # address -> t or d: code or data from here on
+    entry: int
+    data: bytes = field(repr=False)
+
+    @cached_property
+    def by_name(self) -> dict[str, Symbol]:
+        return {s.name: s for s in self.symbols}
+
+    @cached_property
+    def functions(self) -> tuple[Symbol, ...]:
+        """Functions with a size, by address; of several names for one the first."""
+        found = {s.address: s for s in sorted(self.symbols, key=lambda s: s.name, reverse=True) if s.code and s.bytes}
+        return tuple(found[a] for a in sorted(found))
+
+    def section(self, name: str) -> Section | None:
+        return next((s for s in self.sections if s.name == name), None)
+
+    def at(self, address: int) -> str:
+        """`function+offset` for an address, as a person would say it."""
+        for s in self.functions:
+            if s.address <= address < s.address + s.bytes:
+                return f"{s.name}+{address - s.address:#x}"
+        return f"{address:#x}"
+
+    def read(self, address: int, count: int) -> bytes:
+        """Loaded content."""
+        for start, content in self.segments:
+            if start <= address and address + count <= start + len(content):
+                return content[address - start : address - start + count]
+        raise ToolError(f"{address:#x} has no content in the image")
+
+    def lines(self, file: str) -> dict[int, int]:
+        """Address -> line, for the code that comes from this C file."""
+        return dict(_lines(self.data, file))
+
+
+def read_image(path: str | Path) -> Image:
+    return parse_image(Path(path).read_bytes(), str(path))
+
+
+def parse_image(data: bytes, where: str = "image") -> Image:
+    elf = _elf(data, where)
+    sections = [s for s in elf.iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]
+    table: Any = elf.get_section_by_name(".symtab")
+    raw = list(table.iter_symbols()) if table else []
+    return Image(
+        tuple(Section(s.name, s["sh_addr"], s["sh_size"], s["sh_type"] != "SHT_NOBITS") for s in sections),
+        tuple(_symbol(s, elf) for s in raw if s.name and s["st_shndx"] != "SHN_UNDEF" and s.name[:1] != "$"),
+        tuple((p["p_paddr"], p.data()) for p in elf.iter_segments() if p["p_type"] == "PT_LOAD" and p["p_filesz"]),
+        tuple(sorted((s["st_value"], s.name[1]) for s in raw if s.name[:2] in ("$t", "$d"))),
+        elf["e_entry"],
+        data,
+    )
+
+
+def _symbol(s, elf) -> Symbol:
+    index = s["st_shndx"]
+    code = s["st_info"]["type"] == "STT_FUNC"
+    name = elf.get_section(index).name if isinstance(index, int) else ""
+    return Symbol(s.name, s["st_value"] & ~1 if code else s["st_value"], s["st_size"], code, name)
+
+
+def _lines(data: bytes, file: str):
+    elf = _elf(data, file)
+    if not elf.has_dwarf_info():
+        return
+    info = elf.get_dwarf_info()
+    for unit in info.iter_CUs():
+        name = unit.get_top_DIE().attributes.get("DW_AT_name")
+        if name is None or Path(name.value.decode(errors="replace")).name != file:
+            continue
+        program = info.line_program_for_CU(unit)
+        for entry in program.get_entries() if program else ():
+            if entry.state is not None and not entry.state.end_sequence:
+                yield entry.state.address, entry.state.line
+
+
+def _elf(data: bytes, where: str):
+    try:
+        from elftools.common.exceptions import ELFError
+        from elftools.elf.elffile import ELFFile
+    except ImportError:
+        raise needs("pyelftools", "emulate", "reading firmware") from None
+    try:
+        return ELFFile(io.BytesIO(data))
+    except ELFError as e:
+        raise ToolError(f"is not an ELF image: {e}", where=where) from e

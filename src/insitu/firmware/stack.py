@@ -1,0 +1,167 @@
+"""How deep the stack of an image can get: the frames its functions take, along the deepest chain of calls.
+
+Read from the code itself, so it holds for every compiler and for the compiler's own runtime. A frame is the sum of all
+that a function ever pushes: never less than what it takes. A call through a pointer may go to any function whose
+address is stored somewhere. Recursion, and frames whose size is not in the code, are errors. Thumb only.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from insitu.errors import ToolError
+from insitu.firmware.image import Image, Symbol
+
+EXCEPTION = {False: 8 * 4 + 8, True: 26 * 4 + 8}  # without and with floating point registers, and what aligns it
+ALIGN = 8
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    frame: int  # bytes pushed
+    calls: frozenset[int]  # addresses
+    indirect: bool  # calls through a pointer
+    takes: frozenset[int]  # addresses of functions it makes
+
+
+@dataclass(frozen=True)
+class Depth:
+    bytes: int  # with room for one exception, aligned
+    chain: tuple[tuple[str, int], ...]  # function, its frame: the deepest chain
+
+
+def stack_depth(image: Image, fpu: bool, root: str = "reset") -> Depth:
+    """The stack a program that starts at `root` can ever need."""
+    functions = {s.address: decode(image, s) for s in image.functions}
+    taken = (stored_addresses(image, functions) | {a for f in functions.values() for a in f.takes}) & set(functions)
+    start = image.by_name.get(root)
+    if start is None:
+        raise ToolError(f"there is no function {root}", where="image")
+    chain = _deepest(start.address, functions, frozenset(taken), {}, ())
+    need = sum(frame for _, frame in chain) + EXCEPTION[fpu]
+    return Depth(-(-need // ALIGN) * ALIGN, chain)
+
+
+def _deepest(at: int, functions: dict[int, Function], taken: frozenset[int], known: dict, path: tuple[int, ...]):
+    if at in known:
+        return known[at]
+    if at in path:
+        names = " -> ".join(functions[a].name for a in (*path[path.index(at) :], at))
+        raise ToolError(f"recursion: {names}", where="firmware", hint="the depth of its stack cannot be known")
+    f = functions[at]
+    below = (f.calls & set(functions)) | (taken if f.indirect else frozenset())
+    chains = [_deepest(b, functions, taken, known, (*path, at)) for b in sorted(below)]
+    best = max(chains, key=lambda c: sum(frame for _, frame in c), default=())
+    known[at] = ((f.name, f.frame), *best)
+    return known[at]
+
+
+def stored_addresses(image: Image, functions: dict[int, Function]) -> set[int]:
+    """Functions whose address lies somewhere in the image's data (the vector table aside)."""
+    vectors = image.section(".vectors")
+    found = set()
+    for start, content in image.segments:
+        for at in range(0, len(content) - 3, 4):
+            inside = vectors and vectors.address <= start + at < vectors.address + vectors.bytes
+            word = struct.unpack_from("<I", content, at)[0]
+            if word & 1 and not inside and word - 1 in functions:
+                found.add(word - 1)
+    return found
+
+
+# decoding ---------------------------------------------------------------------------------------
+
+
+def decode(image: Image, symbol: Symbol) -> Function:
+    frame, calls, takes, indirect = 0, set(), set(), False
+    low: dict[int, int] = {}  # register -> its lower half
+    for at, one, two in instructions(image, symbol):
+        frame += pushed(one, two, symbol.name)
+        target = branch(at, one, two)
+        if target is not None and not symbol.address <= target < symbol.address + symbol.bytes:
+            calls.add(target)
+        if target is not None and target == symbol.address and one & 0xF800 == 0xF000 and two & 0xD000 == 0xD000:
+            calls.add(target)  # calls itself
+        indirect |= one & 0xFF87 == 0x4780 or (one & 0xFF87 == 0x4700 and one != 0x4770)
+        half = immediate_half(one, two)
+        if half:
+            upper, register, value = half
+            if upper:
+                takes.add((value << 16 | low.get(register, 0)) & ~1)
+            else:
+                low[register] = value
+    return Function(symbol.name, frame, frozenset(calls), indirect, frozenset(takes))
+
+
+def instructions(image: Image, symbol: Symbol) -> Iterator[tuple[int, int, int]]:
+    """(address, first halfword, second or 0), literal pools left out."""
+    code = image.read(symbol.address, symbol.bytes)
+    marks = [(a, kind) for a, kind in image.marks if symbol.address <= a < symbol.address + symbol.bytes]
+    data = [(a, next((b for b, k in marks if b > a and k == "t"), 1 << 32)) for a, kind in marks if kind == "d"]
+    at = 0
+    while at + 2 <= len(code):
+        skip = next((end for start, end in data if start <= symbol.address + at < end), None)
+        if skip is not None:
+            at = skip - symbol.address
+            continue
+        (one,) = struct.unpack_from("<H", code, at)
+        wide = one >> 11 in (0b11101, 0b11110, 0b11111) and at + 4 <= len(code)
+        two = struct.unpack_from("<H", code, at + 2)[0] if wide else 0
+        yield symbol.address + at, one, two
+        at += 4 if wide else 2
+
+
+def pushed(one: int, two: int, where: str) -> int:
+    """Bytes this instruction takes from the stack."""
+    if one & 0xFE00 == 0xB400:  # push {r0-r7, lr}
+        return 4 * (one & 0x1FF).bit_count()
+    if one & 0xFF80 == 0xB080:  # sub sp, #
+        return 4 * (one & 0x7F)
+    if one == 0xE92D:  # push.w {...}
+        return 4 * two.bit_count()
+    if one == 0xF84D and two & 0x0F00 == 0x0D00:  # str r, [sp, #-n]!
+        return two & 0xFF
+    if one == 0xE96D:  # strd r, r, [sp, #-n]!
+        return 4 * (two & 0xFF)
+    if one & 0xFFBF == 0xED2D and two & 0x0E00 == 0x0A00:  # vpush
+        return 4 * (two & 0xFF)
+    if one & 0xFBEF == 0xF1AD and two & 0x8F00 == 0x0D00:  # sub.w sp, sp, #
+        return expanded((one >> 10 & 1) << 11 | (two >> 12 & 7) << 8 | two & 0xFF)
+    if one & 0xFBFF == 0xF2AD and two & 0x8F00 == 0x0D00:  # subw sp, sp, #
+        return (one >> 10 & 1) << 11 | (two >> 12 & 7) << 8 | two & 0xFF
+    if one & 0xFF87 == 0x4485 or (one & 0xFFEF == 0xEBAD and two & 0x0F00 == 0x0D00):  # add sp, r or sub.w sp, sp, r
+        raise ToolError("takes a stack frame whose size is not in the code", where=where)
+    return 0
+
+
+def expanded(imm12: int) -> int:
+    """The constant that a 12-bit Thumb immediate stands for."""
+    byte = imm12 & 0xFF
+    if imm12 >> 10 == 0:
+        return (byte, byte << 16 | byte, byte << 24 | byte << 8, byte * 0x01010101)[imm12 >> 8 & 3]
+    turn, value = imm12 >> 7, 0x80 | imm12 & 0x7F
+    return (value >> turn | value << (32 - turn)) & 0xFFFFFFFF
+
+
+def branch(at: int, one: int, two: int) -> int | None:
+    """Where a bl, a b.w or a b goes."""
+    if one & 0xF800 == 0xF000 and two & 0x9000 == 0x9000:  # bl, b.w
+        s, j1, j2 = one >> 10 & 1, two >> 13 & 1, two >> 11 & 1
+        i1, i2 = 1 - (j1 ^ s), 1 - (j2 ^ s)
+        offset = i1 << 23 | i2 << 22 | (one & 0x3FF) << 12 | (two & 0x7FF) << 1
+        return at + 4 + offset - (s << 24)
+    if one & 0xF800 == 0xE000:  # b
+        offset = (one & 0x7FF) << 1
+        return at + 4 + offset - (0x1000 if one & 0x400 else 0)
+    return None
+
+
+def immediate_half(one: int, two: int) -> tuple[bool, int, int] | None:
+    """movw and movt: upper half?, register, value."""
+    if one & 0xFB70 != 0xF240 or two & 0x8000:
+        return None
+    value = (one & 0xF) << 12 | (one >> 10 & 1) << 11 | (two >> 12 & 7) << 8 | two & 0xFF
+    return bool(one & 0x80), two >> 8 & 0xF, value
