@@ -1,5 +1,7 @@
 """The device protocol: frames, and a program over the line that gives the bytes it gives without one."""
 
+import re
+
 import cobs.cobs
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from insitu.codegen.device import DATA_BYTES, FRAME_BYTES, SOURCES, emit_device,
 from insitu.codegen.state import HEADER_BYTES
 from insitu.devices.compiler import C_FOLDER, compile_c
 from insitu.devices.host import open_program
-from insitu.devices.link import frame, stuff, unframe, unstuff
+from insitu.devices.link import KINDS, STATUS, frame, stuff, unframe, unstuff
 from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, build, f32, lookup
 from insitu.planner import plan
 
+from ..conftest import ROOT
 from .firmware import calls, open_link, program, samples
 
 TRAINED = ("int8", "float", "batch", "targets")
@@ -155,3 +158,30 @@ def test_a_program_with_too_many_inputs_for_the_protocol_says_so():
             total = lookup("add")(total, builder.input(f"x{i}", f32(1, 2)))
     with pytest.raises(GraphError, match="9 inputs"):
         emit_device(emit_program(plan(builder.graph(total))))
+
+
+# the document -----------------------------------------------------------------------------------
+
+DOCUMENT = (ROOT / "docs" / "protocol.md").read_text()
+
+
+def test_the_document_names_every_request_and_every_status():
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in DOCUMENT.splitlines() if line[:2] == "| "]
+    requests = {int(r[0]): r[1] for r in rows if len(r) == 3 and r[1] in KINDS}
+    assert requests == dict(enumerate(KINDS))
+    statuses = {int(r[0]) for r in rows if r[-1] == "untouched"}
+    assert statuses == set(STATUS)
+
+
+def test_the_ports_in_the_document_compile_without_a_warning(tmp_path):
+    (example,) = re.findall(r"```c\n(.*?)```", DOCUMENT, re.DOTALL)
+    (tmp_path / "port.c").write_text(example)
+    options = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-Wno-int-to-pointer-cast"]
+    compile_c([*options, "-I", str(C_FOLDER), "-c", str(tmp_path / "port.c"), "-o", str(tmp_path / "port.o")])
+
+
+def test_the_document_has_the_real_size_of_the_session(tmp_path):
+    (size,) = re.findall(r"One `device_session`, (\d+) bytes", DOCUMENT)
+    check = f'#include "device/device.h"\ntypedef char same[sizeof(device_session) == {size} ? 1 : -1];\n'
+    (tmp_path / "size.c").write_text(check)
+    compile_c(["-std=c99", "-I", str(C_FOLDER), "-c", str(tmp_path / "size.c"), "-o", str(tmp_path / "size.o")])
