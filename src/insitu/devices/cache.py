@@ -5,8 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+
+from insitu.errors import ToolError
+
+HINT = "set INSITU_CACHE to a folder that can be written, on a disk with room"
 
 
 def cache_folder() -> Path:
@@ -31,11 +36,45 @@ def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Pa
     """
     folder = cache_folder() / kind
     wanted = folder / f"{key}{suffix}"
-    if wanted.exists():
-        return wanted
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as temporary:
-        made = Path(temporary) / f"made{suffix}"
-        make(made)
-        made.replace(wanted)
+    try:
+        if wanted.exists():
+            return wanted
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as temporary:
+            made = Path(temporary) / f"made{suffix}"
+            make(made)
+            made.replace(wanted)
+    except OSError as e:
+        raise ToolError(f"the cache cannot be used: {e.strerror or e}", where=str(cache_folder()), hint=HINT) from e
     return wanted
+
+
+def seal(path: Path) -> None:
+    """Append a checksum, which loaders of libraries do not mind: mapping half a library would end the process."""
+    with path.open("ab") as f:
+        f.write(_sum(path.read_bytes()))
+
+
+def sealed(path: Path) -> bool:
+    """Is this file whole, as it was when it was sealed?"""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return len(data) > SUM_BYTES and data[-SUM_BYTES:] == _sum(data[:-SUM_BYTES])
+
+
+SUM_BYTES = 10
+
+
+def _sum(data: bytes) -> bytes:
+    return b"insitu" + zlib.crc32(data).to_bytes(4, "little")
+
+
+def forget(*paths: Path) -> None:
+    """Take damaged files out of the cache, so that they are made again."""
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as e:
+            raise ToolError(f"is damaged and cannot be removed: {e.strerror or e}", where=str(path), hint=HINT) from e

@@ -19,21 +19,29 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-from insitu.devices.cache import cached, key_of
+from insitu.devices.cache import cached, forget, key_of, seal
 from insitu.errors import ToolError
 
 C_FOLDER = Path(__file__).parent.parent / "c"
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
 NATIVE = "-march=native"
 SCALAR = "-DINSITU_SCALAR"
+# a call of a function that is nowhere is an error now, not when it is made; elsewhere that is so anyway
+LINK = ("-Wl,-z,defs",) if sys.platform.startswith("linux") else ()
 STRICT = ("-Wall", "-Wextra", "-Werror")
+
+
+CC_HINT = "set CC to a C compiler, or unset it"
 
 
 @cache
 def find_compiler() -> tuple[str, ...]:
     """The compiler as the start of a command line."""
-    if os.environ.get("CC"):
-        return tuple(shlex.split(os.environ["CC"]))
+    if os.environ.get("CC", "").strip():
+        try:
+            return tuple(shlex.split(os.environ["CC"]))
+        except ValueError as e:
+            raise ToolError(f"CC cannot be read: {e}", where=os.environ["CC"], hint=CC_HINT) from e
     for name in ("cc", "gcc", "clang"):
         if shutil.which(name):
             return (name,)
@@ -51,8 +59,19 @@ def compiler_version() -> str:
 def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """A shared library of these generated files and the kernels they call; cached by content."""
     objects = kernel_objects(kernels, flags)
-    key = key_of(compiler_version(), *flags, *(str(o.name) for o in objects), *_flat(files), _headers())
-    return cached("library", key, ".so", lambda path: _build(files, objects, flags, path))
+    key = key_of(
+        compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), _headers(), "sealed"
+    )
+
+    def make(path: Path) -> None:
+        try:
+            _build(files, objects, flags, path)
+        except ToolError:  # objects in the cache may be damaged: once more, with new ones
+            forget(*objects)
+            _build(files, kernel_objects(kernels, flags), flags, path)
+        seal(path)
+
+    return cached("library", key, ".so", make)
 
 
 def kernel_objects(kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> list[Path]:
@@ -117,22 +136,28 @@ def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], t
         sources = [Path(folder) / name for name in sorted(files) if name.endswith(".c")]
         made = [str(s.with_suffix(".o")) for s in sources]
         list(pool.map(lambda so: compile_c([*common, "-c", str(so[0]), "-o", so[1]]), zip(sources, made)))
-        compile_c([*common, "-shared", *made, *map(str, objects), "-o", str(target)])
+        link = () if any(f.startswith("-fsanitize") for f in flags) else LINK  # sanitizers come with the process
+        compile_c([*common, "-shared", *link, *made, *map(str, objects), "-o", str(target)])
 
 
 def compile_c(arguments: list[str]) -> None:
     """Run the compiler; its complaint becomes a ToolError."""
-    done = _run([*find_compiler(), *arguments])
+    command = find_compiler()
+    done = _run([*command, *arguments])
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
-        raise ToolError("the C compiler failed: " + "\n".join(lines[:5]), where=" ".join(find_compiler()))
+        lines = [line for line in done.stderr.splitlines() if re.search("error|undefined", line)]
+        lines = lines or done.stderr.splitlines()
+        what = "\n".join(lines[:5]) or f"exit status {done.returncode}, without a word"
+        raise ToolError(f"the C compiler failed: {what}", where=" ".join(command), hint="" if lines else CC_HINT)
+    if "-o" in arguments and not Path(arguments[arguments.index("-o") + 1]).exists():
+        raise ToolError("the C compiler wrote nothing", where=" ".join(command), hint=CC_HINT)
 
 
 def _run(command: list[str]):
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as e:
-        raise ToolError(f"cannot run the C compiler: {e}", where=command[0], hint="set CC to another one") from e
+        raise ToolError(f"cannot run the C compiler: {e}", where=command[0], hint=CC_HINT) from e
 
 
 def _flat(files: dict[str, str]) -> list[str]:

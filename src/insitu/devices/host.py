@@ -11,8 +11,9 @@ import numpy as np
 
 from insitu.codegen import Program, emit_program
 from insitu.codegen.state import COMPLAINTS, HEADER_BYTES
-from insitu.devices.compiler import NATIVE, build_library
-from insitu.errors import DataError
+from insitu.devices.cache import forget, sealed
+from insitu.devices.compiler import CC_HINT, NATIVE, build_library
+from insitu.errors import DataError, ToolError
 from insitu.graph import Graph, Value
 from insitu.planner import Plan, plan
 
@@ -183,8 +184,19 @@ def open_plans(plans: Mapping[str, Plan], *, flags: tuple[str, ...] = (NATIVE,))
 
 
 def open_program(program: Program, *, flags: tuple[str, ...] = (NATIVE,)) -> HostDevice:
-    library = build_library(program.files, program.kernels, flags)
-    return HostDevice(program, ctypes.CDLL(str(library)))
+    return HostDevice(program, _loaded(program, flags))
+
+
+def _loaded(program: Program, flags: tuple[str, ...]) -> ctypes.CDLL:
+    """The program's library; a damaged one (cut short by a full disk, say) is built again, once."""
+    path = build_library(program.files, program.kernels, flags)
+    if not sealed(path):
+        forget(path)
+        path = build_library(program.files, program.kernels, flags)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as e:
+        raise ToolError(f"what was built cannot be loaded: {e}", where=str(path), hint=CC_HINT) from e
 
 
 def zip_inputs(values: tuple[Value, ...], inputs) -> list[tuple[Value, np.ndarray]]:

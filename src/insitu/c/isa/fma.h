@@ -17,9 +17,23 @@
 #endif
 
 #ifdef INSITU_HAS_FMA
+/* C's own fmaf may set errno, for which some compilers call libm: the first choice is a name that does not. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_elementwise_fma)
+#define INSITU_FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
+#endif
+#endif
+#if !defined(INSITU_FMA) && !(defined(__clang__) && defined(__arm__))
+#define INSITU_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#endif
 static inline float fma_f32(float a, float b, float c)
 {
-    return __builtin_fmaf(a, b, c);
+#if defined(INSITU_FMA)
+    return INSITU_FMA(a, b, c);
+#else
+    __asm__("vfma.f32 %0, %1, %2" : "+t"(c) : "t"(a), "t"(b));
+    return c;
+#endif
 }
 #else
 /* Without the instruction: the product is exact in double, the sum is rounded to odd there, so that the second
