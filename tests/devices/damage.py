@@ -47,8 +47,9 @@ def conversation() -> tuple[bytes, ...]:
     inputs = (x.tobytes(), y.tobytes(), np.float32(0.01).tobytes())
     chunks = range(0, len(saved), CHUNK)
     asked = [("ping", {"data": b"hello"}), ("info", {}), *_writes(0, inputs[:1]), ("run", {"verb": 0}),
-             ("output", {"verb": 0, "count": 12}), *_writes(1, inputs), ("run", {"verb": 1}),
-             ("output", {"verb": 1, "count": 4}), ("output", {"verb": 1, "index": 1, "count": 12}),
+             ("output", {"verb": 0, "count": CHUNK}), ("output", {"verb": 0, "offset": CHUNK, "count": 4}),
+             *_writes(1, inputs), ("run", {"verb": 1}),
+             ("output", {"verb": 1, "count": 4}), ("output", {"verb": 1, "index": 1, "count": CHUNK}),
              *(("state_out", {"offset": at, "count": min(CHUNK, len(saved) - at)}) for at in chunks),
              *(("state_in", {"offset": at, "data": saved[at : at + CHUNK]}) for at in chunks),
              ("state_commit", {}), ("counters", {}), ("reset", {})]  # fmt: skip

@@ -13,7 +13,7 @@ from insitu.codegen import Program
 from insitu.devices.link import Answer, LinkDevice, frame, read_answer, request, unframe
 from insitu.devices.process import ProcessChannel, build_firmware
 
-WIDTH, CLASSES = 130, 3  # a sample is 520 bytes: a chunk, and a few bytes more
+WIDTH, CLASSES = 130, 125  # samples and outputs are a chunk, and a few bytes more
 
 
 def samples(count: int = 12, seed: int = 0):
@@ -31,7 +31,7 @@ OPTIONS = {
     "int8": {"classes": CLASSES, "scheme": "full", "data": samples()[0]},
     "float": {"classes": CLASSES, "scheme": "full", "precision": "float"},
     "batch": {"classes": CLASSES, "scheme": "full", "precision": "float", "batch": 2},
-    "targets": {"scheme": "full", "precision": "float", "recipe": insitu.Recipe(loss="mse")},  # outputs of two chunks
+    "targets": {"scheme": "full", "precision": "float", "recipe": insitu.Recipe(loss="mse")},
 }
 
 

@@ -198,6 +198,15 @@ def test_outputs_are_gone_when_their_place_is_written_to(raw):
     assert raw.ask("output", 304, verb=1, count=4).status == NOT_READY
 
 
+@pytest.mark.parametrize(
+    ("offset", "count", "status"), [(0, 496, OK), (0, 497, OUTSIDE), (4, 496, OK), (5, 496, OUTSIDE)]
+)
+def test_an_output_is_read_a_frame_at_a_time(raw, offset, count, status):
+    learn(raw, 100)
+    answer = raw.ask("output", 300, verb=1, index=1, offset=offset, count=count)
+    assert (answer.status, len(answer.data)) == (status, 0 if status else count)
+
+
 def test_a_repeated_request_is_answered_again_and_not_done_again(raw):
     host = open_program(program())
     write(raw, 1)

@@ -92,7 +92,6 @@ typedef struct {
 } device_model;
 
 typedef struct {
-    link_reader link;
     uint8_t bytes[DEVICE_READ];      /* as they came from the port */
     uint32_t filled[DEVICE_INPUTS];  /* bytes of each input of `writing` that have arrived */
     uint32_t staged;                 /* bytes of a state that wait in the arena */
@@ -101,7 +100,8 @@ typedef struct {
     int32_t writing;                 /* the verb whose inputs are in the arena, or -1 */
     int32_t ran;                     /* the verb whose outputs are there, or -1 */
     int32_t status;                  /* of the request before */
-    uint8_t answered;                /* has there been one? */
+    int32_t answered;                /* has there been one? */
+    link_reader link;                /* last: see there */
 } device_session;
 
 /* Serves requests until the port says that there will be no more. */

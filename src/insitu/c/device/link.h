@@ -13,12 +13,12 @@ enum { LINK_BYTES = 512, LINK_CRC = 4 };
 enum { LINK_MORE, LINK_FRAME, LINK_DAMAGED, LINK_TOO_LONG }; /* what a byte completed */
 
 typedef struct {
-    uint8_t frame[LINK_BYTES]; /* what has been decoded */
-    int32_t count;             /* so many bytes of it */
-    uint8_t code;              /* the block that is being read: its length byte */
-    uint8_t left;              /* and how many of its bytes are still to come */
+    int32_t count; /* so many bytes of `frame` */
+    uint8_t code;  /* the block that is being read: its length byte */
+    uint8_t left;  /* and how many of its bytes are still to come */
     uint8_t too_long;
     uint8_t begun;
+    uint8_t frame[LINK_BYTES]; /* what has been decoded; last, so that a sanitizer sees a byte too many */
 } link_reader;
 
 void link_begin(link_reader *reader);
