@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,12 +70,17 @@ def folder() -> Path:
     return Path(os.environ.get("INSITU_CACHE", Path.home() / ".cache" / "insitu")) / "bare"
 
 
-def build(program: Program, verbs: Sequence[str], core: str = "m7", flags: Sequence[str] = ("-O2",)) -> Image:
-    """The program with a `bench_<verb>` for each verb that takes its inputs from fixed places."""
+def build(programs: Sequence[Program], core: str = "m7", flags: Sequence[str] = ("-O2",), join=dict) -> Image:
+    """The programs with a `bench_<prefix>_<verb>` for each verb that takes its inputs from fixed places.
+
+    `join` may put several files into one: a process a file takes its time.
+    """
     target, cpu, _ = CORES[core]
     common = [*COMMON, "-target", target, f"-mcpu={cpu}", "-ffreestanding", *flags, "-I", str(C_FOLDER)]
-    files = {**program.files, "bench.c": stage(program, verbs), "link.ld": LINK}
-    sources = [C_FOLDER / "kernels" / f"{k}.c" for k in closure(program.kernels)]
+    made = {name: text for program in programs for name, text in program.files.items()}
+    files = {**join(made), "bench.c": stage(programs), "link.ld": LINK}
+    kernels = closure(tuple({k for program in programs for k in program.kernels}))
+    sources = [C_FOLDER / "kernels" / f"{k}.c" for k in kernels]
     text = repr([files, common, "entry", [p.read_text() for p in [*sources, *sorted(C_FOLDER.rglob("*.h"))]]])
     place = folder() / hashlib.sha256(text.encode()).hexdigest()[:24]
     if not (place / "program.elf").exists():
@@ -90,32 +96,41 @@ def build(program: Program, verbs: Sequence[str], core: str = "m7", flags: Seque
     return Image(place / "program.elf", symbols(place / "program.elf"), core)
 
 
-def stage(program: Program, verbs: Sequence[str]) -> str:
+def stage(programs: Sequence[Program]) -> str:
     """C that holds inputs, outputs, state and arena at names the harness finds."""
-    p = program.prefix
-    lines = [f'#include "{p}.h"', f"_Alignas(16) unsigned char bench_arena[{program.arena_bytes}];"]
-    lines += (
-        [f"{p}_state bench_state;", f"void bench_init(void) {{ {p}_init(&bench_state); }}"] if program.state else []
-    )
-    for verb in verbs:
-        graph = program.plans[verb].graph
-        args = ["&bench_state"] if program.state else []
-        args.append("bench_arena")
-        for kind, values in (("in", graph.inputs), ("out", graph.outputs)):
-            for i, v in enumerate(values):
-                name = f"bench_{verb}_{kind}{i}"
-                lines.append(f"_Alignas(16) {v.type.ctype} {name}[{max(v.type.size, 1)}];")
-                args.append(name if v.shape or kind == "out" else f"{name}[0]")
-        lines.append(f"void bench_{verb}(void) {{ {p}_{verb}({', '.join(args)}); }}")
-    calls = [f"bench_{verb}();" for verb in (*(["init"] if program.state else []), *verbs)]
+    arena = max(program.arena_bytes for program in programs)
+    lines = [f"_Alignas(16) unsigned char bench_arena[{max(arena, 1)}];"]
+    calls = []
+    for program in programs:
+        p = program.prefix
+        lines.append(f'#include "{p}.h"')
+        if program.state:
+            lines += [f"{p}_state bench_{p}_state;", f"void bench_{p}_init(void) {{ {p}_init(&bench_{p}_state); }}"]
+            calls.append(f"bench_{p}_init();")
+        for verb in program.plans:
+            lines += verb_stage(program, verb)
+            calls.append(f"bench_{p}_{verb}();")
     return "\n".join([*lines, f"void bench(void) {{ {' '.join(calls)} }}", ""])  # the linker keeps what is called
+
+
+def verb_stage(program: Program, verb: str) -> list[str]:
+    graph, p = program.plans[verb].graph, program.prefix
+    args = [f"&bench_{p}_state"] if program.state else []
+    args.append("bench_arena")
+    lines = []
+    for kind, values in (("in", graph.inputs), ("out", graph.outputs)):
+        for i, v in enumerate(values):
+            name = f"bench_{p}_{verb}_{kind}{i}"
+            lines.append(f"_Alignas(16) {v.type.ctype} {name}[{max(v.type.size, 1)}];")
+            args.append(name if v.shape or kind == "out" else f"{name}[0]")
+    return [*lines, f"void bench_{p}_{verb}(void) {{ {p}_{verb}({', '.join(args)}); }}"]
 
 
 def symbols(path: Path) -> dict[str, tuple[int, int]]:
     from elftools.elf.elffile import ELFFile
 
     with path.open("rb") as file:
-        table = ELFFile(file).get_section_by_name(".symtab")
+        table: Any = ELFFile(file).get_section_by_name(".symtab")
         return {s.name: (s["st_value"] & ~1, s["st_size"]) for s in table.iter_symbols() if s.name}
 
 
@@ -179,13 +194,14 @@ class Machine:
         self.keep = bounds
         return handle.value
 
-    def run(self, verb: str, graph, *inputs: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Call a verb of the program: counts a halfword of its own function, and its outputs."""
+    def run(self, program: Program, verb: str, *inputs: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """Call a verb of a program: counts a halfword of its own function, and its outputs."""
+        name = f"bench_{program.prefix}_{verb}"
         for i, x in enumerate(inputs):
-            self.write(f"bench_{verb}_in{i}", x)
-        prefix = next(n for n in self.image.symbols if n.endswith(f"_{verb}") and not n.startswith("bench"))
-        counts = self.call(f"bench_{verb}", within=prefix)
-        return counts, tuple(self.read(f"bench_{verb}_out{i}", v) for i, v in enumerate(graph.outputs))
+            self.write(f"{name}_in{i}", x)
+        counts = self.call(name, within=f"{program.prefix}_{verb}")
+        outputs = program.plans[verb].graph.outputs
+        return counts, tuple(self.read(f"{name}_out{i}", v) for i, v in enumerate(outputs))
 
 
 class _Range(ctypes.Structure):

@@ -73,9 +73,8 @@ def call_sites(image: Image, function: str) -> list[int]:
     sites, i = [], 0
     while i < len(code):
         wide = code[i] >> 11 in (0b11101, 0b11110, 0b11111)
-        if wide and code[i] >> 11 == 0b11110 and i + 1 < len(code) and code[i + 1] & 0xD000 == 0xD000:
-            sites.append(i)
-        elif code[i] & 0xFF87 == 0x4780:  # blx register
+        linked = code[i] >> 11 == 0b11110 and i + 1 < len(code) and code[i + 1] & 0xD000 == 0xD000
+        if linked or code[i] & 0xFF87 == 0x4780:  # bl, or blx to a register
             sites.append(i)
         i += 2 if wide else 1
     return sites
@@ -108,20 +107,20 @@ def by_kernel(lines: list[Line]) -> str:
 def measure(scheme: str, core: str, flags: list[str]) -> dict:
     plans = {verb: plan(g, target="mcu") for verb, g in training_graphs(scheme).items()}
     program = emit_program(plans)
-    image = build(program, ("predict", "train_step"), core, flags)
+    image = build([program], core, flags)
     host, machine = open_plans(plans), Machine(image)
     x = np.random.default_rng(3).integers(-128, 128, (1, 128, 128, 3)).astype(np.int8)
     feeds = (x, np.array([3], np.int32), np.array(0.05, np.float32))
-    machine.call("bench_init")
+    machine.call("bench_net_init")
     found = {}
     for verb, given in (("predict", (x,)), ("train_step", feeds)):
-        counts, outputs = machine.run(verb, plans[verb].graph, *given)
+        counts, outputs = machine.run(program, verb, *given)
         wanted = host.run(verb, *given)
         same = all(a.tobytes() == b.tobytes() for a, b in zip(outputs, wanted))
         steps = by_call(program, verb, image, counts)
         found[verb] = (steps, int(counts.sum()), same)
-    state = bytes(machine.uc.mem_read(image.symbols["bench_state"][0], program.state_bytes))
-    code = image.bytes_of([k for k in closure(program.kernels)])
+    state = bytes(machine.uc.mem_read(image.symbols["bench_net_state"][0], program.state_bytes))
+    code = image.bytes_of(closure(program.kernels))
     return {"verbs": found, "state": state == host._state.tobytes(), "code": code, "program": program}
 
 

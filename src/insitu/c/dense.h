@@ -22,6 +22,8 @@ void conv_transpose2d_f32(float *y, const float *x, const float *w, const float 
 void depthwise2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, void *scratch);
 void depthwise2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
                     const requant *q, void *scratch);
+void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t band,
+                           int32_t width, const conv2d_shape *s, const requant *q, void *scratch);
 void depthwise2d_wide_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
 void depthwise2d_wide_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,
                          const requant *q);

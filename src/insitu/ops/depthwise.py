@@ -97,6 +97,19 @@ class depthwise2d:
         return y.type.size * w.shape[0] * w.shape[1]
 
 
+PLANE_TAPS = 8  # what depthwise2d_planes_s8 has room for, either way
+PLANE_BYTES = 4096  # of rows of four channels, or what one row of outputs needs
+
+
+def planes_band(*, oh, ow, kh, kw, sh, sw, **_) -> tuple[int, int, int]:
+    """Of depthwise2d_planes_s8: rows of outputs at a time, 16-bit numbers in a row of a plane, scratch."""
+    width = ((ow + 3) // 4 * 4 - 1) * sw + kw + 1 & ~1
+    rows = max(PLANE_BYTES // (8 * width), kh)
+    most = min(oh, (rows - kh) // sh + 1)
+    band = -(-oh // -(-oh // most))  # bands of even height
+    return band, width, 8 * ((band - 1) * sh + kh) * width
+
+
 @op
 class depthwise2d_s8:
     """acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[.., o // m] - x_zero); y = requantise(acc), clamped to lo..hi
@@ -150,13 +163,16 @@ class depthwise2d_s8:
         attrs = {"stride": stride, "padding": padding, "dilation": dilation}
         return depthwise_grads(unclamped(g, y), x, w, b, attrs)
 
-    def emit(*values, stride, padding, dilation, lo, hi, rounding, node):
+    def emit(*values, stride, padding, dilation, lo, hi, rounding, node, target="host"):
         y, mask, x, w, b = with_mask(node)
         shape = depthwise_shape(y, x, w, stride, padding, dilation)
         multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[2])
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
         if y.shape[3] != x.shape[3]:
             return Call("depthwise2d_wide_s8", y, mask, x, w, b, shape, q)
+        if target == "mcu" and dilation == (1, 1) and max(w.shape[:2]) <= PLANE_TAPS:
+            band, width, scratch = planes_band(**shape.fields)
+            return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
         return Call(
             "depthwise2d_s8",
             y,

@@ -3,6 +3,10 @@
  * R rows of k numbers each become words of two numbers. A group of four numbers of each row is 2 R words:
  *   x[0],x[2] of row 0, of row 1, ..    x[1],x[3] of row 0, of row 1, ..
  * (the order in which one instruction widens every second byte of a word), with zeros from k to a multiple of four.
+ *
+ *   pairs_widen4, pairs_widen2   four or two rows
+ *   pairs_sums                   sums of blocks of four pixels and two outputs
+ *   pairs_quick                  the same, requantised and stored
  */
 #ifndef INSITU_ISA_PAIRS_H
 #define INSITU_ISA_PAIRS_H
@@ -10,13 +14,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PAIRS_PIXELS = 4, PAIRS_OUTPUTS = 2 };
+#include "isa/quick.h"
+
+enum { PAIRS_PIXELS = 4, PAIRS_OUTPUTS = 2, PAIRS_BLOCK = 8 };
 
 /* numbers in a row, with the zeros */
 static inline int32_t pairs_length(int32_t k)
 {
     return (k + 3) / 4 * 4;
 }
+
+/* What two outputs of some blocks of four pixels are made of. Assembler knows how it lies. */
+typedef struct {
+    int32_t skip;               /* what a machine's own code may need */
+    const int16_t *w, *w_end;   /* two rows of weights */
+    const int16_t *x_end;       /* of the last block */
+    int8_t *y;                  /* the first pixel's, and how many bytes lie between two; pairs_sums: int32_t */
+    int32_t y_row;
+    quick_requant q[PAIRS_OUTPUTS];
+    int32_t start[PAIRS_BLOCK]; /* [pixel][output] */
+    const int16_t *x;           /* the first block of four rows */
+} pairs_task;
 
 /* to = rows - zero, `count` of them, k numbers each */
 static inline void scalar_pairs_widen(int16_t *to, const int8_t *const *rows, int32_t count, int32_t zero, int32_t k)
@@ -31,27 +49,63 @@ static inline void scalar_pairs_widen(int16_t *to, const int8_t *const *rows, in
     }
 }
 
-/* acc[p,o] = start[o] + sum over k of x[p,k] w[o,k] for 4 pixels and 2 outputs, `length` numbers each */
-static inline void scalar_pairs_block(int32_t *acc, const int16_t *x, const int16_t *w, const int32_t *start,
-                                      int32_t length)
+static inline void scalar_pairs_widen4(int16_t *to, const int8_t *const *rows, int32_t zero, int32_t k)
 {
-    uint32_t sum[PAIRS_PIXELS * PAIRS_OUTPUTS];
-    for (int32_t i = 0; i < PAIRS_PIXELS * PAIRS_OUTPUTS; i++) {
-        sum[i] = (uint32_t)start[i % PAIRS_OUTPUTS];
+    scalar_pairs_widen(to, rows, 4, zero, k);
+}
+
+static inline void scalar_pairs_widen2(int16_t *to, const int8_t *const *rows, int32_t k)
+{
+    scalar_pairs_widen(to, rows, 2, 0, k);
+}
+
+/* acc[p,o] = start[p,o] + sum over k of x[p,k] w[o,k] for one block */
+static inline void scalar_pairs_block(int32_t *acc, const int16_t *x, const pairs_task *t)
+{
+    uint32_t sum[PAIRS_BLOCK];
+    for (int32_t i = 0; i < PAIRS_BLOCK; i++) {
+        sum[i] = (uint32_t)t->start[i];
     }
-    for (int32_t i = 0; i < length; i += 2, x += 2 * PAIRS_PIXELS, w += 2 * PAIRS_OUTPUTS) {
+    for (const int16_t *w = t->w; w < t->w_end; x += 2 * PAIRS_PIXELS, w += 2 * PAIRS_OUTPUTS) {
         for (int32_t p = 0; p < PAIRS_PIXELS; p++) {
             for (int32_t o = 0; o < PAIRS_OUTPUTS; o++) {
                 sum[p * PAIRS_OUTPUTS + o] += (uint32_t)(x[2 * p] * w[2 * o] + x[2 * p + 1] * w[2 * o + 1]);
             }
         }
     }
-    for (int32_t i = 0; i < PAIRS_PIXELS * PAIRS_OUTPUTS; i++) {
+    for (int32_t i = 0; i < PAIRS_BLOCK; i++) {
         acc[i] = (int32_t)sum[i];
     }
 }
 
-#define pairs_widen scalar_pairs_widen
-#define pairs_block scalar_pairs_block
+static inline void scalar_pairs_sums(const pairs_task *t)
+{
+    int32_t *acc = (int32_t *)(void *)t->y;
+    for (const int16_t *x = t->x; x < t->x_end; x += 2 * (t->w_end - t->w), acc += PAIRS_BLOCK) {
+        scalar_pairs_block(acc, x, t);
+    }
+}
+
+static inline void scalar_pairs_quick(const pairs_task *t)
+{
+    int32_t acc[PAIRS_BLOCK];
+    int8_t *y = t->y;
+    for (const int16_t *x = t->x; x < t->x_end; x += 2 * (t->w_end - t->w), y += PAIRS_PIXELS * t->y_row) {
+        scalar_pairs_block(acc, x, t);
+        for (int32_t i = 0; i < PAIRS_BLOCK; i++) {
+            const int32_t v = quick_value(acc[i], &t->q[i % PAIRS_OUTPUTS]);
+            y[i / PAIRS_OUTPUTS * t->y_row + i % PAIRS_OUTPUTS] = (int8_t)(v < -128 ? -128 : v > 127 ? 127 : v);
+        }
+    }
+}
+
+#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#include "isa/arm_pairs.h"
+#else
+#define pairs_widen4 scalar_pairs_widen4
+#define pairs_widen2 scalar_pairs_widen2
+#define pairs_sums scalar_pairs_sums
+#define pairs_quick scalar_pairs_quick
+#endif
 
 #endif

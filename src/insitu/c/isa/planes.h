@@ -1,0 +1,71 @@
+/* Rows of one channel's pixels as 16-bit numbers (planes), and windows that move along them: depthwise convolutions.
+ *
+ *   planes_widen     one row of up to four channels of NHWC bytes becomes a row of as many planes
+ *   plane_weights    a channel's taps in the order plane_row wants them
+ *   plane_row        a row of sums, requantised and stored
+ */
+#ifndef INSITU_ISA_PLANES_H
+#define INSITU_ISA_PLANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "isa/quick.h"
+
+enum { PLANES = 4, PLANE_TAPS = 8, PLANE_WEIGHTS = 2 * PLANE_TAPS * PLANE_TAPS }; /* at most eight by eight taps */
+
+/* One row of outputs of one channel: sum over u < kh, v < kw of x[u x_row + j step + v] w[u,v] + start for j < count.
+ * Rows are even and start at a word; there is room for reading on to the next multiple of four outputs. */
+typedef struct {
+    const int16_t *x, *w;
+    int32_t x_row, w_row, kh, kw, step, count, start;
+} plane_task;
+
+/* y[p plane + i] = x[i c + p] - zero for p < channels (at most four), i < n */
+static inline void scalar_planes_widen(int16_t *y, int32_t plane, const int8_t *x, int32_t c, int32_t channels,
+                                       int32_t zero, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++, x += c) {
+        for (int32_t p = 0; p < channels; p++) {
+            y[p * plane + i] = (int16_t)(x[p] - zero);
+        }
+    }
+}
+
+/* w[u,v] of a channel of w[kh,kw,c]; gives how far apart rows lie */
+static inline int32_t scalar_plane_weights(int16_t *to, const int8_t *w, int32_t c, int32_t kh, int32_t kw)
+{
+    for (int32_t i = 0; i < kh * kw; i++) {
+        to[i] = w[i * c];
+    }
+    return kw;
+}
+
+static inline int32_t plane_sum(const plane_task *t, int32_t j)
+{
+    uint32_t sum = (uint32_t)t->start;
+    for (int32_t u = 0; u < t->kh; u++) {
+        const int16_t *x = t->x + u * t->x_row + j * t->step, *w = t->w + u * t->w_row;
+        for (int32_t v = 0; v < t->kw; v++) {
+            sum += (uint32_t)(x[v] * w[v]);
+        }
+    }
+    return (int32_t)sum;
+}
+
+static inline void scalar_plane_row(const plane_task *t, const channel_store *to)
+{
+    for (int32_t j = 0; j < t->count; j++) {
+        store_channel(to, j, plane_sum(t, j));
+    }
+}
+
+#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#include "isa/arm_planes.h"
+#else
+#define planes_widen scalar_planes_widen
+#define plane_weights scalar_plane_weights
+#define plane_row scalar_plane_row
+#endif
+
+#endif

@@ -1,0 +1,45 @@
+"""Kernels for microcontrollers on an emulated core: with its own instructions and in plain C, the bytes of the host."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from insitu.codegen import emit_program
+from insitu.planner import plan
+
+from .case_library import _joined, all_bound, library
+from .test_mcu import LABELS
+
+pytest.importorskip("unicorn")
+pytest.importorskip("ziglang")
+pytest.importorskip("elftools")
+
+from bench.bare_cortex import Machine, build
+
+BUILDS = {"m7": ("m7", ("-O2",)), "m7 plain": ("m7", ("-O2", "-DINSITU_SCALAR")), "m4 small": ("m4", ("-Os",))}
+
+
+@cache
+def machine(name: str):
+    """Every case a microcontroller has kernels of its own for, in one image."""
+    core, flags = BUILDS[name]
+    programs = {
+        label: emit_program(plan(all_bound()[label].graph, target="mcu"), f"case_{i}") for i, label in enumerate(LABELS)
+    }
+    return programs, Machine(build(tuple(programs.values()), core, flags, _joined))
+
+
+@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("label", LABELS)
+def test_an_emulated_core_gives_the_bytes_of_the_host(label, name):
+    programs, core = machine(name)
+    bound = all_bound()[label]
+    core.write("bench_arena", np.full(programs[label].arena_bytes, 0xA5, np.uint8))
+    got = core.run(programs[label], "predict", *bound.feeds)[1]
+    want = library("scalar", "host", LABELS)[label].predict(*bound.feeds)
+    for a, b in zip(got, want if isinstance(want, tuple) else (want,)):
+        if a.dtype == np.float32 and not any(i.dtype == "s8" for i in bound.graph.nodes[0].inputs):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * np.abs(b).max())
+        else:
+            assert a.tobytes() == b.tobytes()
