@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from insitu.checks import number, optional, whole
 from insitu.data import Samples, as_samples, check_labels
 from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DataError, GraphError
@@ -92,14 +93,13 @@ class Course:
     seed: int
 
     def __post_init__(self):
-        check_rate(self.rate)
         for name in ("epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise DataError(f"{name} is {getattr(self, name)}, at least 1 is wanted")
+            whole(getattr(self, name), name, 1)
+        whole(self.seed, "seed")
+        number(self.rate, "the learning rate")
+        number(self.warmup, "the warm-up")
         if self.schedule not in SCHEDULES:
             raise DataError(f"unknown schedule {self.schedule!r}", hint=", ".join(SCHEDULES))
-        if not np.isfinite(self.warmup) or self.warmup < 0:
-            raise DataError(f"a warm-up of {self.warmup} epochs")
 
     def order(self, epoch: int, count: int) -> list[int]:
         """In which order the samples come in this epoch."""
@@ -151,9 +151,12 @@ class Learner:
         epoch. `warmup` is in epochs, `rate` is the largest learning rate. `fit(epochs=9, stop_epoch=4)`, then
         `fit(epochs=9, start_epoch=4)` is the same as `fit(epochs=9)`.
         """
-        data = self.samples(x, y)
         course = Course(epochs, rate, self._batch(batch), schedule, warmup, seed)
-        last = epochs if stop_epoch is None else min(stop_epoch, epochs)
+        whole(start_epoch, "start_epoch")
+        last = epochs if stop_epoch is None else min(whole(stop_epoch, "stop_epoch"), epochs)
+        for name, value in (("threads", threads), ("views", views)):
+            optional(value, name, 1)
+        data = self.samples(x, y)
         held_out = None if validation is None else self.samples(*pair(validation), part="test")
         with bar(progress) as report:
             feed = self._feed(data, augment, views, cache, seed, report)
@@ -171,6 +174,7 @@ class Learner:
         made_for = self.parts.batch if self.parts else 1
         if batch is None:
             return made_for
+        batch = whole(batch, "batch", 1)
         if batch != made_for and "accumulate" not in self.graphs:
             each = "every sample" if made_for == 1 else f"every {made_for} samples"
             raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
@@ -296,6 +300,8 @@ class Learner:
     def samples(self, x, y=None, part: str = "train") -> Samples:
         """Checked samples with labels or targets in the program's own types."""
         graph = self.graphs["predict"]
+        if self._takes_labels:
+            check_width(pair(x)[1] if y is None else y, graph.outputs[0].shape[-1])
         data = as_samples(x if y is None else (x, y), graph, targets=not self._takes_labels, part=part)
         if self._takes_labels:
             return check_labels(data, graph.outputs[0].shape[-1])
@@ -385,6 +391,9 @@ def pair(data):
     return data if isinstance(data, tuple) and len(data) == 2 else (data, None)
 
 
-def check_rate(rate: float) -> None:
-    if not np.isfinite(rate) or rate < 0:
-        raise DataError(f"a learning rate of {rate} is not a number above zero")
+def check_width(y, classes: int) -> None:
+    """Labels may come as one-hot rows, a column a class."""
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] not in (1, classes):
+        raise DataError(f"the labels have {shape[1]} columns, the model has {classes} classes",
+                        hint="class numbers, or one-hot rows with a column a class")  # fmt: skip

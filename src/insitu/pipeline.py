@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.budget import check_budget
+from insitu.checks import byte_count, optional, whole
 from insitu.data import Samples, as_samples
 from insitu.devices.host import open_host
 from insitu.errors import DataError, GraphError, ModelError
@@ -38,8 +39,8 @@ AUTO = "head"  # what scheme="auto" means until the search for schemes exists
 
 def compile(model, *, example=None, classes: int | None = None, data=None, scheme: str = "auto",
             precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
-            head_init: str = "zero", recipe: Recipe | None = None, board: str = "host", sram: int | None = None,
-            flash: int | None = None, transform: Transform | None = None, seed: int = 0,
+            head_init: str = "zero", recipe: Recipe | None = None, board: str = "host", sram: int | str | None = None,
+            flash: int | str | None = None, transform: Transform | None = None, seed: int = 0,
             dump: str | Path | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
@@ -52,9 +53,11 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
                 batch norm that is trained in full takes the batch at once and learns its statistics; otherwise
                 they are frozen
     transform   resize and normalise pixels as part of the graph
-    sram, flash bytes the program may take; a BudgetError says what does not fit
+    sram, flash bytes the program may take (262144, or "256K": K is 1,024); a BudgetError says what does not fit
     dump        a folder for one text file a stage
     """
+    batch, classes, seed = whole(batch, "batch", 1), optional(classes, "classes", 1), whole(seed, "seed")
+    sram, flash = byte_count(sram, "sram"), byte_count(flash, "flash")
     say = Dump(dump)
     if head not in PRECISIONS:
         raise DataError(f"head is {head!r}", hint=" or ".join(PRECISIONS))

@@ -44,6 +44,12 @@ def split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
 def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
     """Class numbers; one-hot rows are accepted."""
     if array.ndim == 2 and array.shape[1] > 1:
+        if not (np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all()):
+            raise DataError(
+                f"the labels have {array.shape[1]} columns, but are not one-hot",
+                where=where,
+                hint='class numbers, or a loss that takes targets: Recipe(loss="soft_cross_entropy")',
+            )
         array = array.argmax(axis=1)
     array = array.reshape(-1)
     if array.dtype.kind == "f" and not np.isfinite(array).all():

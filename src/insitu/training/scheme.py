@@ -81,7 +81,7 @@ def _count(text: str, number: str, kind: str, layers: list[Layer]) -> int:
         if number:
             raise SchemeError(f"{kind} takes no number", where=text)
         return len(layers)
-    if not number.isdigit() or int(number) < 1:
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", number):
         raise SchemeError("a number of layers is missing", where=text, hint=f"{kind}:6")
     if int(number) > len(layers):
         raise SchemeError(f"the model has {len(layers)} layers before its head", where=text)

@@ -16,6 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
+from insitu.checks import number, whole
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Type, Value, build, check, drop_unused, lookup, quant
 from insitu.graph.types import s32
@@ -52,6 +53,12 @@ class Recipe:
     nesterov: bool = False
     qas: bool = True  # quantisation-aware scaling
     seed: int = 0
+
+    def __post_init__(self):
+        for name in ("clip", "decay"):
+            number(getattr(self, name), name)
+        number(self.momentum, "momentum", most=1.0)
+        whole(self.seed, "seed")
 
 
 def has_targets(recipe: Recipe) -> bool:
