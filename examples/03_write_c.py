@@ -1,19 +1,17 @@
-"""The C program of a model, in a folder: copy it, the kernels it names and the headers to your own build."""
+"""The C program that trains a model, in a folder that builds as it is: generated files, kernels and headers."""
 
 import sys
 from pathlib import Path
 
 import insitu
+from insitu.bundle import write_bundle
 from insitu.demo import TARGET, digits
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "digits_c")
-folder.mkdir(parents=True, exist_ok=True)
+learner = insitu.compile(TARGET, data=digits().x_train[:200], scheme="last:2")
+written = write_bundle(learner.device.program, folder)
 
-model = insitu.load(TARGET).quantize(digits().x_train[:200])
-program = model.program("digits")
-for name, text in program.files.items():
-    (folder / name).write_text(text)
-
-print(f"{', '.join(program.files)} in {folder}")
-print(f"kernels: {', '.join(program.kernels)}")
-print(f"{program.arena_bytes:,} bytes of RAM, {program.const_bytes:,} bytes of constants")
+print(f"{len(written)} files in {folder}; the interface is {folder / 'net.h'}")
+print(f"cc -std=c99 -O2 -ffp-contract=off -I{folder} {folder}/*.c {folder}/kernels/*.c your_main.c")
+info = learner.info()
+print(f"{info['arena_bytes']:,} bytes of arena, {info['state_bytes']:,} of state, {info['const_bytes']:,} of constants")

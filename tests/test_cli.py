@@ -119,6 +119,30 @@ def test_ops_as_json_has_the_importers_names(capsys):
     assert found["kernels"] == ["hard_swish_f32"]
 
 
+FOREIGN = {
+    "Conv": "conv2d",
+    "CONV_2D": "conv2d_s8",
+    "torch.nn.Conv2d": "conv2d",
+    "aten.conv2d": "conv2d",
+    "FULLY_CONNECTED": "linear_s8",
+    "HardSwish": "hard_swish",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_ops_are_found_by_the_names_of_their_formats(capsys, name):
+    status, out, _ = run(capsys, "ops", name, "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert FOREIGN[name] in [op["name"] for op in (found if isinstance(found, list) else [found])]
+
+
+def test_a_misspelt_op_names_its_neighbours(capsys):
+    status, _, err = run(capsys, "ops", "conv2dd")
+    assert status == 1
+    assert "conv2d" in err.splitlines()[1]
+
+
 # --- check ----------------------------------------------------------------------------------------------
 
 

@@ -93,6 +93,8 @@ def test_a_saved_state_predicts_what_was_learned(capsys, learned, parts):
     options = ["--state", state, *TRAINED, "--calibrate", parts, "--json"]
     _, out, _ = run(capsys, "predict", TARGET, "--data", parts, *options)
     assert json.loads(out)["accuracy"] == report["validation"][-1]
+    status, out, _ = run(capsys, "predict", TARGET, "--data", parts, *options, "--samples", 3)
+    assert status == 0 and json.loads(out)["samples"] == 3  # of the data, not of the calibration
 
 
 def test_a_state_of_another_program_names_the_options(capsys, learned, parts):

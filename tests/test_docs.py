@@ -1,11 +1,16 @@
 """The documents say what is: generated pages are current, code in them runs, links lead somewhere."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+import insitu
+from insitu.bundle import write_bundle
 from insitu.cli import VERBS
+from insitu.demo import TARGET, digits
+from insitu.devices.compiler import find_compiler
 from insitu.reports.ops_page import current
 
 from .documents import regenerate
@@ -13,6 +18,12 @@ from .documents import regenerate
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 RUNNING = [ROOT / "README.md", ROOT / "docs" / "tour.md"]
+PROVE = ROOT / "docs" / "prove.md"
+WRITING = [ROOT / "docs" / "training.md", PROVE]  # they make their files in a folder of their own
+ERRORS = re.compile(r" +(\d\.\de[-+]\d\d|0)(?= )")  # of floats: the last bits are the machine's
+C_PAGE = ROOT / "docs" / "c-api.md"
+C_AND_TEXT = re.compile(r"```c\n(.*?)```\n\n```text\n(.*?)```", re.S)
+STRICT = ("-std=c99", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
 
 
 def test_the_op_page_is_what_the_registry_says(golden):
@@ -24,6 +35,30 @@ def test_the_code_in_a_page_prints_what_the_page_says(page, golden, monkeypatch)
     pytest.importorskip("torch")
     monkeypatch.chdir(ROOT)
     golden(page, regenerate(page.read_text()))
+
+
+@pytest.mark.parametrize("page", WRITING, ids=lambda p: p.name)
+def test_the_commands_in_a_page_print_what_the_page_says(page, golden, monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    made = regenerate(page.read_text())
+    same = page == PROVE and ERRORS.sub(" #", made) == ERRORS.sub(" #", page.read_text())
+    golden(page, page.read_text() if same else made)
+
+
+def test_the_program_in_the_c_page_builds_and_prints_what_the_page_says(golden, tmp_path):
+    pytest.importorskip("sklearn")
+    page = C_PAGE.read_text()
+    calibration = digits().x_train[:300, ..., ::-1]
+    write_bundle(insitu.compile(TARGET, data=calibration, scheme="last:2").device.program, tmp_path / "net")
+    ((code, _),) = C_AND_TEXT.findall(page)
+    (tmp_path / "main.c").write_text(code)
+    sources = [str(p) for p in (*(tmp_path / "net").glob("*.c"), *(tmp_path / "net" / "kernels").glob("*.c"))]
+    program = str(tmp_path / "learn")
+    build = [*find_compiler(), *STRICT, "-I", str(tmp_path / "net"), *sources, str(tmp_path / "main.c"), "-o", program]
+    subprocess.run(build, check=True)
+    printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    golden(C_PAGE, C_AND_TEXT.sub(lambda m: f"```c\n{m[1]}```\n\n```text\n{printed}```", page))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def learned(arguments) -> Model:
             "a float model must be made int8 as it was for training", where=arguments.model,
             hint="--calibrate FILE, what --data was then; or predict with what `insitu train --save-model` wrote",
         )  # fmt: skip
-    learner, _ = build(arguments, arguments.calibrate)
+    whole = Namespace(**{**vars(arguments), "samples": None})  # --samples is about what to predict
+    learner, _ = build(whole, arguments.calibrate)
     try:
         learner.load(arguments.state)
     except DataError as e:

@@ -20,7 +20,7 @@ class Certificate:
 
     @property
     def ok(self) -> bool:
-        return all(r.ok for r in self.rows)
+        return all(r.ok for r in self.rows) and len(self.empty) < len(self.rows)
 
     @property
     def empty(self) -> tuple[str, ...]:
@@ -40,11 +40,13 @@ class Certificate:
         return "\n".join(parts)
 
     def _verdict(self) -> str:
-        if not self.ok:
+        if self.broken:
             return f"does not hold: {', '.join(self.broken)}"
+        if not self.ok:
+            return "nothing was compared"
         held = len(self.rows) - len(self.empty)
         rest = f"; nothing to compare for {', '.join(self.empty)}" if self.empty else ""
-        return f"everything holds: {held} checks{rest}"
+        return f"everything holds: {held} check{'s' * (held != 1)}{rest}"
 
     def to_json(self) -> dict:
         return {
