@@ -199,8 +199,16 @@ def test_pools(op, case):
     agree(model([node(op, ["x"], ["y"], **attrs)], [("x", shape)], opset=19), random(*shape))
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 8), (1, 2, 6, 7)])
+def test_what_ceil_mode_adds_is_not_counted_where_there_is_no_padding(shape):
+    """How torch exports AvgPool1d and AvgPool2d with ceil_mode."""
+    axes = len(shape) - 2
+    attrs = {"kernel_shape": [3] * axes, "strides": [2] * axes, "ceil_mode": 1, "count_include_pad": 1}
+    agree(model([node("AveragePool", ["x"], ["y"], **attrs)], [("x", shape)], opset=19), random(*shape))
+
+
 def test_an_average_that_would_count_half_its_padding_is_refused():
-    attrs = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
+    attrs = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1, "pads": [1, 1, 1, 1]}
     with pytest.raises(Unsupported, match="ceil_mode with count_include_pad"):
         read_onnx(model([node("AveragePool", ["x"], ["y"], **attrs)], [("x", (1, 1, 6, 6))], opset=19))
 

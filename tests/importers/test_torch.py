@@ -345,3 +345,27 @@ def test_reading_a_saved_program_takes_bounded_time(saved):
 def test_reading_a_saved_program_takes_bounded_memory(saved):
     with pytest.raises(ModelError):
         read_in_child(saved, memory_bytes=1 << 20)
+
+
+RESIZED = {
+    "bilinear by 2": lambda x: nn.functional.interpolate(x, scale_factor=2, mode="bilinear"),
+    "bilinear by 1.7": lambda x: nn.functional.interpolate(x, scale_factor=1.7, mode="bilinear"),
+    "bilinear to a size": lambda x: nn.functional.interpolate(x, size=(5, 9), mode="bilinear"),
+    "bilinear down": lambda x: nn.functional.interpolate(x, size=(3, 2), mode="bilinear"),
+    "bilinear corners": lambda x: nn.functional.interpolate(x, size=(7, 11), mode="bilinear", align_corners=True),
+    "bilinear to one": lambda x: nn.functional.interpolate(x, size=(1, 1), mode="bilinear", align_corners=True),
+    "reflect": lambda x: nn.functional.pad(x, (2, 1, 0, 3), mode="reflect"),
+    "circular": lambda x: nn.functional.pad(x, (1, 2, 3, 0), mode="circular"),
+    "replicate": lambda x: nn.functional.pad(x, (1, 2, 0, 1), mode="replicate"),
+    "unshuffle": lambda x: nn.functional.pixel_unshuffle(x, 2),
+    "average of a ragged end": lambda x: nn.functional.avg_pool1d(x[:, :, 0], 4, 4, ceil_mode=True),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_resizing_and_padding_compute_what_torch_computes(name):
+    class Net(nn.Module):
+        def forward(self, x):
+            return RESIZED[name](x)
+
+    agrees(Net(), torch.randn(1, 3, 4, 6))

@@ -174,6 +174,7 @@ def avg_pool(n: Call) -> Value:
     if set(win.dilation) != {1}:
         raise Unsupported(f"average over a dilated window {win.dilation}")
     given = _window(n, x.shape[2:], win.kernel)
+    counted = counted and any(map(any, given.pads))  # what ceil_mode adds does not count: alone it is no padding
     if counted and win.pads != given.pads:
         raise Unsupported("ceil_mode with count_include_pad", hint="the last window would count some padding only")
     return _pooled(n, ops.avg_pool2d, x, win, count_include_pad=counted)

@@ -193,6 +193,27 @@ def upsample_nearest_exact2d(c: Call, x, size=None, scales=None, scale_w=None):
     return upsample_nearest2d(c, x, size, scales, scale_w, exact=True)
 
 
+def upsample_bilinear2d(c: Call, x, size=None, align=False, scales=None, scale_w=None):
+    """Each axis times a matrix with two weights a row."""
+    factors = scales if isinstance(scales, list | tuple) else (scales, scale_w)
+    if size is None:
+        size = [int(d * f) for d, f in zip(x.shape[2:], factors)]
+    ratios = [1 / f if f else d / s for d, s, f in zip(x.shape[2:], size, factors)]
+    rows, columns = (c.constant(_linear_weights(*of, align), f"{c.name}.{axis}")
+                     for axis, of in zip(("rows", "columns"), zip(x.shape[2:], size, ratios)))  # fmt: skip
+    wide = c.step("linear", x, columns)
+    high = c.step("linear", c.step("transpose", wide, perm=(0, 1, 3, 2)), rows)
+    return c.make("transpose", high, perm=(0, 1, 3, 2))
+
+
+def _linear_weights(size: int, out: int, ratio: float, align: bool) -> np.ndarray:
+    """w[out, in]: pixels are points from corner to corner (align), or squares with their value in the middle."""
+    i = np.arange(out)
+    place = i * (size - 1) / max(out - 1, 1) if align else (i + 0.5) * ratio - 0.5
+    place = np.clip(place, 0, size - 1)
+    return np.maximum(0, 1 - np.abs(place[:, None] - np.arange(size)))
+
+
 # normalisations
 
 
@@ -283,6 +304,7 @@ TABLE = {
     "adaptive_max_pool1d": _with_indices(_adaptive1d(_amax2d)),
     "upsample_nearest2d": upsample_nearest2d,
     "_upsample_nearest_exact2d": upsample_nearest_exact2d,
+    "upsample_bilinear2d": upsample_bilinear2d,
     "batch_norm": batch_norm,
     "_native_batch_norm_legit_no_training": native_batch_norm_no_training,
     "_native_batch_norm_legit_functional": native_batch_norm,

@@ -93,6 +93,13 @@ def pixel_shuffle(c: Call, x, factor):
     return c.reshape(moved, n, channels // factor**2, h * factor, w * factor)
 
 
+def pixel_unshuffle(c: Call, x, factor):
+    n, channels, h, w = x.shape
+    split = c.step("reshape", x, shape=(n, channels, h // factor, factor, w // factor, factor))
+    moved = c.step("transpose", split, perm=(0, 1, 3, 5, 2, 4))
+    return c.reshape(moved, n, channels * factor**2, h // factor, w // factor)
+
+
 def channel_shuffle(c: Call, x, groups):
     n, channels, *rest = x.shape
     split = c.step("reshape", x, shape=(n, groups, channels // groups, *rest))
@@ -157,24 +164,29 @@ def unbind(c: Call, x, dim=0):
 
 def pad(c: Call, x, pads, mode="constant", value=0.0):
     """torch's pads start from the last axis; negative ones cut."""
-    if mode not in ("constant", "replicate"):
-        raise c.refuse(f"mode {mode!r}", hint="mode='constant' or 'replicate'")
+    if mode != "constant" and mode not in COPIED:
+        raise c.refuse(f"mode {mode!r}", hint=f"constant, {', '.join(COPIED)}")
     pairs = [(pads[i], pads[i + 1]) for i in range(0, len(pads), 2)]
     full = [(0, 0)] * (x.type.rank - len(pairs)) + pairs[::-1]
     for axis, (before, after) in enumerate(full):
         if before < 0 or after < 0:
             x = take(c, x, axis, max(0, -before), x.shape[axis] - max(0, -after))
     grown = tuple((max(0, b), max(0, a)) for b, a in full)
-    if mode == "replicate":
-        return _replicate(c, x, grown)
+    if mode in COPIED:
+        return _copied(c, x, grown, COPIED[mode])
     return c.make("pad", x, pads=grown, value=float(value or 0.0)) if any(map(any, grown)) else x
 
 
-def _replicate(c: Call, x, pads):
-    """The first and the last of each axis once more, as often as asked."""
+# torch's mode -> numpy's: what is added is a copy of something inside
+COPIED = {"replicate": "edge", "reflect": "reflect", "circular": "wrap"}
+
+
+def _copied(c: Call, x, pads, mode: str):
+    """Some of each axis once more, before it and after it: slices, joined."""
     for axis, (before, after) in enumerate(pads):
         size = x.shape[axis]
-        first, last = ([take(c, x, axis, i, i + 1)] * n for i, n in ((0, before), (size - 1, after)))
+        index = np.pad(np.arange(size), (before, after), mode=mode).tolist()  # pyright: ignore
+        first, last = ([take(c, x, axis, i, i + 1) for i in part] for part in (index[:before], index[before + size :]))
         x = c.make("concat", *first, x, *last, axis=axis) if first or last else x
     return x
 
@@ -247,6 +259,7 @@ TABLE = {
     "broadcast_to": expand,
     "repeat": repeat,
     "pixel_shuffle": pixel_shuffle,
+    "pixel_unshuffle": pixel_unshuffle,
     "channel_shuffle": channel_shuffle,
     "native_channel_shuffle": channel_shuffle,
     "cat": concat,
