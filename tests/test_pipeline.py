@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import insitu
-from insitu import BudgetError, DataError, Error, GraphError, ModelError, Recipe, Transform
+from insitu import BoardError, BudgetError, DataError, Error, GraphError, ModelError, Recipe, Transform
 from insitu.bundle import write_bundle
 from insitu.cli import main
 from insitu.demo import TARGET, digits
@@ -118,7 +118,7 @@ def test_pixels_go_in_where_a_transform_is_given():
 BAD = {
     "an unknown precision": ({"precision": "int4"}, DataError, "precision"),
     "an unknown scheme": ({"precision": "float", "scheme": "some"}, Error, "unknown scheme"),
-    "an unknown board": ({"precision": "float", "board": "toaster"}, GraphError, "board"),
+    "an unknown board": ({"precision": "float", "board": "toaster"}, BoardError, "board"),
     "no classes": ({"precision": "float", "classes": 0}, GraphError, "0 classes"),
     "an unknown start": ({"precision": "float", "classes": 2, "head_init": "ones"}, GraphError, "head"),
     "a layer that is not there": ({"precision": "float", "classes": 2, "head_after": "x"}, GraphError, "no such layer"),

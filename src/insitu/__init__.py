@@ -3,7 +3,17 @@
 import insitu.ops  # noqa: F401  fills the registry
 from insitu.augment import Augment
 from insitu.data import Samples, split
-from insitu.errors import BudgetError, DataError, DeviceError, Error, GraphError, ModelError, ToolError, Unsupported
+from insitu.errors import (
+    BoardError,
+    BudgetError,
+    DataError,
+    DeviceError,
+    Error,
+    GraphError,
+    ModelError,
+    ToolError,
+    Unsupported,
+)
 from insitu.graph import Graph, Type
 from insitu.learner import History, Learner
 from insitu.model import Model, load
@@ -15,6 +25,7 @@ from insitu.training.train import Recipe
 __version__ = "0.1.0"
 __all__ = [
     "Augment",
+    "BoardError",
     "BudgetError",
     "DataError",
     "DeviceError",

@@ -116,8 +116,10 @@ class Learner:
     """Holds a device with a training program. Made by `insitu.compile`."""
 
     def __init__(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
-                 classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = ()):  # fmt: skip
+                 classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = (),
+                 deployed=None):  # fmt: skip
         self.parts, self.notes = parts, notes
+        self.deployed = deployed  # where it was compiled for a board: a Deployment (deploy.py)
         self.recipe = parts.recipe if parts else Recipe()
         self._open(graphs, plans)
         self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]

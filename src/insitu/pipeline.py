@@ -15,6 +15,7 @@ import numpy as np
 from insitu.budget import check_budget
 from insitu.checks import byte_count, optional, whole
 from insitu.data import Samples, as_samples
+from insitu.deploy import limits_of
 from insitu.devices.host import open_host
 from insitu.errors import DataError, GraphError, ModelError
 from insitu.feed import Feed, run_many
@@ -53,6 +54,8 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
                 batch norm that is trained in full takes the batch at once and learns its statistics; otherwise
                 they are frozen
     transform   resize and normalise pixels as part of the graph
+    board       a name (`insitu boards`) or a profile.json: the program is linked for it, and must fit; it still runs
+                here, and `deployed` has its firmware
     sram, flash bytes the program may take (262144, or "256K": K is 1,024); a BudgetError says what does not fit
     dump        a folder for one text file a stage
     """
@@ -62,6 +65,7 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     if head not in PRECISIONS:
         raise DataError(f"head is {head!r}", hint=" or ".join(PRECISIONS))
     scheme, notes = _choose(scheme, recipe or Recipe())
+    limits = limits_of(board, sram, flash)
     g = say("1-loaded", load(model, example))
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=has_targets(recipe or Recipe()))
@@ -72,8 +76,8 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     parts = Parts(g, s, recipe or Recipe(), batch, has_statistics(g), head_of(g))
     graphs = say("6-training", parts.graphs())
     plans = say("7-plan", {verb: plan(graph) for verb, graph in graphs.items()})
-    check_budget(parts, plans, board_limits(board, sram, flash))
-    return Learner(graphs, plans, classes, parts=parts, notes=notes)
+    deployed = check_budget(parts, plans, limits)
+    return Learner(graphs, plans, classes, parts=parts, notes=notes, deployed=deployed)
 
 
 # stages -----------------------------------------------------------------------------------------
@@ -163,12 +167,6 @@ def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
     note = f"scheme auto: only the {AUTO} is trained, for now; --scheme last:6 trains more"
     print(note, file=sys.stderr)
     return AUTO, (note,)
-
-
-def board_limits(board: str, sram: int | None, flash: int | None) -> dict[str, int | None]:
-    if board != "host":
-        raise GraphError(f"unknown board {board!r}", hint="host; give its memory with sram and flash")
-    return {"sram": sram, "flash": flash}
 
 
 # dump -------------------------------------------------------------------------------------------

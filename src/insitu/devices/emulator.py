@@ -58,7 +58,8 @@ class EmulatorDevice(LinkDevice):
     """A LinkDevice whose far end is emulated, and counted."""
 
     def __init__(self, image: Image, board: Board, program: Program | Interface,
-                 lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None, flash: int | None = None):  # fmt: skip
+                 lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None,
+                 flash: int | None = None):  # fmt: skip
         if board.core.emulator != "unicorn":
             raise BoardError(f"{board.name} cannot be emulated from pip alone", hint="insitu boards says which can")
         self.core = Cortex(image, board, sram, flash)

@@ -16,7 +16,7 @@ FLASH = {
     ".kernels": "*kernels/*.o(.text* .rodata*)",
     ".protocol": "*device/*.o(.text* .rodata*)",
     ".port": "*port/*.o(.text* .rodata*)",
-    ".runtime": "*(.text* .rodata* .ARM.exidx* .ARM.extab*)",
+    ".runtime": "*(.text* .rodata*)",
 }
 # section -> input sections, in SRAM, cleared at start
 CLEARED = {
@@ -43,6 +43,7 @@ MEMORY
 }}
 SECTIONS
 {{
+    /DISCARD/ : {{ *(.ARM.exidx*) *(.ARM.extab*) }}
 {flash_parts}
     .stack (NOLOAD) : {{ stack_bottom = .; . = . + {stack_bytes}; stack_top = .; }} > SRAM
     .state (NOLOAD) : ALIGN(8) {{ *({STATE}) }} > SRAM
@@ -54,6 +55,5 @@ SECTIONS
 {cleared}
     . = ALIGN(4);
     bss_end = .;
-    /DISCARD/ : {{ *(.ARM.exidx*) *(.ARM.extab*) }}
 }}
 """

@@ -1,8 +1,9 @@
 """How deep the stack of an image can get: the frames its functions take, along the deepest chain of calls.
 
 Read from the code itself, so it holds for every compiler and for the compiler's own runtime. A frame is the sum of all
-that a function ever pushes: never less than what it takes. A call through a pointer may go to any function whose
-address is stored somewhere. Recursion, and frames whose size is not in the code, are errors. Thumb only.
+that a function ever pushes: never less than what it takes. Only the protocol calls through pointers, and only the
+model's functions: such a call may go to any of those whose address is stored somewhere. Recursion, other calls through
+pointers, and frames whose size is not in the code, are errors. Thumb only.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from insitu.firmware.image import Image, Symbol
 
 EXCEPTION = {False: 8 * 4 + 8, True: 26 * 4 + 8}  # without and with floating point registers, and what aligns it
 ALIGN = 8
+CALLERS, CALLEES = (".protocol", ".runtime"), ".model"  # who calls through pointers, and whom
 
 
 @dataclass(frozen=True)
 class Function:
     name: str
+    section: str
     frame: int  # bytes pushed
     calls: frozenset[int]  # addresses
     indirect: bool  # calls through a pointer
@@ -36,7 +39,11 @@ class Depth:
 def stack_depth(image: Image, fpu: bool, root: str = "reset") -> Depth:
     """The stack a program that starts at `root` can ever need."""
     functions = {s.address: decode(image, s) for s in image.functions}
-    taken = (stored_addresses(image, functions) | {a for f in functions.values() for a in f.takes}) & set(functions)
+    for f in functions.values():
+        if f.indirect and f.section not in CALLERS:
+            raise ToolError("calls through a pointer: the depth of its stack cannot be known", where=f.name)
+    callees = {a for a, f in functions.items() if f.section == CALLEES}
+    taken = (stored_addresses(image, functions) | {a for f in functions.values() for a in f.takes}) & callees
     start = image.by_name.get(root)
     if start is None:
         raise ToolError(f"there is no function {root}", where="image")
@@ -93,7 +100,7 @@ def decode(image: Image, symbol: Symbol) -> Function:
                 takes.add((value << 16 | low.get(register, 0)) & ~1)
             else:
                 low[register] = value
-    return Function(symbol.name, frame, frozenset(calls), indirect, frozenset(takes))
+    return Function(symbol.name, symbol.section, frame, frozenset(calls), indirect, frozenset(takes))
 
 
 def instructions(image: Image, symbol: Symbol) -> Iterator[tuple[int, int, int]]:

@@ -1,0 +1,96 @@
+"""A training program for a board: planned for a small machine, linked as firmware, and measured to the last byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.boards import Board, find_board
+from insitu.codegen import Program, emit_program
+from insitu.codegen.device import device_arena_bytes
+from insitu.errors import BoardError
+from insitu.firmware import Firmware, build_firmware
+from insitu.graph import Graph
+from insitu.planner import plan
+
+# where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
+UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program may take: all the memory of a board, or less."""
+
+    board: Board | None = None
+    sram: int | None = None
+    flash: int | None = None
+
+    def has(self, memory: str) -> str:
+        """How to say that there is so much: `stm32f746 has`, or `allowed are` where it is less than the board's."""
+        whole = self.board and getattr(self.board, memory).bytes == getattr(self, memory)
+        return f"{self.board.name} has" if self.board and whole else "there are"
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """A program and what it takes, with its firmware where it was linked."""
+
+    limits: Limits
+    program: Program
+    firmware: Firmware | None
+
+    @property
+    def sram_bytes(self) -> int:
+        if self.firmware:
+            return self.firmware.sram_bytes
+        return device_arena_bytes(self.program) + self.program.state_bytes + UNLINKED_SRAM
+
+    @property
+    def flash_bytes(self) -> int:
+        return self.firmware.flash_bytes if self.firmware else self.program.const_bytes + UNLINKED_FLASH
+
+    @property
+    def fits(self) -> bool:
+        return self.sram_bytes <= (self.limits.sram or 0) and self.flash_bytes <= (self.limits.flash or 0)
+
+    def figures(self) -> dict:
+        """Bytes, as they go into reports and manifests."""
+        found = {
+            "board": self.limits.board.name if self.limits.board else None,
+            "sram_bytes": self.sram_bytes, "flash_bytes": self.flash_bytes,
+            "sram_budget_bytes": self.limits.sram, "flash_budget_bytes": self.limits.flash,
+            "arena_bytes": self.program.arena_bytes, "state_bytes": self.program.state_bytes,
+            "const_bytes": self.program.const_bytes, "linked": self.firmware is not None,
+        }  # fmt: skip
+        if self.firmware:
+            found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}
+        return found
+
+
+def limits_of(board: str | Board | None, sram: int | None, flash: int | None) -> Limits:
+    """A board's memory, or as much of it as is allowed."""
+    if board is None or board == "host":
+        return Limits(None, sram, flash)
+    found = find_board(board)
+    for name, wanted, memory in (("sram", sram, found.sram), ("flash", flash, found.flash)):
+        if wanted is not None and wanted > memory.bytes:
+            raise BoardError(f"{found.name} has {memory.bytes:,} bytes of {name}, not {wanted:,}")
+    return Limits(found, sram or found.sram.bytes, flash or found.flash.bytes)
+
+
+def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
+           compiler: str = "zig") -> Deployment:  # fmt: skip
+    """Plan, emit and link these graphs for the board of `limits`."""
+    if limits.board is None:
+        raise BoardError("there is nothing to link for the host", hint="insitu boards lists the boards")
+    program = emit_program({verb: plan(graph, target="mcu") for verb, graph in graphs.items()})
+    linked = limits.board.core.arm
+    firmware = build_firmware(program, limits.board, port=port, flags=flags, compiler=compiler) if linked else None
+    return Deployment(limits, program, firmware)
+
+
+def starting_from(graphs: Mapping[str, Graph], state: Mapping[str, np.ndarray]) -> dict[str, Graph]:
+    """The same graphs with another first state: what was learned elsewhere."""
+    return {verb: replace(g, state={name: state[name] for name in g.state}) for verb, g in graphs.items()}
