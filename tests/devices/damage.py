@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.devices.host import open_program
-from insitu.devices.link import frame, read_answer, request, unframe
+from insitu.devices.link import frame, read_answer, request, stuff, unframe
 from insitu.devices.process import build_firmware
 from insitu.errors import ToolError
 
@@ -21,6 +21,26 @@ SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 CHUNK = 496
 MARK = b"the end"
 LIMIT_S = 120
+
+RUN = request("run", 9, verb=1)
+ALL = 65_536
+FAULTS = {
+    "garbage": np.random.default_rng(0).bytes(10_000),
+    "zeros": bytes(5000),
+    "a cut frame": frame(RUN)[:-6] + b"\0",
+    "a frame without its beginning": frame(RUN)[5:],
+    "a block that is longer than its frame": b"\0\x30ab\0",
+    "a wrong CRC": b"\0" + stuff(RUN + b"abcd") + b"\0",
+    "a CRC and nothing else": frame(b""),
+    "less than a CRC": b"\0" + stuff(b"abc") + b"\0",
+    "a frame shorter than its head": frame(RUN[:11]),
+    "a frame of 64 KB": frame(request("ping", 5) + b"x" * ALL),
+    "a frame of 64 KB of zeros": frame(bytes(ALL)),
+    "an unknown request": frame(request(99, 5)),
+    "an answer": frame(request(0x83, 5)),
+    "a run of an unknown verb": frame(request("run", 5, verb=7)),
+    "no end": b"\0" + b"a" * ALL,
+}
 
 
 class NoSanitizer(Exception):

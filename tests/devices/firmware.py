@@ -10,7 +10,9 @@ from torch import nn
 
 import insitu
 from insitu.codegen import Program
-from insitu.devices.link import Answer, LinkDevice, frame, read_answer, request, unframe
+from insitu.codegen.device import DATA_BYTES
+from insitu.codegen.state import HEADER_BYTES
+from insitu.devices.link import OK, Answer, Channel, LinkDevice, frame, read_answer, request, unframe
 from insitu.devices.process import ProcessChannel, build_firmware
 
 WIDTH, CLASSES = 130, 125  # samples and outputs are a chunk, and a few bytes more
@@ -56,8 +58,8 @@ def calls(kind: str, i: int):
 class Raw:
     """Frames to a device and back, with no client in between."""
 
-    def __init__(self, kind: str = "int8"):
-        self.channel = ProcessChannel([str(build_firmware(program(kind)))])
+    def __init__(self, channel: Channel | None = None):
+        self.channel = channel or ProcessChannel([str(build_firmware(program()))])
         self._pending = b""
 
     def send(self, data: bytes) -> None:
@@ -84,6 +86,47 @@ class Raw:
         found = read_answer(body)
         assert found is not None, f"no answer: {body!r}"
         return found
+
+    def write_step(self, sequence: int, *, label: int = 0, rate: float = 0.1, x=None) -> None:
+        """All inputs of a training step, in requests numbered from here."""
+        inputs = (samples()[0][0] if x is None else x, np.int32(label), np.float32(rate))
+        for index, array in enumerate(inputs):
+            data = np.ascontiguousarray(array).tobytes()
+            for at in range(0, len(data), DATA_BYTES):
+                sequence += 1
+                chunk = data[at : at + DATA_BYTES]
+                assert self.ask("write", sequence, verb=1, index=index, offset=at, data=chunk).status == OK
+
+    def learn(self, sequence: int) -> None:
+        self.write_step(sequence)
+        assert self.ask("run", sequence + 50, verb=1).status == OK
+
+    def prepared(self) -> bytes:
+        """The state of a device that has learned something and waits with all inputs of a step."""
+        self.learn(100)
+        self.write_step(200)
+        return self.state()
+
+    def state(self, sequence: int = 900) -> bytes:
+        size, found = HEADER_BYTES + program().state_bytes, b""
+        while len(found) < size:
+            sequence += 1
+            count = min(DATA_BYTES, size - len(found))
+            answer = self.ask("state_out", sequence, offset=len(found), count=count)
+            assert answer.status == OK
+            found += answer.data
+        return found
+
+    def expect_ping(self, most: int = 10_000) -> None:
+        """The device answers a ping, after at most so many complaints about what came before."""
+        self.send(frame(request("ping", 77, data=b"still there")))
+        for _ in range(most):
+            answer = self.answer()
+            if answer.sequence == 77:
+                assert answer.data == b"still there"
+                return
+            assert answer.status != OK
+        raise AssertionError("no answer to a ping")
 
     def close(self) -> None:
         self.channel.close()

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from insitu.codegen.state import HEADER_BYTES, MAGIC
+from insitu.codegen.state import MAGIC
 from insitu.devices.host import open_program
 from insitu.devices.link import (
     DAMAGED,
@@ -21,17 +21,12 @@ from insitu.devices.link import (
     UNKNOWN,
     LinkDevice,
     frame,
-    request,
-    stuff,
 )
 from insitu.devices.process import ProcessChannel, build_firmware
 from insitu.errors import DataError, DeviceError
 
-from .damage import NoSanitizer, build_checked, conversation, storm, survive
+from .damage import FAULTS, RUN, NoSanitizer, build_checked, conversation, storm, survive
 from .firmware import CLASSES, WIDTH, Lossy, Raw, Restarting, calls, open_link, program, samples
-
-RUN = request("run", 9, verb=1)
-ALL = 65_536
 
 
 @pytest.fixture
@@ -41,74 +36,28 @@ def raw():
     opened.close()
 
 
-def ready(raw: Raw) -> bytes:
-    """A device that has learned something and waits with all inputs of a step; its state."""
-    learn(raw, 100)
-    write(raw, 200)
-    return state(raw)
-
-
-def write(raw: Raw, sequence: int, *, label: int = 0, rate: float = 0.1, x=None) -> None:
-    inputs = (samples()[0][0] if x is None else x, np.int32(label), np.float32(rate))
-    for index, array in enumerate(inputs):
-        data = np.ascontiguousarray(array).tobytes()
-        for at in range(0, len(data), 496):
-            sequence += 1
-            answer = raw.ask("write", sequence, verb=1, index=index, offset=at, data=data[at : at + 496])
-            assert answer.status == OK
-
-
-def learn(raw: Raw, sequence: int) -> None:
-    write(raw, sequence)
-    assert raw.ask("run", sequence + 50, verb=1).status == OK
-
-
-def state(raw: Raw, sequence: int = 900) -> bytes:
-    size, found = HEADER_BYTES + program().state_bytes, b""
-    while len(found) < size:
-        sequence += 1
-        answer = raw.ask("state_out", sequence, offset=len(found), count=min(496, size - len(found)))
-        assert answer.status == OK
-        found += answer.data
-    return found
-
-
-GARBAGE = np.random.default_rng(0).bytes(10_000)
-FAULTS = {
-    "garbage": GARBAGE,
-    "zeros": bytes(5000),
-    "a cut frame": frame(RUN)[:-6] + b"\0",
-    "a frame without its beginning": frame(RUN)[5:],
-    "a block that is longer than its frame": b"\0\x30ab\0",
-    "a wrong CRC": b"\0" + stuff(RUN + b"abcd") + b"\0",
-    "a CRC and nothing else": frame(b""),
-    "a frame shorter than its head": frame(RUN[:11]),
-    "a frame of 64 KB": frame(request("ping", 5) + b"x" * ALL),
-    "a frame of 64 KB of zeros": frame(bytes(ALL)),
-    "an unknown request": frame(request(99, 5)),
-    "an answer": frame(request(0x83, 5)),
-    "a run of an unknown verb": frame(request("run", 5, verb=7)),
-    "no end": b"\0" + b"a" * ALL,
-}
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 def test_after_a_fault_the_device_answers_and_has_the_state_it_had(raw, fault):
-    before = ready(raw)
+    before = raw.prepared()
     raw.send(FAULTS[fault])
-    raw.send(frame(request("ping", 77, data=b"still there")))
-    for _ in range(10_000):
-        answer = raw.answer()
-        if answer.sequence == 77:
-            break
-        assert answer.status != OK
-    assert answer.data == b"still there"
-    assert state(raw) == before
+    raw.expect_ping()
+    assert raw.state() == before
+
+
+def last_block_cut(body: bytes) -> bytes:
+    """A frame with every byte and the right CRC, whose last block says that one more should have come."""
+    stuffed = bytearray(frame(body)[1:-1])
+    at = 0
+    while at + stuffed[at] < len(stuffed):
+        at += stuffed[at]
+    stuffed[at] += 1
+    return b"\0" + bytes(stuffed) + b"\0"
 
 
 @pytest.mark.parametrize(
     ("data", "status"),
     [
+        (last_block_cut(RUN), DAMAGED),
         (frame(RUN)[:4] + b"\xaa" + frame(RUN)[5:], DAMAGED),
         (frame(b"x" * 600), TOO_LONG),
         (frame(b"x" * 509), TOO_LONG),
@@ -145,10 +94,10 @@ def test_what_cannot_be_read_is_answered_with_a_code_and_no_number(raw, data, st
     ],
 )
 def test_a_request_that_cannot_be_served_says_why(raw, kind, fields, status):
-    before = state(raw)
+    before = raw.state()
     answer = raw.ask(kind, **fields)
     assert (answer.status, answer.data) == (status, b"")
-    assert state(raw) == before
+    assert raw.state() == before
 
 
 @pytest.mark.parametrize(
@@ -164,33 +113,33 @@ def test_a_request_that_cannot_be_served_says_why(raw, kind, fields, status):
     ],
 )
 def test_inputs_that_make_no_sense_are_refused_and_change_nothing(raw, inputs, status):
-    learn(raw, 100)
-    before = state(raw)
-    write(raw, 300, **inputs)
+    raw.learn(100)
+    before = raw.state()
+    raw.write_step(300, **inputs)
     assert raw.ask("run", 400, verb=1).status == status
-    assert state(raw) == before
-    learn(raw, 500)
-    assert state(raw) != before
+    assert raw.state() == before
+    raw.learn(500)
+    assert raw.state() != before
 
 
 def test_the_largest_floats_are_finite(raw):
-    write(raw, 1, x=np.full(WIDTH, np.finfo(np.float32).max, np.float32), label=CLASSES - 1)
+    raw.write_step(1, x=np.full(WIDTH, np.finfo(np.float32).max, np.float32), label=CLASSES - 1)
     assert raw.ask("run", 99, verb=1).status == OK
 
 
 def test_inputs_are_used_once(raw):
-    learn(raw, 100)
+    raw.learn(100)
     assert raw.ask("run", 400, verb=1).status == NOT_READY
 
 
 def test_half_an_input_is_not_enough(raw):
-    write(raw, 1)
+    raw.write_step(1)
     raw.ask("write", 50, verb=1, index=0, data=bytes(496))  # begins the first one again
     assert raw.ask("run", 51, verb=1).status == NOT_READY
 
 
 def test_outputs_are_gone_when_their_place_is_written_to(raw):
-    learn(raw, 100)
+    raw.learn(100)
     assert raw.ask("output", 300, verb=1, count=4).status == OK
     assert raw.ask("output", 301, verb=0, count=4).status == NOT_READY
     assert raw.ask("output", 302, verb=1, count=5).status == OUTSIDE
@@ -202,19 +151,19 @@ def test_outputs_are_gone_when_their_place_is_written_to(raw):
     ("offset", "count", "status"), [(0, 496, OK), (0, 497, OUTSIDE), (4, 496, OK), (5, 496, OUTSIDE)]
 )
 def test_an_output_is_read_a_frame_at_a_time(raw, offset, count, status):
-    learn(raw, 100)
+    raw.learn(100)
     answer = raw.ask("output", 300, verb=1, index=1, offset=offset, count=count)
     assert (answer.status, len(answer.data)) == (status, 0 if status else count)
 
 
 def test_a_repeated_request_is_answered_again_and_not_done_again(raw):
     host = open_program(program())
-    write(raw, 1)
+    raw.write_step(1)
     first = raw.ask("run", 99, verb=1)
     assert raw.ask("run", 99, verb=1) == first
     assert raw.ask("run", 99, verb=1).done == 1
     host.run("train_step", samples()[0][:1], np.zeros(1, np.int32), np.float32(0.1))
-    assert state(raw) == host.save_state()
+    assert raw.state() == host.save_state()
 
 
 def test_a_repeated_refusal_stays_one(raw):
@@ -252,15 +201,15 @@ def test_a_wrong_state_is_refused_and_changes_nothing(wrong):
 
 
 def test_a_state_is_refused_where_its_chunks_were_overwritten_by_inputs(raw):
-    before = state(raw)
-    learn(raw, 100)
-    after = state(raw)
+    before = raw.state()
+    raw.learn(100)
+    after = raw.state()
     assert before[:4] == MAGIC.to_bytes(4, "little")
     for at in range(0, len(before), 496):
         assert raw.ask("state_in", 300 + at, offset=at, data=before[at : at + 496]).status == OK
     raw.ask("write", 5, verb=1, data=bytes(8))
     assert raw.ask("state_commit", 6).status == 11
-    assert state(raw) == after
+    assert raw.state() == after
 
 
 # the client -------------------------------------------------------------------------------------
@@ -337,7 +286,7 @@ def test_a_device_that_does_not_answer_is_an_error_in_time(line):
     start = time.monotonic()
     with pytest.raises(DeviceError, match="does not answer"):
         LinkDevice(line(), program(), timeout=0.05, tries=3)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 5
 
 
 def test_a_device_that_goes_away_is_an_error():
