@@ -60,6 +60,13 @@ def test_training_takes_the_training_part_and_tests_on_the_other(learned):
     assert "before" in text and "tested" in text
 
 
+def test_one_class_alone_is_noted(capsys, tmp_path):
+    np.savez(tmp_path / "one.npz", x=digits().x_train[:10], y=np.full(10, 3))
+    status, _, err = run(capsys, "train", TARGET, "--data", tmp_path / "one.npz", "--scheme", "head")
+    assert status == 0
+    assert "note: all samples are of one class" in err
+
+
 def test_what_it_knew_before_is_what_evaluate_says(learned, parts):
     made = insitu.compile(TARGET, data=parts, scheme="last:1")
     assert learned[2][1]["before"] == made.evaluate(parts)["accuracy"]

@@ -51,6 +51,8 @@ def run(arguments) -> int:
     if arguments.resume:
         learner.load(arguments.resume)
     say(f"training on {counted(training)}{'' if test is None else f'; tested on {counted(test)}'}")
+    if not has_targets(learner.recipe) and training.labels is not None and len(set(training.labels.tolist())) == 1:
+        say("note: all samples are of one class: there is nothing to tell apart")
     before = learner.evaluate(training if test is None else test)[learner.measure]
     history = learner.fit(
         training, epochs=arguments.epochs, rate=arguments.rate, batch=arguments.batch, schedule=arguments.schedule,
