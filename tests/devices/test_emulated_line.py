@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from insitu.devices.emulator import EmulatorChannel, open_emulator
 from insitu.devices.host import open_program
 from insitu.devices.serial import open_serial
 
@@ -14,7 +15,6 @@ from .firmware import Raw, calls, program, samples
 
 for package in ("unicorn", "elftools", "ziglang"):
     pytest.importorskip(package)
-from insitu.devices.emulator import EmulatorChannel, open_emulator
 
 BOARD = "nrf52840"
 
