@@ -1,25 +1,58 @@
-"""`insitu demo`: a small real network through every stage there is."""
+"""`insitu demo`: a watch learns its wearer in the firmware of an emulated board; a page shows what that took."""
 
 from __future__ import annotations
 
-import sys
+from dataclasses import replace
 
-from insitu.cli.output import show
+from insitu.cli.output import say, show
+from insitu.cli.values import count, target_file
 
-HELP = "take a small real network through every stage: load, quantise, generate C, run, measure"
+HELP = "a smartwatch learns its wearer in the firmware of an emulated Cortex-M; writes report.html"
 EXAMPLES = """\
-  insitu demo               under a minute, nothing is downloaded
-  insitu demo --json        the same for a program
+  insitu demo                        under two minutes; with what pip installs, nothing is downloaded
+  insitu demo --wearer 2 --board stm32f746
+  insitu demo --board host           the same program on this computer: seconds
+  insitu demo --vision               mcunet-5fps and photos, where the zoo's cache has them
 """
 
 
 def arguments(parser) -> None:
-    """None of its own."""
+    parser.add_argument("--wearer", type=count, metavar="N", help="1 to 10: whom the network has not seen (5)")
+    parser.add_argument("--board", metavar="NAME", help="a board that can be emulated, or host (nrf52840)")
+    parser.add_argument("--epochs", type=count, metavar="N", help="times that each window is learned from (20)")
+    parser.add_argument("--vision", action="store_true", help="photos instead: needs files of `insitu zoo`")
+    parser.add_argument(
+        "-o", "--output", type=target_file, default="report.html", metavar="FILE", help="the page (report.html)"
+    )
 
 
 def run(arguments) -> int:
-    from insitu.demo import run_demo
+    from insitu.progress import bar
+    from insitu.reports.html import write_page
 
-    report = run_demo(lambda text: print(text, file=sys.stderr))
-    show(arguments, report.to_text(), report.to_json())
-    return 0 if report.equal else 1
+    with bar() as progress:
+        demo = run_vision(arguments, progress) if arguments.vision else run_watch(arguments, progress)
+    demo = replace(demo, page=write_page(demo.report, arguments.output))
+    show(arguments, demo.to_text(), demo.to_json())
+    return 0 if demo.equal else 1
+
+
+def run_watch(arguments, progress):
+    from insitu.demo.lesson import LESSON
+    from insitu.demo.run import BOARD, run_demo
+    from insitu.demo.watch import WEARER
+
+    lesson = replace(LESSON, epochs=arguments.epochs or LESSON.epochs)
+    return run_demo(
+        arguments.wearer or WEARER, arguments.board or BOARD, lesson, say=say,
+        progress=lambda done, total, loss: progress(f"training, loss {loss:.3f}", done, total),
+    )  # fmt: skip
+
+
+def run_vision(arguments, progress):
+    from insitu.demo.vision import BOARD, run_vision_demo
+
+    return run_vision_demo(
+        arguments.board or BOARD, arguments.epochs, say=say,
+        progress=lambda done, total, loss: progress(f"training, loss {loss:.3f}", done, total),
+    )  # fmt: skip

@@ -1,0 +1,52 @@
+"""Where the demo's program runs: the firmware on an emulated core, or this machine where there is no emulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from insitu.boards import Board, find_board
+from insitu.codegen import emit_program
+from insitu.firmware import Firmware, build_firmware
+from insitu.learner import Learner
+from insitu.planner import plan
+
+HOST = "host"
+EMULATION = ("unicorn", "elftools", "ziglang")  # packages: a core, a reader of images, a compiler
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A device with a training program. Without a firmware it is the host, and `note` says why."""
+
+    device: Any  # run(verb, *inputs), state(), load_arrays(arrays)
+    words: str
+    board: Board | None = None
+    firmware: Firmware | None = None
+    note: str = ""
+
+
+def open_device(learner: Learner, board: str) -> Opened:
+    """The learner's program as firmware on the emulated board; on the host where asked, or where nothing emulates."""
+    if board == HOST:
+        return on_host(learner)
+    missing = [name for name in EMULATION if not find_spec(name)]
+    if missing:
+        note = f"No {' and '.join(missing)} here: this ran on the host, not on an emulated {board}."
+        return on_host(learner, f'{note} To emulate: pip install "insitu[demo]"')
+    return on_emulator(learner, find_board(board))
+
+
+def on_emulator(learner: Learner, board: Board) -> Opened:
+    from insitu.devices.emulator import emulate
+
+    program = emit_program({verb: plan(graph, target="mcu") for verb, graph in learner.graphs.items()})
+    firmware = build_firmware(program, board)
+    device = emulate(firmware)
+    words = f"{board.title}: its firmware on an emulated {board.core.title}"
+    return Opened(device, words, board, firmware)
+
+
+def on_host(learner: Learner, note: str = "") -> Opened:
+    return Opened(learner.device, "this computer, as a shared library", note=note)

@@ -1,0 +1,73 @@
+"""What the demo's page needs to know of a device: instructions by layer, and where SRAM and flash go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from insitu.demo.device import Opened
+from insitu.learner import Learner
+from insitu.reports.html_costs import layer_costs, multiply_adds
+from insitu.reports.html_data import LayerCost, Memory, Piece
+from insitu.training.layers import layers
+
+NOTES = {
+    "arena": "values of a step",
+    "state": "trained parameters, their residuals, counters",
+    "stack reserve": "the deepest path",
+    "constants": "weights and tables",
+    "kernels": "code",
+    "model": "the generated program",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Counted on the device; None where nothing counts."""
+
+    step: int | None = None
+    predict: int | None = None
+    stack_bytes: int | None = None
+    by_node: Mapping[str, int] = field(default_factory=dict)
+
+
+def measured(opened: Opened, learner: Learner, windows) -> Measured:
+    """One training step at a rate of zero, and one prediction, counted. What was learned stays as it is."""
+    if opened.firmware is None:
+        return Measured()
+    x, y = windows.x[:1], windows.y[:1].astype(np.int32)
+    _, by_node = opened.device.measure("train_step", x, y, np.float32(0))
+    _, predict = opened.device.measure("predict", x)
+    return Measured(sum(by_node.values()), sum(predict.values()), opened.device.stack_bytes(), by_node)
+
+
+def costs_of(learner: Learner, taken: Measured) -> tuple[tuple[LayerCost, ...], str]:
+    """By layer: instructions where they were counted, else multiply-adds."""
+    graph = learner.graphs["train_step"]
+    names = tuple(layer.name for layer in layers(learner.graphs["predict"]))
+    counts, unit = (taken.by_node, "instructions") if taken.by_node else (multiply_adds(graph), "multiply-adds")
+    return layer_costs(graph, counts, names), unit
+
+
+def sram_of(opened: Opened, learner: Learner, taken: Measured) -> Memory:
+    if opened.firmware is None or opened.board is None:
+        info = learner.info()
+        pieces = [("arena", info["arena_bytes"]), ("state", info["state_bytes"])]
+        return Memory(_pieces(pieces), note="Stack and firmware are not counted: the program ran on the host.")
+    words = (
+        f"All of it is counted. The stack reached {taken.stack_bytes:,} B of its reserve." if taken.stack_bytes else ""
+    )
+    return Memory(_pieces(opened.firmware.account.sram.items()), opened.board.sram.bytes, words)
+
+
+def flash_of(opened: Opened, learner: Learner) -> Memory:
+    if opened.firmware is None or opened.board is None:
+        note = "Code is not counted: the program ran on the host."
+        return Memory(_pieces([("constants", learner.info()["const_bytes"])]), note=note)
+    return Memory(_pieces(opened.firmware.account.flash.items()), opened.board.flash.bytes)
+
+
+def _pieces(items) -> tuple[Piece, ...]:
+    return tuple(Piece(name, int(count), NOTES.get(name, "")) for name, count in items)
