@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,7 +70,9 @@ def folder() -> Path:
     return Path(os.environ.get("INSITU_CACHE", Path.home() / ".cache" / "insitu")) / "bare"
 
 
-def build(programs: Sequence[Program], core: str = "m7", flags: Sequence[str] = ("-O2",), join=dict) -> Image:
+def build(
+    programs: Sequence[Program], core: str = "m7", flags: Sequence[str] = ("-O2",), join: Callable = dict
+) -> Image:
     """The programs with a `bench_<prefix>_<verb>` for each verb that takes its inputs from fixed places.
 
     `join` may put several files into one: a process a file takes its time.
@@ -143,7 +145,7 @@ class Machine:
         from unicorn import arm_const
 
         self.image, self.arm = image, arm_const
-        self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, getattr(arm_const, CORES[image.core][2]))
+        self.uc: Any = unicorn.unicorn_py3.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, getattr(arm_const, CORES[image.core][2]))
         self.uc.mem_map(CODE, 8 * MEGABYTE)
         self.uc.mem_map(DATA, 8 * MEGABYTE)
         self.uc.mem_map(END, 4096)
@@ -208,7 +210,7 @@ class _Range(ctypes.Structure):
     _fields_ = [(n, ctypes.c_uint64) for n in ("low", "high", "site", "counts")]
 
 
-def uclib():
+def uclib() -> Any:
     from unicorn.unicorn_py3.unicorn import uclib as found
 
     return found

@@ -12,7 +12,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Scratch, Struct, Table
-from insitu.ops.conv import conv_output, conv_shape, patches
+from insitu.ops.conv import conv_output, conv_shape, is_pointwise, patches
 from insitu.ops.depthwise import depthwise_output, taps_scratch
 
 PIECE = 16  # pixels whose gradients are scaled, or whose channels are picked, at a time: what scratch is for
@@ -62,6 +62,33 @@ def scale_table(type: Type, channels: int) -> Table | None:
     return Table(np.broadcast_to(np.array(type.quant.scale, np.float32), channels).copy())
 
 
+FOURS_FLOATS = 4096  # of rows that linear_fours_dx_s8 and _dw_s8 lay out at a time; never fewer than sixteen rows
+
+
+def rows_struct(g, x) -> Struct:
+    """All but the last dimension as rows: what linear does, and a 1x1 convolution that moves by one."""
+    return Struct("linear_shape", rows=g.type.size // g.shape[-1], i=x.shape[-1], o=g.shape[-1])
+
+
+def fours_dx(dx, g, w) -> Call:
+    """The kernel for microcontrollers: blocks of four rows and four columns."""
+    shape, o = rows_struct(g, dx), g.shape[-1]
+    rows = g.type.size // o
+    parts = -(-rows // max(16, FOURS_FLOATS // o))
+    tile = (-(-rows // parts) + 3) // 4 * 4
+    return Call("linear_fours_dx_s8", dx, g, w, scale_table(w.type, o), tile, shape, Scratch(4 * (tile + 4) * o))
+
+
+def fours_dw(dw, g, x, channels) -> Call:
+    """The same; all of the input's channels, or those that are trained."""
+    shape, count = rows_struct(g, x), dw.shape[-1]
+    wide = (count + 3) // 4 * 4
+    piece = min(g.type.size // g.shape[-1], max(16, FOURS_FLOATS // wide))
+    table = Table(np.array(channels, np.int32)) if channels else None
+    quant = (x.type.scale, x.type.zero)
+    return Call("linear_fours_dw_s8", dw, g, x, table, count, piece, *quant, shape, Scratch(4 * piece * (wide + 4)))
+
+
 @op(kind="any")
 class conv2d_dx:
     """dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q"""
@@ -92,8 +119,10 @@ class conv2d_dx:
     def eval(g, w, *, size, stride, padding, dilation, groups, node):
         return dx_eval(g, real(w, node.inputs[1].type), size, stride, padding, dilation, groups)
 
-    def emit(dx, g, w, *, stride, padding, dilation, groups):
+    def emit(dx, g, w, *, stride, padding, dilation, groups, target="host"):
         shape = conv_shape(g, dx, w, stride, padding, dilation, groups)
+        if target == "mcu" and w.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
+            return fours_dx(dx, g, w)
         if w.dtype == "s8":
             piece = min(PIECE, g.type.size // g.shape[3])
             scratch = Scratch(4 * piece * g.shape[3])
@@ -143,8 +172,10 @@ class conv2d_dw:
         x = real(x, node.inputs[1].type)
         return dw_eval(g, x[..., list(channels)] if channels else x, kernel, stride, padding, dilation, groups)
 
-    def emit(dw, g, x, *, stride, padding, dilation, groups, channels):
+    def emit(dw, g, x, *, stride, padding, dilation, groups, channels, target="host"):
         shape = conv_shape(g, x, dw, stride, padding, dilation, groups)
+        if target == "mcu" and x.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
+            return fours_dw(dw, g, x, channels)
         table = Table(np.array(channels, np.int32)) if channels else None
         piece = 2 * PIECE if channels else 0
         scratch = Scratch(piece * len(channels) * x.type.numpy.itemsize)
@@ -216,10 +247,12 @@ class depthwise2d_dx:
             cols.reshape(n, *g.shape[1:3], *kernel, channels), size, kernel, stride, padding, dilation
         )
 
-    def emit(dx, g, w, *, stride, padding, dilation):
+    def emit(dx, g, w, *, stride, padding, dilation, target="host"):
         shape = depthwise_struct(g, dx, w.shape[:2], stride, padding, dilation)
         scale = scale_table(w.type, w.shape[2])
         if g.shape[3] == dx.shape[3]:
+            if target == "mcu" and w.dtype == "s8" and dilation == (1, 1):
+                return Call("depthwise2d_gather_dx_s8", dx, g, w, scale, shape, Scratch(64 * w.shape[0] * w.shape[1]))
             scratch = taps_scratch(w.shape[:2])
             return Call(f"depthwise2d_dx_{w.dtype}", dx, g, w, *([scale] if scale else []), shape, scratch)
         if w.dtype == "s8":

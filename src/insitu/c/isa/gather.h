@@ -1,0 +1,43 @@
+/* What sixteen channels of one pixel gather from a rectangle of others, each a chain of fused multiply-adds:
+ *   y[c] = scale[c] * sum over i < rows, j < cols of g[i,j,c] w[i,j,c]
+ * g[i,j] starts i g_row + j g_step floats from g, w[i,j] i w_row + j w_step from w. Fewer channels are plain C.
+ */
+#ifndef INSITU_ISA_GATHER_H
+#define INSITU_ISA_GATHER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "isa/fma.h"
+
+enum { GATHER = 16 };
+
+/* Assembler knows how it lies. */
+typedef struct {
+    const float *g, *w;
+    int32_t rows, cols, g_step, g_row, w_step, w_row;
+    float *y;
+    const float *scale;
+} gather_task;
+
+static inline void scalar_gather(const gather_task *t, int32_t channels)
+{
+    for (int32_t c = 0; c < channels; c++) {
+        float sum = 0.0f;
+        for (int32_t i = 0; i < t->rows; i++) {
+            const float *g = t->g + i * t->g_row + c, *w = t->w + i * t->w_row + c;
+            for (int32_t j = 0; j < t->cols; j++) {
+                sum = fma_f32(g[j * t->g_step], w[j * t->w_step], sum);
+            }
+        }
+        t->y[c] = sum * t->scale[c];
+    }
+}
+
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_FMA) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#include "isa/arm_gather.h"
+#else
+#define gather scalar_gather
+#endif
+
+#endif
