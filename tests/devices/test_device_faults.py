@@ -11,6 +11,7 @@ from insitu.devices.host import open_program
 from insitu.devices.link import (
     DAMAGED,
     GAP,
+    KINDS,
     LABEL,
     NO_SUCH,
     NOT_FINITE,
@@ -19,8 +20,11 @@ from insitu.devices.link import (
     OUTSIDE,
     TOO_LONG,
     UNKNOWN,
+    Link,
     LinkDevice,
     frame,
+    read_answer,
+    unframe,
 )
 from insitu.devices.process import ProcessChannel, build_firmware
 from insitu.errors import DataError, DeviceError
@@ -227,6 +231,43 @@ def test_ten_steps_over_a_line_that_loses_and_changes_bytes_equal_the_hosts(seed
         assert device.save_state() == host.save_state()
         device.load_state(host.save_state())
     assert line.faults > 10
+
+
+class Forgetful(Restarting):
+    """Loses the answer to every run, once."""
+
+    def __init__(self):
+        super().__init__()
+        self.lost, self._pending = set(), b""
+
+    def read(self, most: int, timeout: float) -> bytes:
+        whole, _, self._pending = (self._pending + super().read(most, timeout)).rpartition(b"\0")
+        return b"".join(b"\0" + piece + b"\0" for piece in whole.split(b"\0") if piece and not self._loses(piece))
+
+    def _loses(self, piece: bytes) -> bool:
+        answer = read_answer(unframe(piece) or b"")
+        if answer is None or answer.kind != KINDS.index("run") or answer.sequence in self.lost:
+            return False
+        self.lost.add(answer.sequence)
+        return True
+
+
+def test_a_step_whose_answer_was_lost_is_asked_for_again_soon_and_done_once():
+    host, line, start = open_program(program()), Forgetful(), time.monotonic()
+    with LinkDevice(line, program(), timeout=0.1, run_timeout=600) as device:
+        for i in range(3):
+            for call in calls("int8", i):
+                assert device.run(*call)[0].tobytes() == host.run(*call)[0].tobytes()
+        assert device.save_state() == host.save_state()
+    assert len(line.lost) == 3
+    assert time.monotonic() - start < 20
+
+
+def test_the_longer_a_call_takes_the_less_often_the_client_asks():
+    waits = Link(Silent(), timeout=2, tries=5)._waits(600)
+    assert sum(waits) == 600
+    assert waits[:5] == [2, 4, 8, 16, 32]
+    assert Link(Silent(), timeout=2, tries=3)._waits(0) == [2, 2, 2]
 
 
 def test_a_device_that_was_reset_comes_up_clean_and_the_client_says_so():

@@ -140,22 +140,33 @@ class Link:
         self.done: int | None = None  # what the device should have done since it started
         self._sequence, self._pending = int(time.time_ns()) & 0xFFFF, bytearray()
 
-    def ask(self, kind: str, *, timeout: float | None = None, **fields) -> bytes:
-        """The data of the answer; an error of the device is raised as one."""
+    def ask(self, kind: str, *, patience: float = 0.0, **fields) -> bytes:
+        """The data of the answer; an error of the device is raised as one. With `patience` it may take so long."""
         self._sequence = self._sequence % 0xFFFF + 1  # 0 is the answer to what could not be read
         sent = frame(request(kind, self._sequence, **fields))
-        for _ in range(self.tries):
+        waits = self._waits(patience)
+        for wait in waits:
             self.channel.write(sent)
-            answer = self._answer(KINDS.index(kind), timeout or self.timeout)
+            answer = self._answer(KINDS.index(kind), wait)
             if answer is not None:
                 self._same_life(answer, kind)
                 raise_status(answer.status, kind)
                 return answer.data
         raise DeviceError(
-            f"does not answer ({kind}, asked {self.tries} times)",
+            f"does not answer ({kind}, asked {len(waits)} times)",
             where="device",
             hint="check port, baud rate and firmware",
         )
+
+    def _waits(self, patience: float) -> list[float]:
+        """Seconds to wait for an answer, each time it is asked for: longer and longer where there is patience.
+
+        A device that computes does not read, so asking it again too often would only fill its line.
+        """
+        waits = [self.timeout]
+        while len(waits) < self.tries or sum(waits) < patience:
+            waits.append(min(2 * waits[-1], patience - sum(waits)) if sum(waits) < patience else self.timeout)
+        return waits
 
     def _same_life(self, answer: Answer, kind: str) -> None:
         """A device that has done less than it was asked to has started again, and forgotten what it learned."""
@@ -310,7 +321,7 @@ class LinkDevice:
         for index, data in enumerate(samples):
             for at in range(0, len(data), DATA_BYTES):
                 self.link.ask("write", verb=number, index=index, offset=at, data=data[at : at + DATA_BYTES])
-        self.link.ask("run", timeout=self.run_timeout, verb=number)
+        self.link.ask("run", patience=self.run_timeout, verb=number)
 
     def _read(self, kind: str, bytes_: int, verb: int = 0, index: int = 0) -> bytes:
         parts = []
