@@ -181,7 +181,7 @@ def size(plan, name: str) -> int:
 
 
 def life(plan, name: str) -> tuple[int, int]:
-    step = int(name.split(":")[1]) if name.startswith("scratch") else 0
+    step = int(name.split(" ")[1].split(".")[0]) if name.startswith("scratch") else 0
     return (step - 1, step + 1) if name.startswith("scratch") else plan.life[name]
 
 

@@ -28,7 +28,10 @@ BACKWARD, BACKWARD_FLOOR = 1e-4, 1e-3
 STEPS = 1e-3  # of a parameter's change in one step: float64 and float32 may fall on two sides of a kink
 LAST_BITS = 2.0**-21
 NOISE = 1e-5  # of the largest gradient: Adam makes a whole step of whatever is left of less
-TIES = 1e-3  # share of the integers that may round the other way in a step, by one
+# Of a parameter's largest gradient, how far the C's float32 may be from float64 over a whole step of an int8 network.
+# Measured on MLPerf Tiny's kws_dscnn, trained in full: at most 8.1e-7, which at steps of up to 204,556 units of 1/256
+# lets 13.8, 5.3 and 1.2 of 21,824 integers be expected to round the other way in the first steps; 11, 4 and 2 did.
+GRADIENT = 1e-5
 POISON = (0xA5, 0xFF)  # 0xFF: every float is not a number
 FLOATS = ("f32", "f64")
 
@@ -241,9 +244,9 @@ def poisoned(subject: Subject, device, verbs, seed: int) -> Iterator[Finding]:
 def training(subject: Subject, device) -> Iterator[Finding]:
     """The C runs on; numpy takes each step from the state the C had before it.
 
-    So a difference cannot grow from step to step, and what is allowed is what one step can do: a float gradient that
-    differs in its last bits moves an integer that lies within them of a half to the other side, by one. Such ties are
-    counted and bounded; anything else must be equal.
+    So a difference cannot grow from step to step, and what is allowed is what one step can do. A gradient may be off by
+    what float32 costs (GRADIENT), so an integer must lie between where the update takes it with the gradient moved up
+    and moved down by that: but for the few next to where rounding turns, those are the same, and it must be equal.
     """
     first = device.state()
     for step, verb in enumerate(subject.verbs):
@@ -261,7 +264,8 @@ def training(subject: Subject, device) -> Iterator[Finding]:
 
 def same_state(where: str, before, got, run: Run) -> Iterator[Finding]:
     wanted = {name: run.env[new.name] for name, new in run.graph.updates.items()}
-    mine, other, old = fixed_point(got), fixed_point({**got, **wanted}), fixed_point(before)
+    mine, other = fixed_point(got), fixed_point({**got, **wanted})
+    low, high = (fixed_point({**got, **ends}) for ends in reached(run))
     ties = 0
     for name, b in other.items():
         a, at = mine[name], f"{where}: {name}"
@@ -273,15 +277,27 @@ def same_state(where: str, before, got, run: Run) -> Iterator[Finding]:
             error = float(np.linalg.norm((a - b)[loud]))
             yield Finding(at, error, STEPS * change + FORWARD * float(np.linalg.norm(b)))
         else:
-            gap = np.abs(a - b)
-            ties += int(np.count_nonzero(gap))
-            # a step of k units that is off by one part in 1e5 rounds the other way once in 1e5 / k elements
-            moved = np.abs(b.astype(np.float64) - old[name]) if name in old else np.zeros(1)
-            allowed = max(2.0, TIES * gap.size + FORWARD * float(moved.sum()))
-            yield Finding(f"{at}, furthest", float(np.max(gap, initial=0)), 1.0 + FORWARD * float(moved.max(initial=0)))
-            yield Finding(f"{at}, ties", float(np.count_nonzero(gap)), allowed)
+            ends = (low[name], high[name]) if run.graph.updates.get(name) and name in run.gradients else (b, b)
+            outside = np.maximum(np.minimum(*ends) - a, a - np.maximum(*ends))
+            ties += int(np.count_nonzero(a != b))
+            yield Finding(at, float(np.max(outside, initial=0)), 0.0)
     if "counters" in other:
         yield Finding(f"{where}: counters", distance(mine["counters"], other["counters"]), float(ties > 0))
+
+
+def reached(run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """What each trained parameter becomes with its gradient moved down, and moved up, as far as it may be off."""
+    found: tuple[dict, dict] = ({}, {})
+    for name, grad in run.gradients.items():
+        node = run.graph.producer[run.graph.updates[name].name] if name in run.graph.updates else None
+        if node is None or node.inputs[0].name != name:
+            continue  # gradients that are only added up
+        off = GRADIENT * max(largest(run.env[grad.name]), BACKWARD_FLOOR * run.largest)
+        for ends, sign in zip(found, (-1, 1)):
+            results = evaluated(node, {**run.env, grad.name: run.env[grad.name] + sign * off})
+            made = {v.name: r for v, r in zip(node.outputs, results)}
+            ends.update({state: made[v.name] for state, v in run.graph.updates.items() if v.name in made})
+    return found
 
 
 def above_noise(run: Run, name: str, shape: tuple[int, ...]) -> np.ndarray:
