@@ -16,7 +16,6 @@ SPOKEN = (
     (r"model\.quantize\(x\) with typical inputs x", "--data FILE with typical inputs"),
     (r"insitu\.Transform, or scale them", "scale them; or compile and train with --mean 0 --std 1, which takes bytes"),
     (r"give a Transform", "train with --mean and --std"),
-    (r"host; give its memory with sram and flash", "--sram and --flash give a board's memory"),
     (r"an example with a first axis of 1; `batch` says how many samples make an update",
      "export it for a batch of 1; --batch says how many samples make an update"),
     (r"np\.savez\(file, x=samples, y=labels\)", "np.savez(FILE, x=samples, y=labels) writes one that fits"),
