@@ -31,6 +31,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m bench.training
 
 accuracy: $(VENV)/.dev
+	$(BIN)/python -m bench.watch
 	$(BIN)/python -m bench.accuracy
 
 fuzz: $(VENV)/.dev

@@ -11,11 +11,11 @@ import os
 import sys
 
 from insitu import __version__
-from insitu.cli import bench, check, compile, demo, ops, predict, prove, quantize, train
+from insitu.cli import bench, check, compile, demo, ops, predict, prove, quantize, train, zoo
 from insitu.cli.hints import message
 from insitu.errors import Error
 
-VERBS = (check, ops, quantize, compile, train, predict, prove, bench, demo)
+VERBS = (check, ops, quantize, compile, train, predict, prove, bench, demo, zoo)
 EXAMPLES = """\
 examples:
   insitu check model.onnx                             can it be imported, and trained?
@@ -26,7 +26,8 @@ examples:
   insitu predict model.insitu --data samples.npz      run the generated C
   insitu prove model.onnx --classes 5 --scheme last:6  are its gradients, its C and its memory plan right?
   insitu bench model.tflite                           time and memory
-  insitu demo                                         a small model through every stage
+  insitu demo                                         a watch learns its wearer on an emulated board
+  insitu zoo                                          named models and data sets
 """
 
 

@@ -1,9 +1,12 @@
-"""`insitu demo`: a small real network through every stage there is. Its network is digits.onnx, beside this file.
+"""What `insitu demo` shows, and small real data and networks for documents and examples. Nothing is downloaded.
 
-The network was trained by scripts/train_demo.py; the data come with scikit-learn. Nothing is downloaded.
+watch.py     smartwatch motion, by wearer; networks/ has a network for each, trained without them
+lesson.py    how a watch learns its wearer
+run.py       the demo: compile, train in the firmware of an emulated board, measure; page.py and device.py serve it
+vision.py    the same with photos, where the zoo's cache has them
+digits.py    scikit-learn's digits and a network for them (digits.onnx), for the README and the tour
 """
 
 from insitu.demo.digits import TARGET, Digits, digits
-from insitu.demo.run import Demo, run_demo
 
-__all__ = ["TARGET", "Demo", "Digits", "digits", "run_demo"]
+__all__ = ["TARGET", "Digits", "digits"]

@@ -25,11 +25,20 @@ def load(source, example=None, *, batch: int = 1) -> Graph:
 
 def _load_file(path: Path, batch: int) -> Graph:
     if not path.is_file():
-        raise ModelError("there is no such file", where=str(path))
+        path = _from_zoo(str(path))
     reader = FILES.get(path.suffix.lower())
     if reader is None:
         raise ModelError(f"unknown kind of model file {path.suffix!r}", where=str(path), hint=", ".join(FILES))
     return reader(path, batch)
+
+
+def _from_zoo(name: str) -> Path:
+    """The file that a name of the zoo stands for, in the cache."""
+    from insitu.zoo import ENTRIES, find
+
+    if not name.startswith("zoo:") and name not in ENTRIES:
+        raise ModelError("there is no such file", where=name)
+    return find(name)
 
 
 def _object_kind(source) -> str | None:

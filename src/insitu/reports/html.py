@@ -65,8 +65,8 @@ def heading(report: RunReport) -> str:
 
 def tiles(report: RunReport) -> str:
     first, *rest = report.scores
-    made = [score_tile(first, "first", "score-0"), *(score_tile(s, "", f"score-{i}") for i, s in enumerate(rest, 1))]
-    made += [memory_tile("SRAM", report.sram, "sram-bytes"), memory_tile("flash", report.flash, "flash-bytes")]
+    scores = [score_tile(first, "first", "score-0"), *(score_tile(s, "", f"score-{i}") for i, s in enumerate(rest, 1))]
+    made = [memory_tile("SRAM", report.sram, "sram-bytes"), memory_tile("flash", report.flash, "flash-bytes")]
     if report.step_instructions is not None:
         made.append(instruction_tile(report))
     if report.estimate:
@@ -74,7 +74,7 @@ def tiles(report: RunReport) -> str:
     note = (
         f'<p class="soft" style="margin-top:.8rem">{escape(report.estimate.assumption)}</p>' if report.estimate else ""
     )
-    return f'<div class="tiles">{"".join(made)}</div>{note}'
+    return f'<div class="scores">{"".join(scores)}</div><div class="tiles">{"".join(made)}</div>{note}'
 
 
 def tile(what: str, value: str, under: str, kind: str = "") -> str:

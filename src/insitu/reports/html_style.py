@@ -27,14 +27,17 @@ p { margin: 0 0 0.8rem; max-width: 44rem; }
 section { margin-top: 2.75rem; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem 1.1rem; }
 .num, td.n, th.n { font-variant-numeric: tabular-nums; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11.5rem, 1fr)); gap: 0.8rem;
-  margin-top: 1.5rem; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); gap: 0.8rem;
+  margin-top: 0.8rem; }
 .tile .what { color: var(--soft); font-size: 0.86rem; }
 .tile .value { font-size: 1.7rem; font-weight: 650; letter-spacing: -0.02em; line-height: 1.25;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 .tile .under { color: var(--soft); font-size: 0.86rem; }
-.tile.first { grid-column: 1 / -1; }
-.tile.first .value { font-size: clamp(2.1rem, 8vw, 3.4rem); }
+.scores { display: grid; grid-template-columns: 2fr 1fr; gap: 0.8rem; margin-top: 1.5rem; }
+.scores .tile { display: flex; flex-direction: column; justify-content: space-between; }
+.scores .value { font-size: clamp(1.3rem, 3vw, 1.6rem); }
+@media (max-width: 40rem) { .scores { grid-template-columns: 1fr; } }
+.scores .first .value { font-size: clamp(2.1rem, 8vw, 3.4rem); }
 .gain { color: var(--good); }
 .bar { display: flex; height: 1.6rem; border-radius: 5px; overflow: hidden; background: var(--track); gap: 1px; }
 .bar > i, .meter > i { display: block; height: 100%; min-width: 1px; }
@@ -42,6 +45,7 @@ section { margin-top: 2.75rem; }
 .two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); gap: 1rem; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
 caption { text-align: left; padding-bottom: 0.3rem; }
+td { overflow-wrap: anywhere; }
 td, th { padding: 0.22rem 0.5rem 0.22rem 0; text-align: left; font-weight: 400; vertical-align: top; }
 thead th { color: var(--soft); border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; padding-right: 0; padding-left: 0.5rem; white-space: nowrap; }

@@ -1,0 +1,104 @@
+"""The zoo's files: where each lies, whether its bytes are the known ones, and how one gets there by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+from insitu.devices.cache import cache_folder
+from insitu.errors import DataError
+from insitu.zoo.entries import ENTRIES, Entry
+
+PREFIX = "zoo:"
+BLOCK = 1 << 20
+
+
+def zoo_folder() -> Path:
+    return cache_folder() / "zoo"
+
+
+def entry_of(name: str) -> Entry:
+    entry = ENTRIES.get(str(name).removeprefix(PREFIX))
+    if entry is None:
+        raise DataError(f"the zoo has no {str(name).removeprefix(PREFIX)!r}", hint=", ".join(ENTRIES))
+    return entry
+
+
+def place_of(entry: Entry) -> Path:
+    """Where the file lies, or would lie."""
+    return (entry.package and _packaged(entry)) or zoo_folder() / entry.file
+
+
+def _packaged(entry: Entry) -> Path | None:
+    """The file inside the package that brings it, if that is installed."""
+    try:
+        found = [f for f in files(entry.package) or () if f.name == entry.file]
+    except PackageNotFoundError:
+        return None
+    return Path(str(found[0].locate())) if found else None
+
+
+def state_of(entry: Entry) -> str:
+    """here; missing; other: here with bytes that are not the known ones."""
+    path = place_of(entry)
+    if not path.is_file():
+        return "missing"
+    same = path.stat().st_size == entry.bytes and sha256(path) == entry.sha256
+    return "here" if same else "other"
+
+
+def find(name: str) -> Path:
+    """The checked file of an entry; where it is missing or damaged, an error that says how to get it."""
+    entry = entry_of(name)
+    state, path = state_of(entry), place_of(entry)
+    if state == "missing":
+        raise DataError(f"the zoo's {entry.name} is not in the cache", where=str(path), hint=how_to(entry))
+    if state == "other" and not entry.packed:
+        raise DataError(f"has other bytes than {entry.name}: damaged, or another version", where=str(path),
+                        hint=f"{how_to(entry)}\n       sha256 {entry.sha256}")  # fmt: skip
+    return path
+
+
+def how_to(entry: Entry) -> str:
+    """How the file gets into the cache without us touching a network."""
+    if entry.package:
+        return f"pip install {entry.package}"
+    steps = f"get {entry.file} ({entry.bytes:,} bytes) from {entry.address}"
+    made = entry.packed and "make" or "at"
+    return f"{steps}\n       {made}: {entry.where}\n       then: insitu zoo add {entry.file}"
+
+
+def add(path: str | Path, name: str | None = None) -> Entry:
+    """Copy a file into the cache: the entry is found by its bytes, or by name where the user packed it."""
+    path = Path(path)
+    if not path.is_file():
+        raise DataError("there is no such file", where=str(path))
+    entry = entry_of(name) if name else _known(path)
+    if not entry.packed and sha256(path) != entry.sha256:
+        raise DataError(f"is not {entry.name}: its sha256 is {sha256(path)}", where=str(path),
+                        hint=f"sha256 {entry.sha256}")  # fmt: skip
+    zoo_folder().mkdir(parents=True, exist_ok=True)
+    target = zoo_folder() / entry.file
+    part = target.with_name(target.name + ".part")
+    shutil.copyfile(path, part)
+    part.replace(target)
+    return entry
+
+
+def _known(path: Path) -> Entry:
+    digest = sha256(path)
+    by_bytes = [e for e in ENTRIES.values() if e.sha256 == digest]
+    by_name = [e for e in ENTRIES.values() if e.packed and e.file == path.name]
+    if not by_bytes and not by_name:
+        raise DataError(f"is not a file of the zoo: its sha256 is {digest}", where=str(path), hint="insitu zoo")
+    return (by_bytes or by_name)[0]
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as f:
+        while block := f.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
