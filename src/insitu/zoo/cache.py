@@ -66,7 +66,7 @@ def how_to(entry: Entry) -> str:
     if entry.package:
         return f"pip install {entry.package}"
     steps = f"get {entry.file} ({entry.bytes:,} bytes) from {entry.address}"
-    made = entry.packed and "make" or "at"
+    made = "make" if entry.packed else "at"
     return f"{steps}\n       {made}: {entry.where}\n       then: insitu zoo add {entry.file}"
 
 

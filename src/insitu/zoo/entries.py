@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 TINY_TRAINING = "https://github.com/mit-han-lab/tiny-training"
 MLPERF_TINY = "https://github.com/mlcommons/tiny"
 PHOTOS = (
-    "an .npz of 128x128 JPEGs: for each split s, jpg_s (all bytes), off_s (where each begins, and the end), y_s (labels)"
+    "an .npz of 128x128 JPEGs: for each split s, jpg_s (all bytes), off_s (where each begins, and the end), y_s (class)"
 )
 
 
