@@ -14,9 +14,13 @@ from insitu.cli import main
 from insitu.devices import compiler
 from insitu.graph import lookup
 from insitu.graph.file import save
+from insitu.training.differences import Run
 from insitu.training.findings import Finding, row
-from insitu.training.prove import Tools
-from insitu.training.train import Recipe
+from insitu.training.head import replace_head
+from insitu.training.layers import layers
+from insitu.training.prove import Tools, same_state
+from insitu.training.scheme import read_scheme
+from insitu.training.train import Recipe, train_graphs
 
 from .small_nets import float_net, int8_net
 
@@ -236,3 +240,21 @@ def test_the_command_says_so_in_its_exit_status_and_in_json(tmp_path, monkeypatc
     assert main([*command, "-o", str(tmp_path / "certificate.json")]) == 1
     assert "does not hold: updates" in capsys.readouterr().out
     assert not json.loads((tmp_path / "certificate.json").read_text())["ok"]
+
+
+@pytest.mark.parametrize("arithmetic", ["residual", "residual4", "stochastic", "nearest", "master"])
+def test_one_integer_that_moved_a_unit_too_far_is_seen(arithmetic):
+    """Unless its step lies so close to where rounding turns that float32 may take it either way."""
+    forward = replace_head(int8_net(), 3, init="uniform")
+    scheme = read_scheme("full", [layer for layer in layers(forward) if layer.name != "head"])
+    graph = train_graphs(forward, scheme, Recipe(arithmetic=arithmetic))["train_step"]
+    (x,) = proof.drawn(forward, 0).inputs
+    run = Run.of(graph, (x[:1], np.ones(1, np.int32), np.float32(0.01)), graph.state)
+    after = {name: run.env[new.name] for name, new in graph.updates.items()}
+    assert all(f.ok for f in same_state("step", graph.state, after, run))
+    for name, w in after.items():
+        if name in run.gradients and w.dtype.kind == "i":
+            off = w.copy()
+            off.reshape(-1)[0] += 1 if off.reshape(-1)[0] < 100 else -1
+            wrong = [f for f in same_state("step", graph.state, {**after, name: off}, run) if not f.ok]
+            assert any(name in f.where for f in wrong), name
