@@ -11,17 +11,19 @@ import os
 import sys
 
 from insitu import __version__
-from insitu.cli import bench, check, compile, demo, ops, predict, prove, quantize, train, zoo
+from insitu.cli import bench, boards, check, compile, demo, ops, predict, prove, quantize, run, train, zoo
 from insitu.cli.hints import message
 from insitu.errors import Error
 
-VERBS = (check, ops, quantize, compile, train, predict, prove, bench, demo, zoo)
+VERBS = (check, ops, quantize, compile, run, train, predict, prove, bench, boards, demo, zoo)
 EXAMPLES = """\
 examples:
   insitu check model.onnx                             can it be imported, and trained?
   insitu ops conv2d                                   all there is to know about one op
   insitu quantize model.onnx --data samples.npz       an int8 model, and what that cost
   insitu compile model.onnx --data x.npz --classes 5  a program in C that trains it
+  insitu compile model.onnx ... --board stm32f746 -o build    firmware for a board
+  insitu run build --data x.npz                       train with that firmware, on an emulated core
   insitu train model.onnx --data x.npz --classes 5    train it here, with that program
   insitu predict model.insitu --data samples.npz      run the generated C
   insitu prove model.onnx --classes 5 --scheme last:6  are its gradients, its C and its memory plan right?

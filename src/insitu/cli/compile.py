@@ -12,6 +12,7 @@ EXAMPLES = """\
   insitu compile model.tflite --classes 10                            a new head, trained alone
   insitu compile model.onnx --data x.npz --classes 4 --scheme last:6  calibrated on x.npz, six layers trained
   insitu compile net.pkl --classes 10 --scheme bias:22 --sram 256K -o net_c
+  insitu compile net.pkl --classes 10 --board stm32f746 -o build      with firmware, linked and accounted for
   insitu compile net.pkl --classes 10 --state state.bin -o net_c      the program starts from what was learned
 """
 LOSSES = ("cross_entropy", "soft_cross_entropy", "binary_cross_entropy", "mse")
@@ -42,6 +43,7 @@ def add_compiler(parser) -> None:
     parser.add_argument("--arithmetic", choices=ARITHMETICS, default="residual", help="of int8 weights (residual)")
     parser.add_argument("--clip", type=amount, metavar="NORM", help="largest norm of a gradient; 0: any (64)")
     parser.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
+    parser.add_argument("--board", default="host", metavar="B", help="a board's name or profile.json (`insitu boards`)")
     parser.add_argument("--sram", type=size, metavar="BYTES", help="what a step may take, for instance 256K")
     parser.add_argument("--flash", type=size, metavar="BYTES", help="what constants may take, for instance 1M")
     parser.add_argument("--mean", type=numbers, metavar="M,..", help="of pixels in 0..1: the program takes bytes")
@@ -53,9 +55,6 @@ def add_compiler(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.bundle import write_bundle
-    from insitu.learned import learned_program
-
     learner, samples = build(arguments, arguments.data)
     if samples is not None:
         say(f"calibrated on {counted(samples)}")
@@ -63,10 +62,21 @@ def run(arguments) -> int:
         learner.load(arguments.state)
     report = {**describe(learner), "state": arguments.state and str(arguments.state)}
     if arguments.output:
-        written = write_bundle(learned_program(learner), arguments.output)
+        written = write(learner, arguments.output)
         report |= {"output": str(arguments.output), "files": len(written)}
     show(arguments, to_text(report), report)
     return 0
+
+
+def write(learner, folder: Path) -> list[Path]:
+    """The program's folder: with firmware where it was compiled for a board. It starts from what was learned."""
+    from insitu.bundle import write_board, write_bundle
+    from insitu.deploy import deploy, starting_from
+    from insitu.learned import learned_program
+
+    if learner.deployed is None:
+        return write_bundle(learned_program(learner), folder)
+    return write_board(deploy(starting_from(learner.graphs, learner.device.state()), learner.deployed.limits), folder)
 
 
 def build(arguments, data: str | None):
@@ -81,8 +91,8 @@ def build(arguments, data: str | None):
     learner = pipeline.compile(
         graph, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
-        recipe=recipe(arguments), sram=arguments.sram, flash=arguments.flash, seed=arguments.seed,
-        dump=arguments.dump,
+        recipe=recipe(arguments), board=arguments.board, sram=arguments.sram, flash=arguments.flash,
+        seed=arguments.seed, dump=arguments.dump,
     )  # fmt: skip
     return learner, samples
 
@@ -115,6 +125,7 @@ def describe(learner) -> dict:
         "trained": sorted(learner.graphs["predict"].state),
         **learner.info(),
         "kernels": len(learner.device.program.kernels),
+        **(learner.deployed.figures() if learner.deployed else {}),
     }
 
 
@@ -129,6 +140,16 @@ def to_text(report: dict) -> str:
         ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])})"),
         ("state", size(report["state_bytes"])),
         ("constants", size(report["const_bytes"])),
+        *([(f"{m} in all", _share(report, m.lower())) for m in ("SRAM", "flash")] if "board" in report else []),
         *([("starts from", report["state"])] if report.get("state") else []),
         *([("written to", f"{report['output']} ({files} files)")] if files else []),
     ])  # fmt: skip
+
+
+def _share(report: dict, memory: str) -> str:
+    from insitu.reports.table import size
+
+    parts = ", ".join(f"{name} {size(count)}" for name, count in report.get(memory, {}).items() if count)
+    return (
+        f"{size(report[memory + '_bytes'])} of {size(report[memory + '_budget_bytes'])}{f' ({parts})' if parts else ''}"
+    )

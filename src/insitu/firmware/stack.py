@@ -1,9 +1,9 @@
 """How deep the stack of an image can get: the frames its functions take, along the deepest chain of calls.
 
 Read from the code itself, so it holds for every compiler and for the compiler's own runtime. A frame is the sum of all
-that a function ever pushes: never less than what it takes. Only the protocol calls through pointers, and only the
-model's functions: such a call may go to any of those whose address is stored somewhere. Recursion, other calls through
-pointers, and frames whose size is not in the code, are errors. Thumb only.
+that a function ever pushes: never less than what it takes. The protocol calls the model's functions
+through pointers, and kernels may choose among functions of their own: such a call may go to any whose address is kept
+there. Recursion, other calls through pointers, and frames whose size is not in the code, are errors. Thumb only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from insitu.firmware.image import Image, Symbol
 
 EXCEPTION = {False: 8 * 4 + 8, True: 26 * 4 + 8}  # without and with floating point registers, and what aligns it
 ALIGN = 8
-CALLERS, CALLEES = (".protocol", ".runtime"), ".model"  # who calls through pointers, and whom
+# who calls through pointers: where those are kept, and whom they lead to
+POINTERS = {".protocol": (".constants", ".model"), ".kernels": (".kernels", ".kernels")}
 
 
 @dataclass(frozen=True)
@@ -39,44 +40,46 @@ class Depth:
 def stack_depth(image: Image, fpu: bool, root: str = "reset") -> Depth:
     """The stack a program that starts at `root` can ever need."""
     functions = {s.address: decode(image, s) for s in image.functions}
+    made = {a for f in functions.values() for a in f.takes}
+    taken = {}
+    for caller, (kept, callees) in POINTERS.items():
+        known = stored_addresses(image, kept) | made
+        taken[caller] = frozenset(a for a, f in functions.items() if f.section == callees and a in known)
     for f in functions.values():
-        if f.indirect and f.section not in CALLERS:
+        if f.indirect and f.section not in taken:
             raise ToolError("calls through a pointer: the depth of its stack cannot be known", where=f.name)
-    callees = {a for a, f in functions.items() if f.section == CALLEES}
-    taken = (stored_addresses(image, functions) | {a for f in functions.values() for a in f.takes}) & callees
     start = image.by_name.get(root)
     if start is None:
         raise ToolError(f"there is no function {root}", where="image")
-    chain = _deepest(start.address, functions, frozenset(taken), {}, ())
+    chain = _deepest(start.address, functions, taken, {}, ())
     need = sum(frame for _, frame in chain) + EXCEPTION[fpu]
     return Depth(-(-need // ALIGN) * ALIGN, chain)
 
 
-def _deepest(at: int, functions: dict[int, Function], taken: frozenset[int], known: dict, path: tuple[int, ...]):
+def _deepest(
+    at: int, functions: dict[int, Function], taken: dict[str, frozenset[int]], known: dict, path: tuple[int, ...]
+):
     if at in known:
         return known[at]
     if at in path:
         names = " -> ".join(functions[a].name for a in (*path[path.index(at) :], at))
         raise ToolError(f"recursion: {names}", where="firmware", hint="the depth of its stack cannot be known")
     f = functions[at]
-    below = (f.calls & set(functions)) | (taken if f.indirect else frozenset())
+    below = (f.calls & set(functions)) | (taken[f.section] if f.indirect else frozenset())
     chains = [_deepest(b, functions, taken, known, (*path, at)) for b in sorted(below)]
     best = max(chains, key=lambda c: sum(frame for _, frame in c), default=())
     known[at] = ((f.name, f.frame), *best)
     return known[at]
 
 
-def stored_addresses(image: Image, functions: dict[int, Function]) -> set[int]:
-    """Functions whose address lies somewhere in the image's data (the vector table aside)."""
-    vectors = image.section(".vectors")
-    found = set()
-    for start, content in image.segments:
-        for at in range(0, len(content) - 3, 4):
-            inside = vectors and vectors.address <= start + at < vectors.address + vectors.bytes
-            word = struct.unpack_from("<I", content, at)[0]
-            if word & 1 and not inside and word - 1 in functions:
-                found.add(word - 1)
-    return found
+def stored_addresses(image: Image, name: str) -> set[int]:
+    """Words in the data of a section that could be the address of a function."""
+    section = image.section(name)
+    if section is None:
+        return set()
+    content = image.read(section.address, section.bytes)
+    words = struct.unpack_from(f"<{len(content) // 4}I", content)
+    return {word - 1 for word in words if word & 1}
 
 
 # decoding ---------------------------------------------------------------------------------------

@@ -1,0 +1,53 @@
+"""`insitu run DIR`: train with a board's firmware, emulated or over a serial line, and show what it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from insitu.cli.output import say, show
+from insitu.cli.values import amount, count, index
+
+HELP = "train with a board's firmware: emulated here, or on the board itself"
+EXAMPLES = """\
+  insitu run build/ --data samples.npz --epochs 3        on the emulated board, with your samples
+  insitu run build/ --steps 10                           on random samples: what a step takes
+  insitu run build/ --on serial:/dev/ttyACM0 --data x.npz  on the board
+  insitu run build/ --on qemu --steps 2                  on another emulator, where QEMU is installed
+"""
+
+
+def arguments(parser) -> None:
+    parser.add_argument("folder", metavar="DIR", type=Path, help="what `insitu compile --board ... -o DIR` wrote")
+    parser.add_argument("--on", default="emulator", metavar="WHERE", help="emulator, qemu or serial:PORT (emulator)")
+    parser.add_argument("--data", metavar="FILE", help="samples with labels to train on")
+    parser.add_argument("--steps", type=count, metavar="N", help="random samples instead of data")
+    parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
+    parser.add_argument("--rate", type=amount, default=0.01, metavar="R", help="learning rate (0.01)")
+    parser.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the state when done")
+    parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
+
+
+def run(arguments) -> int:
+    from insitu.devices.manifest import read_manifest
+    from insitu.errors import DataError
+    from insitu.onboard import open_board, run_on
+
+    manifest = read_manifest(arguments.folder)
+    if not arguments.data and not arguments.steps:
+        raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
+    device = open_board(manifest, arguments.on)
+    try:
+        if arguments.load:
+            device.load_state(arguments.load.read_bytes())
+        say(f"{manifest.name} on {manifest.board.name}, {arguments.on}")
+        report = run_on(
+            device, manifest, data=arguments.data, steps=arguments.steps, epochs=arguments.epochs,
+            rate=arguments.rate, seed=arguments.seed,
+        )  # fmt: skip
+        if arguments.save:
+            arguments.save.write_bytes(device.save_state())
+    finally:
+        device.close()
+    show(arguments, report.to_text(), report.to_json())
+    return 0
