@@ -18,6 +18,8 @@ void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w,
                      const conv2d_shape *s, const requant *q, void *scratch);
 void conv2d_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                       const conv2d_shape *s, const requant *q, void *scratch);
+/* the bits of a mask must be zero before */
+void requant_channel_s8(const channel_place *to, const int32_t *acc, int32_t n, const requant *q);
 void conv_transpose2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s);
 void depthwise2d_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *s, void *scratch);
 void depthwise2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const conv2d_shape *s,

@@ -18,6 +18,14 @@ typedef struct {
     const int8_t *shift;
 } requant;
 
+/* The results of one channel, pixel after pixel: y[j y_row], and bit channel % 8 of byte
+ * mask[j mask_row + channel / 8] where there is a mask. */
+typedef struct {
+    int8_t *y;
+    uint8_t *mask;
+    int32_t y_row, mask_row, channel;
+} channel_place;
+
 static inline int64_t requant_single(int32_t acc, int32_t m, int32_t shift)
 {
     const int32_t s = 31 - shift;
@@ -55,6 +63,13 @@ static inline int8_t requant_masked(uint8_t *mask, int32_t acc, int32_t channel,
         mask[channel >> 3] = (channel & 7) == 0 ? bit : (uint8_t)(mask[channel >> 3] | bit);
     }
     return requant_at(acc, channel, q);
+}
+
+static inline void clear_mask(uint8_t *mask, int32_t bytes)
+{
+    for (int32_t i = 0; mask && i < bytes; i++) {
+        mask[i] = 0;
+    }
 }
 
 /* row p of a mask with so many bits a row; null stays null */

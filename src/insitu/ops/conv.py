@@ -173,12 +173,12 @@ def is_pointwise(*, h, w, oh, ow, kh, kw, sh, sw, **_) -> bool:
 
 
 def pairs_tile(window: int, *, n, oh, ow, **sizes) -> tuple[int, int]:
-    """How many windows conv2d_pairs_s8 widens at a time (4 KB of them, at least sixteen), and its scratch."""
+    """How many windows conv2d_pairs_s8 widens at a time (8 KB of them, at least sixteen), and its scratch."""
     length, pixels = (window + 3) // 4 * 4, n * oh * ow
-    parts = -(-pixels // max(16, min(128, 2048 // length)))
+    parts = -(-pixels // max(16, min(128, 4096 // length)))
     tile = (-(-pixels // parts) + 3) // 4 * 4
     side = 0 if is_pointwise(oh=oh, ow=ow, **sizes) else 4 * length
-    return tile, 2 * tile * length + 4 * length + side
+    return tile, 512 + 2 * tile * length + 4 * length + side
 
 
 @op

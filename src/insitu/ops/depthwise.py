@@ -97,7 +97,7 @@ class depthwise2d:
         return y.type.size * w.shape[0] * w.shape[1]
 
 
-PLANE_TAPS = 8  # what depthwise2d_planes_s8 has room for, either way
+PLANE_TAPS, BAND_LINES = 8, 16  # what depthwise2d_planes_s8 has room for: taps either way, rows of outputs
 PLANE_BYTES = 4096  # of rows of four channels, or what one row of outputs needs
 
 
@@ -105,9 +105,9 @@ def planes_band(*, oh, ow, kh, kw, sh, sw, **_) -> tuple[int, int, int]:
     """Of depthwise2d_planes_s8: rows of outputs at a time, 16-bit numbers in a row of a plane, scratch."""
     width = ((ow + 3) // 4 * 4 - 1) * sw + kw + 1 & ~1
     rows = max(PLANE_BYTES // (8 * width), kh)
-    most = min(oh, (rows - kh) // sh + 1)
+    most = min(oh, (rows - kh) // sh + 1, BAND_LINES)
     band = -(-oh // -(-oh // most))  # bands of even height
-    return band, width, 8 * ((band - 1) * sh + kh) * width
+    return band, width, 4 * (band * ow + 4) + 8 * ((band - 1) * sh + kh) * width
 
 
 @op

@@ -64,7 +64,9 @@ __attribute__((naked, noinline)) static void arm_pairs_sums(const pairs_task *t 
 {
     __asm__ volatile(PAIRS_ENTER
                      "ldr r1, [sp, #16]\n"
-                     "stm r1!, {r4-r11}\n"
+                     "add r2, r1, #256\n" /* PAIRS_SUMS words */
+                     "stm r1!, {r4, r6, r8, r10}\n"
+                     "stm r2, {r5, r7, r9, r11}\n"
                      "str r1, [sp, #16]\n" PAIRS_LEAVE);
 }
 
@@ -97,45 +99,62 @@ static inline void arm_pairs_run(void (*run)(const pairs_task *), pairs_task *t)
 #define pairs_sums(t) arm_pairs_run(arm_pairs_sums, t)
 #define pairs_quick(t) arm_pairs_run(arm_pairs_quick, t)
 
-static inline void arm_pairs_widen4(int16_t *to, const int8_t *const *rows, int32_t zero, int32_t k)
+/* r0 to, r1 x, r2 row, r3 what is added to both numbers of a pair, on the stack how many fours of numbers */
+__attribute__((naked, noinline)) static void arm_pairs_four_rows(int16_t *to __attribute__((unused)),
+                                                                 const int8_t *x __attribute__((unused)),
+                                                                 int32_t row __attribute__((unused)),
+                                                                 uint32_t add __attribute__((unused)),
+                                                                 int32_t fours __attribute__((unused)))
 {
-    const int8_t *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
-    const uint32_t add = pair_of(-zero);
-    uint32_t *y = (uint32_t *)(void *)to;
-    int32_t i = 0;
-    for (; i + 4 <= k; i += 4, y += 8) {
-        const uint32_t va = word_at(a + i), vb = word_at(b + i), vc = word_at(c + i), vd = word_at(d + i);
-        y[0] = widen_even(add, va);
-        y[1] = widen_even(add, vb);
-        y[2] = widen_even(add, vc);
-        y[3] = widen_even(add, vd);
-        y[4] = widen_odd(add, va);
-        y[5] = widen_odd(add, vb);
-        y[6] = widen_odd(add, vc);
-        y[7] = widen_odd(add, vd);
-    }
-    if (i < k) {
-        const int8_t *rest[4] = {a + i, b + i, c + i, d + i};
-        scalar_pairs_widen4((int16_t *)(void *)y, rest, zero, k - i);
-    }
+    __asm__ volatile("push {r4-r11, lr}\n"
+                     "ldr r12, [sp, #36]\n"
+                     "add lr, r2, r2, lsl #1\n"
+                     "1:\n"
+                     "ldr r5, [r1, r2]\n ldr r6, [r1, r2, lsl #1]\n ldr r7, [r1, lr]\n ldr r4, [r1], #4\n"
+                     "sxtab16 r8, r3, r4\n sxtab16 r9, r3, r5\n sxtab16 r10, r3, r6\n sxtab16 r11, r3, r7\n"
+                     "sxtab16 r4, r3, r4, ror #8\n sxtab16 r5, r3, r5, ror #8\n"
+                     "sxtab16 r6, r3, r6, ror #8\n sxtab16 r7, r3, r7, ror #8\n"
+                     "stm r0!, {r8-r11}\n"
+                     "stm r0!, {r4-r7}\n"
+                     "subs r12, r12, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r11, pc}\n");
 }
 
-static inline void arm_pairs_widen2(int16_t *to, const int8_t *const *rows, int32_t k)
+/* r0 to, r1 x, r2 row, r3 how many fours of numbers */
+__attribute__((naked, noinline)) static void arm_pairs_two_rows(int16_t *to __attribute__((unused)),
+                                                                const int8_t *x __attribute__((unused)),
+                                                                int32_t row __attribute__((unused)),
+                                                                int32_t fours __attribute__((unused)))
 {
-    const int8_t *a = rows[0], *b = rows[1];
-    uint32_t *y = (uint32_t *)(void *)to;
-    int32_t i = 0;
-    for (; i + 4 <= k; i += 4, y += 4) {
-        const uint32_t va = word_at(a + i), vb = word_at(b + i);
-        y[0] = widen_even(0, va);
-        y[1] = widen_even(0, vb);
-        y[2] = widen_odd(0, va);
-        y[3] = widen_odd(0, vb);
+    __asm__ volatile("push {r4-r7}\n"
+                     "1:\n"
+                     "ldr r7, [r1, r2]\n ldr r6, [r1], #4\n"
+                     "sxtb16 r5, r7\n sxtb16 r4, r6\n"
+                     "sxtb16 r7, r7, ror #8\n sxtb16 r6, r6, ror #8\n"
+                     "stm r0!, {r4-r7}\n"
+                     "subs r3, r3, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r7}\n"
+                     "bx lr\n");
+}
+
+static inline void arm_pairs_widen4(int16_t *to, const int8_t *x, int32_t row, int32_t zero, int32_t k)
+{
+    const int32_t whole = k & ~3;
+    if (whole) {
+        arm_pairs_four_rows(to, x, row, pair_of(-zero), whole / 4);
     }
-    if (i < k) {
-        const int8_t *rest[2] = {a + i, b + i};
-        scalar_pairs_widen2((int16_t *)(void *)y, rest, k - i);
+    scalar_pairs_widen(to + 4 * whole, x + whole, row, 4, zero, k - whole);
+}
+
+static inline void arm_pairs_widen2(int16_t *to, const int8_t *x, int32_t row, int32_t k)
+{
+    const int32_t whole = k & ~3;
+    if (whole) {
+        arm_pairs_two_rows(to, x, row, whole / 4);
     }
+    scalar_pairs_widen(to + 2 * whole, x + whole, row, 2, 0, k - whole);
 }
 #define pairs_widen4 arm_pairs_widen4
 #define pairs_widen2 arm_pairs_widen2

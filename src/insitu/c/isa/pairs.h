@@ -4,7 +4,7 @@
  *   x[0],x[2] of row 0, of row 1, ..    x[1],x[3] of row 0, of row 1, ..
  * (the order in which one instruction widens every second byte of a word), with zeros from k to a multiple of four.
  *
- *   pairs_widen4, pairs_widen2   four or two rows
+ *   pairs_widen4, pairs_widen2   four or two rows, each so many bytes after the last
  *   pairs_sums                   sums of blocks of four pixels and two outputs
  *   pairs_quick                  the same, requantised and stored
  */
@@ -16,7 +16,7 @@
 
 #include "isa/quick.h"
 
-enum { PAIRS_PIXELS = 4, PAIRS_OUTPUTS = 2, PAIRS_BLOCK = 8 };
+enum { PAIRS_PIXELS = 4, PAIRS_OUTPUTS = 2, PAIRS_BLOCK = 8, PAIRS_SUMS = 64 };
 
 /* numbers in a row, with the zeros */
 static inline int32_t pairs_length(int32_t k)
@@ -29,34 +29,34 @@ typedef struct {
     int32_t skip;               /* what a machine's own code may need */
     const int16_t *w, *w_end;   /* two rows of weights */
     const int16_t *x_end;       /* of the last block */
-    int8_t *y;                  /* the first pixel's, and how many bytes lie between two; pairs_sums: int32_t */
-    int32_t y_row;
+    int8_t *y;                  /* the first pixel's, and how many bytes lie between two; pairs_sums: int32_t, the */
+    int32_t y_row;              /* second output's sums PAIRS_SUMS after the first's */
     quick_requant q[PAIRS_OUTPUTS];
     int32_t start[PAIRS_BLOCK]; /* [pixel][output] */
     const int16_t *x;           /* the first block of four rows */
 } pairs_task;
 
 /* to = rows - zero, `count` of them, k numbers each */
-static inline void scalar_pairs_widen(int16_t *to, const int8_t *const *rows, int32_t count, int32_t zero, int32_t k)
+static inline void scalar_pairs_widen(int16_t *to, const int8_t *x, int32_t row, int32_t count, int32_t zero, int32_t k)
 {
     for (int32_t i = 0; i < k; i += 4) {
-        for (int32_t half = 0; half < 2; half++) {
+        for (int32_t half = i; half < i + 2; half++) {
             for (int32_t r = 0; r < count; r++, to += 2) {
-                to[0] = (int16_t)(i + half < k ? rows[r][i + half] - zero : 0);
-                to[1] = (int16_t)(i + half + 2 < k ? rows[r][i + half + 2] - zero : 0);
+                to[0] = (int16_t)(half < k ? x[r * row + half] - zero : 0);
+                to[1] = (int16_t)(half + 2 < k ? x[r * row + half + 2] - zero : 0);
             }
         }
     }
 }
 
-static inline void scalar_pairs_widen4(int16_t *to, const int8_t *const *rows, int32_t zero, int32_t k)
+static inline void scalar_pairs_widen4(int16_t *to, const int8_t *x, int32_t row, int32_t zero, int32_t k)
 {
-    scalar_pairs_widen(to, rows, 4, zero, k);
+    scalar_pairs_widen(to, x, row, 4, zero, k);
 }
 
-static inline void scalar_pairs_widen2(int16_t *to, const int8_t *const *rows, int32_t k)
+static inline void scalar_pairs_widen2(int16_t *to, const int8_t *x, int32_t row, int32_t k)
 {
-    scalar_pairs_widen(to, rows, 2, 0, k);
+    scalar_pairs_widen(to, x, row, 2, 0, k);
 }
 
 /* acc[p,o] = start[p,o] + sum over k of x[p,k] w[o,k] for one block */
@@ -80,9 +80,12 @@ static inline void scalar_pairs_block(int32_t *acc, const int16_t *x, const pair
 
 static inline void scalar_pairs_sums(const pairs_task *t)
 {
-    int32_t *acc = (int32_t *)(void *)t->y;
-    for (const int16_t *x = t->x; x < t->x_end; x += 2 * (t->w_end - t->w), acc += PAIRS_BLOCK) {
+    int32_t *sums = (int32_t *)(void *)t->y, acc[PAIRS_BLOCK];
+    for (const int16_t *x = t->x; x < t->x_end; x += 2 * (t->w_end - t->w), sums += PAIRS_PIXELS) {
         scalar_pairs_block(acc, x, t);
+        for (int32_t i = 0; i < PAIRS_BLOCK; i++) {
+            sums[i % PAIRS_OUTPUTS * PAIRS_SUMS + i / PAIRS_OUTPUTS] = acc[i];
+        }
     }
 }
 

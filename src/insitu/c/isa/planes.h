@@ -1,8 +1,9 @@
 /* Rows of one channel's pixels as 16-bit numbers (planes), and windows that move along them: depthwise convolutions.
  *
  *   planes_widen     one row of up to four channels of NHWC bytes becomes a row of as many planes
- *   plane_weights    a channel's taps in the order plane_row wants them
- *   plane_row        a row of sums, requantised and stored
+ *   plane_weights    a channel's taps in the order plane_sums wants them
+ *   plane_prepare    the same for which taps a line of outputs has
+ *   plane_sums       lines of sums
  */
 #ifndef INSITU_ISA_PLANES_H
 #define INSITU_ISA_PLANES_H
@@ -10,14 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "isa/quick.h"
-
 enum { PLANES = 4, PLANE_TAPS = 8, PLANE_WEIGHTS = 2 * PLANE_TAPS * PLANE_TAPS }; /* at most eight by eight taps */
 
-/* One row of outputs of one channel: sum over u < kh, v < kw of x[u x_row + j step + v] w[u,v] + start for j < count.
- * Rows are even and start at a word; there is room for reading on to the next multiple of four outputs. */
+/* A line of outputs: it has the tap rows first..first+rows-1 inside, the first of which starts at number x of a plane. */
 typedef struct {
-    const int16_t *x, *w;
+    int32_t first, rows, x, spare;
+} plane_line;
+
+/* Lines of outputs of one channel: sum over u < rows, v < kw of plane[x + u x_row + j step + v] w[first + u,v] + start
+ * for j < count. Rows are even and start at a word; there is room for reading, and writing sums, on to the next multiple
+ * of four outputs. */
+typedef struct {
+    const int16_t *plane, *w;
+    const plane_line *lines, *lines_end;
     int32_t x_row, w_row, kh, kw, step, count, start;
 } plane_task;
 
@@ -32,31 +38,42 @@ static inline void scalar_planes_widen(int16_t *y, int32_t plane, const int8_t *
     }
 }
 
-/* w[u,v] of a channel of w[kh,kw,c]; gives how far apart rows lie */
-static inline int32_t scalar_plane_weights(int16_t *to, const int8_t *w, int32_t c, int32_t kh, int32_t kw)
+/* w[u,v] of a channel of w[kh,kw,c] */
+static inline void scalar_plane_weights(int16_t *to, const int8_t *w, int32_t c, int32_t kh, int32_t kw)
 {
     for (int32_t i = 0; i < kh * kw; i++) {
         to[i] = w[i * c];
     }
+}
+
+/* how far apart rows of them lie */
+static inline int32_t scalar_plane_row(int32_t kh, int32_t kw)
+{
+    (void)kh;
     return kw;
 }
 
-static inline int32_t plane_sum(const plane_task *t, int32_t j)
+/* lines may be rewritten as a machine's own code wants them */
+static inline void scalar_plane_prepare(plane_line *lines, const plane_task *t)
 {
-    uint32_t sum = (uint32_t)t->start;
-    for (int32_t u = 0; u < t->kh; u++) {
-        const int16_t *x = t->x + u * t->x_row + j * t->step, *w = t->w + u * t->w_row;
-        for (int32_t v = 0; v < t->kw; v++) {
-            sum += (uint32_t)(x[v] * w[v]);
-        }
-    }
-    return (int32_t)sum;
+    (void)lines;
+    (void)t;
 }
 
-static inline void scalar_plane_row(const plane_task *t, const channel_store *to)
+static inline void scalar_plane_sums(int32_t *acc, const plane_task *t)
 {
-    for (int32_t j = 0; j < t->count; j++) {
-        store_channel(to, j, plane_sum(t, j));
+    for (const plane_line *line = t->lines; line < t->lines_end; line++, acc += t->count) {
+        for (int32_t j = 0; j < t->count; j++) {
+            uint32_t sum = (uint32_t)t->start;
+            for (int32_t u = 0; u < line->rows; u++) {
+                const int16_t *x = t->plane + line->x + u * t->x_row + j * t->step;
+                const int16_t *w = t->w + (line->first + u) * t->w_row;
+                for (int32_t v = 0; v < t->kw; v++) {
+                    sum += (uint32_t)(x[v] * w[v]);
+                }
+            }
+            acc[j] = (int32_t)sum;
+        }
     }
 }
 
@@ -66,6 +83,8 @@ static inline void scalar_plane_row(const plane_task *t, const channel_store *to
 #define planes_widen scalar_planes_widen
 #define plane_weights scalar_plane_weights
 #define plane_row scalar_plane_row
+#define plane_prepare scalar_plane_prepare
+#define plane_sums scalar_plane_sums
 #endif
 
 #endif

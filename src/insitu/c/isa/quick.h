@@ -32,32 +32,37 @@ static inline int32_t quick_value(int32_t acc, const quick_requant *q)
     return ((int32_t)(((int64_t)acc * q->m) >> 32) + q->add) >> q->shift;
 }
 
-/* The results of one channel, pixel after pixel: y[j y_row], and its bit in mask[j mask_row] where there is a mask.
- * `first` says that the bit is the byte's first. */
-typedef struct {
-    int8_t *y;
-    uint8_t *mask;
-    int32_t y_row, mask_row, channel, quick;
-    quick_requant way;
-    const requant *q;
-} channel_store;
-
 static inline int32_t value_within(int32_t v, int32_t lo, int32_t hi)
 {
-    return v < lo ? lo : v > hi ? hi : v;
+    v = v < lo ? lo : v;
+    return v > hi ? hi : v;
 }
 
-static inline channel_store channel_store_of(int8_t *y, uint8_t *mask, int32_t y_row, int32_t channel, const requant *q)
+/* n sums, all 8 bits used, no mask */
+static inline void scalar_store_plain(channel_place to, const int32_t *acc, int32_t n, const quick_requant *way)
 {
-    channel_store to = {y + channel, mask, y_row, (y_row + 7) / 8, channel, 0, {0, 0, 0}, q};
-    to.quick = quick_of(&to.way, channel, q);
-    return to;
+    for (const int32_t *end = acc + n; acc < end; acc++, to.y += to.y_row) {
+        *to.y = (int8_t)value_within(quick_value(*acc, way), -128, 127);
+    }
 }
 
-static inline void store_channel(const channel_store *to, int32_t j, int32_t acc)
+/* the same with a mask, whose bit was zero */
+static inline void scalar_store_masked(channel_place to, const int32_t *acc, int32_t n, const quick_requant *way)
 {
-    uint8_t *bits = to->mask ? to->mask + j * to->mask_row : NULL;
-    to->y[j * to->y_row] = requant_masked(bits, acc, to->channel, to->q);
+    const uint32_t bit = 1u << (to.channel & 7);
+    uint8_t *mask = to.mask + (to.channel >> 3);
+    for (const int32_t *end = acc + n; acc < end; acc++, to.y += to.y_row, mask += to.mask_row) {
+        const int32_t v = quick_value(*acc, way), within = value_within(v, -128, 127);
+        *to.y = (int8_t)within;
+        *mask = (uint8_t)(v == within ? *mask | bit : *mask);
+    }
 }
+
+#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#include "isa/arm_quick.h"
+#else
+#define store_plain scalar_store_plain
+#define store_masked scalar_store_masked
+#endif
 
 #endif

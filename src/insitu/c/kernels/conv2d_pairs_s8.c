@@ -3,8 +3,8 @@
  * and are used where they lie; b may be null. Padding holds x_zero.
  * The windows of `tile` pixels (a multiple of four) are widened to 16 bits once, then meet two outputs' weights at a
  * time: see isa/pairs.h.
- * Scratch, with k = kh kw c rounded up to a multiple of four: 2 tile k bytes (windows), 4 k (weights), 4 k (four
- * windows as they lie in x; none for 1x1 kernels that move by one). Not in place.
+ * Scratch, with k = kh kw c rounded up to a multiple of four: 512 bytes (sums), 2 tile k (windows), 4 k (weights), 4 k
+ * (four windows as they lie in x; none for 1x1 kernels that move by one). Not in place.
  */
 #include "isa/copy.h"
 #include "isa/pairs.h"
@@ -19,12 +19,8 @@ static void fill_s8(int8_t *to, int32_t value, int32_t n)
 }
 
 /* a kernel row of taps from pixel q on of a row of x; null is a row of padding */
-static inline void window_row(int8_t *to, const int8_t *row, int32_t q, const conv2d_shape *s, int32_t zero)
+static void window_row(int8_t *to, const int8_t *row, int32_t q, const conv2d_shape *s, int32_t zero)
 {
-    if (row && s->dw == 1 && q >= 0 && q + s->kw <= s->w) {
-        copy_run(to, row + q * s->c, s->kw * s->c);
-        return;
-    }
     for (int32_t v = 0; v < s->kw; v++, to += s->c, q += s->dw) {
         if (row && q >= 0 && q < s->w) {
             copy_run(to, row + q * s->c, s->c);
@@ -34,93 +30,85 @@ static inline void window_row(int8_t *to, const int8_t *row, int32_t q, const co
     }
 }
 
-/* the window of output p, one of all pixels of all images */
-static void window_s8(int8_t *to, const int8_t *x, int32_t p, const conv2d_shape *s, int32_t zero)
+/* the window of output i,j of an image, one kernel row after the other */
+static void window_s8(int8_t *to, const int8_t *image, int32_t i, int32_t j, const conv2d_shape *s, int32_t zero)
 {
-    const int32_t j = p % s->ow, i = p / s->ow % s->oh, n = p / s->ow / s->oh;
-    const int8_t *image = x + n * s->h * s->w * s->c;
-    for (int32_t u = 0; u < s->kh; u++, to += s->kw * s->c) {
-        const int32_t r = row_under(s, i, u);
-        window_row(to, r < 0 ? NULL : image + r * s->w * s->c, j * s->sw - s->pl, s, zero);
+    const int32_t r0 = i * s->sh - s->pt, q0 = j * s->sw - s->pl, n = s->kw * s->c, row = s->w * s->c;
+    const int32_t bottom = r0 + (s->kh - 1) * s->dh, right = q0 + s->kw;
+    if (r0 >= 0 && bottom < s->h && q0 >= 0 && right <= s->w && s->dw == 1) {
+        const int8_t *from = image + r0 * row + q0 * s->c;
+        for (int32_t u = 0; u < s->kh; u++, to += n, from += s->dh * row) {
+            copy_run(to, from, n);
+        }
+        return;
+    }
+    for (int32_t u = 0, r = r0; u < s->kh; u++, to += n, r += s->dh) {
+        window_row(to, r < 0 || r >= s->h ? NULL : image + r * row, q0, s, zero);
     }
 }
 
-/* the windows of `count` pixels from p on; those that are not there are the last one again */
-static void widen_windows(int16_t *to, const int8_t *x, int32_t p, int32_t count, const conv2d_shape *s, int32_t zero,
-                          int8_t *side)
+/* where in the outputs of all images a tile starts */
+typedef struct {
+    const int8_t *image;
+    int32_t i, j;
+} cursor;
+
+static inline void step_on(cursor *at, const conv2d_shape *s)
+{
+    if (++at->j == s->ow) {
+        at->j = 0;
+        if (++at->i == s->oh) {
+            at->i = 0;
+            at->image += s->h * s->w * s->c;
+        }
+    }
+}
+
+/* the windows of the next `count` pixels; those of a block that are not there are what lay there before */
+static void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_shape *s, int32_t zero, int8_t *side)
 {
     const int32_t k = s->kh * s->kw * s->c, length = pairs_length(k);
-    const int8_t *rows[PAIRS_PIXELS];
-    for (int32_t i = 0; i < count; i += PAIRS_PIXELS, to += PAIRS_PIXELS * length) {
+    for (int32_t i = 0; i < count; i++) {
+        window_s8(side + i % PAIRS_PIXELS * length, at->image, at->i, at->j, s, zero);
+        step_on(at, s);
+        if (i % PAIRS_PIXELS == PAIRS_PIXELS - 1 || i == count - 1) {
+            pairs_widen4(to, side, length, zero, k);
+            to += PAIRS_PIXELS * length;
+        }
+    }
+}
+
+/* the same where a window is a pixel */
+static void widen_pixels(int16_t *to, const int8_t *x, int32_t count, int32_t k, int32_t zero)
+{
+    const int32_t length = pairs_length(k);
+    for (; count >= PAIRS_PIXELS; count -= PAIRS_PIXELS, x += PAIRS_PIXELS * k, to += PAIRS_PIXELS * length) {
+        pairs_widen4(to, x, k, zero, k);
+    }
+    for (int32_t i = 0; i < length && count; i++) { /* fewer than four: the last pixels again */
         for (int32_t r = 0; r < PAIRS_PIXELS; r++) {
-            const int32_t at = p + (i + r < count ? i + r : count - 1);
-            rows[r] = side + r * length;
-            if (is_pointwise(s)) {
-                rows[r] = x + at * s->c;
-            } else {
-                window_s8(side + r * length, x, at, s, zero);
-            }
+            const int32_t from = r < count ? r : count - 1, at = i / 4 * 4 + (i & 1) * 2 + (i >> 1 & 1);
+            to[(i / 2 * PAIRS_PIXELS + r) * 2 + (i & 1)] = (int16_t)(at < k ? x[from * k + at] - zero : 0);
         }
-        pairs_widen4(to, rows, zero, k);
     }
 }
 
-/* two outputs of some pixels from o on: what each is requantised to, and where */
-typedef struct {
-    int8_t *y;
-    uint8_t *mask;
-    int32_t o, outs, y_row, mask_row;
-} place;
-
-/* the bits of two neighbouring outputs; the first of a byte clears the rest */
-static inline void put_bits(uint8_t *mask, int32_t o, uint32_t bits)
+/* pixels of the tile from the first on whose sums are stored apart from making them: any rounding, clamp and mask */
+static void by_channel(pairs_task t, channel_place to, int32_t count, int32_t outs, int32_t length, const requant *q,
+                       int32_t *sums)
 {
-    mask[o >> 3] = (uint8_t)((o & 7) == 0 ? bits : mask[o >> 3] | (bits << (o & 7)));
-}
-
-static void store_sums(place to, const int32_t *acc, int32_t count, const requant *q)
-{
-    for (; count > 0; count--, acc += PAIRS_OUTPUTS, to.y += to.y_row) {
-        for (int32_t i = 0; i < to.outs; i++) {
-            to.y[i] = requant_masked(to.mask, acc[i], to.o + i, q);
-        }
-        to.mask = to.mask ? to.mask + to.mask_row : NULL;
-    }
-}
-
-/* the same, the quick way, two outputs with their mask */
-static void store_quick(place to, const int32_t *acc, int32_t count, const quick_requant *two, int32_t lo, int32_t hi)
-{
-    const quick_requant a = two[0], b = two[1];
-    for (; count > 0; count--, acc += PAIRS_OUTPUTS, to.y += to.y_row, to.mask += to.mask_row) {
-        const int32_t u = quick_value(acc[0], &a), v = quick_value(acc[1], &b);
-        const int32_t cu = u < lo ? lo : u > hi ? hi : u, cv = v < lo ? lo : v > hi ? hi : v;
-        to.y[0] = (int8_t)cu;
-        to.y[1] = (int8_t)cv;
-        put_bits(to.mask, to.o, (uint32_t)(u == cu) | (uint32_t)(v == cv) << 1);
-    }
-}
-
-enum { SUMS_PIXELS = 16 }; /* whose sums are kept until they are stored */
-
-/* `count` pixels from the i-th of the tile on */
-static void some_sums(pairs_task t, place to, int32_t i, int32_t count, int quick, int32_t length, const requant *q)
-{
-    int32_t acc[SUMS_PIXELS * PAIRS_OUTPUTS];
-    t.y = (int8_t *)acc;
-    for (int32_t end = i + count; i < end; i += SUMS_PIXELS) {
-        const int32_t some = end - i < SUMS_PIXELS ? end - i : SUMS_PIXELS;
-        place now = to;
-        now.y += i * to.y_row;
-        now.mask = to.mask ? to.mask + i * to.mask_row : NULL;
+    t.y = (int8_t *)sums;
+    for (int32_t i = 0; i < count; i += PAIRS_SUMS) {
+        const int32_t some = count - i < PAIRS_SUMS ? count - i : PAIRS_SUMS;
         t.x_end = t.x + (some + PAIRS_PIXELS - 1) / PAIRS_PIXELS * PAIRS_PIXELS * length;
         pairs_sums(&t);
         t.x = t.x_end;
-        if (quick && to.mask) {
-            store_quick(now, acc, some, t.q, q->lo, q->hi);
-        } else {
-            store_sums(now, acc, some, q);
+        for (int32_t o = 0; o < outs; o++) {
+            const channel_place one = {to.y + o, to.mask, to.y_row, to.mask_row, to.channel + o};
+            requant_channel_s8(&one, sums + o * PAIRS_SUMS, some, q);
         }
+        to.y += some * to.y_row;
+        to.mask = to.mask ? to.mask + some * to.mask_row : NULL;
     }
 }
 
@@ -128,9 +116,8 @@ static void some_sums(pairs_task t, place to, int32_t i, int32_t count, int quic
 static int two_outputs(pairs_task *t, const int8_t *w, const int32_t *b, int32_t o, int32_t last, int32_t k,
                        const requant *q)
 {
-    const int8_t *rows[PAIRS_OUTPUTS] = {w + o * k, w + last * k};
     const int32_t start = b ? b[o] : 0, next = b ? b[last] : 0;
-    pairs_widen2((int16_t *)t->w, rows, k);
+    pairs_widen2((int16_t *)t->w, w + o * k, (last - o) * k, k);
     for (int32_t i = 0; i < PAIRS_BLOCK; i += PAIRS_OUTPUTS) {
         t->start[i] = start;
         t->start[i + 1] = next;
@@ -138,31 +125,49 @@ static int two_outputs(pairs_task *t, const int8_t *w, const int32_t *b, int32_t
     return quick_of(&t->q[0], o, q) && quick_of(&t->q[1], last, q) && last > o;
 }
 
+/* a tile whose windows are there */
+static void all_outputs(pairs_task t, channel_place to, const int8_t *w, const int32_t *b, int32_t count,
+                        const conv2d_shape *s, const requant *q, int32_t *sums)
+{
+    const int32_t k = s->kh * s->kw * s->c, length = pairs_length(k), whole = count / PAIRS_PIXELS * PAIRS_PIXELS;
+    const int plain = !to.mask && q->lo == -128 && q->hi == 127;
+    const int16_t *windows = t.x;
+    for (; to.channel < s->o; to.channel += PAIRS_OUTPUTS, to.y += PAIRS_OUTPUTS, t.x = windows) {
+        const int32_t last = to.channel + 1 < s->o ? to.channel + 1 : to.channel;
+        const int32_t done = two_outputs(&t, w, b, to.channel, last, k, q) && plain ? whole : 0;
+        if (done) {
+            t.x_end = windows + done * length;
+            t.y = to.y;
+            pairs_quick(&t);
+        }
+        if (done < count) {
+            channel_place rest = to;
+            rest.y += done * to.y_row;
+            t.x = windows + done * length;
+            by_channel(t, rest, count - done, last - to.channel + 1, length, q, sums);
+        }
+    }
+}
+
 void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t tile,
                      const conv2d_shape *s, const requant *q, void *scratch)
 {
-    const int32_t k = s->kh * s->kw * s->c, length = pairs_length(k), pixels = s->n * s->oh * s->ow;
-    const int plain = !mask && q->lo == -128 && q->hi == 127;
-    int16_t *windows = (int16_t *)scratch, *weights = windows + tile * length;
-    pairs_task t = {.w = weights, .w_end = weights + PAIRS_OUTPUTS * length, .y_row = s->o};
+    const int32_t length = pairs_length(s->kh * s->kw * s->c), pixels = s->n * s->oh * s->ow;
+    int32_t *sums = (int32_t *)scratch;
+    int16_t *windows = (int16_t *)(sums + PAIRS_OUTPUTS * PAIRS_SUMS), *weights = windows + tile * length;
+    const pairs_task t = {.w = weights, .w_end = weights + PAIRS_OUTPUTS * length, .y_row = s->o, .x = windows};
+    channel_place to = {y, mask, s->o, (s->o + 7) / 8, 0};
+    cursor at = {x, 0, 0};
+    clear_mask(mask, pixels * to.mask_row);
     for (int32_t p = 0; p < pixels; p += tile) {
-        const int32_t count = pixels - p < tile ? pixels - p : tile, whole = count / PAIRS_PIXELS * PAIRS_PIXELS;
-        widen_windows(windows, x, p, count, s, q->x_zero, (int8_t *)t.w_end);
-        for (int32_t o = 0; o < s->o; o += PAIRS_OUTPUTS) {
-            const int32_t last = o + 1 < s->o ? o + 1 : o;
-            const int quick = two_outputs(&t, w, b, o, last, k, q);
-            const int32_t done = quick && plain ? whole : 0;
-            t.x = windows;
-            t.x_end = windows + done * length;
-            t.y = y + p * s->o + o;
-            if (done) {
-                pairs_quick(&t);
-                t.x = t.x_end;
-            }
-            if (done < count) {
-                const place to = {t.y, mask_row(mask, p, s->o), o, last - o + 1, s->o, (s->o + 7) / 8};
-                some_sums(t, to, done, count - done, quick, length, q);
-            }
+        const int32_t count = pixels - p < tile ? pixels - p : tile;
+        if (is_pointwise(s)) {
+            widen_pixels(windows, x + p * s->c, count, s->c, q->x_zero);
+        } else {
+            widen_windows(windows, &at, count, s, q->x_zero, (int8_t *)t.w_end);
         }
+        all_outputs(t, to, w, b, count, s, q, sums);
+        to.y += count * to.y_row;
+        to.mask = mask ? to.mask + count * to.mask_row : NULL;
     }
 }

@@ -3,8 +3,8 @@
  * declared, at most 8 x 8 taps, no dilation; b may be null. Padding holds x_zero.
  * Four channels of `band` rows of outputs at a time: the rows of inputs they need are laid out channel by channel in 16
  * bits (see isa/planes.h), with zeros to the left and right; rows above and below are left out.
- * Scratch: four planes of (band - 1) sh + kh rows of `width` numbers, an even number that is enough for a multiple of
- * four outputs, 2 bytes each. Not in place.
+ * Scratch: band ow + 4 sums, 4 bytes each; four planes of (band - 1) sh + kh rows of `width` numbers, an even number that
+ * is enough for a multiple of four outputs, 2 bytes each. At most 16 rows a band. Not in place.
  */
 #include "isa/planes.h"
 #include "kernels.h"
@@ -25,20 +25,17 @@ static void widen_band(const band_rows *t, const int8_t *x, int32_t channels, co
     }
 }
 
-/* rows i..end-1 of one channel's outputs */
-static void channel_rows(const band_rows *t, const int16_t *plane, plane_task task, channel_store to, int32_t i,
-                         int32_t end, const conv2d_shape *s)
+enum { BAND_LINES = 16 };
+
+/* what lines i..end-1 of outputs read */
+static void lines_of(plane_line *lines, const band_rows *t, int32_t i, int32_t end, const conv2d_shape *s)
 {
-    const int16_t *w = task.w;
-    for (; i < end; i++) {
+    for (; i < end; i++, lines++) {
         const int32_t r = i * s->sh - s->pt;
         const tap_range taps = taps_inside(r, s->kh, 1, s->h);
-        task.kh = taps.last - taps.first;
-        task.w = w + taps.first * task.w_row;
-        task.x = plane + (r + taps.first - t->first) * t->width;
-        plane_row(&task, &to);
-        to.y += s->ow * s->o;
-        to.mask = to.mask ? to.mask + s->ow * to.mask_row : NULL;
+        lines->first = taps.first;
+        lines->rows = taps.last - taps.first;
+        lines->x = (r + taps.first - t->first) * t->width;
     }
 }
 
@@ -57,25 +54,43 @@ static void rows_under(band_rows *t, int32_t i, int32_t end, const conv2d_shape 
     t->last = last < s->h ? last : s->h;
 }
 
+/* lines of the outputs of some channels from o on, whose planes are filled */
+static void some_channels(const band_rows *t, plane_task task, channel_place to, int32_t channels, const int8_t *w,
+                          const int32_t *b, const conv2d_shape *s, const requant *q, int32_t *acc)
+{
+    int16_t taps[PLANE_WEIGHTS];
+    const int32_t n = (int32_t)(task.lines_end - task.lines) * s->ow;
+    task.w = taps;
+    for (int32_t p = 0; p < channels; p++, to.channel++, to.y++) {
+        task.plane = t->planes + p * t->plane;
+        task.start = b ? b[to.channel] : 0;
+        plane_weights(taps, w + to.channel, s->o, s->kh, s->kw);
+        plane_sums(acc, &task);
+        requant_channel_s8(&to, acc, n, q);
+    }
+}
+
 void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t band,
                            int32_t width, const conv2d_shape *s, const requant *q, void *scratch)
 {
-    int16_t taps[PLANE_WEIGHTS];
-    band_rows t = {(int16_t *)scratch, width, ((band - 1) * s->sh + s->kh) * width, 0, 0};
+    int32_t *acc = (int32_t *)scratch;
+    band_rows t = {(int16_t *)(acc + band * s->ow + PLANES), width, ((band - 1) * s->sh + s->kh) * width, 0, 0};
+    plane_line lines[BAND_LINES];
+    plane_task task = {NULL, NULL, lines, NULL, width, plane_row(s->kh, s->kw), s->kh, s->kw, s->sw, s->ow, 0};
     clear_s16(t.planes, PLANES * t.plane);
+    clear_mask(mask, s->n * s->oh * s->ow * ((s->o + 7) / 8));
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i += band) {
             const int32_t end = i + band < s->oh ? i + band : s->oh, at = (n * s->oh + i) * s->ow;
+            channel_place to = {y + at * s->o, mask_row(mask, at, s->o), s->o, (s->o + 7) / 8, 0};
             rows_under(&t, i, end, s);
-            for (int32_t o = 0; o < s->o; o += PLANES) {
-                const int32_t channels = s->o - o < PLANES ? s->o - o : PLANES;
-                widen_band(&t, x + o, channels, s, q->x_zero);
-                for (int32_t p = 0; p < channels; p++) {
-                    plane_task task = {NULL, taps, width, 0, 0, s->kw, s->sw, s->ow, b ? b[o + p] : 0};
-                    task.w_row = plane_weights(taps, w + o + p, s->o, s->kh, s->kw);
-                    channel_rows(&t, t.planes + p * t.plane, task,
-                                 channel_store_of(y + at * s->o, mask_row(mask, at, s->o), s->o, o + p, q), i, end, s);
-                }
+            lines_of(lines, &t, i, end, s);
+            task.lines_end = lines + (end - i);
+            plane_prepare(lines, &task);
+            for (; to.channel < s->o; to.channel += PLANES, to.y += PLANES) {
+                const int32_t channels = s->o - to.channel < PLANES ? s->o - to.channel : PLANES;
+                widen_band(&t, x + to.channel, channels, s, q->x_zero);
+                some_channels(&t, task, to, channels, w, b, s, q, acc);
             }
         }
     }

@@ -1,0 +1,27 @@
+/* y = requantised acc, n pixels of one channel, and a bit of the mask (if not null) where it was not clamped: see
+ * channel_place. The bits of a mask must be zero before; y and mask may lie apart from pixel to pixel.
+ */
+#include "isa/quick.h"
+#include "kernels.h"
+
+void requant_channel_s8(const channel_place *to, const int32_t *acc, int32_t n, const requant *q)
+{
+    quick_requant way;
+    if (quick_of(&way, to->channel, q) && q->lo == -128 && q->hi == 127) {
+        if (to->mask) {
+            store_masked(*to, acc, n, &way);
+        } else {
+            store_plain(*to, acc, n, &way);
+        }
+        return;
+    }
+    const uint32_t bit = 1u << (to->channel & 7);
+    uint8_t *mask = to->mask ? to->mask + (to->channel >> 3) : NULL;
+    for (int32_t j = 0; j < n; j++) {
+        const int64_t v = requant_value(acc[j], to->channel, q);
+        to->y[j * to->y_row] = (int8_t)(v < q->lo ? q->lo : v > q->hi ? q->hi : v);
+        if (mask && v >= q->lo && v <= q->hi) {
+            mask[j * to->mask_row] = (uint8_t)(mask[j * to->mask_row] | bit);
+        }
+    }
+}
