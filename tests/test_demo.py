@@ -1,39 +1,161 @@
-"""`insitu demo`: a real network, small enough to ship, that loses nothing in int8 and runs in seconds."""
+"""`insitu demo`: real data, networks that have not seen their wearer, and what the firmware learns of one."""
 
+import json
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from insitu.demo import TARGET, run_demo
+import insitu
+from insitu.cli import main
+from insitu.demo import TARGET, digits
+from insitu.demo.lesson import LESSON, Lesson, base_learner, material, teach
+from insitu.demo.watch import EXERCISES, LEARNED, STEP, WEARERS, WINDOW, network, others, recordings, wearer
+from insitu.errors import DataError
+
+pytest.importorskip("seglearn")
+SHORT = Lesson(epochs=1)
 
 
-@pytest.fixture(scope="module")
-def demo():
-    return run_demo()
+# data and networks ------------------------------------------------------------------------------
 
 
-def test_the_network_is_small_and_carries_no_path_of_the_machine_it_was_made_on():
-    data = TARGET.read_bytes()
+@pytest.mark.parametrize("number", WEARERS)
+def test_a_wearer_labels_four_windows_of_each_exercise_and_arm(number):
+    learn = wearer(number).learn
+    pairs = list(zip(learn.y.tolist(), learn.arm.tolist()))
+    assert len(learn) == 56 and learn.x.shape == (56, 1, WINDOW, 6) and learn.x.dtype == np.float32
+    assert all(pairs.count((exercise, arm)) == LEARNED for exercise in range(len(EXERCISES)) for arm in (0, 1))
+
+
+def test_no_reading_of_the_test_was_learned_from():
+    for recording in recordings()[3]:
+        last_learned = (LEARNED - 1) * STEP + WINDOW
+        first_tested = recording.part(LEARNED + 1).x[0, 0]
+        assert np.array_equal(first_tested, recording.x[last_learned : last_learned + WINDOW])
+
+
+def test_everybody_else_is_everybody_but_the_wearer():
+    counts = {n: sum(len(r.part(0)) for r in found) for n, found in recordings().items()}
+    for number in WEARERS:
+        assert len(others(number)) == sum(counts.values()) - counts[number]
+    with pytest.raises(DataError, match="no wearer 11"):
+        wearer(11)
+
+
+@pytest.mark.parametrize("path", [TARGET, *(network(n) for n in WEARERS)], ids=lambda p: p.stem)
+def test_a_network_is_small_and_carries_no_path_of_the_machine_it_was_made_on(path):
+    data = path.read_bytes()
     assert len(data) < 100_000
     assert b"/site-packages/" not in data and b".py" not in data
 
 
-def test_int8_is_within_a_point_of_float(demo):
-    exact, quantised = (line.accuracy for line in demo.lines)
-    assert exact > 0.95
-    assert quantised > exact - 0.01
+def test_the_digits_network_loses_less_than_a_point_in_int8():
+    data, model = digits(), insitu.load(TARGET)
+    made = model.quantize(data.x_train[:200])
+    exact, small = (float((np.asarray(m.predict(data.x_test)).argmax(1) == data.y_test).mean()) for m in (model, made))
+    assert exact > 0.95 and small > exact - 0.01
 
 
-def test_the_c_program_gives_the_bytes_of_the_numpy_meaning(demo):
-    assert demo.equal
+# learning ---------------------------------------------------------------------------------------
 
 
-def test_int8_needs_a_fraction_of_the_memory(demo):
-    exact, quantised = (line.speed for line in demo.lines)
-    assert quantised.arena_bytes < exact.arena_bytes / 3
-    assert quantised.const_bytes < exact.const_bytes / 2
+def test_teaching_window_by_window_gives_the_bytes_of_fit():
+    one, two = base_learner(2), base_learner(2)
+    learn = wearer(2).learn
+    losses = teach(one.device, learn, SHORT)
+    history = two.fit(learn.x, learn.y, epochs=1, rate=SHORT.rate, warmup=SHORT.warmup, seed=SHORT.seed)
+    assert np.mean(losses) == pytest.approx(history.loss[0], rel=1e-6)
+    assert one.device.save_state() == two.device.save_state()
 
 
-def test_the_map_names_what_is_alive_at_the_peak(demo):
-    text = demo.to_text()
-    peak = demo.int8_map.steps[demo.int8_map.peak_step]
-    assert f"peak at step {demo.int8_map.peak_step} ({peak})" in text
-    assert all(b.values[-1] in text for b in demo.int8_map.alive(demo.int8_map.peak_step) if b.type)
+def test_a_watch_learns_its_wearer():
+    """Wearer 2 is the one whom the others' network knows least."""
+    learner, person = base_learner(2), wearer(2)
+    before = learner.evaluate(person.test.x, person.test.y)["accuracy"]
+    teach(learner.device, person.learn)
+    assert learner.evaluate(person.test.x, person.test.y)["accuracy"] > before + 0.1
+
+
+def test_replay_adds_windows_of_other_wearers_only():
+    own = wearer(4).learn
+    mixed = material(4, own, replace(LESSON, replay=10))
+    assert len(mixed) == len(own) + 10 and np.array_equal(mixed.x[: len(own)], own.x)
+    everybody = {window.tobytes() for window in others(4).x}
+    assert all(window.tobytes() in everybody for window in mixed.x[len(own) :])
+
+
+# the demo ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo():
+    pytest.importorskip("unicorn")
+    pytest.importorskip("elftools")
+    pytest.importorskip("ziglang")
+    from insitu.demo.run import run_demo
+
+    return run_demo(5, "nrf52840", SHORT)
+
+
+def test_the_firmware_learns_what_the_host_learns(demo):
+    learner = base_learner(5)
+    losses = teach(learner.device, wearer(5).learn, SHORT)
+    assert demo.report.losses == tuple(losses)
+    assert demo.equal and not demo.note
+
+
+def test_the_report_counts_everything_and_it_fits_a_watch(demo):
+    r = demo.report
+    assert r.sram.bytes < 64_000 and r.flash.bytes < 200_000
+    assert {"arena", "state", "stack reserve"} <= {p.name for p in r.sram.pieces}
+    assert r.arena.arena_bytes <= next(p.bytes for p in r.sram.pieces if p.name == "arena")
+    assert sum(c.total for c in r.costs) == r.step_instructions
+    assert r.predict_instructions < r.step_instructions < 10_000_000
+    assert r.estimate.step_ms == pytest.approx(r.step_instructions / 64e3)
+
+
+def test_measuring_leaves_what_was_learned_as_it_was(demo):
+    """Scores come from the state before the counted step; a step at rate zero must not move it."""
+    assert demo.report.scores[0].samples == len(wearer(5).test)
+    own = demo.report.confusion
+    assert sum(own.after[i][i] for i in range(7)) == round(demo.report.scores[0].after * len(wearer(5).test))
+
+
+def test_without_an_emulator_the_host_trains_and_says_so(monkeypatch):
+    from insitu.demo import device
+
+    monkeypatch.setattr(device, "find_spec", lambda name: None if name == "unicorn" else object())
+    opened = device.open_device(base_learner(5), "nrf52840")
+    assert opened.firmware is None
+    assert "No unicorn here" in opened.note and 'pip install "insitu[demo]"' in opened.note
+
+
+def test_the_verb_prints_figures_and_writes_the_page(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["demo", "--board", "host", "--epochs", "1", "-o", str(page)]) == 0
+    shown = capsys.readouterr()
+    assert f"report written to {page}" in shown.out and "points" in shown.out
+    assert page.read_text().startswith("<!doctype html>")
+    assert main(["demo", "--board", "host", "--epochs", "1", "-o", str(page), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["steps"] == 56 and found["train_step_instructions"] is None and found["equal"]
+
+
+def test_vision_without_the_zoos_files_says_what_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    assert main(["demo", "--vision", "-o", str(tmp_path / "page.html")]) == 1
+    assert "insitu zoo add" in capsys.readouterr().err
+
+
+def test_vision_learns_flowers(shared_models, shared_data, tmp_path, monkeypatch):
+    pytest.importorskip("PIL")
+    from insitu.demo.vision import run_vision_demo
+    from insitu.zoo import add
+
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)  # what was built stays where it is
+    add(shared_models / "mcunet-5fps.pkl")
+    add(shared_data / "flowers102.npz")
+    found = run_vision_demo("host")
+    (score,) = found.report.scores
+    assert score.after > 0.75 > 0.4 > score.before

@@ -50,15 +50,14 @@ def material(number: int, own: Windows, lesson: Lesson) -> Windows:
     return joined([own, Windows(everybody.x[chosen], everybody.y[chosen], everybody.arm[chosen])])
 
 
-def teach(device, windows: Windows, lesson: Lesson = LESSON, report: Report | None = None) -> list[float]:
-    """Train on a device, an update a window; the loss of every step. The same bytes as Learner.fit gives."""
-    course, labels, losses = lesson.course(), windows.y.astype(np.int32), []
-    total = lesson.epochs * len(windows)
-    for i, rate in steps(course, len(windows)):
-        loss, *_ = device.run("train_step", windows.x[i : i + 1], labels[i : i + 1], np.float32(rate))
+def teach(device, samples, lesson: Lesson = LESSON, report: Report | None = None) -> list[float]:
+    """Train on a device, an update a sample; the loss of every step. The same bytes as Learner.fit gives."""
+    labels, losses, count = samples.y.astype(np.int32), [], len(samples.y)
+    for i, rate in steps(lesson.course(), count):
+        loss, *_ = device.run("train_step", samples.x[i : i + 1], labels[i : i + 1], np.float32(rate))
         losses.append(float(loss))
         if report:
-            report(len(losses), total, float(np.mean(losses[-len(windows) :])))
+            report(len(losses), lesson.epochs * count, float(np.mean(losses[-count:])))
     return losses
 
 

@@ -33,11 +33,11 @@ class Measured:
     by_node: Mapping[str, int] = field(default_factory=dict)
 
 
-def measured(opened: Opened, learner: Learner, windows) -> Measured:
+def measured(opened: Opened, samples) -> Measured:
     """One training step at a rate of zero, and one prediction, counted. What was learned stays as it is."""
     if opened.firmware is None:
         return Measured()
-    x, y = windows.x[:1], windows.y[:1].astype(np.int32)
+    x, y = samples.x[:1], samples.y[:1].astype(np.int32)
     _, by_node = opened.device.measure("train_step", x, y, np.float32(0))
     _, predict = opened.device.measure("predict", x)
     return Measured(sum(by_node.values()), sum(predict.values()), opened.device.stack_bytes(), by_node)

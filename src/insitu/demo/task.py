@@ -1,0 +1,172 @@
+"""What both demos do with a task: train it in the firmware of a board, measure, and put together the page.
+
+The program is trained on the device that device.py opens. Accuracy is measured with the same program on this computer,
+with the state read back from the device; a few samples are predicted on both, and must agree to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from insitu.demo.device import Opened, open_device
+from insitu.demo.lesson import Lesson, Report, teach
+from insitu.demo.page import Measured, costs_of, flash_of, measured, sram_of
+from insitu.learner import Learner
+from insitu.reports.html_data import RunReport, Score, confusion, estimate
+from insitu.reports.memory import memory_map
+from insitu.reports.speed import machine
+from insitu.reports.table import pairs, size
+
+CHECKED = 8  # samples that device and host both predict
+Say = Callable[[str], None]
+
+
+class Labelled(Protocol):
+    """Samples with their classes."""
+
+    @property
+    def x(self) -> np.ndarray: ...
+
+    @property
+    def y(self) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Something to learn on a device."""
+
+    title: str
+    summary: str
+    learner: Learner
+    lesson: Lesson
+    learn: Labelled
+    tests: tuple[tuple[str, Labelled], ...]  # the first is what training is for
+    labels: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """What happened, and the page about it."""
+
+    report: RunReport
+    equal: bool  # device and host predicted the same bytes
+    note: str = ""
+    page: Path | None = None
+
+    def to_json(self) -> dict:
+        r = self.report
+        return {
+            "device": r.device, "note": self.note,
+            "scores": [{"name": s.name, "before": s.before, "after": s.after, "samples": s.samples} for s in r.scores],
+            "steps": len(r.losses), "train_step_instructions": r.step_instructions,
+            "predict_instructions": r.predict_instructions, "sram_bytes": r.sram.bytes, "flash_bytes": r.flash.bytes,
+            "arena_bytes": r.arena.arena_bytes, "step_ms": r.estimate and r.estimate.step_ms,
+            "step_mj": r.estimate and r.estimate.step_mj, "equal": self.equal,
+            "report": self.page and str(self.page),
+        }  # fmt: skip
+
+    def to_text(self) -> str:
+        r = self.report
+        lines = [r.title, "", pairs(facts(self))]
+        lines += ["", self.note] if self.note else []
+        lines += ["", r.estimate.assumption] if r.estimate else []
+        lines += ["", f"report written to {self.page}"] if self.page else []
+        return "\n".join(lines)
+
+
+def facts(demo: Demo) -> list[tuple[str, str]]:
+    """The lines of the summary."""
+    r = demo.report
+    own, *rest = r.scores
+    first, last = (np.mean(part) for part in (r.losses[: r.steps_an_epoch], r.losses[-r.steps_an_epoch :]))
+    found = [
+        ("ran on", r.device),
+        ("before", f"{own.before:.1%}   {own.name}, {own.samples} samples"),
+        (
+            "training",
+            f"{len(r.losses):,} steps, loss {first:.3f} to {last:.3f}",
+        ),
+        ("after", f"{own.after:.1%}   {100 * (own.after - own.before):+.1f} points"),
+        *(("others", f"{s.before:.1%} to {s.after:.1%}   {s.name}") for s in rest),
+        ("SRAM", of_board(r.sram)),
+        ("flash", of_board(r.flash)),
+    ]
+    if r.step_instructions is not None:
+        found.append(("a step", step_words(r)))
+    return [*found, ("host", "predicts the same bytes" if demo.equal else "DIFFERENT bytes: this is a bug")]
+
+
+def of_board(memory) -> str:
+    largest = sorted(memory.pieces, key=lambda p: -p.bytes)[:3]
+    share = f" of {size(memory.limit_bytes)}" if memory.limit_bytes else ""
+    return f"{size(memory.bytes)}{share}   {', '.join(f'{p.name} {size(p.bytes)}' for p in largest)}"
+
+
+def step_words(r: RunReport) -> str:
+    words = f"{r.step_instructions:,} instructions"
+    if r.estimate:
+        energy = "" if r.estimate.step_mj is None else f" and {r.estimate.step_mj:.2f} mJ"
+        words += f", estimated {r.estimate.step_ms:.0f} ms{energy}"
+    return words
+
+
+# the run ----------------------------------------------------------------------------------------
+
+
+def carry_out(task: Task, board: str, say: Say = lambda text: None, progress: Report | None = None) -> Demo:
+    """Everything but writing the page."""
+    say(f"building and starting the firmware for {board}")
+    opened = open_device(task.learner, board)
+    before = predicted_all(task)
+    say(f"training: {task.lesson.epochs} times over {len(task.learn.y)} samples, an update a sample")
+    losses = teach(opened.device, task.learn, task.lesson, progress)
+    task.learner.device.load_arrays(opened.device.state())
+    after = predicted_all(task)
+    say("measuring instructions, stack and layers")
+    taken = measured(opened, task.learn)
+    equal = agree(opened, task)
+    return Demo(assemble(task, opened, taken, before, after, losses), equal, opened.note)
+
+
+def predicted_all(task: Task) -> list[np.ndarray]:
+    return [np.asarray(task.learner.predict(test.x)).argmax(1) for _, test in task.tests]
+
+
+def assemble(task: Task, opened: Opened, taken: Measured, before, after, losses: list[float]) -> RunReport:
+    learner, own = task.learner, task.tests[0][1]
+    plans = opened.firmware.program.plans if opened.firmware else learner.plans
+    costs, unit = costs_of(learner, taken)
+    guess = estimate(taken.step, opened.board) if opened.board and taken.step is not None else None
+    return RunReport(
+        title=task.title, summary=task.summary, device=opened.words, scores=scores(task, before, after),
+        sram=sram_of(opened, learner, taken), flash=flash_of(opened, learner), arena=memory_map(plans["train_step"]),
+        costs=costs, unit=unit, step_instructions=taken.step, predict_instructions=taken.predict, estimate=guess,
+        losses=tuple(losses), steps_an_epoch=len(task.learn.y),
+        confusion=confusion(task.labels, own.y, before[0], after[0]), facts=(*task.facts, *versions()),
+    )  # fmt: skip
+
+
+def scores(task: Task, before: list[np.ndarray], after: list[np.ndarray]) -> tuple[Score, ...]:
+    found = zip(task.tests, before, after)
+    return tuple(
+        Score(name, float((b == test.y).mean()), float((a == test.y).mean()), len(test.y))
+        for (name, test), b, a in found
+    )
+
+
+def agree(opened: Opened, task: Task) -> bool:
+    """Do device and host give the same bytes for a few samples?"""
+    x = task.learn.x[:: max(1, len(task.learn.x) // CHECKED)]
+    there = np.concatenate([np.asarray(opened.device.run("predict", one[None])[0]) for one in x])
+    return bool(np.array_equal(there, np.asarray(task.learner.predict(x))))
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    about = machine()
+    return (("computer", f"{about['machine']}; {about['system']}"), ("insitu", about["insitu"]))
