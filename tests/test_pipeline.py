@@ -119,7 +119,7 @@ BAD = {
     "an unknown precision": ({"precision": "int4"}, DataError, "precision"),
     "an unknown scheme": ({"precision": "float", "scheme": "some"}, Error, "unknown scheme"),
     "an unknown board": ({"precision": "float", "board": "toaster"}, BoardError, "board"),
-    "no classes": ({"precision": "float", "classes": 0}, GraphError, "0 classes"),
+    "no classes": ({"precision": "float", "classes": 0}, DataError, "classes is 0"),
     "an unknown start": ({"precision": "float", "classes": 2, "head_init": "ones"}, GraphError, "head"),
     "a layer that is not there": ({"precision": "float", "classes": 2, "head_after": "x"}, GraphError, "no such layer"),
     "data of another shape": ({"data": X[:, :5]}, DataError, "shape 40x5"),
@@ -151,12 +151,13 @@ def test_what_does_not_fit_names_the_peak_and_a_way_out_that_fits():
 
 
 def test_a_budget_is_exact():
-    info = learner("full").info()
+    options = {"classes": 4, "precision": "float", "scheme": "full"}
+    info = compile(**options).info()
     need = info["arena_bytes"] + info["state_bytes"]
-    compile(classes=4, precision="float", scheme="full", sram=need, flash=info["const_bytes"])
-    for options in ({"sram": need - 1}, {"flash": info["const_bytes"] - 1}):
+    compile(**options, sram=need, flash=info["const_bytes"])
+    for limit in ({"sram": need - 1}, {"flash": info["const_bytes"] - 1}):
         with pytest.raises(BudgetError):
-            compile(classes=4, precision="float", scheme="full", **options)
+            compile(**options, **limit)
 
 
 def test_where_not_even_the_head_fits_the_error_says_so():
