@@ -133,6 +133,8 @@ def main() -> int:
     steps, total, same = made["verbs"]["train_step"]
     print(report(steps))
     print(by_kernel(steps))
+    print("inference:")
+    print(by_kernel(made["verbs"]["predict"][0]))
     print("predict:", made["verbs"]["predict"][1:], "train_step:", (total, same), "state equal:", made["state"])
     print(
         "kernels",

@@ -76,7 +76,7 @@ def fours_dx(dx, g, w) -> Call:
     rows = g.type.size // o
     parts = -(-rows // max(16, FOURS_FLOATS // o))
     tile = (-(-rows // parts) + 3) // 4 * 4
-    return Call("linear_fours_dx_s8", dx, g, w, scale_table(w.type, o), tile, shape, Scratch(4 * (tile + 4) * o))
+    return Call("linear_fours_dx_s8", dx, g, w, scale_table(w.type, o), tile, shape, Scratch(1024 + 4 * (tile + 4) * o))
 
 
 def fours_dw(dw, g, x, channels) -> Call:

@@ -8,9 +8,17 @@
 #include "isa/arm_dsp.h"
 
 /* in words; the last word may be partly the one before it again */
-static inline void copy_run(int8_t *to, const int8_t *from, int32_t n)
+static inline void copy_run(void *y, const void *x, int32_t n)
 {
+    char *to = y;
+    const char *from = x;
     int32_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        put_word(to + i, word_at(from + i));
+        put_word(to + i + 4, word_at(from + i + 4));
+        put_word(to + i + 8, word_at(from + i + 8));
+        put_word(to + i + 12, word_at(from + i + 12));
+    }
     for (; i + 4 <= n; i += 4) {
         put_word(to + i, word_at(from + i));
     }
@@ -23,8 +31,10 @@ static inline void copy_run(int8_t *to, const int8_t *from, int32_t n)
     }
 }
 #else
-static inline void copy_run(int8_t *to, const int8_t *from, int32_t n)
+static inline void copy_run(void *y, const void *x, int32_t n)
 {
+    char *to = y;
+    const char *from = x;
     for (int32_t i = 0; i < n; i++) {
         to[i] = from[i];
     }

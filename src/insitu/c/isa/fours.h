@@ -2,7 +2,7 @@
  * there are few registers and no vectors. Operands lie in panels of four: a[k][4], b[k][4].
  *
  *   fours_sums     y[p,j] = (y[p,j] or 0) + sum over k of a[p/4][k][p%4] b[k][j] for `blocks` panels of a, one of b
- *   fours_floats   four bytes, minus a zero point, as floats
+ *   fours_floats   rows of four bytes as floats, with a table of them where that helps
  */
 #ifndef INSITU_ISA_FOURS_H
 #define INSITU_ISA_FOURS_H
@@ -37,10 +37,24 @@ static inline void scalar_fours_sums(const fours_task *t)
     }
 }
 
-static inline void scalar_fours_floats(float *to, const int8_t *x, int32_t zero)
+/* -128..127 as floats, in case bytes are looked up */
+enum { FOUR_TABLE = 256 };
+
+static inline void fours_table(float *table)
 {
-    for (int32_t j = 0; j < FOUR; j++) {
-        to[j] = (float)(x[j] - zero);
+    for (int32_t i = 0; i < FOUR_TABLE; i++) {
+        table[i] = (float)(i - 128);
+    }
+}
+
+/* to[k][j] = x[k row + j] for k < n */
+static inline void scalar_fours_floats(float *to, const int8_t *x, int32_t row, int32_t n, const float *table)
+{
+    (void)table;
+    for (; n > 0; n--, x += row, to += FOUR) {
+        for (int32_t j = 0; j < FOUR; j++) {
+            to[j] = (float)x[j];
+        }
     }
 }
 

@@ -2,19 +2,14 @@
  * allowed over an operand of y's shape. The multipliers have 16 bits, so 32 are enough.
  */
 #include "fixed.h"
+#include "isa/sum.h"
 #include "kernels.h"
 #include "mask.h"
 #include "pair.h"
 
-static inline int32_t sum_value(int32_t a, int32_t b, const sum_quant q)
-{
-    const int32_t acc = q.ma * (a - q.a_zero) + q.mb * (b - q.b_zero) + (1 << (q.shift - 1));
-    return (acc >> q.shift) + q.y_zero;
-}
-
 static inline int8_t sum_at(int32_t a, int32_t b, const sum_quant q)
 {
-    return fixed_clamp(sum_value(a, b, q), q.lo, q.hi);
+    return fixed_clamp(sum_value(a, b, &q), q.lo, q.hi);
 }
 
 /* n elements; an operand that does not step is one number */
@@ -22,9 +17,7 @@ static void sum_row(int8_t *y, const int8_t *a, const int8_t *b, const pair_shap
 {
     const int32_t n = s->n, a0 = a[0], b0 = b[0];
     if (s->a_step && s->b_step) {
-        for (int32_t i = 0; i < n; i++) {
-            y[i] = sum_at(a[i], b[i], q);
-        }
+        sum_run(y, a, b, n, &q);
     } else if (s->a_step) {
         for (int32_t i = 0; i < n; i++) {
             y[i] = sum_at(a[i], b0, q);
@@ -37,14 +30,14 @@ static void sum_row(int8_t *y, const int8_t *a, const int8_t *b, const pair_shap
 }
 
 /* the same, one by one, with the mask */
-static void sum_masked(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s,
+static void sum_each(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s,
                        int32_t channels, const sum_quant *q)
 {
     mask_writer w = mask_start(mask, channels);
     pair_at at = {0, 0, {0}};
     for (int32_t r = 0; r < s->rows; r++, y += s->n) {
         for (int32_t i = 0; i < s->n; i++) {
-            const int32_t v = sum_value(a[at.a + i * s->a_step], b[at.b + i * s->b_step], *q);
+            const int32_t v = sum_value(a[at.a + i * s->a_step], b[at.b + i * s->b_step], q);
             mask_next(&w, v, q->lo, q->hi);
             y[i] = fixed_clamp(v, q->lo, q->hi);
         }
@@ -55,8 +48,15 @@ static void sum_masked(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *
 void sum_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pair_shape *s, int32_t channels,
             const sum_quant *q)
 {
+    if (mask && s->rows == 1 && s->a_step && s->b_step) {
+        const int32_t n = channels % 8 ? channels : s->n; /* whole bytes of bits: all rows lie together */
+        for (int32_t i = 0; i < s->n; i += n, mask += (n + 7) / 8) {
+            sum_masked(y + i, mask, a + i, b + i, n, q);
+        }
+        return;
+    }
     if (mask) {
-        sum_masked(y, mask, a, b, s, channels, q);
+        sum_each(y, mask, a, b, s, channels, q);
         return;
     }
     pair_at at = {0, 0, {0}};
