@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test lint types unit test-slow bench accuracy fuzz docs clean
+.PHONY: demo test lint types unit test-slow bench bench-mcu accuracy fuzz docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/insitu demo
@@ -29,6 +29,9 @@ test-slow: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.inference
 	$(BIN)/python -m bench.training
+
+bench-mcu: $(VENV)/.dev
+	$(BIN)/python -m bench.mcu
 
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m bench.watch

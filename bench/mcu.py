@@ -1,0 +1,234 @@
+"""What training takes on a microcontroller: exact instructions, every byte of SRAM and flash, on emulated cores.
+
+    make bench-mcu                          all models and boards: a table, bench/mcu.json, docs/mcu.md, docs/mcu.svg
+    python -m bench.mcu --only mcunet       a part of it: rows whose name contains this
+    INSITU_TENSORFLOW=python make bench-mcu a Python with TensorFlow, to measure its memory too
+
+The numbers are exact and repeatable: instructions, not cycles. Models are found as the tests find them
+(INSITU_TEST_FILES, or `shared` beside the checkout). KB are 1,000 bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from bench.mcu_peers import peers
+from bench.mcu_plot import plot
+from bench.photos import ROOT, folder
+from insitu import Recipe, compile
+from insitu.budget import kb
+from insitu.deploy import deploy, limits_of
+from insitu.devices.emulator import EmulatorDevice, emulate
+from insitu.errors import Error
+from insitu.graph import Graph
+from insitu.reports.speed import machine
+from insitu.reports.table import table
+
+CLASSES = 10
+BOARDS = ("stm32f746", "nrf52840", "rp2040")
+CHECKPOINTS = ("mcunet-5fps/49kb", "mcunet-5fps/99kb", "mbv2-w0.35/49kb", "mbv2-w0.35/99kb", "proxyless-w0.3/49kb",
+               "proxyless-w0.3/98kb")  # fmt: skip
+TINY = {"ad01": "ad01_int8", "resnet8": "ic_resnet8_int8", "kws": "kws_dscnn_int8", "vww": "vww_mbv1_int8"}
+LAST = "last:2"
+# the published engine (Tiny Training Engine), mcunet-5fps/49kb on a Cortex-M7, measured in the same way
+PUBLISHED = {"train_step": 106_371_044, "predict": 65_035_916, "sram": 253_368, "flash": 663_864, "stack": 21_816}
+SHOWN = 12  # layers of the breakdown in the page
+
+
+@dataclass
+class Row:
+    model: str
+    scheme: str
+    board: str
+    grad: str
+    fits: bool = False
+    why: str = ""  # it does not
+    sram_bytes: int = 0
+    flash_bytes: int = 0
+    arena_bytes: int = 0
+    state_bytes: int = 0
+    stack_bytes: int = 0
+    stack_used_bytes: int = 0
+    const_bytes: int = 0
+    sram: dict[str, int] = field(default_factory=dict)
+    flash: dict[str, int] = field(default_factory=dict)
+    predict_instructions: int = 0
+    train_step_instructions: int = 0
+    macs: int = 0  # of a prediction
+    layers: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # verb -> layer -> [instructions, macs]
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.model}/{self.scheme}/{self.board}"
+
+
+# measuring --------------------------------------------------------------------------------------
+
+
+def rows() -> list[Row]:
+    named = [(s.partition("/")[0], s.partition("/")[2]) for s in CHECKPOINTS] + [(name, LAST) for name in TINY]
+    return [Row(model, scheme, board, "f32") for board in BOARDS for model, scheme in named]
+
+
+def measure(row: Row) -> Row:
+    """Compile, link, run one prediction and one step on the emulated board."""
+    start = time.perf_counter()
+    try:
+        learner = compile(**source(row))
+        found = deploy(learner.graphs, limits_of(row.board, None, None))
+    except Error as e:
+        row.why = e.what.splitlines()[0]
+        return row
+    for key, value in found.figures().items():
+        if hasattr(row, key):
+            setattr(row, key, value)
+    row.fits = found.fits
+    if not found.fits:
+        row.why = f"needs {kb(row.sram_bytes)} of SRAM and {kb(row.flash_bytes)} of flash"
+        return row
+    assert found.firmware is not None
+    run(row, emulate(found.firmware), learner.graphs)
+    row.seconds = round(time.perf_counter() - start, 1)
+    return row
+
+
+def source(row: Row) -> dict:
+    if row.model in TINY:
+        path = folder("models") / "mlperf-tiny" / f"{TINY[row.model]}.tflite"
+        loss = "mse" if row.model == "ad01" else "cross_entropy"
+        return {"model": path, "scheme": row.scheme, "recipe": Recipe(loss=loss)}
+    path = folder("models") / f"{row.model}.pkl"
+    return {"model": path, "scheme": f"{row.model}/{row.scheme}", "classes": CLASSES}
+
+
+def run(row: Row, device: EmulatorDevice, graphs: dict[str, Graph]) -> None:
+    rng = np.random.default_rng(0)
+    for verb in ("train_step", "predict"):
+        inputs = [random_input(rng, v) for v in graphs[verb].inputs]
+        _, layers = device.measure(verb, *inputs)
+        macs = macs_of(graphs[verb])
+        row.layers[verb] = {name: [count, macs.get(name, 0)] for name, count in layers.items()}
+        setattr(row, f"{verb}_instructions", sum(layers.values()))
+    row.macs = sum(macs_of(graphs["predict"]).values())
+    row.stack_used_bytes = device.stack_bytes()
+
+
+def random_input(rng, value) -> np.ndarray:
+    if not value.shape:
+        return np.float32(0.01)  # the rate
+    if value.dtype == "s32":
+        return np.zeros(value.shape, np.int32)  # a label
+    if value.dtype == "f32":
+        return rng.normal(size=value.shape).astype(np.float32)
+    return rng.integers(-128, 128, value.shape).astype(value.type.numpy)
+
+
+def macs_of(graph: Graph) -> dict[str, int]:
+    return {n.name: int(n.rule("macs", *n.outputs, *n.inputs)) for n in graph.nodes if n.op.has("macs")}
+
+
+# showing ----------------------------------------------------------------------------------------
+
+HEAD = ("board", "model", "inference", "step", "a MAC", "SRAM", "arena", "state", "stack", "flash", "constants", "code")
+
+
+def cells(r: Row) -> tuple[str, ...]:
+    if not r.fits:
+        return (r.board, f"{r.model}/{r.scheme}", r.why, *[""] * (len(HEAD) - 3))
+    code = r.flash_bytes - r.flash.get("constants", 0)
+    return (
+        r.board, f"{r.model}/{r.scheme}", f"{r.predict_instructions / 1e6:.2f} M",
+        f"{r.train_step_instructions / 1e6:.2f} M", f"{r.predict_instructions / r.macs:.2f}", kb(r.sram_bytes),
+        kb(r.arena_bytes), kb(r.state_bytes), f"{r.stack_bytes:,} B", kb(r.flash_bytes), kb(r.const_bytes), kb(code),
+    )  # fmt: skip
+
+
+def published_cells() -> tuple[str, ...]:
+    p = PUBLISHED
+    return ("*published*", "mcunet-5fps/49kb", f"{p['predict'] / 1e6:.2f} M", f"{p['train_step'] / 1e6:.2f} M", "2.90",
+            kb(p["sram"]), "190 KB", "40 KB", f"{p['stack']:,} B", kb(p["flash"]), "543 KB", "86 KB")  # fmt: skip
+
+
+def markdown(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    head = tuple(head)
+    marks = ["---", "---", *["--:"] * (len(head) - 2)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, marks, *lines))
+
+
+def breakdown(r: Row) -> str:
+    """The most expensive calls of a step."""
+    named = sorted(r.layers["train_step"].items(), key=lambda item: -item[1][0])[:SHOWN]
+    lines = [
+        (name, f"{count:,}", f"{count / r.train_step_instructions:.1%}", f"{macs:,}" if macs else "-",
+         f"{count / macs:.2f}" if macs else "-") for name, (count, macs) in named
+    ]  # fmt: skip
+    return markdown(("call", "instructions", "share", "MAC", "instructions a MAC"), lines)
+
+
+def page(found: list[Row], others: dict) -> str:
+    first = next((r for r in found if r.model == "mcunet-5fps" and r.scheme == "49kb" and r.fits), None)
+    parts = [
+        "# Training on a microcontroller, counted",
+        "Written by `make bench-mcu` (bench/mcu.py). One training step and one prediction of the firmware on an "
+        "emulated core: exact\ninstructions (not cycles), every byte of the linked image. Batch 1, 10 classes for the three "
+        "checkpoints, `last:2` for the\nMLPerf Tiny models. KB = 1,000 bytes. *published*: the Tiny Training Engine, "
+        "Cortex-M7, counted in the same way.",
+        "![SRAM and instructions](mcu.svg)",
+        markdown(HEAD, [published_cells(), *map(cells, found)]),
+    ]
+    if first:
+        parts += [
+            f"## Where the instructions of a step go ({first.model}/{first.scheme}, {first.board})",
+            breakdown(first),
+        ]
+        parts += ["## Beside frameworks", peers_text(first, others)]
+    parts += ["## Where it ran", "\n".join(f"* {k}: {v}" for k, v in machine().items())]
+    return "\n\n".join(parts) + "\n"
+
+
+def peers_text(row: Row, others: dict) -> str:
+    lines = [(name, f"{o['process_mb']:.0f} MB", f"{o['process_mb'] * 1e6 / row.sram_bytes:,.0f}x",
+              f"{o['step_mb']:.1f} MB", f"{o['step_mb'] * 1e6 / row.sram_bytes:,.0f}x")
+             for name, o in others.items() if "process_mb" in o]  # fmt: skip
+    missing = [f"* {name}: {o['why']}" for name, o in others.items() if "why" in o]
+    words = (
+        f"The same network in float, one full training step at batch 1, in a process of its own: its peak memory, and "
+        f"how much of\nthat the step added after everything was loaded. Ours is {kb(row.sram_bytes)}, everything counted."
+    )
+    head = ("framework", "whole process", "times ours", "added by training", "times ours")
+    return "\n\n".join([words, markdown(head, lines), *missing])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains this")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
+    options = parser.parse_args(arguments)
+    wanted = [r for r in rows() if options.only in r.name]
+    with ProcessPoolExecutor(max_workers=options.jobs) as pool:
+        found = []
+        for row in pool.map(measure, wanted):
+            print(f"{row.name}: {row.why or f'{row.train_step_instructions:,} instructions a step'}", file=sys.stderr)
+            found.append(row)
+    others = peers() if not options.only or "mcunet" in options.only else {}
+    data = {"machine": machine(), "rows": [asdict(r) for r in found], "published": PUBLISHED, "peers": others}
+    (ROOT / "bench" / "mcu.json").write_text(json.dumps(data, indent=1) + "\n")
+    print(table(HEAD, [published_cells(), *map(cells, found)]))
+    if not options.only:
+        (ROOT / "docs" / "mcu.md").write_text(page(found, others))
+        (ROOT / "docs" / "mcu.svg").write_text(plot([asdict(r) for r in found], PUBLISHED))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
