@@ -180,9 +180,9 @@ def page(found: list[Row], others: dict) -> str:
     parts = [
         "# Training on a microcontroller, counted",
         "Written by `make bench-mcu` (bench/mcu.py). One training step and one prediction of the firmware on an "
-        "emulated core: exact\ninstructions (not cycles), every byte of the linked image. Batch 1, 10 classes for the three "
-        "checkpoints, `last:2` for the\nMLPerf Tiny models. KB = 1,000 bytes. *published*: the Tiny Training Engine, "
-        "Cortex-M7, counted in the same way.",
+        "emulated core: exact\ninstructions (not cycles), every byte of the linked image. Batch 1, 10 classes for "
+        "the three checkpoints, `last:2` for the\nMLPerf Tiny models. KB = 1,000 bytes. *published*: the Tiny Training "
+        "Engine, Cortex-M7, counted in the same way.",
         "![SRAM and instructions](mcu.svg)",
         markdown(HEAD, [published_cells(), *map(cells, found)]),
     ]
@@ -203,7 +203,7 @@ def peers_text(row: Row, others: dict) -> str:
     missing = [f"* {name}: {o['why']}" for name, o in others.items() if "why" in o]
     words = (
         f"The same network in float, one full training step at batch 1, in a process of its own: its peak memory, and "
-        f"how much of\nthat the step added after everything was loaded. Ours is {kb(row.sram_bytes)}, everything counted."
+        f"how much of\nthat the step added after everything was loaded. Ours is {kb(row.sram_bytes)}, all of it."
     )
     head = ("framework", "whole process", "times ours", "added by training", "times ours")
     return "\n\n".join([words, markdown(head, lines), *missing])
