@@ -11,12 +11,14 @@ from insitu.data import Samples, as_samples
 from insitu.devices.emulator import EmulatorDevice
 from insitu.devices.link import LinkDevice
 from insitu.devices.manifest import Manifest
+from insitu.devices.qemu import QemuDevice, open_qemu_folder
 from insitu.errors import DataError, GraphError
 from insitu.firmware import read_image
 from insitu.graph import Value
 from insitu.progress import Report, bar
 from insitu.reports.table import pairs, size, table
 
+MEASURED = EmulatorDevice, QemuDevice  # what can count
 LAYERS = 8  # of the most expensive, shown as text
 
 
@@ -94,8 +96,6 @@ def open_board(manifest: Manifest, where: str = "emulator") -> LinkDevice:
             sram=budget["sram_budget_bytes"], flash=budget["flash_budget_bytes"],
         )  # fmt: skip
     if kind == "qemu":
-        from insitu.devices.qemu import open_qemu_folder
-
         return open_qemu_folder(manifest)
     if kind == "serial":
         from insitu.devices.serial import open_serial
@@ -137,7 +137,7 @@ def _epoch(device, samples: Samples, train, rate, rng, found: BoardRun, report: 
 
 def _run(device, found: BoardRun, verb: str, *inputs):
     """Run a verb; the first time, count each of its calls."""
-    if not isinstance(device, EmulatorDevice) or verb in found.layers:
+    if not isinstance(device, MEASURED) or verb in found.layers:
         return device.run(verb, *inputs)
     outputs, found.layers[verb] = device.measure(verb, *inputs)
     found.instructions[verb] = sum(found.layers[verb].values())
@@ -146,7 +146,7 @@ def _run(device, found: BoardRun, verb: str, *inputs):
 
 def _measure(device, samples: Samples, found: BoardRun) -> None:
     _run(device, found, "predict", *(x[:1] for x in samples.inputs))
-    if isinstance(device, EmulatorDevice):
+    if isinstance(device, MEASURED):
         found.stack_used = device.stack_bytes()
 
 

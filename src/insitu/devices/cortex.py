@@ -47,6 +47,8 @@ class Cortex:
         self._incoming: deque[int] = deque()
         self._outgoing = bytearray()
         self._block = [0, 0]
+        self._asked: int | None = None
+        self.spent = 0  # instructions from the last byte of a request to the first of its answer
         self.uc = self._open()
         self._keep = self._count()
         self.reset()
@@ -117,12 +119,15 @@ class Cortex:
             return 0
         count = min(self._block[1], len(self._incoming))
         uc.mem_write(self._block[0], bytes(self._incoming.popleft() for _ in range(count)))
+        self._asked = int(self.slots.sum())
         return count
 
     def _port_write(self, uc, offset, size, value, _):
         if offset in (ADDRESS, COUNT):
             self._block[offset // 4] = value
         elif offset == WRITE:
+            if self._asked is not None:
+                self.spent, self._asked = int(self.slots.sum()) - self._asked, None
             self._outgoing += uc.mem_read(*self._block)
 
     # counting ---------------------------------------------------------------------------------

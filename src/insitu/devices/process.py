@@ -24,8 +24,8 @@ PORT = "device/ports/stdio.c"
 class ProcessChannel:
     """A program's standard input and output."""
 
-    def __init__(self, command: list[str]):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    def __init__(self, command: list[str], **options):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **options)
         assert self.process.stdin and self.process.stdout
         self._in, self._out = self.process.stdin, self.process.stdout
 
@@ -34,15 +34,18 @@ class ProcessChannel:
             while data:
                 data = data[self._in.write(data) :]
         except OSError as e:
-            raise DeviceError("has gone", where="device") from e
+            raise self.gone() from e
 
     def read(self, most: int, timeout: float) -> bytes:
         if not select.select([self._out], [], [], max(timeout, 0))[0]:
             return b""
         data = os.read(self._out.fileno(), most)
         if not data:
-            raise DeviceError("has gone", where="device")
+            raise self.gone()
         return data
+
+    def gone(self) -> DeviceError:
+        return DeviceError("has gone", where="device")
 
     def close(self) -> None:
         """End of input is the end of the firmware."""

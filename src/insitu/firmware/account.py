@@ -29,6 +29,7 @@ CLASSES = {
     ".protocol_ram": ("sram", "protocol"),
     ".port_ram": ("sram", "port"),
 }
+LITERALS = "(literals)"
 GAP = 16  # bytes: a hole wider than any alignment is not alignment
 
 
@@ -73,7 +74,7 @@ def account(image: Image) -> Account:
 
 
 def covered(image: Image, section: Section) -> dict[str, int]:
-    """Symbol -> bytes, for a section. A hole wider than an alignment is an error."""
+    """Symbol -> bytes, for a section. What no symbol covers is alignment, or in flash a literal; else an error."""
     if section.name == ".stack":
         return {"stack": section.bytes}
     found: dict[str, int] = {}
@@ -82,16 +83,20 @@ def covered(image: Image, section: Section) -> dict[str, int]:
     for s in sorted(inside, key=lambda s: (s.address, -s.bytes)):
         if s.address + s.bytes <= at:
             continue  # another name for the same bytes
-        _hole(section, at, s.address, s.name)
+        _hole(section, at, s.address, s.name, found)
         found[s.name] = s.address + s.bytes - max(at, s.address)
         at = s.address + s.bytes
-    _hole(section, at, section.address + section.bytes, "the end")
+    _hole(section, at, section.address + section.bytes, "the end", found)
     return found
 
 
-def _hole(section: Section, at: int, to: int, name: str) -> None:
-    if to - at >= GAP:
+def _hole(section: Section, at: int, to: int, name: str, found: dict[str, int]) -> None:
+    """Strings and jump tables have no symbol; they are constants of the code in whose section they lie."""
+    if to - at < GAP:
+        return
+    if CLASSES[section.name][0] == "sram":
         raise BudgetError(f"{to - at} bytes of {section.name} before {name} belong to no symbol")
+    found[LITERALS] = found.get(LITERALS, 0) + to - at
 
 
 def _between(image: Image, memory: str) -> int:

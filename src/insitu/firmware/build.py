@@ -60,17 +60,27 @@ class Firmware:
 
 
 def build_firmware(program: Program, board: Board, *, port: str = "emulator", flags: tuple[str, ...] = (),
-                   compiler: str = "zig", extra: Mapping[str, str] | None = None) -> Firmware:  # fmt: skip
+                   compiler: str = "zig", extra: Mapping[str, str] | None = None,
+                   symbols: Mapping[str, int] | None = None) -> Firmware:  # fmt: skip
     """Link a program for a board; `flags` such as -DINSITU_SCALAR, `extra` more files for the model's folder."""
+    tools = find_tools(compiler, linkable(board).core)
+    objects = compile_all(firmware_sources(program, port, extra or {}), tools, flags)
+    image, depth = linked(objects, tools, board, symbols)
+    return Firmware(board, program, image, account(image), depth, tools.name)
+
+
+def linkable(board: Board) -> Board:
     if not board.core.arm:
         raise BoardError(f"{board.name} is {board.core.title}: insitu writes C for it, and links nothing")
-    tools = find_tools(compiler, board.core)
-    sources = firmware_sources(program, port, extra or {})
-    objects = compile_all(sources, tools, flags)
-    image = parse_image(link(objects, tools, linker_script(board, FIRST_STACK, ROOMY, ROOMY)))
-    depth = stack_depth(image, board.core.fpu)
-    image = parse_image(link(objects, tools, linker_script(board, depth.bytes, ROOMY, ROOMY)))
-    return Firmware(board, program, image, account(image), depth, tools.name)
+    return board
+
+
+def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
+           symbols: Mapping[str, int] | None = None) -> tuple[Image, Depth]:  # fmt: skip
+    """The image with just as much stack as it can ever need."""
+    first = parse_image(link(objects, tools, linker_script(board, FIRST_STACK, ROOMY, ROOMY, symbols)))
+    depth = stack_depth(first, board.core.fpu)
+    return parse_image(link(objects, tools, linker_script(board, depth.bytes, ROOMY, ROOMY, symbols))), depth
 
 
 # sources ----------------------------------------------------------------------------------------
@@ -89,6 +99,23 @@ def firmware_sources(program: Program, port: str, extra: Mapping[str, str]) -> d
     found["startup/main.o"] = (main_source(program.prefix), headers)
     found["port/port.o"] = ((C_FOLDER / "boards" / f"port_{port}.c").read_text(), {})
     return found
+
+
+def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """The same, from a board's folder as `insitu compile` wrote it; the headers are on FOLDER's include path."""
+    source, firmware = folder / "src", folder / "firmware"
+    places = {
+        **{p: f"model/{p.stem}.o" for p in source.glob("*.c")},
+        **{p: f"kernels/{p.stem}.o" for p in (source / "kernels").glob("*.c")},
+        **{p: f"device/{p.stem}.o" for p in (source / "device").glob("*.c")},
+        firmware / "boards" / "startup.c": "startup/startup.o",
+        firmware / "main.c": "startup/main.o",
+        C_FOLDER / "boards" / f"port_{port}.c": "port/port.o",
+    }
+    try:
+        return {place: (path.read_text(), {}) for path, place in sorted(places.items())}
+    except OSError as e:
+        raise ToolError(f"cannot be read: {e.strerror or e}", where=str(e.filename)) from e
 
 
 # tools ------------------------------------------------------------------------------------------
@@ -120,48 +147,37 @@ def version(command: tuple[str, ...]) -> str:
     return run([*command, "--version"]).stdout
 
 
-def compile_all(
-    sources: Mapping[str, tuple[str, dict[str, str]]], tools: Tools, flags: tuple[str, ...]
-) -> dict[str, Path]:
+Sources = Mapping[str, tuple[str, dict[str, str]]]
+
+
+def compile_all(sources: Sources, tools: Tools, flags: tuple[str, ...], include: tuple[Path, ...] = (C_FOLDER,)):
     """Object path in the image -> the compiled file."""
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        made = pool.map(lambda name: compile_one(name, sources[name], tools, flags), sources)
+        made = pool.map(lambda name: compile_one(name, sources[name], tools, flags, include), sources)
         return dict(zip(sources, made))
 
 
-def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, flags: tuple[str, ...]) -> Path:
+def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, flags: tuple[str, ...],
+                include: tuple[Path, ...]) -> Path:  # fmt: skip
     text, headers = source
-    parts = [f"{k}\n{v}" for k, v in sorted(headers.items())]
-    key = key_of(
-        version(tools.command), *tools.command[1:], *tools.flags, *flags, name, text, library_headers(), *parts
-    )
+    given = [f"{k}\n{v}" for k, v in sorted(headers.items())]
+    options = (*tools.command[1:], *tools.flags, *flags)
+    key = key_of(version(tools.command), *options, name, text, header_texts(include), *given)
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            path_of = Path(folder) / f"{Path(name).stem}.c"
-            path_of.write_text(text)
-            for header, content in headers.items():
-                (Path(folder) / header).write_text(content)
-            checked(
-                [
-                    *tools.command,
-                    *tools.flags,
-                    *flags,
-                    f"-I{C_FOLDER}",
-                    f"-I{folder}",
-                    "-c",
-                    str(path_of),
-                    "-o",
-                    str(path),
-                ]
-            )
+            for file, content in {**headers, f"{Path(name).stem}.c": text}.items():
+                (Path(folder) / file).write_text(content)
+            where = [f"-I{place}" for place in (*include, folder)]
+            command = [*tools.command, *tools.flags, *flags, *where]
+            checked([*command, "-c", str(Path(folder) / f"{Path(name).stem}.c"), "-o", str(path)])
 
     return cached("cross", key, ".o", make)
 
 
 @cache
-def library_headers() -> str:
-    return "".join(f"{p.name}\n{p.read_text()}" for p in sorted(C_FOLDER.rglob("*.h")))
+def header_texts(folders: tuple[Path, ...]) -> str:
+    return "".join(f"{p.name}\n{p.read_text()}" for folder in folders for p in sorted(folder.rglob("*.h")))
 
 
 def link(objects: Mapping[str, Path], tools: Tools, script: str) -> bytes:

@@ -1,6 +1,6 @@
 /* Bytes in and out over a UART: an example, for the USART of an STM32F7, H7, L4 or U5. It is compiled by insitu's tests
- * and has not been run on a board: set the clock, the pins and the baud rate before device_run, then this is all there
- * is to do. For another chip, write these two functions with its registers.
+ * and has not been run on a board: set the clock, the pins and the baud rate in a function port_start, which startup.c
+ * calls before main, then this is all there is to do. For another chip, write these two functions with its registers.
  */
 #include "device/port.h"
 

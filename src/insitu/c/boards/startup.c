@@ -1,4 +1,4 @@
-/* From reset to main on a Cortex-M: floating point on, data copied, bss cleared, the stack painted.
+/* From reset to main on a Cortex-M: floating point on, data copied, bss cleared, the stack painted, the port started.
  * What is left of the paint tells how deep the stack ever was. The linker script places everything (link.ld).
  */
 #include <stdint.h>
@@ -9,11 +9,16 @@ extern uint32_t stack_bottom[], stack_top[], data_start[], data_end[], bss_start
 extern const uint32_t data_source[];
 extern int main(void);
 
-/* never taken by a program that keeps to its memory: a debugger finds the core here */
-static void stop(void)
+/* never taken by a program that keeps to its memory: a debugger finds the core here. A port may have a handler of its
+ * own, and something to set up. */
+__attribute__((weak)) void fault(void)
 {
     for (;;) {
     }
+}
+
+__attribute__((weak)) void port_start(void)
+{
 }
 
 void reset(void)
@@ -34,11 +39,12 @@ void reset(void)
     for (volatile uint32_t *p = bss_start; p < bss_end; p++) {
         *p = 0;
     }
+    port_start();
     main();
-    stop();
+    fault();
 }
 
 __attribute__((section(".vectors"), used)) const vector vectors[16] = {
-    {.address = stack_top}, {reset}, {stop}, {stop}, {stop}, {stop}, {stop}, {.address = 0},
-    {.address = 0}, {.address = 0}, {.address = 0}, {stop}, {stop}, {.address = 0}, {stop}, {stop},
+    {.address = stack_top}, {reset}, {fault}, {fault}, {fault}, {fault}, {fault}, {.address = 0},
+    {.address = 0}, {.address = 0}, {.address = 0}, {fault}, {fault}, {.address = 0}, {fault}, {fault},
 };

@@ -1,0 +1,135 @@
+/* Bytes in and out on QEMU's boards of Arm: a CMSDK UART. Before main the memory protection unit is told what there is:
+ * the flash, which nobody may write, as much SRAM as the budget has, and the two registers below. Any other access
+ * traps, and the trap is told through semihosting, since a core that has left its memory cannot be trusted to speak
+ * the protocol. The linker script has the addresses; they are QEMU's, no board's.
+ */
+#include "boards/startup.h"
+#include "device/port.h"
+
+typedef struct {
+    volatile uint32_t data, state, control, interrupts, divider;
+} uart;
+
+typedef struct {
+    volatile uint32_t type, control, number, base, attributes;
+} protection;
+
+extern uart port_uart;                  /* UART 0 */
+extern volatile uint32_t port_counter;  /* a clock that counts, under -icount, instructions */
+extern uint8_t port_flash[], port_flash_end[], port_sram[], port_sram_end[];
+
+enum { FULL_OUT = 1, FULL_IN = 2, READ_ONLY = 6, READ_WRITE = 3 };
+
+#define MPU ((protection *)0xe000ed90u)
+#define CAUSE (*(volatile uint32_t *)0xe000ed28u)
+#define ADDRESS_MEMORY (*(volatile uint32_t *)0xe000ed34u)
+#define ADDRESS_BUS (*(volatile uint32_t *)0xe000ed38u)
+
+/* between the last byte of a request and the first of its answer; read by the other side, straight from memory */
+volatile uint32_t port_begun, port_spent;
+static uint32_t answering;
+
+#if __ARM_ARCH >= 8
+static uint32_t protect(uint32_t region, uint32_t from, uint32_t to, uint32_t access, uint32_t data)
+{
+    *(volatile uint32_t *)0xe000edc0u = 0x44u; /* normal memory, not cached */
+    MPU->number = region;
+    MPU->base = from | (access == READ_ONLY ? 6u : 2u) | data;
+    MPU->attributes = ((to - 1) & ~31u) | 1u;
+    return region + 1;
+}
+#else
+/* regions are powers of two, and lie at multiples of their size */
+static uint32_t protect(uint32_t region, uint32_t from, uint32_t to, uint32_t access, uint32_t data)
+{
+    while (from < to) {
+        uint32_t bits = 5;
+        while (bits < 31 && !(from & (1u << bits)) && (2u << bits) <= to - from) {
+            bits++;
+        }
+        MPU->number = region++;
+        MPU->base = from;
+        MPU->attributes = data << 28 | access << 24 | (bits - 1) << 1 | 1u;
+        from += 1u << bits;
+    }
+    return region;
+}
+#endif
+
+void port_start(void)
+{
+    const uint32_t serial = (uint32_t)(uintptr_t)&port_uart, clock = (uint32_t)(uintptr_t)&port_counter & ~31u;
+    uint32_t next = 0;
+    next = protect(next, (uint32_t)(uintptr_t)port_flash, (uint32_t)(uintptr_t)port_flash_end, READ_ONLY, 0);
+    next = protect(next, (uint32_t)(uintptr_t)port_sram, (uint32_t)(uintptr_t)port_sram_end, READ_WRITE, 1);
+    next = protect(next, serial, serial + 32, READ_WRITE, 1);
+    protect(next, clock, clock + 32, READ_WRITE, 1);
+    MPU->control = 1;
+    __asm__ volatile("dsb\n isb" ::: "memory");
+    port_uart.divider = 16;
+    port_uart.control = 3;
+}
+
+int32_t port_read(uint8_t *to, int32_t most)
+{
+    int32_t got = 0;
+    while (got == 0) {
+        while (got < most && (port_uart.state & FULL_IN)) {
+            to[got++] = (uint8_t)port_uart.data;
+        }
+    }
+    answering = 0;
+    port_begun = port_counter;
+    return got;
+}
+
+void port_write(const uint8_t *from, int32_t count)
+{
+    if (!answering) {
+        port_spent = port_counter - port_begun;
+        answering = 1;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        while (port_uart.state & FULL_OUT) {
+        }
+        port_uart.data = from[i];
+    }
+}
+
+/* traps ------------------------------------------------------------------------------------- */
+
+static void semihosting(uint32_t operation, uintptr_t argument)
+{
+    register uint32_t r0 __asm__("r0") = operation;
+    register uintptr_t r1 __asm__("r1") = argument;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+}
+
+static void tell(const char *name, uint32_t value)
+{
+    char text[10];
+    for (int32_t i = 0; i < 8; i++) {
+        text[i] = "0123456789abcdef"[value >> (28 - 4 * i) & 15];
+    }
+    text[8] = '\n';
+    text[9] = 0;
+    semihosting(4, (uintptr_t)name);
+    semihosting(4, (uintptr_t)text);
+}
+
+/* frame: r0 to r3, r12, lr, pc and flags, as they were when the core trapped */
+__attribute__((used)) void port_trapped(const uint32_t *frame)
+{
+    const uint32_t cause = CAUSE;
+    tell("cause ", cause);
+    tell("at ", frame[6]);
+    tell("address ", cause & 0x80u ? ADDRESS_MEMORY : ADDRESS_BUS);
+    for (;;) {
+        semihosting(0x18, 0x20023u);
+    }
+}
+
+__attribute__((naked)) void fault(void)
+{
+    __asm__ volatile("mov r0, sp\n b port_trapped");
+}

@@ -1,0 +1,230 @@
+"""QEMU as a second opinion: the same program and protocol on an emulator that shares no code with ours.
+
+The firmware is linked once more, at the addresses of one of Arm's own boards, with a port for its UART. What is beyond
+the budget is kept out by the memory protection unit (c/boards/port_qemu.c); a trap is an error that names the place.
+Instructions are counted from the last byte of a request to the first of its answer, protocol included: exact, and
+instructions, not cycles. There are no counts by layer here, and no Cortex-M0+: QEMU has no board with one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from insitu.boards import Board, Memory, find_board
+from insitu.codegen import Program
+from insitu.codegen.device import Interface
+from insitu.devices.cortex import PAGE, PAINT
+from insitu.devices.link import LinkDevice
+from insitu.devices.manifest import Manifest
+from insitu.devices.process import ProcessChannel
+from insitu.errors import BoardError, BudgetError, DeviceError, ToolError
+from insitu.firmware import Image, account, build_firmware
+from insitu.firmware.build import compile_all, find_tools, folder_sources, linked
+
+COMMAND = "qemu-system-arm"
+SHIFT = 6  # an instruction takes 2**6 ns of QEMU's time
+WHOLE = "(all of it, with the protocol)"
+PATIENCE = 120.0  # seconds: a lost byte is unheard of here, and asking again would be counted
+ADDRESS_KNOWN = 0x8080  # of either kind of trap
+REGIONS = {"flash": 2, "sram": 4}  # of the eight that an MPU has; two are for registers
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A board of QEMU's with a certain core."""
+
+    name: str
+    flash: Memory
+    sram: Memory
+    uart: int
+    counter: int
+    tick_ns: int  # of the counter
+
+
+_SSRAM = Memory(0x00000000, 1 << 22), Memory(0x20000000, 1 << 22)
+MACHINES = {
+    "cortex-m3": Machine("mps2-an385", *_SSRAM, 0x40004000, 0x40028018, 40),
+    "cortex-m4": Machine("mps2-an386", *_SSRAM, 0x40004000, 0x40028018, 40),
+    "cortex-m7": Machine("mps2-an500", *_SSRAM, 0x40004000, 0x40028018, 40),
+    "cortex-m33": Machine(
+        "mps2-an505", Memory(0x10000000, 1 << 22), Memory(0x38000000, 1 << 22), 0x50200000, 0x50302018, 50
+    ),
+    "cortex-m55": Machine(
+        "mps3-an547", Memory(0x00000000, 1 << 19), Memory(0x20000000, 1 << 19), 0x59303000, 0x59302018, 50
+    ),
+}
+
+
+class QemuDevice(LinkDevice):
+    """A LinkDevice whose far end runs in QEMU."""
+
+    def __init__(self, image: Image, board: Board, program: Program | Interface, machine: Machine):
+        self.image, self.machine = image, machine
+        self.spent = 0  # instructions of the last call
+        self.qemu = Qemu(image, board, machine)
+        try:
+            super().__init__(self.qemu, program, timeout=PATIENCE)
+        except BaseException:
+            self.qemu.close()
+            raise
+
+    def measure(self, verb: str, *inputs) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
+        """Run a verb once; its outputs, and the instructions that took."""
+        outputs = self.run(verb, *inputs)
+        return outputs, {WHOLE: self.spent}
+
+    def stack_bytes(self) -> int:
+        """How deep the stack has been: what no paint is left of."""
+        bottom, top = (self.image.by_name[n].address for n in ("stack_bottom", "stack_top"))
+        painted = np.array(self.qemu.words(bottom, (top - bottom) // 4)) == PAINT * 0x01010101
+        return 0 if painted.all() else top - bottom - 4 * int(np.argmin(painted))
+
+    def restart(self) -> None:
+        """Back to the reset vector; unlike after a loss of power SRAM keeps what it had."""
+        self.qemu.ask("system_reset")
+        self.link.done = None
+
+    def _call(self, verb: str, samples: list[bytes]) -> None:
+        super()._call(verb, samples)
+        (ticks,) = self.qemu.words(self.image.by_name["port_spent"].address, 1)
+        self.spent = (ticks * self.machine.tick_ns + (1 << SHIFT - 1)) >> SHIFT
+
+
+class Qemu(ProcessChannel):
+    """A running QEMU: its UART is the channel, its monitor looks into memory."""
+
+    def __init__(self, image: Image, board: Board, machine: Machine):
+        self.image, self.board = image, board
+        self._folder = tempfile.TemporaryDirectory()
+        elf = Path(self._folder.name) / "firmware.elf"
+        elf.write_bytes(image.data)
+        near, far = socket.socketpair()
+        with far:
+            command = command_line(elf, board, machine, far.fileno())
+            super().__init__(command, stderr=subprocess.PIPE, pass_fds=(far.fileno(),))
+        with near:
+            self._monitor = near.makefile("rw")
+        self._monitor.readline()
+        self.ask("qmp_capabilities")
+
+    def ask(self, command: str, **arguments) -> str:
+        """A question to QEMU's monitor."""
+        try:
+            self._monitor.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+            self._monitor.flush()
+            while line := self._monitor.readline():
+                answer = json.loads(line)
+                if "return" in answer or "error" in answer:
+                    return str(answer.get("return", ""))
+        except OSError:
+            pass
+        raise self.gone()
+
+    def words(self, address: int, count: int) -> list[int]:
+        """What lies in memory."""
+        text = self.ask("human-monitor-command", **{"command-line": f"x /{count}wx {address:#x}"})
+        return [int(word, 16) for line in text.splitlines() for word in line.partition(":")[2].split()]
+
+    def gone(self) -> DeviceError:
+        """QEMU has ended: why."""
+        self.process.kill()
+        text = self.process.stderr.read().decode(errors="replace") if self.process.stderr else ""
+        told = {name: int(value, 16) for name, value in re.findall(r"^(cause|at|address) ([0-9a-f]{8})$", text, re.M)}
+        if not told:
+            return DeviceError(f"QEMU has ended: {text.strip()[:300]}", where=self.board.name)
+        what = f"to {told['address']:#x} " if told["cause"] & ADDRESS_KNOWN else ""
+        return DeviceError(
+            f"an access {what}at {self.image.at(told['at'])} trapped (cause {told['cause']:#x}): outside the "
+            f"{self.board.sram.bytes:,} bytes of SRAM and {self.board.flash.bytes:,} of flash",
+            where=self.board.name,
+        )
+
+    def close(self) -> None:
+        self.process.kill()
+        self._monitor.close()
+        super().close()
+        if self.process.stderr:
+            self.process.stderr.close()
+        self._folder.cleanup()
+
+
+def command_line(elf: Path, board: Board, machine: Machine, monitor: int) -> list[str]:
+    if not shutil.which(COMMAND):
+        raise ToolError(f"{COMMAND} is not on the PATH", hint="apt install qemu-system-arm, or --on emulator")
+    return [
+        COMMAND, "-M", machine.name, "-cpu", board.cpu, "-display", "none", "-serial", "stdio",
+        "-icount", f"shift={SHIFT},sleep=off", "-semihosting-config", "enable=on,target=native",
+        "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control", "-kernel", str(elf),
+    ]  # fmt: skip
+
+
+# opening ----------------------------------------------------------------------------------------
+
+
+def open_qemu(program: Program, board: str | Board = "stm32f746", *, sram: int | None = None,
+              flash: int | None = None, flags: tuple[str, ...] = (), compiler: str = "zig",
+              extra: Mapping[str, str] | None = None) -> QemuDevice:  # fmt: skip
+    """Build the firmware of a program for QEMU's board with the same core, and start it."""
+    machine, there = moved(find_board(board), sram, flash)
+    made = build_firmware(
+        program, there, port="qemu", flags=flags, compiler=compiler, extra=extra, symbols=symbols(machine, there)
+    )
+    return start(made.image, there, program, machine)
+
+
+def open_qemu_folder(manifest: Manifest, compiler: str = "zig") -> QemuDevice:
+    """The same, from the sources in a board's folder."""
+    budget, folder = manifest.figures, manifest.folder
+    machine, there = moved(manifest.board, budget["sram_budget_bytes"], budget["flash_budget_bytes"])
+    tools = find_tools(compiler, there.core)
+    include = (folder / "src", folder / "firmware")
+    objects = compile_all(folder_sources(folder, "qemu"), tools, (), include)
+    image, _ = linked(objects, tools, there, symbols(machine, there))
+    return start(image, there, manifest.interface, machine)
+
+
+def start(image: Image, board: Board, program: Program | Interface, machine: Machine) -> QemuDevice:
+    used = account(image)
+    for name, bytes, memory in (("SRAM", used.sram_bytes, board.sram), ("flash", used.flash_bytes, board.flash)):
+        if bytes > memory.bytes:
+            raise BudgetError(f"the firmware takes {bytes:,} bytes of {name}, there are {memory.bytes:,}")
+    return QemuDevice(image, board, program, machine)
+
+
+def moved(board: Board, sram: int | None, flash: int | None) -> tuple[Machine, Board]:
+    """QEMU's board with this core, and the profile with its addresses; as much memory as is allowed, in whole pages."""
+    machine = MACHINES.get(board.cpu)
+    if machine is None:
+        raise BoardError(f"QEMU has no board with a {board.core.title}", hint="--on emulator")
+    memories = {}
+    for name, wanted in (("sram", sram or board.sram.bytes), ("flash", flash or board.flash.bytes)):
+        place: Memory = getattr(machine, name)
+        memories[name] = Memory(place.origin, min(covered(wanted, REGIONS[name]), place.bytes))
+    return machine, replace(board, **memories)
+
+
+def covered(bytes: int, regions: int) -> int:
+    """At least so many bytes, in at most so many powers of two of a page or more."""
+    pages = -(-bytes // PAGE)
+    while pages.bit_count() > regions:
+        pages += pages & -pages
+    return pages * PAGE
+
+
+def symbols(machine: Machine, board: Board) -> dict[str, int]:
+    """Addresses that c/boards/port_qemu.c wants to know."""
+    return {
+        "port_uart": machine.uart, "port_counter": machine.counter,
+        "port_flash": board.flash.origin, "port_flash_end": board.flash.end,
+        "port_sram": board.sram.origin, "port_sram_end": board.sram.end,
+    }  # fmt: skip
