@@ -134,7 +134,7 @@ def random_input(rng, value) -> np.ndarray:
 
 
 def macs_of(graph: Graph) -> dict[str, int]:
-    return {n.name: int(n.rule("macs", *n.outputs, *n.inputs)) for n in graph.nodes if n.op.has("macs")}
+    return {n.name: int(n.rule("macs", n.outputs[0], *n.inputs)) for n in graph.nodes if n.op.has("macs")}
 
 
 # showing ----------------------------------------------------------------------------------------
