@@ -86,7 +86,7 @@ def array(name: str, data: np.ndarray, note: str = "") -> str:
     words = _words(flat)
     if len(head) + sum(map(len, words[:24])) + 2 * len(words) < WIDTH and len(words) <= 16:
         return f"{head}{', '.join(words)}{tail}"
-    return "\n".join([head, *_wrap(words), tail])
+    return "\n".join([head, *wrap(words), tail])
 
 
 def _words(flat: np.ndarray) -> list[str]:
@@ -97,7 +97,7 @@ def _words(flat: np.ndarray) -> list[str]:
     return [int_literal(x) for x in flat.astype(np.int64).tolist()]
 
 
-def _wrap(words: list[str]) -> list[str]:
+def wrap(words: list[str]) -> list[str]:
     lines, line, width = [], [], 4
     for word in words:
         if line and width + len(word) + 2 > WIDTH:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
+from insitu.codegen.stripes import Stripes
 from insitu.errors import GraphError
 from insitu.graph import Value
 from insitu.graph.call import Call, Packed, Scratch, Struct, Table
+from insitu.graph.stripes import Line, Loop
 from insitu.planner import Plan
 
 COPY = "copy_bytes"  # the kernel that moves inputs in and outputs out
@@ -31,13 +33,17 @@ class Function:
         names = c.Names()
         self.inputs = [names.fresh(f"in_{c.identifier(v.name)}") for v in self.graph.inputs]
         self.outputs = [names.fresh(f"out_{c.identifier(v.name)}") for v in self.graph.outputs]
+        self.lines = dict(self._lines())
         self.slots = self._name_slots()
-        self.body = [self._step(step) for step in range(len(plan.calls))]
+        self.tables: list[str] = []  # of loops over stripes
+        self._tables = c.Names(*self.inputs, *self.outputs)
+        self.body = [line for step in range(len(plan.calls)) for line in self._step(step)]
         self.ending = [self._copy_out(v, name) for v, name in zip(self.graph.outputs, self.outputs)]
 
     @property
     def kernels(self) -> set[str]:
-        return {COPY, *(call.function for call in self.plan.calls if not self._elided(call))}
+        called = [call for call in self.plan.calls if not self._elided(call)]
+        return {COPY}.union(*(call.functions if isinstance(call, Loop) else {call.function} for call in called))
 
     def signature(self) -> str:
         state = [f"{self.prefix}_state *state"] if self.stateful else []
@@ -63,7 +69,7 @@ class Function:
             "#include <stddef.h>", "",
             f'#include "{self.prefix}.h"', f'#include "{self.prefix}_weights.h"', "",
             c.comment(f"arena: {plan.arena_bytes:,} bytes, peak at step {plan.peak_step} ({peak})"),
-            *self._slot_lines(), "",
+            *self._slot_lines(), "", *self.tables,
             self.signature(), "{",
             *(["    (void)state;"] if self.stateful else []),
             *map(self._copy_in, self.graph.inputs, self.inputs), *self.body, *self.ending,
@@ -74,15 +80,29 @@ class Function:
 
     def _name_slots(self) -> dict[str, str]:
         names = c.Names()
-        return {name: names.fresh(c.macro(name)) for name in self.plan.offsets if name not in self.plan.scratch_bytes}
+        values = [name for name in self.plan.offsets if name not in self.plan.scratch_bytes]
+        return {name: names.fresh(c.macro(name)) for name in [*values, *self.lines]}
+
+    def _lines(self) -> Iterator[tuple[str, tuple[Line, int, int]]]:
+        """The buffers inside loops: value -> (how many rows, where, in which step)."""
+        for step, call in enumerate(self.plan.calls):
+            if isinstance(call, Loop):
+                for line, name in zip(call.lines, self.plan.scratch_of(step)):
+                    yield line.value.name, (line, self.plan.offsets[name], step)
 
     def _slot_lines(self) -> list[str]:
         lines = []
         for name, slot in self.slots.items():
+            if name in self.lines:
+                continue
             value = self.graph.values[name]
             first, last = self.plan.life[name]
             text = f"(({value.type.ctype} *)(arena + {self.plan.offsets[name]}))"
             lines.append(c.define(slot, text, f"{value.type}  steps {max(first, 0)}-{last}"))
+        for name, (line, offset, step) in self.lines.items():
+            text = f"(({line.value.type.ctype} *)(arena + {offset}))"
+            note = f"{line.rows} rows of {line.value.type}  step {step}"
+            lines.append(c.define(self.slots[name], text, note))
         return lines
 
     def _pointer(self, value: Value) -> str:
@@ -98,13 +118,24 @@ class Function:
 
     # calls ------------------------------------------------------------------------------------
 
-    def _step(self, step: int) -> str:
+    def _step(self, step: int) -> list[str]:
         call, node = self.plan.calls[step], self.graph.nodes[step]
+        if isinstance(call, Loop):
+            return self._stripes(step, call)
         if self._elided(call):
-            return f"    {c.comment(f'{node.name}: {node.op.name}, the same bytes')}"
+            return [f"    {c.comment(f'{node.name}: {node.op.name}, the same bytes')}"]
         scratch = iter(self.plan.scratch_of(step))
         args = [self._argument(a, node.name, scratch) for a in call.args]
-        return c.call(call.function, args, node.name)
+        return [c.call(call.function, args, node.name)]
+
+    def _stripes(self, step: int, loop: Loop) -> list[str]:
+        places = [self.plan.offsets[name] for name in self.plan.scratch_of(step)]
+        made = Stripes(
+            loop, self._pointer, lambda arg, layer: self._argument(arg, layer, None), places[-1], self._tables
+        )
+        lines = made.lines()
+        self.tables += [*made.tables, ""]
+        return lines
 
     def _argument(self, arg, layer: str, scratch) -> str:
         if arg is None or (isinstance(arg, Scratch) and not arg.bytes):

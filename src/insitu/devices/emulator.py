@@ -7,7 +7,7 @@ has been. cortex.py has the core, firmware/ the image.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ from insitu.devices.cortex import Cortex
 from insitu.devices.link import LinkDevice
 from insitu.errors import BoardError
 from insitu.firmware import Firmware, Image, build_firmware
+from insitu.graph.stripes import Loop
+from insitu.planner import Plan
 
 PATIENCE = 0.2  # seconds: the core has long stopped when its answer is looked for
 FIRST_SLOT = 1  # 0 is what belongs to no call
@@ -110,14 +112,26 @@ def emulate(firmware: Firmware, sram: int | None = None) -> EmulatorDevice:
 
 def call_lines(program: Program, verb: str) -> dict[int, str]:
     """Line of the verb's C file -> the layer whose call stands there; other lines move bytes in and out."""
-    nodes = iter(program.plans[verb].graph.nodes)
+    layers = iter(line_names(program.plans[verb]))
     text = program.files[f"{program.prefix}_{verb}.c"].splitlines()
     body = next(i for i, line in enumerate(text) if line == "{")
     found = {}
     for number, line in enumerate(text[body + 1 :], body + 2):
         if line.rstrip().endswith("*/") and line.startswith("    "):
-            found[number] = next(nodes).name
+            found[number] = next(layers)
     return found
+
+
+def line_names(plan: Plan) -> Iterator[str]:
+    """The layer of each call, in the order in which calls stand in the C; a loop over stripes has one a node."""
+    for node, call in zip(plan.graph.nodes, plan.calls):
+        if not isinstance(call, Loop):
+            yield node.name
+            continue
+        for i, inner in enumerate(call.nodes):
+            if any(stripe[i].move for stripe in call.stripes):
+                yield f"{inner.name}: rows kept"
+            yield inner.name
 
 
 def _own_lines(core: Cortex, lines: Mapping[str, Mapping[int, str]]) -> dict[str, Lines]:

@@ -15,6 +15,7 @@ from insitu.graph.call import Call
 from insitu.ops._gradients import fitted, fitted_slope, from_input, from_output
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import EXTREME, SMALL, broadcast, first, quantised, same, small, unary, want_float, want_s8
+from insitu.ops._stripes import alike
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -45,6 +46,7 @@ class relu:
     grad = from_output("relu_dx")
     emit = unary("relu_f32")
     in_place = first
+    stripe = alike
 
     def eval(x):
         return np.maximum(x, 0)
@@ -58,6 +60,7 @@ class relu6:
     infer = same
     grad = from_output("relu6_dx")
     in_place = first
+    stripe = alike
 
     def eval(x):
         return np.clip(x, 0, 6)
@@ -72,6 +75,7 @@ class clamp:
 
     cases = small(lo=-0.5, hi=0.25) + small(lo=0.1)
     in_place = first
+    stripe = alike
     grad = from_input("clamp_dx")
 
     def infer(x, *, lo=-math.inf, hi=math.inf):
@@ -92,6 +96,7 @@ class leaky_relu:
 
     cases = SMALL + small(slope=0.3)
     in_place = first
+    stripe = alike
     grad = from_input("leaky_relu_dx")
 
     def infer(x, *, slope=0.01):
@@ -113,6 +118,7 @@ class sigmoid:
     grad = from_output("sigmoid_dx")
     emit = unary("sigmoid_f32")
     in_place = first
+    stripe = alike
     eval = sigmoid_of
 
 
@@ -125,6 +131,7 @@ class tanh:
     grad = from_output("tanh_dx")
     emit = unary("tanh_f32")
     in_place = first
+    stripe = alike
 
     def eval(x):
         return np.tanh(x)
@@ -136,6 +143,7 @@ class hard_sigmoid:
 
     cases = SMALL + small(alpha=0.2, beta=0.4)
     in_place = first
+    stripe = alike
     grad = from_input("hard_sigmoid_dx")
 
     def infer(x, *, alpha=1 / 6, beta=0.5):
@@ -157,6 +165,7 @@ class hard_swish:
     grad = from_input("hard_swish_dx")
     emit = unary("hard_swish_f32")
     in_place = first
+    stripe = alike
 
     def eval(x):
         return x * np.clip(x + 3, 0, 6) / 6
@@ -171,6 +180,7 @@ class silu:
     grad = from_input("silu_dx")
     emit = unary("silu_f32")
     in_place = first
+    stripe = alike
 
     def eval(x):
         return x * sigmoid_of(x)
@@ -182,6 +192,7 @@ class gelu:
 
     cases = SMALL + EXTREME + small(approximate="tanh")
     in_place = first
+    stripe = alike
     grad = from_input("gelu_dx")
 
     def infer(x, *, approximate="none"):
@@ -202,6 +213,7 @@ class elu:
 
     cases = SMALL + EXTREME + small(alpha=0.7)
     in_place = first
+    stripe = alike
     grad = from_input("elu_dx")
 
     def infer(x, *, alpha=1.0):
@@ -223,6 +235,7 @@ class softplus:
     grad = from_input("softplus_dx")
     emit = unary("softplus_f32")
     in_place = first
+    stripe = alike
 
     def eval(x):
         return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
@@ -286,6 +299,8 @@ class lut_s8:
     def grad(g, y, x, table, slope=None):
         slope = slope or fitted_slope(table, x, y)
         return lookup("lut_dx")(g, x, slope, name=f"{x.name}.grad"), None, None
+
+    stripe = alike
 
     def emit(y, x, table, slope=None):
         return Call("lut_s8", y, x, table, y.type.size)

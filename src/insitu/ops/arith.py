@@ -15,6 +15,7 @@ from insitu.ops._gradients import fitted
 from insitu.ops._pairs import over_equal, pair_shape
 from insitu.ops._requant import quantize_multiplier, requant_litert, rescaled
 from insitu.ops._rules import ROUNDINGS, broadcast, quantised, want_clamp, want_float, want_rounding, want_s8
+from insitu.ops._stripes import alike
 from insitu.ops.mask import apart, beside, channels_of, clamped, mask_cases, unclamped
 
 PAIRS = [
@@ -137,6 +138,7 @@ class add:
     infer = infer_float
     emit = emit_float("add_f32")
     in_place = over_equal
+    stripe = alike
 
     def eval(x, y):
         return x + y
@@ -153,6 +155,7 @@ class add_s8:
     cases = pairs_s8()
     infer = infer_s8
     in_place = over_equal
+    stripe = alike
 
     def eval(x, y, *, node, lo, hi, rounding, mask):
         return clamped(eval_sum(x, y, node, rounding, 1), lo, hi, mask)
@@ -173,6 +176,7 @@ class sub:
     infer = infer_float
     emit = emit_float("sub_f32")
     in_place = over_equal
+    stripe = alike
 
     def eval(x, y):
         return x - y
@@ -188,6 +192,7 @@ class sub_s8:
     cases = pairs_s8()
     infer = infer_s8
     in_place = over_equal
+    stripe = alike
 
     def eval(x, y, *, node, lo, hi, rounding, mask):
         return clamped(eval_sum(x, y, node, rounding, -1), lo, hi, mask)
@@ -208,6 +213,7 @@ class mul:
     infer = infer_float
     emit = emit_float("mul_f32")
     in_place = over_equal
+    stripe = alike
 
     def eval(x, y):
         return x * y
@@ -223,6 +229,7 @@ class mul_s8:
     cases = pairs_s8()
     infer = infer_s8
     in_place = over_equal
+    stripe = alike
 
     def eval(x, y, *, node, lo, hi, rounding, mask):
         a, b = (v.type for v in node.inputs)
@@ -251,6 +258,7 @@ class div:
     infer = infer_float
     emit = emit_float("div_f32")
     in_place = over_equal
+    stripe = alike
 
     def eval(x, y):
         return x / y

@@ -25,6 +25,7 @@ from insitu.ops._requant import (
     turned_panel,
     want_weights,
 )  # fmt: skip
+from insitu.ops._stripes import windowed
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 
@@ -151,6 +152,9 @@ class conv2d:
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]
 
+    def stripe(y, x, w, b=None, *, stride, padding, dilation):
+        return windowed(w.shape[1], stride, padding, dilation)
+
 
 def packed_scratch(runs, *, h, w, c, oh, ow, kh, kw, sh, sw, dh, dw, **_) -> int:
     """Bytes of scratch of conv2d_packed_s8: sixteen pixels, or the rows of x that a row of outputs needs."""
@@ -266,6 +270,9 @@ class conv2d_s8:
 
     def macs(y, x, w, b=None):
         return y.type.size * w.type.size // w.shape[0]
+
+    def stripe(y, x, w, b=None, *, stride, padding, dilation):
+        return windowed(w.shape[1], stride, padding, dilation)
 
 
 def widened(x: Type) -> Type:

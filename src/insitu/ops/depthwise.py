@@ -11,6 +11,7 @@ from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, lookup, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
 from insitu.ops._requant import align16, channel_multipliers, quantised, ramp, requant_struct, rescaled, want_weights
+from insitu.ops._stripes import windowed
 from insitu.ops.conv import centred, integer_sums, patches, window_size
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
@@ -95,6 +96,9 @@ class depthwise2d:
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[0] * w.shape[1]
+
+    def stripe(y, x, w, b=None, *, stride, padding, dilation):
+        return windowed(w.shape[0], stride, padding, dilation)
 
 
 PLANE_TAPS, BAND_LINES = 8, 16  # what depthwise2d_planes_s8 has room for: taps either way, rows of outputs
@@ -187,3 +191,6 @@ class depthwise2d_s8:
 
     def macs(y, x, w, b=None):
         return y.type.size * w.shape[0] * w.shape[1]
+
+    def stripe(y, x, w, b=None, *, stride, padding, dilation):
+        return windowed(w.shape[0], stride, padding, dilation)

@@ -8,6 +8,7 @@ from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, lookup, op, s8
 from insitu.graph.call import Call, Scratch, Struct
 from insitu.ops._requant import quantised, quantize_multipliers, requant_struct, rescaled, want_s8
+from insitu.ops._stripes import windowed
 from insitu.ops.conv import patches, window_size
 from insitu.ops.mask import apart, beside, clamped, unclamped
 
@@ -59,6 +60,9 @@ class max_pool2d:
     def emit(y, x, *, kernel, stride, padding, dilation):
         return Call(f"max_pool2d_{y.dtype}", y, x, pool_shape(y, x, kernel, stride, padding, dilation))
 
+    def stripe(y, x, *, kernel, stride, padding, dilation):
+        return windowed(kernel[0], stride, padding, dilation)
+
 
 def window_counts(h, w, kernel, stride, padding, count_include_pad):
     """How many elements each window divides by: [1,OH,OW,1]."""
@@ -92,6 +96,9 @@ class avg_pool2d:
     def emit(y, x, *, kernel, stride, padding, count_include_pad):
         shape = pool_shape(y, x, kernel, stride, padding)
         return Call("avg_pool2d_f32", y, x, shape, int(count_include_pad))
+
+    def stripe(y, x, *, kernel, stride, padding):
+        return windowed(kernel[0], stride, padding)
 
 
 @op
@@ -168,6 +175,9 @@ class avg_pool2d_s8:
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
         shape = pool_shape(y, x, kernel, stride, padding)
         return Call("avg_pool2d_s8", y, mask, x, shape, int(count_include_pad), q, Scratch(4 * x.shape[3]))
+
+    def stripe(y, x, *, kernel, stride, padding):
+        return windowed(kernel[0], stride, padding)
 
 
 def mean_multipliers(x: Type, y: Type, kernel):

@@ -13,6 +13,7 @@ from insitu.graph.call import Call, Struct
 from insitu.ops._gradients import straight
 from insitu.ops._requant import quantize_multiplier, rescaled
 from insitu.ops._rules import ROUNDINGS, quantised, want_float, want_rounding, want_s8
+from insitu.ops._stripes import alike
 from insitu.ops.mask import apart, beside, channels_of, clamped, mask_cases, straight_through
 
 ROUNDED = [
@@ -54,6 +55,8 @@ class quantize:
         lo, hi = ((end - q.type.zero) * q.type.scale for end in (-128.5, 127.5))
         return (lookup("clamp_dx")(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
 
+    stripe = alike
+
     def emit(y, x):
         return Call("quantize_s8", y, x, y.type.size, float(np.float32(y.type.scale)), y.type.zero)
 
@@ -73,6 +76,8 @@ class dequantize:
     def eval(x, *, node):
         t = node.inputs[0].type
         return np.float32(t.scale) * (x.astype(np.int32) - t.zero).astype(np.float32)
+
+    stripe = alike
 
     def emit(y, x):
         return Call("dequantize_s8", y, x, y.type.size, float(np.float32(x.type.scale)), x.type.zero)
@@ -100,6 +105,8 @@ class requantize_s8:
     def eval(x, *, node, rounding, mask):
         a, y = node.inputs[0].type, node.output.type
         return clamped(rescaled(x.astype(np.int64) - a.zero, *rescaling(a, y), y.zero, rounding), -128, 127, mask)
+
+    stripe = alike
 
     def emit(*values, rounding):
         y, mask, x = apart(values, 1)

@@ -11,6 +11,7 @@ from insitu.graph.call import Call, Scratch
 from insitu.planner.arena import ALIGN, lower_bound, place
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.order import candidates
+from insitu.planner.stream import best_stream
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
@@ -54,10 +55,28 @@ class Plan:
         return max(range(len(live)), key=live.__getitem__, default=0)
 
 
-def plan(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:
-    """The best of several orders, with calls and offsets; proven by verify.py."""
+def plan(
+    graph: Graph, align: int = ALIGN, target: str = "host", *, stream: bool | None = None, enough: int = 0
+) -> Plan:
+    """The best of several orders, with calls and offsets; proven by verify.py.
+
+    stream   run what sets the peak in stripes where that lowers it (stream.py); None: on a small machine
+    enough   bytes below which a lower peak is worth no instructions
+    """
     from insitu.planner.verify import verify
 
+    best = plan_ordered(graph, align, target)
+    while (target == "mcu" if stream is None else stream) and best.arena_bytes > enough:
+        found = best_stream(best.graph, best.graph.nodes[best.peak_step], lambda n: call_of(n, graph, target), enough)
+        better = plan_ordered(found, align, target) if found else best
+        if better.arena_bytes >= best.arena_bytes:
+            break
+        best = better
+    return verify(best)
+
+
+def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:
+    """The best of several orders, as the nodes are; not proven."""
     calls = {id(node): call_of(node, graph, target) for node in graph.nodes}
     orders = list(candidates(graph))
     tried = [_place(g, name, calls, align) for name, g in orders]
@@ -66,7 +85,7 @@ def plan(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:
     if best.arena_bytes > bound * GAP:  # worth a search, in the order that promises most
         name, g = min(zip(tried, orders), key=lambda pair: pair[0].lower_bound_bytes)[1]
         best = min(best, _place(g, name, calls, align, SEARCH_ROUNDS), key=lambda p: p.arena_bytes)
-    return verify(replace(best, best_bound_bytes=bound, target=target))
+    return replace(best, best_bound_bytes=bound, target=target)
 
 
 def _place(graph: Graph, order: str, calls: dict[int, Call], align: int, rounds: int = 0) -> Plan:

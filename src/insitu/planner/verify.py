@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
+from insitu.graph.stripes import Loop
 from insitu.planner.plan import Plan
+from insitu.planner.verify_stripes import verify_loop
 
 FREE = -1
 
@@ -20,7 +22,9 @@ def verify(plan: Plan) -> Plan:
     replay = _Replay(plan)
     for v in plan.graph.inputs:
         replay.write(v.name, v.type.bytes, step=-1)
-    for step, node in enumerate(plan.graph.nodes):
+    for step, (node, call) in enumerate(zip(plan.graph.nodes, plan.calls, strict=True)):
+        if isinstance(call, Loop):
+            verify_loop(call, node.outputs)
         for v in node.inputs:
             replay.read(v.name, v.type.bytes, step)
         claimed = [replay.scratch(name, step) for name in plan.scratch_of(step)]

@@ -1,0 +1,11 @@
+/* y[i] = y[i + by] for i < n: what lies `by` bytes on comes to the front. In pieces of `by` bytes, which do not overlap. */
+#include "isa/copy.h"
+#include "kernels.h"
+
+void slide_bytes(void *y, int32_t by, int32_t n)
+{
+    char *to = y;
+    for (int32_t i = 0; i < n; i += by) {
+        copy_run(to + i, to + i + by, n - i < by ? n - i : by);
+    }
+}

@@ -1,0 +1,179 @@
+"""A loop over stripes as C: tables of what differs from stripe to stripe, and a line a call with its layer.
+
+Stripes that differ only in where whole values lie are of one kind; a table says of which kind a stripe is, and others
+what a call's arguments are in each kind. Which rows are made when was decided by the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from insitu.codegen import c
+from insitu.graph.call import Call, Scratch
+from insitu.graph.graph import Value
+from insitu.graph.stripes import Loop, Move, Piece, Window, row_bytes
+
+SLIDE = "slide_bytes"
+STRIPE, KIND = "t", "k"  # the two indices of the tables
+WIDTHS = ((1 << 7, "int8_t"), (1 << 15, "int16_t"), (1 << 31, "int32_t"))
+
+
+class Stripes:
+    """Writes one loop. `place(value)` is where a buffer starts, `argument(arg, layer)` any other argument."""
+
+    def __init__(self, loop: Loop, place: Callable[[Value], str], argument: Callable, scratch: int, names: c.Names):
+        self.loop, self.place, self.argument, self.scratch, self.names = loop, place, argument, scratch, names
+        self.whole = {v.value.name for v in self._pieces()} - {line.value.name for line in loop.lines}
+        self.tables: list[str] = []  # definitions
+        self._known: dict[tuple, str] = {}
+        self.kinds, self.firsts = self._sorted()
+        self.index = names.fresh("stripe_kind") if len(self.firsts) > 1 else ""
+        self.calls = [line for i in range(len(loop.nodes)) for line in self._node(i)]
+
+    def lines(self) -> list[str]:
+        """The loop itself."""
+        count, kinds = len(self.loop.stripes), len(self.firsts)
+        head = [f"    for (int32_t {STRIPE} = 0; {STRIPE} < {count}; {STRIPE}++) {{"]
+        if self.index:
+            head.append(f"        const int32_t {KIND} = {self.index}[{STRIPE}];")
+            self.tables.insert(0, _table("uint8_t" if kinds < 256 else "int16_t", self.index, map(str, self.kinds)))
+        return [*head, *(f"    {line}" for line in self.calls), "    }"]
+
+    # what a stripe is -------------------------------------------------------------------------
+
+    def _sorted(self) -> tuple[list[int], list[int]]:
+        """The kind of each stripe, and the first stripe of each kind."""
+        known: dict[tuple, int] = {}
+        kinds, firsts = [], []
+        for t, stripe in enumerate(self.loop.stripes):
+            key = tuple(part for turn in stripe for part in (_moved(turn.move), self._key(turn.window)))
+            if key not in known:
+                known[key] = len(known)
+                firsts.append(t)
+            kinds.append(known[key])
+        return kinds, firsts
+
+    def _key(self, window: Window | None):
+        if window is None:
+            return None
+        pieces = (window.made, *window.read)
+        slots = tuple(p.count if p.value.name in self.whole else (p.count, p.slot) for p in pieces)
+        return id(window.call), slots
+
+    def _pieces(self) -> list[Piece]:
+        return [p for w in self.loop.windows for p in (w.made, *w.read)]
+
+    # what a node does -------------------------------------------------------------------------
+
+    def _node(self, i: int) -> list[str]:
+        name = self.loop.nodes[i].name
+        moves = [self.loop.stripes[t][i].move for t in self.firsts]
+        windows = [self.loop.stripes[t][i].window for t in self.firsts]
+        found = [self._slide(name, moves)] if any(moves) else []
+        return [*found, self._call(i, name, windows)]
+
+    def _slide(self, name: str, moves: list[Move | None]) -> str:
+        """Rows come to the front; where none do in a kind of stripe, nought bytes."""
+        some = next(m for m in moves if m)
+        row = row_bytes(some.value)
+        by = [str(m.slot * row) if m else None for m in moves]
+        count = [str(m.count * row) if m else "0" for m in moves]
+        args = [self.place(some.value), self._pick(f"{name}.by", by), self._pick(f"{name}.kept", count)]
+        return c.call(SLIDE, args, f"{name}: rows kept")
+
+    def _call(self, i: int, name: str, windows: list[Window | None]) -> str:
+        calls = [w and self._arguments(i, w, name) for w in windows]
+        columns = zip(*(args for args in calls if args))
+        some = next(w for w in windows if w)
+        shown = []
+        for j, column in enumerate(columns):
+            texts = iter(column)
+            wanted = [next(texts) if args else None for args in calls]
+            shown.append(self._pick(f"{name}.{_what(some.call.args[j])}", wanted, _ctype(some.call.args[j])))
+        line = c.call(some.call.function, shown, name)
+        if all(windows):
+            return line
+        made = [str(w.made.count) if w else "0" for w in windows]
+        return f"    if ({self._pick(f'{name}.rows', made)}) {line.lstrip()}"
+
+    def _arguments(self, i: int, window: Window, name: str) -> list[str]:
+        pieces = {p.value.name: p for p in (window.made, *window.read)}
+        free = iter(_places(window.call, self.scratch))
+        texts = []
+        for arg in window.call.args:
+            if isinstance(arg, Value) and arg.name in pieces:
+                texts.append(self._rows(i, pieces[arg.name]))
+            elif isinstance(arg, Scratch):
+                texts.append(f"arena + {next(free)}")
+            else:
+                texts.append(self.argument(arg, name))
+        return texts
+
+    def _rows(self, i: int, piece: Piece) -> str:
+        """A pointer to rows of a value."""
+        start, row = self.place(piece.value), row_bytes(piece.value) // piece.value.type.numpy.itemsize
+        if piece.value.name not in self.whole:
+            return f"{start} + {piece.slot * row}" if piece.slot else start
+        turns = [stripe[i].window for stripe in self.loop.stripes]
+        slots = [next((p.slot for p in (w.made, *w.read) if p.value == piece.value), 0) if w else 0 for w in turns]
+        at = self._table(f"{piece.value.name}.at", [str(s * row) for s in slots], "")
+        return f"{start} + {at}[{STRIPE}]"
+
+    # what differs -----------------------------------------------------------------------------
+
+    def _pick(self, name: str, texts: Sequence[str | None], ctype: str = "") -> str:
+        """The text itself where all kinds agree, else a table of it by kind; None is a kind that does not ask."""
+        given = [t for t in texts if t is not None]
+        if len(set(given)) == 1:
+            return given[0]
+        start = given[0].partition(" + ")[0]
+        if all(t.partition(" + ")[0] == start and not t.startswith("&") for t in given) and not ctype:
+            offsets = [(t or start).partition(" + ")[2] or "0" for t in texts]
+            return f"{start} + {self._table(name, offsets, '')}[{KIND}]"
+        return f"{self._table(name, [t or 'NULL' if ctype else t or '0' for t in texts], ctype)}[{KIND}]"
+
+    def _table(self, name: str, texts: list[str], ctype: str) -> str:
+        key = (ctype, *texts)
+        if key not in self._known:
+            self._known[key] = self.names.fresh(c.identifier(name))
+            self.tables.append(_table(ctype or _narrow(texts), self._known[key], texts))
+        return self._known[key]
+
+
+def _moved(move: Move | None):
+    return move and (move.slot, move.count)
+
+
+def _places(call: Call, start: int) -> list[int]:
+    """Where each scratch of a call lies: one after the other."""
+    found = []
+    for arg in call.args:
+        if isinstance(arg, Scratch):
+            found.append(start)
+            start += (arg.bytes + 15) // 16 * 16
+    return found
+
+
+def _what(arg) -> str:
+    """What an argument is called in the name of its table."""
+    struct = getattr(arg, "struct", None)
+    return struct.split("_")[-1] if struct else "at" if isinstance(arg, Value) else "n"
+
+
+def _ctype(arg) -> str:
+    """The C type of a pointer to a struct; '' for numbers and places."""
+    struct = getattr(arg, "struct", None)
+    return f"{struct} *const" if struct else ""
+
+
+def _narrow(texts: list[str]) -> str:
+    most = max(abs(int(t)) for t in texts)
+    return next(ctype for limit, ctype in WIDTHS if most < limit)
+
+
+def _table(ctype: str, name: str, words) -> str:
+    words = list(words)
+    line = f"static const {ctype} {name}[{len(words)}] = {{{', '.join(words)}}};"
+    if len(line) <= c.WIDTH:
+        return line
+    return "\n".join([f"static const {ctype} {name}[{len(words)}] = {{", *c.wrap(words), "};"])

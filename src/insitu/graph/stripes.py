@@ -1,0 +1,120 @@
+"""A part of a graph that runs in stripes, row by row through all of its ops, as values: nothing is planned here.
+
+An op's `stripe` rule says which rows of each input a row of its output needs (`Rows`, or None for an input that is
+read whole). From that planner/stripes.py makes a `Loop`: the call of one fused node, in which every value inside has a
+buffer of a few rows. codegen/stripes.py writes it down as a C loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from insitu.graph.call import Call, Scratch
+from insitu.graph.graph import Node, Value
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Output row i needs the input's rows i * stride - top + u * dilation, for u below `kernel`."""
+
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    top: int = 0
+
+    def first(self, i: int) -> int:
+        """The first row that output row i needs; below zero where it is padding."""
+        return i * self.stride - self.top
+
+    def end(self, i: int) -> int:
+        """One past the last row that output row i needs."""
+        return self.first(i) + (self.kernel - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows first..first+count-1 of a value, which start at row `slot` of its buffer."""
+
+    value: Value
+    first: int
+    count: int
+    slot: int
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """One call of a kernel on some rows: `call` has the sizes, the pieces say where its rows lie."""
+
+    call: Call
+    made: Piece
+    read: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """The rows of a value that are still needed go to the front of its buffer: `count` of them, from row `slot` on."""
+
+    value: Value
+    slot: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """What a stripe does for one node: rows moved first, then rows made; either may be nothing."""
+
+    move: Move | None
+    window: Window | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """The buffer of a value inside a loop: `rows` rows of it."""
+
+    value: Value
+    rows: int
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * row_bytes(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Call):
+    """Stripe after stripe, each node its turn. Its scratch: one for each line, then what the kernels need."""
+
+    nodes: tuple[Node, ...] = ()
+    lines: tuple[Line, ...] = ()
+    stripes: tuple[tuple[Turn, ...], ...] = ()  # [stripe][node]
+
+    def __init__(self, nodes, lines, stripes):
+        windows = [turn.window for stripe in stripes for turn in stripe if turn.window]
+        most = max(scratch_bytes(w.call) for w in windows)
+        super().__init__("loop", *(Scratch(line.bytes) for line in lines), Scratch(most))
+        for name, value in (("nodes", nodes), ("lines", lines), ("stripes", stripes)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def windows(self) -> list[Window]:
+        return [turn.window for stripe in self.stripes for turn in stripe if turn.window]
+
+    @property
+    def moved_bytes(self) -> int:
+        """What moving rows costs: bytes copied in one run."""
+        moves = [turn.move for stripe in self.stripes for turn in stripe if turn.move]
+        return sum(m.count * row_bytes(m.value) for m in moves)
+
+    @property
+    def functions(self) -> set[str]:
+        """The kernels it calls."""
+        moving = {"slide_bytes"} if self.moved_bytes else set()
+        return {w.call.function for w in self.windows} | moving
+
+
+def row_bytes(value: Value) -> int:
+    return value.type.bytes // value.shape[1]
+
+
+def scratch_bytes(call: Call) -> int:
+    """What one call needs, each part rounded up to 16 bytes."""
+    return sum((a.bytes + 15) // 16 * 16 for a in call.args if isinstance(a, Scratch))

@@ -1,0 +1,25 @@
+"""The `stripe` rules that many ops share: which rows of the inputs a row of the output needs. No op is here."""
+
+from __future__ import annotations
+
+from insitu.graph.stripes import Rows
+
+
+def windowed(kernel: int, stride, padding, dilation=(1, 1)) -> tuple[Rows]:
+    """The first input, under a window that moves down; what follows it is read whole."""
+    return (Rows(kernel, stride[0], dilation[0], padding[0]),)
+
+
+def alike(y, *inputs) -> tuple | None:
+    """Row i needs row i. An input that is the same for all rows is read whole; None where rows are no rows."""
+    if len(y.shape) != 4:
+        return None
+    found = []
+    for v in inputs:
+        if len(v.shape) == 4 and v.shape[1] == y.shape[1]:
+            found.append(Rows())
+        elif len(v.shape) < 3 or v.shape[-3] == 1:
+            found.append(None)
+        else:
+            return None
+    return tuple(found)

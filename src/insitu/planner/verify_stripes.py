@@ -1,0 +1,103 @@
+"""An independent proof that a loop over stripes is safe: it replays the stripes on a map of rows.
+
+Shares no code with stripes.py. Each row of a line buffer remembers which row of its value lies there; a call must find
+the rows it reads, all that its op needs of them, and every row of a result must be made once, in order.
+"""
+
+from __future__ import annotations
+
+from insitu.errors import GraphError
+from insitu.graph import Node, Value
+from insitu.graph.call import Scratch, Struct
+from insitu.graph.stripes import Loop, Move, Piece, Window
+
+NOTHING = -1
+
+
+def verify_loop(loop: Loop, outputs: tuple[Value, ...]) -> None:
+    """Raise a GraphError that names the value and the stripe where something is wrong."""
+    replay = _Rows(loop)
+    for t, stripe in enumerate(loop.stripes):
+        for node, turn in zip(loop.nodes, stripe):
+            if turn.move:
+                replay.move(turn.move, t)
+            if turn.window:
+                replay.run(node, turn.window, t)
+    for v in outputs:
+        if replay.made[v.name] != v.shape[1]:
+            raise GraphError(f"{replay.made[v.name]} of its {v.shape[1]} rows are made", where=f"%{v.name}")
+
+
+class _Rows:
+    def __init__(self, loop: Loop):
+        self.lines = {line.value.name: [NOTHING] * line.rows for line in loop.lines}
+        self.made = {node.output.name: 0 for node in loop.nodes}
+        *sizes, self.scratch = (a.bytes for a in loop.args if isinstance(a, Scratch))
+        for line, size in zip(loop.lines, sizes, strict=True):
+            if size < line.rows * line.value.type.bytes // line.value.shape[1]:
+                raise GraphError(f"{line.rows} rows do not fit {size} bytes", where=f"%{line.value.name}")
+
+    def move(self, move: Move, t: int) -> None:
+        rows = self.lines[move.value.name]
+        if move.slot + move.count > len(rows) or move.slot < 1:
+            raise GraphError(f"stripe {t} moves rows that are not in its buffer", where=f"%{move.value.name}")
+        rows[: move.count] = rows[move.slot : move.slot + move.count]
+
+    def run(self, node: Node, window: Window, t: int) -> None:
+        self._needs(node, window, t)
+        for piece in window.read:
+            self._read(piece, t)
+        _sizes(window, t)
+        self._write(window.made, t)
+        if sum(-(-a.bytes // 16) * 16 for a in window.call.args if isinstance(a, Scratch)) > self.scratch:
+            raise GraphError(f"stripe {t} needs more scratch than there is", where=f"%{node.name}")
+
+    def _needs(self, node: Node, window: Window, t: int) -> None:
+        """Every row the op needs for the rows it makes is there, and padding begins where the value ends."""
+        given = {p.value.name: p for p in window.read}
+        first, last = window.made.first, window.made.first + window.made.count - 1
+        for v, rows in zip(node.inputs, node.rule("stripe", node.output, *node.inputs)):
+            if rows is None:
+                continue
+            p = given.get(v.name)
+            start, end = max(rows.first(first), 0), min(rows.end(last), v.shape[1])
+            if p is None or p.first != start or p.first + p.count != end:
+                raise GraphError(f"stripe {t} makes {node.name} without rows {start}..{end - 1}", where=f"%{v.name}")
+            for shape in _windows(window):
+                if shape.fields["pt"] != p.first - rows.first(first):
+                    raise GraphError(f"stripe {t} pads it with {shape.fields['pt']} rows", where=f"%{v.name}")
+
+    def _read(self, piece: Piece, t: int) -> None:
+        name, wanted = piece.value.name, list(range(piece.first, piece.first + piece.count))
+        if name in self.lines:
+            found = self.lines[name][piece.slot : piece.slot + piece.count]
+        else:
+            height = self.made.get(name, piece.value.shape[1])
+            found = [r for r in range(piece.slot, piece.slot + piece.count) if r < height]
+        if piece.slot < 0 or found != wanted:
+            raise GraphError(f"stripe {t} reads rows {wanted} where {found} lie", where=f"%{name}")
+
+    def _write(self, piece: Piece, t: int) -> None:
+        name, end = piece.value.name, piece.slot + piece.count
+        room = len(self.lines[name]) if name in self.lines else piece.value.shape[1]
+        if piece.first != self.made[name] or piece.slot < 0 or end > room:
+            raise GraphError(f"stripe {t} makes row {piece.first} at row {piece.slot} of {room}", where=f"%{name}")
+        if name in self.lines:
+            self.lines[name][piece.slot : end] = range(piece.first, piece.first + piece.count)
+        elif piece.slot != piece.first:
+            raise GraphError(f"stripe {t} puts row {piece.first} at row {piece.slot}", where=f"%{name}")
+        self.made[name] += piece.count
+
+
+def _sizes(window: Window, t: int) -> None:
+    """The kernel is told as many rows as there are."""
+    counts = {p.value.name: p.count for p in (window.made, *window.read)}
+    wrong = [a for a in window.call.args if isinstance(a, Value) and a.shape[1:2] != (counts.get(a.name),)
+             and a.name in counts]  # fmt: skip
+    heights = [(s.fields["oh"], s.fields["h"]) for s in _windows(window)]
+    if wrong or any(pair != (window.made.count, window.read[0].count) for pair in heights):
+        raise GraphError(f"stripe {t}: the call is of another height", where=f"%{window.made.value.name}")
+
+
+def _windows(window: Window) -> list[Struct]:
+    return [a for a in window.call.args if isinstance(a, Struct) and "pt" in a.fields]
