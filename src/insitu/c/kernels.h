@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "backward.h"
+#include "block_kernels.h"
 #include "dense.h"
 #include "elementwise.h"
 #include "gradients.h"

@@ -22,7 +22,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph.graph import Graph, Node, Value
 from insitu.graph.op import freeze, lookup
-from insitu.graph.types import DTYPES, Quant, Type, shape_text
+from insitu.graph.types import DTYPES, Quant, Type, block_text, shape_text
 
 INLINE = 8  # constants and scales of up to so many elements stand in the text
 NAME = r"[A-Za-z0-9_./:-]+"
@@ -83,7 +83,7 @@ def _type(v: Value) -> str:
     else:
         scale = f"@{v.name}.scale"
     axis = f" axis={q.axis}" if q.per_channel else ""
-    return f"{v.type.dtype}[{shape_text(v.shape)}; s={scale} z={q.zero}{axis}]"
+    return f"{v.type.dtype}[{shape_text(v.shape)}; s={scale} z={q.zero}{axis}{block_text(v.dtype)}]"
 
 
 def _array(v: Value, array: np.ndarray) -> str:
@@ -206,8 +206,8 @@ class _Parser:
         return self.values[name[1:]]
 
     def _parse_type(self, text: str) -> Type:
-        m = re.fullmatch(r"(\w+)\[([\dx]*)(?:; s=(\S+) z=(-?\d+)(?: axis=(\d+))?)?\]", text.strip())
-        if not m or m[1] not in DTYPES:
+        m = re.fullmatch(r"(\w+)\[([\dx]*)(?:; s=(\S+) z=(-?\d+)(?: axis=(\d+))?)?(; block=\w+)?\]", text.strip())
+        if not m or m[1] not in DTYPES or (m[6] or "") != block_text(m[1]):
             raise GraphError(f"{text!r} is not a type")
         shape = tuple(int(d) for d in m[2].split("x")) if m[2] else ()
         return Type(m[1], shape, self._quant(m[3], m[4], m[5]) if m[3] else None)

@@ -3,6 +3,8 @@
     f32[1x32x32x3]                        plain float
     s8[1x32x32x3; s=0.0235 z=-128]        real = s * (q - z)
     s8[16x3x3x3; s=@w axis=0]             one scale a channel of axis 0; `@w` stands for the list
+    s16b[1x8x8x24; block=row]             mantissas of a block floating value: real = m * 2^e, one e a block. The
+                                          exponents are a value of their own, s8[blocks], made and read beside it
 
 Nothing here knows about ops or graphs.
 """
@@ -26,7 +28,12 @@ DTYPES = {
     "s32": (np.int32, "int32_t"),
     "s64": (np.int64, "int64_t"),
     "b1": (np.bool_, "uint8_t"),
+    "s16b": (np.int16, "int16_t"),
+    "s8b": (np.int8, "int8_t"),
+    "s32b": (np.int32, "int32_t"),
 }
+# block floating mantissas -> what shares an exponent: an image row (all of it but the last two axes), or everything
+BLOCKS = {"s16b": "row", "s8b": "row", "s32b": "all"}
 MAX_ELEMENTS = 1 << 28  # a value beyond this is a mistake or an attack: a gigabyte of floats
 
 
@@ -88,6 +95,13 @@ class Type:
         return DTYPES[self.dtype][1]
 
     @property
+    def blocks(self) -> int:
+        """How many exponents a block floating value has; the rows of a matrix are blocks, too."""
+        if BLOCKS.get(self.dtype) != "row":
+            return 1
+        return prod(self.shape[:-2]) if self.rank > 2 else prod(self.shape[:-1])
+
+    @property
     def scale(self) -> float:
         """The one scale of a per-tensor quantised type."""
         if self.quant is None or self.quant.per_channel:
@@ -106,11 +120,15 @@ class Type:
 
     def __str__(self) -> str:
         numerics = f"; {quant_text(self.quant)}" if self.quant else ""
-        return f"{self.dtype}[{shape_text(self.shape)}{numerics}]"
+        return f"{self.dtype}[{shape_text(self.shape)}{numerics}{block_text(self.dtype)}]"
 
 
 def shape_text(shape) -> str:
     return "x".join(map(str, shape))
+
+
+def block_text(dtype: str) -> str:
+    return f"; block={BLOCKS[dtype]}" if dtype in BLOCKS else ""
 
 
 def quant_text(q: Quant) -> str:

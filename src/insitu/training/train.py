@@ -22,6 +22,7 @@ from insitu.graph import Builder, Graph, Node, Type, Value, build, check, drop_u
 from insitu.graph.types import s32
 from insitu.ops._random import first_count
 from insitu.training.autodiff import depend_on, differentiate
+from insitu.training.integer_gradients import integer_gradients
 from insitu.training.mode import hold_statistics, train_mode
 from insitu.training.names import free_names
 from insitu.training.prune import prune
@@ -53,6 +54,7 @@ class Recipe:
     nesterov: bool = False
     qas: bool = True  # quantisation-aware scaling
     seed: int = 0
+    grad: str = "f32"  # of int8 layers' gradients: f32, or block floating with mantissas of s16 or s8
 
     def __post_init__(self):
         for name in ("clip", "decay"):
@@ -91,7 +93,12 @@ def _step_graph(forward: Graph, trained: list[Trained], recipe: Recipe) -> Graph
     with build(builder):
         rate, count = lookup("guard")(loss, builder.input("rate", SCALAR), _counters(builder), name="guard")
         _updates(builder, [(t, grads[t.value.name]) for t in _backward_order(trained)], rate, count, recipe)
-    return remerge(recompute(prune(builder.graph(loss, logits)), loss))
+    return _finished(builder.graph(loss, logits), loss, recipe)
+
+
+def _finished(graph: Graph, loss: Value, recipe: Recipe) -> Graph:
+    """What is left once nothing is needed, kept or computed in vain."""
+    return remerge(recompute(integer_gradients(prune(graph), recipe.grad), loss))
 
 
 def _backward_order(trained: list[Trained]) -> list[Trained]:
@@ -277,7 +284,7 @@ def _accumulate_graph(forward: Graph, trained: list[Trained], recipe: Recipe) ->
             total = builder.lasting(_sum_name(t), np.zeros(t.value.shape, np.float32))
             new = lookup("accumulate")(total, grads[t.value.name], gate, name=f"{total.name}.new")
             builder.update(total, new)
-    return remerge(recompute(prune(builder.graph(loss, logits)), loss))
+    return _finished(builder.graph(loss, logits), loss, recipe)
 
 
 def _apply_graph(trained: list[Trained], recipe: Recipe, source: Graph) -> Graph:

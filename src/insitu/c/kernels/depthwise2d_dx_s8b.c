@@ -1,0 +1,10 @@
+/* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q; w = share[c] / 2^15 * 2^k * the integer
+ * weight. The sum over the taps of one row of g is aligned, then added. Scratch: w c int32. Not in place. */
+#include "block_depthwise.h"
+#include "kernels.h"
+
+void depthwise2d_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
+                        const uint16_t *share, int32_t k, const conv2d_shape *s, void *scratch)
+{
+    block_depthwise_dx(dx, dxe, g, ge, w, share, k, s, scratch, 1);
+}

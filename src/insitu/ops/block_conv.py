@@ -1,0 +1,251 @@
+"""Integer gradients of convolutions and linear layers: block floating twins of conv2d_dx, conv2d_dw and the like.
+
+dx: for each row of dx, the rows of g it gathers from are brought to their largest exponent; sums are int32, and the
+row's largest sum decides its exponent. dw: all of g is brought to its largest exponent; sums stay int32 (s32b). Sizes
+are static, so mantissas are shortened beforehand where int32 could overflow. See block.py and docs/numerics.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Type, f32, op, quant, s8
+from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.ops._block import (
+    SHARE,
+    both,
+    exponents,
+    headroom,
+    lowest,
+    packed,
+    pair,
+    rounded,
+    single,
+    want_block,
+    weight_shares,
+    widened,
+)
+from insitu.ops.conv import conv_output, conv_shape
+from insitu.ops.conv_backward import dw_eval
+
+WEIGHT_BITS, INPUT_BITS = 7, 8  # of the sizes of what mantissas are multiplied with: w, and x - zero
+
+
+def gathered_rows(r: int, kernel: int, stride: int, before: int, dilation: int, rows: int) -> list[tuple[int, int]]:
+    """(tap u, row i of g) for every tap of a window that lies on row r of dx."""
+    at = [(u, r + before - u * dilation) for u in range(kernel)]
+    return [(u, a // stride) for u, a in at if a >= 0 and a % stride == 0 and a // stride < rows]
+
+
+def dx_rows(g, e, node, kernel: int, row_sums):
+    """Sums of every row of dx and their exponents; `row_sums(row of g, u, distance)` is what tap u of a row gives to
+    all pixels of one, brought down by so many powers of two."""
+    t, (n, h, w, c) = node.inputs[0].type, node.output.shape
+    stride, top, dilation = node.attrs["stride"][0], node.attrs["padding"][0], node.attrs["dilation"][0]
+    wide, high = widened(g, e, t)
+    wide, high = wide.reshape(t.shape), high.reshape(t.shape[:2])
+    sums, exponent = np.zeros((n, h, w, c), np.int64), np.full((n, h), lowest(t))
+    for image in range(n):
+        for r in range(h):
+            taps = gathered_rows(r, kernel, stride, top, dilation, t.shape[1])
+            exponent[image, r] = max([lowest(t), *(high[image, i] for _, i in taps)])
+            for u, i in taps:
+                sums[image, r] += row_sums(wide[image, i], u, exponent[image, r] - high[image, i])
+    return sums, exponent.reshape(-1)
+
+
+def spread_taps(cols, node):
+    """[W,C]: cols[j, v] summed where tap v of output j lies on q."""
+    out = np.zeros((node.output.shape[2], cols.shape[2]), np.int64)
+    stride, left, dilation = node.attrs["stride"][1], node.attrs["padding"][2], node.attrs["dilation"][1]
+    for v in range(cols.shape[1]):
+        q = np.arange(cols.shape[0]) * stride + v * dilation - left
+        inside = (q >= 0) & (q < out.shape[0])
+        out[q[inside]] += cols[inside, v]
+    return out
+
+
+def dx_drop(w: Type, groups: int) -> int:
+    """How many bits operands lose: every weight of a group of outputs may meet one pixel."""
+    return headroom(w.shape[0] * w.shape[1] * w.shape[2] // groups, WEIGHT_BITS)
+
+
+@op(kind="int8")
+class conv2d_dx_block:
+    """dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q"""
+
+    cases = [
+        *both("1x1", (1, 5, 3, 19), s8(19, 1, 1, 37, s=np.linspace(0.01, 0.2, 19), axis=0), size=(5, 3)),
+        *both("1x1, deep", (1, 1, 2, 531), s8(531, 1, 1, 6, s=0.02), size=(1, 2)),
+        *both("3x3", (1, 5, 4, 3), s8(3, 3, 3, 5, s=0.02), size=(5, 4), padding=(1, 1, 1, 1)),
+        *both("stride, asymmetric", (2, 3, 3, 5), s8(5, 3, 3, 3, s=0.5), size=(7, 6), stride=(2, 2),
+              padding=(0, 1, 0, 1)),
+        *both("stride beyond the kernel", (1, 2, 2, 3), s8(3, 1, 1, 2, s=0.1), size=(5, 6), stride=(3, 3)),
+        *both("groups", (1, 4, 5, 9), s8(9, 3, 3, 2, s=0.1), size=(4, 5), groups=3, padding=(1, 1, 1, 1)),
+        *both("dilated", (1, 7, 9, 3), s8(3, 3, 3, 2, s=0.1), size=(9, 9), dilation=(2, 3), padding=(1, 1, 3, 3)),
+    ]  # fmt: skip
+
+    def infer(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+        want_block(m, e)
+        weight_shares(w, w.shape[0])
+        shape = (m.shape[0], *size, w.shape[3] * groups)
+        if conv_output(f32(*shape), w, None, stride, padding, dilation, groups) != m.shape:
+            raise GraphError(f"a gradient {m} does not belong to an input of {size} and weights {w}")
+        return pair(m.dtype, shape)
+
+    def eval(m, e, w, *, groups, node):
+        table, k = weight_shares(node.inputs[2].type, w.shape[0])
+        drop, parts = dx_drop(node.inputs[2].type, groups), w.astype(np.float64).reshape(groups, -1, *w.shape[1:])
+
+        def row_sums(row, u, distance):
+            p = rounded(row * table.astype(np.int64), SHARE + drop + distance).astype(np.float64)
+            cols = np.einsum("jgo,govc->jvgc", p.reshape(len(p), groups, -1), parts[:, :, u])
+            return spread_taps(cols.reshape(len(p), w.shape[2], -1).astype(np.int64), node)
+
+        sums, exponent = dx_rows(m, e, node, w.shape[1], row_sums)
+        return packed(sums, exponent + k + drop, node.output.type)
+
+    def emit(dx, dxe, m, e, w, *, stride, padding, dilation, groups):
+        table, k = weight_shares(w.type, w.shape[0])
+        shape = conv_shape(m, dx, w, stride, padding, dilation, groups)
+        scratch = Scratch(4 * dx.shape[2] * dx.shape[3] + 2 * m.shape[2] * m.shape[3])
+        drop = dx_drop(w.type, groups)
+        return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
+
+    def macs(dx, dxe, m, e, w):
+        return m.type.size * w.type.size // w.shape[0]
+
+
+def aligned(m, e, t: Type, drop: int):
+    """(all mantissas at the largest exponent, shortened by `drop` bits, and that exponent)."""
+    wide, high = widened(m, e, t)
+    highest = high.max()
+    return rounded(wide, (highest - high)[:, None] + drop).reshape(t.shape), highest + drop
+
+
+def sums_pair(shape, x: Type) -> tuple[Type, Type]:
+    """The types of a sum of products with x - zero: real = scale of x * m * 2^e."""
+    if x.dtype != "s8" or x.quant is None:
+        raise GraphError(f"integer gradients want an s8 input with a scale, got {x}")
+    m = Type("s32b", tuple(shape), quant(x.scale))
+    return m, exponents(m)
+
+
+def pixel_count(m: Type) -> int:
+    return m.size // m.shape[-1]
+
+
+@op(kind="int8")
+class conv2d_dw_block:
+    """(dw, e): dw[o,u,v,k] 2^e = sum over n,i,j of g[n,i,j,o] (x - zero)[n, i*sh + u*dh - top, .., channels[k]]
+
+    The scale of x is in the type of dw. `channels` are those whose weights are trained; none given means all.
+    """
+
+    cases = [
+        *both("1x1", (1, 4, 3, 5), s8(1, 4, 3, 37, s=0.03, z=-7), kernel=(1, 1)),
+        *both("1x1, many pixels", (1, 7, 39, 3), s8(1, 7, 39, 5, s=0.03, z=-128), kernel=(1, 1)),
+        *both("some channels", (1, 5, 7, 3), s8(1, 5, 7, 20, s=0.03, z=9), kernel=(1, 1), channels=(1, 5, 8, 0)),
+        *both("some channels, 3x3", (1, 4, 4, 2), s8(1, 4, 4, 5, s=0.03, z=9), kernel=(3, 3), padding=(1, 1, 1, 1),
+              channels=(4, 0)),
+        *both("stride, asymmetric", (2, 3, 3, 5), s8(2, 7, 6, 3, s=0.02, z=127), kernel=(3, 3), stride=(2, 2),
+              padding=(0, 1, 0, 1)),
+        *both("groups", (1, 4, 5, 9), s8(1, 4, 5, 6, s=0.1), kernel=(3, 3), groups=3, padding=(1, 1, 1, 1)),
+    ]  # fmt: skip
+
+    def infer(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
+        want_block(m, e)
+        ci = x.shape[3] // max(groups, 1)
+        if conv_output(x, f32(m.shape[3], *kernel, ci), None, stride, padding, dilation, groups) != m.shape:
+            raise GraphError(f"a gradient {m} does not belong to an input {x} and a kernel of {kernel}")
+        if channels and (groups != 1 or not all(0 <= c < ci for c in channels)):
+            raise GraphError(f"channels {channels} are not channels of {x} in one group")
+        return sums_pair((m.shape[3], *kernel, len(channels) or ci), x)
+
+    def eval(m, e, x, *, kernel, stride, padding, dilation, groups, channels, node):
+        t = node.inputs[0].type
+        p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
+        x = x.astype(np.float64) - node.inputs[2].type.zero
+        x = x[..., list(channels)] if channels else x
+        dw = dw_eval(p.astype(np.float64), x, kernel, stride, padding, dilation, groups)
+        return dw.astype(np.int32), single(exponent)
+
+    def emit(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels):
+        shape = conv_shape(m, x, dw, stride, padding, dilation, groups)
+        table = Table(np.array(channels, np.int32)) if channels else None
+        drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
+        sizes = (table, dw.shape[3], x.type.zero, drop, shape, scratch)
+        return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
+
+    def macs(dw, dwe, m, e, x):
+        return dw.type.size * m.type.size // m.shape[3]
+
+
+def rows_struct(g, x) -> Struct:
+    """A linear layer is a 1x1 convolution of an image with as many rows as g has blocks."""
+    h, o, i = g.type.blocks, g.shape[-1], x.shape[-1]
+    w = g.type.size // h // o
+    return Struct("conv2d_shape", n=1, h=h, w=w, c=i, oh=h, ow=w, o=o, kh=1, kw=1, sh=1, sw=1, dh=1, dw=1, pt=0, pl=0,
+                  groups=1)  # fmt: skip
+
+
+@op(kind="int8")
+class linear_dx_block:
+    """dx[..., i] = sum over o of g[..., o] w[o,i]"""
+
+    cases = [
+        *both("row", (1, 5), s8(5, 35, s=np.linspace(0.01, 0.2, 5), axis=0)),
+        *both("rows", (2, 3, 17), s8(17, 19, s=0.1)),
+    ]
+
+    def infer(m, e, w):
+        want_block(m, e)
+        weight_shares(w, w.shape[0])
+        if w.rank != 2 or m.shape[-1] != w.shape[0]:
+            raise GraphError(f"a gradient {m} does not belong to weights {w}")
+        return pair(m.dtype, (*m.shape[:-1], w.shape[1]))
+
+    def eval(m, e, w, *, node):
+        table, k = weight_shares(node.inputs[2].type, w.shape[0])
+        wide, high = widened(m, e, node.inputs[0].type)
+        drop = headroom(w.shape[0], WEIGHT_BITS)
+        p = rounded(wide.reshape(-1, w.shape[0]) * table.astype(np.int64), SHARE + drop)
+        return packed(p @ w.astype(np.int64), high + k + drop, node.output.type)
+
+    def emit(dx, dxe, m, e, w):
+        table, k = weight_shares(w.type, w.shape[0])
+        shape, drop = rows_struct(m, dx), headroom(w.shape[0], WEIGHT_BITS)
+        scratch = Scratch(shape.fields["w"] * (4 * w.shape[1] + 2 * w.shape[0]))
+        return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
+
+    def macs(dx, dxe, m, e, w):
+        return m.type.size * w.shape[1]
+
+
+@op(kind="int8")
+class linear_dw_block:
+    """(dw, e): dw[o,i] 2^e = sum over rows of g[..., o] (x - zero)[..., i]; the scale of x is in the type of dw"""
+
+    cases = [*both("row", (1, 5), s8(1, 35, s=0.04, z=-11)), *both("rows", (2, 3, 7), s8(2, 3, 9, s=0.04, z=3))]
+
+    def infer(m, e, x):
+        want_block(m, e)
+        if m.shape[:-1] != x.shape[:-1]:
+            raise GraphError(f"a gradient {m} does not belong to an input {x}")
+        return sums_pair((m.shape[-1], x.shape[-1]), x)
+
+    def eval(m, e, x, *, node):
+        t = node.inputs[0].type
+        p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
+        x = x.astype(np.int64).reshape(-1, x.shape[-1]) - node.inputs[2].type.zero
+        return (p.reshape(-1, t.shape[-1]).T @ x).astype(np.int32), single(exponent)
+
+    def emit(dw, dwe, m, e, x):
+        shape = rows_struct(m, x)
+        scratch = Scratch(2 * shape.fields["w"] * m.shape[-1])
+        sizes = (None, x.shape[-1], x.type.zero, headroom(pixel_count(m.type), INPUT_BITS), shape, scratch)
+        return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
+
+    def macs(dw, dwe, m, e, x):
+        return m.type.size * x.shape[-1]

@@ -1,0 +1,96 @@
+"""Integer gradients of depthwise convolutions with as many outputs as inputs. See block_conv.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import f32, op, s8
+from insitu.graph.call import Call, Scratch, Table
+from insitu.ops._block import SHARE, both, headroom, packed, pair, rounded, single, want_block, weight_shares
+from insitu.ops.block_conv import INPUT_BITS, aligned, dx_rows, pixel_count, spread_taps, sums_pair
+from insitu.ops.conv import patches
+from insitu.ops.conv_backward import depthwise_struct
+from insitu.ops.depthwise import depthwise_output
+
+MAX_TAPS = 511  # of a kernel: sums of so many products of 15 and 7 bits stay below 2^31
+
+
+@op(kind="int8")
+class depthwise2d_dx_block:
+    """dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q
+
+    What the taps of one row of g give is summed, then brought to the exponent of the row of dx; scales come last.
+    """
+
+    cases = [
+        *both("3x3 same", (1, 5, 4, 7), s8(3, 3, 7, s=np.linspace(0.01, 0.2, 7), axis=2), size=(5, 4),
+              padding=(1, 1, 1, 1)),
+        *both("stride", (2, 4, 3, 19), s8(3, 3, 19, s=0.25), size=(7, 6), stride=(2, 2), padding=(1, 1, 0, 1)),
+        *both("stride beyond the kernel", (1, 2, 3, 3), s8(2, 2, 3, s=0.1), size=(5, 8), stride=(3, 3)),
+        *both("dilated", (1, 7, 9, 3), s8(3, 3, 3, s=0.1), size=(9, 9), dilation=(2, 3), padding=(1, 1, 3, 3)),
+        *both("7x7 on 4x4", (1, 4, 4, 5), s8(7, 7, 5, s=0.02), size=(4, 4), padding=(3, 3, 3, 3)),
+    ]  # fmt: skip
+
+    def infer(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+        want_block(m, e)
+        weight_shares(w, w.shape[2])
+        shape = (m.shape[0], *size, m.shape[3])
+        if depthwise_output(f32(*shape), w, None, stride, padding, dilation) != m.shape:
+            raise GraphError(f"a gradient {m} does not belong to an input of {size} and weights {w}")
+        if w.shape[0] * w.shape[1] > MAX_TAPS:
+            raise GraphError(f"sums over the {w.shape[0]}x{w.shape[1]} taps of {w} may overflow 32 bits")
+        return pair(m.dtype, shape)
+
+    def eval(m, e, w, *, node):
+        table, k = weight_shares(node.inputs[2].type, w.shape[2])
+        taps = w.astype(np.int64)
+
+        def row_sums(row, u, distance):
+            return rounded(spread_taps(row[:, None] * taps[u], node), distance)
+
+        sums, exponent = dx_rows(m, e, node, w.shape[0], row_sums)
+        return packed(rounded(sums * table.astype(np.int64), SHARE), exponent + k, node.output.type)
+
+    def emit(dx, dxe, m, e, w, *, stride, padding, dilation):
+        table, k = weight_shares(w.type, w.shape[2])
+        shape = depthwise_struct(m, dx, w.shape[:2], stride, padding, dilation)
+        scratch = Scratch(4 * dx.shape[2] * dx.shape[3])
+        return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, shape, scratch)
+
+    def macs(dx, dxe, m, e, w):
+        return m.type.size * w.shape[0] * w.shape[1]
+
+
+@op(kind="int8")
+class depthwise2d_dw_block:
+    """(dw, e): dw[u,v,c] 2^e = sum over n,i,j of g[n,i,j,c] (x - zero)[n, i*sh + u*dh - top, j*sw + v*dw - left, c]"""
+
+    cases = [
+        *both("3x3 same", (1, 5, 4, 7), s8(1, 5, 4, 7, s=0.1, z=-128), kernel=(3, 3), padding=(1, 1, 1, 1)),
+        *both("stride", (2, 4, 3, 19), s8(2, 7, 6, 19, s=0.05, z=3), kernel=(3, 3), stride=(2, 2),
+              padding=(1, 1, 0, 1)),
+        *both("5x5, many pixels", (1, 3, 100, 2), s8(1, 3, 100, 2, s=0.05, z=127), kernel=(5, 5),
+              padding=(2, 2, 2, 2)),
+    ]  # fmt: skip
+
+    def infer(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+        want_block(m, e)
+        dw = (*kernel, m.shape[3])
+        if x.shape[3] != m.shape[3] or depthwise_output(x, f32(*dw), None, stride, padding, dilation) != m.shape:
+            raise GraphError(f"a gradient {m} does not belong to an input {x} and a kernel of {kernel}")
+        return sums_pair(dw, x)
+
+    def eval(m, e, x, *, kernel, stride, padding, dilation, node):
+        t = node.inputs[0].type
+        p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
+        cols = patches(x.astype(np.int64) - node.inputs[2].type.zero, kernel, stride, padding, dilation)
+        return np.einsum("nijc,nijuvc->uvc", p, cols).astype(np.int32), single(exponent)
+
+    def emit(dw, dwe, m, e, x, *, kernel, stride, padding, dilation):
+        shape = depthwise_struct(m, x, kernel, stride, padding, dilation)
+        drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
+        return Call(f"depthwise2d_dw_{m.dtype}", dw, dwe, m, e, x, x.type.zero, drop, shape, scratch)
+
+    def macs(dw, dwe, m, e, x):
+        return m.type.size * dw.shape[0] * dw.shape[1]

@@ -1,0 +1,135 @@
+"""Turn the f32 gradients of a training graph's int8 layers into block floating ones: `grad="s16"` or `"s8"`.
+
+The graph is finished when it comes here: autodiff knows nothing of this. From the head on back, the first gradient
+that meets something int8 (a mask, an s8 weight or input) is made block floating, and every op after it becomes its
+twin (ops/block*.py). A gradient that an op without a twin reads is made f32 again for it, so any graph will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from insitu.errors import GraphError
+from insitu.graph import Builder, Graph, Node, Value, build, lookup
+
+GRADIENTS = {"f32": None, "s16": "s16b", "s8": "s8b"}  # how a gradient is kept -> the type of its mantissas
+Pair = tuple[Value, Value]
+
+
+def integer_gradients(graph: Graph, grad: str) -> Graph:
+    """The same training graph with gradients of this kind."""
+    if grad not in GRADIENTS:
+        raise GraphError(f"gradients are kept as one of {', '.join(GRADIENTS)}, not {grad!r}")
+    dtype = GRADIENTS[grad]
+    if dtype is None:
+        return graph
+    builder = Builder.of(replace(graph, nodes=()))
+    builder._types = {v.name: v.type for v in graph.values.values() if v.name not in graph.producer}
+    blocks = _Blocks(builder, dtype)
+    with build(builder):
+        for node in graph.nodes:
+            blocks.append(node)
+        for v in graph.results:
+            blocks.as_float(v)
+    return builder.graph(*graph.outputs)
+
+
+class _Blocks:
+    """Appends nodes, or their twins, and knows which gradients are block floating by now."""
+
+    def __init__(self, builder: Builder, dtype: str):
+        self.builder, self.dtype = builder, dtype
+        self.pairs: dict[str, Pair] = {}  # f32 gradient of the source graph -> mantissas and exponents
+
+    def append(self, node: Node) -> None:
+        twin = TWINS.get(node.op.name)
+        found = twin(node, self) if twin else None
+        if found is not None:
+            self.pairs[node.name] = found
+            return
+        for v in node.inputs:
+            self.as_float(v)
+        self.builder.append(node)
+
+    def of(self, v: Value) -> Pair:
+        """A gradient as a pair, made one if it is still f32."""
+        if v.name not in self.pairs:
+            self.pairs[v.name] = lookup("to_block")(v, dtype=self.dtype, name=f"{v.name}.block")
+        return self.pairs[v.name]
+
+    def has(self, v: Value) -> bool:
+        return v.name in self.pairs
+
+    def as_float(self, v: Value) -> None:
+        """Define the f32 gradient under its own name, where only the pair exists."""
+        if v.name in self.pairs and not self.builder.has(v.name):
+            lookup("from_block")(*self.pairs[v.name], name=v.name)
+
+
+# a twin takes a node and the gradients so far; it gives the node's result as a pair, or None: then the node stays
+Twin = Callable[[Node, _Blocks], "Pair | None"]
+
+
+def _mask(node: Node, blocks: _Blocks) -> Pair:
+    m, e = blocks.of(node.inputs[0])
+    return lookup("mask_grad_block")(m, node.inputs[1], name=node.name), e
+
+
+def _with_int8(twin: str) -> Twin:
+    """For an op on a gradient and an s8 weight or input, with the same attributes."""
+
+    def make(node: Node, blocks: _Blocks) -> Pair | None:
+        g, other = node.inputs
+        if other.dtype != "s8" or other.type.quant is None or not _fits(node):
+            return None
+        return lookup(twin)(*blocks.of(g), other, **_known(twin, node), name=node.name)
+
+    return make
+
+
+def _known(twin: str, node: Node) -> dict:
+    """Those attributes of a node that its twin has, too."""
+    return {k: v for k, v in node.attrs.items() if k in lookup(twin).defaults}
+
+
+def _fits(node: Node) -> bool:
+    """Several outputs for each channel of a depthwise convolution have no kernel."""
+    g, other = node.inputs
+    if node.op.name == "depthwise2d_dx":
+        return node.attrs["channels"] == g.shape[-1]
+    return node.op.name != "depthwise2d_dw" or other.shape[-1] == g.shape[-1]
+
+
+def _add(node: Node, blocks: _Blocks) -> Pair | None:
+    a, b = node.inputs
+    if not (blocks.has(a) or blocks.has(b)) or a.shape != b.shape:
+        return None
+    return lookup("add_block")(*blocks.of(a), *blocks.of(b), name=node.name)
+
+
+def _expand(node: Node, blocks: _Blocks) -> Pair | None:
+    shape, axes, factor = (node.attrs[k] for k in ("shape", "axes", "factor"))
+    if not blocks.has(node.inputs[0]) or len(shape) != 4 or sorted(a % 4 for a in axes) != [1, 2]:
+        return None
+    return lookup("expand_block")(*blocks.of(node.inputs[0]), shape=shape, factor=factor, name=node.name)
+
+
+def _bias_grad(node: Node, blocks: _Blocks) -> Pair | None:
+    if not blocks.has(node.inputs[0]):
+        return None
+    return lookup("bias_grad_block")(*blocks.of(node.inputs[0]), name=node.name)
+
+
+TWINS: dict[str, Twin] = {
+    "mask_grad": _mask,
+    "conv2d_dx": _with_int8("conv2d_dx_block"),
+    "conv2d_dw": _with_int8("conv2d_dw_block"),
+    "depthwise2d_dx": _with_int8("depthwise2d_dx_block"),
+    "depthwise2d_dw": _with_int8("depthwise2d_dw_block"),
+    "linear_dx": _with_int8("linear_dx_block"),
+    "linear_dw": _with_int8("linear_dw_block"),
+    "add": _add,
+    "expand": _expand,
+    "bias_grad": _bias_grad,
+}
