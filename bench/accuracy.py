@@ -3,6 +3,7 @@
     make accuracy                                    the default set: a table, bench/accuracy.json, docs/accuracy.md
     python -m bench.accuracy --full                  also every update arithmetic, at batch 1 and 64
     python -m bench.accuracy --only flowers/99kb     a part of it: runs whose name contains this
+    python -m bench.accuracy --grad s16              with integer gradients; bench/accuracy-s16.json, no page
     INSITU_TEST_FILES=DIR make accuracy              DIR/models/mcunet-5fps.pkl, DIR/data/{flowers102,person}.npz
 
 Every number comes from the generated C. Accuracy is top-1 in %, as A / B: A looks at the middle 112 pixels of the test
@@ -26,6 +27,7 @@ from bench.transfer import Kept, Run, remember, train
 from insitu.errors import Error
 from insitu.reports.speed import machine
 from insitu.reports.table import table
+from insitu.training.integer_gradients import GRADIENTS
 
 SCHEMES = {"head": "head", "bias:22": "bias:22", "49kb": "mcunet-5fps/49kb", "99kb": "mcunet-5fps/99kb"}
 ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
@@ -202,8 +204,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no run is called like {options.only!r}: {', '.join(runs(options.full, 0))}", file=sys.stderr)
         return 1
     results = {n: r for path in options.add for n, r in json.loads(path.read_text())["runs"].items() if n in wanted}
-    missing = {n: replace(r, limit=options.limit, epochs=options.epochs) for n, r in wanted.items() if n not in results}
-    about = {**machine(), "seed": options.seed, "jobs": options.jobs}
+    given = {"limit": options.limit, "epochs": options.epochs, "grad": options.grad}
+    missing = {n: replace(r, **given) for n, r in wanted.items() if n not in results}
+    about = {**machine(), "seed": options.seed, "jobs": options.jobs, "grad": options.grad}
 
     def done(name: str, result: dict) -> None:
         results[name] = result
@@ -229,10 +232,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="runs at a time")
     parser.add_argument("--limit", type=int, help="photos to train and to test on, for a quick look; writes no page")
     parser.add_argument("--epochs", type=int)
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "accuracy.json")
+    parser.add_argument("--grad", choices=tuple(GRADIENTS), default="f32", help="how int8 layers' gradients are kept")
+    parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--page", type=Path)
     options = parser.parse_args(arguments)
-    whole = not (options.only or options.limit or options.epochs)
+    other = "" if options.grad == "f32" else f"-{options.grad}"
+    options.output = options.output or ROOT / "bench" / f"accuracy{other}.json"
+    whole = not (options.only or options.limit or options.epochs or other)
     options.page = options.page or (ROOT / "docs" / "accuracy.md" if whole else None)
     return options
 

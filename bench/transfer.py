@@ -56,6 +56,7 @@ class Run:
     rate: float | None = None  # at a batch of 64; None: what RATES says
     epochs: int | None = None
     limit: int | None = None  # photos to train and to test on, for a quick look
+    grad: str = "f32"  # how gradients of int8 layers are kept
 
     @property
     def name(self) -> str:
@@ -81,7 +82,8 @@ def cut(run: Run) -> Split:
     graph = read_checkpoint(checkpoint())
     graph = replace_head(graph, SOURCES[run.data].classes, after=run.features, init="uniform", seed=run.seed)
     scheme = read_scheme(run.scheme, [layer for layer in layers(graph) if layer.name != "head"])
-    recipe = Recipe(arithmetic=run.arithmetic, clip=run.clip, clip_kind=run.clip_kind, seed=run.seed)
+    recipe = Recipe(arithmetic=run.arithmetic, clip=run.clip, clip_kind=run.clip_kind, seed=run.seed,
+                    grad=run.grad)  # fmt: skip
     graphs = train_graphs(graph, scheme, recipe, accumulate=run.batch > 1, choose=run.choose)
     found = split(graphs, graphs["predict"].inputs)
     if found is None:

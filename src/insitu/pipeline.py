@@ -15,9 +15,9 @@ import numpy as np
 from insitu.budget import check_budget
 from insitu.checks import byte_count, optional, whole
 from insitu.data import Samples, as_samples
-from insitu.deploy import limits_of
+from insitu.deploy import Limits, limits_of
 from insitu.devices.host import open_host
-from insitu.errors import DataError, GraphError, ModelError
+from insitu.errors import DataError, ModelError
 from insitu.feed import Feed, run_many
 from insitu.graph import Graph, build, lookup
 from insitu.graph.graph import Builder
@@ -66,14 +66,15 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
         raise DataError(f"head is {head!r}", hint=" or ".join(PRECISIONS))
     scheme, notes = _choose(scheme, recipe or Recipe())
     limits = limits_of(board, sram, flash)
+    recipe = with_gradients(recipe or Recipe(), limits)
     g = say("1-loaded", load(model, example))
     g = say("2-input", transform.applied_to(g) if transform else g)
-    samples = None if data is None else as_samples(data, g, targets=has_targets(recipe or Recipe()))
+    samples = None if data is None else as_samples(data, g, targets=has_targets(recipe))
     g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
-    g = new_head(g, classes, samples, recipe or Recipe(), head_after, head_init, seed)
+    g = new_head(g, classes, samples, recipe, head_after, head_init, seed)
     g = say("4-head", integer_head(g) if head == "int8" else g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
-    parts = Parts(g, s, recipe or Recipe(), batch, has_statistics(g), head_of(g))
+    parts = Parts(g, s, recipe, batch, has_statistics(g), head_of(g))
     graphs = say("6-training", parts.graphs())
     plans = say("7-plan", {verb: plan(graph) for verb, graph in graphs.items()})
     deployed = check_budget(parts, plans, limits)
@@ -81,6 +82,12 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
 
 
 # stages -----------------------------------------------------------------------------------------
+
+
+def with_gradients(recipe: Recipe, limits: Limits) -> Recipe:
+    """The recipe with its kind of gradients chosen: where a float is many instructions, integers."""
+    soft = limits.board is not None and not limits.board.core.fpu
+    return recipe if recipe.grad else replace(recipe, grad="s16" if soft else "f32")
 
 
 def load(model, example=None) -> Graph:

@@ -18,6 +18,7 @@ EXAMPLES = """\
 LOSSES = ("cross_entropy", "soft_cross_entropy", "binary_cross_entropy", "mse")
 OPTIMIZERS = ("sgd", "momentum", "adam")
 ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
+GRADIENTS = ("f32", "s16", "s8")
 
 
 def arguments(parser) -> None:
@@ -41,6 +42,7 @@ def add_compiler(parser) -> None:
     parser.add_argument("--loss", choices=LOSSES, default=LOSSES[0], metavar="L", help=f"{losses} ({LOSSES[0]})")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="of float values (sgd)")
     parser.add_argument("--arithmetic", choices=ARITHMETICS, default="residual", help="of int8 weights (residual)")
+    parser.add_argument("--grad", choices=GRADIENTS, help="gradients of int8 layers (f32; s16 on a board without FPU)")
     parser.add_argument("--clip", type=amount, metavar="NORM", help="largest norm of a gradient; 0: any (64)")
     parser.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
     parser.add_argument("--board", default="host", metavar="B", help="a board's name or profile.json (`insitu boards`)")
@@ -101,7 +103,7 @@ def recipe(arguments):
     from insitu.training.train import Recipe
 
     clip = {} if arguments.clip is None else {"clip": arguments.clip}
-    names = ("loss", "optimizer", "arithmetic", "decay", "seed")
+    names = ("loss", "optimizer", "arithmetic", "decay", "seed", "grad")
     return Recipe(**{name: getattr(arguments, name) for name in names}, **clip)
 
 

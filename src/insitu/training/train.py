@@ -54,7 +54,7 @@ class Recipe:
     nesterov: bool = False
     qas: bool = True  # quantisation-aware scaling
     seed: int = 0
-    grad: str = "f32"  # of int8 layers' gradients: f32, or block floating with mantissas of s16 or s8
+    grad: str | None = None  # of int8 layers: f32, or block floating s16 or s8; None: s16 on a board without FPU
 
     def __post_init__(self):
         for name in ("clip", "decay"):
@@ -98,7 +98,7 @@ def _step_graph(forward: Graph, trained: list[Trained], recipe: Recipe) -> Graph
 
 def _finished(graph: Graph, loss: Value, recipe: Recipe) -> Graph:
     """What is left once nothing is needed, kept or computed in vain."""
-    return remerge(recompute(integer_gradients(prune(graph), recipe.grad), loss))
+    return remerge(recompute(integer_gradients(prune(graph), recipe.grad or "f32"), loss))
 
 
 def _backward_order(trained: list[Trained]) -> list[Trained]:
