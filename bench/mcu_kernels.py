@@ -17,7 +17,6 @@ import numpy as np
 from bench.bare_cortex import Image, Machine, build
 from bench.schemes import CLASSES, find_models
 from insitu.codegen import Program, emit_program
-from insitu.devices.compiler import closure
 from insitu.devices.host import open_plans
 from insitu.importers import load
 from insitu.planner import plan
@@ -25,6 +24,9 @@ from insitu.training.head import HEAD, replace_head
 from insitu.training.layers import layers
 from insitu.training.scheme import read_scheme
 from insitu.training.train import train_graphs
+
+
+RAM = 0x20000000
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def by_call(program: Program, verb: str, image: Image, counts: np.ndarray) -> li
     made = program.plans[verb]
     nodes = {n.name: n for n in made.graph.nodes}
     calls = re.findall(r"^    (\w+)\([^;]*;(?:\s+/\* (.*?) \*/)?$", program.files[f"{program.prefix}_{verb}.c"], re.M)
-    sites = call_sites(image, f"{program.prefix}_{verb}")
+    sites = call_sites(image, f"{program.prefix}_{verb}", {kernel for kernel, _ in calls})
     ends = [*sites[1:], len(counts)]  # a last call may be a jump
     lines = []
     for (kernel, layer), first, end in zip(calls, sites, ends):
@@ -60,24 +62,37 @@ def by_call(program: Program, verb: str, image: Image, counts: np.ndarray) -> li
     return lines
 
 
-def call_sites(image: Image, function: str) -> list[int]:
-    """Halfwords of the last halfword of each `bl`, in order: what runs until the next belongs to the call."""
+def call_sites(image: Image, function: str, names: set[str]) -> list[int]:
+    """The halfword of each call of these functions, in order: what runs until the next belongs to the call."""
+    address, size = image.symbols[function]
+    code = np.frombuffer(code_at(image, address, size), "<u2").astype(np.int64)
+    starts = {image.symbols[n][0] for n in names}
+    sites, i = [], 0
+    while i + 1 < len(code):
+        high, low = int(code[i]), int(code[i + 1])
+        if high >> 11 == 0b11110 and low & 0xD000 == 0xD000 and address + 2 * i + 4 + offset(high, low) in starts:
+            sites.append(i)
+        i += 2 if high >> 11 in (0b11101, 0b11110, 0b11111) else 1
+    return sites
+
+
+def offset(high: int, low: int) -> int:
+    """How far a `bl` goes."""
+    sign = high >> 10 & 1
+    bits = [sign, ~(low >> 13 ^ sign) & 1, ~(low >> 11 ^ sign) & 1]
+    distance = bits[1] << 23 | bits[2] << 22 | (high & 0x3FF) << 12 | (low & 0x7FF) << 1
+    return distance - (sign << 24)
+
+
+def code_at(image: Image, address: int, size: int) -> bytes:
     from elftools.elf.elffile import ELFFile
 
-    address, size = image.symbols[function]
     with image.path.open("rb") as file:
         for segment in ELFFile(file).iter_segments():
-            if segment["p_vaddr"] <= address < segment["p_vaddr"] + segment["p_filesz"]:
-                start = address - segment["p_vaddr"]
-                code = np.frombuffer(segment.data()[start : start + size], "<u2")
-    sites, i = [], 0
-    while i < len(code):
-        wide = code[i] >> 11 in (0b11101, 0b11110, 0b11111)
-        linked = code[i] >> 11 == 0b11110 and i + 1 < len(code) and code[i + 1] & 0xD000 == 0xD000
-        if linked or code[i] & 0xFF87 == 0x4780:  # bl, or blx to a register
-            sites.append(i)
-        i += 2 if wide else 1
-    return sites
+            start = address - segment["p_vaddr"]
+            if 0 <= start < segment["p_filesz"]:
+                return segment.data()[start : start + size]
+    raise RuntimeError(f"no code at {address:#x}")
 
 
 def report(lines: list[Line]) -> str:
@@ -120,7 +135,7 @@ def measure(scheme: str, core: str, flags: list[str]) -> dict:
         steps = by_call(program, verb, image, counts)
         found[verb] = (steps, int(counts.sum()), same)
     state = bytes(machine.uc.mem_read(image.symbols["bench_net_state"][0], program.state_bytes))
-    code = image.bytes_of(closure(program.kernels))
+    code = sum(size for n, (at, size) in image.symbols.items() if at < RAM and not n.startswith(("bench", "net_")))
     return {"verbs": found, "state": state == host._state.tobytes(), "code": code, "program": program}
 
 

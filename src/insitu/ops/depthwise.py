@@ -101,7 +101,7 @@ class depthwise2d:
         return windowed(w.shape[0], stride, padding, dilation)
 
 
-PLANE_TAPS, BAND_LINES = 8, 16  # what depthwise2d_planes_s8 has room for: taps either way, rows of outputs
+BAND_LINES = 16  # rows of outputs that depthwise2d_planes_s8 has room for
 PLANE_BYTES = 4096  # of rows of four channels, or what one row of outputs needs
 
 
@@ -111,7 +111,7 @@ def planes_band(*, oh, ow, kh, kw, sh, sw, **_) -> tuple[int, int, int]:
     rows = max(PLANE_BYTES // (8 * width), kh)
     most = min(oh, (rows - kh) // sh + 1, BAND_LINES)
     band = -(-oh // -(-oh // most))  # bands of even height
-    return band, width, 4 * (band * ow + 4) + 8 * ((band - 1) * sh + kh) * width
+    return band, width, 4 * (band * ow + 4) + 16 * kh * kw + 8 * ((band - 1) * sh + kh) * width
 
 
 @op
@@ -174,7 +174,7 @@ class depthwise2d_s8:
         q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
         if y.shape[3] != x.shape[3]:
             return Call("depthwise2d_wide_s8", y, mask, x, w, b, shape, q)
-        if target == "mcu" and dilation == (1, 1) and max(w.shape[:2]) <= PLANE_TAPS:
+        if target == "mcu" and dilation == (1, 1):
             band, width, scratch = planes_band(**shape.fields)
             return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
         return Call(

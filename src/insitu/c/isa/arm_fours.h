@@ -1,8 +1,10 @@
-/* fours.h for Cortex-M with a floating-point unit that fuses: 16 sums, and two steps of both operands, are the 32
+/* fours_core.h for Cortex-M with a floating-point unit that fuses: 16 sums, and two steps of both operands, are the 32
  * registers there are. 34 instructions for 32 products.
  */
 #ifndef INSITU_ISA_ARM_FOURS_H
 #define INSITU_ISA_ARM_FOURS_H
+
+#include "isa/inline.h"
 
 #define FOURS_ROW(y0, y1, y2, y3, a, b0, b1, b2, b3)            \
     "vfma.f32 " y0 ", " a ", " b0 "\n vfma.f32 " y1 ", " a ", " b1 "\n" \
@@ -17,7 +19,7 @@
 #define FOURS_TWO "vldmia r1!, {s16-s23}\n vldmia r2!, {s24-s31}\n" FOURS_FIRST FOURS_SECOND
 
 /* r1 a, r2 b, r3 y, r4 y_row, r5 depth, r6 blocks, r7 go_on, r8 count, r9 first b */
-__attribute__((naked, noinline)) static void arm_fours_sums(const fours_task *t __attribute__((unused)))
+ASSEMBLED void arm_fours_sums(const fours_task *t UNUSED)
 {
     __asm__ volatile("push {r4-r9, lr}\n"
                      "vpush {s16-s31}\n"
@@ -62,35 +64,5 @@ __attribute__((naked, noinline)) static void arm_fours_sums(const fours_task *t 
                      ".word 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n");
 }
 #define fours_sums arm_fours_sums
-
-/* r0 to, r1 x, r2 row, r3 n, on the stack the table: looked up, a byte takes two instructions and a fourth of one */
-#define FOURS_LOOK(v, at) "ldrsb " v ", [r1, #" #at "]\n ldr " v ", [r12, " v ", lsl #2]\n"
-__attribute__((naked, noinline)) static void arm_fours_floats(float *to __attribute__((unused)),
-                                                              const int8_t *x __attribute__((unused)),
-                                                              int32_t row __attribute__((unused)),
-                                                              int32_t n __attribute__((unused)),
-                                                              const float *table __attribute__((unused)))
-{
-    __asm__ volatile("push {r4-r7}\n"
-                     "ldr r12, [sp, #16]\n"
-                     "add r12, r12, #512\n"
-                     "lsrs r3, r3, #1\n"
-                     "bcc 1f\n" FOURS_LOOK("r4", 0) FOURS_LOOK("r5", 1) FOURS_LOOK("r6", 2) FOURS_LOOK("r7", 3)
-                     "add r1, r1, r2\n"
-                     "stm r0!, {r4-r7}\n"
-                     "1:\n"
-                     "cbz r3, 3f\n"
-                     "2:\n" FOURS_LOOK("r4", 0) FOURS_LOOK("r5", 1) FOURS_LOOK("r6", 2) FOURS_LOOK("r7", 3)
-                     "add r1, r1, r2\n"
-                     "stm r0!, {r4-r7}\n" FOURS_LOOK("r4", 0) FOURS_LOOK("r5", 1) FOURS_LOOK("r6", 2) FOURS_LOOK("r7", 3)
-                     "add r1, r1, r2\n"
-                     "stm r0!, {r4-r7}\n"
-                     "subs r3, r3, #1\n"
-                     "bne 2b\n"
-                     "3:\n"
-                     "pop {r4-r7}\n"
-                     "bx lr\n");
-}
-#define fours_floats arm_fours_floats
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef INSITU_ISA_ARM_GATHER_H
 #define INSITU_ISA_ARM_GATHER_H
 
+#include "isa/inline.h"
+
 #define GATHER_FMA(y, a, b) "vfma.f32 s" #y ", s" #a ", s" #b "\n"
 #define GATHER_LOW                                                                                          \
     GATHER_FMA(0, 16, 24) GATHER_FMA(1, 17, 25) GATHER_FMA(2, 18, 26) GATHER_FMA(3, 19, 27)                 \
@@ -12,7 +14,7 @@
 #define GATHER_SCALE(y, a) "vmul.f32 s" #y ", s" #y ", s" #a "\n"
 
 /* r1 g, r2 w, r3 rows, r4 cols, r5 g_step, r6 g_row, r7 w_step, r8 w_row: steps in bytes, from the end of what was read */
-__attribute__((naked, noinline)) static void arm_gather_16(const gather_task *t __attribute__((unused)))
+ASSEMBLED void arm_gather_16(const gather_task *t UNUSED)
 {
     __asm__ volatile("push {r4-r11, lr}\n"
                      "vpush {s16-s31}\n"

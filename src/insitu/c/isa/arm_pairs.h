@@ -7,6 +7,7 @@
 #define INSITU_ISA_ARM_PAIRS_H
 
 #include "isa/arm_dsp.h"
+#include "isa/inline.h"
 
 /* two words of each row are one group of four numbers: 22 instructions of 4 bytes, 32 products */
 #define PAIRS_HALF                                                  \
@@ -60,7 +61,7 @@ enum { PAIRS_FOUR_BYTES = 88 };
     "ssat " a ", #8, " a "\n ssat " b ", #8, " b "\n"               \
     "ssat " c ", #8, " c "\n ssat " d ", #8, " d "\n"
 
-__attribute__((naked, noinline)) static void arm_pairs_sums(const pairs_task *t __attribute__((unused)))
+ASSEMBLED void arm_pairs_sums(const pairs_task *t UNUSED)
 {
     __asm__ volatile(PAIRS_ENTER
                      "ldr r1, [sp, #16]\n"
@@ -70,7 +71,7 @@ __attribute__((naked, noinline)) static void arm_pairs_sums(const pairs_task *t 
                      "str r1, [sp, #16]\n" PAIRS_LEAVE);
 }
 
-__attribute__((naked, noinline)) static void arm_pairs_quick(const pairs_task *t __attribute__((unused)))
+ASSEMBLED void arm_pairs_quick(const pairs_task *t UNUSED)
 {
     __asm__ volatile(PAIRS_ENTER
                      "add r1, sp, #24\n"
@@ -100,11 +101,8 @@ static inline void arm_pairs_run(void (*run)(const pairs_task *), pairs_task *t)
 #define pairs_quick(t) arm_pairs_run(arm_pairs_quick, t)
 
 /* r0 to, r1 x, r2 row, r3 what is added to both numbers of a pair, on the stack how many fours of numbers */
-__attribute__((naked, noinline)) static void arm_pairs_four_rows(int16_t *to __attribute__((unused)),
-                                                                 const int8_t *x __attribute__((unused)),
-                                                                 int32_t row __attribute__((unused)),
-                                                                 uint32_t add __attribute__((unused)),
-                                                                 int32_t fours __attribute__((unused)))
+ASSEMBLED void arm_pairs_four_rows(int16_t *to UNUSED, const int8_t *x UNUSED, int32_t row UNUSED,
+                                   uint32_t add UNUSED, int32_t fours UNUSED)
 {
     __asm__ volatile("push {r4-r11, lr}\n"
                      "ldr r12, [sp, #36]\n"
@@ -122,10 +120,8 @@ __attribute__((naked, noinline)) static void arm_pairs_four_rows(int16_t *to __a
 }
 
 /* r0 to, r1 x, r2 row, r3 how many fours of numbers */
-__attribute__((naked, noinline)) static void arm_pairs_two_rows(int16_t *to __attribute__((unused)),
-                                                                const int8_t *x __attribute__((unused)),
-                                                                int32_t row __attribute__((unused)),
-                                                                int32_t fours __attribute__((unused)))
+ASSEMBLED void arm_pairs_two_rows(int16_t *to UNUSED, const int8_t *x UNUSED, int32_t row UNUSED,
+                                  int32_t fours UNUSED)
 {
     __asm__ volatile("push {r4-r7}\n"
                      "1:\n"

@@ -9,14 +9,11 @@
 #define INSITU_ISA_ARM_PLANES_H
 
 #include "isa/arm_dsp.h"
+#include "isa/inline.h"
 
 /* two pixels of four channels at a time: r0 y, r1 bytes of a plane, r2 x, r3 c; on the stack what is added, and the count */
-__attribute__((naked, noinline)) static void arm_planes_pairs(int16_t *y __attribute__((unused)),
-                                                              int32_t plane __attribute__((unused)),
-                                                              const int8_t *x __attribute__((unused)),
-                                                              int32_t c __attribute__((unused)),
-                                                              uint32_t add __attribute__((unused)),
-                                                              int32_t pairs __attribute__((unused)))
+ASSEMBLED void arm_planes_pairs(int16_t *y UNUSED, int32_t plane UNUSED, const int8_t *x UNUSED, int32_t c UNUSED,
+                                uint32_t add UNUSED, int32_t pairs UNUSED)
 {
     __asm__ volatile("push {r4-r11, lr}\n"
                      "ldrd r4, r5, [sp, #36]\n"
@@ -55,20 +52,57 @@ static inline int has_pairs(int32_t kh, int32_t kw)
     return (kw == 3 || kw == 5 || kw == 7) && kh <= kw;
 }
 
-/* (w0,w1), (w1,w2), (w2,w3), .. */
-static inline void arm_plane_weights(int16_t *to, const int8_t *w, int32_t c, int32_t kh, int32_t kw)
+/* four channels' taps as (w0,w1), (w1,w2), (w2,w3), ..: r0 to, r1 bytes from channel to channel, r2 w, r3 c; on the
+ * stack kh and kw - 1 */
+ASSEMBLED void arm_plane_pairs(int16_t *to UNUSED, int32_t size UNUSED, const int8_t *w UNUSED, int32_t c UNUSED,
+                               int32_t kh UNUSED, int32_t pairs UNUSED)
+{
+    __asm__ volatile("push {r4-r11, lr}\n"
+                     "ldrd r4, r5, [sp, #36]\n"
+                     "lsl r6, r1, #1\n"
+                     "add r7, r6, r1\n"
+                     "1:\n"
+                     "ldr r8, [r2]\n"
+                     "sxtb16 r9, r8\n"
+                     "sxtb16 r10, r8, ror #8\n"
+                     "mov r11, r5\n"
+                     "2:\n"
+                     "ldr r8, [r2, r3]\n"
+                     "add r2, r2, r3\n"
+                     "sxtb16 r12, r8\n"
+                     "sxtb16 r8, r8, ror #8\n"
+                     "pkhbt lr, r9, r12, lsl #16\n"
+                     "pkhtb r9, r12, r9, asr #16\n"
+                     "str r9, [r0, r6]\n"
+                     "pkhbt r9, r10, r8, lsl #16\n"
+                     "pkhtb r10, r8, r10, asr #16\n"
+                     "str r9, [r0, r1]\n"
+                     "str r10, [r0, r7]\n"
+                     "str lr, [r0], #4\n"
+                     "mov r9, r12\n"
+                     "mov r10, r8\n"
+                     "subs r11, r11, #1\n"
+                     "bne 2b\n"
+                     "add r2, r2, r3\n"
+                     "subs r4, r4, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r11, pc}\n");
+}
+
+static inline void arm_plane_weights(int16_t *to, int32_t size, const int8_t *w, int32_t c, int32_t channels,
+                                     int32_t kh, int32_t kw)
 {
     if (!has_pairs(kh, kw)) {
-        scalar_plane_weights(to, w, c, kh, kw);
-        return;
-    }
-    for (uint32_t *pair = (uint32_t *)(void *)to; kh > 0; kh--, w += c) {
-        uint32_t last = (uint32_t)*w & 0xffffu;
-        for (int32_t v = 1; v < kw; v++) {
-            w += c;
-            const uint32_t next = (uint32_t)*w;
-            *pair++ = last | next << 16;
-            last = next & 0xffffu;
+        scalar_plane_weights(to, size, w, c, channels, kh, kw);
+    } else if (channels == PLANES) {
+        arm_plane_pairs(to, 2 * size, w, c, kh, kw - 1);
+    } else {
+        for (int32_t i = 0; i < kh * (kw - 1); i++) {
+            const int8_t *from = w + (i / (kw - 1) * kw + i % (kw - 1)) * c;
+            for (int32_t p = 0; p < channels; p++) {
+                to[p * size + 2 * i] = from[p];
+                to[p * size + 2 * i + 1] = from[p + c];
+            }
         }
     }
 }
@@ -171,7 +205,7 @@ typedef struct {
     PLANE_WEIGHT PLANE_FOUR(9, 10, 11, 2) PLANE_ENDS(10, 11, 2, 8) PLANE_DOWN
 
 #define PLANE_FUNCTION(name, rows)                                                                        \
-    __attribute__((naked, noinline)) static void name(const plane_frame *f __attribute__((unused)))      \
+    ASSEMBLED void name(const plane_frame *f UNUSED)      \
     {                                                                                                     \
         __asm__ volatile(PLANE_ENTER rows PLANE_LEAVE);                                                   \
     }

@@ -2,6 +2,8 @@
 #ifndef INSITU_ISA_ARM_QUICK_H
 #define INSITU_ISA_ARM_QUICK_H
 
+#include "isa/inline.h"
+
 typedef struct {
     int8_t *y;
     uint8_t *mask;
@@ -27,9 +29,7 @@ typedef struct {
 #define QUICK_ENTER "push {r0, r4-r11, lr}\n mov r12, r2\n ldm r1, {r1-r7, lr}\n str r12, [sp]\n"
 
 /* r0 sums, r1 frame, r2 how many fours */
-__attribute__((naked, noinline)) static void arm_quick_plain(const int32_t *acc __attribute__((unused)),
-                                                             const quick_frame *f __attribute__((unused)),
-                                                             int32_t fours __attribute__((unused)))
+ASSEMBLED void arm_quick_plain(const int32_t *acc UNUSED, const quick_frame *f UNUSED, int32_t fours UNUSED)
 {
     __asm__ volatile(QUICK_ENTER
                      "add r4, r3, r3, lsl #1\n"
@@ -42,9 +42,7 @@ __attribute__((naked, noinline)) static void arm_quick_plain(const int32_t *acc 
                      "pop {r0, r4-r11, pc}\n");
 }
 
-__attribute__((naked, noinline)) static void arm_quick_masked(const int32_t *acc __attribute__((unused)),
-                                                              const quick_frame *f __attribute__((unused)),
-                                                              int32_t fours __attribute__((unused)))
+ASSEMBLED void arm_quick_masked(const int32_t *acc UNUSED, const quick_frame *f UNUSED, int32_t fours UNUSED)
 {
     __asm__ volatile(QUICK_ENTER
                      "1:\n" QUICK_FOUR

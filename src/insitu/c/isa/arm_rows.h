@@ -2,13 +2,12 @@
 #ifndef INSITU_ISA_ARM_ROWS_H
 #define INSITU_ISA_ARM_ROWS_H
 
+#include "isa/inline.h"
+
 #define ROWS_ADD(y, x) "vadd.f32 s" #y ", s" #y ", s" #x "\n"
 
 /* r0 y, r1 x, r2 rows, r3 bytes of a row */
-__attribute__((naked, noinline)) static void arm_add_16(float *y __attribute__((unused)),
-                                                        const float *x __attribute__((unused)),
-                                                        int32_t rows __attribute__((unused)),
-                                                        int32_t row __attribute__((unused)))
+ASSEMBLED void arm_add_16(float *y UNUSED, const float *x UNUSED, int32_t rows UNUSED, int32_t row UNUSED)
 {
     __asm__ volatile("vpush {s16-s31}\n"
                      "adr r12, 2f\n"

@@ -4,6 +4,10 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* a function that is assembler and nothing else: it finds its arguments where the calling convention puts them */
+#define ASSEMBLED __attribute__((naked, noinline, unused)) static
+#define UNUSED __attribute__((unused))
+
 /* before a loop of few and constant rounds over an array: unrolled, the array can live in registers */
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")

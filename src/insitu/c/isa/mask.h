@@ -2,6 +2,7 @@
 #ifndef INSITU_ISA_MASK_H
 #define INSITU_ISA_MASK_H
 
+#include "isa/inline.h"
 #include "isa/lanes.h"
 
 #ifdef INSITU_LANES
@@ -19,10 +20,8 @@ static inline void mask_row_f32(float *y, const float *g, const uint8_t *mask, i
 #elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 /* r0 y, r1 g, r2 mask, r3 how many eights: a bit becomes 32 of them */
 #define MASK_AND(r, bit) "sbfx lr, r12, #" #bit ", #1\n and r" #r ", r" #r ", lr\n"
-__attribute__((naked, noinline)) static void arm_mask_eights(float *y __attribute__((unused)),
-                                                             const float *g __attribute__((unused)),
-                                                             const uint8_t *mask __attribute__((unused)),
-                                                             int32_t eights __attribute__((unused)))
+ASSEMBLED void arm_mask_eights(float *y UNUSED, const float *g UNUSED, const uint8_t *mask UNUSED,
+                               int32_t eights UNUSED)
 {
     __asm__ volatile("push {r4-r11, lr}\n"
                      "1:\n"

@@ -1,7 +1,7 @@
 /* Rows of one channel's pixels as 16-bit numbers (planes), and windows that move along them: depthwise convolutions.
  *
  *   planes_widen     one row of up to four channels of NHWC bytes becomes a row of as many planes
- *   plane_weights    a channel's taps in the order plane_sums wants them
+ *   plane_weights    some channels' taps in the order plane_sums wants them
  *   plane_prepare    the same for which taps a line of outputs has
  *   plane_sums       lines of sums
  */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PLANES = 4, PLANE_TAPS = 8, PLANE_WEIGHTS = 2 * PLANE_TAPS * PLANE_TAPS }; /* at most eight by eight taps */
+enum { PLANES = 4 };
 
 /* A line of outputs: it has the tap rows first..first+rows-1 inside, the first of which starts at number x of a plane. */
 typedef struct {
@@ -38,11 +38,14 @@ static inline void scalar_planes_widen(int16_t *y, int32_t plane, const int8_t *
     }
 }
 
-/* w[u,v] of a channel of w[kh,kw,c] */
-static inline void scalar_plane_weights(int16_t *to, const int8_t *w, int32_t c, int32_t kh, int32_t kw)
+/* w[u,v] of some channels (at most four) of w[kh,kw,c], each `size` numbers after the last */
+static inline void scalar_plane_weights(int16_t *to, int32_t size, const int8_t *w, int32_t c, int32_t channels,
+                                        int32_t kh, int32_t kw)
 {
-    for (int32_t i = 0; i < kh * kw; i++) {
-        to[i] = w[i * c];
+    for (int32_t p = 0; p < channels; p++) {
+        for (int32_t i = 0; i < kh * kw; i++) {
+            to[p * size + i] = w[i * c + p];
+        }
     }
 }
 

@@ -30,20 +30,11 @@ static void window_row(int8_t *to, const int8_t *row, int32_t q, const conv2d_sh
     }
 }
 
-/* the window of output i,j of an image, one kernel row after the other */
-static void window_s8(int8_t *to, const int8_t *image, int32_t i, int32_t j, const conv2d_shape *s, int32_t zero)
+/* the window of a pixel that is not whole, its first tap on r,q */
+static void edge_window(int8_t *to, const int8_t *image, int32_t r, int32_t q, const conv2d_shape *s, int32_t zero)
 {
-    const int32_t r0 = i * s->sh - s->pt, q0 = j * s->sw - s->pl, n = s->kw * s->c, row = s->w * s->c;
-    const int32_t bottom = r0 + (s->kh - 1) * s->dh, right = q0 + s->kw;
-    if (r0 >= 0 && bottom < s->h && q0 >= 0 && right <= s->w && s->dw == 1) {
-        const int8_t *from = image + r0 * row + q0 * s->c;
-        for (int32_t u = 0; u < s->kh; u++, to += n, from += s->dh * row) {
-            copy_run(to, from, n);
-        }
-        return;
-    }
-    for (int32_t u = 0, r = r0; u < s->kh; u++, to += n, r += s->dh) {
-        window_row(to, r < 0 || r >= s->h ? NULL : image + r * row, q0, s, zero);
+    for (int32_t u = 0; u < s->kh; u++, to += s->kw * s->c, r += s->dh) {
+        window_row(to, r < 0 || r >= s->h ? NULL : image + r * s->w * s->c, q, s, zero);
     }
 }
 
@@ -53,27 +44,35 @@ typedef struct {
     int32_t i, j;
 } cursor;
 
-static inline void step_on(cursor *at, const conv2d_shape *s)
+static void next_row(cursor *at, const conv2d_shape *s)
 {
-    if (++at->j == s->ow) {
-        at->j = 0;
-        if (++at->i == s->oh) {
-            at->i = 0;
-            at->image += s->h * s->w * s->c;
-        }
+    at->j = 0;
+    if (++at->i == s->oh) {
+        at->i = 0;
+        at->image += s->h * s->w * s->c;
     }
 }
 
 /* the windows of the next `count` pixels; those of a block that are not there are what lay there before */
 static void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_shape *s, int32_t zero, int8_t *side)
 {
-    const int32_t k = s->kh * s->kw * s->c, length = pairs_length(k);
+    const int32_t n = s->kw * s->c, k = s->kh * n, length = pairs_length(k), row = s->w * s->c;
+    int8_t *now = side;
     for (int32_t i = 0; i < count; i++) {
-        window_s8(side + i % PAIRS_PIXELS * length, at->image, at->i, at->j, s, zero);
-        step_on(at, s);
-        if (i % PAIRS_PIXELS == PAIRS_PIXELS - 1 || i == count - 1) {
+        const int32_t r = at->i * s->sh - s->pt, q = at->j * s->sw - s->pl;
+        if (s->dw == 1 && r >= 0 && r + (s->kh - 1) * s->dh < s->h && q >= 0 && q + s->kw <= s->w) {
+            copy_rows(now, at->image + r * row + q * s->c, n, s->kh, s->dh * row);
+        } else {
+            edge_window(now, at->image, r, q, s, zero);
+        }
+        now += length;
+        if (now == side + PAIRS_PIXELS * length || i == count - 1) {
             pairs_widen4(to, side, length, zero, k);
             to += PAIRS_PIXELS * length;
+            now = side;
+        }
+        if (++at->j == s->ow) {
+            next_row(at, s);
         }
     }
 }

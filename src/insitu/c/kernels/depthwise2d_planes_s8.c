@@ -1,9 +1,9 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[n, i*sh + u - pt, j*sw + v - pl, o] - x_zero)
  * y = requantised acc, mask (if not null) where it was not clamped, with as many outputs as inputs; w[kh,kw,o] as
- * declared, at most 8 x 8 taps, no dilation; b may be null. Padding holds x_zero.
+ * declared, no dilation; b may be null. Padding holds x_zero.
  * Four channels of `band` rows of outputs at a time: the rows of inputs they need are laid out channel by channel in 16
  * bits (see isa/planes.h), with zeros to the left and right; rows above and below are left out.
- * Scratch: band ow + 4 sums, 4 bytes each; four planes of (band - 1) sh + kh rows of `width` numbers, an even number that
+ * Scratch: band ow + 4 sums, 4 bytes each; 8 kh kw weights, 2 bytes each; four planes of (band - 1) sh + kh rows of `width` numbers, an even number that
  * is enough for a multiple of four outputs, 2 bytes each. At most 16 rows a band. Not in place.
  */
 #include "isa/planes.h"
@@ -54,17 +54,14 @@ static void rows_under(band_rows *t, int32_t i, int32_t end, const conv2d_shape 
     t->last = last < s->h ? last : s->h;
 }
 
-/* lines of the outputs of some channels from o on, whose planes are filled */
-static void some_channels(const band_rows *t, plane_task task, channel_place to, int32_t channels, const int8_t *w,
+/* lines of the outputs of some channels, whose planes and weights are there */
+static void some_channels(const band_rows *t, plane_task task, channel_place to, int32_t channels, int32_t size,
                           const int32_t *b, const conv2d_shape *s, const requant *q, int32_t *acc)
 {
-    int16_t taps[PLANE_WEIGHTS];
     const int32_t n = (int32_t)(task.lines_end - task.lines) * s->ow;
-    task.w = taps;
-    for (int32_t p = 0; p < channels; p++, to.channel++, to.y++) {
-        task.plane = t->planes + p * t->plane;
+    task.plane = t->planes;
+    for (int32_t p = 0; p < channels; p++, to.channel++, to.y++, task.plane += t->plane, task.w += size) {
         task.start = b ? b[to.channel] : 0;
-        plane_weights(taps, w + to.channel, s->o, s->kh, s->kw);
         plane_sums(acc, &task);
         requant_channel_s8(&to, acc, n, q);
     }
@@ -73,10 +70,12 @@ static void some_channels(const band_rows *t, plane_task task, channel_place to,
 void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t band,
                            int32_t width, const conv2d_shape *s, const requant *q, void *scratch)
 {
+    const int32_t size = 2 * s->kh * s->kw;
     int32_t *acc = (int32_t *)scratch;
-    band_rows t = {(int16_t *)(acc + band * s->ow + PLANES), width, ((band - 1) * s->sh + s->kh) * width, 0, 0};
+    int16_t *taps = (int16_t *)(acc + band * s->ow + PLANES);
+    band_rows t = {taps + PLANES * size, width, ((band - 1) * s->sh + s->kh) * width, 0, 0};
     plane_line lines[BAND_LINES];
-    plane_task task = {NULL, NULL, lines, NULL, width, plane_row(s->kh, s->kw), s->kh, s->kw, s->sw, s->ow, 0};
+    plane_task task = {NULL, taps, lines, NULL, width, plane_row(s->kh, s->kw), s->kh, s->kw, s->sw, s->ow, 0};
     clear_s16(t.planes, PLANES * t.plane);
     clear_mask(mask, s->n * s->oh * s->ow * ((s->o + 7) / 8));
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
@@ -90,7 +89,8 @@ void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8
             for (; to.channel < s->o; to.channel += PLANES, to.y += PLANES) {
                 const int32_t channels = s->o - to.channel < PLANES ? s->o - to.channel : PLANES;
                 widen_band(&t, x + to.channel, channels, s, q->x_zero);
-                some_channels(&t, task, to, channels, w, b, s, q, acc);
+                plane_weights(taps, size, w + to.channel, s->o, channels, s->kh, s->kw);
+                some_channels(&t, task, to, channels, size, b, s, q, acc);
             }
         }
     }

@@ -3,6 +3,7 @@
  * Inputs of `piece` rows at a time are laid out in panels of four columns, gradients in panels of four outputs.
  * Scratch, with count rounded up to a multiple of four: piece count floats, then 4 piece floats. Not in place.
  */
+#include "isa/fma.h"
 #include "isa/fours.h"
 #include "kernels.h"
 

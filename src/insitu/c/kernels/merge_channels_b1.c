@@ -4,11 +4,12 @@
 void merge_channels_b1(void *w, const void *trained, const void *fixed, const int32_t *where, int32_t rows,
                        int32_t channels, int32_t count)
 {
-    const uint8_t *a = trained, *b = fixed;
-    uint8_t *y = w;
-    for (int32_t r = 0; r < rows; r++, a += count, b += channels - count, y += channels) {
-        for (int32_t c = 0; c < channels; c++) {
-            y[c] = where[c] >= 0 ? a[where[c]] : b[-1 - where[c]];
+    for (int32_t c = 0; c < channels; c++) { /* rows are short: a channel of all of them at a time asks once where it is */
+        const int32_t from = where[c], step = from >= 0 ? count : channels - count;
+        const uint8_t *x = from >= 0 ? (const uint8_t *)trained + from : (const uint8_t *)fixed + (-1 - from);
+        uint8_t *y = (uint8_t *)w + c;
+        for (int32_t r = 0; r < rows; r++, x += step, y += channels) {
+            *y = *x;
         }
     }
 }
