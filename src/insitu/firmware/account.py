@@ -30,6 +30,7 @@ CLASSES = {
     ".port_ram": ("sram", "port"),
 }
 LITERALS = "(literals)"
+WIDE = 64  # bytes: what a section may be aligned to
 GAP = 16  # bytes: a hole wider than any alignment is not alignment
 
 
@@ -102,7 +103,10 @@ def _hole(section: Section, at: int, to: int, name: str, found: dict[str, int]) 
 def _between(image: Image, memory: str) -> int:
     """What alignment left free between the sections."""
     places = sorted((s.address, s.bytes) for s in image.sections if CLASSES[s.name][0] == memory)
-    return sum(b[0] - (a[0] + a[1]) for a, b in pairwise(places))
+    holes = [b[0] - (a[0] + a[1]) for a, b in pairwise(places)]
+    if any(not 0 <= hole < WIDE for hole in holes):
+        raise BudgetError(f"{max(holes)} bytes between two sections of {memory} belong to none")
+    return sum(holes)
 
 
 def check_sum(image: Image, memory: str, counted: int) -> None:

@@ -142,7 +142,8 @@ def pushed(one: int, two: int, where: str) -> int:
         return expanded((one >> 10 & 1) << 11 | (two >> 12 & 7) << 8 | two & 0xFF)
     if one & 0xFBFF == 0xF2AD and two & 0x8F00 == 0x0D00:  # subw sp, sp, #
         return (one >> 10 & 1) << 11 | (two >> 12 & 7) << 8 | two & 0xFF
-    if one & 0xFF87 == 0x4485 or (one & 0xFFEF == 0xEBAD and two & 0x0F00 == 0x0D00):  # add sp, r or sub.w sp, sp, r
+    if one & 0xFF87 in (0x4485, 0x4685) or (one & 0xFFEF == 0xEBAD and two & 0x0F00 == 0x0D00):
+        # add sp, r; mov sp, r; sub.w sp, sp, r
         raise ToolError("takes a stack frame whose size is not in the code", where=where)
     return 0
 

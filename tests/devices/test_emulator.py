@@ -1,0 +1,129 @@
+"""The firmware on emulated cores: the host's bytes, a budget that holds, and counts that mean something."""
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.devices.emulator import emulate, open_emulator
+from insitu.devices.host import open_program
+from insitu.errors import BoardError, DeviceError
+from insitu.firmware import build_firmware
+
+from ..firmware.images import CORES, KINDS, board, changed, firmware, program, steps
+
+for package in ("unicorn", "elftools", "ziglang"):
+    pytest.importorskip(package)
+
+EMULATED = [core for core in CORES if core != "M55"]
+# statement, and what the error says of it
+OUTSIDE = {
+    "a store past SRAM": ("*(volatile uint32_t *)0x20010000 = 1;", "WRITE_UNMAPPED.* at "),
+    "a load past SRAM": ("(void)*(volatile uint32_t *)0x20010000;", "READ_UNMAPPED.* at "),
+    "a store below the stack": ("*(volatile uint32_t *)(0x20000000 - 4) = 1;", "WRITE_UNMAPPED.* at "),
+    "a write to flash": ("*(volatile uint32_t *)0x08000000 = 1;", "WRITE_PROT.* at "),
+}
+
+
+def same_steps(device, host, kind: str, count: int) -> None:
+    """Predictions, losses, outputs and the state after so many training steps, byte by byte."""
+    for inputs in steps(kind, count):
+        for verb, given in (("predict", inputs[:1]), ("train_step", inputs)):
+            there, here = device.run(verb, *given), host.run(verb, *given)
+            assert [a.tobytes() for a in there] == [a.tobytes() for a in here]
+    first, second = device.state(), host.state()
+    assert {n: a.tobytes() for n, a in first.items()} == {n: a.tobytes() for n, a in second.items()}
+
+
+@pytest.mark.parametrize("core", EMULATED)
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_training_steps_give_the_bytes_of_the_host(kind, core):
+    host = open_program(program(kind, "host"))
+    before = host.save_state()
+    same_steps(emulate(firmware(kind, core)), host, kind, 10)
+    assert host.save_state() != before
+
+
+def test_plain_c_gives_the_bytes_of_the_cores_own_instructions():
+    plain = open_emulator(program("conv"), board("M7"), flags=("-DINSITU_SCALAR",))
+    fast = emulate(firmware("conv", "M7"))
+    assert plain.core.image.segments != fast.core.image.segments
+    same_steps(plain, fast, "conv", 4)
+
+
+@pytest.mark.parametrize("what", OUTSIDE)
+def test_what_leaves_the_budget_is_an_error_that_names_the_function(what):
+    statement, says = OUTSIDE[what]
+    made = build_firmware(program(), board("M7"), extra=changed(statement))
+    device = emulate(made, sram=65536)
+    with pytest.raises(DeviceError, match=rf"{says}.*outside the 65,536 bytes of SRAM") as e:
+        device.predict(steps("linear", 1)[0][0])
+    assert "run_predict+0x" in str(e.value)
+
+
+def test_the_same_program_without_the_stray_store_runs_within_that_budget():
+    device = emulate(firmware(), sram=65536)
+    assert device.predict(steps("linear", 1)[0][0]).shape == program().plans["predict"].graph.outputs[0].shape
+
+
+def test_less_memory_than_the_firmware_takes_is_seen_at_once():
+    with pytest.raises(DeviceError, match="outside the 4,096 bytes of SRAM"):
+        emulate(firmware(), sram=4096)
+
+
+def test_counts_repeat_and_belong_to_layers():
+    device = emulate(firmware("conv", "M4"))
+    inputs = steps("conv", 1)[0]
+    first, again = device.measure("predict", inputs[0])[1], device.measure("predict", inputs[0])[1]
+    assert first == again
+    step = device.measure("train_step", *inputs)[1]
+    assert set(first) - {"(in and out)"} <= {n.name for n in program("conv").plans["predict"].graph.nodes}
+    assert sum(step.values()) > 2 * sum(first.values())
+    assert first["inner"] > first["head"] > 0
+    assert device.instructions("train_step") == sum(step.values()) < device.total
+
+
+def test_a_core_that_only_qemu_has_is_refused_with_a_way_out():
+    with pytest.raises(BoardError, match="cannot be emulated from pip alone"):
+        open_emulator(program(), "corstone300")
+
+
+# real networks ----------------------------------------------------------------------------------
+
+
+def compare_learner(learner, count: int) -> None:
+    """A compiled program on its host device and on the board's emulated core."""
+    device, values = emulate(learner.deployed.firmware), learner.graphs["train_step"].inputs
+    rng, rate = np.random.default_rng(0), np.float32(0.01)
+    before = learner.device.state()
+    for i in range(count):
+        x = rng.integers(-128, 128, values[0].shape).astype(np.int8)
+        y = np.array([i % 2], np.int32) if values[1].dtype == "s32" else rng.normal(size=values[1].shape)
+        given = (x, np.asarray(y, values[1].type.numpy), rate)
+        there, here = device.run("train_step", *given), learner.device.run("train_step", *given)
+        assert [a.tobytes() for a in there] == [a.tobytes() for a in here]
+    first, second = device.state(), learner.device.state()
+    assert {n: a.tobytes() for n, a in first.items()} == {n: a.tobytes() for n, a in second.items()}
+    assert any((second[n] != before[n]).any() for n in second)
+    assert device.stack_bytes() <= learner.deployed.firmware.stack.bytes
+
+
+def test_mcunet_trains_in_256_kb_and_gives_the_bytes_of_the_host(shared_models):
+    learner = insitu.compile(
+        shared_models / "mcunet-5fps.pkl", classes=10, scheme="mcunet-5fps/49kb", board="stm32f746", sram="256K"
+    )
+    assert learner.deployed.sram_bytes <= 256 * 1024 and learner.deployed.flash_bytes <= 1 << 20
+    compare_learner(learner, 2)
+
+
+MLPERF = {
+    "ic_resnet8_int8": {"scheme": "last:2"},
+    "kws_dscnn_int8": {"scheme": "last:2"},
+    "vww_mbv1_int8": {"scheme": "last:2"},
+    "ad01_int8": {"scheme": "last:1", "recipe": insitu.Recipe(loss="mse")},
+}
+
+
+@pytest.mark.parametrize("name", MLPERF)
+def test_mlperf_tiny_models_give_the_bytes_of_the_host(name, shared_models):
+    path = shared_models / "mlperf-tiny" / f"{name}.tflite"
+    compare_learner(insitu.compile(path, board="stm32h743", **MLPERF[name]), 2)

@@ -1,0 +1,117 @@
+"""QEMU, where installed, agrees with our emulator and with the host, and the core's own MPU keeps the budget."""
+
+import shutil
+
+import pytest
+
+from insitu.boards import find_board
+from insitu.devices.emulator import emulate
+from insitu.devices.host import open_program
+from insitu.devices.qemu import WHOLE, covered, moved, open_qemu
+from insitu.errors import BoardError, BudgetError, DeviceError
+
+from ..firmware.images import CORES, KINDS, board, changed, firmware, program, steps
+from .test_emulator import same_steps
+
+for package in ("unicorn", "elftools", "ziglang"):
+    pytest.importorskip(package)
+
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
+GCC = "arm-none-eabi-gcc"
+SMALL = 32768  # bytes of SRAM: what the programs here fit in
+OUTSIDE = {
+    "a store past SRAM": (f"*(volatile uint32_t *)(0x20000000 + {SMALL}) = 1;", r"to 0x20008000 at run_predict\+0x"),
+    "a load past SRAM": (f"(void)*(volatile uint32_t *)(0x20000000 + {SMALL});", r"to 0x20008000 at run_predict\+0x"),
+    "a write to flash": ("*(volatile uint32_t *)0 = 1;", r"to 0x0 at run_predict\+0x"),
+    "another device": ("*(volatile uint32_t *)0x40005000 = 1;", r"to 0x40005000 at run_predict\+0x"),
+}
+
+
+@pytest.mark.parametrize("core", [c for c in CORES if c != "M0+"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_training_steps_on_qemu_give_the_bytes_of_the_host(kind, core):
+    with open_qemu(program(kind), board(core), sram=SMALL) as device:
+        same_steps(device, open_program(program(kind, "host")), kind, 10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
+    other = emulate(firmware(kind, "M7"))
+    with open_qemu(program(kind), board("M7"), sram=SMALL) as device:
+        same_steps(device, other, kind, 10)
+        assert device.stack_bytes() == other.stack_bytes()
+        x = steps(kind, 1)[0][0]
+        count, again = (device.measure("predict", x)[1][WHOLE] for _ in range(2))
+        assert abs(count - again) < 100  # where the UART is looked at, a loop may turn once more
+        # QEMU counts instructions of a condition that was not met, Unicorn does not
+        assert 0.99 * spent(other, x) < count < 1.05 * spent(other, x)
+
+
+def spent(device, x) -> int:
+    """Instructions from a request's last byte to the first of its answer, on Unicorn."""
+    found, real = [], device._call
+
+    def call(verb, samples):
+        real(verb, samples)
+        found.append(device.core.spent)
+
+    device._call = call
+    device.run("predict", x)
+    device._call = real
+    return found[0]
+
+
+@pytest.mark.skipif(not shutil.which(GCC), reason=f"no {GCC}")
+@pytest.mark.parametrize("core", ("M7", "M55"))
+def test_what_gcc_compiles_gives_the_same_bytes_on_qemu(core):
+    with open_qemu(program("conv"), board(core), sram=SMALL, compiler=GCC) as device:
+        same_steps(device, open_program(program("conv", "host")), "conv", 10)
+
+
+@pytest.mark.parametrize("what", OUTSIDE)
+def test_the_memory_protection_unit_traps_what_leaves_the_budget(what):
+    statement, says = OUTSIDE[what]
+    message = rf"an access {says}.* trapped .*outside the 32,768 bytes of SRAM"
+    extra = changed(statement)
+    with open_qemu(program(), board("M7"), sram=SMALL, extra=extra) as d, pytest.raises(DeviceError, match=message):
+        d.predict(steps("linear", 1)[0][0])
+
+
+def test_the_last_word_of_the_budget_is_no_trap():
+    inside = changed(f"*(volatile uint32_t *)(0x20000000 + {SMALL} - 4) = 1;")
+    with open_qemu(program(), board("M7"), sram=SMALL, extra=inside) as device:
+        device.predict(steps("linear", 1)[0][0])
+
+
+@pytest.mark.parametrize("core", ("M33", "M55"))
+def test_the_newer_protection_unit_traps_too(core):
+    end = moved(board(core), SMALL, None)[1].sram.end
+    extra, message = changed(f"*(volatile uint32_t *){end:#x} = 1;"), rf"to {end:#x} at run_predict"
+    with open_qemu(program(), board(core), sram=SMALL, extra=extra) as d, pytest.raises(DeviceError, match=message):
+        d.predict(steps("linear", 1)[0][0])
+
+
+def test_a_reset_brings_up_the_first_state():
+    with open_qemu(program(), board("M7"), sram=SMALL) as device:
+        first = device.save_state()
+        device.run("train_step", *steps("linear", 1)[0])
+        assert device.save_state() != first
+        device.restart()
+        assert device.save_state() == first
+
+
+def test_a_firmware_that_does_not_fit_is_told_so_before_it_starts():
+    with pytest.raises(BudgetError, match="bytes of SRAM, there are 4,096"):
+        open_qemu(program(), board("M7"), sram=4096)
+
+
+def test_qemu_has_no_m0_plus():
+    with pytest.raises(BoardError, match="QEMU has no board with a Cortex-M0"):
+        open_qemu(program(), "rp2040")
+
+
+@pytest.mark.parametrize(("bytes", "most"), [(262_144, 262_144), (327_680, 327_680), (264 * 1024 + 1, 268 * 1024)])
+def test_a_budget_is_rounded_up_to_whole_regions(bytes, most):
+    assert covered(bytes, 4) == most
+    assert covered(31 * 4096, 4) == 32 * 4096
+    assert moved(find_board("stm32f746"), bytes, None)[1].sram.bytes == most
