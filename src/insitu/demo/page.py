@@ -46,7 +46,8 @@ def measured(opened: Opened, samples) -> Measured:
 def costs_of(learner: Learner, taken: Measured) -> tuple[tuple[LayerCost, ...], str]:
     """By layer: instructions where they were counted, else multiply-adds."""
     graph = learner.graphs["train_step"]
-    names = tuple(layer.name for layer in layers(learner.graphs["predict"]))
+    forward = learner.parts.forward if learner.parts else learner.graphs["predict"]
+    names = tuple(layer.name for layer in layers(forward))
     counts, unit = (taken.by_node, "instructions") if taken.by_node else (multiply_adds(graph), "multiply-adds")
     return layer_costs(graph, counts, names), unit
 

@@ -48,15 +48,15 @@ def stretch(percent: float, colour: str, title: str = "") -> str:
 
 
 def loss_curve(losses: Sequence[float], steps_an_epoch: int) -> str:
-    """Every step as a faint line, the mean of each epoch as a strong one."""
-    epochs = [losses[i : i + steps_an_epoch] for i in range(0, len(losses), steps_an_epoch)]
-    means = [sum(e) / len(e) for e in epochs]
+    """Every step as a faint line, the mean of the last ones as a strong one."""
+    window = max(1, min(steps_an_epoch, len(losses) // 6))
+    means = [sum(losses[i - window : i]) / window for i in range(window, len(losses) + 1)]
     top = max(1e-9, 1.25 * max(means), sorted(losses)[int(0.97 * (len(losses) - 1))])
     each = _line([(i + 0.5, v) for i, v in enumerate(losses)], top, "--f", 1, 0.45)
-    mean = _line([((i + 0.5) * steps_an_epoch, v) for i, v in enumerate(means)], top, "--b", 2.5, 1)
-    words = f"loss over {len(losses)} training steps, from {means[0]:.3f} in the first epoch to {means[-1]:.3f}"
+    mean = _line([(i + window - 0.5, v) for i, v in enumerate(means)], top, "--b", 2.5, 1)
+    words = f"loss over {len(losses)} training steps, from a mean of {means[0]:.3f} over {window} to {means[-1]:.3f}"
     picture = svg(len(losses), 100, "14rem", words, (each, mean))
-    legend = keys((("one step", "--f"), (f"mean of an epoch ({steps_an_epoch} steps)", "--b")))
+    legend = keys((("one step", "--f"), (f"mean of the last {window} steps", "--b")))
     return legend + axes(picture, f"{top:.2f}", "0", "step 1", f"step {len(losses):,}")
 
 
@@ -148,7 +148,12 @@ def _phases(steps: int, backward: int | None, update: int | None) -> str:
     ends = (backward, steps) if update is None else (backward, update, steps)
     starts = (0, *ends)
     spans = zip(("forward", "backward", "backward and updates"), starts, ends)
-    each = (f'<span style="flex:{b - a} 1 0" title="{n}">{n}</span>' for n, a, b in spans if b > a)
+    wide = steps // 12  # narrower than this, there is no room for the word
+    each = (
+        f'<span style="flex:{b - a} 1 0" title="{n}">{n if b - a > wide else "&nbsp;"}</span>'
+        for n, a, b in spans
+        if b > a
+    )
     return f'<div class="phases">{"".join(each)}</div>'
 
 

@@ -36,6 +36,7 @@ section { margin-top: 2.75rem; }
 .scores { display: grid; grid-template-columns: 2fr 1fr; gap: 0.8rem; margin-top: 1.5rem; }
 .scores .tile { display: flex; flex-direction: column; justify-content: space-between; }
 .scores .value { font-size: clamp(1.3rem, 3vw, 1.6rem); }
+.scores .tile:only-child { grid-column: 1 / -1; }
 @media (max-width: 40rem) { .scores { grid-template-columns: 1fr; } }
 .scores .first .value { font-size: clamp(2.1rem, 8vw, 3.4rem); }
 .gain { color: var(--good); }
