@@ -77,6 +77,17 @@ def test_a_watch_learns_its_wearer():
     assert learner.evaluate(person.test.x, person.test.y)["accuracy"] > before + 0.1
 
 
+@pytest.mark.slow
+def test_ten_wearers_gain_more_than_three_points_on_average():
+    gains = []
+    for number in WEARERS:
+        learner, test = base_learner(number), wearer(number).test
+        before = learner.evaluate(test.x, test.y)["accuracy"]
+        teach(learner.device, wearer(number).learn)
+        gains.append(learner.evaluate(test.x, test.y)["accuracy"] - before)
+    assert np.mean(gains) > 0.03
+
+
 def test_replay_adds_windows_of_other_wearers_only():
     own = wearer(4).learn
     mixed = material(4, own, replace(LESSON, replay=10))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from insitu.graph import Graph, Node
 from insitu.reports.html_data import LayerCost
 
-REST = "loss and the rest"
+REST = "everything else"
 
 
 def layer_costs(graph: Graph, counts: Mapping[str, int], layers: tuple[str, ...]) -> tuple[LayerCost, ...]:
