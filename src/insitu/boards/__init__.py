@@ -7,7 +7,7 @@ figures are typical ones of the data sheets (core running from flash, peripheral
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 
@@ -97,16 +97,21 @@ def board_of(found, path: Path) -> Board:
     """A checked profile; an error says which field is wrong."""
     if not isinstance(found, dict):
         raise BoardError("a profile is an object of fields", where=str(path))
+    unknown = sorted(set(found) - {f.name for f in fields(Board)})
+    if unknown:
+        known = ", ".join(f.name for f in fields(Board))
+        raise BoardError(f"unknown field {unknown[0]}", where=str(path), hint=known)
     name = str(found.get("name", path.stem))
     cpu = found.get("cpu")
     if cpu not in CPUS:
         raise BoardError(f"cpu is {cpu!r}", where=str(path), hint=", ".join(CPUS))
     clock = _number(found, "clock_mhz", path)
     energy = None if found.get("mw_per_mhz") is None else _number(found, "mw_per_mhz", path)
-    return Board(
-        name, str(found.get("title", name)), cpu, _memory(found, "sram", path), _memory(found, "flash", path), clock,
-        energy, str(found.get("note", "")),
-    )  # fmt: skip
+    sram, flash = _memory(found, "sram", path), _memory(found, "flash", path)
+    if sram.origin < flash.end and flash.origin < sram.end:
+        raise BoardError("flash and sram overlap", where=str(path))
+    title, note = str(found.get("title", name)), str(found.get("note", ""))
+    return Board(name, title, cpu, sram, flash, clock, energy, note)
 
 
 def _memory(found: dict, field: str, path: Path) -> Memory:

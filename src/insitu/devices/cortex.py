@@ -61,8 +61,8 @@ class Cortex:
         uc = unicorn.Uc(
             unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, getattr(arm, f"UC_CPU_ARM_CORTEX_{self.board.core.model}")
         )
-        uc.mem_map(self.board.flash.origin, self.flash, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
-        uc.mem_map(self.board.sram.origin, self.sram, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        map_pages(uc, self.board.flash.origin, self.flash, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
+        map_pages(uc, self.board.sram.origin, self.sram, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
         uc.mem_map(SYSTEM, PAGE)
         uc.mmio_map(PORT, PAGE, self._port_read, None, self._port_write, None)
         for address, content in self.image.segments:
@@ -157,6 +157,12 @@ class Cortex:
         bottom, top = (self.image.by_name[n].address for n in ("stack_bottom", "stack_top"))
         painted = np.frombuffer(self.peek(bottom, top - bottom), np.uint8) == PAINT
         return top - bottom - int(np.argmin(painted)) if not painted.all() else 0
+
+
+def map_pages(uc, origin: int, bytes: int, rights: int) -> None:
+    """Memory from the page in which it begins: a boot loader may have the first bytes of it."""
+    lead = origin % PAGE
+    uc.mem_map(origin - lead, -(-(lead + bytes) // PAGE) * PAGE, rights)
 
 
 def install(uc, hook, counts: Counts) -> None:
