@@ -1,0 +1,124 @@
+"""Board profiles: what is there, what a user's own may say, and what the program listing says of them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from insitu.boards import boards, find_board
+from insitu.boards.cpu import CPUS
+from insitu.cli import main
+from insitu.cli.boards import to_text
+from insitu.errors import BoardError
+
+PAGE = Path(__file__).parent.parent / "docs" / "boards.md"
+# what their makers say of them
+KNOWN = {
+    "stm32f746": ("cortex-m7", 320, 1024),
+    "stm32h743": ("cortex-m7", 512, 2048),
+    "nrf52840": ("cortex-m4", 256, 1024),
+    "stm32l476": ("cortex-m4", 96, 1024),
+    "rp2040": ("cortex-m0plus", 264, 2048),
+    "nrf5340": ("cortex-m33", 512, 1024),
+    "stm32u5": ("cortex-m33", 768, 2048),
+    "esp32c3": ("rv32imc", 400, 4096),
+    "corstone300": ("cortex-m55", 512, 512),
+}
+GOOD = {
+    "cpu": "cortex-m4", "sram": {"origin": "0x20000000", "bytes": 65536},
+    "flash": {"origin": "0x08000000", "bytes": 262144}, "clock_mhz": 64,
+}  # fmt: skip
+WRONG = {
+    "no cpu": ({"cpu": None}, "cpu is None"),
+    "an unknown cpu": ({"cpu": "z80"}, "cpu is 'z80'"),
+    "no sram": ({"sram": None}, "sram wants origin and bytes"),
+    "a size for a memory": ({"flash": 262144}, "flash wants origin and bytes"),
+    "a misspelled origin": ({"sram": {"orgin": 0, "bytes": 65536}}, "sram wants origin and bytes"),
+    "a word for bytes": ({"sram": {"origin": 0, "bytes": "64K"}}, "sram: invalid literal"),
+    "memory past the end": ({"sram": {"origin": "0xffff0000", "bytes": 131072}}, "sram lies at 0xffff0000"),
+    "no memory": ({"flash": {"origin": 0, "bytes": 0}}, "flash lies at 0x0 with 0 bytes"),
+    "negative memory": ({"flash": {"origin": -4096, "bytes": 8192}}, "flash lies at"),
+    "no clock": ({"clock_mhz": None}, "clock_mhz is None"),
+    "a clock that stands": ({"clock_mhz": 0}, "clock_mhz is 0"),
+    "a truth for energy": ({"mw_per_mhz": True}, "mw_per_mhz is True"),
+    "memories that overlap": ({"flash": {"origin": "0x20000000", "bytes": 65536}}, "flash and sram overlap"),
+    "a misspelled field": ({"clock_mzh": 64}, "unknown field clock_mzh"),
+}
+
+
+def test_the_boards_there_are():
+    found = {n: (b.cpu, b.sram.bytes // 1024, b.flash.bytes // 1024) for n, b in boards().items()}
+    assert set(found) == set(KNOWN)
+    assert {n: v[0] for n, v in found.items()} == {n: v[0] for n, v in KNOWN.items()}
+    for name, (_, sram, flash) in KNOWN.items():  # never more than the chip has
+        assert found[name][1] <= sram and found[name][2] <= flash
+
+
+def test_what_is_published_of_the_boards_of_the_contract():
+    sizes = {n: (b.sram.bytes, b.flash.bytes) for n, b in boards().items()}
+    assert sizes["stm32f746"] == (320 << 10, 1 << 20) and sizes["nrf52840"] == (256 << 10, 1 << 20)
+    assert sizes["rp2040"][0] == 264 << 10
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_profile_reads_back_as_it_was_written(name, tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(find_board(name).to_json()))
+    assert find_board(path) == find_board(name)
+
+
+def test_a_profile_of_ones_own_needs_few_fields(tmp_path):
+    path = tmp_path / "badge.json"
+    path.write_text(json.dumps(GOOD))
+    board = find_board(path)
+    assert (board.name, board.core.title, board.sram.end) == ("badge", "Cortex-M4F", 0x20010000)
+    assert board.millijoules(1000) is None and board.milliseconds(64_000) == 1.0
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_in_a_profile_is_named(what, tmp_path):
+    change, says = WRONG[what]
+    path = tmp_path / "wrong.json"
+    path.write_text(json.dumps({**GOOD, **change}))
+    with pytest.raises(BoardError, match=re.escape(says)) as e:
+        find_board(path)
+    assert "wrong.json" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "is not JSON"), ("[]", "an object of fields"), (None, "cannot be read")]
+)
+def test_a_file_that_is_no_profile_is_told_so(text, says, tmp_path):
+    if text is not None:
+        (tmp_path / "it.json").write_text(text)
+    with pytest.raises(BoardError, match=says):
+        find_board(tmp_path / "it.json")
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(BoardError, match="there is no board 'arduino'") as e:
+        find_board("arduino")
+    assert "stm32f746" in e.value.hint
+
+
+def test_the_listing_says_where_each_firmware_runs(capsys):
+    assert main(["boards"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "compiled only" in lines["esp32c3"] and "QEMU" in lines["corstone300"]
+    assert all("emulated" in lines[n] for n, b in boards().items() if b.core.emulator == "unicorn")
+
+
+def test_one_board_is_shown_as_a_profile(capsys):
+    assert main(["boards", "stm32f746", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sram"] == {"origin": "0x20000000", "bytes": 327680}
+
+
+def test_the_page_has_the_table_the_command_prints():
+    assert to_text(boards().values()) in PAGE.read_text()
+
+
+def test_every_core_says_how_it_is_compiled_by_both_compilers():
+    for cpu in CPUS.values():
+        assert any(part.startswith("-mcpu=") for part in cpu.zig) and cpu.gcc[0].startswith("-m")
+        assert cpu.fpu == ("-mfloat-abi=hard" in cpu.gcc)
