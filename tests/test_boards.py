@@ -43,6 +43,13 @@ WRONG = {
     "a clock that stands": ({"clock_mhz": 0}, "clock_mhz is 0"),
     "a truth for energy": ({"mw_per_mhz": True}, "mw_per_mhz is True"),
     "memories that overlap": ({"flash": {"origin": "0x20000000", "bytes": 65536}}, "flash and sram overlap"),
+    "a list of cpus": ({"cpu": ["cortex-m4"]}, "cpu is ['cortex-m4']"),
+    "half a byte": ({"sram": {"origin": 0, "bytes": 65536.5}}, "sram: 'float' object"),
+    "memory without end": ({"sram": {"origin": 0, "bytes": float("inf")}}, "sram: 'float' object"),
+    "vectors at an odd place": ({"flash": {"origin": "0x08000004", "bytes": 262144}}, "flash lies at 0x8000004"),
+    "a stack at an odd place": ({"sram": {"origin": "0x20000004", "bytes": 65536}}, "sram lies at 0x20000004"),
+    "a name that ends a comment": ({"name": "mine */ int x;"}, "name is 'mine */ int x;'"),
+    "a title of two lines": ({"title": "one\ntwo"}, "title is 'one\\ntwo'"),
     "a misspelled field": ({"clock_mzh": 64}, "unknown field clock_mzh"),
 }
 
@@ -87,7 +94,8 @@ def test_what_is_wrong_in_a_profile_is_named(what, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{", "is not JSON"), ("[]", "an object of fields"), (None, "cannot be read")]
+    ("text", "says"),
+    [("{", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "an object of fields"), (None, "cannot be read")],
 )
 def test_a_file_that_is_no_profile_is_told_so(text, says, tmp_path):
     if text is not None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields
 from functools import cache
+from operator import index
 from pathlib import Path
 
 from insitu.boards.cpu import CPUS, Cpu
 from insitu.errors import BoardError
 
 FOLDER = Path(__file__).parent
+ALIGN = {"sram": 16, "flash": 256}  # bytes: the stack at the start of the one, vectors at that of the other
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def read_board(path: Path) -> Board:
         found = json.loads(path.read_text())
     except OSError as e:
         raise BoardError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise BoardError(f"is not JSON: {e}", where=str(path)) from e
     return board_of(found, path)
 
@@ -101,17 +103,24 @@ def board_of(found, path: Path) -> Board:
     if unknown:
         known = ", ".join(f.name for f in fields(Board))
         raise BoardError(f"unknown field {unknown[0]}", where=str(path), hint=known)
-    name = str(found.get("name", path.stem))
+    name, title, note = (_line(found, field, path) for field in ("name", "title", "note"))
     cpu = found.get("cpu")
-    if cpu not in CPUS:
+    if not isinstance(cpu, str) or cpu not in CPUS:
         raise BoardError(f"cpu is {cpu!r}", where=str(path), hint=", ".join(CPUS))
     clock = _number(found, "clock_mhz", path)
     energy = None if found.get("mw_per_mhz") is None else _number(found, "mw_per_mhz", path)
     sram, flash = _memory(found, "sram", path), _memory(found, "flash", path)
     if sram.origin < flash.end and flash.origin < sram.end:
         raise BoardError("flash and sram overlap", where=str(path))
-    title, note = str(found.get("title", name)), str(found.get("note", ""))
-    return Board(name, title, cpu, sram, flash, clock, energy, note)
+    return Board(name or path.stem, title or name or path.stem, cpu, sram, flash, clock, energy, note)
+
+
+def _line(found: dict, field: str, path: Path) -> str:
+    """Words that go into comments of generated files: on one line, and they end no comment."""
+    text = found.get(field, "")
+    if not isinstance(text, str) or not text.isprintable() or "*/" in text:
+        raise BoardError(f"{field} is {text!r}", where=str(path), hint="a line of text")
+    return text
 
 
 def _memory(found: dict, field: str, path: Path) -> Memory:
@@ -121,9 +130,11 @@ def _memory(found: dict, field: str, path: Path) -> Memory:
             f"{field} wants origin and bytes", where=str(path), hint='{"origin": "0x20000000", "bytes": 262144}'
         )
     try:
-        memory = Memory(*(int(v, 0) if isinstance(v, str) else int(v) for v in (part["origin"], part["bytes"])))
+        memory = Memory(*(int(v, 0) if isinstance(v, str) else index(v) for v in (part["origin"], part["bytes"])))
     except (TypeError, ValueError) as e:
         raise BoardError(f"{field}: {e}", where=str(path)) from e
+    if memory.origin % ALIGN[field]:
+        raise BoardError(f"{field} lies at {memory.origin:#x}", where=str(path), hint=f"a multiple of {ALIGN[field]}")
     if not (0 <= memory.origin < memory.end <= 1 << 32) or memory.bytes < 1024:
         raise BoardError(f"{field} lies at {memory.origin:#x} with {memory.bytes} bytes", where=str(path))
     return memory
