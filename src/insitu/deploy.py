@@ -13,7 +13,7 @@ from insitu.codegen.device import device_arena_bytes
 from insitu.errors import BoardError
 from insitu.firmware import Firmware, build_firmware
 from insitu.graph import Graph
-from insitu.planner import plan
+from insitu.planner import plan_all
 
 # where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
@@ -85,7 +85,7 @@ def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator
     """Plan, emit and link these graphs for the board of `limits`."""
     if limits.board is None:
         raise BoardError("there is nothing to link for the host", hint="insitu boards lists the boards")
-    program = emit_program({verb: plan(graph, target="mcu") for verb, graph in graphs.items()})
+    program = emit_program(plan_all(graphs, "mcu"))
     linked = limits.board.core.arm
     firmware = build_firmware(program, limits.board, port=port, flags=flags, compiler=compiler) if linked else None
     return Deployment(limits, program, firmware)

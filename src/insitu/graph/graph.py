@@ -59,6 +59,10 @@ class Node:
 
         The rule gives an input's index for the first output, or a tuple with one (or None) for each output.
         """
+        return self._shared
+
+    @cached_property
+    def _shared(self) -> dict[str, Value]:
         if not self.op.has("in_place"):
             return {}
         found = self.rule("in_place", *self.outputs, *self.inputs)

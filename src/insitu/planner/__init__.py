@@ -1,6 +1,6 @@
 """From a graph to a plan: which kernel runs when, and where every value lies."""
 
-from insitu.planner.plan import Plan, plan
+from insitu.planner.plan import Plan, plan, plan_all
 from insitu.planner.verify import verify
 
-__all__ = ["Plan", "plan", "verify"]
+__all__ = ["Plan", "plan", "plan_all", "verify"]

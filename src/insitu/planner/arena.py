@@ -45,8 +45,9 @@ def lower_bound(buffers: tuple[Buffer, ...]) -> int:
     """The largest sum of bytes alive at one step: no placement can need less."""
     change: dict[int, int] = {}
     for b in buffers:
-        change[b.first] = change.get(b.first, 0) + b.bytes
-        change[b.last + 1] = change.get(b.last + 1, 0) - b.bytes
+        for first, last, size in b.pieces:
+            change[first] = change.get(first, 0) + size
+            change[last + 1] = change.get(last + 1, 0) - size
     live = peak = 0
     for step in sorted(change):
         live += change[step]
@@ -61,13 +62,21 @@ def arena_bytes(offsets: dict[Buffer, int]) -> int:
 Placed = tuple[int, tuple[int, ...]]  # bytes in all, an offset for each buffer
 
 
+def _rival(a: Buffer, b: Buffer, number: int) -> tuple[int, int, int]:
+    """(number of b, bytes of a, bytes of b) while both are alive."""
+    met = max(a.first, b.first)
+    return number, a.size(met), b.size(met)
+
+
 class _Problem:
     """Buffers by number, and who is alive together with whom."""
 
     def __init__(self, buffers: tuple[Buffer, ...], align: int):
         self.size = [b.bytes for b in buffers]
         self.align, self.bound = align, lower_bound(buffers)
-        self.rivals = [[j for j, b in enumerate(buffers) if j != i and a.overlaps(b)] for i, a in enumerate(buffers)]
+        self.rivals = [
+            [_rival(a, b, j) for j, b in enumerate(buffers) if j != i and a.overlaps(b)] for i, a in enumerate(buffers)
+        ]
 
     def tight(self, total: int) -> bool:
         """Nothing worth searching for is left: alignment alone can cost a few bytes a buffer."""
@@ -78,17 +87,19 @@ class _Problem:
         at: list[int | None] = [None] * len(self.size)
         top = 0
         for i in order:
-            taken = sorted((at[j], at[j] + self.size[j]) for j in self.rivals[i] if at[j] is not None)  # type: ignore
-            at[i] = self._first_gap(taken, self.size[i])  # type: ignore
+            taken = sorted((at[j], at[j] + its, own) for j, own, its in self.rivals[i] if at[j] is not None)  # type: ignore
+            at[i] = self._first_gap(taken)  # type: ignore
             top = max(top, at[i] + self.size[i])  # type: ignore
         return top, tuple(at)  # type: ignore
 
-    def _first_gap(self, taken: list[tuple[int, int]], size: int) -> int:
-        offset = 0
-        for start, end in taken:
-            if offset + size <= start:
-                break
-            offset = max(offset, -(-end // self.align) * self.align)
+    def _first_gap(self, taken: list[tuple[int, int, int]]) -> int:
+        """The lowest offset that is in nobody's way: (start, end, bytes that must fit below the start)."""
+        offset, before = 0, -1
+        while offset != before:
+            before = offset
+            for start, end, size in taken:
+                if offset < end and start < offset + size:
+                    offset = -(-end // self.align) * self.align
         return offset
 
     def search(self, order: list[int], current: Placed, rounds: int) -> Placed:

@@ -16,15 +16,33 @@ from insitu.graph.call import Call, Scratch
 
 @dataclass(frozen=True)
 class Buffer:
-    """Bytes that hold these values from step `first` to step `last`, both included."""
+    """Bytes that hold these values from step `first` to step `last`, both included.
+
+    Where a small value takes over the bytes of a large one, the rest is free from then on: `later` says how many bytes
+    are left from which step on.
+    """
 
     names: tuple[str, ...]
     bytes: int
     first: int  # -1: filled before the first step (a graph input)
     last: int
+    later: tuple[tuple[int, int], ...] = ()  # (step, bytes), fewer and fewer
 
     def overlaps(self, other: Buffer) -> bool:
         return self.first <= other.last and other.first <= self.last
+
+    def size(self, step: int) -> int:
+        """Its bytes at a step of its life, and the most from then on."""
+        return (
+            next((bytes for at, bytes in reversed(self.later) if step >= at), self.bytes) if self.later else self.bytes
+        )
+
+    @property
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """(first, last, bytes) of each part of its life."""
+        starts = [self.first, *(at for at, _ in self.later)]
+        ends = [*(at - 1 for at, _ in self.later), self.last]
+        return list(zip(starts, ends, [self.bytes, *(bytes for _, bytes in self.later)]))
 
 
 def buffers(graph: Graph, calls: tuple[Call, ...]) -> tuple[Buffer, ...]:
@@ -69,8 +87,21 @@ def scratch_name(step: int, index: int) -> str:
 
 
 def _buffer(graph: Graph, names: tuple[str, ...], first: Mapping[str, int], last: Mapping[str, int]) -> Buffer:
-    size = max(graph.values[n].type.bytes for n in names)
-    return Buffer(names, size, min(first[n] for n in names), max(last[n] for n in names))
+    start, end = min(first[n] for n in names), max(last[n] for n in names)
+    sizes = [graph.values[n].type.bytes for n in names]
+    later = _less(sizes, [last[n] for n in names]) if min(sizes) < max(sizes) else ()
+    return Buffer(names, max(sizes), start, end, later)
+
+
+def _less(sizes: list[int], last: list[int]) -> tuple[tuple[int, int], ...]:
+    """(step, bytes) wherever fewer bytes are left than before."""
+    found, now = [], max(sizes)
+    for step in sorted(end + 1 for end in last):
+        left = max((size for size, end in zip(sizes, last) if end >= step), default=now)
+        if left < now:
+            found.append((step, left))
+            now = left
+    return tuple(found)
 
 
 def _span(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +12,7 @@ from insitu.graph.call import Call, Scratch
 from insitu.planner.arena import ALIGN, lower_bound, place
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.order import candidates
-from insitu.planner.stream import best_stream
+from insitu.planner.stream import Loops, best_stream, unrolled
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
@@ -51,7 +52,7 @@ class Plan:
     @cached_property
     def peak_step(self) -> int:
         """The first step at which most bytes are alive."""
-        live = [sum(b.bytes for b in self.buffers if b.first <= s <= b.last) for s in range(len(self.calls))]
+        live = [sum(b.size(s) for b in self.buffers if b.first <= s <= b.last) for s in range(len(self.calls))]
         return max(range(len(live)), key=live.__getitem__, default=0)
 
 
@@ -65,17 +66,34 @@ def plan(
     """
     from insitu.planner.verify import verify
 
-    best = plan_ordered(graph, align, target)
-    while (target == "mcu" if stream is None else stream) and best.arena_bytes > enough:
-        found = best_stream(best.graph, best.graph.nodes[best.peak_step], lambda n: call_of(n, graph, target), enough)
-        better = plan_ordered(found, align, target) if found else best
-        if better.arena_bytes >= best.arena_bytes:
+    if target == "mcu" if stream is None else stream:
+        graph = _streamed(graph, align, target, enough)
+    return verify(plan_ordered(graph, align, target))
+
+
+def _streamed(graph: Graph, align: int, target: str, enough: int) -> Graph:
+    """The graph with parts of it in stripes, as long as each lowers the peak."""
+    loops = Loops(lambda n: call_of(n, graph, target))
+    best = plan_ordered(graph, align, target, rounds=0)
+    while best.lower_bound_bytes > enough:
+        whole, peak = unrolled(best.graph, best.peak_step)
+        found = best_stream(whole, peak, loops, enough)
+        better = plan_ordered(found, align, target, rounds=0) if found else best
+        if better.lower_bound_bytes >= best.lower_bound_bytes:
             break
-        best = better
-    return verify(best)
+        best, graph = better, better.graph
+    return graph
 
 
-def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:
+def plan_all(graphs: Mapping[str, Graph], target: str = "host") -> dict[str, Plan]:
+    """Plans of functions that share one arena: none is made slower to need less than the largest does."""
+    made: dict[str, Plan] = {}
+    for verb in sorted(graphs, key=lambda verb: -len(graphs[verb].nodes)):
+        made[verb] = plan(graphs[verb], target=target, enough=max((p.arena_bytes for p in made.values()), default=0))
+    return {verb: made[verb] for verb in graphs}
+
+
+def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host", rounds: int = SEARCH_ROUNDS) -> Plan:
     """The best of several orders, as the nodes are; not proven."""
     calls = {id(node): call_of(node, graph, target) for node in graph.nodes}
     orders = list(candidates(graph))
@@ -84,7 +102,7 @@ def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan
     best = min(tried, key=lambda p: p.arena_bytes)
     if best.arena_bytes > bound * GAP:  # worth a search, in the order that promises most
         name, g = min(zip(tried, orders), key=lambda pair: pair[0].lower_bound_bytes)[1]
-        best = min(best, _place(g, name, calls, align, SEARCH_ROUNDS), key=lambda p: p.arena_bytes)
+        best = min(best, _place(g, name, calls, align, rounds), key=lambda p: p.arena_bytes)
     return replace(best, best_bound_bytes=bound, target=target)
 
 

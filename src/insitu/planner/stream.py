@@ -13,12 +13,13 @@ from fractions import Fraction
 import numpy as np
 
 from insitu.graph import Graph, Node, Op
+from insitu.graph.call import Call
 from insitu.graph.stripes import Loop, row_bytes
 from insitu.planner.arena import lower_bound
 from insitu.planner.lifetimes import buffers
-from insitu.planner.stripes import Emit, Region, loop_of, reads, region_of
+from insitu.planner.stripes import Emit, Known, Region, grows_over, loop_of, reads, region_of
 
-HEIGHTS = tuple(Fraction(n) for n in ("8", "4", "2", "1", "1/2", "1/4"))  # rows of the last value a stripe
+HEIGHTS = tuple(Fraction(n) for n in ("1/4", "1/2", "1", "2", "4", "8"))  # rows of the last value a stripe
 EQUAL = 1.005  # peaks this close count as one: then instructions decide
 CALL_COST = 500  # what a call costs beside its arithmetic, in the unit of a byte read
 
@@ -47,11 +48,21 @@ def _macs(*values, node: Streamed) -> int:
     return sum(int(n.rule("macs", n.output, *n.inputs)) for n in node.nodes if n.op.has("macs"))
 
 
+def _in_place(*values, node: Streamed) -> tuple[int | None, ...]:
+    """The result may grow over an input: each of its rows only where input rows lie that have been read for good."""
+    found: list[int | None] = [None] * len(node.outputs)
+    read = {p.value.name for w in node.loop.windows for p in w.read}
+    for i, v in enumerate(node.inputs):
+        if v.name in read and grows_over(node.loop, node.output, v):
+            found[0] = i
+    return tuple(found)
+
+
 STREAM = Op(
     name="stream",
     doc="Several ops in stripes of rows; made by the planner.",
     defaults={},
-    rules={"eval": _eval, "emit": lambda *values, node: node.loop, "macs": _macs},
+    rules={"eval": _eval, "emit": lambda *values, node: node.loop, "macs": _macs, "in_place": _in_place},
     cases=(), kind="any", source=__file__, overwrites=False, domain=None,
 )  # fmt: skip
 
@@ -63,14 +74,19 @@ class Candidate:
     cost: int  # what running in stripes adds, roughly in instructions
 
 
-def best_stream(graph: Graph, peak: Node, emit: Emit, enough: int = 0) -> Graph | None:
+def best_stream(graph: Graph, peak: Node, loops: Loops, enough: int = 0) -> Graph | None:
     """The graph with the part around its peak in stripes, where that lowers the peak; `enough` bytes are low enough."""
-    known = _Remembered(emit)
-    now = lower_bound(buffers(graph, tuple(known(n) for n in graph.nodes)))
-    found = [c for region in regions(graph, peak) for c in _heights(graph, region, known)]
+    calls = {n.name: loops.emit(n) for n in graph.nodes}
+    now = lower_bound(buffers(graph, tuple(calls.values())))
+    least, found = now, []
+    for region in regions(graph, peak):
+        for c in _heights(graph, region, loops, calls) if not _wider(region, peak) else ():
+            if max(c.bound_bytes, enough) > least * EQUAL:
+                break  # a higher stripe needs more
+            found.append(c)
+            least = max(min(least, c.bound_bytes), enough)
     if not found:
         return None
-    least = max(min(c.bound_bytes for c in found), enough)
     chosen = min((c for c in found if c.bound_bytes <= least * EQUAL), key=lambda c: c.cost)
     return chosen.graph if max(chosen.bound_bytes, enough) < max(now, enough) else None
 
@@ -91,35 +107,43 @@ def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
             yield region_of(graph, (n for n in graph.nodes if n.name in inside))
 
 
+def _wider(region: Region, peak: Node) -> bool:
+    """Its last node makes more of one value: ending before it is at least as good."""
+    last = region.nodes[-1]
+    inside = [v for v, _ in region.reads[last.name] if v.name in region.made]
+    return len(inside) == 1 and inside[0].type.bytes <= last.output.type.bytes and last.name != peak.name
+
+
 def _frozen(graph: Graph, node: Node) -> bool:
     return not any(v.name in graph.updates for v in node.inputs)
 
 
-def _heights(graph: Graph, region: Region, emit: _Remembered) -> Iterator[Candidate]:
+class Loops:
+    """Loops that were made already, and how calls are made: a graph is asked about more than once."""
+
+    def __init__(self, emit: Emit):
+        self.emit = emit
+        self._calls: Known = {}
+        self._loops: dict[tuple, tuple[Loop, int]] = {}
+
+    def loop(self, graph: Graph, region: Region, height: Fraction) -> tuple[Loop, int]:
+        """The loop of a region, and its cost."""
+        key = (height, region.whole, *(n.name for n in region.nodes))
+        if key not in self._loops:
+            made = loop_of(region, height, self.emit, self._calls)
+            self._loops[key] = made, cost(graph, made)
+        return self._loops[key]
+
+
+def _heights(graph: Graph, region: Region, loops: Loops, calls: dict[str, Call]) -> Iterator[Candidate]:
     rows = region.nodes[-1].output.shape[1]
     for height in HEIGHTS:
         if 2 * height > rows:
             continue
-        loop = loop_of(region, height, emit.window)
+        loop, price = loops.loop(graph, region, height)
         made = fused(graph, region, loop)
-        calls = tuple(emit(n) for n in made.nodes)
-        yield Candidate(made, lower_bound(buffers(made, calls)), cost(graph, loop))
-
-
-class _Remembered:
-    """Kernel calls by node, and by the rows of a node: the same for many candidates."""
-
-    def __init__(self, emit: Emit):
-        self.emit, self.known = emit, {}
-
-    def __call__(self, node: Node):
-        return node.loop if isinstance(node, Streamed) else self.window(node)
-
-    def window(self, node: Node):
-        key = (node.name, tuple(v.shape for v in (*node.outputs, *node.inputs)), node.attrs.get("padding"))
-        if key not in self.known:
-            self.known[key] = self.emit(node)
-        return self.known[key]
+        ordered = tuple(loop if n.op is STREAM and n.loop is loop else calls[n.name] for n in made.nodes)  # type: ignore
+        yield Candidate(made, lower_bound(buffers(made, ordered)), price)
 
 
 def fused(graph: Graph, region: Region, loop: Loop) -> Graph:
@@ -140,6 +164,14 @@ def fused(graph: Graph, region: Region, loop: Loop) -> Graph:
         made |= {v.name for v in n.outputs} if late else set()
         (rest if late else first).append(n)
     return replace(graph, nodes=(*first, node, *rest))
+
+
+def unrolled(graph: Graph, step: int) -> tuple[Graph, Node]:
+    """The graph with the node of this step as the nodes it was made of, if it was, and one of them: to choose again."""
+    node = graph.nodes[step]
+    if not isinstance(node, Streamed):
+        return graph, node
+    return replace(graph, nodes=(*graph.nodes[:step], *node.nodes, *graph.nodes[step + 1 :])), node.nodes[0]
 
 
 def cost(graph: Graph, loop: Loop) -> int:

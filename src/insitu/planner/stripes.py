@@ -16,9 +16,10 @@ from math import ceil
 
 from insitu.graph import Graph, Node, Value
 from insitu.graph.call import Call
-from insitu.graph.stripes import Line, Loop, Move, Piece, Rows, Turn, Window
+from insitu.graph.stripes import Line, Loop, Move, Piece, Rows, Turn, Window, row_bytes
 
 Emit = Callable[[Node], Call]  # the kernel call of a node
+Known = dict[tuple, Call]  # calls by node and size: the same in many stripes, and for many regions
 
 
 def reads(node: Node) -> tuple[tuple[Value, Rows], ...] | None:
@@ -133,8 +134,9 @@ def kept_from(region: Region, steps: list[dict[str, int]]) -> list[dict[str, int
     return found
 
 
-def loop_of(region: Region, height: Fraction, emit: Emit) -> Loop:
+def loop_of(region: Region, height: Fraction, emit: Emit, known: Known | None = None) -> Loop:
     """The region as a loop of stripes of this height."""
+    known = {} if known is None else known
     steps = progress(region, height)
     starts = kept_from(region, steps)
     lines = [
@@ -145,7 +147,7 @@ def loop_of(region: Region, height: Fraction, emit: Emit) -> Loop:
     stripes = []
     for t, (before, after) in enumerate(pairwise(steps)):
         old = starts[t - 1] if t else starts[t]
-        stripe = _Stripe(region, before, after, old, starts[t], emit)
+        stripe = _Stripe(region, before, after, old, starts[t], emit, known)
         stripes.append(tuple(stripe.turn(node) for node in region.nodes))
     return Loop(region.nodes, tuple(lines), tuple(stripes))
 
@@ -158,6 +160,7 @@ class _Stripe:
     old: dict[str, int]  # first row in each buffer until now
     start: dict[str, int]
     emit: Emit
+    known: Known
 
     def turn(self, node: Node) -> Turn:
         y = node.output
@@ -174,7 +177,24 @@ class _Stripe:
             pads = lo - top, bottom - hi
             read.append(Piece(v, lo, hi - lo, lo - self.start.get(v.name, 0)))
         made = Piece(y, first, end - first, first - self.start[y.name])
-        return Window(self.emit(cut(node, made, tuple(read), pads)), made, tuple(read))
+        key = (node.name, made.count, *(p.count for p in read), *pads)
+        if key not in self.known:
+            self.known[key] = self.emit(cut(node, made, tuple(read), pads))
+        return Window(self.known[key], made, tuple(read))
+
+
+def grows_over(loop: Loop, result: Value, source: Value) -> bool:
+    """Whether the result can lie where the source lies: no row is written before what was there has been read."""
+    if any(source in n.inputs and source not in (v for v, _ in reads(n) or ()) for n in loop.nodes):
+        return False  # somebody reads it whole
+    unread: int | None = None  # the first byte of the source that is read from here on
+    for window in reversed(loop.windows):
+        starts = [p.first * row_bytes(source) for p in window.read if p.value == source]
+        unread = min([*starts, *([] if unread is None else [unread])], default=None)
+        ends = (window.made.first + window.made.count) * row_bytes(result)
+        if window.made.value == result and unread is not None and ends > unread:
+            return False
+    return unread is not None
 
 
 def cut(node: Node, made: Piece, read: tuple[Piece, ...], pads: tuple[int, int]) -> Node:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
+from insitu.graph import Value
 from insitu.graph.stripes import Loop
 from insitu.planner.plan import Plan
 from insitu.planner.verify_stripes import verify_loop
@@ -24,7 +25,7 @@ def verify(plan: Plan) -> Plan:
         replay.write(v.name, v.type.bytes, step=-1)
     for step, (node, call) in enumerate(zip(plan.graph.nodes, plan.calls, strict=True)):
         if isinstance(call, Loop):
-            verify_loop(call, node.outputs)
+            verify_loop(call, node.outputs, _covered(plan, node))
         for v in node.inputs:
             replay.read(v.name, v.type.bytes, step)
         claimed = [replay.scratch(name, step) for name in plan.scratch_of(step)]
@@ -57,6 +58,12 @@ def _may_share(node, output: str) -> set[str]:
     """Names of inputs the kernel allows this output to overwrite."""
     source = node.shared().get(output)
     return set() if source is None else {source.name}
+
+
+def _covered(plan: Plan, node) -> dict[str, Value]:
+    """Result -> the input of the same node that lies at the same place."""
+    places = {plan.offsets[v.name]: v for v in node.inputs if v.name in plan.offsets}
+    return {v.name: places[plan.offsets[v.name]] for v in node.outputs if plan.offsets.get(v.name) in places}
 
 
 class _Replay:

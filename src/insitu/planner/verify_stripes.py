@@ -6,6 +6,9 @@ the rows it reads, all that its op needs of them, and every row of a result must
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from insitu.errors import GraphError
 from insitu.graph import Node, Value
 from insitu.graph.call import Scratch, Struct
@@ -14,9 +17,12 @@ from insitu.graph.stripes import Loop, Move, Piece, Window
 NOTHING = -1
 
 
-def verify_loop(loop: Loop, outputs: tuple[Value, ...]) -> None:
-    """Raise a GraphError that names the value and the stripe where something is wrong."""
-    replay = _Rows(loop)
+def verify_loop(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Value] = MappingProxyType({})) -> None:
+    """Raise a GraphError that names the value and the stripe where something is wrong.
+
+    over: result -> the input whose bytes it takes, from the first on
+    """
+    replay = _Rows(loop, over)
     for t, stripe in enumerate(loop.stripes):
         for node, turn in zip(loop.nodes, stripe):
             if turn.move:
@@ -29,12 +35,14 @@ def verify_loop(loop: Loop, outputs: tuple[Value, ...]) -> None:
 
 
 class _Rows:
-    def __init__(self, loop: Loop):
+    def __init__(self, loop: Loop, over: Mapping[str, Value]):
+        self.over = over
+        self.gone: dict[str, int] = {}  # input -> so many of its bytes are overwritten
         self.lines = {line.value.name: [NOTHING] * line.rows for line in loop.lines}
         self.made = {node.output.name: 0 for node in loop.nodes}
         *sizes, self.scratch = (a.bytes for a in loop.args if isinstance(a, Scratch))
         for line, size in zip(loop.lines, sizes, strict=True):
-            if size < line.rows * line.value.type.bytes // line.value.shape[1]:
+            if size < line.rows * _row(line.value):
                 raise GraphError(f"{line.rows} rows do not fit {size} bytes", where=f"%{line.value.name}")
 
     def move(self, move: Move, t: int) -> None:
@@ -49,8 +57,17 @@ class _Rows:
             self._read(piece, t)
         _sizes(window, t)
         self._write(window.made, t)
+        self._spared(node, window, t)
         if sum(-(-a.bytes // 16) * 16 for a in window.call.args if isinstance(a, Scratch)) > self.scratch:
             raise GraphError(f"stripe {t} needs more scratch than there is", where=f"%{node.name}")
+
+    def _spared(self, node: Node, window: Window, t: int) -> None:
+        """What this call reads, and what is read whole, is not overwritten."""
+        pieces = {p.value.name: p for p in window.read}
+        for v in node.inputs:
+            start = pieces[v.name].first * _row(v) if v.name in pieces else 0
+            if start < self.gone.get(v.name, 0):
+                raise GraphError(f"stripe {t} reads it where it is overwritten", where=f"%{v.name}")
 
     def _needs(self, node: Node, window: Window, t: int) -> None:
         """Every row the op needs for the rows it makes is there, and padding begins where the value ends."""
@@ -87,6 +104,13 @@ class _Rows:
         elif piece.slot != piece.first:
             raise GraphError(f"stripe {t} puts row {piece.first} at row {piece.slot}", where=f"%{name}")
         self.made[name] += piece.count
+        if name in self.over:
+            self.gone[self.over[name].name] = self.made[name] * _row(piece.value)
+
+
+def _row(value: Value) -> int:
+    """Bytes of a row."""
+    return value.type.bytes // value.shape[1]
 
 
 def _sizes(window: Window, t: int) -> None:

@@ -80,8 +80,9 @@ def memory_map(plan: Plan) -> MemoryMap:
     for b in plan.buffers:
         value = plan.graph.values.get(b.names[-1])
         kind = _short_type(value.type) if value else ""
-        span = max(b.first, 0), min(b.last, len(steps) - 1)
-        blocks.append(Block(b.names, kind, plan.offsets[b.names[0]], b.bytes, *span))
+        for first, last, held in b.pieces:
+            span = max(first, 0), min(last, len(steps) - 1)
+            blocks.append(Block(b.names, kind, plan.offsets[b.names[0]], held, *span))
     blocks.sort(key=lambda b: (b.first, b.offset))
     return MemoryMap(steps, tuple(blocks), plan.arena_bytes, plan.lower_bound_bytes, plan.peak_step)
 
