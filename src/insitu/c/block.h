@@ -67,6 +67,12 @@ static inline int32_t block_highest(const int8_t *e, int32_t n)
     return most;
 }
 
+/* the exponent of a sum, within what a byte holds */
+static inline int8_t block_sum_exponent(int32_t e)
+{
+    return (int8_t)(e < BLOCK_ZERO ? BLOCK_ZERO : e > BLOCK_MOST ? BLOCK_MOST : e);
+}
+
 /* The shift that brings numbers of at most this size to 15 (or 7) bits; writes the exponent of the block, given that
  * of the numbers. BLOCK_NOTHING where all become zero. */
 enum { BLOCK_NOTHING = 99 };

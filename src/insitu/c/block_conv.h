@@ -149,8 +149,8 @@ ALWAYS_INLINE void block_conv_dw(int32_t *dw, int8_t *dwe, const void *g, const 
                                  const int32_t *channels, int32_t count, int32_t zero, int32_t drop,
                                  const conv2d_shape *s, void *scratch, int32_t bytes)
 {
-    const int32_t highest = block_highest(ge, s->n * s->oh), exponent = block_exponent(highest, bytes) + drop;
-    *dwe = (int8_t)(exponent < BLOCK_ZERO ? BLOCK_ZERO : exponent > BLOCK_MOST ? BLOCK_MOST : exponent);
+    const int32_t highest = block_highest(ge, s->n * s->oh);
+    *dwe = block_sum_exponent(block_exponent(highest, bytes) + drop);
     for (int32_t i = 0; i < s->o * s->kh * s->kw * count; i++) {
         dw[i] = 0;
     }

@@ -3,21 +3,60 @@
 #define INSITU_BLOCK_DEPTHWISE_H
 
 #include "block_conv.h"
+#include "isa/mantissas.h"
+
+/* The outputs j with a tap on q are first, first + 1, ..: `count` of them where the kernel is not dilated. The tap of
+ * the first is v, that of the next v - sw. */
+typedef struct {
+    int32_t first, count, v;
+} block_taps;
+
+static inline block_taps block_taps_on(int32_t q, const conv2d_shape *s)
+{
+    const int32_t low = q + s->pl - s->kw + 1, end = (q + s->pl) / s->sw + 1;
+    const int32_t first = low > 0 ? (low + s->sw - 1) / s->sw : 0, last = end < s->ow ? end : s->ow;
+    const block_taps found = {first, last > first ? last - first : 0, q + s->pl - first * s->sw};
+    return found;
+}
+
+/* acc[k] += sum[k] / 2^d for up to four */
+static inline void block_add_aligned(int32_t *acc, const int32_t *sum, int32_t n, int32_t d)
+{
+    for (int32_t k = 0; k < n; k++) {
+        acc[k] += d ? block_half_up(sum[k], d) : sum[k];
+    }
+}
+
+/* one channel of one pixel, any dilation */
+ALWAYS_INLINE int32_t block_depthwise_sum(const void *g, int32_t row, const int8_t *w, int32_t q, int32_t c,
+                                          const conv2d_shape *s, int32_t bytes)
+{
+    int32_t sum = 0;
+    for (int32_t v = 0; v < s->kw; v++) {
+        const int32_t at = q + s->pl - v * s->dw, j = at / s->sw;
+        if (at >= 0 && at % s->sw == 0 && j < s->ow) {
+            sum += block_get(g, row + j * s->c + c, bytes) * w[v * s->c + c];
+        }
+    }
+    return sum;
+}
 
 /* acc[q,c] += (sum over v of g[i,j,c] w[u,v,c]) / 2^d for one row of dx: `row` is where row i of g begins */
 ALWAYS_INLINE void block_depthwise_row(int32_t *acc, const void *g, int32_t row, const int8_t *w, int32_t d,
                                        const conv2d_shape *s, int32_t bytes)
 {
-    for (int32_t q = 0; q < s->w; q++) {
-        for (int32_t c = 0; c < s->c; c++) {
-            int32_t sum = 0;
-            for (int32_t v = 0; v < s->kw; v++) {
-                const int32_t at = q + s->pl - v * s->dw, j = at / s->sw;
-                if (at >= 0 && at % s->sw == 0 && j < s->ow) {
-                    sum += block_get(g, row + j * s->c + c, bytes) * w[v * s->c + c];
-                }
-            }
-            acc[q * s->c + c] += d ? block_half_up(sum, d) : sum;
+    const int32_t fours = s->dw == 1 ? s->c & ~3 : 0;
+    for (int32_t q = 0; q < s->w; q++, acc += s->c) {
+        const block_taps taps = block_taps_on(q, s);
+        for (int32_t c = 0; taps.count && c < fours; c += 4) {
+            int32_t sum[4];
+            mantissas_times4(sum, g, row + taps.first * s->c + c, s->c, w + taps.v * s->c + c, -s->sw * s->c,
+                             taps.count, bytes);
+            block_add_aligned(acc + c, sum, 4, d);
+        }
+        for (int32_t c = fours; c < s->c; c++) {
+            const int32_t sum = block_depthwise_sum(g, row, w, q, c, s, bytes);
+            block_add_aligned(acc + c, &sum, 1, d);
         }
     }
 }
@@ -80,8 +119,8 @@ static inline void block_depthwise_dw_row(int32_t *dw, const int16_t *p, const i
 ALWAYS_INLINE void block_depthwise_dw(int32_t *dw, int8_t *dwe, const void *g, const int8_t *ge, const int8_t *x,
                                       int32_t zero, int32_t drop, const conv2d_shape *s, void *scratch, int32_t bytes)
 {
-    const int32_t highest = block_highest(ge, s->n * s->oh), exponent = block_exponent(highest, bytes) + drop;
-    *dwe = (int8_t)(exponent < BLOCK_ZERO ? BLOCK_ZERO : exponent > BLOCK_MOST ? BLOCK_MOST : exponent);
+    const int32_t highest = block_highest(ge, s->n * s->oh);
+    *dwe = block_sum_exponent(block_exponent(highest, bytes) + drop);
     for (int32_t i = 0; i < s->kh * s->kw * s->c; i++) {
         dw[i] = 0;
     }

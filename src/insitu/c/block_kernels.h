@@ -45,5 +45,17 @@ void depthwise2d_dw_s16b(int32_t *dw, int8_t *dwe, const int16_t *g, const int8_
                          int32_t drop, const conv2d_shape *s, void *scratch);
 void depthwise2d_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x, int32_t zero,
                         int32_t drop, const conv2d_shape *s, void *scratch);
+void conv2d_pairs_dx_s16b(int16_t *dx, int8_t *dxe, const int16_t *g, const int8_t *ge, const int8_t *w,
+                          const uint16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
+                          void *scratch);
+void conv2d_pairs_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
+                         const uint16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
+                         void *scratch);
+void conv2d_pairs_dw_s16b(int32_t *dw, int8_t *dwe, const int16_t *g, const int8_t *ge, const int8_t *x,
+                          const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
+                          const conv2d_shape *s, void *scratch);
+void conv2d_pairs_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x,
+                         const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
+                         const conv2d_shape *s, void *scratch);
 
 #endif

@@ -110,8 +110,8 @@ ALWAYS_INLINE void block_expand(void *y, int8_t *ye, const void *m, const int8_t
 ALWAYS_INLINE void block_bias_grad(int32_t *db, int8_t *de, const void *m, const int8_t *e, int32_t blocks,
                                    int32_t pixels, int32_t c, int32_t room, int32_t bytes)
 {
-    const int32_t highest = block_highest(e, blocks), exponent = block_exponent(highest, bytes) - room;
-    *de = (int8_t)(exponent > BLOCK_ZERO ? exponent : BLOCK_ZERO);
+    const int32_t highest = block_highest(e, blocks);
+    *de = block_sum_exponent(block_exponent(highest, bytes) - room);
     for (int32_t o = 0; o < c; o++) {
         db[o] = 0;
     }

@@ -26,7 +26,7 @@ from insitu.ops._block import (
     weight_shares,
     widened,
 )
-from insitu.ops.conv import conv_output, conv_shape
+from insitu.ops.conv import conv_output, conv_shape, is_pointwise
 from insitu.ops.conv_backward import dw_eval
 
 WEIGHT_BITS, INPUT_BITS = 7, 8  # of the sizes of what mantissas are multiplied with: w, and x - zero
@@ -71,6 +71,20 @@ def dx_drop(w: Type, groups: int) -> int:
     return headroom(w.shape[0] * w.shape[1] * w.shape[2] // groups, WEIGHT_BITS)
 
 
+PAIRS_BYTES = 16384  # of scratch for rows of pixels by products of pairs; one row may need more
+
+
+def pairs_dx(dx, dxe, m, e, w, shape: Struct) -> Call:
+    """The kernel for microcontrollers, where every pixel of dx has one of g."""
+    table, k = weight_shares(w.type, w.shape[0])
+    lines, pixels, c, o = (shape.fields[name] for name in ("h", "w", "c", "o"))
+    length = (o + 3) // 4 * 4
+    rows = max(1, min(lines * shape.fields["n"], PAIRS_BYTES // (pixels * (4 * c + 2 * length))))
+    scratch = 512 + 4 * rows * pixels * c + 2 * length * (4 + (rows * pixels + 3) // 4 * 4)
+    drop = headroom(o, WEIGHT_BITS)
+    return Call(f"conv2d_pairs_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, rows, shape, Scratch(scratch))
+
+
 @op(kind="int8")
 class conv2d_dx_block:
     """dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q"""
@@ -106,9 +120,11 @@ class conv2d_dx_block:
         sums, exponent = dx_rows(m, e, node, w.shape[1], row_sums)
         return packed(sums, exponent + k + drop, node.output.type)
 
-    def emit(dx, dxe, m, e, w, *, stride, padding, dilation, groups):
+    def emit(dx, dxe, m, e, w, *, stride, padding, dilation, groups, target="host"):
         table, k = weight_shares(w.type, w.shape[0])
         shape = conv_shape(m, dx, w, stride, padding, dilation, groups)
+        if target == "mcu" and groups == 1 and is_pointwise(**shape.fields):
+            return pairs_dx(dx, dxe, m, e, w, shape)
         scratch = Scratch(4 * dx.shape[2] * dx.shape[3] + 2 * m.shape[2] * m.shape[3])
         drop = dx_drop(w.type, groups)
         return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
@@ -134,6 +150,16 @@ def sums_pair(shape, x: Type) -> tuple[Type, Type]:
 
 def pixel_count(m: Type) -> int:
     return m.size // m.shape[-1]
+
+
+def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct) -> Call:
+    """The kernel for microcontrollers: pieces of so many pixels that their inputs, turned, take some 6 KB."""
+    pixels, count = pixel_count(m.type), dw.shape[-1]
+    piece = min((pixels + 3) // 4 * 4, max(16, 3072 // count // 4 * 4))
+    scratch = Scratch(512 + 2 * piece * (16 + (count + 3) // 4 * 4))
+    table = Table(np.array(channels, np.int32)) if channels else None
+    sizes = (table, count, x.type.zero, headroom(pixels, INPUT_BITS), piece, shape, scratch)
+    return Call(f"conv2d_pairs_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
 
 
 @op(kind="int8")
@@ -171,8 +197,10 @@ class conv2d_dw_block:
         dw = dw_eval(p.astype(np.float64), x, kernel, stride, padding, dilation, groups)
         return dw.astype(np.int32), single(exponent)
 
-    def emit(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels):
+    def emit(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="host"):
         shape = conv_shape(m, x, dw, stride, padding, dilation, groups)
+        if target == "mcu" and groups == 1 and is_pointwise(**shape.fields):
+            return pairs_dw(dw, dwe, m, e, x, channels, shape)
         table = Table(np.array(channels, np.int32)) if channels else None
         drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
         sizes = (table, dw.shape[3], x.type.zero, drop, shape, scratch)
@@ -213,8 +241,10 @@ class linear_dx_block:
         p = rounded(wide.reshape(-1, w.shape[0]) * table.astype(np.int64), SHARE + drop)
         return packed(p @ w.astype(np.int64), high + k + drop, node.output.type)
 
-    def emit(dx, dxe, m, e, w):
+    def emit(dx, dxe, m, e, w, *, target="host"):
         table, k = weight_shares(w.type, w.shape[0])
+        if target == "mcu":
+            return pairs_dx(dx, dxe, m, e, w, rows_struct(m, dx))
         shape, drop = rows_struct(m, dx), headroom(w.shape[0], WEIGHT_BITS)
         scratch = Scratch(shape.fields["w"] * (4 * w.shape[1] + 2 * w.shape[0]))
         return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
@@ -241,8 +271,10 @@ class linear_dw_block:
         x = x.astype(np.int64).reshape(-1, x.shape[-1]) - node.inputs[2].type.zero
         return (p.reshape(-1, t.shape[-1]).T @ x).astype(np.int32), single(exponent)
 
-    def emit(dw, dwe, m, e, x):
+    def emit(dw, dwe, m, e, x, *, target="host"):
         shape = rows_struct(m, x)
+        if target == "mcu":
+            return pairs_dw(dw, dwe, m, e, x, (), shape)
         scratch = Scratch(2 * shape.fields["w"] * m.shape[-1])
         sizes = (None, x.shape[-1], x.type.zero, headroom(pixel_count(m.type), INPUT_BITS), shape, scratch)
         return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
