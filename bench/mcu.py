@@ -25,6 +25,7 @@ from bench.mcu_peers import peers
 from bench.mcu_plot import plot
 from bench.photos import ROOT, folder
 from insitu import Recipe, compile
+from insitu.boards import find_board
 from insitu.budget import kb
 from insitu.deploy import deploy, limits_of
 from insitu.devices.emulator import EmulatorDevice, emulate
@@ -69,7 +70,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.model}/{self.scheme}/{self.board}"
+        return f"{self.model}/{self.scheme}/{self.board}/{self.grad}"
 
 
 # measuring --------------------------------------------------------------------------------------
@@ -77,7 +78,12 @@ class Row:
 
 def rows() -> list[Row]:
     named = [(s.partition("/")[0], s.partition("/")[2]) for s in CHECKPOINTS] + [(name, LAST) for name in TINY]
-    return [Row(model, scheme, board, "f32") for board in BOARDS for model, scheme in named]
+    return [Row(*which, board, grad) for board in BOARDS for which in named for grad in grads(board)]
+
+
+def grads(board: str) -> tuple[str, ...]:
+    """Without an FPU floats make no sense."""
+    return ("f32", "s16") if find_board(board).core.fpu else ("s16",)
 
 
 def measure(row: Row) -> Row:
@@ -106,9 +112,9 @@ def source(row: Row) -> dict:
     if row.model in TINY:
         path = folder("models") / "mlperf-tiny" / f"{TINY[row.model]}.tflite"
         loss = "mse" if row.model == "ad01" else "cross_entropy"
-        return {"model": path, "scheme": row.scheme, "recipe": Recipe(loss=loss)}
+        return {"model": path, "scheme": row.scheme, "recipe": Recipe(loss=loss, grad=row.grad)}
     path = folder("models") / f"{row.model}.pkl"
-    return {"model": path, "scheme": f"{row.model}/{row.scheme}", "classes": CLASSES}
+    return {"model": path, "scheme": f"{row.model}/{row.scheme}", "classes": CLASSES, "recipe": Recipe(grad=row.grad)}
 
 
 def run(row: Row, device: EmulatorDevice, graphs: dict[str, Graph]) -> None:
@@ -139,15 +145,29 @@ def macs_of(graph: Graph) -> dict[str, int]:
 
 # showing ----------------------------------------------------------------------------------------
 
-HEAD = ("board", "model", "inference", "step", "a MAC", "SRAM", "arena", "state", "stack", "flash", "constants", "code")
+HEAD = (
+    "board",
+    "model",
+    "gradients",
+    "inference",
+    "step",
+    "a MAC",
+    "SRAM",
+    "arena",
+    "state",
+    "stack",
+    "flash",
+    "constants",
+    "code",
+)
 
 
 def cells(r: Row) -> tuple[str, ...]:
     if not r.fits:
-        return (r.board, f"{r.model}/{r.scheme}", r.why, *[""] * (len(HEAD) - 3))
+        return (r.board, f"{r.model}/{r.scheme}", r.grad, r.why, *[""] * (len(HEAD) - 4))
     code = r.flash_bytes - r.flash.get("constants", 0)
     return (
-        r.board, f"{r.model}/{r.scheme}", f"{r.predict_instructions / 1e6:.2f} M",
+        r.board, f"{r.model}/{r.scheme}", r.grad, f"{r.predict_instructions / 1e6:.2f} M",
         f"{r.train_step_instructions / 1e6:.2f} M", f"{r.predict_instructions / r.macs:.2f}", kb(r.sram_bytes),
         kb(r.arena_bytes), kb(r.state_bytes), f"{r.stack_bytes:,} B", kb(r.flash_bytes), kb(r.const_bytes), kb(code),
     )  # fmt: skip
@@ -155,7 +175,7 @@ def cells(r: Row) -> tuple[str, ...]:
 
 def published_cells() -> tuple[str, ...]:
     p = PUBLISHED
-    return ("*published*", "mcunet-5fps/49kb", f"{p['predict'] / 1e6:.2f} M", f"{p['train_step'] / 1e6:.2f} M", "2.90",
+    return ("*published*", "mcunet-5fps/49kb", "f32", f"{p['predict'] / 1e6:.2f} M", f"{p['train_step'] / 1e6:.2f} M", "2.90",
             kb(p["sram"]), "190 KB", "40 KB", f"{p['stack']:,} B", kb(p["flash"]), "543 KB", "86 KB")  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-WIDTH, BAR, GAP, LEFT, TOP = 900, 18, 8, 210, 46
+WIDTH, BAR, GAP, LEFT, TOP = 980, 14, 6, 260, 46
 COLOURS = {"arena": "#3b7dd8", "state": "#e08a1e", "stack reserve": "#8f6bc1", "rest": "#9aa3ad"}
 
 
@@ -11,7 +11,9 @@ def plot(rows: list[dict], published: dict) -> str:
     bars = [("published engine", {"arena": 189_800, "state": 40_424, "stack reserve": published["stack"],
                                   "rest": published["sram"] - 189_800 - 40_424 - published["stack"]},
              published["train_step"])]  # fmt: skip
-    bars += [(f"{r['model']}/{r['scheme']} {r['board']}", _parts(r), r["train_step_instructions"]) for r in shown]
+    bars += [
+        (f"{r['model']}/{r['scheme']} {r['board']} {r['grad']}", _parts(r), r["train_step_instructions"]) for r in shown
+    ]
     height = TOP + len(bars) * (BAR + GAP) + 40
     half = (WIDTH - LEFT) // 2 - 60
     most_bytes = max(sum(parts.values()) for _, parts, _ in bars)
