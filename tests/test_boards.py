@@ -95,7 +95,12 @@ def test_what_is_wrong_in_a_profile_is_named(what, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("{", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "an object of fields"), (None, "cannot be read")],
+    [
+        ("{", "is not JSON"),
+        pytest.param("[" * 100_000, "is not JSON", id="deep"),
+        ("[]", "an object of fields"),
+        (None, "cannot be read"),
+    ],
 )
 def test_a_file_that_is_no_profile_is_told_so(text, says, tmp_path):
     if text is not None:

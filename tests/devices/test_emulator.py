@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.devices.cortex import Cortex
 from insitu.devices.emulator import emulate, open_emulator
 from insitu.devices.host import open_program
 from insitu.errors import BoardError, DeviceError
@@ -58,6 +59,23 @@ def test_what_leaves_the_budget_is_an_error_that_names_the_function(what):
     with pytest.raises(DeviceError, match=rf"{says}.*outside the 65,536 bytes of SRAM") as e:
         device.predict(steps("linear", 1)[0][0])
     assert "run_predict+0x" in str(e.value)
+
+
+@pytest.mark.parametrize("address", [0x20010000 - 500, 0x2000FFFC])
+def test_a_budget_that_ends_within_a_page_holds_to_the_byte(address):
+    made = build_firmware(program(), board("M7"), extra=changed(f"*(volatile uint8_t *){address}u += 1;"))
+    x = steps("linear", 1)[0][0]
+    assert emulate(made, sram=65536).predict(x).shape == emulate(made, sram=address + 1 - 0x20000000).predict(x).shape
+    with pytest.raises(
+        DeviceError, match=f"a write at {address:#x}: outside the {address - 0x20000000:,} bytes of SRAM"
+    ):
+        emulate(made, sram=address - 0x20000000).predict(x)
+
+
+def test_an_image_larger_than_the_flash_is_refused():
+    made = firmware()
+    with pytest.raises(DeviceError, match="larger than 4,096 bytes of flash"):
+        Cortex(made.image, made.board, flash=4096)
 
 
 def test_the_same_program_without_the_stray_store_runs_within_that_budget():

@@ -42,8 +42,7 @@ class Cortex:
 
     def __init__(self, image: Image, board: Board, sram: int | None = None, flash: int | None = None):
         self.image, self.board = image, board
-        self.sram = -(-(sram or board.sram.bytes) // PAGE) * PAGE
-        self.flash = -(-(flash or board.flash.bytes) // PAGE) * PAGE
+        self.sram, self.flash = sram or board.sram.bytes, flash or board.flash.bytes
         self._incoming: deque[int] = deque()
         self._outgoing = bytearray()
         self._block = [0, 0]
@@ -66,14 +65,19 @@ class Cortex:
         uc.mem_map(SYSTEM, PAGE)
         uc.mmio_map(PORT, PAGE, self._port_read, None, self._port_write, None)
         for address, content in self.image.segments:
+            if not self.board.flash.origin <= address <= self.board.flash.origin + self.flash - len(content):
+                raise DeviceError(f"the image is larger than {self.flash:,} bytes of flash", where=self.board.name)
             uc.mem_write(address, content)
         self._registers = arm
         return uc
 
     def reset(self) -> None:
         """Power on: nothing is left in SRAM but noise."""
-        noise = np.random.default_rng(0).integers(0, 256, self.sram, np.uint8)
-        self.uc.mem_write(self.board.sram.origin, noise.tobytes())
+        start, end = pages(self.board.sram.origin, self.sram)
+        noise = np.random.default_rng(0).integers(0, 256, end - start, np.uint8).tobytes()
+        self.uc.mem_write(start, noise)
+        first, last = self.board.sram.origin, self.board.sram.origin + self.sram
+        self._beyond = {a: noise[a - start : b - start] for a, b in ((start, first), (last, end)) if b > a}
         self._incoming.clear()
         self._outgoing.clear()
         top, start = np.frombuffer(self.uc.mem_read(self.board.flash.origin, 8), "<u4")
@@ -91,6 +95,7 @@ class Cortex:
         self._hungry = False
         while not self._hungry or self._incoming:
             self._run()
+        self._check_beyond()
         said, self._outgoing = bytes(self._outgoing), bytearray()
         return said
 
@@ -109,6 +114,14 @@ class Cortex:
     def _complaint(self, error) -> str:
         at = self.uc.reg_read(self._registers.UC_ARM_REG_PC)
         return f"{error} at {self.image.at(at)}: outside the {self.sram:,} bytes of SRAM and {self.flash:,} of flash"
+
+    def _check_beyond(self) -> None:
+        """Memory is mapped in pages: what the first and the last have beyond the budget must stay as it was."""
+        for address, content in self._beyond.items():
+            now = self.peek(address, len(content))
+            if now != content:
+                at = address + next(i for i, (a, b) in enumerate(zip(now, content)) if a != b)
+                raise DeviceError(f"a write at {at:#x}: outside the {self.sram:,} bytes of SRAM", where=self.board.name)
 
     def _port_read(self, uc, offset, size, _):
         if offset != READ:
@@ -161,8 +174,13 @@ class Cortex:
 
 def map_pages(uc, origin: int, bytes: int, rights: int) -> None:
     """Memory from the page in which it begins: a boot loader may have the first bytes of it."""
-    lead = origin % PAGE
-    uc.mem_map(origin - lead, -(-(lead + bytes) // PAGE) * PAGE, rights)
+    start, end = pages(origin, bytes)
+    uc.mem_map(start, end - start, rights)
+
+
+def pages(origin: int, bytes: int) -> tuple[int, int]:
+    """First and last address of the pages that these bytes lie in."""
+    return origin // PAGE * PAGE, -(-(origin + bytes) // PAGE) * PAGE
 
 
 def install(uc, hook, counts: Counts) -> None:
