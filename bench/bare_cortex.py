@@ -143,11 +143,10 @@ class Machine:
         import unicorn
         from elftools.elf.elffile import ELFFile
         from unicorn import arm_const
+        from unicorn.unicorn_py3 import Uc
 
         self.image, self.arm = image, arm_const
-        self.uc: Any = unicorn.unicorn_py3.Uc(
-            unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, getattr(arm_const, CORES[image.core][2])
-        )
+        self.uc: Any = Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, getattr(arm_const, CORES[image.core][2]))
         self.uc.mem_map(CODE, 8 * MEGABYTE)
         self.uc.mem_map(DATA, 8 * MEGABYTE)
         self.uc.mem_map(END, 4096)

@@ -11,6 +11,7 @@ import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 import numpy as np
 
@@ -25,8 +26,8 @@ from insitu.training.layers import layers
 from insitu.training.scheme import read_scheme
 from insitu.training.train import train_graphs
 
-
 RAM = 0x20000000
+CALL = r"^ +(?:if \([^;]*?\) )?(\w+)\([^;]*;(?:\s+/\* (.*?) \*/)?$"  # a line of a generated function
 
 
 @dataclass(frozen=True)
@@ -45,33 +46,34 @@ def training_graphs(scheme: str) -> dict:
 
 
 def by_call(program: Program, verb: str, image: Image, counts: np.ndarray) -> list[Line]:
-    """Counts of a straight function, split at its calls: the n-th `bl` is the n-th call of the source."""
-    made = program.plans[verb]
-    nodes = {n.name: n for n in made.graph.nodes}
-    calls = re.findall(r"^    (\w+)\([^;]*;(?:\s+/\* (.*?) \*/)?$", program.files[f"{program.prefix}_{verb}.c"], re.M)
+    """Counts of a function, split at its calls, which come in the order of the source; a compiler may double some."""
+    nodes = {n.name: n for n in program.plans[verb].graph.nodes}
+    found = re.findall(CALL, program.files[f"{program.prefix}_{verb}.c"], re.M)
+    calls = [(kernel, layer) for kernel, layer in found if kernel in image.symbols]
     sites = call_sites(image, f"{program.prefix}_{verb}", {kernel for kernel, _ in calls})
-    ends = [*sites[1:], len(counts)]  # a last call may be a jump
+    ends = [*(at for at, _ in sites[1:]), len(counts)]  # a last call may be a jump
+    pairs = SequenceMatcher(None, [name for _, name in sites], [kernel for kernel, _ in calls], autojunk=False)
+    layer = {m.a + i: calls[m.b + i][1] for m in pairs.get_matching_blocks() for i in range(m.size)}
     lines = []
-    for (kernel, layer), first, end in zip(calls, sites, ends):
-        node = nodes.get(layer)
+    for i, ((first, kernel), end) in enumerate(zip(sites, ends)):
+        node = nodes.get(layer.get(i, ""))
         macs = node.op.apply("macs", (node.output, *node.inputs), {}, node=node) if node and node.op.has("macs") else 0
         size = node.output.type.size if node else 0
-        lines.append(Line(kernel, layer, int(counts[first:end].sum()), macs, size))
-    if len(sites) not in (len(calls), len(calls) - 1):
-        raise RuntimeError(f"{len(sites)} calls in the code, {len(calls)} in the source")
+        lines.append(Line(kernel, layer.get(i, ""), int(counts[first:end].sum()), macs, size))
     return lines
 
 
-def call_sites(image: Image, function: str, names: set[str]) -> list[int]:
-    """The halfword of each call of these functions, in order: what runs until the next belongs to the call."""
+def call_sites(image: Image, function: str, names: set[str]) -> list[tuple[int, str]]:
+    """(halfword, name) of each call of these functions, in order: what runs until the next belongs to the call."""
     address, size = image.symbols[function]
     code = np.frombuffer(code_at(image, address, size), "<u2").astype(np.int64)
-    starts = {image.symbols[n][0] for n in names}
+    starts = {image.symbols[n][0]: n for n in names}
     sites, i = [], 0
     while i + 1 < len(code):
         high, low = int(code[i]), int(code[i + 1])
-        if high >> 11 == 0b11110 and low & 0xD000 == 0xD000 and address + 2 * i + 4 + offset(high, low) in starts:
-            sites.append(i)
+        target = address + 2 * i + 4 + offset(high, low)
+        if high >> 11 == 0b11110 and low & 0xD000 == 0xD000 and target in starts:
+            sites.append((i, starts[target]))
         i += 2 if high >> 11 in (0b11101, 0b11110, 0b11111) else 1
     return sites
 

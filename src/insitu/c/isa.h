@@ -2,6 +2,11 @@
  *
  * isa/scalar.h says what each means. A machine's own file gives fast twins of some of them: equal in every bit
  * for integers, equal up to the order of sums for floats. -DINSITU_SCALAR takes the meaning on any machine.
+ *
+ * Some kernels are made for machines with few registers and little memory; their primitives say what they mean beside
+ * them, each with a twin for Cortex-M with the DSP extension (arm_*.h), in assembler where a compiler runs out of
+ * registers: pairs.h (dense int8), planes.h (depthwise int8), quick.h (requantisation), sum.h (residual adds),
+ * fours_core.h, gather.h and rows.h (gradients), copy.h, mask.h.
  */
 #ifndef INSITU_ISA_H
 #define INSITU_ISA_H

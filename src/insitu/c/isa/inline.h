@@ -8,11 +8,16 @@
 #define ASSEMBLED __attribute__((naked, noinline, unused)) static
 #define UNUSED __attribute__((unused))
 
+/* a loop that gets all registers: where there are few, it is slow within a larger function */
+#define APART __attribute__((noinline)) UNUSED static
+
 /* before a loop of few and constant rounds over an array: unrolled, the array can live in registers */
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("clang loop unroll(disable)") /* a loop of so few rounds that unrolling costs more than it saves */
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#define ROLLED
 #endif
 
 /* a pointer the compiler may not work out anew from others: it would take more registers than there are */

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "isa/inline.h"
 #include "isa/quick.h"
 
 enum { PAIRS_PIXELS = 4, PAIRS_OUTPUTS = 2, PAIRS_BLOCK = 8, PAIRS_SUMS = 64 };
@@ -59,22 +60,29 @@ static inline void scalar_pairs_widen2(int16_t *to, const int8_t *x, int32_t row
     scalar_pairs_widen(to, x, row, 2, 0, k);
 }
 
-/* acc[p,o] = start[p,o] + sum over k of x[p,k] w[o,k] for one block */
+/* acc[o] += sum over k of x[k] w[o,k] for one pixel of a block and two outputs */
+APART void pairs_pixel(int32_t *acc, const int16_t *x, const int16_t *w, const int16_t *w_end)
+{
+    uint32_t sum = (uint32_t)acc[0], next = (uint32_t)acc[1];
+    for (; w < w_end; w += 2 * PAIRS_OUTPUTS, x += 2 * PAIRS_PIXELS) {
+        const int32_t a = x[0], b = x[1];
+        sum += (uint32_t)(a * w[0]);
+        sum += (uint32_t)(b * w[1]);
+        next += (uint32_t)(a * w[2]);
+        next += (uint32_t)(b * w[3]);
+    }
+    acc[0] = (int32_t)sum;
+    acc[1] = (int32_t)next;
+}
+
+/* acc[p,o] = start[p,o] + sum over k of x[p,k] w[o,k] for one block, a pixel after the other: machines without
+ * instructions for pairs have few registers, too */
 static inline void scalar_pairs_block(int32_t *acc, const int16_t *x, const pairs_task *t)
 {
-    uint32_t sum[PAIRS_BLOCK];
-    for (int32_t i = 0; i < PAIRS_BLOCK; i++) {
-        sum[i] = (uint32_t)t->start[i];
-    }
-    for (const int16_t *w = t->w; w < t->w_end; x += 2 * PAIRS_PIXELS, w += 2 * PAIRS_OUTPUTS) {
-        for (int32_t p = 0; p < PAIRS_PIXELS; p++) {
-            for (int32_t o = 0; o < PAIRS_OUTPUTS; o++) {
-                sum[p * PAIRS_OUTPUTS + o] += (uint32_t)(x[2 * p] * w[2 * o] + x[2 * p + 1] * w[2 * o + 1]);
-            }
-        }
-    }
-    for (int32_t i = 0; i < PAIRS_BLOCK; i++) {
-        acc[i] = (int32_t)sum[i];
+    for (int32_t p = 0; p < PAIRS_BLOCK; p += PAIRS_OUTPUTS, x += 2) {
+        acc[p] = t->start[p];
+        acc[p + 1] = t->start[p + 1];
+        pairs_pixel(acc + p, x, t->w, t->w_end);
     }
 }
 

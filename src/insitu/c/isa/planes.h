@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "isa/inline.h"
+
 enum { PLANES = 4 };
 
 /* A line of outputs: it has the tap rows first..first+rows-1 inside, the first of which starts at number x of a plane. */
@@ -63,19 +65,25 @@ static inline void scalar_plane_prepare(plane_line *lines, const plane_task *t)
     (void)t;
 }
 
+/* one window, `skip` numbers from the end of a row of it to the next; the weights of its rows lie together */
+APART int32_t plane_window(uint32_t sum, const int16_t *x, int32_t skip, const int16_t *w, int32_t rows, int32_t kw)
+{
+    for (; rows > 0; rows--, x += skip) {
+        ROLLED
+        for (const int16_t *end = w + kw; w < end;) {
+            sum += (uint32_t)(*x++ * *w++);
+        }
+    }
+    return (int32_t)sum;
+}
+
 static inline void scalar_plane_sums(int32_t *acc, const plane_task *t)
 {
-    for (const plane_line *line = t->lines; line < t->lines_end; line++, acc += t->count) {
-        for (int32_t j = 0; j < t->count; j++) {
-            uint32_t sum = (uint32_t)t->start;
-            for (int32_t u = 0; u < line->rows; u++) {
-                const int16_t *x = t->plane + line->x + u * t->x_row + j * t->step;
-                const int16_t *w = t->w + (line->first + u) * t->w_row;
-                for (int32_t v = 0; v < t->kw; v++) {
-                    sum += (uint32_t)(x[v] * w[v]);
-                }
-            }
-            acc[j] = (int32_t)sum;
+    const int32_t skip = t->x_row - t->kw;
+    for (const plane_line *line = t->lines; line < t->lines_end; line++) {
+        const int16_t *x = t->plane + line->x, *w = t->w + line->first * t->kw;
+        for (int32_t j = 0; j < t->count; j++, x += t->step) {
+            *acc++ = plane_window((uint32_t)t->start, x, skip, w, line->rows, t->kw);
         }
     }
 }

@@ -26,10 +26,27 @@ static inline int quick_of(quick_requant *quick, int32_t channel, const requant 
     return 1;
 }
 
+/* the high word of a product */
+#if defined(__ARM_ARCH_6M__) || (defined(__riscv) && !defined(__riscv_mul))
+static inline int32_t high_word(int32_t a, int32_t b) /* in halves: the product of two words is a library's there */
+{
+    const int32_t ah = a >> 16, bh = b >> 16;
+    const uint32_t al = (uint32_t)a & 0xffffu, bl = (uint32_t)b & 0xffffu;
+    const int32_t middle = ah * (int32_t)bl + (int32_t)((al * bl) >> 16);
+    const int32_t other = (int32_t)al * bh + (int32_t)((uint32_t)middle & 0xffffu);
+    return ah * bh + (middle >> 16) + (other >> 16);
+}
+#else
+static inline int32_t high_word(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b) >> 32);
+}
+#endif
+
 /* before the clamp */
 static inline int32_t quick_value(int32_t acc, const quick_requant *q)
 {
-    return ((int32_t)(((int64_t)acc * q->m) >> 32) + q->add) >> q->shift;
+    return (high_word(acc, q->m) + q->add) >> q->shift;
 }
 
 static inline int32_t value_within(int32_t v, int32_t lo, int32_t hi)
