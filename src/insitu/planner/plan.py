@@ -12,7 +12,7 @@ from insitu.graph.call import Call, Scratch
 from insitu.planner.arena import ALIGN, lower_bound, place
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.order import candidates
-from insitu.planner.stream import Loops, best_stream, unrolled
+from insitu.planner.stream import Loops, able, best_stream, unrolled
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
@@ -50,10 +50,18 @@ class Plan:
         return {n: (b.first, b.last) for b in self.buffers for n in b.names}
 
     @cached_property
+    def live(self) -> list[int]:
+        """Bytes that are alive at each step."""
+        return [sum(b.size(s) for b in self.buffers if b.first <= s <= b.last) for s in range(len(self.calls))]
+
+    @cached_property
     def peak_step(self) -> int:
         """The first step at which most bytes are alive."""
-        live = [sum(b.size(s) for b in self.buffers if b.first <= s <= b.last) for s in range(len(self.calls))]
-        return max(range(len(live)), key=live.__getitem__, default=0)
+        return max(range(len(self.live)), key=self.live.__getitem__, default=0)
+
+    def peak_of(self, names: set[str]) -> int:
+        """The most bytes that are alive at the steps of these nodes."""
+        return max((bytes for node, bytes in zip(self.graph.nodes, self.live) if node.name in names), default=0)
 
 
 def plan(
@@ -67,18 +75,18 @@ def plan(
     from insitu.planner.verify import verify
 
     if target == "mcu" if stream is None else stream:
-        graph = _streamed(graph, align, target, enough)
+        graph = _streamed(graph, target, enough)
     return verify(plan_ordered(graph, align, target))
 
 
-def _streamed(graph: Graph, align: int, target: str, enough: int) -> Graph:
+def _streamed(graph: Graph, target: str, enough: int) -> Graph:
     """The graph with parts of it in stripes, as long as each lowers the peak."""
     loops = Loops(lambda n: call_of(n, graph, target))
-    best = plan_ordered(graph, align, target, rounds=0)
+    best = _unplaced(graph, target)
     while best.lower_bound_bytes > enough:
         whole, peak = unrolled(best.graph, best.peak_step)
         found = best_stream(whole, peak, loops, enough)
-        better = plan_ordered(found, align, target, rounds=0) if found else best
+        better = _unplaced(found, target) if found else best
         if better.lower_bound_bytes >= best.lower_bound_bytes:
             break
         best, graph = better, better.graph
@@ -93,7 +101,20 @@ def plan_all(graphs: Mapping[str, Graph], target: str = "host") -> dict[str, Pla
     return {verb: made[verb] for verb in graphs}
 
 
-def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host", rounds: int = SEARCH_ROUNDS) -> Plan:
+def _unplaced(graph: Graph, target: str) -> Plan:
+    """The order that needs least where nothing can run in stripes, without a place for anything: quick, and close."""
+    calls = {id(node): call_of(node, graph, target) for node in graph.nodes}
+    tried = []
+    for name, g in candidates(graph):
+        ordered = tuple(calls[id(node)] for node in g.nodes)
+        found = buffers(g, ordered)
+        bound = lower_bound(found)
+        tried.append(Plan(g, ordered, found, {}, bound, bound, bound, name, target))
+    fixed = {n.name for n in graph.nodes} - able(graph)
+    return min(tried, key=lambda p: (p.peak_of(fixed), p.lower_bound_bytes))
+
+
+def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:
     """The best of several orders, as the nodes are; not proven."""
     calls = {id(node): call_of(node, graph, target) for node in graph.nodes}
     orders = list(candidates(graph))
@@ -102,7 +123,7 @@ def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host", rounds:
     best = min(tried, key=lambda p: p.arena_bytes)
     if best.arena_bytes > bound * GAP:  # worth a search, in the order that promises most
         name, g = min(zip(tried, orders), key=lambda pair: pair[0].lower_bound_bytes)[1]
-        best = min(best, _place(g, name, calls, align, rounds), key=lambda p: p.arena_bytes)
+        best = min(best, _place(g, name, calls, align, SEARCH_ROUNDS), key=lambda p: p.arena_bytes)
     return replace(best, best_bound_bytes=bound, target=target)
 
 

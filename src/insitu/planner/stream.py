@@ -93,14 +93,14 @@ def best_stream(graph: Graph, peak: Node, loops: Loops, enough: int = 0) -> Grap
 
 def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
     """Every part that could run in stripes and has the peak inside: all that leads to some node."""
-    able = {n.name for n in graph.nodes if _frozen(graph, n) and reads(n)}
+    striped = {n.name for n in graph.nodes if _frozen(graph, n) and reads(n)}
     before: dict[str, set[str]] = {}  # node -> all nodes before it
     for node in graph.nodes:
         made = {graph.producer[v.name].name for v in node.inputs if v.name in graph.producer}
         before[node.name] = made.union(*(before[m] for m in made))
-        if node.name not in able:
+        if node.name not in striped:
             continue
-        unable = before[node.name] - able
+        unable = before[node.name] - striped
         behind = unable.union(*(before[m] for m in unable))
         inside = (before[node.name] | {node.name}) - behind
         if len(inside) > 1 and (peak is None or peak.name in inside):
@@ -114,7 +114,13 @@ def _wider(region: Region, peak: Node) -> bool:
     return len(inside) == 1 and inside[0].type.bytes <= last.output.type.bytes and last.name != peak.name
 
 
+def able(graph: Graph) -> set[str]:
+    """The nodes whose memory stripes can lower, or have lowered."""
+    return {n.name for n in graph.nodes if isinstance(n, Streamed) or (_frozen(graph, n) and reads(n))}
+
+
 def _frozen(graph: Graph, node: Node) -> bool:
+    """Its weights stay as they are until the step is over."""
     return not any(v.name in graph.updates for v in node.inputs)
 
 
