@@ -47,7 +47,7 @@ def training_graphs(scheme: str) -> dict:
 
 def by_call(program: Program, verb: str, image: Image, counts: np.ndarray) -> list[Line]:
     """Counts of a function, split at its calls, which come in the order of the source; a compiler may double some."""
-    nodes = {n.name: n for n in program.plans[verb].graph.nodes}
+    nodes = {n.name: n for n in program.plans[verb].nodes}
     found = re.findall(CALL, program.files[f"{program.prefix}_{verb}.c"], re.M)
     calls = [(kernel, layer) for kernel, layer in found if kernel in image.symbols]
     sites = call_sites(image, f"{program.prefix}_{verb}", {kernel for kernel, _ in calls})

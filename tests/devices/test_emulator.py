@@ -94,7 +94,7 @@ def test_counts_repeat_and_belong_to_layers():
     first, again = device.measure("predict", inputs[0])[1], device.measure("predict", inputs[0])[1]
     assert first == again
     step = device.measure("train_step", *inputs)[1]
-    assert set(first) - {"(in and out)"} <= {n.name for n in program("conv").plans["predict"].graph.nodes}
+    assert set(first) - {"(in and out)"} <= {n.name for n in program("conv").plans["predict"].nodes}
     assert sum(step.values()) > 2 * sum(first.values())
     assert first["inner"] > first["head"] > 0
     assert device.instructions("train_step") == sum(step.values()) < device.total

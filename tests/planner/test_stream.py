@@ -266,7 +266,7 @@ def test_an_emulated_board_gives_the_same_bytes_and_counts_by_layer():
     outputs, layers = device.measure("predict", x)
     assert outputs[0].tobytes() == open_plans({"predict": plan(graph)}).run("predict", x)[0].tobytes()
     assert all(layers[n.name] > 100 for n in graph.nodes)
-    assert layers["sum2: rows kept"] > 0
+    assert set(layers) - {"(in and out)"} == {n.name for n in made.nodes} == {n.name for n in graph.nodes}
 
 
 def test_the_host_runs_whole(shared_models):

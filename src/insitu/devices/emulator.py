@@ -63,7 +63,8 @@ class EmulatorDevice(LinkDevice):
                  lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None,
                  flash: int | None = None):  # fmt: skip
         if board.core.emulator != "unicorn":
-            raise BoardError(f"{board.name} cannot be emulated from pip alone", hint="insitu boards says which can")
+            hint = "--on qemu, where QEMU is installed" if board.core.emulator else "insitu boards says which can"
+            raise BoardError(f"{board.name} cannot be emulated from pip alone", hint=hint)
         self.core = Cortex(image, board, sram, flash)
         self.calls = _own_lines(self.core, lines)
         super().__init__(EmulatorChannel(self.core), program, timeout=PATIENCE)
@@ -123,14 +124,14 @@ def call_lines(program: Program, verb: str) -> dict[int, str]:
 
 
 def line_names(plan: Plan) -> Iterator[str]:
-    """The layer of each call, in the order in which calls stand in the C; a loop over stripes has one a node."""
+    """The layer of each call, in the order in which calls stand in the C; a loop over stripes has one or two a node."""
     for node, call in zip(plan.graph.nodes, plan.calls):
         if not isinstance(call, Loop):
             yield node.name
             continue
         for i, inner in enumerate(call.nodes):
             if any(stripe[i].move for stripe in call.stripes):
-                yield f"{inner.name}: rows kept"
+                yield inner.name  # rows moved are part of what it costs
             yield inner.name
 
 

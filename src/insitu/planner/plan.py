@@ -9,6 +9,7 @@ from functools import cached_property
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
+from insitu.graph.stripes import Loop
 from insitu.planner.arena import ALIGN, lower_bound, place
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.order import candidates
@@ -35,6 +36,12 @@ class Plan:
     def homes(self) -> dict[str, str]:
         """Value -> the state it is written into."""
         return state_homes(self.graph)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every node that runs, those inside loops over stripes one by one."""
+        pairs = zip(self.graph.nodes, self.calls)
+        return tuple(n for node, call in pairs for n in (call.nodes if isinstance(call, Loop) else (node,)))
 
     @cached_property
     def scratch_bytes(self) -> dict[str, int]:
