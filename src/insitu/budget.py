@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from insitu.boards import boards
+from insitu.boards import Board, boards
 from insitu.codegen import Program, emit_program
 from insitu.deploy import Deployment, Limits, deploy
 from insitu.errors import BudgetError, Error
@@ -27,19 +27,21 @@ def check_budget(parts: Parts, plans: Mapping[str, Plan], limits: Limits) -> Dep
     if limits.board is None and limits.sram is None and limits.flash is None:
         return None
     need = needed(parts.graphs() if limits.board else plans, limits)
-    if limits.flash is not None and need.flash > limits.flash:
-        raise BudgetError(
-            f"{'the program needs' if limits.board else 'the constants take'} {kb(need.flash)} of flash, "
-            f"{limits.has('flash')} {kb(limits.flash)}.",
-            hint=more_memory(need, limits),
-        )
-    if limits.sram is not None and need.sram > limits.sram:
-        raise BudgetError(
-            f"one training step needs {kb(need.sram)} of SRAM, {limits.has('sram')} {kb(limits.sram)}.\n"
-            f"{peak(need.program.plans)}\n  beside it {need.beside}",
-            hint=ways_text(parts, limits) or f"{even_the_head(parts, limits, need)}; {more_memory(need, limits)}",
-        )
+    if not need.fits(limits):
+        raise BudgetError(complaint(need, limits), hint=way_out(parts, limits, need))
     return need.deployment
+
+
+def complaint(need: Need, limits: Limits) -> str:
+    """What does not fit, and where the most of it is needed."""
+    if limits.flash is not None and need.flash > limits.flash:
+        what = "the program needs" if limits.board else "the constants take"
+        return f"{what} {kb(need.flash)} of flash, {limits.has('flash')} {kb(limits.flash)}."
+    assert limits.sram is not None
+    return (
+        f"one training step needs {kb(need.sram)} of SRAM, {limits.has('sram')} {kb(limits.sram)}.\n"
+        f"{peak(need.program.plans)}\n  beside it {need.beside}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,9 @@ class Need:
     flash: int
     program: Program
     deployment: Deployment | None = None
+
+    def fits(self, limits: Limits) -> bool:
+        return all(most is None or n <= most for n, most in ((self.sram, limits.sram), (self.flash, limits.flash)))
 
     @property
     def beside(self) -> str:
@@ -67,34 +72,59 @@ def needed(made: Mapping[str, Graph] | Mapping[str, Plan], limits: Limits) -> Ne
     return Need(program.arena_bytes + program.state_bytes, program.const_bytes, program)
 
 
-def ways_text(parts: Parts, limits: Limits) -> str:
-    return "   or   ".join(f"--scheme {name} (fits, {kb(bytes)})" for name, bytes in ways_out(parts, limits))
+def way_out(parts: Parts, limits: Limits, need: Need) -> str:
+    """The cheapest ways out, as options to give; each was tried."""
+    found = [f"--scheme {name} (fits, {kb(bytes)})" for name, bytes in ways_out(parts, limits)]
+    if found:
+        return "   or   ".join(found)
+    least = with_scheme(parts, "head", limits) or need
+    least = least if least.sram + least.flash < need.sram + need.flash else need
+    who = "even the head alone" if parts.head else "it"
+    asked = f"{who} needs {kb(least.sram)} of SRAM and {kb(least.flash)} of flash"
+    return f"{asked}; {more_memory(need, least, limits) or other_board(parts, limits, need)}"
 
 
-def even_the_head(parts: Parts, limits: Limits, need: Need) -> str:
-    least = with_scheme(parts, "head", limits)
-    return f"even the head alone needs {kb(least.sram if least else need.sram)}"
+def more_memory(need: Need, least: Need, limits: Limits) -> str:
+    """More of the board's own memory, or of any where there is no board: for this scheme, else for the head."""
+    whole = Limits(limits.board, limits.board.sram.bytes, limits.board.flash.bytes) if limits.board else Limits()
+    where = f" ({limits.board.name} has that much)" if limits.board else ""
+    for scheme, n in (("", need), ("--scheme head ", least)):
+        if n.fits(whole):
+            return scheme + amounts(n, limits, whole) + where
+    return ""
 
 
-def more_memory(need: Need, limits: Limits) -> str:
-    """Boards that would do."""
-    if limits.board is None:
-        return "more memory"
-    if need.sram <= limits.board.sram.bytes and need.flash <= limits.board.flash.bytes:
-        return (
-            " ".join(
-                f"--{what} {-(-bytes // 1024)}K"
-                for what, bytes, most in (("sram", need.sram, limits.sram), ("flash", need.flash, limits.flash))
-                if bytes > (most or 0)
-            )
-            + f" ({limits.board.name} has that much)"
-        )
-    fit = [b for b in boards().values() if b.sram.bytes >= need.sram and b.flash.bytes >= need.flash and b.core.arm]
-    return (
-        f"--board {min(fit, key=lambda b: b.sram.bytes).name}"
-        if fit
-        else "a smaller model: no board that insitu knows is large enough"
-    )
+def amounts(need: Need, limits: Limits, whole: Limits) -> str:
+    """Options for the memory that is short, in whole kilobytes where there are as many."""
+    words = []
+    for name in ("sram", "flash"):
+        bytes, most, all_of_it = getattr(need, name), getattr(limits, name), getattr(whole, name)
+        if most is not None and bytes > most:
+            up = -(-bytes // 1024)
+            words.append(f"--{name} {f'{up}K' if all_of_it is None or up * 1024 <= all_of_it else bytes}")
+    return " ".join(words)
+
+
+def other_board(parts: Parts, limits: Limits, need: Need) -> str:
+    """The smallest board that would do, after trying it."""
+    for scheme in (None, "head"):
+        for board in sorted(boards().values(), key=lambda b: (b.sram.bytes, b.flash.bytes)):
+            whole = Limits(board, board.sram.bytes, board.flash.bytes)
+            if not board.core.arm or (scheme is None and not need.fits(whole)) or limits.board is None:
+                continue
+            there = with_scheme(moved(parts, limits.board, board), scheme, whole)
+            if there and there.fits(whole):
+                more = amounts(there, limits, whole)
+                return " ".join(filter(None, (f"--board {board.name}", scheme and f"--scheme {scheme}", more)))
+    return "a smaller model: no board that insitu knows is large enough"
+
+
+def moved(parts: Parts, old: Board, new: Board) -> Parts:
+    """For another board; its own kind of gradients, unless another was asked for."""
+    usual = {True: "f32", False: "s16"}
+    if parts.recipe.grad != usual[old.core.fpu]:
+        return parts
+    return replace(parts, recipe=replace(parts.recipe, grad=usual[new.core.fpu]))
 
 
 def peak(plans: Mapping[str, Plan]) -> str:
@@ -118,7 +148,7 @@ def ways_out(parts: Parts, limits: Limits) -> list[tuple[str, int]]:
     for kind in smaller(parts):
         for name in kind:
             need = with_scheme(parts, name, limits)
-            if need and need.sram <= (limits.sram or 0) and (limits.flash is None or need.flash <= limits.flash):
+            if need and need.fits(limits):
                 found.append((name, need.sram))
                 break
         if len(found) == ENOUGH:
@@ -140,11 +170,12 @@ def smaller(parts: Parts) -> Iterator[list[str]]:
         yield ["head"]
 
 
-def with_scheme(parts: Parts, scheme: str, limits: Limits) -> Need | None:
-    """What another scheme would take; None where it cannot be compiled."""
+def with_scheme(parts: Parts, scheme: str | None, limits: Limits) -> Need | None:
+    """What another scheme would take, or this one elsewhere; None where it cannot be compiled."""
     names = [layer for layer in layers(parts.forward) if layer.name != parts.head]
     try:
-        graphs = replace(parts, scheme=read_scheme(scheme, names)).graphs()
+        changed = parts if scheme is None else replace(parts, scheme=read_scheme(scheme, names))
+        graphs = changed.graphs()
         return needed(graphs if limits.board else {verb: plan(g) for verb, g in graphs.items()}, limits)
     except Error:
         return None

@@ -1,0 +1,117 @@
+"""A network that does not fit says so with a way out, and that way out works when followed."""
+
+import json
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.boards import boards, find_board
+from insitu.errors import BudgetError
+
+from .models import families
+
+for package in ("elftools", "ziglang"):
+    pytest.importorskip(package)
+
+NAMES = ("mobilenet_v2", "ds_cnn", "cnn1d", "flat_cnn", "resnet8")
+SCHEMES = ("full", "last:3", "last:2", "bias:3", "head")
+OPTION = re.compile(r"--(scheme|sram|flash|board) (\S+)")
+
+
+@cache
+def model(name: str):
+    """A calibrated int8 model."""
+    module, (example,) = families()[name]
+    rng = np.random.default_rng(0)
+    return insitu.load(module, example).quantize(rng.normal(size=(8, *example.shape[1:])).astype(np.float32))
+
+
+def compiled(name: str, **options):
+    return insitu.compile(model(name), classes=4, **options)
+
+
+def need(learner) -> tuple[int, int]:
+    """SRAM and flash: of everything for a board, else of what the program itself has."""
+    if learner.deployed:
+        return learner.deployed.sram_bytes, learner.deployed.flash_bytes
+    info = learner.info()
+    return info["arena_bytes"] + info["state_bytes"], info["const_bytes"]
+
+
+def ways(error: BudgetError) -> list[dict[str, str]]:
+    """The options of each way out that a hint names."""
+    return [dict(OPTION.findall(part)) for part in (error.hint or "").rpartition("; ")[2].split("   or   ")]
+
+
+def follow(name: str, options: dict, error: BudgetError) -> None:
+    found = ways(error)
+    assert found and all(found), error.hint
+    for way in found:
+        learner = compiled(name, **{**options, **way})
+        limits = {**options, **way}
+        for used, limit in zip(need(learner), (limits.get("sram"), limits.get("flash"))):
+            assert limit is None or used <= (int(limit[:-1]) * 1024 if str(limit).endswith("K") else int(limit))
+
+
+def pairs():
+    """Ten pairs of model and budget: a scheme, and less memory than it needs; every third for a board."""
+    rng = np.random.default_rng(7)
+    for i in range(10):
+        name, scheme = NAMES[rng.integers(len(NAMES))], SCHEMES[rng.integers(len(SCHEMES))]
+        yield pytest.param(name, scheme, float(rng.uniform(0.2, 0.98)), "sram" if i % 4 else "flash",
+                           "nrf52840" if i % 3 == 0 else "host", id=f"{i}-{name}-{scheme}")  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "scheme", "share", "memory", "board"), list(pairs()))
+def test_a_way_out_of_a_random_budget_works_when_followed(name, scheme, share, memory, board):
+    options = {"scheme": scheme, "board": board}
+    whole = dict(zip(("sram", "flash"), need(compiled(name, **options))))
+    tight = {**options, memory: max(1, int(whole[memory] * share))}
+    with pytest.raises(BudgetError) as e:
+        compiled(name, **tight)
+    follow(name, tight, e.value)
+
+
+@pytest.mark.parametrize("name", ("mobilenet_v2", "ds_cnn", "resnet8"))
+def test_on_a_board_a_byte_too_few_is_told_with_a_smaller_scheme_that_fits(name):
+    options = {"scheme": "full", "board": "stm32f746"}
+    sram = need(compiled(name, **options))[0]
+    compiled(name, **options, sram=sram)
+    with pytest.raises(BudgetError, match=r"of SRAM.*\n  peak at .*\n  beside it .*stack and protocol") as e:
+        compiled(name, **options, sram=sram - 1)
+    assert "scheme" in ways(e.value)[0]
+    follow(name, {**options, "sram": sram - 1}, e.value)
+
+
+def test_memory_that_the_board_has_and_was_not_given_is_named():
+    options = {"scheme": "head", "board": "nrf52840", "sram": 2048}
+    with pytest.raises(BudgetError) as e:
+        compiled("cnn1d", **options)
+    assert "nrf52840 has that much" in e.value.hint
+    follow("cnn1d", options, e.value)
+
+
+@pytest.fixture
+def small(tmp_path) -> str:
+    """The profile of a board with 4 KB of SRAM."""
+    profile = {**boards()["nrf52840"].to_json(), "name": "small", "sram": {"origin": "0x20000000", "bytes": 4096}}
+    (tmp_path / "small.json").write_text(json.dumps(profile))
+    return str(tmp_path / "small.json")
+
+
+def test_a_board_that_is_too_small_is_answered_with_one_that_was_tried(small):
+    options = {"scheme": "head", "board": small}
+    with pytest.raises(BudgetError, match="small has 4,096 B") as e:
+        compiled("cnn1d", **options)
+    assert ways(e.value)[0]["board"] in boards()
+    follow("cnn1d", options, e.value)
+
+
+def test_where_no_board_is_large_enough_the_hint_says_so(small, monkeypatch):
+    monkeypatch.setattr("insitu.budget.boards", lambda: {"small": find_board(small)})
+    with pytest.raises(BudgetError) as e:
+        compiled("cnn1d", scheme="head", board=small)
+    assert "no board that insitu knows is large enough" in e.value.hint
