@@ -175,8 +175,10 @@ def cells(r: Row) -> tuple[str, ...]:
 
 def published_cells() -> tuple[str, ...]:
     p = PUBLISHED
-    return ("*published*", "mcunet-5fps/49kb", "f32", f"{p['predict'] / 1e6:.2f} M", f"{p['train_step'] / 1e6:.2f} M", "2.90",
-            kb(p["sram"]), "190 KB", "40 KB", f"{p['stack']:,} B", kb(p["flash"]), "543 KB", "86 KB")  # fmt: skip
+    return (
+        "*published*", "mcunet-5fps/49kb", "f32", f"{p['predict'] / 1e6:.2f} M", f"{p['train_step'] / 1e6:.2f} M",
+        "2.90", kb(p["sram"]), "190 KB", "40 KB", f"{p['stack']:,} B", kb(p["flash"]), "543 KB", "86 KB",
+    )  # fmt: skip
 
 
 def markdown(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
