@@ -14,6 +14,7 @@ from insitu.graph import Graph, drop_unused, evaluate
 from insitu.graph.eval import run_step
 from insitu.graph.text import arrays, parse
 from insitu.importers.from_checkpoint import read_checkpoint
+from insitu.ops.block_update import scale_of
 from insitu.planner import Plan, plan
 from insitu.training.head import replace_head
 from insitu.training.layers import layers
@@ -109,11 +110,11 @@ def test_an_emulated_core_trains_to_the_bytes_of_the_host(kind, board):
 
 
 def test_no_float_is_left_between_the_first_int8_layer_and_the_updates():
-    """f32 from the loss to where blocks begin, then only what an update is given."""
+    """f32 from the loss to where blocks begin, then only what the head is updated with."""
     nodes = step("s16").nodes
     first = next(i for i, n in enumerate(nodes) if n.op.name == "to_block")
     floats = {n.op.name for n in nodes[first + 1 :] if any(v.dtype == "f32" for v in n.outputs)}
-    assert floats <= {"from_block", "guard", "sgd", "linear_dw", "bias_grad"}, floats  # the last three: the head's
+    assert floats <= {"guard", "sgd", "linear_dw", "bias_grad"}, floats  # the rate; the last three: the head's
 
 
 def test_block_types_print_and_parse_back():
@@ -127,6 +128,13 @@ def test_an_unknown_kind_of_gradient_is_refused():
         int8_programs(Recipe(grad="s4"))
 
 
+@pytest.mark.parametrize("arithmetic", ["residual4", "stochastic", "nearest", "master"])
+def test_an_update_without_an_integer_twin_is_given_the_gradient_in_f32(arithmetic):
+    graph = int8_programs(Recipe(grad="s16", arithmetic=arithmetic))["train_step"]
+    made = {n.op.name for n in graph.nodes}
+    assert {"from_block", "sgd_bias_block_s32"} <= made and any(name.startswith(f"sgd_{arithmetic}") for name in made)
+
+
 @cache
 def network(path, scheme: str, kind: str) -> Graph:
     graph = replace_head(read_checkpoint(path), 10, after="pool", init="uniform", seed=0)
@@ -134,12 +142,17 @@ def network(path, scheme: str, kind: str) -> Graph:
     return train_graphs(graph, chosen, Recipe(grad=kind))["train_step"]
 
 
-def gradients(graph: Graph, names: list[str] | None = None) -> dict[str, np.ndarray]:
-    """Trained parameter -> its gradient for one random image."""
+def gradients(graph: Graph) -> dict[str, np.ndarray]:
+    """Trained parameter -> its gradient for one random image, in real units."""
     x = np.random.default_rng(0).integers(-128, 128, graph.inputs[0].shape).astype(np.int8)
     known = evaluate(graph, x, np.array([3], np.int32), np.float32(0), keep=True)
-    updates = [n for n in graph.nodes if n.op.name.startswith("sgd")]
-    return {n.inputs[0].name: known[n.inputs[-3].name].astype(np.float64).ravel() for n in updates}
+    assert isinstance(known, dict)
+    found = {}
+    for node in (n for n in graph.nodes if n.op.name.startswith("sgd")):
+        grad = next(v for v in node.inputs[1:] if v.dtype == "s32b" or (v.dtype == "f32" and v.shape))
+        unit = 2.0 ** known[node.inputs[-3].name][0] * scale_of(grad.type) if grad.dtype == "s32b" else 1.0
+        found[node.inputs[0].name] = known[grad.name].astype(np.float64).ravel() * unit
+    return found
 
 
 @pytest.mark.parametrize("kind", KINDS)

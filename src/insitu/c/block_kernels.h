@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "shapes.h"
+#include "training.h"
 
 void from_block_s32b(float *g, const int32_t *m, const int8_t *e, float scale, int32_t blocks, int32_t n);
 void to_block_s16b(int16_t *m, int8_t *e, const float *g, int32_t blocks, int32_t n);
@@ -57,5 +58,9 @@ void conv2d_pairs_dw_s16b(int32_t *dw, int8_t *dwe, const int16_t *g, const int8
 void conv2d_pairs_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x,
                          const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
                          const conv2d_shape *s, void *scratch);
+void sgd_residual_block_s8(int8_t *w, int8_t *r, int32_t *count, const int32_t *dw, const int8_t *e, const float *rate,
+                           float scale, const integer_update *u);
+void sgd_bias_block_s32(int32_t *b, int32_t *count, const int32_t *db, const int8_t *e, const float *rate, float scale,
+                        const integer_update *u);
 
 #endif

@@ -9,11 +9,11 @@ typedef union {
     uint32_t u;
 } block_float;
 
-/* 2^e; 0 below what a float has */
+/* 2^e; 0 below what a float has, endless above */
 static inline float block_power(int32_t e)
 {
     block_float v;
-    v.u = e < -126 ? 0u : (uint32_t)(e + 127) << 23;
+    v.u = e < -126 ? 0u : (uint32_t)(e < 128 ? e + 127 : 255) << 23;
     return v.f;
 }
 

@@ -44,9 +44,10 @@ def float_parts(g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def power(e) -> np.ndarray:
-    """2^e as float32; 0 below what a float has."""
+    """2^e as float32; 0 below what a float has, infinite above."""
     e = np.asarray(e, np.int64)
-    return np.where(e < -126, 0, np.ldexp(1.0, np.maximum(e, -126))).astype(np.float32)
+    with np.errstate(over="ignore"):
+        return np.where(e < -126, 0, np.ldexp(1.0, np.clip(e, -126, 128))).astype(np.float32)
 
 
 @op(kind="int8")

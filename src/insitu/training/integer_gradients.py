@@ -48,9 +48,18 @@ class _Blocks:
         if found is not None:
             self.pairs[node.name] = found
             return
+        node = self.as_update(node)
         for v in node.inputs:
             self.as_float(v)
         self.builder.append(node)
+
+    def as_update(self, node: Node) -> Node:
+        """An update that takes an integer gradient as it is, where it has a twin that does."""
+        twin = UPDATES.get(node.op.name)
+        if twin is None or not any(self.has(v) for v in node.inputs):
+            return node
+        inputs = (w for v in node.inputs for w in (self.pairs[v.name] if self.has(v) else (v,)))
+        return Node(lookup(twin), tuple(inputs), node.outputs, node.attrs)
 
     def of(self, v: Value) -> Pair:
         """A gradient as a pair, made one if it is still f32."""
@@ -73,7 +82,7 @@ Twin = Callable[[Node, _Blocks], "Pair | None"]
 
 def _mask(node: Node, blocks: _Blocks) -> Pair:
     m, e = blocks.of(node.inputs[0])
-    return lookup("mask_grad_block")(m, node.inputs[1], name=node.name), e
+    return lookup("mask_grad_block")(m, node.inputs[1], name=f"{node.name}.block"), e  # f32 may be asked for by name
 
 
 def _with_int8(twin: str) -> Twin:
@@ -120,6 +129,9 @@ def _bias_grad(node: Node, blocks: _Blocks) -> Pair | None:
         return None
     return lookup("bias_grad_block")(*blocks.of(node.inputs[0]), name=node.name)
 
+
+# updates by a sum of products as it comes; the others are given it in f32
+UPDATES = {"sgd_residual_s8": "sgd_residual_block_s8", "sgd_bias_s32": "sgd_bias_block_s32"}
 
 TWINS: dict[str, Twin] = {
     "mask_grad": _mask,
