@@ -70,11 +70,26 @@ class Image:
 
 
 def read_image(path: str | Path) -> Image:
-    return parse_image(Path(path).read_bytes(), str(path))
+    try:
+        data = Path(path).read_bytes()
+    except OSError as e:
+        raise ToolError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
+    return parse_image(data, str(path))
 
 
 def parse_image(data: bytes, where: str = "image") -> Image:
+    """What an image holds; one that is cut or damaged is an error."""
     elf = _elf(data, where)
+    try:
+        image = _image(elf, data)
+    except Exception as e:  # a damaged file fails anywhere in the reader of ELF files, in ways of its own
+        raise ToolError(f"is a damaged ELF image: {e!r}", where=where) from e
+    if not image.segments:
+        raise ToolError("is an ELF image with nothing to load", where=where)
+    return image
+
+
+def _image(elf, data: bytes) -> Image:
     sections = [s for s in elf.iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]
     table: Any = elf.get_section_by_name(".symtab")
     raw = list(table.iter_symbols()) if table else []
