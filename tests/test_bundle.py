@@ -100,6 +100,15 @@ def test_make_builds_the_library_for_the_board(folder, tmp_path):
     assert " T net_train_step" in listed.stdout and " T device_run" in listed.stdout
 
 
+@absent("make")
+@absent(GCC)
+def test_make_builds_the_firmware_for_the_board(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "it")
+    subprocess.run(["make", "-s", "firmware", "CROSS=arm-none-eabi-"], cwd=tmp_path / "it", check=True)
+    listed = subprocess.run([f"{GCC[:-3]}nm", "out/firmware.elf"], cwd=tmp_path / "it", capture_output=True, text=True)
+    assert " reset" in listed.stdout and " port_write" in listed.stdout
+
+
 @absent("cmake")
 @absent("gcc")
 def test_cmake_builds_the_example_and_it_runs(folder, tmp_path):
@@ -129,6 +138,8 @@ def test_readme_has_the_figures_of_the_deployment(deployment, folder):
     for name in ("sram_bytes", "sram_budget_bytes", "arena_bytes", "state_bytes", "stack_bytes", "flash_bytes",
                  "flash_budget_bytes", "const_bytes"):  # fmt: skip
         assert f"{figures[name]:,}" in text, name
+    assert figures["const_bytes"] == figures["flash"]["constants"]
+    assert figures["arena_lower_bound_bytes"] <= figures["arena_bytes"]
     assert len(text.splitlines()) <= 16
 
 

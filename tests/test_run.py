@@ -94,6 +94,7 @@ WRONG = {
     "no folder": (("nowhere", "--steps", "1"), "is no folder of a board"),
     "nothing to train on": (("{folder}",), "nothing to train on"),
     "another place": (("{folder}", "--steps", "1", "--on", "moon"), "cannot run on 'moon'"),
+    "no state": (("{folder}", "--steps", "1", "--load", "nowhere.bin"), "nowhere.bin: cannot be read"),
 }
 
 
@@ -102,6 +103,19 @@ def test_what_cannot_be_run_is_told_in_a_line(what, folder, capsys):
     arguments, says = WRONG[what]
     assert main(["run", *(a.format(folder=folder) for a in arguments)]) == 1
     assert says in capsys.readouterr().err
+
+
+def test_where_a_state_cannot_be_written_is_told_before_training(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", str(folder), "--steps", "1", "--save", "nowhere/state.bin"])
+    assert "not a file that can be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("where", ["emulator", "qemu"])
+def test_a_folder_without_firmware_says_that_its_core_is_not_emulated(tmp_path, capsys, where):
+    write_board(deploy(conv_graphs(), limits_of("esp32c3", None, None)), tmp_path)
+    assert main(["run", str(tmp_path), "--steps", "1", "--on", where]) == 1
+    assert "RISC-V rv32imc is not emulated" in capsys.readouterr().err
 
 
 def test_a_damaged_manifest_is_an_error_that_names_the_file(folder, tmp_path):

@@ -25,16 +25,44 @@ parameters and state {figures["state_bytes"]:,}{stack}, the rest is the protocol
 * Flash {figures["flash_bytes"]:,} of {figures["flash_budget_bytes"]:,} bytes, constants {figures["const_bytes"]:,} of \
 them. No malloc, no libm, no recursion.
 * In your own program: add `src/` to the include path, compile `src/*.c src/kernels/*.c`, call what `src/net.h` \
-declares; `example_main.c` shows how. `make` builds it here, `make CC=... CFLAGS=...` elsewhere; CMake and Arduino too.
-* As firmware: `src/` with `firmware/` (with the two functions of `firmware/boards/port_uart.c` for your UART), \
-linked with `firmware/link.ld`. `insitu run . --on emulator` runs `firmware.elf`, `--on serial:PORT` talks to the board.
+declares; `example_main.c` shows how. `make` builds it here, `make lib CROSS=... CFLAGS=...` a library for the board; \
+CMake and Arduino too. `-ffp-contract=off` keeps the bytes the same everywhere.
+{_firmware_words(deployment)}
+"""
+
+
+def _firmware_words(deployment: Deployment) -> str:
+    if not deployment.firmware:
+        return (
+            "* As firmware: add `src/device/*.c`, `firmware/main.c` and the two functions of `src/device/port.h` to a "
+            "project with the vendor's startup and linker script; then `insitu run . --on serial:PORT` talks to it."
+        )
+    return (
+        "* As firmware: `insitu run . --steps 3` runs `firmware.elf` on an emulated core. For the board, write the two "
+        "functions of `firmware/boards/port_uart.c` for your UART and a `port_start` that sets clock and pins, then "
+        "`make firmware CROSS=arm-none-eabi-`, flash `out/firmware.elf`, and `insitu run . --on serial:PORT`."
+    )
+
+
+FIRMWARE_RULE = """
+# With firmware/boards/port_uart.c made yours. The stack in link.ld is what insitu's own build takes: another compiler's
+# -fstack-usage, and interrupts of your own, may ask for more there.
+firmware: FLAGS += -ffreestanding -nostartfiles -specs=nosys.specs -Wl,--gc-sections -Wl,-T,firmware/link.ld
+firmware:
+	@mkdir -p out
+	$(CC) {target} $(FLAGS) $(CFLAGS) -Isrc -Ifirmware \\
+		$(SOURCES) firmware/main.c firmware/boards/startup.c firmware/boards/port_uart.c -o out/firmware.elf
 """
 
 
 def makefile(board: Board) -> str:
     target = " ".join(board.core.gcc)
+    linked = board.core.arm
+    about = f"# make CROSS=arm-none-eabi- firmware: out/firmware.elf for {board.name}\n" if linked else ""
+    rule = FIRMWARE_RULE.format(target=target) if linked else ""
     return f"""# make: the library and the example, for this machine
 # make CROSS=arm-none-eabi- CFLAGS="{target}" lib: the library for {board.name}
+{about}\
 CC := $(CROSS)$(if $(CROSS),gcc,$(CC))
 FLAGS := {FLAGS}
 SOURCES := $(wildcard src/*.c src/kernels/*.c src/device/*.c)
@@ -52,11 +80,11 @@ out/libnet.a: $(OBJECTS)
 
 example: example_main.c out/libnet.a
 	$(CC) $(FLAGS) $(CFLAGS) -Isrc $< out/libnet.a -o $@
-
+{rule}
 clean:
 	rm -rf out example
 
-.PHONY: all lib clean
+.PHONY: all lib {"firmware " if linked else ""}clean
 """
 
 

@@ -52,6 +52,15 @@ class Deployment:
         return self.firmware.flash_bytes if self.firmware else self.program.const_bytes + UNLINKED_FLASH
 
     @property
+    def const_bytes(self) -> int:
+        """As linked, with the tables of the generated C."""
+        return self.firmware.account.flash.get("constants", 0) if self.firmware else self.program.const_bytes
+
+    @property
+    def arena_lower_bound_bytes(self) -> int:
+        return max(plan.lower_bound_bytes for plan in self.program.plans.values())
+
+    @property
     def fits(self) -> bool:
         return self.sram_bytes <= (self.limits.sram or 0) and self.flash_bytes <= (self.limits.flash or 0)
 
@@ -62,7 +71,8 @@ class Deployment:
             "sram_bytes": self.sram_bytes, "flash_bytes": self.flash_bytes,
             "sram_budget_bytes": self.limits.sram, "flash_budget_bytes": self.limits.flash,
             "arena_bytes": self.program.arena_bytes, "state_bytes": self.program.state_bytes,
-            "const_bytes": self.program.const_bytes, "linked": self.firmware is not None,
+            "const_bytes": self.const_bytes, "arena_lower_bound_bytes": self.arena_lower_bound_bytes,
+            "linked": self.firmware is not None,
         }  # fmt: skip
         if self.firmware:
             found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}

@@ -286,7 +286,8 @@ class Learner:
         try:
             self.device.load_state(data)
         except DataError as e:
-            raise DataError(e.what, where=str(path)) from e
+            hint = "a state goes with the model, scheme and options it was saved with"
+            raise DataError(e.what, where=str(path), hint=hint) from e
 
     # checking ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from insitu.devices.emulator import EmulatorDevice
 from insitu.devices.link import LinkDevice
 from insitu.devices.manifest import Manifest
 from insitu.devices.qemu import QemuDevice, open_qemu_folder
-from insitu.errors import DataError, GraphError
+from insitu.errors import BoardError, DataError, GraphError
 from insitu.firmware import read_image
 from insitu.graph import Value
 from insitu.progress import Report, bar
@@ -88,6 +88,11 @@ def _epoch_words(loss: float, accuracy: float) -> str:
 def open_board(manifest: Manifest, where: str = "emulator") -> LinkDevice:
     """The device that runs a folder's firmware."""
     kind, _, rest = where.partition(":")
+    if kind in ("emulator", "qemu") and not manifest.figures["linked"]:
+        what = f"a {manifest.board.core.title} is not emulated: this folder has C to compile, no firmware"
+        raise BoardError(
+            what, where=str(manifest.folder), hint="insitu boards says what is emulated; or --on serial:PORT"
+        )
     if kind == "emulator":
         image = read_image(manifest.elf)
         budget = manifest.figures

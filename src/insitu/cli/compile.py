@@ -46,8 +46,12 @@ def add_compiler(parser) -> None:
     parser.add_argument("--clip", type=amount, metavar="NORM", help="largest norm of a gradient; 0: any (64)")
     parser.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
     parser.add_argument("--board", default="host", metavar="B", help="a board's name or profile.json (`insitu boards`)")
-    parser.add_argument("--sram", type=size, metavar="BYTES", help="what a step may take, for instance 256K")
-    parser.add_argument("--flash", type=size, metavar="BYTES", help="what constants may take, for instance 1M")
+    parser.add_argument(
+        "--sram", type=size, metavar="BYTES", help="what a step may take in all, for instance 256K (x 1,024)"
+    )
+    parser.add_argument(
+        "--flash", type=size, metavar="BYTES", help="what constants may take, on a board all of the program; 1M"
+    )
     parser.add_argument("--mean", type=numbers, metavar="M,..", help="of pixels in 0..1: the program takes bytes")
     parser.add_argument("--std", type=numbers, metavar="S,..", help="of pixels in 0..1")
     parser.add_argument("--size", type=height_width, metavar="HxW", help="of the images that come in")

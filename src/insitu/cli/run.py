@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.output import say, show
-from insitu.cli.values import amount, count, index
+from insitu.cli.values import amount, count, index, target_file
 
 HELP = "train with a board's firmware: emulated here, or on the board itself"
 EXAMPLES = """\
@@ -20,11 +20,13 @@ def arguments(parser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="what `insitu compile --board ... -o DIR` wrote")
     parser.add_argument("--on", default="emulator", metavar="WHERE", help="emulator, qemu or serial:PORT (emulator)")
     parser.add_argument("--data", metavar="FILE", help="samples with labels to train on")
-    parser.add_argument("--steps", type=count, metavar="N", help="random samples instead of data")
+    parser.add_argument(
+        "--steps", type=count, metavar="N", help="the first N samples of the data; without --data, N random ones"
+    )
     parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
     parser.add_argument("--rate", type=amount, default=0.01, metavar="R", help="learning rate (0.01)")
     parser.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="write the state when done")
+    parser.add_argument("--save", type=target_file, metavar="FILE", help="write the state when done")
     parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
 
 
@@ -39,7 +41,7 @@ def run(arguments) -> int:
     device = open_board(manifest, arguments.on)
     try:
         if arguments.load:
-            device.load_state(arguments.load.read_bytes())
+            device.load_state(_read(arguments.load))
         say(f"{manifest.name} on {manifest.board.name}, {arguments.on}")
         report = run_on(
             device, manifest, data=arguments.data, steps=arguments.steps, epochs=arguments.epochs,
@@ -49,5 +51,15 @@ def run(arguments) -> int:
             arguments.save.write_bytes(device.save_state())
     finally:
         device.close()
-    show(arguments, report.to_text(), report.to_json())
+    written = f"\nwritten to {arguments.save}" if arguments.save else ""
+    show(arguments, report.to_text() + written, {**report.to_json(), "output": arguments.save and str(arguments.save)})
     return 0
+
+
+def _read(path: Path) -> bytes:
+    from insitu.errors import DataError
+
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e

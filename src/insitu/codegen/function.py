@@ -58,7 +58,11 @@ class Function:
         lines = []
         for name, v in pairs:
             meaning = MEANINGS.get(v.name, v.name) if self.verb != "predict" else v.name
-            lines.append(c.comment(f"{name:<{width}}  {v.type}{'' if v.shape else ', by value'}: {meaning}"))
+            lines.append(
+                c.comment(
+                    f"{name:<{width}}  {v.type}{'' if v.shape or name in self.outputs else ', by value'}: {meaning}"
+                )
+            )
         return ["", *lines, f"{self.signature()};"]
 
     def source(self) -> str:

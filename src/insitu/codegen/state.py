@@ -80,7 +80,8 @@ def layout(fields: tuple[Value, ...], first: dict[str, np.ndarray], name: str) -
 def check_saved(data: bytes, state: StateLayout) -> bytes:
     """The struct's bytes in a saved state, or a DataError; what <prefix>_load does, in Python."""
     if len(data) != HEADER_BYTES + state.bytes:
-        raise DataError(f"{COMPLAINTS[WRONG_SIZE]}: {len(data)} bytes, not {HEADER_BYTES + state.bytes}", where="state")
+        what = f"{COMPLAINTS[WRONG_SIZE]}: {len(data)} bytes, not {HEADER_BYTES + state.bytes}"
+        raise DataError(what, where="state", hint="a state goes with the model, scheme and options it was saved with")
     words = np.frombuffer(data[:HEADER_BYTES], "<u4")
     for found, wanted, complaint in ((words[0], MAGIC, WRONG_MAGIC), (words[1], state.model, WRONG_MODEL)):
         if found != wanted:
