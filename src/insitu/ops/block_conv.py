@@ -129,7 +129,7 @@ class conv2d_dx_block:
         drop = dx_drop(w.type, groups)
         return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
 
-    def macs(dx, dxe, m, e, w):
+    def macs(dx, m, e, w):
         return m.type.size * w.type.size // w.shape[0]
 
 
@@ -206,7 +206,7 @@ class conv2d_dw_block:
         sizes = (table, dw.shape[3], x.type.zero, drop, shape, scratch)
         return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
 
-    def macs(dw, dwe, m, e, x):
+    def macs(dw, m, e, x):
         return dw.type.size * m.type.size // m.shape[3]
 
 
@@ -249,7 +249,7 @@ class linear_dx_block:
         scratch = Scratch(shape.fields["w"] * (4 * w.shape[1] + 2 * w.shape[0]))
         return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
 
-    def macs(dx, dxe, m, e, w):
+    def macs(dx, m, e, w):
         return m.type.size * w.shape[1]
 
 
@@ -279,5 +279,5 @@ class linear_dw_block:
         sizes = (None, x.shape[-1], x.type.zero, headroom(pixel_count(m.type), INPUT_BITS), shape, scratch)
         return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
 
-    def macs(dw, dwe, m, e, x):
+    def macs(dw, m, e, x):
         return m.type.size * x.shape[-1]

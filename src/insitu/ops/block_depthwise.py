@@ -58,7 +58,7 @@ class depthwise2d_dx_block:
         scratch = Scratch(4 * dx.shape[2] * dx.shape[3])
         return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, shape, scratch)
 
-    def macs(dx, dxe, m, e, w):
+    def macs(dx, m, e, w):
         return m.type.size * w.shape[0] * w.shape[1]
 
 
@@ -92,5 +92,5 @@ class depthwise2d_dw_block:
         drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
         return Call(f"depthwise2d_dw_{m.dtype}", dw, dwe, m, e, x, x.type.zero, drop, shape, scratch)
 
-    def macs(dw, dwe, m, e, x):
+    def macs(dw, m, e, x):
         return m.type.size * dw.shape[0] * dw.shape[1]

@@ -68,7 +68,7 @@ def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str
 
 def macs(graph: Graph) -> int:
     """Multiply-adds of one run, by the ops' own rules."""
-    return sum(int(n.rule("macs", *n.outputs, *n.inputs)) for n in graph.nodes if n.op.has("macs"))
+    return sum(int(n.rule("macs", n.outputs[0], *n.inputs)) for n in graph.nodes if n.op.has("macs"))
 
 
 def random_input(value: Value, seed: int = 0) -> np.ndarray:
