@@ -34,7 +34,7 @@ def allocated(data: bytes) -> list[tuple[int, int]]:
 def test_the_classes_add_up_to_the_elf(core, compiler):
     made = firmware("linear", core, compiler)
     for memory, counted in ((made.board.sram, made.account.sram), (made.board.flash, made.account.flash)):
-        places = [(a, b) for a, b in allocated(made.image.data) if memory.origin <= a < memory.origin + (1 << 28)]
+        places = [(a, b) for a, b in allocated(made.image.data) if memory.origin <= a < memory.end]
         assert all(a[1] <= b[0] for a, b in pairwise(places))
         assert sum(counted.values()) == places[-1][1] - places[0][0]
         assert places[0][0] == memory.origin

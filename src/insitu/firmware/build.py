@@ -36,7 +36,7 @@ FLAGS = (
 )  # fmt: skip
 ZIG = ("-fno-sanitize=undefined",)
 FIRST_STACK = 4096  # bytes, until the depth is known
-ROOMY = 1 << 28  # linked without limits first: what does not fit is told by us, not by the linker
+ROOMY = 1 << 27  # linked without limits first: what does not fit is told by us, not by the linker
 
 
 @dataclass(frozen=True, eq=False)
