@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-WIDTH, BAR, GAP, LEFT, TOP = 980, 14, 6, 260, 46
+WIDTH, BAR, GAP, LEFT, TOP = 1040, 14, 6, 260, 46
 COLOURS = {"arena": "#3b7dd8", "state": "#e08a1e", "stack reserve": "#8f6bc1", "rest": "#9aa3ad"}
 
 
@@ -15,7 +15,7 @@ def plot(rows: list[dict], published: dict) -> str:
         (f"{r['model']}/{r['scheme']} {r['board']} {r['grad']}", _parts(r), r["train_step_instructions"]) for r in shown
     ]
     height = TOP + len(bars) * (BAR + GAP) + 40
-    half = (WIDTH - LEFT) // 2 - 60
+    half = (WIDTH - LEFT) // 2 - 90
     most_bytes = max(sum(parts.values()) for _, parts, _ in bars)
     most_steps = max(steps for _, _, steps in bars)
     body = [_line(i, *bar, half, most_bytes, most_steps) for i, bar in enumerate(bars)]

@@ -3,7 +3,8 @@
 Read from the code itself, so it holds for every compiler and for the compiler's own runtime. A frame is the sum of all
 that a function ever pushes: never less than what it takes. The protocol calls the model's functions
 through pointers, and kernels may choose among functions of their own: such a call may go to any whose address is kept
-there. Recursion, other calls through pointers, and frames whose size is not in the code, are errors. Thumb only.
+there. (What itself calls through a pointer is not called through one: where flash begins at 0, small numbers look like
+addresses.) Recursion, other calls through pointers, and frames whose size is not in the code, are errors. Thumb only.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def stack_depth(image: Image, fpu: bool, root: str = "reset") -> Depth:
     taken = {}
     for caller, (kept, callees) in POINTERS.items():
         known = stored_addresses(image, kept) | made
-        taken[caller] = frozenset(a for a, f in functions.items() if f.section == callees and a in known)
+        possible = {a for a, f in functions.items() if f.section == callees and not f.indirect}
+        taken[caller] = frozenset(possible & known)
     for f in functions.values():
         if f.indirect and f.section not in taken:
             raise ToolError("calls through a pointer: the depth of its stack cannot be known", where=f.name)
