@@ -214,7 +214,7 @@ def test_every_injected_overlap_is_caught(made, data):
 def test_a_scratch_on_a_live_value_is_caught(made, data):
     life = {name: s for name, s in spans(made.graph).items() if name in made.offsets}
     name = data.draw(st.sampled_from(sorted(made.scratch_bytes)))
-    step = int(name.split(":")[1])
+    step = int(name.removeprefix("scratch ").split(".")[0])
     alive = [n for n in sorted(life) if life[n][0] < step <= life[n][1]]
     if not alive:
         return

@@ -239,9 +239,10 @@ class Builder:
         return f"{name}_{n}"
 
 
-def clean(name: str) -> str:
-    """A name the text form can carry: letters, digits, `_`, `.`, `/`, `-`, `:`."""
-    return re.sub(r"[^A-Za-z0-9_./:-]+", "_", name) or "_"
+def clean(name: str | bytes) -> str:
+    """A name the text form can carry: letters, digits, `_`, `.`, `/`, `-`, `:`. A damaged file's may be bytes."""
+    text = name.decode(errors="replace") if isinstance(name, bytes) else name
+    return re.sub(r"[^A-Za-z0-9_./:-]+", "_", text) or "_"
 
 
 _CURRENT: ContextVar[Builder] = ContextVar("builder")
