@@ -100,6 +100,6 @@ def recordings() -> dict[int, tuple[Recording, ...]]:
 def _load() -> dict:
     try:
         from seglearn.datasets import load_watch
-    except ImportError:
-        raise needs("seglearn", "demo", "the smartwatch data of the demo") from None
+    except ImportError as e:
+        raise needs(e.name or "seglearn", "demo", "the smartwatch data of the demo") from None
     return load_watch()
