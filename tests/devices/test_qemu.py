@@ -41,8 +41,9 @@ def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
         same_steps(device, other, kind, 10)
         assert device.stack_bytes() == other.stack_bytes()
         x = steps(kind, 1)[0][0]
-        count, again = (device.measure("predict", x)[1][WHOLE] for _ in range(2))
-        assert abs(count - again) < 100  # where the UART is looked at, a loop may turn once more
+        # where the UART is looked at, a loop turns more often when this machine is busy: the least is the program's own
+        count, again, *_ = sorted(device.measure("predict", x)[1][WHOLE] for _ in range(5))
+        assert again - count < 100
         # QEMU counts instructions of a condition that was not met, Unicorn does not
         assert 0.99 * spent(other, x) < count < 1.05 * spent(other, x)
 
