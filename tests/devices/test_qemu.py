@@ -34,6 +34,9 @@ def test_ten_training_steps_on_qemu_give_the_bytes_of_the_host(kind, core):
         same_steps(device, open_program(program(kind, "host")), kind, 10)
 
 
+PORTS = 500
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
     other = emulate(firmware(kind, "M7"))
@@ -44,8 +47,9 @@ def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
         # where the UART is looked at, a loop turns more often when this machine is busy: the least is the program's own
         count, again, *_ = sorted(device.measure("predict", x)[1][WHOLE] for _ in range(5))
         assert again - count < 100
-        # QEMU counts instructions of a condition that was not met, Unicorn does not
-        assert 0.99 * spent(other, x) < count < 1.05 * spent(other, x)
+        # QEMU counts instructions of a condition that was not met, Unicorn does not; and the two have ports of their own,
+        # which take some 400 instructions more or less for the last bytes of a request
+        assert spent(other, x) - PORTS < count < 1.05 * spent(other, x) + PORTS
 
 
 def spent(device, x) -> int:
