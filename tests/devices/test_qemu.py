@@ -47,7 +47,7 @@ def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
         # where the UART is looked at, a loop turns more often when this machine is busy: the least is the program's own
         count, again, *_ = sorted(device.measure("predict", x)[1][WHOLE] for _ in range(5))
         assert again - count < 100
-        # QEMU counts instructions of a condition that was not met, Unicorn does not; and the two have ports of their own,
+        # QEMU counts instructions of a condition that was not met, Unicorn does not; and each has a port of its own,
         # which take some 400 instructions more or less for the last bytes of a request
         assert spent(other, x) - PORTS < count < 1.05 * spent(other, x) + PORTS
 
