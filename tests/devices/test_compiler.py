@@ -80,9 +80,12 @@ def test_a_damaged_library_is_built_again(damage, tmp_path, monkeypatch):
 def test_damaged_objects_are_built_again(tmp_path, monkeypatch):
     monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
     build_library({"a.c": "int a(void) { return 1; }"}, ("copy_bytes",))
-    for path in (tmp_path / "kernel").iterdir():
-        path.write_bytes(path.read_bytes()[:100])
+    objects = {path: path.read_bytes() for path in (tmp_path / "kernel").iterdir()}
+    assert objects
+    for path, whole in objects.items():
+        path.write_bytes(whole[:100])
     build_library({"a.c": "int a(void) { return 2; }"}, ("copy_bytes",))
+    assert {path: len(path.read_bytes()) for path in objects} == {path: len(whole) for path, whole in objects.items()}
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other linkers refuse it without being asked")

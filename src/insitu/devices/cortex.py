@@ -27,7 +27,6 @@ SYSTEM = 0xE000E000  # the core's own registers
 PAGE = 4096
 PAINT = 0xA5
 KEEP, OTHERS = 0xFFFF, 0
-ENDLESS = 20_000_000_000  # instructions without a byte in or out: it hangs
 
 
 class Counts(ctypes.Structure):
