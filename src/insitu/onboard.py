@@ -85,8 +85,13 @@ def _epoch_words(loss: float, accuracy: float) -> str:
     return f"loss {loss:.4f}{known}"
 
 
-def open_board(manifest: Manifest, where: str = "emulator") -> LinkDevice:
-    """The device that runs a folder's firmware."""
+def open_board(manifest: Manifest, where: str = "emulator", *, limit: int | None = None,
+               timeout: float | None = None) -> LinkDevice:  # fmt: skip
+    """The device that runs a folder's firmware.
+
+    limit       instructions that a request may take on the emulator
+    timeout     seconds that it may take elsewhere
+    """
     kind, _, rest = where.partition(":")
     if kind in ("emulator", "qemu") and not manifest.figures["linked"]:
         what = f"a {manifest.board.core.title} is not emulated: this folder has C to compile, no firmware"
@@ -98,14 +103,14 @@ def open_board(manifest: Manifest, where: str = "emulator") -> LinkDevice:
         budget = manifest.figures
         return EmulatorDevice(
             image, manifest.board, manifest.interface, manifest.lines,
-            sram=budget["sram_budget_bytes"], flash=budget["flash_budget_bytes"],
+            sram=budget["sram_budget_bytes"], flash=budget["flash_budget_bytes"], limit=limit,
         )  # fmt: skip
     if kind == "qemu":
-        return open_qemu_folder(manifest)
+        return open_qemu_folder(manifest, timeout=timeout)
     if kind == "serial":
         from insitu.devices.serial import open_serial
 
-        return open_serial(rest, manifest.interface)
+        return open_serial(rest, manifest.interface, **({"run_timeout": timeout} if timeout else {}))
     raise DataError(f"cannot run on {where!r}", hint="emulator, qemu, or serial:PORT")
 
 

@@ -61,6 +61,31 @@ def test_what_leaves_the_budget_is_an_error_that_names_the_function(what):
     assert "run_predict+0x" in str(e.value)
 
 
+ENDLESS = {
+    "one instruction": '__asm__ volatile("b .");',
+    "a loop that works": "for (volatile uint32_t i = 1; i; i |= 2) { }",
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_firmware_that_loops_for_ever_is_stopped_where_it_is(what):
+    device = emulate(build_firmware(program(), board("M7"), extra=changed(ENDLESS[what])), limit=100_000)
+    with pytest.raises(DeviceError, match=r"no answer after 100,000 instructions; it is at run_predict\+0x") as e:
+        device.predict(steps("linear", 1)[0][0])
+    assert "--limit 1000000" in e.value.hint
+
+
+def test_a_request_that_takes_as_many_instructions_as_are_allowed_is_answered():
+    x = steps("linear", 1)[0][0]
+    device = emulate(firmware())
+    before = device.total
+    expected = device.predict(x)
+    enough, few = device.total - before, 1000  # a request is less than all of them
+    assert emulate(firmware(), limit=enough).predict(x).tobytes() == expected.tobytes()
+    with pytest.raises(DeviceError, match="no answer after 1,000 instructions"):
+        emulate(firmware(), limit=few).predict(x)
+
+
 @pytest.mark.parametrize("address", [0x20010000 - 500, 0x2000FFFC])
 def test_a_budget_that_ends_within_a_page_holds_to_the_byte(address):
     made = build_firmware(program(), board("M7"), extra=changed(f"*(volatile uint8_t *){address}u += 1;"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.output import say, show
-from insitu.cli.values import amount, count, index, target_file
+from insitu.cli.values import amount, count, index, rate, target_file
 
 HELP = "train with a board's firmware: emulated here, or on the board itself"
 EXAMPLES = """\
@@ -27,6 +27,8 @@ def arguments(parser) -> None:
     parser.add_argument("--rate", type=amount, default=0.01, metavar="R", help="learning rate (0.01)")
     parser.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
     parser.add_argument("--save", type=target_file, metavar="FILE", help="write the state when done")
+    parser.add_argument("--limit", type=count, metavar="N", help="instructions a request may take, emulated (2e10)")
+    parser.add_argument("--timeout", type=rate, metavar="S", help="seconds it may take on qemu or a board (600)")
     parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
 
 
@@ -38,7 +40,7 @@ def run(arguments) -> int:
     manifest = read_manifest(arguments.folder)
     if not arguments.data and not arguments.steps:
         raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
-    device = open_board(manifest, arguments.on)
+    device = open_board(manifest, arguments.on, limit=arguments.limit, timeout=arguments.timeout)
     try:
         if arguments.load:
             device.load_state(_read(arguments.load))

@@ -27,20 +27,23 @@ SYSTEM = 0xE000E000  # the core's own registers
 PAGE = 4096
 PAINT = 0xA5
 KEEP, OTHERS = 0xFFFF, 0
+LIMIT = 20_000_000_000  # instructions a request: some fifty times the longest training step there is
 
 
 class Counts(ctypes.Structure):
     _fields_ = [
         ("base", ctypes.c_uint64), ("halfwords", ctypes.c_uint64), ("owner", ctypes.c_void_p),
         ("slots", ctypes.c_void_p), ("at", ctypes.c_void_p), ("current", ctypes.c_uint64), ("outside", ctypes.c_uint64),
+        ("left", ctypes.c_uint64), ("stop", ctypes.c_void_p),
     ]  # fmt: skip
 
 
 class Cortex:
     """A core with an image in its flash. `send` puts bytes on its line, `receive` runs it until it has answered."""
 
-    def __init__(self, image: Image, board: Board, sram: int | None = None, flash: int | None = None):
-        self.image, self.board = image, board
+    def __init__(self, image: Image, board: Board, sram: int | None = None, flash: int | None = None,
+                 limit: int | None = None):  # fmt: skip
+        self.image, self.board, self.limit = image, board, limit or LIMIT
         self.sram, self.flash = sram or board.sram.bytes, flash or board.flash.bytes
         self._incoming: deque[int] = deque()
         self._outgoing = bytearray()
@@ -90,8 +93,8 @@ class Cortex:
         self._incoming.extend(data)
 
     def receive(self) -> bytes:
-        """What the program says until it waits for more."""
-        self._hungry = False
+        """What the program says until it waits for more; an error if that takes more instructions than the limit."""
+        self._hungry, self._keep[1].left = False, self.limit
         while not self._hungry or self._incoming:
             self._run()
         self._check_beyond()
@@ -107,8 +110,17 @@ class Cortex:
             raise DeviceError(self._complaint(e), where=self.board.name) from e
         finally:
             self._at = self.uc.reg_read(self._registers.UC_ARM_REG_PC)
+        if not self._hungry and not self._keep[1].left:
+            raise self._endless()
         if not self._hungry:
             raise DeviceError(f"the program stopped at {self.image.at(self._at)}", where=self.board.name)
+
+    def _endless(self) -> DeviceError:
+        return DeviceError(
+            f"no answer after {self.limit:,} instructions; it is at {self.image.at(self._at)}",
+            where=self.board.name,
+            hint=f"--limit {10 * self.limit} (limit= in Python) if it needs more; else there it loops for ever",
+        )
 
     def _complaint(self, error) -> str:
         at = self.uc.reg_read(self._registers.UC_ARM_REG_PC)
@@ -151,7 +163,7 @@ class Cortex:
         self.at = np.zeros(len(self.owner), np.uint64)
         self.slots = np.zeros(KEEP, np.uint64)
         pointers = (a.ctypes.data for a in (self.owner, self.slots, self.at))
-        counts = Counts(base, len(self.owner), *pointers, OTHERS, 0)
+        counts = Counts(base, len(self.owner), *pointers, OTHERS, 0, self.limit, stopper())
         hook = counting_library().count_instruction
         install(self.uc, hook, counts)
         return hook, counts
@@ -200,6 +212,13 @@ def install(uc, hook, counts: Counts) -> None:
     )
     if status:
         raise DeviceError(f"the counting hook was refused: {status}")
+
+
+def stopper() -> int | None:
+    """Where the emulator's function that stops it lies."""
+    from unicorn.unicorn_py3.unicorn import uclib
+
+    return ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p).value
 
 
 @cache

@@ -17,7 +17,7 @@ from insitu.codegen import Program
 from insitu.codegen.device import Interface, interface_of
 from insitu.devices.cortex import Cortex
 from insitu.devices.link import LinkDevice
-from insitu.errors import BoardError
+from insitu.errors import BoardError, DeviceError
 from insitu.firmware import Firmware, Image, build_firmware
 from insitu.graph.stripes import Loop
 from insitu.planner import Plan
@@ -61,11 +61,11 @@ class EmulatorDevice(LinkDevice):
 
     def __init__(self, image: Image, board: Board, program: Program | Interface,
                  lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None,
-                 flash: int | None = None):  # fmt: skip
+                 flash: int | None = None, limit: int | None = None):  # fmt: skip
         if board.core.emulator != "unicorn":
             hint = "--on qemu, where QEMU is installed" if board.core.emulator else "insitu boards says which can"
             raise BoardError(f"{board.name} cannot be emulated from pip alone", hint=hint)
-        self.core = Cortex(image, board, sram, flash)
+        self.core = Cortex(image, board, sram, flash, limit)
         self.calls = _own_lines(self.core, lines)
         super().__init__(EmulatorChannel(self.core), program, timeout=PATIENCE)
 
@@ -99,16 +99,17 @@ class EmulatorDevice(LinkDevice):
 
 
 def open_emulator(program: Program, board: str | Board = "stm32f746", *, flags: tuple[str, ...] = (),
-                  sram: int | None = None, compiler: str = "zig") -> EmulatorDevice:  # fmt: skip
-    """Build the firmware of a program and start it."""
+                  sram: int | None = None, compiler: str = "zig",
+                  limit: int | None = None) -> EmulatorDevice:  # fmt: skip
+    """Build the firmware of a program and start it; `limit`: instructions that a request may take."""
     found = find_board(board)
-    return emulate(build_firmware(program, found, flags=flags, compiler=compiler), sram)
+    return emulate(build_firmware(program, found, flags=flags, compiler=compiler), sram, limit)
 
 
-def emulate(firmware: Firmware, sram: int | None = None) -> EmulatorDevice:
+def emulate(firmware: Firmware, sram: int | None = None, limit: int | None = None) -> EmulatorDevice:
     """Start a firmware."""
     lines = {verb: call_lines(firmware.program, verb) for verb in firmware.program.plans}
-    return EmulatorDevice(firmware.image, firmware.board, interface_of(firmware.program), lines, sram=sram)
+    return EmulatorDevice(firmware.image, firmware.board, interface_of(firmware.program), lines, sram=sram, limit=limit)
 
 
 def call_lines(program: Program, verb: str) -> dict[int, str]:
@@ -142,7 +143,13 @@ def _own_lines(core: Cortex, lines: Mapping[str, Mapping[int, str]]) -> dict[str
             core.own(s.address, s.bytes, 0)
     slot, found = FIRST_SLOT, {}
     for verb, named in lines.items():
-        symbol = core.image.by_name[f"net_{verb}"]
+        symbol = core.image.by_name.get(f"net_{verb}")
+        if symbol is None:
+            raise DeviceError(
+                f"the image has no function net_{verb}: it is not the firmware of this program",
+                where=core.board.name,
+                hint="compile the folder anew",
+            )
         at = sorted(
             (a, n)
             for a, n in core.image.lines(f"net_{verb}.c").items()

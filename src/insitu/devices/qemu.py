@@ -14,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from insitu.firmware.build import compile_all, find_tools, folder_sources, linke
 COMMAND = "qemu-system-arm"
 SHIFT = 6  # an instruction takes 2**6 ns of QEMU's time
 WHOLE = "(all of it, with the protocol)"
-PATIENCE = 120.0  # seconds: a lost byte is unheard of here, and asking again would be counted
+PATIENCE = 600.0  # seconds that an answer may take; a lost byte is unheard of here, and asking again would be counted
 ADDRESS_KNOWN = 0x8080  # of either kind of trap
 REGIONS = {"flash": 2, "sram": 4}  # of the eight that an MPU has; two are for registers
 
@@ -68,12 +69,13 @@ MACHINES = {
 class QemuDevice(LinkDevice):
     """A LinkDevice whose far end runs in QEMU."""
 
-    def __init__(self, image: Image, board: Board, program: Program | Interface, machine: Machine):
+    def __init__(self, image: Image, board: Board, program: Program | Interface, machine: Machine,
+                 timeout: float | None = None):  # fmt: skip
         self.image, self.machine = image, machine
         self.spent = 0  # instructions of the last call
-        self.qemu = Qemu(image, board, machine)
+        self.qemu = Qemu(image, board, machine, timeout or PATIENCE)
         try:
-            super().__init__(self.qemu, program, timeout=PATIENCE)
+            super().__init__(self.qemu, program, timeout=2 * self.qemu.patience)  # it complains before that
         except BaseException:
             self.qemu.close()
             raise
@@ -103,8 +105,8 @@ class QemuDevice(LinkDevice):
 class Qemu(ProcessChannel):
     """A running QEMU: its UART is the channel, its monitor looks into memory."""
 
-    def __init__(self, image: Image, board: Board, machine: Machine):
-        self.image, self.board = image, board
+    def __init__(self, image: Image, board: Board, machine: Machine, patience: float = PATIENCE):
+        self.image, self.board, self.patience, self._asked = image, board, patience, time.monotonic()
         self._folder = tempfile.TemporaryDirectory()
         elf = Path(self._folder.name) / "firmware.elf"
         elf.write_bytes(image.data)
@@ -116,6 +118,28 @@ class Qemu(ProcessChannel):
             self._monitor = near.makefile("rw")
         self._monitor.readline()
         self.ask("qmp_capabilities")
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self._asked = time.monotonic()
+
+    def read(self, most: int, timeout: float) -> bytes:
+        left = self._asked + self.patience - time.monotonic()
+        found = super().read(most, min(left, timeout))
+        if not found and left <= timeout:
+            raise self.endless()
+        return found
+
+    def endless(self) -> DeviceError:
+        """No answer in all the time there is: where the core is meanwhile."""
+        found = re.search(r"R15=([0-9a-f]{8})", self.monitor("info registers"))
+        at = self.image.at(int(found[1], 16)) if found else "no known place"
+        more = f"--timeout {10 * self.patience:g} (timeout= in Python)"
+        return DeviceError(
+            f"no answer in {self.patience:g} seconds; it is at {at}",
+            where=self.board.name,
+            hint=f"{more} if it needs more; else there it loops for ever",
+        )
 
     def ask(self, command: str, **arguments) -> str:
         """A question to QEMU's monitor."""
@@ -130,9 +154,12 @@ class Qemu(ProcessChannel):
             pass
         raise self.gone()
 
+    def monitor(self, line: str) -> str:
+        return self.ask("human-monitor-command", **{"command-line": line})
+
     def words(self, address: int, count: int) -> list[int]:
         """What lies in memory."""
-        text = self.ask("human-monitor-command", **{"command-line": f"x /{count}wx {address:#x}"})
+        text = self.monitor(f"x /{count}wx {address:#x}")
         return [int(word, 16) for line in text.splitlines() for word in line.partition(":")[2].split()]
 
     def gone(self) -> DeviceError:
@@ -173,16 +200,19 @@ def command_line(elf: Path, board: Board, machine: Machine, monitor: int) -> lis
 
 def open_qemu(program: Program, board: str | Board = "stm32f746", *, sram: int | None = None,
               flash: int | None = None, flags: tuple[str, ...] = (), compiler: str = "zig",
-              extra: Mapping[str, str] | None = None) -> QemuDevice:  # fmt: skip
-    """Build the firmware of a program for QEMU's board with the same core, and start it."""
+              extra: Mapping[str, str] | None = None, timeout: float | None = None) -> QemuDevice:  # fmt: skip
+    """Build the firmware of a program for QEMU's board with the same core, and start it.
+
+    timeout     seconds that an answer may take
+    """
     machine, there = moved(find_board(board), sram, flash)
     made = build_firmware(
         program, there, port="qemu", flags=flags, compiler=compiler, extra=extra, symbols=symbols(machine, there)
     )
-    return start(made.image, there, program, machine)
+    return start(made.image, there, program, machine, timeout)
 
 
-def open_qemu_folder(manifest: Manifest, compiler: str = "zig") -> QemuDevice:
+def open_qemu_folder(manifest: Manifest, compiler: str = "zig", timeout: float | None = None) -> QemuDevice:
     """The same, from the sources in a board's folder."""
     budget, folder = manifest.figures, manifest.folder
     machine, there = moved(manifest.board, budget["sram_budget_bytes"], budget["flash_budget_bytes"])
@@ -190,15 +220,16 @@ def open_qemu_folder(manifest: Manifest, compiler: str = "zig") -> QemuDevice:
     include = (folder / "src", folder / "firmware")
     objects = compile_all(folder_sources(folder, "qemu"), tools, (), include)
     image, _ = linked(objects, tools, there, symbols(machine, there))
-    return start(image, there, manifest.interface, machine)
+    return start(image, there, manifest.interface, machine, timeout)
 
 
-def start(image: Image, board: Board, program: Program | Interface, machine: Machine) -> QemuDevice:
+def start(image: Image, board: Board, program: Program | Interface, machine: Machine,
+          timeout: float | None = None) -> QemuDevice:  # fmt: skip
     used = account(image)
     for name, bytes, memory in (("SRAM", used.sram_bytes, board.sram), ("flash", used.flash_bytes, board.flash)):
         if bytes > memory.bytes:
             raise BudgetError(f"the firmware takes {bytes:,} bytes of {name}, there are {memory.bytes:,}")
-    return QemuDevice(image, board, program, machine)
+    return QemuDevice(image, board, program, machine, timeout)
 
 
 def moved(board: Board, sram: int | None, flash: int | None) -> tuple[Machine, Board]:
