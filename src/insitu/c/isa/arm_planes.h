@@ -10,26 +10,48 @@
 
 #include "isa/arm_dsp.h"
 #include "isa/inline.h"
+#include "isa/quick.h"
 
-/* two pixels of four channels at a time: r0 y, r1 bytes of a plane, r2 x, r3 c; on the stack what is added, and the count */
-ASSEMBLED void arm_planes_pairs(int16_t *y UNUSED, int32_t plane UNUSED, const int8_t *x UNUSED, int32_t c UNUSED,
-                                uint32_t add UNUSED, int32_t pairs UNUSED)
+/* rows of four channels, four pixels at a time and two where two are left: r0 y, r1 bytes of a plane, r2 x, r3 c; on the
+ * stack what is added, fours and twos of a row, rows, and bytes from the end of a row to the next of y and x */
+#define PLANES_TWO                                                  \
+    "ldr r8, [r2, r3]\n"                                            \
+    "ldr r9, [r2]\n"                                                \
+    "add r2, r2, r3, lsl #1\n"                                      \
+    "pkhbt r10, r9, r8, lsl #16\n"                                  \
+    "pkhtb r8, r8, r9, asr #16\n"                                   \
+    "sxtab16 r9, r4, r10, ror #8\n sxtab16 r11, r4, r8, ror #8\n"   \
+    "sxtab16 r8, r4, r8\n sxtab16 r10, r4, r10\n"                   \
+    "str r9, [r0, r1]\n str r8, [r0, r6]\n str r11, [r0, r7]\n str r10, [r0], #4\n"
+typedef struct {
+    uint32_t add;
+    int32_t fours, twos, rows, y_next, x_next;
+} planes_frame;
+
+ASSEMBLED void arm_planes_rows(int16_t *y UNUSED, int32_t plane UNUSED, const int8_t *x UNUSED, int32_t c UNUSED,
+                               const planes_frame *f UNUSED)
 {
     __asm__ volatile("push {r4-r11, lr}\n"
-                     "ldrd r4, r5, [sp, #36]\n"
+                     "ldr lr, [sp, #36]\n"
+                     "ldr r5, [lr, #12]\n"
+                     "ldr r4, [lr]\n"
                      "lsl r6, r1, #1\n"
                      "add r7, r6, r1\n"
                      "1:\n"
-                     "ldr r8, [r2]\n"
-                     "ldr r9, [r2, r3]\n"
-                     "add r2, r2, r3, lsl #1\n"
-                     "sxtab16 r10, r4, r8\n sxtab16 r11, r4, r9\n"
-                     "sxtab16 r8, r4, r8, ror #8\n sxtab16 r9, r4, r9, ror #8\n"
-                     "pkhtb r12, r11, r10, asr #16\n"
-                     "pkhbt r10, r10, r11, lsl #16\n"
-                     "pkhtb lr, r9, r8, asr #16\n"
-                     "pkhbt r8, r8, r9, lsl #16\n"
-                     "str r12, [r0, r6]\n str lr, [r0, r7]\n str r8, [r0, r1]\n str r10, [r0], #4\n"
+                     "ldr r12, [lr, #4]\n"
+                     "cmp r12, #0\n"
+                     "beq 3f\n"
+                     "2:\n" PLANES_TWO PLANES_TWO
+                     "subs r12, r12, #1\n"
+                     "bne 2b\n"
+                     "3:\n"
+                     "ldr r12, [lr, #8]\n"
+                     "cmp r12, #0\n"
+                     "beq 4f\n" PLANES_TWO
+                     "4:\n"
+                     "ldrd r8, r9, [lr, #16]\n"
+                     "add r0, r0, r8\n"
+                     "add r2, r2, r9\n"
                      "subs r5, r5, #1\n"
                      "bne 1b\n"
                      "pop {r4-r11, pc}\n");
@@ -37,13 +59,18 @@ ASSEMBLED void arm_planes_pairs(int16_t *y UNUSED, int32_t plane UNUSED, const i
 
 /* rows may start at odd numbers: words are read and written anywhere */
 static inline void arm_planes_widen(int16_t *y, int32_t plane, const int8_t *x, int32_t c, int32_t channels,
-                                    int32_t zero, int32_t n)
+                                    int32_t zero, const plane_rows *t)
 {
-    const int32_t pairs = channels == PLANES ? n / 2 : 0;
-    if (pairs) {
-        arm_planes_pairs(y, 2 * plane, x, c, pair_of(-zero), pairs);
+    const int32_t even = channels == PLANES && t->rows > 0 ? t->n & ~1 : 0;
+    const planes_frame f = {pair_of(-zero), even / 4, even & 2, t->rows, 2 * (t->y_row - even), t->x_row - even * c};
+    plane_rows rest = *t;
+    rest.n -= even;
+    if (even) {
+        arm_planes_rows(y, 2 * plane, x, c, &f);
     }
-    scalar_planes_widen(y + 2 * pairs, plane, x + 2 * pairs * c, c, channels, zero, n - 2 * pairs);
+    if (rest.n) {
+        scalar_planes_widen(y + even, plane, x + even * c, c, channels, zero, &rest);
+    }
 }
 #define planes_widen arm_planes_widen
 
@@ -120,62 +147,113 @@ typedef struct {
     int32_t skip, w, x, next;
 } arm_line;
 
-/* What the assembler puts on the stack, behind what it works out for a line. Sums r4-r7, pixels r2, r8-r11, weights
- * r12, lr. */
+/* What the assembler puts on the stack. Sums r4-r7, pixels r0 (where) and r2, r8-r11, weights r1 (where) and r12, lr. */
 typedef struct {
-    int32_t *acc;
-    int32_t start[4];
-    const plane_line *lines, *lines_end;
-    const int16_t *plane, *w;
-    int32_t count; /* bytes of sums */
-    int32_t x_row; /* bytes */
+    const int16_t *w_now; /* 0: of this line, worked out */
+    int32_t start[4];     /* 4 */
+    uintptr_t code;       /* 20: where to start, worked out */
+    int32_t next;         /* 24, of this line, and */
+    const void *y_end;    /* 28 the end of its outputs, worked out */
+    void *y;              /* 32 */
+    int32_t y_row, y_3;   /* 36, 40: bytes from output to output, and three times that */
+    int32_t m, add, shift; /* 44, 48, 52 */
+    uint8_t *mask;        /* 56 */
+    int32_t mask_row, mask_3, bit; /* 60, 64, 68 */
+    const plane_line *lines, *lines_end; /* 72, 76 */
+    const int16_t *plane, *w; /* 80, 84 */
+    int32_t count;        /* 88: bytes of outputs of a line */
+    uintptr_t all;        /* 92: code for all rows */
+    int32_t way;          /* 96: PLANE_SUMS, .. */
+    int32_t x_row;        /* 100: bytes */
 } plane_frame;
+enum { PLANE_SUMS, PLANE_PLAIN, PLANE_MASKED };
 
-/* sp: 0 code, 4 weights, 8 next, 12 end of the line's sums; 16 acc, 20 start, 36 lines, 40 their end, 44 plane, 48 w,
- * 52 count, 56 code of all rows */
-#define PLANE_ENTER                                                 \
-    "push {r4-r11, lr}\n"                                           \
-    "sub sp, sp, #60\n"                                             \
-    "ldm r0!, {r1-r10}\n"                                           \
-    "adr.w r11, 2f\n"                                               \
-    "orr r11, r11, #1\n"                                            \
-    "add r12, sp, #16\n"                                            \
-    "stm r12, {r1-r11}\n"                                           \
-    "ldr r3, [r0]\n"                                                \
-    "0:\n"                                                          \
-    "ldr r12, [sp, #36]\n"                                          \
-    "ldm r12!, {r4-r7}\n"                                           \
-    "str r12, [sp, #36]\n"                                          \
-    "ldrd r8, r9, [sp, #44]\n"                                      \
-    "ldrd r10, r11, [sp, #52]\n"                                    \
-    "ldr r12, [sp, #16]\n"                                          \
-    "add r0, r8, r6\n"                                              \
-    "add r4, r4, r11\n"                                             \
-    "add r5, r5, r9\n"                                              \
-    "add r12, r12, r10\n"                                           \
-    "strd r4, r5, [sp, #0]\n"                                       \
-    "strd r7, r12, [sp, #8]\n"                                      \
-    "1:\n"                                                          \
-    "add r12, sp, #20\n"                                            \
-    "ldm r12, {r4-r7}\n"                                            \
-    "ldr r1, [sp, #4]\n"                                            \
-    "ldr pc, [sp, #0]\n"                                            \
-    ".p2align 2\n"                                                  \
-    "2:\n"
-#define PLANE_LEAVE                                                 \
-    "ldrd r2, r12, [sp, #8]\n"                                      \
+#define PLANE_REQUANT                                               \
+    "add r12, sp, #32\n"                                            \
+    "ldm r12, {r1, r2, r8-r11}\n"                                   \
+    "smmla r4, r4, r9, r10\n smmla r5, r5, r9, r10\n"               \
+    "smmla r6, r6, r9, r10\n smmla r7, r7, r9, r10\n"               \
+    "asr r4, r4, r11\n asr r5, r5, r11\n asr r6, r6, r11\n asr r7, r7, r11\n"
+/* an output to `y`, whether it was not clamped to `mask` */
+#define PLANE_OUT(v, y, mask)                                       \
+    "ssat lr, #8, " v "\n"                                          \
+    "strb lr, " y "\n"                                              \
+    "cmp lr, " v "\n"                                               \
+    "ldrb lr, " mask "\n"                                           \
+    "it eq\n orreq lr, lr, r12\n"                                   \
+    "strb lr, " mask "\n"
+/* r1 is where the next outputs go */
+#define PLANE_AGAIN                                                 \
+    "str r1, [sp, #32]\n"                                           \
+    "ldrd r2, r8, [sp, #24]\n"                                      \
     "add r0, r0, r2\n"                                              \
-    "ldr r2, [sp, #16]\n"                                           \
-    "stm r2!, {r4-r7}\n"                                            \
-    "str r2, [sp, #16]\n"                                           \
-    "cmp r2, r12\n"                                                 \
-    "blo 1b\n"                                                      \
-    "str r12, [sp, #16]\n"                                          \
-    "ldrd r2, r12, [sp, #36]\n"                                     \
-    "cmp r2, r12\n"                                                 \
-    "bne 0b\n"                                                      \
-    "add sp, sp, #60\n"                                             \
-    "pop {r4-r11, pc}\n"
+    "cmp r1, r8\n"                                                  \
+    "blo 1b\n"
+
+/* line after line, four outputs at a time; sums of rows jump back to where the outputs go */
+ASSEMBLED void arm_plane_run(const plane_frame *f UNUSED)
+{
+    __asm__ volatile("push {r4-r11, lr}\n"
+                     "sub sp, sp, #104\n"
+                     "mov r12, sp\n"
+                     "ldm r0!, {r1-r9}\n stm r12!, {r1-r9}\n"
+                     "ldm r0!, {r1-r9}\n stm r12!, {r1-r9}\n"
+                     "ldm r0!, {r1-r8}\n stm r12!, {r1-r8}\n"
+                     "mov r3, r8\n"
+                     "adr.w r1, 4f\n"
+                     "cmp r7, #1\n"
+                     "blt 8f\n"
+                     "adr.w r1, 5f\n"
+                     "beq 8f\n"
+                     "adr.w r1, 6f\n"
+                     "8:\n"
+                     "orr r1, r1, #1\n"
+                     "str r1, [sp, #96]\n"
+                     "0:\n"
+                     "ldr r12, [sp, #72]\n"
+                     "ldm r12!, {r4-r7}\n"
+                     "str r12, [sp, #72]\n"
+                     "ldrd r8, r9, [sp, #80]\n"
+                     "ldrd r10, r11, [sp, #88]\n"
+                     "ldr r12, [sp, #32]\n"
+                     "add r0, r8, r6\n"
+                     "add r4, r4, r11\n"
+                     "add r5, r5, r9\n"
+                     "add r12, r12, r10\n"
+                     "str r4, [sp, #20]\n"
+                     "str r5, [sp, #0]\n"
+                     "strd r7, r12, [sp, #24]\n"
+                     "1:\n"
+                     "ldm.w sp, {r1, r4-r7, pc}\n"
+                     ".p2align 2\n"
+                     "4:\n"
+                     "ldr.w r1, [sp, #32]\n"
+                     "stm r1!, {r4-r7}\n" PLANE_AGAIN
+                     "b 7f\n"
+                     ".p2align 2\n"
+                     "5:\n" PLANE_REQUANT
+                     "ssat r4, #8, r4\n ssat r5, #8, r5\n ssat r6, #8, r6\n ssat r7, #8, r7\n"
+                     "strb r4, [r1]\n strb r5, [r1, r2]\n strb r6, [r1, r2, lsl #1]\n strb r7, [r1, r8]\n"
+                     "add r1, r1, r2, lsl #2\n" PLANE_AGAIN
+                     "b 7f\n"
+                     ".p2align 2\n"
+                     "6:\n" PLANE_REQUANT
+                     "add r12, sp, #56\n"
+                     "ldm r12, {r9-r12}\n"
+                     PLANE_OUT("r4", "[r1]", "[r9]") PLANE_OUT("r5", "[r1, r2]", "[r9, r10]")
+                     PLANE_OUT("r6", "[r1, r2, lsl #1]", "[r9, r10, lsl #1]") PLANE_OUT("r7", "[r1, r8]", "[r9, r11]")
+                     "add r9, r9, r10, lsl #2\n"
+                     "str r9, [sp, #56]\n"
+                     "add r1, r1, r2, lsl #2\n" PLANE_AGAIN
+                     "7:\n"
+                     "str r8, [sp, #32]\n" /* sums may have gone past the end of a line */
+                     "ldrd r2, r12, [sp, #72]\n"
+                     "cmp r2, r12\n"
+                     "bne 0b\n"
+                     "add sp, sp, #104\n"
+                     "pop {r4-r11, pc}\n");
+}
+
 #define PLANE_WEIGHT "ldrd r12, lr, [r1], #8\n"
 #define PLANE_DOWN "add.w r0, r0, r3\n"
 /* both numbers of pixels p with both of weights w; the high with the low; the low with the high */
@@ -205,9 +283,9 @@ typedef struct {
     PLANE_WEIGHT PLANE_FOUR(9, 10, 11, 2) PLANE_ENDS(10, 11, 2, 8) PLANE_DOWN
 
 #define PLANE_FUNCTION(name, rows)                                                                        \
-    ASSEMBLED void name(const plane_frame *f UNUSED)      \
+    ASSEMBLED void name(void)                                                                             \
     {                                                                                                     \
-        __asm__ volatile(PLANE_ENTER rows PLANE_LEAVE);                                                   \
+        __asm__ volatile(rows "ldr pc, [sp, #96]\n");                                                     \
     }
 PLANE_FUNCTION(arm_plane_3_1, PLANE_3_1 PLANE_3_1 PLANE_3_1)
 PLANE_FUNCTION(arm_plane_3_2, PLANE_3_2 PLANE_3_2 PLANE_3_2)
@@ -216,9 +294,9 @@ PLANE_FUNCTION(arm_plane_5_2, PLANE_5_2 PLANE_5_2 PLANE_5_2 PLANE_5_2 PLANE_5_2)
 PLANE_FUNCTION(arm_plane_7_1, PLANE_7_1 PLANE_7_1 PLANE_7_1 PLANE_7_1 PLANE_7_1 PLANE_7_1 PLANE_7_1)
 PLANE_FUNCTION(arm_plane_7_2, PLANE_7_2 PLANE_7_2 PLANE_7_2 PLANE_7_2 PLANE_7_2 PLANE_7_2 PLANE_7_2)
 
-/* by taps and stride: the function, and how many bytes one row of it takes */
+/* by taps and stride: the code of all rows, and how many bytes one row of it takes */
 static const struct {
-    void (*sums)(const plane_frame *);
+    void (*rows)(void);
     int32_t bytes;
 } arm_plane_ways[3][2] = {{{arm_plane_3_1, 44}, {arm_plane_3_2, 44}},
                           {{arm_plane_5_1, 64}, {arm_plane_5_2, 68}},
@@ -240,16 +318,54 @@ static inline void arm_plane_prepare(plane_line *lines, const plane_task *t)
 }
 #define plane_prepare arm_plane_prepare
 
-static inline void arm_plane_sums(int32_t *acc, const plane_task *t)
+/* the frame of a task, for outputs that lie `row` bytes apart */
+static inline plane_frame plane_frame_of(const plane_task *t, void *y, int32_t row, int32_t way)
 {
-    if (!arm_plane_way(t)) {
+    plane_frame f;
+    f.start[0] = f.start[1] = f.start[2] = f.start[3] = t->start;
+    f.y = y;
+    f.y_row = row;
+    f.y_3 = 3 * row;
+    f.lines = t->lines;
+    f.lines_end = t->lines_end;
+    f.plane = t->plane;
+    f.w = t->w;
+    f.count = t->count * row;
+    f.all = (uintptr_t)arm_plane_ways[(t->kw - 3) / 2][t->step - 1].rows;
+    f.way = way;
+    f.x_row = 2 * t->x_row;
+    return f;
+}
+
+/* outputs that are no whole fours, or not requantised quickly, are stored apart from making their sums */
+APART void arm_plane_apart(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
+{
+    if (arm_plane_way(t)) {
+        const plane_frame f = plane_frame_of(t, acc, sizeof(int32_t), PLANE_SUMS);
+        arm_plane_run(&f);
+    } else {
         scalar_plane_sums(acc, t);
+    }
+    requant_channel_s8(to, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
+}
+
+APART void arm_plane_outputs(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
+{
+    quick_requant way;
+    if (!arm_plane_way(t) || t->count % 4 || q->lo != -128 || q->hi != 127 || !quick_of(&way, to->channel, q)) {
+        arm_plane_apart(t, to, q, acc);
         return;
     }
-    const plane_frame f = {acc, {t->start, t->start, t->start, t->start}, t->lines, t->lines_end, t->plane, t->w,
-                           4 * t->count, 2 * t->x_row};
-    arm_plane_ways[(t->kw - 3) / 2][t->step - 1].sums(&f);
+    plane_frame f = plane_frame_of(t, to->y, to->y_row, to->mask ? PLANE_MASKED : PLANE_PLAIN);
+    f.m = way.m;
+    f.add = way.add;
+    f.shift = way.shift;
+    f.mask = to->mask ? to->mask + (to->channel >> 3) : NULL;
+    f.mask_row = to->mask_row;
+    f.mask_3 = 3 * to->mask_row;
+    f.bit = 1 << (to->channel & 7);
+    arm_plane_run(&f);
 }
-#define plane_sums arm_plane_sums
+#define plane_outputs arm_plane_outputs
 
 #endif

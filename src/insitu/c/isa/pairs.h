@@ -4,9 +4,9 @@
  *   x[0],x[2] of row 0, of row 1, ..    x[1],x[3] of row 0, of row 1, ..
  * (the order in which one instruction widens every second byte of a word), with zeros from k to a multiple of four.
  *
- *   pairs_widen4, pairs_widen2   four or two rows, each so many bytes after the last
- *   pairs_sums                   sums of blocks of four pixels and two outputs
- *   pairs_quick                  the same, requantised and stored
+ *   pairs_window4, pairs_window2   four or two rows, each so many bytes after the last; a row may be a window
+ *   pairs_sums                     sums of blocks of four pixels and two outputs
+ *   pairs_quick, pairs_masked      the same, requantised and stored; and whether they were not clamped
  */
 #ifndef INSITU_ISA_PAIRS_H
 #define INSITU_ISA_PAIRS_H
@@ -27,14 +27,17 @@ static inline int32_t pairs_length(int32_t k)
 
 /* What two outputs of some blocks of four pixels are made of. Assembler knows how it lies. */
 typedef struct {
-    int32_t skip;               /* what a machine's own code may need */
-    const int16_t *w, *w_end;   /* two rows of weights */
-    const int16_t *x_end;       /* of the last block */
-    int8_t *y;                  /* the first pixel's, and how many bytes lie between two; pairs_sums: int32_t, the */
-    int32_t y_row;              /* second output's sums PAIRS_SUMS after the first's */
-    quick_requant q[PAIRS_OUTPUTS];
-    int32_t start[PAIRS_BLOCK]; /* [pixel][output] */
-    const int16_t *x;           /* the first block of four rows */
+    const int16_t *w;           /* 0: two rows of weights */
+    int32_t start[PAIRS_BLOCK]; /* 4: [pixel][output] */
+    int32_t skip;               /* 36: what a machine's own code may need */
+    const int16_t *w_end;       /* 40 */
+    const int16_t *x_end;       /* 44: of the last block */
+    int8_t *y;                  /* 48: the first pixel's; pairs_sums: int32_t, the second output's sums PAIRS_SUMS after */
+    int32_t y_row, y_3;         /* 52, 56: bytes between two pixels, three times that */
+    quick_requant q[PAIRS_OUTPUTS]; /* 60 */
+    uint8_t *mask;              /* 84: the first pixel's byte with both outputs' bits, which are zero */
+    int32_t mask_row, bit;      /* 88, 92: the first output's */
+    const int16_t *x;           /* 96: the first block of four rows */
 } pairs_task;
 
 /* to = rows - zero, `count` of them, k numbers each */
@@ -50,14 +53,41 @@ static inline void scalar_pairs_widen(int16_t *to, const int8_t *x, int32_t row,
     }
 }
 
-static inline void scalar_pairs_widen4(int16_t *to, const int8_t *x, int32_t row, int32_t zero, int32_t k)
+/* A window of kh rows of n numbers, `step` bytes from row to row: where it lies, and how far from its neighbour. */
+typedef struct {
+    const int8_t *x;
+    int32_t row, step, kh, n;
+} pairs_window;
+
+/* what is left of every row of a window behind its whole fours */
+static inline void pairs_rest(int16_t *to, const pairs_window *w, int32_t count, int32_t zero)
 {
-    scalar_pairs_widen(to, x, row, 4, zero, k);
+    const int32_t whole = w->n & ~3;
+    int32_t i = 0;
+    for (const int8_t *x = w->x + whole, *end = x + w->kh * w->step; x < end; x += w->step) {
+        for (int32_t v = 0; v < w->n - whole; v++, i++) {
+            int16_t *at = to + ((i >> 2) * 2 + (i & 1)) * 2 * count + (i >> 1 & 1);
+            for (int32_t r = 0; r < count; r++) {
+                at[2 * r] = (int16_t)(x[r * w->row + v] - zero);
+            }
+        }
+    }
+    for (; i & 3; i++) {
+        int16_t *at = to + ((i >> 2) * 2 + (i & 1)) * 2 * count + (i >> 1 & 1);
+        for (int32_t r = 0; r < count; r++) {
+            at[2 * r] = 0;
+        }
+    }
 }
 
-static inline void scalar_pairs_widen2(int16_t *to, const int8_t *x, int32_t row, int32_t k)
+/* to = windows - zero, `count` of them: the whole fours of each row, then what is left of all rows */
+static inline void scalar_pairs_window(int16_t *to, const pairs_window *w, int32_t count, int32_t zero)
 {
-    scalar_pairs_widen(to, x, row, 2, 0, k);
+    const int32_t whole = w->n & ~3;
+    for (int32_t u = 0; u < w->kh; u++, to += count * whole) {
+        scalar_pairs_widen(to, w->x + u * w->step, w->row, count, zero, whole);
+    }
+    pairs_rest(to, w, count, zero);
 }
 
 /* acc[o] += sum over k of x[k] w[o,k] for one pixel of a block and two outputs */
@@ -105,7 +135,23 @@ static inline void scalar_pairs_quick(const pairs_task *t)
         scalar_pairs_block(acc, x, t);
         for (int32_t i = 0; i < PAIRS_BLOCK; i++) {
             const int32_t v = quick_value(acc[i], &t->q[i % PAIRS_OUTPUTS]);
-            y[i / PAIRS_OUTPUTS * t->y_row + i % PAIRS_OUTPUTS] = (int8_t)(v < -128 ? -128 : v > 127 ? 127 : v);
+            y[i / PAIRS_OUTPUTS * t->y_row + i % PAIRS_OUTPUTS] = (int8_t)value_within(v, -128, 127);
+        }
+    }
+}
+
+static inline void scalar_pairs_masked(const pairs_task *t)
+{
+    int32_t acc[PAIRS_BLOCK];
+    uint8_t *mask = t->mask;
+    int8_t *y = t->y;
+    for (const int16_t *x = t->x; x < t->x_end; x += 2 * (t->w_end - t->w)) {
+        scalar_pairs_block(acc, x, t);
+        for (int32_t i = 0; i < PAIRS_BLOCK; i += PAIRS_OUTPUTS, y += t->y_row, mask += t->mask_row) {
+            const int32_t v = quick_value(acc[i], &t->q[0]), next = quick_value(acc[i + 1], &t->q[1]);
+            y[0] = (int8_t)value_within(v, -128, 127);
+            y[1] = (int8_t)value_within(next, -128, 127);
+            *mask = (uint8_t)(*mask | (y[0] == v ? t->bit : 0) | (y[1] == next ? 2 * t->bit : 0));
         }
     }
 }
@@ -113,10 +159,11 @@ static inline void scalar_pairs_quick(const pairs_task *t)
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_pairs.h"
 #else
-#define pairs_widen4 scalar_pairs_widen4
-#define pairs_widen2 scalar_pairs_widen2
+#define pairs_window4(to, w, zero) scalar_pairs_window(to, w, 4, zero)
+#define pairs_window2(to, w) scalar_pairs_window(to, w, 2, 0)
 #define pairs_sums scalar_pairs_sums
 #define pairs_quick scalar_pairs_quick
+#define pairs_masked scalar_pairs_masked
 #endif
 
 #endif

@@ -1,9 +1,9 @@
 /* Rows of one channel's pixels as 16-bit numbers (planes), and windows that move along them: depthwise convolutions.
  *
- *   planes_widen     one row of up to four channels of NHWC bytes becomes a row of as many planes
+ *   planes_widen     rows of up to four channels of NHWC bytes become rows of as many planes
  *   plane_weights    some channels' taps in the order plane_sums wants them
  *   plane_prepare    the same for which taps a line of outputs has
- *   plane_sums       lines of sums
+ *   plane_outputs    lines of outputs: sums, requantised and stored
  */
 #ifndef INSITU_ISA_PLANES_H
 #define INSITU_ISA_PLANES_H
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dense.h"
 #include "isa/inline.h"
 
 enum { PLANES = 4 };
@@ -29,13 +30,21 @@ typedef struct {
     int32_t x_row, w_row, kh, kw, step, count, start;
 } plane_task;
 
-/* y[p plane + i] = x[i c + p] - zero for p < channels (at most four), i < n */
+/* Some rows of n pixels: how many numbers, and bytes, from row to row. */
+typedef struct {
+    int32_t rows, n, y_row, x_row;
+} plane_rows;
+
+/* y[p plane + r y_row + i] = x[r x_row + i c + p] - zero for p < channels (at most four), r < rows, i < n */
 static inline void scalar_planes_widen(int16_t *y, int32_t plane, const int8_t *x, int32_t c, int32_t channels,
-                                       int32_t zero, int32_t n)
+                                       int32_t zero, const plane_rows *t)
 {
-    for (int32_t i = 0; i < n; i++, x += c) {
-        for (int32_t p = 0; p < channels; p++) {
-            y[p * plane + i] = (int16_t)(x[p] - zero);
+    for (int32_t r = 0; r < t->rows; r++, y += t->y_row, x += t->x_row) {
+        const int8_t *from = x;
+        for (int32_t i = 0; i < t->n; i++, from += c) {
+            for (int32_t p = 0; p < channels; p++) {
+                y[p * plane + i] = (int16_t)(from[p] - zero);
+            }
         }
     }
 }
@@ -88,6 +97,13 @@ static inline void scalar_plane_sums(int32_t *acc, const plane_task *t)
     }
 }
 
+/* `acc` has room for the sums */
+static inline void scalar_plane_outputs(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
+{
+    scalar_plane_sums(acc, t);
+    requant_channel_s8(to, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
+}
+
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_planes.h"
 #else
@@ -95,7 +111,7 @@ static inline void scalar_plane_sums(int32_t *acc, const plane_task *t)
 #define plane_weights scalar_plane_weights
 #define plane_row scalar_plane_row
 #define plane_prepare scalar_plane_prepare
-#define plane_sums scalar_plane_sums
+#define plane_outputs scalar_plane_outputs
 #endif
 
 #endif

@@ -16,13 +16,13 @@ typedef struct {
 /* is there a quick way for this channel? then this is it */
 static inline int quick_of(quick_requant *quick, int32_t channel, const requant *q)
 {
-    const int32_t m = q->m[channel * q->step], down = -1 - q->shift[channel * q->step];
-    quick->m = m;
-    quick->shift = m ? down : 1;
-    if (q->rounding != REQUANT_SINGLE || (m && (down < 1 || down > 22))) {
+    const int32_t at = channel * q->step, m = q->m[at], down = m ? -1 - q->shift[at] : 1;
+    if (q->rounding != REQUANT_SINGLE || (uint32_t)(down - 1) > 21u) {
         return 0;
     }
-    quick->add = (1 << (quick->shift - 1)) + q->y_zero * (1 << quick->shift);
+    quick->m = m;
+    quick->shift = down;
+    quick->add = (2 * q->y_zero + 1) * (1 << (down - 1));
     return 1;
 }
 

@@ -53,26 +53,48 @@ static void next_row(cursor *at, const conv2d_shape *s)
     }
 }
 
-/* the windows of the next `count` pixels; those of a block that are not there are what lay there before */
-static void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_shape *s, int32_t zero, int8_t *side)
+/* are all taps of `count` windows from i,j on inside? then they lie side by side in the image */
+static int whole_windows(const cursor *at, int32_t count, const conv2d_shape *s)
 {
-    const int32_t n = s->kw * s->c, k = s->kh * n, length = pairs_length(k), row = s->w * s->c;
-    int8_t *now = side;
-    for (int32_t i = 0; i < count; i++) {
+    const int32_t r = at->i * s->sh - s->pt, q = at->j * s->sw - s->pl;
+    return s->dw == 1 && r >= 0 && r + (s->kh - 1) * s->dh < s->h && q >= 0 && at->j + count <= s->ow &&
+           q + (count - 1) * s->sw + s->kw <= s->w;
+}
+
+/* a block of windows, one by one; those that are not there are what lay there before */
+static void copied_windows(int8_t *side, cursor *at, int32_t count, const conv2d_shape *s, int32_t zero)
+{
+    const int32_t n = s->kw * s->c, row = s->w * s->c;
+    for (; count > 0; count--, side += s->kh * n) {
         const int32_t r = at->i * s->sh - s->pt, q = at->j * s->sw - s->pl;
-        if (s->dw == 1 && r >= 0 && r + (s->kh - 1) * s->dh < s->h && q >= 0 && q + s->kw <= s->w) {
-            copy_rows(now, at->image + r * row + q * s->c, n, s->kh, s->dh * row);
+        if (whole_windows(at, 1, s)) {
+            copy_rows(side, at->image + r * row + q * s->c, n, s->kh, s->dh * row);
         } else {
-            edge_window(now, at->image, r, q, s, zero);
-        }
-        now += length;
-        if (now == side + PAIRS_PIXELS * length || i == count - 1) {
-            pairs_widen4(to, side, length, zero, k);
-            to += PAIRS_PIXELS * length;
-            now = side;
+            edge_window(side, at->image, r, q, s, zero);
         }
         if (++at->j == s->ow) {
             next_row(at, s);
+        }
+    }
+}
+
+/* the windows of the next `count` pixels */
+static void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_shape *s, int32_t zero, int8_t *side)
+{
+    const int32_t n = s->kw * s->c, k = s->kh * n, row = s->w * s->c, length = pairs_length(k);
+    const pairs_window copied = {side, k, n, s->kh, n};
+    pairs_window there = {NULL, s->sw * s->c, s->dh * row, s->kh, n};
+    for (; count > 0; count -= PAIRS_PIXELS, to += PAIRS_PIXELS * length) {
+        if (count >= PAIRS_PIXELS && whole_windows(at, PAIRS_PIXELS, s)) {
+            there.x = at->image + (at->i * s->sh - s->pt) * row + (at->j * s->sw - s->pl) * s->c;
+            pairs_window4(to, &there, zero);
+            at->j += PAIRS_PIXELS;
+            if (at->j == s->ow) {
+                next_row(at, s);
+            }
+        } else {
+            copied_windows(side, at, count < PAIRS_PIXELS ? count : PAIRS_PIXELS, s, zero);
+            pairs_window4(to, &copied, zero);
         }
     }
 }
@@ -81,13 +103,14 @@ static void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_s
 static void widen_pixels(int16_t *to, const int8_t *x, int32_t count, int32_t k, int32_t zero)
 {
     const int32_t length = pairs_length(k);
-    for (; count >= PAIRS_PIXELS; count -= PAIRS_PIXELS, x += PAIRS_PIXELS * k, to += PAIRS_PIXELS * length) {
-        pairs_widen4(to, x, k, zero, k);
+    pairs_window w = {x, k, 0, 1, k};
+    for (; count >= PAIRS_PIXELS; count -= PAIRS_PIXELS, w.x += PAIRS_PIXELS * k, to += PAIRS_PIXELS * length) {
+        pairs_window4(to, &w, zero);
     }
     for (int32_t i = 0; i < length && count; i++) { /* fewer than four: the last pixels again */
         for (int32_t r = 0; r < PAIRS_PIXELS; r++) {
             const int32_t from = r < count ? r : count - 1, at = i / 4 * 4 + (i & 1) * 2 + (i >> 1 & 1);
-            to[(i / 2 * PAIRS_PIXELS + r) * 2 + (i & 1)] = (int16_t)(at < k ? x[from * k + at] - zero : 0);
+            to[(i / 2 * PAIRS_PIXELS + r) * 2 + (i & 1)] = (int16_t)(at < k ? w.x[from * k + at] - zero : 0);
         }
     }
 }
@@ -112,37 +135,53 @@ static void by_channel(pairs_task t, channel_place to, int32_t count, int32_t ou
 }
 
 /* Two outputs' weights and bias, and how they are requantised; gives whether that has a quick way. */
-static int two_outputs(pairs_task *t, const int8_t *w, const int32_t *b, int32_t o, int32_t last, int32_t k,
+static int two_outputs(pairs_task *t, const pairs_window *rows, const int32_t *b, int32_t o, int32_t last,
                        const requant *q)
 {
     const int32_t start = b ? b[o] : 0, next = b ? b[last] : 0;
-    pairs_widen2((int16_t *)t->w, w + o * k, (last - o) * k, k);
+    pairs_window2((int16_t *)t->w, rows);
     for (int32_t i = 0; i < PAIRS_BLOCK; i += PAIRS_OUTPUTS) {
         t->start[i] = start;
         t->start[i + 1] = next;
     }
-    return quick_of(&t->q[0], o, q) && quick_of(&t->q[1], last, q) && last > o;
+    return last > o && quick_of(&t->q[0], o, q) && quick_of(&t->q[1], last, q);
+}
+
+/* blocks of pixels whose outputs are requantised quickly */
+static void quick_outputs(pairs_task *t, const channel_place *to)
+{
+    t->y = to->y;
+    if (!to->mask) {
+        pairs_quick(t);
+        return;
+    }
+    t->mask = to->mask + (to->channel >> 3);
+    t->bit = 1 << (to->channel & 7);
+    pairs_masked(t);
 }
 
 /* a tile whose windows are there */
 static void all_outputs(pairs_task t, channel_place to, const int8_t *w, const int32_t *b, int32_t count,
                         const conv2d_shape *s, const requant *q, int32_t *sums)
 {
-    const int32_t k = s->kh * s->kw * s->c, length = pairs_length(k), whole = count / PAIRS_PIXELS * PAIRS_PIXELS;
-    const int plain = !to.mask && q->lo == -128 && q->hi == 127;
+    const int32_t n = s->kw * s->c, k = s->kh * n, length = pairs_length(k);
+    const int32_t whole = q->lo == -128 && q->hi == 127 ? count / PAIRS_PIXELS * PAIRS_PIXELS : 0;
     const int16_t *windows = t.x;
-    for (; to.channel < s->o; to.channel += PAIRS_OUTPUTS, to.y += PAIRS_OUTPUTS, t.x = windows) {
+    pairs_window rows = {w, k, n, s->kh, n};
+    for (; to.channel < s->o; to.channel += PAIRS_OUTPUTS, to.y += PAIRS_OUTPUTS, rows.x += PAIRS_OUTPUTS * k) {
         const int32_t last = to.channel + 1 < s->o ? to.channel + 1 : to.channel;
-        const int32_t done = two_outputs(&t, w, b, to.channel, last, k, q) && plain ? whole : 0;
+        rows.row = (last - to.channel) * k;
+        const int32_t done = two_outputs(&t, &rows, b, to.channel, last, q) ? whole : 0;
+        t.x = windows;
+        t.x_end = windows + done * length;
         if (done) {
-            t.x_end = windows + done * length;
-            t.y = to.y;
-            pairs_quick(&t);
+            quick_outputs(&t, &to);
         }
         if (done < count) {
             channel_place rest = to;
             rest.y += done * to.y_row;
-            t.x = windows + done * length;
+            rest.mask = to.mask ? to.mask + done * to.mask_row : NULL;
+            t.x = t.x_end;
             by_channel(t, rest, count - done, last - to.channel + 1, length, q, sums);
         }
     }
@@ -154,7 +193,8 @@ void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w,
     const int32_t length = pairs_length(s->kh * s->kw * s->c), pixels = s->n * s->oh * s->ow;
     int32_t *sums = (int32_t *)scratch;
     int16_t *windows = (int16_t *)(sums + PAIRS_OUTPUTS * PAIRS_SUMS), *weights = windows + tile * length;
-    const pairs_task t = {.w = weights, .w_end = weights + PAIRS_OUTPUTS * length, .y_row = s->o, .x = windows};
+    const pairs_task t = {.w = weights, .w_end = weights + PAIRS_OUTPUTS * length, .y_row = s->o, .y_3 = 3 * s->o,
+                          .mask_row = (s->o + 7) / 8, .x = windows};
     channel_place to = {y, mask, s->o, (s->o + 7) / 8, 0};
     cursor at = {x, 0, 0};
     clear_mask(mask, pixels * to.mask_row);

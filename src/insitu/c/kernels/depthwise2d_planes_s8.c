@@ -16,13 +16,16 @@ typedef struct {
     int32_t width, plane, first, last; /* numbers in a row and in a plane; rows first..last-1 */
 } band_rows;
 
+/* how many of a row of inputs there is room for: all that are needed */
+static int32_t row_numbers(const band_rows *t, const conv2d_shape *s)
+{
+    return t->width - s->pl < s->w ? t->width - s->pl : s->w;
+}
+
 static void widen_band(const band_rows *t, const int8_t *x, int32_t channels, const conv2d_shape *s, int32_t zero)
 {
-    const int32_t room = t->width - s->pl, n = room < s->w ? room : s->w;
-    for (int32_t r = t->first; r < t->last; r++) {
-        int16_t *to = t->planes + (r - t->first) * t->width + s->pl;
-        planes_widen(to, t->plane, x + r * s->w * s->c, s->c, channels, zero, n);
-    }
+    const plane_rows rows = {t->last - t->first, row_numbers(t, s), t->width, s->w * s->c};
+    planes_widen(t->planes + s->pl, t->plane, x + t->first * rows.x_row, s->c, channels, zero, &rows);
 }
 
 enum { BAND_LINES = 16 };
@@ -39,10 +42,17 @@ static void lines_of(plane_line *lines, const band_rows *t, int32_t i, int32_t e
     }
 }
 
-static void clear_s16(int16_t *to, int32_t n)
+/* zeros to the left and right of the n numbers of each of so many rows */
+static void clear_sides(int16_t *to, int32_t rows, int32_t width, int32_t left, int32_t n)
 {
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < left; i++) {
         to[i] = 0;
+    }
+    for (to += left + n; rows > 0; rows--, to += width) {
+        const int32_t gap = width - n - (rows > 1 ? 0 : left);
+        for (int32_t i = 0; i < gap; i++) {
+            to[i] = 0;
+        }
     }
 }
 
@@ -56,14 +66,12 @@ static void rows_under(band_rows *t, int32_t i, int32_t end, const conv2d_shape 
 
 /* lines of the outputs of some channels, whose planes and weights are there */
 static void some_channels(const band_rows *t, plane_task task, channel_place to, int32_t channels, int32_t size,
-                          const int32_t *b, const conv2d_shape *s, const requant *q, int32_t *acc)
+                          const int32_t *b, const requant *q, int32_t *acc)
 {
-    const int32_t n = (int32_t)(task.lines_end - task.lines) * s->ow;
     task.plane = t->planes;
     for (int32_t p = 0; p < channels; p++, to.channel++, to.y++, task.plane += t->plane, task.w += size) {
         task.start = b ? b[to.channel] : 0;
-        plane_sums(acc, &task);
-        requant_channel_s8(&to, acc, n, q);
+        plane_outputs(&task, &to, q, acc);
     }
 }
 
@@ -76,7 +84,7 @@ void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8
     band_rows t = {taps + PLANES * size, width, ((band - 1) * s->sh + s->kh) * width, 0, 0};
     plane_line lines[BAND_LINES];
     plane_task task = {NULL, taps, lines, NULL, width, plane_row(s->kh, s->kw), s->kh, s->kw, s->sw, s->ow, 0};
-    clear_s16(t.planes, PLANES * t.plane);
+    clear_sides(t.planes, PLANES * t.plane / width, width, s->pl, row_numbers(&t, s));
     clear_mask(mask, s->n * s->oh * s->ow * ((s->o + 7) / 8));
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i += band) {
@@ -90,7 +98,7 @@ void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8
                 const int32_t channels = s->o - to.channel < PLANES ? s->o - to.channel : PLANES;
                 widen_band(&t, x + to.channel, channels, s, q->x_zero);
                 plane_weights(taps, size, w + to.channel, s->o, channels, s->kh, s->kw);
-                some_channels(&t, task, to, channels, size, b, s, q, acc);
+                some_channels(&t, task, to, channels, size, b, q, acc);
             }
         }
     }
