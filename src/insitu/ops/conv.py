@@ -219,6 +219,10 @@ class conv2d_s8:
             "litert, groups", (s8(1, 4, 5, 6, s=0.1, z=-1), s8(9, 3, 3, 2, s=ramp(9), axis=0), s32(9)),
             {"groups": 3, "padding": (1, 1, 1, 1), "rounding": "litert"}, out=s8(s=0.2, z=9),
         ),
+        Case("3x3 on a long row", (s8(1, 3, 11, 3, s=0.1, z=-7), s8(5, 3, 3, 3, s=ramp(5), axis=0), s32(5)),
+             {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4)),
+        Case("5x3 on a long row", (s8(1, 6, 14, 3, s=0.1, z=9), s8(2, 5, 3, 3, s=ramp(2), axis=0)),
+             {"stride": (1, 2)}, out=s8(s=0.3, z=-4)),
         Case("multiplier above one", (s8(1, 1, 2, 1, s=0.9, z=0), s8(1, 1, 1, 1, s=0.5), s32(1)), out=s8(s=0.05)),
         Case(
             "litert, multiplier above one", (s8(1, 1, 2, 1, s=0.9, z=0), s8(1, 1, 1, 1, s=0.5), s32(1)),

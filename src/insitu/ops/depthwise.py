@@ -146,6 +146,8 @@ class depthwise2d_s8:
         ),
         Case("5x5 on a long row", (s8(1, 5, 14, 19, s=0.1, z=-7), s8(5, 5, 19, s=ramp(19), axis=2), s32(19)),
              {"padding": (2, 2, 2, 2)}, out=s8(s=0.5, z=4)),
+        Case("7x7, stride, four outputs a row", (s8(1, 5, 8, 5, s=0.1, z=-7), s8(7, 7, 5, s=ramp(5), axis=2), s32(5)),
+             {"stride": (2, 2), "padding": (3, 3, 3, 3)}, out=s8(s=0.5, z=4)),
         Case("one channel to five", (s8(1, 4, 4, 1, s=0.1, z=3), s8(3, 3, 5, s=0.02), s32(5)), out=s8(s=0.3)),
     ])  # fmt: skip
 

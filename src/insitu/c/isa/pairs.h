@@ -63,8 +63,9 @@ typedef struct {
 static inline void pairs_rest(int16_t *to, const pairs_window *w, int32_t count, int32_t zero)
 {
     const int32_t whole = w->n & ~3;
+    const int8_t *x = w->x + whole;
     int32_t i = 0;
-    for (const int8_t *x = w->x + whole, *end = x + w->kh * w->step; x < end; x += w->step) {
+    for (int32_t u = 0; u < w->kh; u++, x += w->step) {
         for (int32_t v = 0; v < w->n - whole; v++, i++) {
             int16_t *at = to + ((i >> 2) * 2 + (i & 1)) * 2 * count + (i >> 1 & 1);
             for (int32_t r = 0; r < count; r++) {
