@@ -18,7 +18,7 @@ for package in ("elftools", "ziglang"):
 
 NAMES = ("mobilenet_v2", "ds_cnn", "cnn1d", "flat_cnn", "resnet8")
 SCHEMES = ("full", "last:3", "last:2", "bias:3", "head")
-OPTION = re.compile(r"--(scheme|sram|flash|board) (\S+)")
+OPTION = re.compile(r"--(scheme|sram|flash|board|grad|head) (\S+)")
 
 
 @cache
@@ -29,8 +29,8 @@ def model(name: str):
     return insitu.load(module, example).quantize(rng.normal(size=(8, *example.shape[1:])).astype(np.float32))
 
 
-def compiled(name: str, **options):
-    return insitu.compile(model(name), classes=4, **options)
+def compiled(name: str, grad: str | None = None, **options):
+    return insitu.compile(model(name), classes=4, recipe=insitu.Recipe(grad=grad), **options)
 
 
 def need(learner) -> tuple[int, int]:
@@ -76,14 +76,42 @@ def test_a_way_out_of_a_random_budget_works_when_followed(name, scheme, share, m
 
 
 @pytest.mark.parametrize("name", ("mobilenet_v2", "ds_cnn", "resnet8"))
-def test_on_a_board_a_byte_too_few_is_told_with_a_smaller_scheme_that_fits(name):
+def test_on_a_board_a_byte_too_few_is_told_with_integer_gradients_or_a_smaller_scheme_that_fit(name):
     options = {"scheme": "full", "board": "stm32f746"}
     sram = need(compiled(name, **options))[0]
     compiled(name, **options, sram=sram)
     with pytest.raises(BudgetError, match=r"of SRAM.*\n  peak at .*\n  beside it .*stack and protocol") as e:
         compiled(name, **options, sram=sram - 1)
-    assert "scheme" in ways(e.value)[0]
+    assert ways(e.value)[0] == {"grad": "s16"} and "scheme" in ways(e.value)[1]
     follow(name, {**options, "sram": sram - 1}, e.value)
+
+
+def test_where_integer_gradients_are_not_enough_an_int8_head_is_tried_with_them():
+    options = {"scheme": "last:2", "board": "nrf52840"}
+    sram = [need(compiled("cnn1d", **options, **way))[0] for way in ({"grad": "s8"}, {"grad": "s8", "head": "int8"})]
+    assert sram[1] < sram[0]
+    with pytest.raises(BudgetError) as e:
+        compiled("cnn1d", **options, sram=sram[0] - 1)
+    assert ways(e.value)[0]["head"] == "int8"
+    follow("cnn1d", {**options, "sram": sram[0] - 1}, e.value)
+
+
+def test_a_head_too_large_in_float_is_answered_with_one_in_integers():
+    options = {"scheme": "head", "board": "nrf52840"}
+    sram = need(compiled("cnn1d", **options))[0]
+    with pytest.raises(BudgetError) as e:
+        compiled("cnn1d", **options, sram=sram - 1)
+    assert ways(e.value)[0] == {"head": "int8"}
+    follow("cnn1d", {**options, "sram": sram - 1}, e.value)
+
+
+def test_on_a_board_without_fpu_16_bit_gradients_are_not_proposed_again():
+    options = {"scheme": "full", "board": "rp2040"}
+    sram = need(compiled("cnn1d", **options))[0]
+    with pytest.raises(BudgetError) as e:
+        compiled("cnn1d", **options, sram=sram - 1)
+    assert "s16" not in e.value.hint
+    follow("cnn1d", {**options, "sram": sram - 1}, e.value)
 
 
 def test_memory_that_the_board_has_and_was_not_given_is_named():
@@ -96,15 +124,15 @@ def test_memory_that_the_board_has_and_was_not_given_is_named():
 
 @pytest.fixture
 def small(tmp_path) -> str:
-    """The profile of a board with 4 KB of SRAM."""
-    profile = {**boards()["nrf52840"].to_json(), "name": "small", "sram": {"origin": "0x20000000", "bytes": 4096}}
+    """The profile of a board with 2 KB of SRAM."""
+    profile = {**boards()["nrf52840"].to_json(), "name": "small", "sram": {"origin": "0x20000000", "bytes": 2048}}
     (tmp_path / "small.json").write_text(json.dumps(profile))
     return str(tmp_path / "small.json")
 
 
 def test_a_board_that_is_too_small_is_answered_with_one_that_was_tried(small):
     options = {"scheme": "head", "board": small}
-    with pytest.raises(BudgetError, match="small has 4,096 B") as e:
+    with pytest.raises(BudgetError, match="small has 2,048 B") as e:
         compiled("cnn1d", **options)
     assert ways(e.value)[0]["board"] in boards()
     follow("cnn1d", options, e.value)

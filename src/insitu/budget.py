@@ -6,20 +6,23 @@ arena and the state against SRAM, and the constants against flash. A way out is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from insitu.boards import Board, boards
 from insitu.codegen import Program, emit_program
-from insitu.deploy import Deployment, Limits, deploy
+from insitu.deploy import Deployment, Limits, board_program, deploy_program
 from insitu.errors import BudgetError, Error
-from insitu.graph import Graph
+from insitu.graph import Graph, lookup
 from insitu.learner import Parts
 from insitu.planner import Plan, plan
+from insitu.quantizer.fold import is_int8
+from insitu.training.integer_head import integer_head
 from insitu.training.layers import layers
 from insitu.training.scheme import read_scheme
 
 ENOUGH = 2  # ways out to name
+GRADIENTS = ("f32", "s16", "s8")  # from the largest to the smallest
 
 
 def check_budget(parts: Parts, plans: Mapping[str, Plan], limits: Limits) -> Deployment | None:
@@ -66,31 +69,53 @@ class Need:
 def needed(made: Mapping[str, Graph] | Mapping[str, Plan], limits: Limits) -> Need:
     """Graphs for a board are linked; without a board, plans are added up."""
     if limits.board:
-        found = deploy(made, limits)  # type: ignore[arg-type]
-        return Need(found.sram_bytes, found.flash_bytes, found.program, found)
+        return linked(board_program(made), limits)  # type: ignore[arg-type]
     program = emit_program(made)  # type: ignore[arg-type]
     return Need(program.arena_bytes + program.state_bytes, program.const_bytes, program)
 
 
+def linked(program: Program, limits: Limits) -> Need:
+    found = deploy_program(program, limits)
+    return Need(found.sram_bytes, found.flash_bytes, program, found)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Options that change what a program takes; what is None stays as it is."""
+
+    scheme: str | None = None
+    grad: str | None = None
+    head: str | None = None
+
+    def __str__(self) -> str:
+        return " ".join(f"--{name} {value}" for name, value in vars(self).items() if value)
+
+
 def way_out(parts: Parts, limits: Limits, need: Need) -> str:
     """The cheapest ways out, as options to give; each was tried."""
-    found = [f"--scheme {name} (fits, {kb(bytes)})" for name, bytes in ways_out(parts, limits)]
+    found = [f"{way} (fits, {kb(bytes)})" for way, bytes in ways_out(parts, limits, need)]
     if found:
         return "   or   ".join(found)
-    least = with_scheme(parts, "head", limits) or need
-    least = least if least.sram + least.flash < need.sram + need.flash else need
+    way, least = smallest(parts, limits, need)
     who = "even the head alone" if parts.head else "it"
     asked = f"{who} needs {kb(least.sram)} of SRAM and {kb(least.flash)} of flash"
-    return f"{asked}; {more_memory(need, least, limits) or other_board(parts, limits, need)}"
+    return f"{asked}; {more_memory(need, way, least, limits) or other_board(parts, limits, need)}"
 
 
-def more_memory(need: Need, least: Need, limits: Limits) -> str:
-    """More of the board's own memory, or of any where there is no board: for this scheme, else for the head."""
+def smallest(parts: Parts, limits: Limits, need: Need) -> tuple[Way, Need]:
+    """The head alone, in the arithmetic that takes less; or what was asked for, where that is no more."""
+    whole = Limits(limits.board)  # to the byte, though it does not fit
+    tries = {way: tried(parts, way, whole) for way in only_head(parts)}
+    return min(((Way(), need), *((w, n) for w, n in tries.items() if n)), key=lambda pair: pair[1].sram + pair[1].flash)
+
+
+def more_memory(need: Need, way: Way, least: Need, limits: Limits) -> str:
+    """More of the board's own memory, or of any where there is no board: as asked for, else for the least there is."""
     whole = Limits(limits.board, limits.board.sram.bytes, limits.board.flash.bytes) if limits.board else Limits()
     where = f" ({limits.board.name} has that much)" if limits.board else ""
-    for scheme, n in (("", need), ("--scheme head ", least)):
+    for options, n in ((Way(), need), (way, least)):
         if n.fits(whole):
-            return scheme + amounts(n, limits, whole) + where
+            return " ".join(filter(None, (str(options), amounts(n, limits, whole)))) + where
     return ""
 
 
@@ -107,15 +132,14 @@ def amounts(need: Need, limits: Limits, whole: Limits) -> str:
 
 def other_board(parts: Parts, limits: Limits, need: Need) -> str:
     """The smallest board that would do, after trying it."""
-    for scheme in (None, "head"):
+    for way in (Way(), *only_head(parts)[:1]):
         for board in sorted(boards().values(), key=lambda b: (b.sram.bytes, b.flash.bytes)):
             whole = Limits(board, board.sram.bytes, board.flash.bytes)
-            if not board.core.arm or (scheme is None and not need.fits(whole)) or limits.board is None:
+            if not board.core.arm or (way == Way() and not need.fits(whole)) or limits.board is None:
                 continue
-            there = with_scheme(moved(parts, limits.board, board), scheme, whole)
+            there = tried(moved(parts, limits.board, board), way, whole)
             if there and there.fits(whole):
-                more = amounts(there, limits, whole)
-                return " ".join(filter(None, (f"--board {board.name}", scheme and f"--scheme {scheme}", more)))
+                return " ".join(filter(None, (f"--board {board.name}", str(way), amounts(there, limits, whole))))
     return "a smaller model: no board that insitu knows is large enough"
 
 
@@ -142,22 +166,48 @@ def peak(plans: Mapping[str, Plan]) -> str:
     )
 
 
-def ways_out(parts: Parts, limits: Limits) -> list[tuple[str, int]]:
-    """Smaller schemes that fit, the largest of each kind first: (name, bytes)."""
-    found = []
+def ways_out(parts: Parts, limits: Limits, need: Need) -> list[tuple[Way, int]]:
+    """What fits, with the bytes it takes: coarser arithmetic that trains as much, then less to train."""
+    kinds = coarser_gradients(parts) if limits.sram is not None and need.sram > limits.sram else []  # they are in SRAM
+    same = first_that_fits(parts, coarser(parts, kinds), limits)
+    grads = [None] if same else [None, *kinds[:1]]
+    found = [same]
     for kind in smaller(parts):
-        for name in kind:
-            need = with_scheme(parts, name, limits)
-            if need and need.fits(limits):
-                found.append((name, need.sram))
-                break
-        if len(found) == ENOUGH:
-            break
-    return found
+        if len(list(filter(None, found))) < ENOUGH:
+            found.append(first_that_fits(parts, [Way(name, grad) for name in kind for grad in grads], limits))
+    if not any(found):
+        found.append(first_that_fits(parts, only_head(parts), limits))
+    return list(filter(None, found))
+
+
+def first_that_fits(parts: Parts, ways: Iterable[Way], limits: Limits) -> tuple[Way, int] | None:
+    for way in ways:
+        need = tried(parts, way, limits)
+        if need and need.fits(limits):
+            return way, need.sram
+    return None
+
+
+def coarser(parts: Parts, grads: list[str]) -> list[Way]:
+    """The same scheme in arithmetic that takes less, from what costs least accuracy (docs/accuracy.md) to most."""
+    heads = ["int8"] if has_float_head(parts) else []
+    return [Way(grad=g) for g in grads] + [Way(grad=g, head=h) for h in heads for g in (None, *grads)]
+
+
+def coarser_gradients(parts: Parts) -> list[str]:
+    """Kinds of gradients that take less than this program's; a float program has but one."""
+    if not is_int8(parts.forward) or not parts.scheme.updates:
+        return []
+    return list(GRADIENTS[GRADIENTS.index(parts.recipe.grad or "f32") + 1 :])
+
+
+def has_float_head(parts: Parts) -> bool:
+    node = parts.forward.producer.get(parts.head or "")
+    return node is not None and node.op is lookup("linear") and is_int8(parts.forward)
 
 
 def smaller(parts: Parts) -> Iterator[list[str]]:
-    """Schemes below this one, kind by kind, each kind from large to small."""
+    """Schemes below this one, kind by kind, each kind from large to small; the head alone comes last."""
     count = len([layer for layer in layers(parts.forward) if layer.name != parts.head])
     trained = min(len(parts.scheme.updates), count)
     halves = [n for n in (trained >> k for k in range(1, 8)) if n]
@@ -170,15 +220,31 @@ def smaller(parts: Parts) -> Iterator[list[str]]:
         yield ["head"]
 
 
-def with_scheme(parts: Parts, scheme: str | None, limits: Limits) -> Need | None:
-    """What another scheme would take, or this one elsewhere; None where it cannot be compiled."""
-    names = [layer for layer in layers(parts.forward) if layer.name != parts.head]
+def only_head(parts: Parts) -> list[Way]:
+    """The least there is to train, in float and in integers."""
+    return [Way("head"), *([Way("head", head="int8")] if has_float_head(parts) else [])] if parts.head else []
+
+
+def tried(parts: Parts, way: Way, limits: Limits) -> Need | None:
+    """What these options would take; None where that cannot be compiled."""
     try:
-        changed = parts if scheme is None else replace(parts, scheme=read_scheme(scheme, names))
-        graphs = changed.graphs()
-        return needed(graphs if limits.board else {verb: plan(g) for verb, g in graphs.items()}, limits)
+        graphs = changed(parts, way).graphs()
+        if limits.board is None:
+            return needed({verb: plan(g) for verb, g in graphs.items()}, limits)
+        program = board_program(graphs)
+        bare = Need(program.arena_bytes + program.state_bytes, program.const_bytes, program)
+        return linked(program, limits) if bare.fits(limits) else bare  # linking takes long, and adds to it
     except Error:
         return None
+
+
+def changed(parts: Parts, way: Way) -> Parts:
+    """The same program with other options."""
+    forward = integer_head(parts.forward) if way.head else parts.forward
+    names = [layer for layer in layers(forward) if layer.name != parts.head]
+    scheme = read_scheme(way.scheme, names) if way.scheme else parts.scheme
+    recipe = replace(parts.recipe, grad=way.grad or parts.recipe.grad)
+    return replace(parts, forward=forward, scheme=scheme, recipe=recipe)
 
 
 def kb(count: int) -> str:

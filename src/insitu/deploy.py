@@ -93,9 +93,19 @@ def limits_of(board: str | Board | None, sram: int | None, flash: int | None) ->
 def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
            compiler: str = "zig") -> Deployment:  # fmt: skip
     """Plan, emit and link these graphs for the board of `limits`."""
+    return deploy_program(board_program(graphs), limits, port=port, flags=flags, compiler=compiler)
+
+
+def board_program(graphs: Mapping[str, Graph]) -> Program:
+    """These graphs as a program for a small machine."""
+    return emit_program(plan_all(graphs, "mcu"))
+
+
+def deploy_program(program: Program, limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
+                   compiler: str = "zig") -> Deployment:  # fmt: skip
+    """Link a program for the board of `limits`."""
     if limits.board is None:
         raise BoardError("there is nothing to link for the host", hint="insitu boards lists the boards")
-    program = emit_program(plan_all(graphs, "mcu"))
     linked = limits.board.core.arm
     firmware = build_firmware(program, limits.board, port=port, flags=flags, compiler=compiler) if linked else None
     return Deployment(limits, program, firmware)

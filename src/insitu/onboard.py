@@ -9,7 +9,7 @@ import numpy as np
 
 from insitu.data import Samples, as_samples
 from insitu.devices.emulator import EmulatorDevice
-from insitu.devices.link import LinkDevice
+from insitu.devices.link import RUN_TIMEOUT, LinkDevice
 from insitu.devices.manifest import Manifest
 from insitu.devices.qemu import QemuDevice, open_qemu_folder
 from insitu.errors import BoardError, DataError, GraphError
@@ -110,7 +110,7 @@ def open_board(manifest: Manifest, where: str = "emulator", *, limit: int | None
     if kind == "serial":
         from insitu.devices.serial import open_serial
 
-        return open_serial(rest, manifest.interface, **({"run_timeout": timeout} if timeout else {}))
+        return open_serial(rest, manifest.interface, run_timeout=timeout or RUN_TIMEOUT)
     raise DataError(f"cannot run on {where!r}", hint="emulator, qemu, or serial:PORT")
 
 

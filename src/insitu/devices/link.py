@@ -42,6 +42,7 @@ STATUS = {
 }
 USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, *(STATE + code for code in COMPLAINTS)}
 COUNTED = ("run", "state_commit", "reset")  # what the device counts as done
+RUN_TIMEOUT = 600.0  # seconds that a verb may take
 LINE_COUNTERS = ("done", "frames", "rejected")
 
 
@@ -224,7 +225,7 @@ class LinkDevice:
     """A program on the far end of a channel: the host device's calls, over the line."""
 
     def __init__(self, channel: Channel, program: Program | Interface, *, timeout: float = 2.0,
-                 run_timeout: float = 600.0, tries: int = 5):  # fmt: skip
+                 run_timeout: float = RUN_TIMEOUT, tries: int = 5):  # fmt: skip
         self.interface = program if isinstance(program, Interface) else interface_of(program)
         self.program = program
         self.channel, self.run_timeout = channel, run_timeout
