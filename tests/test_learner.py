@@ -10,8 +10,9 @@ from torch import nn
 
 import insitu
 from insitu import DataError, Recipe
+from insitu.course import Course, cosine
+from insitu.epoch import Results
 from insitu.feed import Feed
-from insitu.learner import Course, Results, cosine
 
 from .learners import data, learner, mlp, state_of
 
@@ -186,6 +187,28 @@ def test_a_new_class_keeps_what_was_learned_and_can_be_learned(optimizer):
     far = x + 10
     made.fit(np.concatenate([x, far]), np.concatenate([y, np.full(100, 4)]), epochs=5, rate=0.02)
     assert made.evaluate(far, np.full(100, 4))["accuracy"] > 0.9
+
+
+def on_a_board(**options) -> insitu.Learner:
+    pytest.importorskip("elftools"), pytest.importorskip("ziglang")
+    return learner("head", board="nrf52840", precision="int8", data=data()[0], **options)
+
+
+def test_a_new_class_is_in_the_firmware_too():
+    made = on_a_board()
+    narrow = made.deployed
+    made.add_class()
+    assert made.deployed.program.plans["predict"].graph.outputs[0].shape == (1, 5)
+    assert made.deployed.sram_bytes > narrow.sram_bytes and made.deployed.limits == narrow.limits
+    assert made.deployed.firmware.image.data != narrow.firmware.image.data
+
+
+def test_a_new_class_that_does_not_fit_the_board_is_an_error_and_changes_nothing():
+    made = on_a_board(sram=on_a_board().deployed.sram_bytes)
+    before = state_of(made), made.deployed
+    with pytest.raises(insitu.BudgetError, match="of SRAM"):
+        made.add_class()
+    assert (state_of(made), made.deployed) == before and made.classes == 4
 
 
 # --- bad input ------------------------------------------------------------------------------------------

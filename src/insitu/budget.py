@@ -14,7 +14,7 @@ from insitu.codegen import Program, emit_program
 from insitu.deploy import Deployment, Limits, board_program, deploy_program
 from insitu.errors import BudgetError, Error
 from insitu.graph import Graph, lookup
-from insitu.learner import Parts
+from insitu.parts import Parts
 from insitu.planner import Plan, plan
 from insitu.quantizer.fold import is_int8
 from insitu.training.integer_head import integer_head

@@ -9,48 +9,30 @@ was interrupted continues as if it had not been.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import cos, pi
 from pathlib import Path
 
 import numpy as np
 
-from insitu.checks import number, optional, whole
+from insitu.budget import check_budget
+from insitu.checks import optional, whole
+from insitu.course import Course
 from insitu.data import Samples, as_samples, check_labels
+from insitu.deploy import Deployment
 from insitu.devices.host import HostDevice, open_plans
+from insitu.epoch import Results
 from insitu.errors import DataError, GraphError
 from insitu.feed import Augment, Crew, Feed, run_many, usual_threads
 from insitu.graph import Graph
 from insitu.measures import MEASURES
 from insitu.ops.update import COUNTERS
+from insitu.parts import Parts
 from insitu.planner import Plan, plan
 from insitu.progress import Report, bar
 from insitu.training.head import widen_head
 from insitu.training.prefix import Split, split
-from insitu.training.scheme import Scheme
-from insitu.training.train import LOSSES, Recipe, train_graphs
-
-STEPS_A_REPORT = 256
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What the training graphs were made of: what is needed to make them again with one class more."""
-
-    forward: Graph
-    scheme: Scheme
-    recipe: Recipe = field(default_factory=Recipe)
-    batch: int = 1  # samples an update
-    at_once: bool = False  # they go through the network together, for statistics over the batch
-    head: str | None = "head"
-
-    def graphs(self) -> dict[str, Graph]:
-        together = self.batch if self.at_once else 1
-        one_by_one = self.batch > 1 and not self.at_once
-        return train_graphs(
-            self.forward, self.scheme, self.recipe, accumulate=one_by_one, samples=together, head=self.head
-        )
+from insitu.training.train import LOSSES, Recipe
 
 
 @dataclass
@@ -71,55 +53,14 @@ class History:
         return f"{len(self.loss)} epochs {way}: {ends}"
 
 
-def cosine(step: int, steps: int, warmup: int) -> float:
-    """A rise over `warmup` steps, then half a cosine down to zero."""
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.5 * (1 + cos(pi * (step - warmup) / max(1, steps - warmup)))
-
-
-SCHEDULES: dict[str, Callable[[int, int, int], float]] = {"constant": lambda step, steps, warmup: 1.0, "cosine": cosine}
-
-
-@dataclass(frozen=True)
-class Course:
-    """The settings of one `fit`."""
-
-    epochs: int
-    rate: float
-    batch: int
-    schedule: str
-    warmup: float
-    seed: int
-
-    def __post_init__(self):
-        for name in ("epochs", "batch"):
-            whole(getattr(self, name), name, 1)
-        whole(self.seed, "seed")
-        number(self.rate, "the learning rate")
-        number(self.warmup, "the warm-up")
-        if self.schedule not in SCHEDULES:
-            raise DataError(f"unknown schedule {self.schedule!r}", hint=", ".join(SCHEDULES))
-
-    def order(self, epoch: int, count: int) -> list[int]:
-        """In which order the samples come in this epoch."""
-        return np.random.default_rng((self.seed, epoch)).permutation(count).tolist()
-
-    def rates(self, epoch: int, count: int) -> list[float]:
-        """The learning rate of each update in this epoch."""
-        each = -(-count // self.batch)
-        warmup, rate = int(self.warmup * count / self.batch), SCHEDULES[self.schedule]
-        return [self.rate * rate(epoch * each + i, self.epochs * each, warmup) for i in range(each)]
-
-
 class Learner:
     """Holds a device with a training program. Made by `insitu.compile`."""
 
     def __init__(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
                  classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = (),
-                 deployed=None):  # fmt: skip
+                 deployed: Deployment | None = None):  # fmt: skip
         self.parts, self.notes = parts, notes
-        self.deployed = deployed  # where it was compiled for a board: a Deployment (deploy.py)
+        self.deployed = deployed  # where it was compiled for a board
         self.recipe = parts.recipe if parts else Recipe()
         self._open(graphs, plans)
         self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
@@ -247,13 +188,19 @@ class Learner:
         return dict(zip(COUNTERS, map(int, count)))
 
     def add_class(self) -> int:
-        """Give the head one class more, keeping all that was learned; the new class's number."""
+        """Give the head one class more, keeping all that was learned; the new class's number.
+
+        For a board it is linked anew: where it no longer fits, a BudgetError, and nothing has changed.
+        """
         if self.parts is None or self.parts.head is None:
             raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
         old, was = self.device.state(), self.classes
-        forward = widen_head(self.parts.forward, was + 1)
-        self.parts = replace(self.parts, forward=forward)
-        self._open(self.parts.graphs())
+        parts = replace(self.parts, forward=widen_head(self.parts.forward, was + 1))
+        graphs = parts.graphs()
+        plans = {verb: plan(g) for verb, g in graphs.items()}
+        deployed = self.deployed and check_budget(parts, plans, self.deployed.limits)
+        self.parts, self.deployed = parts, deployed
+        self._open(graphs, plans)
         new = self.device.state()
         for name, array in old.items():
             new[name][tuple(slice(n) for n in array.shape)] = array
@@ -316,70 +263,6 @@ class Learner:
             raise DataError("a target is not finite")
         y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
         return Samples(data.inputs, y, data.names)
-
-
-class Results:
-    """Runs the updates of one epoch; losses and outputs are written where they can be summed up afterwards."""
-
-    def __init__(self, device: HostDevice, data: Samples, order: list[int]):
-        assert data.labels is not None
-        self.device, self.order, self.y = device, order, data.labels
-        verb = "accumulate" if "accumulate" in device.routines else "train_step"
-        loss, *others = device.routines[verb].outputs
-        self.losses = np.zeros(len(order), np.float32)
-        self.outputs = [np.zeros((len(order), *v.shape[1:]), v.type.numpy) for v in others]
-        self._ends = [(o.ctypes.data, v.type.bytes) for o, v in zip((self.losses, *self.outputs), (loss, *others))]
-        self._label = self.y.ctypes.data, self.y[0].nbytes
-
-    def steps(self, feed: Feed, rates: list[float], epoch: int, report: Report) -> None:
-        """An update a sample. The loop is kept bare: on small models Python would take longer than the C."""
-        call, locate, (label, label_bytes) = feed.device.bound("train_step"), feed.locate(), self._label
-        (loss, _), *others = self._ends
-        for first in range(0, len(self.order), STEPS_A_REPORT):
-            for i, n in enumerate(self.order[first : first + STEPS_A_REPORT], first):
-                where, _keep = locate(n, epoch)
-                ends = [start + i * size for start, size in others]
-                call(*where, label + n * label_bytes, rates[i], loss + 4 * i, *ends)
-            report(self._words(epoch, first), first, len(self.order))
-
-    def batches(self, crew: Crew, batch: int, rates: list[float], epoch: int, report: Report) -> None:
-        apply, (label, label_bytes) = crew.feed.device.bound("apply"), self._label
-        for i, first in enumerate(range(0, len(self.order), batch)):
-            chosen = self.order[first : first + batch]
-            crew.accumulate(
-                chosen, epoch, lambda k, f=first: [s + (f + k) * size for s, size in self._ends],
-                lambda n: label + n * label_bytes,
-            )  # fmt: skip
-            apply(rates[i], float(np.float32(1 / len(chosen))))
-            report(self._words(epoch, first), first, len(self.order))
-
-    def together(self, feed: Feed, batch: int, rates: list[float], epoch: int, report: Report) -> None:
-        """All samples of a batch at once. What is left over at the end of an epoch waits for another one."""
-        if len(self.order) < batch:
-            raise DataError(f"{len(self.order)} samples do not make a batch of {batch}")
-        call, (loss, *others) = feed.device.bound("train_step"), self._ends
-        for i, first in enumerate(range(0, len(self.order) - batch + 1, batch)):
-            chosen = self.order[first : first + batch]
-            inputs, labels = feed.gathered(chosen, epoch), np.ascontiguousarray(self.y[chosen])
-            ends = [start + i * size for start, size in others]
-            call(*(x.ctypes.data for x in inputs), labels.ctypes.data, rates[i], loss[0] + 4 * first, *ends)
-            self.losses[first : first + batch] = self.losses[first]
-            report(self._words(epoch, first), first, len(self.order))
-        done = len(self.order) // batch * batch
-        self.order, self.losses = self.order[:done], self.losses[:done]
-        self.outputs = [o[:done] for o in self.outputs]
-
-    def _words(self, epoch: int, first: int) -> str:
-        recent = self.losses[max(0, first - 256) : first + 1]
-        return f"epoch {epoch + 1}, loss {float(recent.mean()):.3f}"
-
-    @property
-    def loss(self) -> float:
-        return float(self.losses.mean(dtype=np.float64))
-
-    def measured(self, measure: Callable[[np.ndarray, np.ndarray], float]) -> float:
-        """How good the outputs were, just before each sample was learned from."""
-        return measure(self.outputs[0], self.y[self.order]) if self.outputs else float("nan")
 
 
 def run_prefix(source: Feed, report: Report) -> tuple[np.ndarray, ...]:

@@ -22,8 +22,9 @@ from insitu.feed import Feed, run_many
 from insitu.graph import Graph, build, lookup
 from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
-from insitu.learner import Learner, Parts
+from insitu.learner import Learner
 from insitu.model import Model
+from insitu.parts import Parts
 from insitu.planner import Plan, plan
 from insitu.preprocess import Transform, fuse_transform
 from insitu.quantizer import fold

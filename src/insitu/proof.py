@@ -15,7 +15,7 @@ from insitu.data import Samples, as_samples
 from insitu.devices.host import open_plans
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
-from insitu.learner import Parts
+from insitu.parts import Parts
 from insitu.pipeline import has_statistics, head_of, load, new_head, to_precision, trainable
 from insitu.planner import plan, verify
 from insitu.reports.certificate import Certificate
