@@ -14,6 +14,7 @@ from insitu.graph import Graph, drop_unused, evaluate
 from insitu.graph.eval import run_step
 from insitu.graph.text import arrays, parse
 from insitu.importers.from_checkpoint import read_checkpoint
+from insitu.ops.block import spread_groups
 from insitu.ops.block_update import scale_of
 from insitu.planner import Plan, plan
 from insitu.training.head import replace_head
@@ -119,7 +120,7 @@ def test_no_float_is_left_between_the_first_int8_layer_and_the_updates():
 
 def test_block_types_print_and_parse_back():
     graph = step("s8")
-    assert "s8b[1x5x5x6; block=row]" in str(graph) and "block=all]" in str(graph)
+    assert "s8b[1x5x5x6; block=row/16]" in str(graph) and "block=channels/16]" in str(graph)
     assert str(parse(str(graph), arrays(graph))) == str(graph)
 
 
@@ -150,8 +151,10 @@ def gradients(graph: Graph) -> dict[str, np.ndarray]:
     found = {}
     for node in (n for n in graph.nodes if n.op.name.startswith("sgd")):
         grad = next(v for v in node.inputs[1:] if v.dtype == "s32b" or (v.dtype == "f32" and v.shape))
-        unit = 2.0 ** known[node.inputs[-3].name][0] * scale_of(grad.type) if grad.dtype == "s32b" else 1.0
-        found[node.inputs[0].name] = known[grad.name].astype(np.float64).ravel() * unit
+        unit = 1.0
+        if grad.dtype == "s32b":
+            unit = scale_of(grad.type) * 2.0 ** spread_groups(known[node.inputs[-3].name].astype(float), grad.type)
+        found[node.inputs[0].name] = (known[grad.name].astype(np.float64) * unit).ravel()
     return found
 
 

@@ -15,31 +15,56 @@ static inline int32_t block_row_of(int32_t r, int32_t u, const conv2d_shape *s)
 /* the largest exponent of the rows of g (an image's) that row r gathers from */
 static inline int32_t block_window(const int8_t *ge, int32_t r, const conv2d_shape *s)
 {
+    const int32_t groups = block_groups(s->o);
     int32_t most = BLOCK_ZERO;
     for (int32_t u = 0; u < s->kh; u++) {
-        const int32_t i = block_row_of(r, u, s);
-        most = i >= 0 && ge[i] > most ? ge[i] : most;
+        const int32_t i = block_row_of(r, u, s), found = i >= 0 ? block_highest(ge + i * groups, groups, 1) : most;
+        most = found > most ? found : most;
     }
     return most;
 }
 
-/* p = g share / 2^d for one row of pixels */
-ALWAYS_INLINE void block_scaled_row(int16_t *p, const void *g, int32_t at, const uint16_t *share, int32_t pixels,
-                                    int32_t o, int32_t d, int32_t bytes)
+/* p = g share / 2^d for one row of pixels, whose groups have these exponents */
+ALWAYS_INLINE void block_scaled_row(int16_t *p, const void *g, const int8_t *ge, int32_t at, const int16_t *share,
+                                    int32_t pixels, int32_t o, int32_t d, int32_t bytes)
 {
-    for (int32_t j = 0; j < pixels; j++, at += o, p += o) {
-        for (int32_t k = 0; k < o; k++) {
-            p[k] = (int16_t)block_half_up(block_get(g, at + k, bytes) * share[k], d);
+    for (int32_t first = 0; first < o; first += BLOCK_GROUP, ge++) {
+        const int32_t n = block_width(first, o), by = d - *ge;
+        for (int32_t j = 0; j < pixels; j++) {
+            for (int32_t k = first; k < first + n; k++) {
+                p[j * o + k] = (int16_t)block_half_up(block_get(g, at + j * o + k, bytes) * share[k], by);
+            }
         }
     }
 }
 
-/* p = g / 2^d for n mantissas */
-ALWAYS_INLINE void block_aligned_row(int16_t *p, const void *g, int32_t at, int32_t n, int32_t d, int32_t bytes)
+/* p = g / 2^d for one row of pixels: `highest` has the largest exponent of each group, `drop` bits go anyway */
+ALWAYS_INLINE void block_aligned_row(int16_t *p, const void *g, const int8_t *ge, int32_t at, const int8_t *highest,
+                                     int32_t pixels, int32_t o, int32_t drop, int32_t bytes)
 {
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t v = block_get(g, at + i, bytes);
-        p[i] = (int16_t)(d ? block_half_up(v, d) : v);
+    for (int32_t first = 0; first < o; first += BLOCK_GROUP) {
+        const int32_t n = block_width(first, o), d = drop + *highest++ - *ge++;
+        for (int32_t j = 0; j < pixels; j++) {
+            for (int32_t k = first; k < first + n; k++) {
+                const int32_t v = block_get(g, at + j * o + k, bytes);
+                p[j * o + k] = (int16_t)(d ? block_half_up(v, d) : v);
+            }
+        }
+    }
+}
+
+/* the largest exponent of each group of channels of g; what is in its place at the end: block_dw_exponents */
+static inline void block_group_highest(int8_t *highest, const int8_t *ge, int32_t rows, int32_t groups)
+{
+    for (int32_t k = 0; k < groups; k++) {
+        highest[k] = (int8_t)block_highest(ge + k, rows, groups);
+    }
+}
+
+ALWAYS_INLINE void block_dw_exponents(int8_t *dwe, int32_t groups, int32_t drop, int32_t bytes)
+{
+    for (int32_t k = 0; k < groups; k++) {
+        dwe[k] = block_sum_exponent(block_exponent(dwe[k], bytes) + drop);
     }
 }
 
@@ -89,28 +114,27 @@ static inline void block_gather(int32_t *acc, const int16_t *p, const int8_t *w,
 }
 
 ALWAYS_INLINE void block_conv_dx(void *dx, int8_t *dxe, const void *g, const int8_t *ge, const int8_t *w,
-                                 const uint16_t *share, int32_t k, int32_t drop, const conv2d_shape *s, void *scratch,
+                                 const int16_t *share, int32_t k, int32_t drop, const conv2d_shape *s, void *scratch,
                                  int32_t bytes)
 {
+    const int32_t og = block_groups(s->o), cg = block_groups(s->c);
     int32_t *acc = (int32_t *)scratch;
     int16_t *p = (int16_t *)(void *)(acc + s->w * s->c);
-    for (int32_t n = 0; n < s->n; n++) {
-        for (int32_t r = 0; r < s->h; r++) {
-            const int32_t line = n * s->h + r, highest = block_window(ge + n * s->oh, r, s);
-            for (int32_t i = 0; i < s->w * s->c; i++) {
-                acc[i] = 0;
-            }
-            for (int32_t u = 0; u < s->kh; u++) {
-                const int32_t i = block_row_of(r, u, s), from = n * s->oh + i;
-                if (i >= 0) {
-                    block_scaled_row(p, g, from * s->ow * s->o, share, s->ow, s->o,
-                                     BLOCK_SHARE + drop + highest - ge[from], bytes);
-                    block_gather(acc, p, w, u, s);
-                }
-            }
-            block_store(dx, dxe + line, line * s->w * s->c, acc, s->w * s->c,
-                        block_exponent(highest, bytes) + k + drop, bytes);
+    for (int32_t line = 0; line < s->n * s->h; line++) {
+        const int32_t n = line / s->h, r = line % s->h, highest = block_window(ge + n * s->oh * og, r, s);
+        for (int32_t i = 0; i < s->w * s->c; i++) {
+            acc[i] = 0;
         }
+        for (int32_t u = 0; u < s->kh; u++) {
+            const int32_t i = block_row_of(r, u, s), from = n * s->oh + i;
+            if (i >= 0) {
+                block_scaled_row(p, g, ge + from * og, from * s->ow * s->o, share, s->ow, s->o,
+                                 BLOCK_SHARE + drop + highest, bytes);
+                block_gather(acc, p, w, u, s);
+            }
+        }
+        block_store_row(dx, dxe + line * cg, line * s->w * s->c, acc, s->w, s->c,
+                        block_exponent(highest, bytes) + k + drop, bytes);
     }
 }
 
@@ -149,15 +173,16 @@ ALWAYS_INLINE void block_conv_dw(int32_t *dw, int8_t *dwe, const void *g, const 
                                  const int32_t *channels, int32_t count, int32_t zero, int32_t drop,
                                  const conv2d_shape *s, void *scratch, int32_t bytes)
 {
-    const int32_t highest = block_highest(ge, s->n * s->oh);
-    *dwe = block_sum_exponent(block_exponent(highest, bytes) + drop);
+    const int32_t groups = block_groups(s->o);
+    block_group_highest(dwe, ge, s->n * s->oh, groups);
     for (int32_t i = 0; i < s->o * s->kh * s->kw * count; i++) {
         dw[i] = 0;
     }
     for (int32_t line = 0; line < s->n * s->oh; line++) {
-        block_aligned_row(scratch, g, line * s->ow * s->o, s->ow * s->o, drop + highest - ge[line], bytes);
+        block_aligned_row(scratch, g, ge + line * groups, line * s->ow * s->o, dwe, s->ow, s->o, drop, bytes);
         block_dw_row(dw, scratch, x + line / s->oh * s->h * s->w * s->c, channels, count, line % s->oh, zero, s);
     }
+    block_dw_exponents(dwe, groups, drop, bytes);
 }
 
 #endif

@@ -1,11 +1,11 @@
 /* Block floating gradients of 1x1 convolutions and linear layers by products of pairs: the sums of block_conv.h in
- * another order, so the same integers. See isa/pairs.h and isa/columns.h.
+ * another order, so the same integers. See isa/pairs.h, isa/columns.h and isa/mantissas.h.
  */
 #ifndef INSITU_BLOCK_PAIRS_H
 #define INSITU_BLOCK_PAIRS_H
 
-#include "block.h"
-#include "isa/columns.h"
+#include "block_conv.h"
+#include "block_runs.h"
 #include "shapes.h"
 
 /* the sums of up to PAIRS_SUMS rows at t->x with two rows of weights, which t->w begins */
@@ -18,21 +18,30 @@ static inline void block_pairs_sums(pairs_task *t, int32_t pixels, int32_t lengt
     t->x = t->x_end;
 }
 
-/* acc[p * row + j] = those sums for any number of pixels; the second j may not be there */
-static inline void block_pairs_put(int32_t *acc, pairs_task *t, int32_t pixels, int32_t cols, int32_t row,
-                                   int32_t length, int32_t *sums)
+/* Sums of one group of channels, as pairs_sums writes them: in pieces of up to PAIRS_SUMS pixels, two channels side by
+ * side. Few pixels share that room: `pitch` pixels, a power of two, for each pair of channels. */
+static inline int32_t block_pairs_pitch(int32_t pixels)
 {
-    const int32_t second = cols >= PAIRS_OUTPUTS;
-    for (int32_t p = 0; p < pixels; p += PAIRS_SUMS) {
-        const int32_t some = pixels - p < PAIRS_SUMS ? pixels - p : PAIRS_SUMS;
-        block_pairs_sums(t, some, length, sums);
-        for (int32_t i = 0; i < some; i++, acc += row) {
-            acc[0] = sums[i];
-            if (second) {
-                acc[1] = sums[PAIRS_SUMS + i];
-            }
-        }
+    int32_t pitch = PAIRS_SUMS / (BLOCK_GROUP / 2);
+    while (pitch < pixels && pitch < PAIRS_SUMS) {
+        pitch *= 2;
     }
+    return pitch;
+}
+
+static inline int32_t block_pairs_at(int32_t channel, int32_t pitch)
+{
+    const int32_t pair = channel / 2 * pitch;
+    return pair / PAIRS_SUMS * 2 * PAIRS_SUMS + pair % PAIRS_SUMS + channel % 2 * PAIRS_SUMS;
+}
+
+static inline block_runs block_pairs_runs(const int32_t *acc, int32_t pixels)
+{
+    block_runs runs = {.x = acc, .piece = PAIRS_SUMS};
+    for (int32_t k = 0; k < BLOCK_GROUP; k++) {
+        runs.where[k] = block_pairs_at(k, block_pairs_pitch(pixels));
+    }
+    return runs;
 }
 
 /* where row p begins */
@@ -41,20 +50,23 @@ static inline int32_t block_pairs_row(int32_t p, int32_t length)
     return p / PAIRS_PIXELS * PAIRS_PIXELS * length + p % PAIRS_PIXELS * 2;
 }
 
-/* `o` numbers of g from `at` on, times share / 2^d, as row r of four rows of pairs; zeros up to a multiple of four */
-ALWAYS_INLINE void block_pairs_scaled(int16_t *to, const void *g, int32_t at, const uint16_t *share, int32_t o,
-                                      int32_t d, int32_t bytes)
+/* `o` numbers of g from `at` on, times share / 2^(d - e), as row r of four rows of pairs; zeros up to a multiple of
+ * four */
+ALWAYS_INLINE void block_pairs_scaled(int16_t *to, const void *g, const int8_t *ge, int32_t at, const int16_t *share,
+                                      int32_t o, int32_t d, int32_t bytes)
 {
-    int32_t i = 0;
-    for (; i + 4 <= o; i += 4, at += 4, share += 4, to += 4 * PAIRS_PIXELS) {
-        to[0] = (int16_t)block_half_up(block_get(g, at, bytes) * share[0], d);
-        to[1] = (int16_t)block_half_up(block_get(g, at + 2, bytes) * share[2], d);
-        to[2 * PAIRS_PIXELS] = (int16_t)block_half_up(block_get(g, at + 1, bytes) * share[1], d);
-        to[2 * PAIRS_PIXELS + 1] = (int16_t)block_half_up(block_get(g, at + 3, bytes) * share[3], d);
+    for (int32_t i = 0; i < pairs_length(o); i++) {
+        const int32_t v = i < o ? block_half_up(block_get(g, at + i, bytes) * share[i], d - ge[i / BLOCK_GROUP]) : 0;
+        to[pairs_place(i, 0, PAIRS_PIXELS)] = (int16_t)v;
     }
-    for (int32_t j = 0; i < o && j < 4; j++) {
-        const int32_t v = i + j < o ? block_half_up(block_get(g, at + j, bytes) * share[j], d) : 0;
-        to[pairs_place(j, 0, PAIRS_PIXELS)] = (int16_t)v;
+}
+
+/* four rows of one row of pixels, o a multiple of four */
+ALWAYS_INLINE void block_pairs_scaled4(int16_t *to, const void *g, const int8_t *ge, int32_t at, const int16_t *share,
+                                       int32_t o, int32_t d, int32_t bytes)
+{
+    for (int32_t i = 0; i < o; i += 4, to += 4 * PAIRS_PIXELS) {
+        mantissas_pairs(to, g, at + i, o, share + i, d - ge[i / BLOCK_GROUP], bytes);
     }
 }
 
@@ -66,53 +78,113 @@ static inline void block_pairs_nothing(int16_t *to, int32_t length)
     }
 }
 
-ALWAYS_INLINE void block_pairs_dx(void *dx, int8_t *dxe, const void *g, const int8_t *ge, const int8_t *w,
-                                  const uint16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
-                                  void *scratch, int32_t bytes)
+/* some rows of pixels of g as rows of pairs, with zeros up to a multiple of four rows */
+ALWAYS_INLINE void block_pairs_windows(int16_t *to, const void *g, const int8_t *ge, int32_t line, int32_t rows,
+                                       const int16_t *share, int32_t drop, const conv2d_shape *s, int32_t bytes)
 {
-    const int32_t length = pairs_length(s->o), lines = s->n * s->h, line_size = s->w * s->c;
-    int32_t *sums = (int32_t *)scratch, *acc = sums + PAIRS_OUTPUTS * PAIRS_SUMS;
-    int16_t *weights = (int16_t *)(void *)(acc + rows * line_size), *windows = weights + PAIRS_COLUMNS * length;
-    for (int32_t line = 0; line < lines; line += rows) {
-        const int32_t count = lines - line < rows ? lines - line : rows, pixels = count * s->w;
-        for (int32_t p = 0; p < pixels; p++) {
-            block_pairs_scaled(windows + block_pairs_row(p, length), g, (line * s->w + p) * s->o, share, s->o,
-                               BLOCK_SHARE + drop, bytes);
+    const int32_t length = pairs_length(s->o), og = block_groups(s->o), pixels = rows * s->w;
+    const int32_t fours = s->o % 4 == 0 && s->w % PAIRS_PIXELS == 0;
+    for (int32_t p = 0; p < pixels; p += fours ? PAIRS_PIXELS : 1) {
+        const int8_t *e = ge + (line + p / s->w) * og;
+        const int32_t d = BLOCK_SHARE + drop + block_highest(e, og, 1), at = (line * s->w + p) * s->o;
+        if (fours) {
+            block_pairs_scaled4(to + p * length, g, e, at, share, s->o, d, bytes);
+        } else {
+            block_pairs_scaled(to + block_pairs_row(p, length), g, e, at, share, s->o, d, bytes);
         }
-        for (int32_t p = pixels; p % PAIRS_PIXELS; p++) {
-            block_pairs_nothing(windows + block_pairs_row(p, length), length);
-        }
-        for (int32_t j = 0; j < s->c; j += PAIRS_COLUMNS) {
-            pairs_columns(weights, w + j, s->c, s->c - j < PAIRS_COLUMNS ? s->c - j : PAIRS_COLUMNS, 0, s->o);
-            for (int32_t h = 0; h < PAIRS_COLUMNS && j + h < s->c; h += PAIRS_OUTPUTS) {
-                pairs_task t = {.w = weights + h * length, .x = windows};
-                block_pairs_put(acc + j + h, &t, pixels, s->c - j - h, s->c, length, sums);
+    }
+    for (int32_t p = pixels; p % PAIRS_PIXELS; p++) {
+        block_pairs_nothing(to + block_pairs_row(p, length), length);
+    }
+}
+
+/* the sums of all pixels with one group of n channels of dx, from w on */
+static inline void block_pairs_group(int32_t *acc, int16_t *weights, const int16_t *windows, const int8_t *w, int32_t n,
+                                     int32_t pixels, const int32_t *where, const conv2d_shape *s)
+{
+    const int32_t length = pairs_length(s->o);
+    for (int32_t j = 0; j < n; j += PAIRS_COLUMNS) {
+        pairs_columns(weights, w + j, s->c, n - j < PAIRS_COLUMNS ? n - j : PAIRS_COLUMNS, 0, s->o);
+        for (int32_t h = 0; h < PAIRS_COLUMNS && j + h < n; h += PAIRS_OUTPUTS) {
+            pairs_task t = {.w = weights + h * length, .x = windows};
+            for (int32_t p = 0; p < pixels; p += PAIRS_SUMS) {
+                block_pairs_sums(&t, pixels - p < PAIRS_SUMS ? pixels - p : PAIRS_SUMS, length,
+                                 acc + p * BLOCK_GROUP + where[j + h]);
             }
-        }
-        for (int32_t r = line; r < line + count; r++) {
-            block_store(dx, dxe + r, r * line_size, acc + (r - line) * line_size, line_size,
-                        block_exponent(ge[r], bytes) + k + drop, bytes);
         }
     }
 }
 
-/* row `o` of g turned: its numbers for `pixels` pixels, aligned to `highest` and shortened by drop bits, as row r of
- * four; zeros up to a multiple of four. `at` is the first pixel, w pixels are a block. */
-ALWAYS_INLINE void block_pairs_turned(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o, int32_t pixels,
-                                      int32_t outputs, int32_t w, int32_t highest, int32_t drop, int32_t bytes)
+ALWAYS_INLINE void block_pairs_dx(void *dx, int8_t *dxe, const void *g, const int8_t *ge, const int8_t *w,
+                                  const int16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
+                                  void *scratch, int32_t bytes)
 {
-    int32_t line = at / w, left = w - at % w, d = drop + highest - ge[line];
+    const int32_t length = pairs_length(s->o), og = block_groups(s->o), cg = block_groups(s->c), lines = s->n * s->h;
+    const int32_t pitch = block_pairs_pitch(rows * s->w);
+    int32_t *acc = (int32_t *)scratch;
+    int16_t *weights = (int16_t *)(void *)(acc + BLOCK_GROUP * pitch * ((rows * s->w + pitch - 1) / pitch));
+    int16_t *windows = weights + PAIRS_COLUMNS * length;
+    const block_runs sums = block_pairs_runs(acc, rows * s->w);
+    for (int32_t line = 0; line < lines; line += rows) {
+        const int32_t count = lines - line < rows ? lines - line : rows;
+        block_pairs_windows(windows, g, ge, line, count, share, drop, s, bytes);
+        for (int32_t c = 0; c < s->c; c += BLOCK_GROUP) {
+            block_pairs_group(acc, weights, windows, w + c, block_width(c, s->c), count * s->w, sums.where, s);
+            for (int32_t r = line; r < line + count; r++) {
+                const int32_t exponent = block_exponent(block_highest(ge + r * og, og, 1), bytes) + k + drop;
+                block_store_runs(dx, dxe + r * cg + c / BLOCK_GROUP, r * s->w * s->c + c, s->c, &sums, (r - line) * s->w,
+                                 s->w, block_width(c, s->c), exponent, bytes);
+            }
+        }
+    }
+}
+
+/* row `o` of g turned: its numbers for `pixels` pixels, aligned to exponent e, as row r of four; zeros up to a multiple
+ * of four. `at` is the first pixel, w pixels are a row of the image. */
+ALWAYS_INLINE void block_pairs_turned(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o, int32_t pixels,
+                                      int32_t outputs, int32_t w, int32_t e, int32_t bytes)
+{
+    const int32_t groups = block_groups(outputs);
+    ge += at / w * groups;
+    int32_t left = w - at % w, d = e - *ge;
     for (int32_t i = 0; i < pairs_length(pixels); i++) {
         int32_t v = 0;
         if (i < pixels) {
             if (left-- == 0) {
                 left = w - 1;
-                d = drop + highest - ge[++line];
+                d = e - *(ge += groups);
             }
             v = block_get(g, (at + i) * outputs + o, bytes);
             v = d ? block_half_up(v, d) : v;
         }
         to[pairs_place(i, 0, PAIRS_PIXELS)] = (int16_t)v;
+    }
+}
+
+/* the same for `some` rows, a multiple of four, and pixels in fours of one row of the image */
+ALWAYS_INLINE void block_pairs_turned4(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o, int32_t some,
+                                       int32_t pixels, int32_t outputs, int32_t w, int32_t e, int32_t bytes)
+{
+    enum { ONE = 14 }; /* a factor of 2^14 and as much more to shift */
+    for (int32_t r = 0; r < some; r += 4) {
+        for (int32_t i = 0; i < pixels; i += PAIRS_PIXELS, to += 4 * PAIRS_PIXELS) {
+            const int32_t d = ONE + e - ge[(at + i) / w * block_groups(outputs)];
+            mantissas_turned(to, g, (at + i) * outputs + o + r, outputs, 1 << ONE, d, bytes);
+        }
+    }
+}
+
+/* rows o..o+some-1 of g turned, as rows of pairs */
+ALWAYS_INLINE void block_pairs_turn(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o, int32_t some,
+                                    int32_t pixels, int32_t e, const conv2d_shape *s, int32_t bytes)
+{
+    if (some % 4 == 0 && s->ow % PAIRS_PIXELS == 0 && pixels % PAIRS_PIXELS == 0) {
+        block_pairs_turned4(to, g, ge, at, o, some, pixels, s->o, s->ow, e, bytes);
+        return;
+    }
+    for (int32_t r = 0; r < some; r++) {
+        block_pairs_turned(to + block_pairs_row(r, pairs_length(pixels)), g, ge, at, o + r, pixels, s->o, s->ow, e,
+                           bytes);
     }
 }
 
@@ -140,11 +212,11 @@ static inline void block_pairs_add(int32_t *dw, const int32_t *sums, int32_t out
     }
 }
 
-enum { PAIRS_TURNED = 16 }; /* rows of g at a time */
+enum { PAIRS_TURNED = BLOCK_GROUP }; /* rows of g at a time */
 
 /* what some pixels, from `at` on, give to all of dw; x begins with them */
 ALWAYS_INLINE void block_pairs_dw_piece(int32_t *dw, const void *g, const int8_t *ge, const int8_t *x,
-                                        const int32_t *channels, int32_t count, int32_t zero, int32_t highest,
+                                        const int32_t *channels, int32_t count, int32_t zero, const int8_t *highest,
                                         int32_t drop, int32_t at, int32_t pixels, const conv2d_shape *s, void *scratch,
                                         int32_t bytes)
 {
@@ -154,10 +226,7 @@ ALWAYS_INLINE void block_pairs_dw_piece(int32_t *dw, const void *g, const int8_t
     block_pairs_channels(inputs, x, channels, count, zero, s->c, pixels);
     for (int32_t o = 0; o < s->o; o += PAIRS_TURNED) {
         const int32_t some = s->o - o < PAIRS_TURNED ? s->o - o : PAIRS_TURNED;
-        for (int32_t r = 0; r < some; r++) {
-            block_pairs_turned(rows + block_pairs_row(r, length), g, ge, at, o + r, pixels, s->o, s->ow, highest, drop,
-                               bytes);
-        }
+        block_pairs_turn(rows, g, ge + o / BLOCK_GROUP, at, o, some, pixels, highest[o / BLOCK_GROUP] + drop, s, bytes);
         for (int32_t k = 0; k < count; k += PAIRS_OUTPUTS) {
             pairs_task t = {.w = inputs + k * length, .x = rows};
             block_pairs_sums(&t, some, length, sums);
@@ -171,15 +240,15 @@ ALWAYS_INLINE void block_pairs_dw(int32_t *dw, int8_t *dwe, const void *g, const
                                   const conv2d_shape *s, void *scratch, int32_t bytes)
 {
     const int32_t pixels = s->n * s->h * s->w;
-    const int32_t highest = block_highest(ge, s->n * s->oh);
-    *dwe = block_sum_exponent(block_exponent(highest, bytes) + drop);
+    block_group_highest(dwe, ge, s->n * s->oh, block_groups(s->o));
     for (int32_t i = 0; i < s->o * count; i++) {
         dw[i] = 0;
     }
     for (int32_t at = 0; at < pixels; at += piece) {
-        block_pairs_dw_piece(dw, g, ge, x + at * s->c, channels, count, zero, highest, drop, at,
+        block_pairs_dw_piece(dw, g, ge, x + at * s->c, channels, count, zero, dwe, drop, at,
                              pixels - at < piece ? pixels - at : piece, s, scratch, bytes);
     }
+    block_dw_exponents(dwe, block_groups(s->o), drop, bytes);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* What the updates of integer parameters by integer gradients share: m 2^e scale, one exponent in all. The meaning is in
+/* What the updates of integer parameters by integer gradients share: m 2^e scale. The meaning is in
  * ops/block_update.py.
  */
 #ifndef INSITU_BLOCK_UPDATE_H
@@ -13,33 +13,68 @@ static inline int32_t block_bit_length64(uint64_t n)
     return n >> 32 ? 32 + block_bit_length((uint32_t)(n >> 32)) : block_bit_length((uint32_t)n);
 }
 
-/* the norm: squares of the upper 15 bits, added as integers */
-static inline float block_norm(const int32_t *m, int32_t e, float scale, int32_t n)
+/* A gradient: sums m with an exponent for each group of channels. Element i belongs to channel i / inner % channels. */
+typedef struct {
+    const int32_t *m;
+    const int8_t *e;
+    float scale;
+    int32_t n, channels, inner;
+} block_gradient;
+
+/* From element i on, `length` elements have this exponent. */
+typedef struct {
+    int32_t length, e;
+} block_run;
+
+static inline block_run block_run_at(const block_gradient *g, int32_t i)
 {
-    uint32_t most = 0;
-    for (int32_t i = 0; i < n; i++) {
-        const uint32_t size = block_size_of(m[i]);
-        most = size > most ? size : most;
+    const int32_t at = i / g->inner, channel = at % g->channels, group = channel / BLOCK_GROUP;
+    const int32_t end = (group + 1) * BLOCK_GROUP < g->channels ? (group + 1) * BLOCK_GROUP : g->channels;
+    const block_run run = {(at - channel + end) * g->inner - i, g->e[group]};
+    return run;
+}
+
+/* the exponent that the largest number has where it has 15 bits */
+static inline int32_t block_unit(const block_gradient *g)
+{
+    int32_t most = -1000;
+    for (int32_t i = 0; i < g->n;) {
+        const block_run run = block_run_at(g, i);
+        uint32_t sizes = 0;
+        for (const int32_t end = i + run.length; i < end; i++) {
+            sizes |= block_size_of(g->m[i]);
+        }
+        const int32_t top = block_bit_length(sizes) + run.e;
+        most = sizes && top > most ? top : most;
     }
-    const int32_t length = block_bit_length(most), d = length > 15 ? length - 15 : 0;
+    return (most == -1000 ? 0 : most) - 15;
+}
+
+/* the norm: squares of the upper 15 bits, added as integers */
+static inline float block_norm(const block_gradient *g)
+{
+    const int32_t unit = block_unit(g);
     uint64_t total = 0;
-    for (int32_t i = 0; i < n; i++) {
-        const uint32_t size = block_size_of(m[i]) >> d;
-        total += size * size;
+    for (int32_t i = 0; i < g->n;) {
+        const block_run run = block_run_at(g, i);
+        const int32_t d = unit - run.e, right = d < 0 ? 0 : d < 31 ? d : 31, left = d < -15 ? 15 : d < 0 ? -d : 0;
+        for (const int32_t end = i + run.length; i < end; i++) {
+            const uint32_t size = block_size_of(g->m[i]) >> right << left;
+            total += (uint64_t)size * size;
+        }
     }
     const int32_t over = block_bit_length64(total) - 24, z = over > 0 ? over + (over & 1) : 0;
-    return insitu_sqrtf((float)(int32_t)(total >> z)) * block_power(z / 2 + d + e) * scale;
+    return insitu_sqrtf((float)(int32_t)(total >> z)) * block_power(z / 2 + unit) * g->scale;
 }
 
 /* clip_factor of such a gradient */
-static inline float block_factor(const int32_t *m, int32_t e, float scale, float rate, float clip, int32_t *count,
-                                 int32_t n)
+static inline float block_factor(const block_gradient *g, float rate, float clip, int32_t *count)
 {
     if (rate == 0.0f || !(rate - rate == 0.0f)) {
         return 0.0f;
     }
-    const float norm = block_norm(m, e, scale, n);
-    if (e == BLOCK_MOST || !(norm - norm == 0.0f)) {
+    const float norm = block_norm(g);
+    if (block_highest(g->e, block_groups(g->channels), 1) == BLOCK_MOST || !(norm - norm == 0.0f)) {
         count[0]++;
         return 0.0f;
     }

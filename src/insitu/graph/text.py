@@ -206,7 +206,7 @@ class _Parser:
         return self.values[name[1:]]
 
     def _parse_type(self, text: str) -> Type:
-        m = re.fullmatch(r"(\w+)\[([\dx]*)(?:; s=(\S+) z=(-?\d+)(?: axis=(\d+))?)?(; block=\w+)?\]", text.strip())
+        m = re.fullmatch(r"(\w+)\[([\dx]*)(?:; s=(\S+) z=(-?\d+)(?: axis=(\d+))?)?(; block=\w+/\d+)?\]", text.strip())
         if not m or m[1] not in DTYPES or (m[6] or "") != block_text(m[1]):
             raise GraphError(f"{text!r} is not a type")
         shape = tuple(int(d) for d in m[2].split("x")) if m[2] else ()

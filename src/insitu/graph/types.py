@@ -3,8 +3,9 @@
     f32[1x32x32x3]                        plain float
     s8[1x32x32x3; s=0.0235 z=-128]        real = s * (q - z)
     s8[16x3x3x3; s=@w axis=0]             one scale a channel of axis 0; `@w` stands for the list
-    s16b[1x8x8x24; block=row]             mantissas of a block floating value: real = m * 2^e, one e a block. The
-                                          exponents are a value of their own, s8[blocks], made and read beside it
+    s16b[1x8x8x24; block=row/16]          mantissas of a block floating value: real = m * 2^e, one e a block, here
+                                          16 channels of an image row. The exponents are a value of their own,
+                                          s8[blocks], made and read beside it
 
 Nothing here knows about ops or graphs.
 """
@@ -32,8 +33,9 @@ DTYPES = {
     "s8b": (np.int8, "int8_t"),
     "s32b": (np.int32, "int32_t"),
 }
-# block floating mantissas -> what shares an exponent: an image row (all of it but the last two axes), or everything
-BLOCKS = {"s16b": "row", "s8b": "row", "s32b": "all"}
+GROUP = 16  # channels that share an exponent; the last group may have fewer
+# block floating mantissas -> what shares an exponent: a group of channels of an image row, or of a parameter
+BLOCKS = {"s16b": f"row/{GROUP}", "s8b": f"row/{GROUP}", "s32b": f"channels/{GROUP}"}
 MAX_ELEMENTS = 1 << 28  # a value beyond this is a mistake or an attack: a gigabyte of floats
 
 
@@ -95,11 +97,26 @@ class Type:
         return DTYPES[self.dtype][1]
 
     @property
-    def blocks(self) -> int:
-        """How many exponents a block floating value has; the rows of a matrix are blocks, too."""
-        if BLOCKS.get(self.dtype) != "row":
+    def channel_axis(self) -> int:
+        """Of a block floating value: the last; in a parameter that of its output channels, as in its weights."""
+        return self.rank - 1 if self.dtype != "s32b" or self.rank == 3 else 0
+
+    @property
+    def groups(self) -> int:
+        """How many groups its channels are for the exponents of a block floating value."""
+        return -(-self.shape[self.channel_axis] // GROUP) if self.shape else 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows have exponents of their own: those of images, or of a matrix; a parameter is one."""
+        if self.dtype == "s32b":
             return 1
         return prod(self.shape[:-2]) if self.rank > 2 else prod(self.shape[:-1])
+
+    @property
+    def blocks(self) -> int:
+        """How many exponents a block floating value has: row after row, group after group."""
+        return self.rows * self.groups
 
     @property
     def scale(self) -> float:

@@ -1,8 +1,7 @@
 """Block floating numbers in numpy: the arithmetic that every op on integer gradients shares. No op is declared here.
 
-A value is a pair: mantissas m (s16b or s8b) and one exponent e a block, an image row (s8[blocks]); it stands for
-m * 2^e in real units. One rounding everywhere: to the nearest, halves up. docs/numerics.md has the rules, c/block.h
-is the same in C.
+A value is a pair: mantissas m (s16b or s8b) and one exponent e a block, 16 channels of an image row (s8[blocks]); it
+stands for m * 2^e in real units. docs/numerics.md has the rules, c/block.h is the same in C.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, s8
+from insitu.graph.types import GROUP
 
 BITS = {"s16b": 15, "s8b": 7}  # of a mantissa's size; arithmetic is done on 15, s8b having zeros below its 7
 SHARE = 15  # fractional bits of a factor of at most one
@@ -27,14 +27,40 @@ def rounded(x, d):
     return np.where(d > 0, ((x >> (right - 1)) + 1) >> 1, x << np.clip(-d, 0, 31))
 
 
+def rounded_even(x, d):
+    """The same with halves to the even neighbour: for what has so few bits below that halves are common."""
+    x, d = np.asarray(x, np.int64), np.asarray(d, np.int64)
+    right = np.clip(d, 1, 32)
+    half = (np.int64(1) << (right - 1)) - 1 + (x >> right & 1)
+    return np.where(d > 0, (x + half) >> right, x << np.clip(-d, 0, 31))
+
+
 def bit_length(n: int) -> int:
     return int(n).bit_length()
 
 
+def by_rows(x, type: Type) -> np.ndarray:
+    """Elements as int64[rows, pixels, channels]."""
+    return np.asarray(x, np.int64).reshape(type.rows, -1, type.shape[-1])
+
+
+def by_blocks(x, type: Type) -> np.ndarray:
+    """Elements as int64[rows, groups, elements of a block], with zeros where the last group has fewer channels."""
+    x = by_rows(x, type)
+    full = np.zeros((*x.shape[:2], type.groups * GROUP), np.int64)
+    full[..., : x.shape[2]] = x
+    return full.reshape(*x.shape[:2], type.groups, GROUP).swapaxes(1, 2).reshape(type.rows, type.groups, -1)
+
+
+def a_channel(e, channels: int) -> np.ndarray:
+    """Numbers of groups, the last axis, as numbers of channels."""
+    return np.repeat(e, GROUP, axis=-1)[..., :channels]
+
+
 def widened(m, e, type: Type):
-    """Mantissas with 15 bits and exponents to go with them, both int64; mantissas by block: [blocks, elements]."""
+    """Mantissas with 15 bits, [rows, pixels, channels], and the exponents of their blocks, [rows, groups]; int64."""
     more = 15 - BITS[type.dtype]
-    return m.astype(np.int64).reshape(type.blocks, -1) << more, e.astype(np.int64) - more
+    return by_rows(m, type) << more, e.astype(np.int64).reshape(type.rows, type.groups) - more
 
 
 def lowest(type: Type) -> int:
@@ -42,38 +68,55 @@ def lowest(type: Type) -> int:
     return ZERO - (15 - BITS[type.dtype])
 
 
-def packed(x, e, type: Type):
-    """(mantissas of this type, exponents): each block of whole numbers x (|x| < 2^31) times 2^e, normalised."""
-    rows = np.asarray(x, np.int64).reshape(type.blocks, -1)
-    bits = BITS[type.dtype]
-    most = np.abs(rows).max(axis=1)
-    d = np.array([bit_length(n) for n in most], np.int64) - bits
-    d += rounded(most, d) >> bits  # rounding up may take a bit more
-    e = np.asarray(e, np.int64) + d
-    nothing = (most == 0) | (e < LEAST)
-    m = np.where(nothing[:, None], 0, rounded(rows, d[:, None]))
+def packed(x, e, type: Type, rounded=rounded):
+    """(mantissas of this type, exponents): each block of whole numbers x (|x| < 2^31) times 2^e, normalised.
+
+    With the fewest bits b so that -2^b <= x < 2^b, x becomes what is left of it without its lowest b - 15 (or 7) bits.
+    """
+    blocks, bits = by_blocks(x, type), BITS[type.dtype]
+    reach = np.maximum(blocks, ~blocks).max(axis=2)
+    d = np.array([[bit_length(n) for n in row] for row in reach], np.int64) - bits
+    e = np.asarray(e, np.int64).reshape(type.rows, -1) + d
+    nothing = ~blocks.any(axis=2) | (e < LEAST)
+    m = np.minimum(rounded(by_rows(x, type), a_channel(d, type.shape[-1])[:, None]), (1 << bits) - 1)
+    m = np.where(a_channel(nothing, type.shape[-1])[:, None], 0, m)
     e = np.where(nothing, ZERO, np.minimum(e, MOST))
-    return m.astype(type.numpy).reshape(type.shape), e.astype(np.int8)
+    return m.astype(type.numpy).reshape(type.shape), e.astype(np.int8).reshape(-1)
 
 
-def single(e) -> np.ndarray:
-    """The one exponent of a sum, as a value."""
-    return np.array([np.clip(e, ZERO, MOST)], np.int8)
+def exponents_of(e) -> np.ndarray:
+    """The exponents of sums, as a value."""
+    return np.clip(np.atleast_1d(e), ZERO, MOST).astype(np.int8)
 
 
-def shares(scales) -> tuple[np.ndarray, int]:
-    """(u16 table, k) with scale = table / 2^15 * 2^k, the largest within a factor of two of 2^k."""
+def shares(scales, most: int = (1 << SHARE) - 1) -> tuple[np.ndarray, int]:
+    """(s16 table, k) with scale = table / 2^15 * 2^k and the least k that has a table of at most `most`."""
     scales = np.atleast_1d(np.asarray(scales, np.float64))
-    fraction, k = frexp(scales.max())
-    k -= fraction == 0.5  # a power of two is exact
-    return np.floor(np.ldexp(scales, SHARE - k) + 0.5).astype(np.uint16), int(k)
+    k = frexp(scales.max())[1] - 1
+    while True:
+        table = np.floor(np.ldexp(scales, SHARE - k) + 0.5)
+        if table.max() <= most:
+            return table.astype(np.int32 if most >> SHARE else np.int16), int(k)
+        k += 1
+
+
+def weight_scales(w: Type, channels: int) -> np.ndarray:
+    """The scale of each channel of weights."""
+    if w.dtype != "s8" or w.quant is None or w.quant.zero:
+        raise GraphError(f"integer gradients want s8 weights with zero point 0, got {w}")
+    return np.broadcast_to(np.array(w.quant.scale), channels)
 
 
 def weight_shares(w: Type, channels: int) -> tuple[np.ndarray, int]:
     """The shares of a weight's scales, one a channel."""
-    if w.dtype != "s8" or w.quant is None or w.quant.zero:
-        raise GraphError(f"integer gradients want s8 weights with zero point 0, got {w}")
-    return shares(np.broadcast_to(np.array(w.quant.scale), channels))
+    return shares(weight_scales(w, channels))
+
+
+def group_shares(w: Type, channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same with a power of two for each group of channels: what is summed in one channel needs no more."""
+    scales = weight_scales(w, channels)
+    found = [shares(scales[at : at + GROUP]) for at in range(0, channels, GROUP)]
+    return np.concatenate([table for table, _ in found]), np.array([k for _, k in found], np.int16)
 
 
 def headroom(terms: int, bits: int) -> int:

@@ -17,14 +17,18 @@ from insitu.ops._block import (
     MOST,
     SHARE,
     ZERO,
+    a_channel,
     bit_length,
     both,
+    by_blocks,
+    by_rows,
     exponents,
+    exponents_of,
     packed,
     pair,
     rounded,
+    rounded_even,
     shares,
-    single,
     some_exponents,
     want_block,
     widened,
@@ -50,9 +54,19 @@ def power(e) -> np.ndarray:
         return np.where(e < -126, 0, np.ldexp(1.0, np.clip(e, -126, 128))).astype(np.float32)
 
 
+def channel_runs(t: Type) -> tuple[int, int]:
+    """(channels, inner): element i of a parameter belongs to channel i // inner % channels."""
+    return t.shape[t.channel_axis], int(np.prod(t.shape[t.channel_axis + 1 :]))
+
+
+def row_sizes(t: Type) -> tuple[int, int, int]:
+    """(rows, pixels of a row, channels)"""
+    return t.rows, t.size // t.rows // t.shape[-1], t.shape[-1]
+
+
 @op(kind="int8")
 class to_block:
-    """(m, e) = g as block floating numbers, each block with the smallest exponent that holds its largest number
+    """(m, e) = g as block floating numbers: the bits of a block's largest number decide about its exponent
 
     Where a block has a number that is not finite, its exponent is the largest there is, and only those are not 0.
     """
@@ -62,6 +76,7 @@ class to_block:
         for dtype in BITS
         for name, g in {
             "image": f32(1, 3, 4, 5),
+            "groups": f32(1, 2, 3, 37),
             "rows": f32(2, 7),
             "rounds up to a bit more": np.array([[1.9999999, -1.9999999, 1e-3]], np.float32),
             "zeros": np.zeros((1, 2, 1, 3), np.float32),
@@ -76,21 +91,19 @@ class to_block:
         return pair(dtype, g.shape)
 
     def eval(g, *, dtype, node):
-        m = node.output.type
-        whole, exponent, finite = (x.reshape(m.blocks, -1) for x in float_parts(g))
-        highest = np.where(whole != 0, exponent, -1000).max(axis=1, keepdims=True)
-        top = np.where(exponent == highest, np.abs(whole), 0)  # the largest number of each block decides
-        _, e = packed(np.broadcast_to(top.max(axis=1)[:, None], top.shape), highest[:, 0], m)
-        d = np.where(e == ZERO, 99, e - highest[:, 0])[:, None] + np.where(whole != 0, highest - exponent, 0)
-        found = rounded(whole, d)
-        endless = ~finite.all(axis=1)
-        limit = (1 << BITS[dtype]) - 1
-        found = np.where(endless[:, None], np.where(finite, 0, np.sign(whole) * limit), found)
-        e = np.where(endless, MOST, e).astype(np.int8)
-        return found.astype(m.numpy).reshape(m.shape), e
+        t, bits = node.output.type, BITS[dtype]
+        whole, exponent, finite = (by_rows(x, t) for x in float_parts(g))
+        highest = by_blocks(np.where(whole != 0, exponent + 1000, 0), t).max(axis=2) - 1000
+        endless = by_blocks(1 - finite, t).any(axis=2)
+        e = np.where(highest + 24 - bits < LEAST, ZERO, np.minimum(highest + 24 - bits, MOST))
+        top, gone, never = (a_channel(x, t.shape[-1])[:, None] for x in (highest, e == ZERO, endless))
+        found = np.minimum(rounded(whole, 24 - bits + top - exponent), (1 << bits) - 1)
+        found = np.where(gone | (whole == 0), 0, found)
+        found = np.where(never, np.where(finite, 0, np.sign(whole) * ((1 << bits) - 1)), found)
+        return found.astype(t.numpy).reshape(t.shape), np.where(endless, MOST, e).astype(np.int8).reshape(-1)
 
     def emit(m, e, g):
-        return Call(f"to_block_{m.dtype}", m, e, g, m.type.blocks, m.type.size // m.type.blocks)
+        return Call(f"to_block_{m.dtype}", m, e, g, *row_sizes(m.type))
 
 
 @op(kind="int8")
@@ -99,7 +112,10 @@ class from_block:
 
     cases = [
         *both("image", (1, 5, 2, 3)),
+        *both("groups", (1, 2, 3, 37)),
         Case("sums", (Type("s32b", (3, 1, 1, 5), quant(0.03)), some_exponents(1))),
+        Case("groups of sums", (Type("s32b", (37, 3), quant(0.03)), some_exponents(3))),
+        Case("groups of depthwise sums", (Type("s32b", (2, 3, 37), quant(0.03)), some_exponents(3))),
         Case("too large", (Type("s32b", (7,)), np.array([127], np.int8))),
     ]
 
@@ -110,17 +126,29 @@ class from_block:
 
     def eval(m, e, *, node):
         t = node.inputs[0].type
+        if t.dtype == "s32b":
+            by = spread_groups(power(e), t)
+        else:
+            by = np.broadcast_to(a_channel(power(e).reshape(t.rows, -1), t.shape[-1])[:, None], by_rows(m, t).shape)
         with np.errstate(over="ignore"):
-            real = m.reshape(t.blocks, -1).astype(np.float32) * power(e)[:, None]
-            return (real * np.float32(t.scale) if t.quant else real).reshape(m.shape)
+            real = m.astype(np.float32) * by.reshape(m.shape)
+            return real * np.float32(t.scale) if t.quant else real
 
     def emit(g, m, e):
         t = m.type
-        factor = [t.scale if t.quant else 1.0] if t.dtype == "s32b" else []
-        return Call(f"from_block_{t.dtype}", g, m, e, *factor, t.blocks, t.size // t.blocks)
+        if t.dtype == "s32b":
+            return Call("from_block_s32b", g, m, e, t.scale if t.quant else 1.0, t.size, *channel_runs(t))
+        return Call(f"from_block_{t.dtype}", g, m, e, *row_sizes(t))
 
     def in_place(g, m, e):
         return 0 if m.dtype == "s32b" else None
+
+
+def spread_groups(values: np.ndarray, t: Type) -> np.ndarray:
+    """Numbers of the groups of a parameter (s32b) for each of its elements."""
+    channels, _ = channel_runs(t)
+    shape = [channels if axis == t.channel_axis else 1 for axis in range(t.rank)]
+    return np.broadcast_to(a_channel(values, channels).reshape(shape), t.shape)
 
 
 @op(kind="int8")
@@ -152,14 +180,19 @@ class mask_grad_block:
 
 @op(kind="int8")
 class add_block:
-    """(m, e) = a + b: block by block at the larger exponent, with 14 bits below, then normalised"""
+    """(m, e) = a + b: block by block at the larger exponent, with 14 bits below, then normalised, halves to even
+
+    Of two 8-bit mantissas with one exponent, every odd sum is a half: rounded up, they would add up to a bias.
+    """
 
     cases = [
         Case(f"{name}, {dtype}", (Type(dtype, shape), ea, Type(dtype, shape), eb))
         for dtype in BITS
         for name, shape, ea, eb in (
             ("image", (1, 5, 2, 3), some_exponents(5), some_exponents(5, 1)),
+            ("groups", (1, 2, 3, 37), some_exponents(6), some_exponents(6, 1)),
             ("apart", (4, 7), np.array([-20, -5, -60, -20], np.int8), np.array([-33, -20, -20, -36], np.int8)),
+            ("halves", (1, 1, 40, 7), np.array([-20], np.int8), np.array([-20], np.int8)),
             ("ends", (3, 2), np.array([127, -128, -120], np.int8), np.array([127, -128, -121], np.int8)),
         )
     ]
@@ -174,11 +207,11 @@ class add_block:
         t = node.output.type
         (x, ex), (y, ey) = widened(a, ae, t), widened(b, be, t)
         e = np.maximum(ex, ey)
-        total = rounded(x << GUARD, (e - ex)[:, None]) + rounded(y << GUARD, (e - ey)[:, None])
-        return packed(total, e - GUARD, t)
+        dx, dy = (a_channel(e - each, t.shape[-1])[:, None] for each in (ex, ey))
+        return packed(rounded(x << GUARD, dx) + rounded(y << GUARD, dy), e - GUARD, t, rounded_even)
 
     def emit(m, e, a, ae, b, be):
-        return Call(f"add_{m.dtype}", m, e, a, ae, b, be, m.type.blocks, m.type.size // m.type.blocks)
+        return Call(f"add_{m.dtype}", m, e, a, ae, b, be, *row_sizes(m.type))
 
     def in_place(m, e, a, ae, b, be):
         return 0, 1
@@ -190,7 +223,7 @@ class expand_block:
 
     cases = [
         *both("sixteenth", (1, 5), shape=(1, 4, 4, 5), factor=1 / 16),
-        *both("twelfth", (2, 1, 1, 5), shape=(2, 3, 4, 5), factor=1 / 12),
+        *both("twelfth", (2, 1, 1, 37), shape=(2, 3, 4, 37), factor=1 / 12),
     ]
 
     def infer(m, e, *, shape, factor=1.0):
@@ -201,14 +234,14 @@ class expand_block:
 
     def eval(m, e, *, shape, factor):
         n, h, _, c = shape
-        share, k = shares(factor)
+        share, k = shares(factor, 1 << SHARE)
         x = rounded(m.astype(np.int64).reshape(n, 1, 1, c) * int(share[0]), SHARE)
-        e = np.where(e < LEAST, ZERO, np.clip(e.astype(np.int64) + k, ZERO, MOST))
-        return np.broadcast_to(x, shape).astype(m.dtype), np.repeat(e, h).astype(np.int8)
+        e = np.where(e < LEAST, ZERO, np.clip(e.astype(np.int64) + k, ZERO, MOST)).reshape(n, -1)
+        return np.broadcast_to(x, shape).astype(m.dtype), np.repeat(e, h, axis=0).astype(np.int8).reshape(-1)
 
     def emit(y, ye, m, e, *, shape, factor):
         n, h, w, c = shape
-        share, k = shares(factor)
+        share, k = shares(factor, 1 << SHARE)
         return Call(f"expand_{m.dtype}", y, ye, m, e, n, h, w, c, int(share[0]), k)
 
 
@@ -219,22 +252,25 @@ def sum_room(pixels: int) -> int:
 
 @op(kind="int8")
 class bias_grad_block:
-    """(db, e): db[o] * 2^e = the sum over all positions of g[.., o], at the largest exponent"""
+    """(db, e): db[o] * 2^e = the sum over all positions of g[.., o], at the largest exponent of the group of o
 
-    cases = [*both("map", (1, 5, 3, 7)), *both("row", (1, 7)), *both("wide", (1, 4, 300, 2))]
+    Rows are summed first, then brought to that exponent.
+    """
+
+    cases = [*both("map", (1, 5, 3, 37)), *both("row", (1, 7)), *both("wide", (1, 4, 300, 2))]
 
     def infer(m, e):
         want_block(m, e)
-        return Type("s32b", (m.shape[-1],)), exponents(Type("s32b"))
+        db = Type("s32b", (m.shape[-1],))
+        return db, exponents(db)
 
     def eval(m, e, *, node):
         t = node.inputs[0].type
         x, ex = widened(m, e, t)
-        highest, room = ex.max(), sum_room(t.size // t.shape[-1])
-        terms = rounded(x, (highest - ex)[:, None] - room)
-        return terms.reshape(-1, t.shape[-1]).sum(0).astype(np.int32), single(highest - room)
+        highest, room = ex.max(axis=0), sum_room(t.size // t.shape[-1])
+        terms = rounded(x.sum(axis=1), a_channel(highest - ex, t.shape[-1]) - room)
+        return terms.sum(0).astype(np.int32), exponents_of(highest - room)
 
     def emit(db, de, m, e):
         t = m.type
-        c = t.shape[-1]
-        return Call(f"bias_grad_{t.dtype}", db, de, m, e, t.blocks, t.size // t.blocks // c, c, sum_room(t.size // c))
+        return Call(f"bias_grad_{t.dtype}", db, de, m, e, *row_sizes(t), sum_room(t.size // t.shape[-1]))

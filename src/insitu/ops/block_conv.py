@@ -1,8 +1,9 @@
 """Integer gradients of convolutions and linear layers: block floating twins of conv2d_dx, conv2d_dw and the like.
 
 dx: for each row of dx, the rows of g it gathers from are brought to their largest exponent; sums are int32, and the
-row's largest sum decides its exponent. dw: all of g is brought to its largest exponent; sums stay int32 (s32b). Sizes
-are static, so mantissas are shortened beforehand where int32 could overflow. See block.py and docs/numerics.md.
+largest of a block decides its exponent. dw: each group of output channels of g is brought to its largest exponent; sums
+stay int32 (s32b). Sizes are static, so mantissas are shortened beforehand where int32 could overflow. See block.py and
+docs/numerics.md.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Type, f32, op, quant, s8
 from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.graph.types import GROUP
 from insitu.ops._block import (
     SHARE,
+    a_channel,
     both,
     exponents,
+    exponents_of,
     headroom,
     lowest,
     packed,
     pair,
     rounded,
-    single,
     want_block,
     weight_shares,
     widened,
@@ -40,19 +43,21 @@ def gathered_rows(r: int, kernel: int, stride: int, before: int, dilation: int, 
 
 def dx_rows(g, e, node, kernel: int, row_sums):
     """Sums of every row of dx and their exponents; `row_sums(row of g, u, distance)` is what tap u of a row gives to
-    all pixels of one, brought down by so many powers of two."""
+    all pixels of one, its channels brought down by so many powers of two."""
     t, (n, h, w, c) = node.inputs[0].type, node.output.shape
     stride, top, dilation = node.attrs["stride"][0], node.attrs["padding"][0], node.attrs["dilation"][0]
     wide, high = widened(g, e, t)
-    wide, high = wide.reshape(t.shape), high.reshape(t.shape[:2])
+    wide, high = wide.reshape(t.shape), high.reshape(*t.shape[:2], -1)
     sums, exponent = np.zeros((n, h, w, c), np.int64), np.full((n, h), lowest(t))
     for image in range(n):
         for r in range(h):
             taps = gathered_rows(r, kernel, stride, top, dilation, t.shape[1])
-            exponent[image, r] = max([lowest(t), *(high[image, i] for _, i in taps)])
+            exponent[image, r] = max([lowest(t), *(high[image, i].max() for _, i in taps)])
             for u, i in taps:
-                sums[image, r] += row_sums(wide[image, i], u, exponent[image, r] - high[image, i])
-    return sums, exponent.reshape(-1)
+                sums[image, r] += row_sums(
+                    wide[image, i], u, a_channel(exponent[image, r] - high[image, i], t.shape[3])
+                )
+    return sums, exponent.reshape(-1, 1)
 
 
 def spread_taps(cols, node):
@@ -71,16 +76,26 @@ def dx_drop(w: Type, groups: int) -> int:
     return headroom(w.shape[0] * w.shape[1] * w.shape[2] // groups, WEIGHT_BITS)
 
 
-PAIRS_BYTES = 16384  # of scratch for rows of pixels by products of pairs; one row may need more
+PAIRS_BYTES = 16384  # of windows that are laid out at a time; one row may need more
+PAIRS_SUMS = 64  # pixels that have room, where they are more than a row
+TIGHT_PIXELS = 16  # as many as keep what unpacking the weights for them costs at a tenth
 
 
-def pairs_dx(dx, dxe, m, e, w, shape: Struct) -> Call:
+def pairs_rows(lines: int, pixels: int, length: int, tight: bool) -> int:
+    """How many rows of so many pixels the kernel takes at a time."""
+    most = TIGHT_PIXELS if tight else min(PAIRS_SUMS, PAIRS_BYTES // (2 * length))
+    return max(1, min(lines, most // pixels))
+
+
+def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: bool) -> Call:
     """The kernel for microcontrollers, where every pixel of dx has one of g."""
     table, k = weight_shares(w.type, w.shape[0])
-    lines, pixels, c, o = (shape.fields[name] for name in ("h", "w", "c", "o"))
+    lines, pixels, o = (shape.fields[name] for name in ("h", "w", "o"))
     length = (o + 3) // 4 * 4
-    rows = max(1, min(lines * shape.fields["n"], PAIRS_BYTES // (pixels * (4 * c + 2 * length))))
-    scratch = 512 + 4 * rows * pixels * c + 2 * length * (4 + (rows * pixels + 3) // 4 * 4)
+    rows = pairs_rows(lines * shape.fields["n"], pixels, length, tight)
+    count = rows * pixels
+    sums = -(-count // 64) * 64 if count > 32 else next(p for p in (8, 16, 32) if p >= count)
+    scratch = 4 * GROUP * sums + 2 * length * (4 + (count + 3) // 4 * 4)
     drop = headroom(o, WEIGHT_BITS)
     return Call(f"conv2d_pairs_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, rows, shape, Scratch(scratch))
 
@@ -93,6 +108,8 @@ class conv2d_dx_block:
         *both("1x1", (1, 5, 3, 19), s8(19, 1, 1, 37, s=np.linspace(0.01, 0.2, 19), axis=0), size=(5, 3)),
         *both("1x1, deep", (1, 1, 2, 531), s8(531, 1, 1, 6, s=0.02), size=(1, 2)),
         *both("3x3", (1, 5, 4, 3), s8(3, 3, 3, 5, s=0.02), size=(5, 4), padding=(1, 1, 1, 1)),
+        *both("3x3, groups of channels", (1, 3, 2, 18), s8(18, 3, 3, 17, s=0.02), size=(3, 2), padding=(1, 1, 1, 1)),
+        *both("1x1, wide rows", (1, 2, 70, 6), s8(6, 1, 1, 20, s=0.02), size=(2, 70)),
         *both("stride, asymmetric", (2, 3, 3, 5), s8(5, 3, 3, 3, s=0.5), size=(7, 6), stride=(2, 2),
               padding=(0, 1, 0, 1)),
         *both("stride beyond the kernel", (1, 2, 2, 3), s8(3, 1, 1, 2, s=0.1), size=(5, 6), stride=(3, 3)),
@@ -120,11 +137,11 @@ class conv2d_dx_block:
         sums, exponent = dx_rows(m, e, node, w.shape[1], row_sums)
         return packed(sums, exponent + k + drop, node.output.type)
 
-    def emit(dx, dxe, m, e, w, *, stride, padding, dilation, groups, target="host"):
+    def emit(dx, dxe, m, e, w, *, stride, padding, dilation, groups, target="host", tight=False):
         table, k = weight_shares(w.type, w.shape[0])
         shape = conv_shape(m, dx, w, stride, padding, dilation, groups)
         if target == "mcu" and groups == 1 and is_pointwise(**shape.fields):
-            return pairs_dx(dx, dxe, m, e, w, shape)
+            return pairs_dx(dx, dxe, m, e, w, shape, tight)
         scratch = Scratch(4 * dx.shape[2] * dx.shape[3] + 2 * m.shape[2] * m.shape[3])
         drop = dx_drop(w.type, groups)
         return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
@@ -134,10 +151,11 @@ class conv2d_dx_block:
 
 
 def aligned(m, e, t: Type, drop: int):
-    """(all mantissas at the largest exponent, shortened by `drop` bits, and that exponent)."""
+    """(all mantissas at the largest exponent of their group, shortened by `drop` bits, and those exponents)."""
     wide, high = widened(m, e, t)
-    highest = high.max()
-    return rounded(wide, (highest - high)[:, None] + drop).reshape(t.shape), highest + drop
+    highest = high.max(axis=0)
+    distance = a_channel(highest - high, t.shape[-1])[:, None]
+    return rounded(wide, distance + drop).reshape(t.shape), highest + drop
 
 
 def sums_pair(shape, x: Type) -> tuple[Type, Type]:
@@ -171,6 +189,7 @@ class conv2d_dw_block:
 
     cases = [
         *both("1x1", (1, 4, 3, 5), s8(1, 4, 3, 37, s=0.03, z=-7), kernel=(1, 1)),
+        *both("1x1, groups", (1, 3, 3, 37), s8(1, 3, 3, 9, s=0.03, z=-7), kernel=(1, 1)),
         *both("1x1, many pixels", (1, 7, 39, 3), s8(1, 7, 39, 5, s=0.03, z=-128), kernel=(1, 1)),
         *both("some channels", (1, 5, 7, 3), s8(1, 5, 7, 20, s=0.03, z=9), kernel=(1, 1), channels=(1, 5, 8, 0)),
         *both("some channels, 3x3", (1, 4, 4, 2), s8(1, 4, 4, 5, s=0.03, z=9), kernel=(3, 3), padding=(1, 1, 1, 1),
@@ -195,7 +214,7 @@ class conv2d_dw_block:
         x = x.astype(np.float64) - node.inputs[2].type.zero
         x = x[..., list(channels)] if channels else x
         dw = dw_eval(p.astype(np.float64), x, kernel, stride, padding, dilation, groups)
-        return dw.astype(np.int32), single(exponent)
+        return dw.astype(np.int32), exponents_of(exponent)
 
     def emit(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="host"):
         shape = conv_shape(m, x, dw, stride, padding, dilation, groups)
@@ -211,8 +230,8 @@ class conv2d_dw_block:
 
 
 def rows_struct(g, x) -> Struct:
-    """A linear layer is a 1x1 convolution of an image with as many rows as g has blocks."""
-    h, o, i = g.type.blocks, g.shape[-1], x.shape[-1]
+    """A linear layer is a 1x1 convolution of an image with as many rows as g has."""
+    h, o, i = g.type.rows, g.shape[-1], x.shape[-1]
     w = g.type.size // h // o
     return Struct("conv2d_shape", n=1, h=h, w=w, c=i, oh=h, ow=w, o=o, kh=1, kw=1, sh=1, sw=1, dh=1, dw=1, pt=0, pl=0,
                   groups=1)  # fmt: skip
@@ -238,13 +257,15 @@ class linear_dx_block:
         table, k = weight_shares(node.inputs[2].type, w.shape[0])
         wide, high = widened(m, e, node.inputs[0].type)
         drop = headroom(w.shape[0], WEIGHT_BITS)
-        p = rounded(wide.reshape(-1, w.shape[0]) * table.astype(np.int64), SHARE + drop)
-        return packed(p @ w.astype(np.int64), high + k + drop, node.output.type)
+        highest = high.max(axis=1, keepdims=True)
+        distance = a_channel(highest - high, w.shape[0])[:, None]
+        p = rounded(wide * table.astype(np.int64), SHARE + drop + distance)
+        return packed(p @ w.astype(np.int64), highest + k + drop, node.output.type)
 
-    def emit(dx, dxe, m, e, w, *, target="host"):
+    def emit(dx, dxe, m, e, w, *, target="host", tight=False):
         table, k = weight_shares(w.type, w.shape[0])
         if target == "mcu":
-            return pairs_dx(dx, dxe, m, e, w, rows_struct(m, dx))
+            return pairs_dx(dx, dxe, m, e, w, rows_struct(m, dx), tight)
         shape, drop = rows_struct(m, dx), headroom(w.shape[0], WEIGHT_BITS)
         scratch = Scratch(shape.fields["w"] * (4 * w.shape[1] + 2 * w.shape[0]))
         return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
@@ -269,7 +290,7 @@ class linear_dw_block:
         t = node.inputs[0].type
         p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
         x = x.astype(np.int64).reshape(-1, x.shape[-1]) - node.inputs[2].type.zero
-        return (p.reshape(-1, t.shape[-1]).T @ x).astype(np.int32), single(exponent)
+        return (p.reshape(-1, t.shape[-1]).T @ x).astype(np.int32), exponents_of(exponent)
 
     def emit(dw, dwe, m, e, x, *, target="host"):
         shape = rows_struct(m, x)

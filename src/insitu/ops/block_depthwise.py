@@ -7,8 +7,22 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import f32, op, s8
 from insitu.graph.call import Call, Scratch, Table
-from insitu.ops._block import SHARE, both, headroom, packed, pair, rounded, single, want_block, weight_shares
-from insitu.ops.block_conv import INPUT_BITS, aligned, dx_rows, pixel_count, spread_taps, sums_pair
+from insitu.graph.types import GROUP
+from insitu.ops._block import (
+    SHARE,
+    a_channel,
+    both,
+    exponents_of,
+    group_shares,
+    headroom,
+    packed,
+    pair,
+    rounded,
+    want_block,
+    weight_shares,
+    widened,
+)
+from insitu.ops.block_conv import INPUT_BITS, aligned, gathered_rows, pixel_count, spread_taps, sums_pair
 from insitu.ops.conv import patches
 from insitu.ops.conv_backward import depthwise_struct
 from insitu.ops.depthwise import depthwise_output
@@ -16,11 +30,30 @@ from insitu.ops.depthwise import depthwise_output
 MAX_TAPS = 511  # of a kernel: sums of so many products of 15 and 7 bits stay below 2^31
 
 
+BAND_LINES = 16  # rows of dx that depthwise2d_planes_dx has room for
+BAND_BYTES = {False: 4096, True: 1024}  # of sums, where memory is short (True) and where it is not; or one row
+
+
+def has_planes(*, w, ow, kh, kw, sh, sw, dh, dw, pl, **_) -> bool:
+    """Whether depthwise2d_planes_dx can do it: every output has a tap inside, too."""
+    inside = pl < kw and (ow - 1) * sw - pl < w
+    return inside and kh <= kw and (sh, sw) in ((1, 1), (2, 2)) and dh == dw == 1
+
+
+def planes_band(tight: bool, *, h, w, oh, kh, kw, sh, **_) -> tuple[int, int, int, int]:
+    """Of depthwise2d_planes_dx: rows of dx at a time, rows and numbers in a row of a plane, scratch."""
+    most = max(1, min(h, BAND_LINES, BAND_BYTES[tight] // (4 * GROUP * w)))
+    band = -(-h // -(-h // most))  # bands of even height
+    rows = min(oh, (band + kh - 2) // sh + 1)
+    width = (w + 3) // 4 * 4 + kw & ~1
+    return band, rows, width, GROUP * (4 * (band * w + 7 & ~3) + 4 * kh * kw + 2 * rows * width)
+
+
 @op(kind="int8")
 class depthwise2d_dx_block:
     """dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q
 
-    What the taps of one row of g give is summed, then brought to the exponent of the row of dx; scales come last.
+    All rows of an image are brought to the largest exponent of their group of channels: groups are worked on alone.
     """
 
     cases = [
@@ -29,6 +62,8 @@ class depthwise2d_dx_block:
         *both("stride", (2, 4, 3, 19), s8(3, 3, 19, s=0.25), size=(7, 6), stride=(2, 2), padding=(1, 1, 0, 1)),
         *both("stride beyond the kernel", (1, 2, 3, 3), s8(2, 2, 3, s=0.1), size=(5, 8), stride=(3, 3)),
         *both("dilated", (1, 7, 9, 3), s8(3, 3, 3, s=0.1), size=(9, 9), dilation=(2, 3), padding=(1, 1, 3, 3)),
+        *both("bands", (1, 20, 3, 5), s8(5, 5, 5, s=0.02), size=(20, 3), padding=(2, 2, 2, 2)),
+        *both("bands, stride", (1, 12, 2, 17), s8(3, 3, 17, s=0.02), size=(24, 4), stride=(2, 2), padding=(0, 1, 0, 1)),
         *both("7x7 on 4x4", (1, 4, 4, 5), s8(7, 7, 5, s=0.02), size=(4, 4), padding=(3, 3, 3, 3)),
     ]  # fmt: skip
 
@@ -43,20 +78,31 @@ class depthwise2d_dx_block:
         return pair(m.dtype, shape)
 
     def eval(m, e, w, *, node):
-        table, k = weight_shares(node.inputs[2].type, w.shape[2])
-        taps = w.astype(np.int64)
+        t, (table, k) = node.inputs[0].type, group_shares(node.inputs[2].type, w.shape[2])
+        wide, high = widened(m, e, t)
+        n, h, c = t.shape[0], t.shape[1], t.shape[3]
+        highest = np.repeat(high.reshape(n, h, -1).max(axis=1), h, axis=0)
+        distance = a_channel(highest - high, c)[:, None]
+        p = rounded(wide * table.astype(np.int64), SHARE + distance).reshape(t.shape)
+        sums, taps = np.zeros(node.output.shape, np.int64), w.astype(np.int64)
+        for image, r in np.ndindex(*sums.shape[:2]):
+            for u, i in gathered_rows(r, w.shape[0], *(node.attrs[a][0] for a in ("stride", "padding", "dilation")), h):
+                sums[image, r] += spread_taps(p[image, i][:, None] * taps[u], node)
+        exponent = np.repeat(highest[::h], sums.shape[1], axis=0) + k
+        return packed(sums, exponent, node.output.type)
 
-        def row_sums(row, u, distance):
-            return rounded(spread_taps(row[:, None] * taps[u], node), distance)
-
-        sums, exponent = dx_rows(m, e, node, w.shape[0], row_sums)
-        return packed(rounded(sums * table.astype(np.int64), SHARE), exponent + k, node.output.type)
-
-    def emit(dx, dxe, m, e, w, *, stride, padding, dilation):
-        table, k = weight_shares(w.type, w.shape[2])
+    def emit(dx, dxe, m, e, w, *, stride, padding, dilation, target="host", tight=False):
+        table, k = group_shares(w.type, w.shape[2])
         shape = depthwise_struct(m, dx, w.shape[:2], stride, padding, dilation)
-        scratch = Scratch(4 * dx.shape[2] * dx.shape[3])
-        return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, shape, scratch)
+        if target == "mcu" and has_planes(**shape.fields):
+            *sizes, scratch = planes_band(tight, **shape.fields)
+            function = f"depthwise2d_planes_dx_{m.dtype}"
+            return Call(function, dx, dxe, m, e, w, Table(table), Table(k), *sizes, shape, Scratch(scratch))
+        scratch = Scratch(GROUP * (4 * dx.shape[2] + 2 * m.shape[1] * m.shape[2]))
+        return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), Table(k), shape, scratch)
+
+    def in_place(dx, dxe, m, e, w):
+        return (0, None) if dx.shape == m.shape else None
 
     def macs(dx, m, e, w):
         return m.type.size * w.shape[0] * w.shape[1]
@@ -85,7 +131,7 @@ class depthwise2d_dw_block:
         t = node.inputs[0].type
         p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
         cols = patches(x.astype(np.int64) - node.inputs[2].type.zero, kernel, stride, padding, dilation)
-        return np.einsum("nijc,nijuvc->uvc", p, cols).astype(np.int32), single(exponent)
+        return np.einsum("nijc,nijuvc->uvc", p, cols).astype(np.int32), exponents_of(exponent)
 
     def emit(dw, dwe, m, e, x, *, kernel, stride, padding, dilation):
         shape = depthwise_struct(m, x, kernel, stride, padding, dilation)

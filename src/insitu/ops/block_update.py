@@ -15,35 +15,36 @@ from insitu.graph.call import Call
 from insitu.graph.types import s32
 from insitu.ops._block import MOST as ENDLESS
 from insitu.ops._block import bit_length, exponents
-from insitu.ops.block import float_parts, power
+from insitu.ops.block import channel_runs, float_parts, power, spread_groups
 from insitu.ops.update import counted, same_shape, scalar, zeros
 from insitu.ops.update_int import FAR, moved, options, per_channel, spread
 
 BIAS_FAR = 1 << 30
 
 
-def norm_of(m: np.ndarray, e: int, scale: float) -> np.float32:
+def norm_of(m: np.ndarray, e: np.ndarray, t: Type) -> np.float32:
     """The norm of scale * m * 2^e: squares of the upper 15 bits, added as integers; a square root of 24 bits."""
-    size = np.abs(m.astype(np.int64))
-    d = max(0, bit_length(size.max(initial=0)) - 15)
-    total = int(((size >> d) ** 2).sum())
+    size, e = np.abs(m.astype(np.int64)), spread_groups(e.astype(np.int64), t)
+    tops = [bit_length(n) + at for n, at in zip(size.flat, e.flat) if n]
+    unit = max(tops, default=0) - 15
+    total = int((np.where(unit > e, size >> np.clip(unit - e, 0, 32), size << np.clip(e - unit, 0, 15)) ** 2).sum())
     z = max(0, bit_length(total) - 24)
     z += z & 1
     with np.errstate(over="ignore"):
-        return np.sqrt(np.float32(total >> z)) * power(z // 2 + d + e) * np.float32(scale)
+        return np.sqrt(np.float32(total >> z)) * power(z // 2 + unit) * np.float32(scale_of(t))
 
 
-def factor_of(m, e: int, scale: float, rate, clip: float) -> tuple[np.float32, int, int]:
+def factor_of(m, e, t: Type, rate, clip: float) -> tuple[np.float32, int, int]:
     """(what to multiply the gradient with, skipped, clipped); a factor of 0 means that nothing changes."""
     if rate == 0 or not np.isfinite(rate):
         return np.float32(0), 0, 0
-    norm = norm_of(m, e, scale)
-    if e == ENDLESS or not np.isfinite(norm):
+    norm = norm_of(m, e, t)
+    if (e == ENDLESS).any() or not np.isfinite(norm):
         return np.float32(0), 1, 0
     return (np.float32(clip) / norm, 0, 1) if clip and norm > np.float32(clip) else (np.float32(1), 0, 0)
 
 
-def times(x: np.ndarray, by: np.ndarray, e: int, limit: int) -> np.ndarray:
+def times(x: np.ndarray, by: np.ndarray, e, limit: int) -> np.ndarray:
     """round(x * by * 2^e), halves up, at most limit either way; x whole numbers of 32 bits, by float32."""
     whole, exponent, finite = float_parts(np.asarray(by, np.float32))
     product, d = x.astype(np.int64) * whole, -(exponent + e)
@@ -53,11 +54,11 @@ def times(x: np.ndarray, by: np.ndarray, e: int, limit: int) -> np.ndarray:
     return np.clip(np.where(finite, np.where(d > 0, small, large), np.sign(product) * limit), -limit, limit)
 
 
-def step_of(m, e: int, scale: float, rate, factor, w: Type, qas: bool, unit_bits: int, limit: int) -> np.ndarray:
+def step_of(m, e, t: Type, rate, factor, w: Type, qas: bool, unit_bits: int, limit: int) -> np.ndarray:
     """How far each integer moves, in 1/2^unit_bits of it."""
     with np.errstate(over="ignore", invalid="ignore"):
-        by = np.float32(rate) * np.float32(factor) * np.float32(scale) * spread(per_channel(w, qas), w)
-    return times(m, np.broadcast_to(by, m.shape), e + unit_bits, limit)
+        by = np.float32(rate) * np.float32(factor) * np.float32(scale_of(t)) * spread(per_channel(w, qas), w)
+    return times(m, np.broadcast_to(by, m.shape), spread_groups(e.astype(np.int64), t) + unit_bits, limit)
 
 
 def scale_of(dw: Type) -> float:
@@ -74,8 +75,8 @@ def sums(shape, scale: float | None = 0.03) -> Type:
     return Type("s32b", tuple(shape), quant(scale) if scale else None)
 
 
-def at(e: int) -> np.ndarray:
-    return np.array([e], np.int8)
+def at(*e: int) -> np.ndarray:
+    return np.array(e, np.int8)
 
 
 WEIGHTS = s8(3, 1, 1, 5, s=(0.01, 0.02, 0.5), axis=0)
@@ -84,7 +85,9 @@ WHOLE = s8(4, 67, s=0.1)
 
 
 def usual(name: str, w: Type, e: int, rate: float, **attrs) -> Case:
-    return Case(name, (w, s8(*w.shape), sums(w.shape), at(e), scalar(rate), zeros()), attrs)
+    dw = sums(w.shape)
+    each = at(*(e - 3 * (i % 2) for i in range(dw.blocks)))
+    return Case(name, (w, s8(*w.shape), dw, each, scalar(rate), zeros()), attrs)
 
 
 @op(kind="int8")
@@ -96,6 +99,9 @@ class sgd_residual_block_s8:
         usual("a channel a row", WEIGHTS, -36, 0.01),
         usual("depthwise, clip", DEPTHWISE, -30, 0.1, clip=1.0),
         usual("decay", WEIGHTS, -36, 0.05, decay=0.3),
+        usual("groups", s8(37, 3, s=np.linspace(0.01, 0.2, 37), axis=0), -34, 0.05, clip=1.0),
+        usual("groups, one scale", s8(37, 3, s=0.1), -30, 0.05),
+        usual("groups, depthwise", s8(1, 3, 37, s=np.linspace(0.01, 0.2, 37), axis=2), -34, 0.05, clip=1.0),
         usual("no scaling", WHOLE, -29, 3.0, qas=False),
         usual("saturates", WHOLE, -20, 10.0),
         usual("beyond all numbers", s8(3, s=1e-30), 90, 1e30, decay=1e30),
@@ -110,12 +116,12 @@ class sgd_residual_block_s8:
         return w, r, count
 
     def eval(w, r, dw, e, rate, count, *, clip, qas, decay, node):
-        scale, e = scale_of(node.inputs[2].type), int(e[0])
-        factor, skipped, clipped = factor_of(dw, e, scale, rate, clip)
+        t = node.inputs[2].type
+        factor, skipped, clipped = factor_of(dw, e, t, rate, clip)
         if not factor:
             return w, r, counted(count, skipped, clipped)
         full = w.astype(np.int64) * 256 + r
-        by = step_of(dw, e, scale, rate, factor, node.inputs[0].type, qas, 8, int(FAR))
+        by = step_of(dw, e, t, rate, factor, node.inputs[0].type, qas, 8, int(FAR))
         with np.errstate(over="ignore"):
             by = by + times(full, np.full(full.shape, np.float32(rate) * np.float32(decay)), 0, int(FAR))
         w, r, saturated = moved(full, by, 256)
@@ -123,7 +129,8 @@ class sgd_residual_block_s8:
 
     def emit(w_new, r_new, count_new, w, r, dw, e, rate, count, *, clip, qas, decay):
         given = options(w.type, clip, qas, decay)
-        return Call("sgd_residual_block_s8", w_new, r_new, count_new, dw, e, rate, scale_of(dw.type), given)
+        runs = channel_runs(dw.type)
+        return Call("sgd_residual_block_s8", w_new, r_new, count_new, dw, e, rate, scale_of(dw.type), *runs, given)
 
     def in_place(w_new, r_new, count_new, w, r, dw, e, rate, count):
         return 0, 1, 5
@@ -136,7 +143,7 @@ class sgd_bias_block_s32:
     overwrites = True
     cases = [
         Case("per channel", (s32(3, s=(1e-3, 2e-3, 5e-2), axis=0), sums((3,), None), at(-30), scalar(0.01), zeros())),
-        Case("clip", (s32(37, s=1e-4), sums((37,), None), at(-20), scalar(3.0), zeros()), {"clip": 2.0}),
+        Case("clip", (s32(37, s=1e-4), sums((37,), None), at(-20, -22, -19), scalar(3.0), zeros()), {"clip": 2.0}),
         Case("far", (s32(5, s=1e-9), sums((5,)), at(20), scalar(3.0), zeros())),
     ]
 
@@ -145,17 +152,18 @@ class sgd_bias_block_s32:
         return b, count
 
     def eval(b, db, e, rate, count, *, clip, qas, node):
-        scale, e = scale_of(node.inputs[1].type), int(e[0])
-        factor, skipped, clipped = factor_of(db, e, scale, rate, clip)
+        t = node.inputs[1].type
+        factor, skipped, clipped = factor_of(db, e, t, rate, clip)
         if not factor:
             return b, counted(count, skipped, clipped)
-        now = b.astype(np.int64) - step_of(db, e, scale, rate, factor, node.inputs[0].type, qas, 0, BIAS_FAR)
+        now = b.astype(np.int64) - step_of(db, e, t, rate, factor, node.inputs[0].type, qas, 0, BIAS_FAR)
         kept = np.clip(now, -(2**31), 2**31 - 1)
         return kept.astype(np.int32), counted(count, 0, clipped, int((now != kept).sum()))
 
     def emit(b_new, count_new, b, db, e, rate, count, *, clip, qas):
         given = options(b.type, clip, qas)
-        return Call("sgd_bias_block_s32", b_new, count_new, db, e, rate, scale_of(db.type), given)
+        runs = channel_runs(db.type)
+        return Call("sgd_bias_block_s32", b_new, count_new, db, e, rate, scale_of(db.type), *runs, given)
 
     def in_place(b_new, count_new, b, db, e, rate, count):
         return 0, 4

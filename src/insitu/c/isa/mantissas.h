@@ -1,73 +1,86 @@
-/* Four neighbouring channels of mantissas times four bytes of weights, over taps that lie apart.
+/* Four neighbouring channels of mantissas of some pixels, `step` apart, multiplied, rounded and laid out; and sums that
+ * become mantissas. `bytes` is that of a mantissa, a literal; one of one byte is read as 256 times itself.
  *
- *   mantissas_times4   sum[k] = sum over t of g[t * g_step + k] w[t * w_step + k], k < 4; one-byte mantissas times 256
+ *   mantissas_pairs    p of four pixels as rows of pairs.h, four numbers of each
+ *   mantissas_turned   p of four pixels as numbers of four rows of pairs.h, one a channel
+ *   mantissas_planes   p of n pixels (an even number) as rows of four planes
+ *   mantissas_reach    the bits that runs of sums need
+ *   mantissas_put      four runs of sums become mantissas
  *
- * Steps count elements. `bytes` is that of a mantissa, a literal.
+ * p = g share / 2^d, to the nearest, halves up, for 9 <= d; |share| < 2^15.
  */
 #ifndef INSITU_ISA_MANTISSAS_H
 #define INSITU_ISA_MANTISSAS_H
 
 #include "block.h"
+#include "isa/columns.h"
+#include "isa/planes.h"
 
-ALWAYS_INLINE void scalar_mantissas_times4(int32_t *sum, const void *g, int32_t at, int32_t g_step, const int8_t *w,
-                                           int32_t w_step, int32_t taps, int32_t bytes)
+enum { MANTISSAS = 4 };
+
+ALWAYS_INLINE int16_t scalar_mantissa(const void *g, int32_t at, int32_t share, int32_t d, int32_t bytes)
 {
-    int32_t a = 0, b = 0, c = 0, d = 0;
-    for (int32_t t = 0; t < taps; t++, at += g_step, w += w_step) {
-        a += block_get(g, at, bytes) * w[0];
-        b += block_get(g, at + 1, bytes) * w[1];
-        c += block_get(g, at + 2, bytes) * w[2];
-        d += block_get(g, at + 3, bytes) * w[3];
+    return (int16_t)block_half_up(block_get(g, at, bytes) * share, d);
+}
+
+ALWAYS_INLINE void scalar_mantissas_pairs(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *share,
+                                          int32_t d, int32_t bytes)
+{
+    for (int32_t r = 0; r < PAIRS_PIXELS; r++, at += step) {
+        for (int32_t k = 0; k < MANTISSAS; k++) {
+            to[pairs_place(k, r, PAIRS_PIXELS)] = scalar_mantissa(g, at + k, share[k], d, bytes);
+        }
     }
-    sum[0] = a, sum[1] = b, sum[2] = c, sum[3] = d;
+}
+
+ALWAYS_INLINE void scalar_mantissas_turned(int16_t *to, const void *g, int32_t at, int32_t step, int32_t share,
+                                           int32_t d, int32_t bytes)
+{
+    for (int32_t i = 0; i < PAIRS_PIXELS; i++, at += step) {
+        for (int32_t k = 0; k < MANTISSAS; k++) {
+            to[pairs_place(i, k, PAIRS_PIXELS)] = scalar_mantissa(g, at + k, share, d, bytes);
+        }
+    }
+}
+
+ALWAYS_INLINE void scalar_mantissas_planes(int16_t *to, int32_t plane, const void *g, int32_t at, int32_t step,
+                                           const int16_t *share, int32_t d, int32_t n, int32_t bytes)
+{
+    for (int32_t i = 0; i < n; i++, at += step) {
+        for (int32_t k = 0; k < MANTISSAS; k++) {
+            to[k * plane + i] = scalar_mantissa(g, at + k, share[k], d, bytes);
+        }
+    }
+}
+
+static inline uint32_t scalar_mantissas_reach(const int32_t *x, int32_t n)
+{
+    uint32_t reach = 0;
+    for (int32_t i = 0; i < n; i++) {
+        reach |= block_reach(x[i]);
+    }
+    return reach;
+}
+
+/* m[at + p step + k] = x[k][p] / 2^d, halves up, at most the largest mantissa; d > 0 */
+ALWAYS_INLINE void scalar_mantissas_put(void *m, int32_t at, int32_t step, const int32_t *const *x, int32_t n, int32_t d,
+                                        int32_t bytes)
+{
+    for (int32_t p = 0; p < n; p++, at += step) {
+        for (int32_t k = 0; k < MANTISSAS; k++) {
+            block_put(m, at + k, block_short(x[k][p], d, bytes), bytes);
+        }
+    }
 }
 
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_dsp.h"
-
-static inline int32_t multiply_low(uint32_t x, uint32_t w, int32_t acc)
-{
-    int32_t y;
-    __asm__("smlabb %0, %1, %2, %3" : "=r"(y) : "r"(x), "r"(w), "r"(acc));
-    return y;
-}
-
-static inline int32_t multiply_high(uint32_t x, uint32_t w, int32_t acc)
-{
-    int32_t y;
-    __asm__("smlatt %0, %1, %2, %3" : "=r"(y) : "r"(x), "r"(w), "r"(acc));
-    return y;
-}
-
-/* two-byte mantissas lie as pairs 0,1 and 2,3; widened weights and one-byte mantissas as 0,2 and 1,3 */
-ALWAYS_INLINE void arm_mantissas_times4(int32_t *sum, const void *g, int32_t at, int32_t g_step, const int8_t *w,
-                                        int32_t w_step, int32_t taps, int32_t bytes)
-{
-    const int8_t *from = (const int8_t *)g + at * bytes;
-    int32_t a = 0, b = 0, c = 0, d = 0;
-    for (int32_t t = 0; t < taps; t++, from += g_step * bytes, w += w_step) {
-        const uint32_t four = word_at(w), even = widen_even(0, four), odd = widen_odd(0, four);
-        const uint32_t x = word_at(from);
-        if (bytes == 2) {
-            const uint32_t y = word_at(from + 4);
-            a = multiply_low(x, even, a);
-            b = multiply_high_low(x, odd, b);
-            c = multiply_low_high(y, even, c);
-            d = multiply_high(y, odd, d);
-        } else {
-            const uint32_t x_even = widen_even(0, x), x_odd = widen_odd(0, x);
-            a = multiply_low(x_even, even, a);
-            b = multiply_low(x_odd, odd, b);
-            c = multiply_high(x_even, even, c);
-            d = multiply_high(x_odd, odd, d);
-        }
-    }
-    const int32_t up = bytes == 2 ? 1 : 256;
-    sum[0] = a * up, sum[1] = b * up, sum[2] = c * up, sum[3] = d * up;
-}
-#define mantissas_times4 arm_mantissas_times4
+#include "isa/arm_mantissas.h"
 #else
-#define mantissas_times4 scalar_mantissas_times4
+#define mantissas_pairs scalar_mantissas_pairs
+#define mantissas_turned scalar_mantissas_turned
+#define mantissas_planes scalar_mantissas_planes
+#define mantissas_reach scalar_mantissas_reach
+#define mantissas_put scalar_mantissas_put
 #endif
 
 #endif

@@ -4,8 +4,8 @@
 #include "block_conv.h"
 #include "kernels.h"
 
-void conv2d_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w, const uint16_t *share,
-                   int32_t k, int32_t drop, const conv2d_shape *s, void *scratch)
+void conv2d_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
+                    const int16_t *share, int32_t k, int32_t drop, const conv2d_shape *s, void *scratch)
 {
     block_conv_dx(dx, dxe, g, ge, w, share, k, drop, s, scratch, 1);
 }

@@ -6,8 +6,8 @@
 #include "kernels.h"
 
 void conv2d_pairs_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x,
-                         const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
-                         const conv2d_shape *s, void *scratch)
+                          const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
+                          const conv2d_shape *s, void *scratch)
 {
     block_pairs_dw(dw, dwe, g, ge, x, channels, count, zero, drop, piece, s, scratch, 1);
 }

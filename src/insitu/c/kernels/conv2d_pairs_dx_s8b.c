@@ -1,13 +1,15 @@
-/* dx = g w for a 1x1 convolution that moves by one: conv2d_dx by products of pairs, `rows` rows of pixels at a time.
- * Scratch, with k = o rounded up to a multiple of four: 512 bytes, rows w c int32, 4 k int16, k int16 for each pixel of
- * the rows, rounded up to a multiple of four. Not in place.
+/* dx = g w for a 1x1 convolution that moves by one: conv2d_dx by products of pairs, `rows` rows of pixels and 16 channels
+ * of dx at a time.
+ * Scratch: 16 int32 for each pixel of the rows, these rounded up to 8, 16, 32 or a multiple of 64; with
+ * k = o rounded up to a multiple of four, 4 k int16, and k int16 for each pixel, rounded up to a multiple of four.
+ * Not in place.
  */
 #include "block_pairs.h"
 #include "kernels.h"
 
 void conv2d_pairs_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
-                         const uint16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
-                         void *scratch)
+                          const int16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
+                          void *scratch)
 {
     block_pairs_dx(dx, dxe, g, ge, w, share, k, drop, rows, s, scratch, 1);
 }

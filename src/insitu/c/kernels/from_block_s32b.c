@@ -1,13 +1,12 @@
-/* g = scale * m 2^e: blocks of n numbers. In place over m allowed. */
+/* g = scale * m 2^e: n numbers, number i of channel i / inner % channels, whose group has an exponent. In place over m
+ * allowed. */
 #include "block_rows.h"
 #include "kernels.h"
 
-void from_block_s32b(float *g, const int32_t *m, const int8_t *e, float scale, int32_t blocks, int32_t n)
+void from_block_s32b(float *g, const int32_t *m, const int8_t *e, float scale, int32_t n, int32_t channels,
+                     int32_t inner)
 {
-    for (int32_t b = 0; b < blocks; b++) {
-        const float factor = block_power(e[b]);
-        for (int32_t i = b * n; i < (b + 1) * n; i++) {
-            g[i] = (float)m[i] * factor * scale;
-        }
+    for (int32_t i = 0; i < n; i++) {
+        g[i] = (float)m[i] * block_power(e[i / inner % channels / BLOCK_GROUP]) * scale;
     }
 }

@@ -1,13 +1,8 @@
-/* g = m 2^e: blocks of n numbers. Not in place. */
+/* g = m 2^e: rows of pixels of c numbers. Not in place. */
 #include "block_rows.h"
 #include "kernels.h"
 
-void from_block_s8b(float *g, const int8_t *m, const int8_t *e, int32_t blocks, int32_t n)
+void from_block_s8b(float *g, const int8_t *m, const int8_t *e, int32_t rows, int32_t pixels, int32_t c)
 {
-    for (int32_t b = 0; b < blocks; b++) {
-        const float factor = block_power(e[b]);
-        for (int32_t i = b * n; i < (b + 1) * n; i++) {
-            g[i] = (float)m[i] * factor;
-        }
-    }
+    block_from_rows(g, m, e, rows, pixels, c, 1);
 }

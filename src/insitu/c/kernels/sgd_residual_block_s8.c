@@ -1,5 +1,6 @@
 /* The 16-bit number w + r/256 moves by -rate (factor scale dw 2^e channel[..] + decay (w + r/256)), each to the nearest
- * 1/256, in place. Saturates at +-127, counted. Floats: a few in all and one product a channel.
+ * 1/256, in place. Saturates at +-127, counted. Floats: a few in all and one product a channel. Element i of dw belongs
+ * to channel i / inner % channels, whose group has an exponent.
  */
 #include "block_update.h"
 
@@ -21,14 +22,17 @@ static int32_t row(int8_t *w, int8_t *r, const int32_t *dw, const block_multipli
 }
 
 void sgd_residual_block_s8(int8_t *w, int8_t *r, int32_t *count, const int32_t *dw, const int8_t *e, const float *rate,
-                           float scale, const integer_update *u)
+                           float scale, int32_t channels, int32_t inner, const integer_update *u)
 {
-    const float factor = block_factor(dw, *e, scale, *rate, u->clip, count, u->n), scaled = *rate * factor * scale;
+    const block_gradient g = {dw, e, scale, u->n, channels, inner};
+    const float factor = block_factor(&g, *rate, u->clip, count), scaled = *rate * factor * scale;
     const block_multiplier shrink = block_multiplier_of(*rate * u->decay, 0);
     for (int32_t i = 0; factor != 0.0f && i < u->n;) {
         const update_run run = run_at(u, i, u->n);
-        const int32_t length = u->inner == 1 && u->channels > 1 ? 1 : run.length;
-        const block_multiplier by = block_multiplier_of(scaled * *run.channel, *e + 8);
+        const block_run block = block_run_at(&g, i);
+        const int32_t same = u->inner == 1 && u->channels > 1 ? 1 : run.length;
+        const int32_t length = same < block.length ? same : block.length;
+        const block_multiplier by = block_multiplier_of(scaled * *run.channel, block.e + 8);
         count[2] += row(w + i, r + i, dw + i, &by, &shrink, length);
         i += length;
     }

@@ -1,10 +1,8 @@
-/* m 2^e = g: blocks of n floats, each with the smallest exponent that holds its largest number. Not in place. */
+/* m 2^e = g: rows of pixels of c floats, each block with the exponent that its largest number needs. Not in place. */
 #include "block_rows.h"
 #include "kernels.h"
 
-void to_block_s8b(int8_t *m, int8_t *e, const float *g, int32_t blocks, int32_t n)
+void to_block_s8b(int8_t *m, int8_t *e, const float *g, int32_t rows, int32_t pixels, int32_t c)
 {
-    for (int32_t b = 0; b < blocks; b++) {
-        block_from_floats(m, e + b, b * n, g + b * n, n, 1);
-    }
+    block_to_rows(m, e, g, rows, pixels, c, 1);
 }

@@ -1,0 +1,65 @@
+/* Sums of a group of channels that lie channel by channel, as kernels for small machines leave them, become a block. */
+#ifndef INSITU_BLOCK_RUNS_H
+#define INSITU_BLOCK_RUNS_H
+
+#include "isa/mantissas.h"
+
+/* Sums of channel k of a group start at x + where[k]. Where there are more than `piece` pixels, the next piece of all
+ * channels lies behind. */
+typedef struct {
+    const int32_t *x;
+    int32_t where[BLOCK_GROUP], piece;
+} block_runs;
+
+static inline int32_t block_runs_any(const block_runs *s, int32_t first, int32_t pixels, int32_t n)
+{
+    int32_t any = 0;
+    for (int32_t i = 0; i < n * pixels; i++) {
+        const int32_t p = i % pixels;
+        any |= s->x[p / s->piece * s->piece * BLOCK_GROUP + s->where[i / pixels] + first + p % s->piece];
+    }
+    return any;
+}
+
+/* some pixels of up to four channels, from `at` on; d is positive only in the first way */
+ALWAYS_INLINE void block_runs_put(void *m, int32_t at, int32_t step, const int32_t *x, const int32_t *where,
+                                  int32_t pixels, int32_t n, int32_t d, int32_t bytes)
+{
+    if (n >= MANTISSAS && d > 0) {
+        const int32_t *runs[MANTISSAS] = {x + where[0], x + where[1], x + where[2], x + where[3]};
+        mantissas_put(m, at, step, runs, pixels, d, bytes);
+        return;
+    }
+    for (int32_t p = 0; p < pixels; p++) {
+        for (int32_t k = 0; k < n && k < MANTISSAS; k++) {
+            const int32_t v = x[where[k] + p];
+            block_put(m, at + p * step + k, d > 0 ? block_short(v, d, bytes) : (int32_t)((uint32_t)v << -d), bytes);
+        }
+    }
+}
+
+/* one block: pixels from `first` on of n channels become m[at + p step + k] */
+ALWAYS_INLINE void block_store_runs(void *m, int8_t *e, int32_t at, int32_t step, const block_runs *s, int32_t first,
+                                    int32_t pixels, int32_t n, int32_t exponent, int32_t bytes)
+{
+    uint32_t reach = 0;
+    for (int32_t p = 0; p < pixels; p += s->piece) {
+        const int32_t some = pixels - p < s->piece ? pixels - p : s->piece;
+        for (int32_t k = 0; k < n; k++) {
+            reach |= mantissas_reach(s->x + p * BLOCK_GROUP + first + s->where[k], some);
+        }
+    }
+    if (reach == 0 && !block_runs_any(s, first, pixels, n)) {
+        exponent = 2 * BLOCK_ZERO;
+    }
+    const int32_t d = block_normalise(e, reach, exponent, bytes);
+    for (int32_t p = 0; p < pixels; p += s->piece) {
+        const int32_t some = pixels - p < s->piece ? pixels - p : s->piece;
+        for (int32_t k = 0; k < n; k += MANTISSAS) {
+            block_runs_put(m, at + p * step + k, step, s->x + p * BLOCK_GROUP + first, s->where + k, some, n - k, d,
+                           bytes);
+        }
+    }
+}
+
+#endif
