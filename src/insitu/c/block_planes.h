@@ -9,6 +9,7 @@
 
 #include "block_conv.h"
 #include "block_runs.h"
+#include "isa/planes.h"
 
 /* Planes of a group: rows first..last-1 of g, `width` numbers each, `plane` numbers a channel. */
 typedef struct {

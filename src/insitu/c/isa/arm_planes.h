@@ -337,8 +337,7 @@ static inline plane_frame plane_frame_of(const plane_task *t, void *y, int32_t r
     return f;
 }
 
-/* outputs that are no whole fours, or not requantised quickly, are stored apart from making their sums */
-APART void arm_plane_apart(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
+static inline void arm_plane_sums(int32_t *acc, const plane_task *t)
 {
     if (arm_plane_way(t)) {
         const plane_frame f = plane_frame_of(t, acc, sizeof(int32_t), PLANE_SUMS);
@@ -346,6 +345,13 @@ APART void arm_plane_apart(const plane_task *t, const channel_place *to, const r
     } else {
         scalar_plane_sums(acc, t);
     }
+}
+#define plane_sums arm_plane_sums
+
+/* outputs that are no whole fours, or not requantised quickly, are stored apart from making their sums */
+APART void arm_plane_apart(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
+{
+    arm_plane_sums(acc, t);
     requant_channel_s8(to, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
 }
 

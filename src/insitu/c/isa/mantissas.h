@@ -14,7 +14,6 @@
 
 #include "block.h"
 #include "isa/columns.h"
-#include "isa/planes.h"
 
 enum { MANTISSAS = 4 };
 

@@ -3,6 +3,7 @@
  *   planes_widen     rows of up to four channels of NHWC bytes become rows of as many planes
  *   plane_weights    some channels' taps in the order plane_sums wants them
  *   plane_prepare    the same for which taps a line of outputs has
+ *   plane_sums       lines of sums
  *   plane_outputs    lines of outputs: sums, requantised and stored
  */
 #ifndef INSITU_ISA_PLANES_H
@@ -111,6 +112,7 @@ static inline void scalar_plane_outputs(const plane_task *t, const channel_place
 #define plane_weights scalar_plane_weights
 #define plane_row scalar_plane_row
 #define plane_prepare scalar_plane_prepare
+#define plane_sums scalar_plane_sums
 #define plane_outputs scalar_plane_outputs
 #endif
 
