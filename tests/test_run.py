@@ -53,7 +53,7 @@ def test_training_there_gives_the_losses_and_the_state_of_the_host(folder, capsy
     found = run(capsys, folder, "--steps", 4, "--rate", 0.05, "--save", tmp_path / "state.bin")
     host = open_plans({verb: plan(g, target="mcu") for verb, g in conv_graphs().items()})
     samples, losses = random_samples(read_manifest(folder), 4, 0), []
-    for i in np.random.default_rng(0).permutation(4):
+    for i in np.random.default_rng((0, 0)).permutation(4):
         given = (samples.inputs[0][i : i + 1], np.array([samples.labels[i]], np.int32), np.float32(0.05))
         losses.append(float(host.run("train_step", *given)[0]))
     assert found["loss"] == [float(np.mean(losses))]
@@ -65,6 +65,42 @@ def test_a_saved_state_is_where_the_next_run_goes_on(folder, capsys, tmp_path):
     first = run(capsys, folder, "--steps", 8, "--epochs", 3, "--rate", 0.05, "--save", state)
     second = run(capsys, folder, "--steps", 8, "--rate", 0.05, "--load", state)
     assert second["loss"][0] < first["loss"][0]
+
+
+@pytest.fixture(scope="module")
+def batched(tmp_path_factory):
+    """A folder that updates after four samples, its samples, and the learner it was made from."""
+    from insitu.cli.compile import write
+    from insitu.demo import TARGET
+
+    place = tmp_path_factory.mktemp("batched")
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(10, 1, 8, 8)).astype(np.float32), np.arange(10) % 3
+    np.savez(place / "x.npz", x=x, y=y)
+    made = insitu.compile(TARGET, data=x, classes=3, scheme="last:1", batch=4, board="nrf52840")
+    write(made, place / "build")
+    return place / "build", place / "x.npz", (x, y), made
+
+
+def test_a_batch_gives_the_losses_accuracy_and_state_of_fit(batched, capsys, tmp_path):
+    folder, data, samples, made = batched
+    state = tmp_path / "state.bin"
+    found = run(capsys, folder, "--data", data, "--epochs", 2, "--rate", 0.05, "--save", state)
+    history = made.fit(*samples, epochs=2, rate=0.05, schedule="constant", warmup=0)
+    assert found["batch"] == 4 and found["steps"] == 6  # of 4, 4 and 2 samples, twice
+    np.testing.assert_allclose(found["loss"], history.loss, rtol=1e-12)
+    assert found["accuracy"] == history.accuracy
+    assert state.read_bytes() == made.device.save_state()
+    assert found["accumulate_instructions"] > found["apply_instructions"] > 0
+    update = 4 * found["accumulate_instructions"] + found["apply_instructions"]
+    assert found["step_ms"] == read_manifest(folder).board.milliseconds(update)
+
+
+def test_another_batch_is_taken_where_gradients_are_added_up_and_refused_elsewhere(batched, folder, capsys):
+    made_for_four, data, _, _ = batched
+    assert run(capsys, made_for_four, "--data", data, "--batch", 5)["steps"] == 2
+    assert main(["run", str(folder), "--steps", "4", "--batch", "2"]) == 1
+    assert "this firmware updates after every sample" in capsys.readouterr().err
 
 
 @needs_qemu
@@ -118,11 +154,65 @@ def test_a_folder_without_firmware_says_that_its_core_is_not_emulated(tmp_path, 
     assert "RISC-V rv32imc is not emulated" in capsys.readouterr().err
 
 
-def test_a_damaged_manifest_is_an_error_that_names_the_file(folder, tmp_path):
+DAMAGED = {
+    "no JSON": (None, "cannot be understood"),
+    "a list": ([], "cannot be understood"),
+    "no verbs": ({"verbs": ...}, "there is no 'verbs'"),
+    "no predict": ({"verbs": {}}, "there is no 'predict'"),
+    "predict of nothing": ({"verbs": {"predict": {"inputs": [], "outputs": []}}}, "predict takes nothing"),
+    "no figures": ({"figures": ...}, "there is no 'figures'"),
+    "a list of figures": ({"figures": []}, "cannot be understood"),
+    "empty figures": ({"figures": {}}, "there is no 'sram_bytes'"),
+    "a figure in words": ({"figures": {"sram_budget_bytes": "much"}}, "sram_budget_bytes is 'much'"),
+    "a negative figure": ({"figures": {"flash_bytes": -1}}, "flash_bytes is -1"),
+    "no word on linking": ({"figures": {"linked": None}}, "linked is None"),
+    "a batch of none": ({"batch": 0}, "batch is 0"),
+    "a line without a number": ({"lines": {"predict": {"x": "y"}}}, "cannot be understood"),
+    "an unknown type": ({"state": {"model": 0, "fields": [{"name": "w", "dtype": "s7", "shape": [1]}]}}, "s7"),
+    "no board": ({"board": 3}, "a profile is an object"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_damaged_manifest_is_an_error_that_names_the_file(what, folder, tmp_path, capsys):
+    change, says = DAMAGED[what]
+    right = json.loads((folder / "insitu.json").read_text())
+    (tmp_path / "insitu.json").write_text("{" if change is None else json.dumps(damaged(right, change)))
+    assert main(["run", str(tmp_path), "--steps", "1"]) == 1
+    said = capsys.readouterr().err
+    assert "insitu.json: " in said and says in said
+
+
+def damaged(right: dict, change):
+    """The manifest with keys changed, or without those that are `...`; figures keep what is not changed."""
+    if not isinstance(change, dict):
+        return change
+    whole = {k: v for k, v in change.items() if v is not ... and not (k == "figures" and v)}
+    some = {**right["figures"], **change["figures"]} if change.get("figures") not in (None, ..., [], {}) else None
+    kept = {k: v for k, v in right.items() if change.get(k) is not ...}
+    return {**kept, **whole, **({"figures": some} if some else {})}
+
+
+def test_an_image_that_is_not_the_folders_is_an_error(folder, batched, tmp_path, capsys):
     shutil.copytree(folder, tmp_path / "it")
-    (tmp_path / "it" / "insitu.json").write_text('{"format": 1}')
-    with pytest.raises(insitu.DataError, match=r"insitu\.json: cannot be understood"):
-        read_manifest(tmp_path / "it")
+    shutil.copy(batched[0] / "firmware.elf", tmp_path / "it" / "firmware.elf")
+    assert main(["run", str(tmp_path / "it"), "--steps", "1"]) == 1
+    assert "it is not the firmware of this program" in capsys.readouterr().err
+
+
+def test_a_device_with_another_program_says_what_differs(folder, tmp_path):
+    found = json.loads((folder / "insitu.json").read_text())
+    found["arena_bytes"] += 16
+    (tmp_path / "insitu.json").write_text(json.dumps(found))
+    shutil.copy(folder / "firmware.elf", tmp_path)
+    arena = found["arena_bytes"]
+    with pytest.raises(insitu.Error, match=f"another program: bytes of arena {arena - 16:,}, not {arena:,}\n") as e:
+        open_board(read_manifest(tmp_path))
+    assert "flash the firmware" in e.value.hint
+    found["verbs"]["predict"]["outputs"][0]["shape"] = [1, 99]
+    (tmp_path / "insitu.json").write_text(json.dumps(found))
+    with pytest.raises(insitu.Error, match=r"predict takes \S+ bytes and gives 12, not takes \S+ bytes and gives 396"):
+        open_board(read_manifest(tmp_path))
 
 
 def test_the_state_of_another_program_is_refused(folder):

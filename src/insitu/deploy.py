@@ -40,6 +40,7 @@ class Deployment:
     limits: Limits
     program: Program
     firmware: Firmware | None
+    batch: int = 1  # samples an update was planned for; a program that adds up gradients takes any number
 
     @property
     def sram_bytes(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from insitu.course import Course
 from insitu.data import Samples, as_samples
 from insitu.devices.emulator import EmulatorDevice
 from insitu.devices.link import RUN_TIMEOUT, LinkDevice
@@ -31,18 +32,26 @@ class BoardRun:
     accuracy: list[float] = field(default_factory=list)  # share recognised just before it was learned from
     before: float | None = None  # accuracy on test samples, where the data have some
     after: float | None = None
-    steps: int = 0
+    steps: int = 0  # updates
+    batch: int = 1  # samples each
     instructions: dict[str, int] = field(default_factory=dict)  # verb -> of one call
     layers: dict[str, dict[str, int]] = field(default_factory=dict)
     stack_used: int | None = None
     counters: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def update_instructions(self) -> int | None:
+        """Of one update with all of its samples."""
+        if "apply" in self.instructions:
+            return self.batch * self.instructions["accumulate"] + self.instructions["apply"]
+        return self.instructions.get("train_step")
+
     def to_json(self) -> dict:
         figures, board = self.manifest.figures, self.manifest.board
-        step = self.instructions.get("train_step")
+        step = self.update_instructions
         return {
-            "model": self.manifest.name, "board": board.name, "steps": self.steps, "loss": self.loss,
-            "accuracy": self.accuracy, "accuracy_before": self.before, "accuracy_after": self.after,
+            "model": self.manifest.name, "board": board.name, "steps": self.steps, "batch": self.batch,
+            "loss": self.loss, "accuracy": self.accuracy, "accuracy_before": self.before, "accuracy_after": self.after,
             **{f"{verb}_instructions": count for verb, count in self.instructions.items()},
             "step_ms": step and board.milliseconds(step), "step_mj": step and board.millijoules(step),
             "stack_used_bytes": self.stack_used,
@@ -73,7 +82,7 @@ class BoardRun:
         return words if energy is None else f"{words}, {energy:.2f} mJ"
 
     def _layers(self) -> list[str]:
-        named = self.layers.get("train_step") or self.layers.get("predict") or {}
+        named = next((self.layers[verb] for verb in ("train_step", "accumulate", "predict") if verb in self.layers), {})
         most = sorted(named.items(), key=lambda item: -item[1])[:LAYERS]
         total = sum(named.values()) or 1
         rows = [(name, f"{count:,}", f"{count / total:.1%}") for name, count in most]
@@ -115,34 +124,74 @@ def open_board(manifest: Manifest, where: str = "emulator", *, limit: int | None
 
 
 def run_on(device: LinkDevice, manifest: Manifest, *, data=None, steps: int | None = None, epochs: int = 1,
-           rate: float = 0.01, seed: int = 0, progress: Report | None = None) -> BoardRun:  # fmt: skip
-    """Train on a device, an update a sample, and measure."""
-    train = manifest.interface.verbs.get("train_step")
-    if train is None:
-        raise GraphError("this firmware adds up batches or predicts only: there is no train_step", where=manifest.name)
-    samples, test = _samples(manifest, data, steps, seed)
-    found = BoardRun(manifest)
+           rate: float = 0.01, batch: int | None = None, seed: int = 0,
+           progress: Report | None = None) -> BoardRun:  # fmt: skip
+    """Train on a device as `fit(..., schedule="constant", warmup=0)` does on the host, and measure."""
+    lesson = lesson_of(manifest, batch)
+    course = Course(epochs, rate, lesson.batch, "constant", 0.0, seed)
+    samples, test = _samples(manifest, lesson, data, steps, seed)
+    if len(samples) < lesson.together:
+        raise DataError(f"{len(samples)} samples do not make a batch of {lesson.together}")
+    found = BoardRun(manifest, batch=lesson.batch)
     with bar(progress) as report:
         found.before = _accuracy(device, test, report) if test else None
         for epoch in range(epochs):
-            _epoch(device, samples, train, rate, np.random.default_rng(seed + epoch), found, report, epoch)
+            _epoch(device, samples, lesson, course, found, report, epoch)
         found.after = _accuracy(device, test, report) if test else None
     _measure(device, samples, found)
     found.counters = device.counters()
     return found
 
 
-def _epoch(device, samples: Samples, train, rate, rng, found: BoardRun, report: Report, epoch: int) -> None:
+@dataclass(frozen=True)
+class Lesson:
+    """How a firmware takes its samples: the verb, the value that says what is right, and how many make an update."""
+
+    verb: str  # train_step, or accumulate where gradients are added up until `apply`
+    label: Value
+    together: int  # samples that a call takes
+    batch: int
+
+
+def lesson_of(manifest: Manifest, batch: int | None = None) -> Lesson:
+    """What this firmware was made for; only where it adds up gradients may a batch be another one."""
+    verbs = manifest.interface.verbs
+    verb = next((v for v in ("train_step", "accumulate") if v in verbs), None)
+    if verb is None:
+        raise GraphError("this firmware predicts only: there is nothing to train with", where=manifest.name)
+    inputs = verbs[verb][0]
+    label = inputs[-2] if verb == "train_step" else inputs[-1]  # a rate comes last
+    together = inputs[0].shape[0]
+    made_for = together if verb == "train_step" else manifest.batch
+    if batch is not None and batch != made_for and verb == "train_step":
+        each = "every sample" if made_for == 1 else f"every {made_for} samples"
+        raise DataError(f"this firmware updates after {each}", hint=f"insitu compile ... --batch {batch}")
+    return Lesson(verb, label, together, batch or made_for)
+
+
+def _epoch(device, samples: Samples, lesson: Lesson, course: Course, found: BoardRun, report: Report, epoch: int):
     losses, right = [], []
-    for k, i in enumerate(rng.permutation(len(samples))):
-        outputs = _run(device, found, "train_step", *_sample(samples, train[0], int(i)), np.float32(rate))
-        losses.append(float(outputs[0].reshape(-1)[0]))
-        if len(outputs) > 1 and samples.labels is not None and train[0][-2].dtype == "s32":
-            right.append(int(np.argmax(outputs[1])) == int(samples.labels[i]))
-        report(f"epoch {epoch + 1}, loss {np.mean(losses[-64:]):.3f}", k + 1, len(samples))
-    found.steps += len(losses)
+    order, rates = course.order(epoch, len(samples)), course.rates(epoch, len(samples))
+    for k, first in enumerate(range(0, len(order) - lesson.together + 1, lesson.batch)):
+        chosen = order[first : first + lesson.batch]
+        for part, outputs in _update(device, samples, lesson, chosen, rates[k], found):
+            losses += [float(outputs[0].reshape(-1)[0])] * len(part)
+            if len(outputs) > 1 and samples.labels is not None and lesson.label.dtype == "s32":
+                right += (outputs[1].reshape(len(part), -1).argmax(1) == samples.labels[part]).tolist()
+        report(f"epoch {epoch + 1}, loss {np.mean(losses[-64:]):.3f}", len(losses), len(samples))
+        found.steps += 1
     found.loss.append(float(np.mean(losses)))
     found.accuracy.append(float(np.mean(right)) if right else float("nan"))
+
+
+def _update(device, samples: Samples, lesson: Lesson, chosen: list[int], rate: float, found: BoardRun):
+    """One update with these samples; those of each call, and what it gave."""
+    if lesson.verb == "train_step":
+        yield chosen, _run(device, found, "train_step", *_sample(samples, lesson.label, chosen), np.float32(rate))
+        return
+    for i in chosen:
+        yield [i], _run(device, found, "accumulate", *_sample(samples, lesson.label, [i]))
+    _run(device, found, "apply", np.float32(rate), np.float32(1 / len(chosen)))
 
 
 def _run(device, found: BoardRun, verb: str, *inputs):
@@ -169,24 +218,24 @@ def _accuracy(device, test: Samples, report: Report) -> float:
     return float(np.mean(right))
 
 
-def _sample(samples: Samples, inputs: tuple[Value, ...], i: int) -> Iterator[np.ndarray]:
-    """One sample as the step takes it: inputs, then a label or a target (the input itself where there is none)."""
-    yield from (x[i : i + 1] for x in samples.inputs)
-    label = inputs[-2]
+def _sample(samples: Samples, label: Value, chosen: list[int]) -> Iterator[np.ndarray]:
+    """Samples as a call takes them: inputs, then labels or targets (the input itself where there are none)."""
+    yield from (x[chosen] for x in samples.inputs)
     if label.dtype == "s32":
         if samples.labels is None:
             raise DataError("the samples have no labels", hint="an .npz with x and y")
-        yield np.array([samples.labels[i]], np.int32)
+        yield samples.labels[chosen].astype(np.int32)
     else:
         target = samples.inputs[0] if samples.labels is None else samples.labels
-        yield np.ascontiguousarray(target[i : i + 1], np.float32).reshape(label.shape)
+        yield np.ascontiguousarray(target[chosen], np.float32).reshape(label.shape)
 
 
-def _samples(manifest: Manifest, data, steps: int | None, seed: int) -> tuple[Samples, Samples | None]:
+def _samples(manifest: Manifest, lesson: Lesson, data, steps: int | None,
+             seed: int) -> tuple[Samples, Samples | None]:  # fmt: skip
     graph = manifest.graph
     if data is None:
-        return random_samples(manifest, steps or 1, seed), None
-    targets = manifest.interface.verbs["train_step"][0][-2].dtype != "s32"
+        return random_samples(manifest, max(steps or 1, lesson.together), seed), None
+    targets = lesson.label.dtype != "s32"
     found = as_samples(data, graph, targets=targets)
     return (found if steps is None else found.head(steps)), _held_out(data, graph, targets)
 
@@ -199,10 +248,10 @@ def _held_out(data, graph, targets: bool) -> Samples | None:
 
 def random_samples(manifest: Manifest, count: int, seed: int) -> Samples:
     """Samples that mean nothing, of the right kind: what a step takes hardly depends on them."""
-    rng, values = np.random.default_rng(seed), manifest.interface.verbs["train_step"][0]
+    rng, label = np.random.default_rng(seed), lesson_of(manifest).label
     classes = manifest.interface.verbs["predict"][1][0].shape[-1]
     inputs = tuple(_noise(rng, v, count) for v in manifest.graph.inputs)
-    labels = rng.integers(0, classes, count).astype(np.int32) if values[-2].dtype == "s32" else None
+    labels = rng.integers(0, classes, count).astype(np.int32) if label.dtype == "s32" else None
     return Samples(inputs, labels)
 
 

@@ -76,13 +76,16 @@ def run(arguments) -> int:
 
 def write(learner, folder: Path) -> list[Path]:
     """The program's folder: with firmware where it was compiled for a board. It starts from what was learned."""
+    from dataclasses import replace
+
     from insitu.bundle import write_board, write_bundle
     from insitu.deploy import deploy, starting_from
     from insitu.learned import learned_program
 
     if learner.deployed is None:
         return write_bundle(learned_program(learner), folder)
-    return write_board(deploy(starting_from(learner.graphs, learner.device.state()), learner.deployed.limits), folder)
+    made = deploy(starting_from(learner.graphs, learner.device.state()), learner.deployed.limits)
+    return write_board(replace(made, batch=learner.parts.batch), folder)
 
 
 def build(arguments, data: str | None):

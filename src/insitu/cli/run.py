@@ -25,6 +25,7 @@ def arguments(parser) -> None:
     )
     parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
     parser.add_argument("--rate", type=amount, default=0.01, metavar="R", help="learning rate (0.01)")
+    parser.add_argument("--batch", type=count, metavar="N", help="samples an update (as it was compiled)")
     parser.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
     parser.add_argument("--save", type=target_file, metavar="FILE", help="write the state when done")
     parser.add_argument("--limit", type=count, metavar="N", help="instructions a request may take, emulated (2e10)")
@@ -47,7 +48,7 @@ def run(arguments) -> int:
         say(f"{manifest.name} on {manifest.board.name}, {arguments.on}")
         report = run_on(
             device, manifest, data=arguments.data, steps=arguments.steps, epochs=arguments.epochs,
-            rate=arguments.rate, seed=arguments.seed,
+            rate=arguments.rate, batch=arguments.batch, seed=arguments.seed,
         )  # fmt: skip
         if arguments.save:
             arguments.save.write_bytes(device.save_state())

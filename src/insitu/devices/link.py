@@ -18,6 +18,7 @@ import numpy as np
 from insitu.codegen import Program
 from insitu.codegen.device import CRC_BYTES, DATA_BYTES, FRAME_BYTES, INFO, PROTOCOL, Interface, interface_of
 from insitu.codegen.state import COMPLAINTS, check_saved
+from insitu.devices.agree import differences
 from insitu.devices.host import fit, rounds_of, zip_inputs
 from insitu.errors import DataError, DeviceError
 from insitu.ops.update import COUNTERS
@@ -345,7 +346,7 @@ class LinkDevice:
             raise DeviceError(f"speaks version {protocol} of the protocol, this is version {PROTOCOL}", where="device")
         if info != wanted:
             raise DeviceError(
-                f"runs another program: {program:08x}, not {self.interface.program:08x}",
+                f"runs another program: {differences(info, wanted)}",
                 where="device",
                 hint="flash the firmware built from this program, or open the device with the program it runs",
             )

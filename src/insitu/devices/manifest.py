@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +14,14 @@ from insitu.codegen.device import Interface, interface_of
 from insitu.codegen.state import StateLayout
 from insitu.deploy import Deployment
 from insitu.devices.emulator import call_lines
-from insitu.errors import DataError
+from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, Type, Value
 from insitu.graph.types import Quant
 
 FORMAT = 1
+FIGURES = ("sram_bytes", "flash_bytes", "sram_budget_bytes", "flash_budget_bytes", "arena_bytes", "state_bytes",
+           "const_bytes")  # fmt: skip
+ANEW = "insitu compile MODEL --board ... -o DIR writes it anew"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +34,7 @@ class Manifest:
     interface: Interface
     lines: dict[str, dict[int, str]]  # verb -> line of its C file -> layer
     figures: dict
+    batch: int = 1  # samples an update, where gradients are added up
 
     @property
     def elf(self) -> Path:
@@ -52,6 +57,7 @@ def manifest(deployment: Deployment) -> dict:
         "name": next(iter(program.plans.values())).graph.name,
         "board": board.to_json(),
         "program": interface.program,
+        "batch": deployment.batch,
         "arena_bytes": interface.arena_bytes,
         "verbs": {
             verb: {"inputs": [_value(v) for v in inputs], "outputs": [_value(v) for v in outputs]}
@@ -71,8 +77,10 @@ def read_manifest(folder: str | Path) -> Manifest:
     except OSError as e:
         hint = "insitu compile MODEL --board stm32f746 -o DIR makes one"
         raise DataError(f"is no folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise DataError(f"cannot be understood: {e!r}", where=str(path)) from e
+    except KeyError as e:
+        raise DataError(f"cannot be understood: there is no {e}", where=str(path), hint=ANEW) from e
+    except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError) as e:
+        raise DataError(f"cannot be understood: {e}", where=str(path), hint=ANEW) from e
 
 
 def _manifest(folder: Path, found: dict) -> Manifest:
@@ -81,7 +89,34 @@ def _manifest(folder: Path, found: dict) -> Manifest:
     verbs = {verb: (_values(v["inputs"]), _values(v["outputs"])) for verb, v in found["verbs"].items()}
     lines = {verb: {int(n): layer for n, layer in named.items()} for verb, named in found["lines"].items()}
     interface = Interface(verbs, _state(found["state"]), int(found["program"]), int(found["arena_bytes"]))
-    return Manifest(folder, found["name"], board_of(found["board"], folder), interface, lines, found["figures"])
+    _check_verbs(verbs)
+    interface.info()  # numbers that no program can have do not fit into it
+    board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])
+    return Manifest(folder, str(found["name"]), board, interface, lines, figures, _count(found, "batch", 1))
+
+
+def _check_verbs(verbs: dict) -> None:
+    for verb in ("predict", *(v for v in ("train_step", "accumulate") if v in verbs)):
+        inputs, outputs = verbs[verb]
+        if not inputs or not outputs or not inputs[0].shape or (verb == "predict" and not outputs[0].shape):
+            raise ValueError(f"{verb} takes nothing, or gives nothing")
+
+
+def _figures(found: dict) -> dict:
+    """Bytes that reports and emulators rely on: whole numbers, all of them there."""
+    for name in FIGURES:
+        _count(found, name)
+    if not isinstance(found["linked"], bool):
+        raise ValueError(f"linked is {found['linked']!r}")
+    return {**found, "stack_bytes": _count(found, "stack_bytes", 0)}
+
+
+def _count(found: dict, name: str, usual: int | None = None) -> int:
+    """A number of something; `usual` where it may be missing."""
+    value = found[name] if usual is None else found.get(name, usual)
+    if isinstance(value, bool) or not isinstance(value, int) or value < (usual or 0):
+        raise ValueError(f"{name} is {value!r}")
+    return value
 
 
 def _state(found: dict | None) -> StateLayout | None:

@@ -1,0 +1,51 @@
+"""What a device says of itself, taken apart: is it the program this side has, and if not, what is different?
+
+Written for people who flashed yesterday's firmware: each part has a name, and a difference says both sides of it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from insitu.codegen.device import INFO
+
+NAMES = ("protocol", "bytes a frame", "model", "program", "bytes of arena", "bytes of saved state", "number of verbs")
+HEXADECIMAL = ("model", "program")  # these are checksums
+
+
+def described(info: bytes) -> dict[str, str]:
+    """Part -> what it is, as words; what cannot be read ends it."""
+    head = struct.calcsize(INFO)
+    if len(info) < head:
+        return {"description": f"{len(info)} bytes that make no sense"}
+    found = {
+        name: f"{value:08x}" if name in HEXADECIMAL else f"{value:,}"
+        for name, value in zip(NAMES, struct.unpack(INFO, info[:head]))
+    }
+    return {**found, **_verbs(info[head:])}
+
+
+def _verbs(rest: bytes) -> dict[str, str]:
+    found = {}
+    while rest:
+        try:
+            name = rest[1 : 1 + rest[0]].decode()
+            ins, outs = rest[1 + rest[0] : 3 + rest[0]]
+            sizes = struct.unpack_from(f"<{ins + outs}I", rest, 3 + rest[0])
+        except (ValueError, struct.error):
+            return {**found, "the rest": f"{len(rest)} bytes that make no sense"}
+        words = [", ".join(f"{n:,}" for n in part) or "nothing" for part in (sizes[:ins], sizes[ins:])]
+        found[name] = f"takes {words[0]} bytes and gives {words[1]}"
+        rest = rest[3 + rest[0] + 4 * (ins + outs) :]
+    return found
+
+
+def differences(there: bytes, here: bytes) -> str:
+    """What differs between what a device says and what it should say, with both sides of each part."""
+    one, other = described(there), described(here)
+    parts = [
+        f"{name} {one.get(name, 'is missing')}, not {other.get(name, 'there')}"
+        for name in {**other, **one}
+        if one.get(name) != other.get(name)
+    ]
+    return "; ".join(parts)
