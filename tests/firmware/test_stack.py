@@ -11,7 +11,7 @@ from insitu.devices.emulator import emulate
 from insitu.errors import ToolError
 from insitu.firmware import build_firmware
 from insitu.firmware.build import find_tools, firmware_sources
-from insitu.firmware.stack import EXCEPTION, decode, expanded, pushed
+from insitu.firmware.stack import EXCEPTION, branch, decode, expanded, pushed
 
 from .images import CORES, KINDS, board, changed, firmware, program, steps
 
@@ -98,6 +98,43 @@ def test_a_call_through_a_pointer_of_the_models_is_refused():
 __attribute__((noinline)) static void leap(void) { (*(target volatile *)net_device_arena)(); }"""
     with pytest.raises(ToolError, match="leap: calls through a pointer"):
         build_firmware(program(), board("M7"), extra=changed("leap();", leap))
+
+
+JUMPS = {"a condition, far": "cmp r0, #0\\n bne.w deep\\n bx lr", "far": "b.w deep"}
+
+
+@pytest.mark.parametrize("what", JUMPS)
+def test_a_jump_into_another_function_is_a_call_of_it(what):
+    functions = f"""void deep(void);
+__attribute__((noinline, used)) void deep(void) {{ volatile uint8_t room[4000]; room[net_device_arena[0]] = 1; }}
+__attribute__((naked, noinline)) static void hop(void) {{ __asm__ volatile("{JUMPS[what]}"); }}"""
+    made = build_firmware(program(), board("M7"), extra=changed("hop();", functions))
+    assert [name for name, _ in made.stack.chain][-2:] == ["hop", "deep"] and made.stack.bytes > 4000
+
+
+# at address 0x1000, as an assembler encodes them: where each goes
+BRANCHES = {
+    "bne.w 0x1100": (0xF040, 0x807E, 0x1100),
+    "beq.w 0x800": (0xF43F, 0xABFE, 0x800),
+    "bne 0x1010": (0xD106, 0, 0x1010),
+    "bne 0xff0": (0xD1F6, 0, 0xFF0),
+    "cbz r0, 0x1010": (0xB130, 0, 0x1010),
+    "cbnz r3, 0x1046": (0xBB0B, 0, 0x1046),
+    "b 0x1010": (0xE006, 0, 0x1010),
+    "b.w 0x3000": (0xF001, 0xBFFE, 0x3000),
+    "bl 0x3000": (0xF001, 0xFFFE, 0x3000),
+    "dsb sy": (0xF3BF, 0x8F4F, None),
+    "mrs r0, primask": (0xF3EF, 0x8010, None),
+    "svc 0": (0xDF00, 0, None),
+    "udf 0": (0xDE00, 0, None),
+    "push {r4, lr}": (0xB510, 0, None),
+}
+
+
+@pytest.mark.parametrize("text", BRANCHES)
+def test_where_a_branch_goes(text):
+    one, two, target = BRANCHES[text]
+    assert branch(0x1000, one, two) == target
 
 
 # encodings as an assembler gives them: what each takes from the stack

@@ -1,8 +1,10 @@
 """ONNX models become graphs that compute what onnxruntime computes."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
@@ -331,3 +333,16 @@ def test_without_onnx_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
     with pytest.raises(Exception, match=r"(?s)needs onnx.*insitu\[onnx\]"):
         read_onnx(b"anything")
+
+
+@pytest.mark.parametrize("name", ["scripted", "dynamo"])
+def test_a_model_that_exporters_left_without_a_name_is_called_after_its_file(name):
+    path = Path(__file__).parent / "files" / f"{name}.onnx"
+    assert read_onnx(path).name == read_onnx(str(path)).name == name
+
+
+def test_a_models_own_name_is_kept(tmp_path):
+    proto = onnx.load(Path(__file__).parent / "files" / "scripted.onnx")
+    proto.graph.name = "keyword_spotter"
+    onnx.save(proto, tmp_path / "it.onnx")
+    assert read_onnx(tmp_path / "it.onnx").name == "keyword_spotter"

@@ -160,7 +160,15 @@ def expanded(imm12: int) -> int:
 
 
 def branch(at: int, one: int, two: int) -> int | None:
-    """Where a bl, a b.w or a b goes."""
+    """Where a bl, a b.w, a b or either with a condition goes."""
+    if one & 0xF800 == 0xF000 and two & 0xD000 == 0x8000 and one >> 7 & 7 != 7:  # b<cond>.w; 7: no branch at all
+        s, j1, j2 = one >> 10 & 1, two >> 13 & 1, two >> 11 & 1
+        offset = j2 << 19 | j1 << 18 | (one & 0x3F) << 12 | (two & 0x7FF) << 1
+        return at + 4 + offset - (s << 20)
+    if one & 0xF000 == 0xD000 and one >> 8 & 0xF < 0xE:  # b<cond>; the rest are udf and svc
+        return at + 4 + ((one & 0xFF) << 1) - (0x200 if one & 0x80 else 0)
+    if one & 0xF500 == 0xB100:  # cbz, cbnz
+        return at + 4 + ((one >> 9 & 1) << 6 | (one >> 3 & 0x1F) << 1)
     if one & 0xF800 == 0xF000 and two & 0x9000 == 0x9000:  # bl, b.w
         s, j1, j2 = one >> 10 & 1, two >> 13 & 1, two >> 11 & 1
         i1, i2 = 1 - (j1 ^ s), 1 - (j2 ^ s)

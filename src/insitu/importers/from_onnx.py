@@ -8,6 +8,7 @@ onnx_conv.py and onnx_math.py, what is computed at import in onnx_fold.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from insitu.importers.onnx_node import Call, Comparison, Tensor, as_data, ops
 from insitu.importers.onnx_reader import DOMAINS, OPSETS, Input, OnnxModel, Record, element_name, read_model
 
 Env = dict[str, Tensor | Comparison]
+NAMELESS = ("onnx", "main_graph", "main", "graph", "torch_jit", "torch-jit-export", "tf2onnx")  # of torch, TensorFlow
 MAX_FOLDED = 1 << 24  # elements that may be computed while one node is folded
 # what a malformed attribute can raise deep inside an op's shape rule
 MALFORMED = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError, AttributeError)
@@ -122,7 +124,7 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
     A dynamic first dimension of an input becomes `batch`. `bind` gives some inputs fixed arrays.
     """
     model = read_model(source)
-    builder = Builder(model.name)
+    builder = Builder(_title(source, model.name))
     env: Env = dict(model.arrays)
     env.update({name: np.asarray(array) for name, array in (bind or {}).items()})
     if model.opset not in OPSETS:
@@ -132,6 +134,11 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
         _walk(model, builder, env)
         outputs = [_output(name, builder, env) for name in model.outputs]
     return clean(builder.graph(*outputs))
+
+
+def _title(source, name: str) -> str:
+    """What to call the model: its own name, or its file's where exporters wrote one that says nothing."""
+    return Path(source).stem if name in NAMELESS and isinstance(source, str | Path) else name
 
 
 # --- inputs and outputs ----------------------------------------------------------------------------
