@@ -18,7 +18,7 @@ def learned_model(learner: Learner) -> Model:
     """The model as it predicts now."""
     graph, state = learner.graphs["predict"], learner.device.state()
     constants = {**graph.constants, **{name: state[name] for name in graph.state}}
-    return Model(drop_unused(replace(graph, constants=constants, state={}, updates={})))
+    return Model(drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows="")))
 
 
 def learned_program(learner: Learner) -> Program:

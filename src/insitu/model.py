@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -52,11 +53,12 @@ class Model:
         ranges = calibrate(inference, data, method=method, batches=batches, progress=progress, run=runner.values)
         return Model(quantize(inference, ranges, **options))
 
-    def program(self, prefix: str = "net") -> Program:
-        """The C program: `program.files` is name -> text."""
+    def program(self, prefix: str = "net", *, rows: bool = False) -> Program:
+        """The C program: `program.files` is name -> text. With `rows` it takes its first input row by row."""
         from insitu.quantizer import fold
 
-        return emit_program(plan(fold(self.graph)), prefix)
+        graph = fold(self.graph)
+        return emit_program(plan(replace(graph, by_rows=graph.inputs[0].name if rows else "")), prefix)
 
     def save(self, path: str | Path) -> Path:
         return save_graph(self.graph, path)

@@ -8,8 +8,9 @@ from insitu.codegen import c
 from insitu.graph.call import Struct, Table
 
 # what a program defines itself: no constant may take these names
-FUNCTIONS = ("predict", "train_step", "accumulate", "apply", "init", "save", "load", "state",
-             "device", "device_arena", "device_state")  # fmt: skip
+VERBS = ("predict", "train_step", "accumulate", "apply")
+FUNCTIONS = (*VERBS, *(f"{verb}_{part}" for verb in VERBS for part in ("begin", "rows", "bytes", "end")),
+             "init", "save", "load", "state", "rows", "device", "device_arena", "device_state")  # fmt: skip
 
 
 class Constants:

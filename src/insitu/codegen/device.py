@@ -8,7 +8,8 @@ line means is in docs/protocol.md. `interface_of` is what the other end of the l
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from zlib import crc32
 
 import numpy as np
@@ -38,6 +39,7 @@ class Interface:
     state: StateLayout | None
     program: int  # tells this program from any other
     arena_bytes: int
+    rows: Mapping[str, int] = field(default_factory=dict)  # verb -> the input that is worked on as it comes
 
     @property
     def saved_bytes(self) -> int:
@@ -52,7 +54,12 @@ class Interface:
 
 def interface_of(program: Program) -> Interface:
     verbs = {verb: (plan.graph.inputs, plan.graph.outputs) for verb, plan in program.plans.items()}
-    return Interface(verbs, program.state, program_crc(program), device_arena_bytes(program))
+    rows = {verb: number for verb, plan in program.plans.items() for number in _by_rows(plan.graph)}
+    return Interface(verbs, program.state, program_crc(program), device_arena_bytes(program), rows)
+
+
+def _by_rows(graph: Graph) -> list[int]:
+    return [i for i, v in enumerate(graph.inputs) if v.name == graph.by_rows]
 
 
 def program_crc(program: Program) -> int:
@@ -122,13 +129,32 @@ def _header(program: Program) -> str:
 
 def _verb(program: Program, verb: str, graph: Graph, offsets: dict[str, int]) -> list[str]:
     """The tables of one verb's inputs and outputs, and its wrapper."""
-    inputs = [(v, f"{{{_slot(program, v, offsets)}, {v.type.bytes}, {_checked(graph, v)}}}") for v in graph.inputs]
+    slots = [(v, "NULL" if v.name == graph.by_rows else _slot(program, v, offsets)) for v in graph.inputs]
+    inputs = [(v, f"{{{slot}, {v.type.bytes}, {_checked(graph, v)}}}") for v, slot in slots]
     outputs = [(v, f"{{{_place(program, verb, v)}, {v.type.bytes}}}") for v in graph.outputs]
     return [
         *_table("device_input", f"{verb}_inputs", inputs),
         *_table("device_output", f"{verb}_outputs", outputs),
-        f"static void run_{verb}(void)", "{",
-        f"    {program.prefix}_{verb}({', '.join(_arguments(program, verb))});", "}", "",
+        *(_pieces if graph.by_rows else _run)(program, verb),
+    ]
+
+
+def _run(program: Program, verb: str) -> list[str]:
+    """The verb on its slots."""
+    call = f"{program.prefix}_{verb}({', '.join(_arguments(program, verb))})"
+    return [f"static void run_{verb}(void)", "{", f"    {call};", "}", ""]
+
+
+def _pieces(program: Program, verb: str) -> list[str]:
+    """The parts of a verb that takes an input as it comes."""
+    name, arena = f"{program.prefix}_{verb}", f"{program.prefix}_device_arena"
+    return [
+        f"static void begin_{verb}(void)", "{", f"    {name}_begin({arena});", "}", "",
+        f"static int32_t take_{verb}(const uint8_t *from, int32_t bytes)", "{",
+        f"    return {name}_bytes({arena}, from, bytes);", "}", "",
+        f"static int32_t end_{verb}(void)", "{",
+        f"    return {name}_end({', '.join(_arguments(program, verb))});", "}", "",
+        f"static const device_rows {verb}_rows = {{begin_{verb}, take_{verb}, end_{verb}}};", "",
     ]  # fmt: skip
 
 
@@ -143,7 +169,7 @@ def _arguments(program: Program, verb: str) -> list[str]:
     plan = program.plans[verb]
     state = [f"&{program.prefix}_device_state"] if program.state else []
     inputs = []
-    for v in plan.graph.inputs:
+    for v in (v for v in plan.graph.inputs if v.name != plan.graph.by_rows):
         pointer = f"({'const ' if v.shape else ''}{v.type.ctype} *)({_slot(program, v, plan.offsets)})"
         inputs.append(pointer if v.shape else f"*{pointer}")
     outputs = [f"({v.type.ctype} *)({_place(program, verb, v)})" for v in plan.graph.outputs]
@@ -186,7 +212,7 @@ def _state_functions(program: Program) -> list[str]:
 
 def _model(program: Program) -> list[str]:
     prefix, info = program.prefix, interface_of(program).info()
-    verbs = [f"    {{run_{verb}, {_rows(verb, plan.graph)}}}," for verb, plan in program.plans.items()]
+    verbs = [f"    {{{_entry(verb, plan.graph)}}}," for verb, plan in program.plans.items()]
     fields = {
         "verbs": "verbs", "verb_count": str(len(verbs)), "info": "info", "info_bytes": str(len(info)),
         "arena": f"{prefix}_device_arena", **_state_fields(program),
@@ -198,9 +224,10 @@ def _model(program: Program) -> list[str]:
     ]  # fmt: skip
 
 
-def _rows(verb: str, graph: Graph) -> str:
-    names = [f"{verb}_{kind}" if rows else "NULL" for kind, rows in _kinds(graph)]
-    return ", ".join([*names, *(str(len(rows)) for _, rows in _kinds(graph))])
+def _entry(verb: str, graph: Graph) -> str:
+    run, rows = ("NULL", f"&{verb}_rows") if graph.by_rows else (f"run_{verb}", "NULL")
+    names = [f"{verb}_{kind}" if values else "NULL" for kind, values in _kinds(graph)]
+    return ", ".join([run, *names, *(str(len(values)) for _, values in _kinds(graph)), rows])
 
 
 def _kinds(graph: Graph):

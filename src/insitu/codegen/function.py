@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
@@ -27,9 +27,11 @@ MEANINGS = {
 class Function:
     """Writes `<prefix>_<verb>`; asks `constants` for what lies in flash."""
 
-    def __init__(self, verb: str, plan: Plan, prefix: str, constants: Constants, fields: Mapping[str, str]):
+    def __init__(self, verb: str, plan: Plan, prefix: str, constants: Constants, fields: Mapping[str, str],
+                 opening: tuple[str, ...] = ()):  # fmt: skip
         self.verb, self.plan, self.graph, self.prefix = verb, plan, plan.graph, prefix
         self.constants, self.fields, self.stateful = constants, fields, bool(fields)
+        self.opening = opening  # lines that come first
         names = c.Names()
         self.inputs = [names.fresh(f"in_{c.identifier(v.name)}") for v in self.graph.inputs]
         self.outputs = [names.fresh(f"out_{c.identifier(v.name)}") for v in self.graph.outputs]
@@ -46,10 +48,15 @@ class Function:
         return {COPY}.union(*(call.functions if isinstance(call, Loop) else {call.function} for call in called))
 
     def signature(self) -> str:
+        pairs = zip(self.graph.inputs, self.inputs)
+        return f"void {self.prefix}_{self.verb}({', '.join(self.parameters(pairs))})"
+
+    def parameters(self, given: Iterable[tuple[Value, str]]) -> list[str]:
+        """State, arena, these inputs, and the outputs."""
         state = [f"{self.prefix}_state *state"] if self.stateful else []
-        inputs = [_parameter(v, name) for v, name in zip(self.graph.inputs, self.inputs)]
+        inputs = [_parameter(v, name) for v, name in given]
         outputs = [f"{v.type.ctype} *{name}" for v, name in zip(self.graph.outputs, self.outputs)]
-        return f"void {self.prefix}_{self.verb}({', '.join([*state, 'unsigned char *arena', *inputs, *outputs])})"
+        return [*state, "unsigned char *arena", *inputs, *outputs]
 
     def prototype(self) -> list[str]:
         """The function as the header declares it, under a line for each argument."""
@@ -73,12 +80,17 @@ class Function:
             "#include <stddef.h>", "",
             f'#include "{self.prefix}.h"', f'#include "{self.prefix}_weights.h"', "",
             c.comment(f"arena: {plan.arena_bytes:,} bytes, peak at step {plan.peak_step} ({peak})"),
-            *self._slot_lines(), "", *self.tables,
+            *self._slot_lines(), "", *self.tables, *self.functions(),
+        ])  # fmt: skip
+
+    def functions(self) -> list[str]:
+        """All that the file defines."""
+        return [
             self.signature(), "{",
-            *(["    (void)state;"] if self.stateful else []),
+            *(["    (void)state;"] if self.stateful else []), *self.opening,
             *map(self._copy_in, self.graph.inputs, self.inputs), *self.body, *self.ending,
             "}", "",
-        ])  # fmt: skip
+        ]  # fmt: skip
 
     # tensors ----------------------------------------------------------------------------------
 
@@ -133,13 +145,16 @@ class Function:
         return [c.call(call.function, args, node.name)]
 
     def _stripes(self, step: int, loop: Loop) -> list[str]:
-        places = [self.plan.offsets[name] for name in self.plan.scratch_of(step)]
-        made = Stripes(
-            loop, self._pointer, lambda arg, layer: self._argument(arg, layer, None), places[-1], self._tables
-        )
+        made = self._made(step, loop)
         lines = made.lines()
         self.tables += [*made.tables, ""]
         return lines
+
+    def _made(self, step: int, loop: Loop) -> Stripes:
+        places = [self.plan.offsets[name] for name in self.plan.scratch_of(step)]
+        return Stripes(
+            loop, self._pointer, lambda arg, layer: self._argument(arg, layer, None), places[-1], self._tables
+        )
 
     def _argument(self, arg, layer: str, scratch) -> str:
         if arg is None or (isinstance(arg, Scratch) and not arg.bytes):

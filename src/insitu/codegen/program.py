@@ -15,6 +15,7 @@ import numpy as np
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
 from insitu.codegen.function import Function, about
+from insitu.codegen.rows import RowsFunction, forget_rows, row_lines, takes_rows, with_cursor
 from insitu.codegen.state import StateLayout, layout, state_source, state_struct
 from insitu.graph import Type, Value
 from insitu.planner import Plan
@@ -41,8 +42,10 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
     fields = state_fields(plans)
     state = layout(fields, initial_state(plans), fingerprint(plans)) if fields else None
     constants = Constants(prefix)
-    functions = [Function(verb, plan, prefix, constants, state.names if state else {}) for verb, plan in plans.items()]
+    names, rows = state.names if state else {}, any(map(takes_rows, plans.values()))
+    functions = [_function(verb, plan, prefix, constants, names, rows) for verb, plan in plans.items()]
     arena = max(plan.arena_bytes for plan in plans.values())
+    arena = with_cursor(arena) if rows else arena
     files = {f"{prefix}_{f.verb}.c": f.source() for f in functions}
     files[f"{prefix}.h"] = _header(prefix, functions, state, arena, plans)
     if state:
@@ -51,6 +54,12 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
     files[f"{prefix}_weights.c"] = constants.source()
     kernels = set().union(*(f.kernels for f in functions)) | ({"crc32"} if state else set())
     return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state)
+
+
+def _function(verb: str, plan: Plan, prefix: str, constants: Constants, names, rows: bool) -> Function:
+    if takes_rows(plan):
+        return RowsFunction(verb, plan, prefix, constants, names)
+    return Function(verb, plan, prefix, constants, names, (forget_rows(prefix),) if rows else ())
 
 
 def state_fields(plans: Mapping[str, Plan]) -> tuple[Value, ...]:
@@ -85,6 +94,7 @@ def _header(prefix: str, functions: list[Function], state, arena: int, plans: Ma
         f"#define {prefix.upper()}_ARENA_BYTES {arena}  /* no placement in this order needs less than {bound} */", "",
         *(state_struct(prefix, state) if state else []),
         "/* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */",
+        *(row_lines(prefix, arena) if any(map(takes_rows, plans.values())) else []),
         *(line for f in functions for line in f.prototype()),
     ]  # fmt: skip
     return "\n".join([c.comment(about(next(iter(plans.values())).graph)), *c.guard(prefix, body)])

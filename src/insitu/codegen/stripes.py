@@ -13,7 +13,7 @@ from insitu.graph.call import Call, Scratch
 from insitu.graph.graph import Value
 from insitu.graph.stripes import Loop, Move, Piece, Window, row_bytes
 
-SLIDE = "slide_bytes"
+COPY, SLIDE = "copy_bytes", "slide_bytes"
 STRIPE, KIND = "t", "k"  # the two indices of the tables
 WIDTHS = ((1 << 7, "int8_t"), (1 << 15, "int16_t"), (1 << 31, "int32_t"))
 
@@ -28,16 +28,48 @@ class Stripes:
         self._known: dict[tuple, str] = {}
         self.kinds, self.firsts = self._sorted()
         self.index = names.fresh("stripe_kind") if len(self.firsts) > 1 else ""
-        self.calls = [line for i in range(len(loop.nodes)) for line in self._node(i)]
+        self.calls = [line for i in range(bool(loop.source), len(loop.nodes)) for line in self._node(i)]
 
     def lines(self) -> list[str]:
         """The loop itself."""
-        count, kinds = len(self.loop.stripes), len(self.firsts)
-        head = [f"    for (int32_t {STRIPE} = 0; {STRIPE} < {count}; {STRIPE}++) {{"]
-        if self.index:
-            head.append(f"        const int32_t {KIND} = {self.index}[{STRIPE}];")
-            self.tables.insert(0, _table("uint8_t" if kinds < 256 else "int16_t", self.index, map(str, self.kinds)))
-        return [*head, *(f"    {line}" for line in self.calls), "    }"]
+        head = [f"    for (int32_t {STRIPE} = 0; {STRIPE} < {len(self.loop.stripes)}; {STRIPE}++) {{"]
+        return [*head, *self._kind(), *(f"    {line}" for line in self.calls), "    }"]
+
+    def arriving(self) -> list[str]:
+        """The loop over stripes, from where `now` says as far as the `bytes` bytes at `from` go."""
+        turns = [stripe[0] for stripe in self.loop.stripes]
+        name, row = self.loop.nodes[0].name, row_bytes(self.loop.nodes[0].output)
+        ends, starts = [0], []  # bytes that have come before each stripe; the first byte that is in the buffer
+        for turn in turns:
+            made = turn.window and turn.window.made
+            ends.append(ends[-1] + (made.count * row if made else 0))
+            starts.append((made.first - made.slot) * row if made else ends[-1])
+        due = self._table(f"{name}.due", list(map(str, ends)), "")
+        start = self._table(f"{name}.start", list(map(str, starts)), "")
+        moves = [turns[t].move for t in self.firsts]
+        first = f"        if (now->bytes == {due}[{STRIPE}]) "
+        slide = [first + self._slide(name, moves).lstrip()] if any(moves) else []
+        place = f"(unsigned char *){self.place(self.loop.nodes[0].output)} + (now->bytes - {start}[{STRIPE}])"
+        return [
+            f"    for (; now->stripe < {len(turns)}; now->stripe++) {{",
+            f"        const int32_t {STRIPE} = now->stripe;",
+            *self._kind(),
+            f"        const int32_t due = {due}[{STRIPE} + 1] - now->bytes, n = bytes < due ? bytes : due;",
+            "        if (n == 0 && due > 0) {", "            break;", "        }",
+            *slide,
+            f"    {c.call(COPY, [place, 'from', 'n'], name)}",
+            "        from += n;", "        bytes -= n;", "        now->bytes += n;",
+            "        if (n < due) {", "            break;", "        }",
+            *(f"    {line}" for line in self.calls), "    }",
+        ]  # fmt: skip
+
+    def _kind(self) -> list[str]:
+        """Of which kind this stripe is, where there are several."""
+        if not self.index:
+            return []
+        ctype = "uint8_t" if len(self.firsts) < 256 else "int16_t"
+        self.tables.insert(0, _table(ctype, self.index, map(str, self.kinds)))
+        return [f"        const int32_t {KIND} = {self.index}[{STRIPE}];"]
 
     # what a stripe is -------------------------------------------------------------------------
 

@@ -136,6 +136,25 @@ def line_names(plan: Plan) -> Iterator[str]:
             yield inner.name
 
 
+def verb_symbols(verb: str) -> list[str]:
+    """The functions of a verb: itself, or the parts of it that take rows as they come."""
+    return [f"net_{verb}", *(f"net_{verb}_{part}" for part in ("begin", "bytes", "rows", "end"))]
+
+
+def _verb_lines(core: Cortex, verb: str) -> list[tuple[int, list[tuple[int, int]]]]:
+    """Each function of a verb: where it ends, and which line of C begins at which address."""
+    parts = [core.image.by_name[name] for name in verb_symbols(verb) if name in core.image.by_name]
+    if not parts:
+        raise DeviceError(
+            f"the image has no function net_{verb}: it is not the firmware of this program",
+            where=core.board.name,
+            hint="compile the folder anew",
+        )
+    lines = sorted(core.image.lines(f"net_{verb}.c").items())
+    ends = [(s.address, s.address + s.bytes) for s in parts]
+    return [(end, [(a, n) for a, n in lines if start <= a < end]) for start, end in ends]
+
+
 def _own_lines(core: Cortex, lines: Mapping[str, Mapping[int, str]]) -> dict[str, Lines]:
     """Give every call of every verb a slot of the counter, and everything else of the firmware slot 0."""
     for s in core.image.functions:
@@ -143,22 +162,12 @@ def _own_lines(core: Cortex, lines: Mapping[str, Mapping[int, str]]) -> dict[str
             core.own(s.address, s.bytes, 0)
     slot, found = FIRST_SLOT, {}
     for verb, named in lines.items():
-        symbol = core.image.by_name.get(f"net_{verb}")
-        if symbol is None:
-            raise DeviceError(
-                f"the image has no function net_{verb}: it is not the firmware of this program",
-                where=core.board.name,
-                hint="compile the folder anew",
-            )
-        at = sorted(
-            (a, n)
-            for a, n in core.image.lines(f"net_{verb}.c").items()
-            if symbol.address <= a < symbol.address + symbol.bytes
-        )
-        numbers = sorted({n for _, n in at})
+        ranges = _verb_lines(core, verb)
+        numbers = sorted({n for _, at in ranges for _, n in at})
         slots = {n: slot + i for i, n in enumerate(numbers)}
-        for (a, n), (b, _) in zip(at, [*at[1:], (symbol.address + symbol.bytes, 0)]):
-            core.own(a, b - a, slots[n])
+        for end, at in ranges:
+            for (a, n), (b, _) in zip(at, [*at[1:], (end, 0)]):
+                core.own(a, b - a, slots[n])
         found[verb] = Lines(tuple(slots.values()), tuple(named.get(n, "(in and out)") for n in numbers))
         slot += len(numbers)
     return found

@@ -321,8 +321,10 @@ class LinkDevice:
     def _call(self, verb: str, samples: list[bytes]) -> None:
         number = self.verbs[verb]
         for index, data in enumerate(samples):
+            busy = self.run_timeout if self.interface.rows.get(verb) == index else 0.0  # it is worked on as it comes
             for at in range(0, len(data), DATA_BYTES):
-                self.link.ask("write", verb=number, index=index, offset=at, data=data[at : at + DATA_BYTES])
+                chunk = data[at : at + DATA_BYTES]
+                self.link.ask("write", patience=busy, verb=number, index=index, offset=at, data=chunk)
         self.link.ask("run", patience=self.run_timeout, verb=number)
 
     def _read(self, kind: str, bytes_: int, verb: int = 0, index: int = 0) -> bytes:

@@ -60,7 +60,11 @@ def manifest(deployment: Deployment) -> dict:
         "batch": deployment.batch,
         "arena_bytes": interface.arena_bytes,
         "verbs": {
-            verb: {"inputs": [_value(v) for v in inputs], "outputs": [_value(v) for v in outputs]}
+            verb: {
+                "inputs": [_value(v) for v in inputs],
+                "outputs": [_value(v) for v in outputs],
+                **({"rows": interface.rows[verb]} if verb in interface.rows else {}),
+            }
             for verb, (inputs, outputs) in interface.verbs.items()
         },
         "state": state and {"model": state.model, "fields": [_value(v) for v in state.fields]},
@@ -88,7 +92,8 @@ def _manifest(folder: Path, found: dict) -> Manifest:
         raise DataError(f"has format {found['format']}, this insitu reads {FORMAT}", where=str(folder))
     verbs = {verb: (_values(v["inputs"]), _values(v["outputs"])) for verb, v in found["verbs"].items()}
     lines = {verb: {int(n): layer for n, layer in named.items()} for verb, named in found["lines"].items()}
-    interface = Interface(verbs, _state(found["state"]), int(found["program"]), int(found["arena_bytes"]))
+    rows = {verb: _count(v, "rows") for verb, v in found["verbs"].items() if "rows" in v}
+    interface = Interface(verbs, _state(found["state"]), int(found["program"]), int(found["arena_bytes"]), rows)
     _check_verbs(verbs)
     interface.info()  # numbers that no program can have do not fit into it
     board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])

@@ -55,6 +55,8 @@ def _check_definitions(graph: Graph) -> None:
     defined = {v.name: v.type for v in graph.inputs}
     if len(defined) != len(graph.inputs):
         raise GraphError("two inputs share a name", where=graph.name)
+    if graph.by_rows and graph.by_rows not in defined:
+        raise GraphError("arrives row by row, but is no input", where=f"%{graph.by_rows}")
     for name, array in (*graph.constants.items(), *graph.state.items()):
         value = graph.values.get(name)
         if value is None:

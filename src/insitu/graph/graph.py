@@ -86,6 +86,7 @@ class Graph:
     updates: Mapping[str, Value] = field(default_factory=dict)  # state name -> the value it holds after a run
     # constants that are parameters of the model -> its name for each; two with one name are layouts of the same
     parameters: Mapping[str, str] = field(default_factory=dict)
+    by_rows: str = ""  # the input that arrives row by row and is never held whole
 
     @cached_property
     def values(self) -> dict[str, Value]:
@@ -138,6 +139,7 @@ class Builder:
         self.state: dict[str, np.ndarray] = {}
         self.updates: dict[str, Value] = {}
         self.parameters: dict[str, str] = {}
+        self.by_rows = ""
         self._types: dict[str, Type] = {}
         self._tried: dict[str, int] = {}
         self._producer: dict[str, Node] = {}
@@ -199,6 +201,7 @@ class Builder:
         builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
         builder.constants, builder.state = dict(graph.constants), dict(graph.state)
         builder.updates, builder.parameters = dict(graph.updates), dict(graph.parameters)
+        builder.by_rows = graph.by_rows
         builder._types = {name: v.type for name, v in graph.values.items()}
         for node in graph.nodes:
             builder.append(node)
@@ -221,7 +224,7 @@ class Builder:
     def graph(self, *outputs: Value) -> Graph:
         return Graph(
             self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes),
-            dict(self.state), dict(self.updates), dict(self.parameters),
+            dict(self.state), dict(self.updates), dict(self.parameters), self.by_rows,
         )  # fmt: skip
 
     def _define(self, name: str, type: Type) -> Value:

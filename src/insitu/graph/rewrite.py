@@ -67,6 +67,7 @@ def drop_unused(graph: Graph) -> Graph:
 def _pass(graph: Graph, rules) -> tuple[Graph, bool]:
     builder = Builder(graph.name)
     builder.notes, builder.parameters = list(graph.notes), dict(graph.parameters)
+    builder.by_rows = graph.by_rows
     new: dict[str, Value] = {}
     rw, fired = Rewriter(graph, builder), False
     counts = _count_uses(graph)

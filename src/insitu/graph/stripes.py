@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from insitu.graph.call import Call, Scratch
 from insitu.graph.graph import Node, Value
 
+ARRIVE = "arrive"  # the op that takes rows of an input as they come: planner/arrive.py
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -93,6 +95,13 @@ class Loop(Call):
         super().__init__("loop", *(Scratch(line.bytes) for line in lines), Scratch(most))
         for name, value in (("nodes", nodes), ("lines", lines), ("stripes", stripes)):
             object.__setattr__(self, name, value)
+
+    @property
+    def source(self) -> Value | None:
+        """The input of the graph whose rows arrive one after the other, where the loop takes them."""
+        first = self.nodes[0]
+        taken = first.op.name == ARRIVE and any(line.value == first.output for line in self.lines)
+        return first.inputs[0] if taken else None
 
     @property
     def windows(self) -> list[Window]:

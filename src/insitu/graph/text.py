@@ -6,7 +6,8 @@
       %y = linear(%x, %w, %b, rounding="single") : f32[1x2]
 
 Values that last from run to run are `state` instead of `const`, and `%w := %w.new` says what one becomes. That a
-constant is a parameter of the model stands beside it where its place does not tell: `parameter %scale = scale`.
+constant is a parameter of the model stands beside it where its place does not tell: `parameter %scale = scale`. The
+input that arrives row by row is named: `rows %x`.
 
 Long constants and per-channel scales stand by reference (`@name`): `arrays(graph)` gives them,
 `parse(text, arrays)` takes them back.
@@ -32,6 +33,7 @@ def to_text(graph: Graph) -> str:
     head = ", ".join(f"{v}: {_type(v)}" for v in graph.inputs)
     lines = [f"graph {graph.name}({head}) -> ({', '.join(map(str, graph.outputs))})"]
     lines += [f"  # {note}" for note in graph.notes]
+    lines += [f"  rows %{graph.by_rows}"] if graph.by_rows else []
     used = _stored(graph)
     lines += [f"  {v} = {kind} {_type(v)} {_array(v, array)}" for v, kind, array in used]
     lines += [f"  parameter %{name} = {graph.parameters[name]}" for name in _hidden(graph)]
@@ -110,6 +112,7 @@ class _Parser:
         self.state: dict[str, np.ndarray] = {}
         self.updates: dict[str, Value] = {}
         self.parameters: dict[str, str] = {}
+        self.by_rows = ""
         self.nodes: list[Node] = []
         self.notes: list[str] = []
 
@@ -128,7 +131,7 @@ class _Parser:
             raise GraphError(e.what, where=f"line {where + 1}") from e
         return Graph(
             name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes), self.state, self.updates,
-            self.parameters,
+            self.parameters, self.by_rows,
         )  # fmt: skip
 
     def _head(self, line: str):
@@ -146,6 +149,9 @@ class _Parser:
             return
         if line.startswith("#"):
             self.notes.append(line[1:].strip())
+            return
+        if line.startswith("rows "):
+            self.by_rows = self._value(line.removeprefix("rows ")).name
             return
         state, _, new = line.partition(" := ")
         if new:

@@ -50,6 +50,7 @@ def buffers(graph: Graph, calls: tuple[Call, ...]) -> tuple[Buffer, ...]:
     first, last = _span(graph)
     for name in state_homes(graph):  # written straight into the state
         del first[name]
+    first.pop(graph.by_rows, None)  # never there whole: its rows are scratch of whoever takes them
     owner = _shared(graph, first, last)
     groups: dict[str, list[str]] = {}
     for name in first:

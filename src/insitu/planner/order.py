@@ -32,14 +32,14 @@ class _Problem:
         self.before = dependencies(graph, self.homes)
         self.kept = {v.name for v in graph.outputs}
         self.bytes = {v.name: v.type.bytes for n in graph.nodes for v in n.outputs if v.name not in self.homes} | {
-            v.name: v.type.bytes for v in graph.inputs
+            v.name: v.type.bytes for v in graph.inputs if v.name != graph.by_rows
         }
 
     def schedule(self, preference: Callable) -> list[int]:
         """List scheduling: of the nodes whose predecessors are done, run the one the preference ranks first."""
         waiting = {i: set(p) for i, p in enumerate(self.before)}
         uses = self._uses()
-        live = sum(v.type.bytes for v in self.graph.inputs)
+        live = sum(self.bytes.get(v.name, 0) for v in self.graph.inputs)
         order: list[int] = []
         while waiting:
             ready = [i for i, p in waiting.items() if not p]
@@ -83,8 +83,10 @@ def dependencies(graph: Graph, homes: dict[str, str]) -> list[set[int]]:
         for v in node.inputs:
             readers.setdefault(v.name, set()).add(i)
     before: list[set[int]] = []
+    first = readers.get(graph.by_rows, set())  # rows arrive before anything else is done: see docs/streaming.md
     for i, node in enumerate(graph.nodes):
-        found = {made[v.name] for v in node.inputs if v.name in made}
+        found = set() if i in first else set(first)
+        found |= {made[v.name] for v in node.inputs if v.name in made}
         for out, source in node.shared().items():
             if out in homes:  # overwrites what is at `source`: everyone else must have read it
                 found |= readers.get(source.name, set())

@@ -11,6 +11,7 @@ from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
 from insitu.graph.stripes import Loop
 from insitu.planner.arena import ALIGN, lower_bound, place
+from insitu.planner.arrive import arriving
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.order import candidates
 from insitu.planner.stream import Loops, able, best_stream, unrolled
@@ -81,9 +82,20 @@ def plan(
     """
     from insitu.planner.verify import verify
 
-    if target == "mcu" if stream is None else stream:
+    if stream is False:
+        graph = replace(graph, by_rows="")
+    stream = target == "mcu" if stream is None else stream
+    if graph.by_rows:
+        graph = _arriving(graph, target, enough, stream)
+    elif stream:
         graph = _streamed(graph, target, enough)
     return verify(plan_ordered(graph, align, target))
+
+
+def _arriving(graph: Graph, target: str, enough: int, stream: bool) -> Graph:
+    """The graph with the part in stripes that takes its input row by row, and other parts where that is asked for."""
+    loops = Loops(lambda n: call_of(n, graph, target))
+    return arriving(graph, loops, enough, lambda g: _unplaced(_streamed(g, target, enough) if stream else g, target))
 
 
 def _streamed(graph: Graph, target: str, enough: int) -> Graph:

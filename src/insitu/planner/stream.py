@@ -6,7 +6,7 @@ inner values have buffers of a few rows. To the rest of the planner it is a node
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -14,13 +14,14 @@ import numpy as np
 
 from insitu.graph import Graph, Node, Op
 from insitu.graph.call import Call
-from insitu.graph.stripes import Loop, row_bytes
+from insitu.graph.stripes import ARRIVE, Loop, row_bytes
 from insitu.planner.arena import lower_bound
-from insitu.planner.lifetimes import buffers
+from insitu.planner.lifetimes import Buffer, buffers
 from insitu.planner.stripes import Emit, Known, Region, grows_over, loop_of, reads, region_of
 
 HEIGHTS = tuple(Fraction(n) for n in ("1/4", "1/2", "1", "2", "4", "8"))  # rows of the last value a stripe
 EQUAL = 1.005  # peaks this close count as one: then instructions decide
+Need = Callable[[tuple[Buffer, ...]], int]  # the bytes to judge a graph by
 CALL_COST = 500  # what a call costs beside its arithmetic, in the unit of a byte read
 
 
@@ -51,7 +52,8 @@ def _macs(*values, node: Streamed) -> int:
 def _in_place(*values, node: Streamed) -> tuple[int | None, ...]:
     """The result may grow over an input: each of its rows only where input rows lie that have been read for good."""
     found: list[int | None] = [None] * len(node.outputs)
-    read = {p.value.name for w in node.loop.windows for p in w.read}
+    arriving = node.loop.source
+    read = {p.value.name for w in node.loop.windows for p in w.read} - {arriving and arriving.name}
     for i, v in enumerate(node.inputs):
         if v.name in read and grows_over(node.loop, node.output, v):
             found[0] = i
@@ -76,19 +78,25 @@ class Candidate:
 
 def best_stream(graph: Graph, peak: Node, loops: Loops, enough: int = 0) -> Graph | None:
     """The graph with the part around its peak in stripes, where that lowers the peak; `enough` bytes are low enough."""
+    now = lower_bound(buffers(graph, tuple(loops.emit(n) for n in graph.nodes)))
+    parts = [region for region in regions(graph, peak) if not _wider(region, peak)]
+    chosen = quickest(graph, parts, loops, now, enough)
+    return chosen.graph if chosen and max(chosen.bound_bytes, enough) < max(now, enough) else None
+
+
+def quickest(
+    graph: Graph, parts: Iterable[Region], loops: Loops, now: float, enough: int, need: Need = lower_bound
+) -> Candidate | None:
+    """Of all parts and heights that need least, or no more than `enough`, the quickest; none may need more than now."""
     calls = {n.name: loops.emit(n) for n in graph.nodes}
-    now = lower_bound(buffers(graph, tuple(calls.values())))
     least, found = now, []
-    for region in regions(graph, peak):
-        for c in _heights(graph, region, loops, calls) if not _wider(region, peak) else ():
+    for region in parts:
+        for c in _heights(graph, region, loops, calls, need):
             if max(c.bound_bytes, enough) > least * EQUAL:
                 break  # a higher stripe needs more
             found.append(c)
             least = max(min(least, c.bound_bytes), enough)
-    if not found:
-        return None
-    chosen = min((c for c in found if c.bound_bytes <= least * EQUAL), key=lambda c: c.cost)
-    return chosen.graph if max(chosen.bound_bytes, enough) < max(now, enough) else None
+    return min((c for c in found if c.bound_bytes <= least * EQUAL), key=lambda c: c.cost, default=None)
 
 
 def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
@@ -104,7 +112,15 @@ def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
         behind = unable.union(*(before[m] for m in unable))
         inside = (before[node.name] | {node.name}) - behind
         if len(inside) > 1 and (peak is None or peak.name in inside):
-            yield region_of(graph, (n for n in graph.nodes if n.name in inside))
+            region = region_of(graph, (n for n in graph.nodes if n.name in inside))
+            if region.nodes[0].op.name != ARRIVE or takes_rows(graph, region):
+                yield region
+
+
+def takes_rows(graph: Graph, region: Region) -> bool:
+    """Can this part take rows of the input as they come? Nobody else reads them, and all else it reads is constant."""
+    known = {graph.by_rows, *graph.constants}
+    return region.nodes[0].name not in region.whole and all(v.name in known for v in region.inputs)
 
 
 def _wider(region: Region, peak: Node) -> bool:
@@ -141,7 +157,7 @@ class Loops:
         return self._loops[key]
 
 
-def _heights(graph: Graph, region: Region, loops: Loops, calls: dict[str, Call]) -> Iterator[Candidate]:
+def _heights(graph: Graph, region: Region, loops: Loops, calls: dict[str, Call], need: Need) -> Iterator[Candidate]:
     rows = region.nodes[-1].output.shape[1]
     for height in HEIGHTS:
         if 2 * height > rows:
@@ -149,7 +165,7 @@ def _heights(graph: Graph, region: Region, loops: Loops, calls: dict[str, Call])
         loop, price = loops.loop(graph, region, height)
         made = fused(graph, region, loop)
         ordered = tuple(loop if n.op is STREAM and n.loop is loop else calls[n.name] for n in made.nodes)  # type: ignore
-        yield Candidate(made, lower_bound(buffers(made, ordered)), price)
+        yield Candidate(made, need(buffers(made, ordered)), price)
 
 
 def fused(graph: Graph, region: Region, loop: Loop) -> Graph:
@@ -160,6 +176,8 @@ def fused(graph: Graph, region: Region, loop: Loop) -> Graph:
     # the last value names the node: it is what the part is run for
     outputs = (region.nodes[-1].output, *(v for v in region.outputs if v != region.nodes[-1].output))
     node = Streamed(STREAM, region.inputs, outputs, attrs, loop)
+    if loop.source:  # reads constants alone: it can come first, and must
+        return replace(graph, nodes=(node, *(n for n in graph.nodes if n.name not in inside)))
     last = max(i for i, n in enumerate(graph.nodes) if n.name in inside)
     first: list[Node] = []
     rest: list[Node] = []

@@ -21,8 +21,10 @@ def verify(plan: Plan) -> Plan:
     """Raise a GraphError that names the value, the step and the intruder; give the plan back otherwise."""
     _check_state(plan)
     replay = _Replay(plan)
+    _check_rows(plan)
     for v in plan.graph.inputs:
-        replay.write(v.name, v.type.bytes, step=-1)
+        if v.name != plan.graph.by_rows:
+            replay.write(v.name, v.type.bytes, step=-1)
     for step, (node, call) in enumerate(zip(plan.graph.nodes, plan.calls, strict=True)):
         if isinstance(call, Loop):
             verify_loop(call, node.outputs, _covered(plan, node))
@@ -36,6 +38,21 @@ def verify(plan: Plan) -> Plan:
     for v in plan.graph.outputs:
         replay.read(v.name, v.type.bytes, len(plan.graph.nodes))
     return plan
+
+
+def _check_rows(plan: Plan) -> None:
+    """An input that arrives row by row is in no buffer: the loop that takes it reads it alone, and before all else."""
+    name = plan.graph.by_rows
+    if not name:
+        return
+    readers = [step for step, node in enumerate(plan.graph.nodes) if any(v.name == name for v in node.inputs)]
+    first = plan.calls[0] if plan.calls else None
+    taken = isinstance(first, Loop) and first.source is not None and first.source.name == name
+    if readers != [0] or not taken:
+        raise GraphError(f"arrives row by row, but steps {readers} read it, not the first alone", where=f"%{name}")
+    moving = {v.name for v in plan.graph.nodes[0].inputs} - {name, *plan.graph.constants}
+    if name in plan.offsets or moving:
+        raise GraphError(f"arrives beside {sorted(moving) or 'a place of its own'}, not constants", where=f"%{name}")
 
 
 def _check_state(plan: Plan) -> None:

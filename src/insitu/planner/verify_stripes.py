@@ -23,6 +23,7 @@ def verify_loop(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Value
     over: result -> the input whose bytes it takes, from the first on
     """
     replay = _Rows(loop, over)
+    _taken_once(loop)
     for t, stripe in enumerate(loop.stripes):
         for node, turn in zip(loop.nodes, stripe):
             if turn.move:
@@ -32,6 +33,20 @@ def verify_loop(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Value
     for v in outputs:
         if replay.made[v.name] != v.shape[1]:
             raise GraphError(f"{replay.made[v.name]} of its {v.shape[1]} rows are made", where=f"%{v.name}")
+
+
+def _taken_once(loop: Loop) -> None:
+    """Rows that arrive are read by the node that takes them and by nobody else, each once, from the top."""
+    if loop.source is None:
+        return
+    came = 0
+    for t, stripe in enumerate(loop.stripes):
+        for i, window in ((i, turn.window) for i, turn in enumerate(stripe) if turn.window):
+            for piece in (p for p in window.read if p.value == loop.source):
+                if i or piece.first != came or piece.first + piece.count > loop.source.shape[1]:
+                    what = f"stripe {t} reads row {piece.first} of it in {loop.nodes[i].name}, after {came} have come"
+                    raise GraphError(what, where=f"%{loop.source.name}")
+                came += piece.count
 
 
 class _Rows:

@@ -33,7 +33,7 @@ def split(graphs: Mapping[str, Graph], samples: tuple[Value, ...]) -> Split | No
     if source is None or set(cut) <= names:
         return None
     values = tuple(cut.values())
-    prefix = drop_unused(replace(source, outputs=values, updates={}, state={}, inputs=samples))
+    prefix = drop_unused(replace(source, outputs=values, updates={}, state={}, inputs=samples, by_rows=""))
     return Split(prefix, {verb: _rest(g, names, values) for verb, g in graphs.items()})
 
 
@@ -60,4 +60,6 @@ def _rest(graph: Graph, names: set[str], values: tuple[Value, ...]) -> Graph:
     made = {v.name for v in values}
     others = tuple(v for v in graph.inputs if v.name not in names)
     nodes = tuple(n for n in graph.nodes if n.outputs[0].name not in frozen_values(graph, names))
-    return drop_unused(replace(graph, inputs=(*(v for v in values if v.name in made), *others), nodes=nodes))
+    return drop_unused(
+        replace(graph, inputs=(*(v for v in values if v.name in made), *others), nodes=nodes, by_rows="")
+    )

@@ -113,7 +113,7 @@ def keep_all(graph: Graph) -> Graph:
     homes = _homes(graph)
     names = {v.name for v in graph.outputs} | homes
     more = tuple(v for n in graph.nodes for v in n.outputs if v.name not in names)
-    return replace(graph, outputs=(*graph.outputs, *more))
+    return replace(graph, outputs=(*graph.outputs, *more), by_rows="")
 
 
 def _homes(graph: Graph) -> set[str]:

@@ -55,6 +55,7 @@ class Recipe:
     qas: bool = True  # quantisation-aware scaling
     seed: int = 0
     grad: str | None = None  # of int8 layers: f32, or block floating s16 or s8; None: s16 on a board without FPU
+    rows: bool = False  # the image arrives row by row and is never held whole (docs/streaming.md)
 
     def __post_init__(self):
         for name in ("clip", "decay"):
@@ -85,7 +86,12 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
         graphs["apply"] = _apply_graph(trained, recipe, graphs["accumulate"])
     else:
         graphs["train_step"] = _step_graph(forward, trained, recipe)
-    return {verb: check(g) for verb, g in graphs.items()}
+    return {verb: check(_arriving(g, graph.inputs[0]) if recipe.rows else g) for verb, g in graphs.items()}
+
+
+def _arriving(graph: Graph, sample: Value) -> Graph:
+    """The graph whose samples come row by row; one that takes none stays as it is."""
+    return replace(graph, by_rows=sample.name) if sample.name in {v.name for v in graph.inputs} else graph
 
 
 def _step_graph(forward: Graph, trained: list[Trained], recipe: Recipe) -> Graph:

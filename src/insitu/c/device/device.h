@@ -68,11 +68,19 @@ typedef struct {
     uint32_t bytes;
 } device_output;
 
+/* An input that is taken as it comes; `take` and `end` give 0, or another number for no. */
+typedef struct {
+    void (*begin)(void);
+    int32_t (*take)(const uint8_t *from, int32_t bytes);
+    int32_t (*end)(void); /* runs the verb: in the place of `run` below */
+} device_rows;
+
 typedef struct {
     void (*run)(void);
-    const device_input *inputs;
+    const device_input *inputs; /* `data` of the one that is taken as it comes: NULL */
     const device_output *outputs;
     int32_t input_count, output_count;
+    const device_rows *rows; /* or NULL */
 } device_verb;
 
 /* A generated program as the protocol sees it. */

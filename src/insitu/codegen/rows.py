@@ -1,0 +1,171 @@
+"""The functions of a verb whose input arrives row by row: begin, rows (or bytes), end, and the whole of it in one call.
+
+How far an image has come is kept in a few bytes behind the arena, with a number that says whose image it is: a call
+that does not fit what was done before is refused with a code, and ends the image. Only `end` knows the state.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from insitu.codegen import c
+from insitu.codegen.function import COPY, Function
+from insitu.codegen.stripes import Stripes
+from insitu.graph.stripes import Loop
+from insitu.planner import Plan
+
+CURSOR_BYTES = 16  # of the struct below, aligned
+# what the calls give
+OK, NOT_BEGUN, MISSING, TOO_MANY = range(4)
+COMPLAINTS = {
+    NOT_BEGUN: "no image has been begun, or another call has ended it",
+    MISSING: "rows are missing",
+    TOO_MANY: "more rows than the image has",
+}
+CODES = {OK: "OK", NOT_BEGUN: "NOT_BEGUN", MISSING: "MISSING", TOO_MANY: "TOO_MANY"}
+
+
+def takes_rows(plan: Plan) -> bool:
+    return bool(plan.graph.by_rows)
+
+
+def with_cursor(arena: int) -> int:
+    """The bytes of an arena with the cursor behind it."""
+    return -(-arena // CURSOR_BYTES) * CURSOR_BYTES + CURSOR_BYTES
+
+
+def row_lines(prefix: str, arena: int) -> list[str]:
+    """What the header says of rows: the codes, and where an image stands."""
+    word = prefix.upper()
+    notes = {OK: "", **COMPLAINTS}
+    codes = [f"    {word}_ROWS_{name} = {code}," + (f"  {c.comment(notes[code])}" if notes[code] else "")
+             for code, name in CODES.items()]  # fmt: skip
+    return [
+        "/* The image may come in pieces: begin, then rows from the top until all were given, then end. Each call",
+        " * gives one of these; after anything but OK the image is over, the state is as it was, and the next call",
+        " * is begin. From begin to end the arena is not to be used for anything else. */",
+        "enum {", *codes, "};", "",
+        "/* how far an image has come: kept in the last bytes of the arena */",
+        f"typedef struct {{\n    uint32_t call;\n    int32_t stripe, bytes;\n}} {prefix}_rows;",
+        f"#define {word}_ROWS_AT {arena - CURSOR_BYTES}", "",
+    ]  # fmt: skip
+
+
+def forget_rows(prefix: str) -> str:
+    """A call that uses the arena for something else ends an image that is under way."""
+    return f"    {_cursor(prefix)}->call = 0;"
+
+
+def _cursor(prefix: str) -> str:
+    return f"(({prefix}_rows *)(arena + {prefix.upper()}_ROWS_AT))"
+
+
+class RowsFunction(Function):
+    """Writes `<prefix>_<verb>` and its parts."""
+
+    def __init__(self, verb: str, plan: Plan, prefix: str, *rest):
+        self.stripes: Stripes | None = None
+        super().__init__(verb, plan, prefix, *rest)
+        index = next(i for i, v in enumerate(self.graph.inputs) if v.name == self.graph.by_rows)
+        self.image, self.image_name = self.graph.inputs[index], self.inputs[index]
+        self.others = [pair for i, pair in enumerate(zip(self.graph.inputs, self.inputs)) if i != index]
+        self.number = crc32(f"{prefix}_{verb}".encode()) | 1
+
+    @property
+    def kernels(self) -> set[str]:
+        return super().kernels | {COPY}
+
+    # signatures -------------------------------------------------------------------------------
+
+    def signatures(self) -> dict[str, str]:
+        """begin, rows, bytes and end."""
+        name, kind = f"{self.prefix}_{self.verb}", self.image.type.ctype
+        return {
+            "begin": f"void {name}_begin(unsigned char *arena)",
+            "rows": f"int32_t {name}_rows(unsigned char *arena, const {kind} *{self.image_name}, int32_t rows)",
+            "bytes": f"int32_t {name}_bytes(unsigned char *arena, const void *{self.image_name}, int32_t bytes)",
+            "end": f"int32_t {name}_end({', '.join(self.parameters(self.others))})",
+        }
+
+    def prototype(self) -> list[str]:
+        made, height = self.signatures(), self.image.shape[1]
+        return [
+            *super().prototype(),
+            c.comment(f"the same with {self.image_name} in pieces of so many rows, {height} in all"),
+            *(f"{made[part]};" for part in ("begin", "rows", "end")),
+            c.comment("rows that do not come in whole ones"),
+            f"{made['bytes']};",
+        ]
+
+    # bodies -----------------------------------------------------------------------------------
+
+    def _stripes(self, step: int, loop: Loop) -> list[str]:
+        if step or not loop.source:
+            return super()._stripes(step, loop)
+        self.stripes = self._made(step, loop)
+        self._taken = self.stripes.arriving()
+        self.tables += [*self.stripes.tables, ""]
+        return []
+
+    def functions(self) -> list[str]:
+        made = self.signatures()
+        return [
+            made["begin"], "{", *self._begin(), "}", "",
+            made["bytes"], "{", *self._bytes(), "}", "",
+            made["rows"], "{", *self._rows(), "}", "",
+            made["end"], "{", *self._end(), "}", "",
+            self.signature(), "{", *self._all(), "}", "",
+        ]  # fmt: skip
+
+    def _begin(self) -> list[str]:
+        return [
+            f"    {self.prefix}_rows *const now = {_cursor(self.prefix)};",
+            f"    now->call = {self.number}u;",
+            "    now->stripe = now->bytes = 0;",
+        ]
+
+    def _bytes(self) -> list[str]:
+        return [
+            f"    {self.prefix}_rows *const now = {_cursor(self.prefix)};",
+            f"    const unsigned char *from = {self.image_name};",
+            *self._refuse(f"now->call != {self.number}u", NOT_BEGUN),
+            *self._refuse(f"bytes < 0 || bytes > {self.image.type.bytes} - now->bytes", TOO_MANY),
+            *self._taken,
+            "    now->bytes += bytes;",
+            f"    return {self._code(OK)};",
+        ]
+
+    def _rows(self) -> list[str]:
+        row = self.image.type.bytes // self.image.shape[1]
+        # a number of rows that no image has stays one that is refused, and does not overflow
+        return [
+            f"    const int32_t most = rows < 0 || rows > {self.image.shape[1]} ? {self.image.shape[1] + 1} : rows;",
+            f"    return {self.prefix}_{self.verb}_bytes(arena, {self.image_name}, most * {row});",
+        ]
+
+    def _end(self) -> list[str]:
+        return [
+            f"    {self.prefix}_rows *const now = {_cursor(self.prefix)};",
+            *(["    (void)state;"] if self.stateful else []),
+            *self._refuse(f"now->call != {self.number}u", NOT_BEGUN),
+            *self._refuse(f"now->bytes != {self.image.type.bytes}", MISSING),
+            "    now->call = 0;",
+            *(self._copy_in(v, name) for v, name in self.others), *self.body, *self.ending,
+            f"    return {self._code(OK)};",
+        ]  # fmt: skip
+
+    def _all(self) -> list[str]:
+        name, rest = f"{self.prefix}_{self.verb}", [name for _, name in self.others]
+        state = ["state"] if self.stateful else []
+        return [
+            f"    {name}_begin(arena);",
+            f"    (void){name}_bytes(arena, {self.image_name}, {self.image.type.bytes});",
+            f"    (void){name}_end({', '.join([*state, 'arena', *rest, *self.outputs])});",
+        ]
+
+    def _refuse(self, wrong: str, code: int) -> list[str]:
+        ends = ["        now->call = 0;"] if code != NOT_BEGUN else []
+        return [f"    if ({wrong}) {{", *ends, f"        return {self._code(code)};", "    }"]
+
+    def _code(self, code: int) -> str:
+        return f"{self.prefix.upper()}_ROWS_{CODES[code]}"

@@ -1,0 +1,67 @@
+"""An image handed over in pieces, as a camera delivers it, to a program on the host that takes it row by row.
+
+    image = Arrival(device, "predict")
+    for piece in camera:                 # any number of rows at a time
+        image.rows(piece)
+    scores, = image.end()
+
+`device.run` takes whole samples of the same program. On a board the protocol does this (c/device/device.c).
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from insitu.codegen.rows import COMPLAINTS
+from insitu.devices.host import HostDevice, argument, fit, pointer, zip_inputs
+from insitu.errors import DataError
+
+
+class Arrival:
+    """One image after the other, each from `begin` to `end`. What does not fit what came before is a DataError."""
+
+    def __init__(self, device: HostDevice, verb: str = "predict"):
+        graph = device.program.plans[verb].graph
+        if not graph.by_rows:
+            raise DataError(f"{verb} takes whole images", hint="Recipe(rows=True), or insitu compile --rows")
+        self.device, self.verb = device, verb
+        self.image = next(v for v in graph.inputs if v.name == graph.by_rows)
+        self.others = tuple(v for v in graph.inputs if v is not self.image)
+        self.outputs = graph.outputs
+        self.begin()
+
+    def begin(self) -> None:
+        """A new image: what came of one before is forgotten."""
+        self._call("begin", [])
+
+    def rows(self, piece) -> None:
+        """The next rows of the image: rows x width x channels."""
+        x = np.ascontiguousarray(piece)
+        if x.dtype != self.image.type.numpy or x.shape[1:] != self.image.shape[2:]:
+            wanted = "x".join(map(str, ("rows", *self.image.shape[2:])))
+            raise DataError(f"rows are {self.image.dtype}[{wanted}], these are {x.dtype}{list(x.shape)}")
+        self._call("rows", [ctypes.c_void_p(x.ctypes.data), ctypes.c_int32(len(x))])
+
+    def bytes(self, data: bytes) -> None:
+        """The next bytes of the image, wherever its rows end."""
+        self._call("bytes", [ctypes.c_char_p(data), ctypes.c_int32(len(data))])
+
+    def end(self, *inputs) -> tuple[np.ndarray, ...]:
+        """All rows have been given: the outputs, with these for the inputs that are not the image."""
+        arrays = [fit(v, x) for v, x in zip_inputs(self.others, inputs)]
+        outputs = [np.empty(v.shape, v.type.numpy) for v in self.outputs]
+        given = [argument(v, a) for v, a in zip(self.others, arrays)]
+        results = [pointer(v, o) for v, o in zip(self.outputs, outputs)]
+        self._call("end", [*given, *results], lasting=True)
+        return tuple(outputs)
+
+    def _call(self, part: str, arguments: list, lasting: bool = False) -> None:
+        device = self.device
+        function = getattr(device._library, f"{device.program.prefix}_{self.verb}_{part}")
+        function.restype = None if part == "begin" else ctypes.c_int32
+        state = [ctypes.c_void_p(device._state.ctypes.data)] if lasting and device.program.state else []
+        code = function(*state, ctypes.c_void_p(device._arena.ctypes.data), *arguments)
+        if code:
+            raise DataError(COMPLAINTS[code], where=f"{self.verb}_{part}")
