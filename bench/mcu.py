@@ -17,7 +17,8 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import TypeGuard
 
 import numpy as np
 
@@ -27,10 +28,13 @@ from bench.photos import ROOT, folder
 from insitu import Recipe, compile
 from insitu.boards import find_board
 from insitu.budget import kb
+from insitu.codegen import Program
 from insitu.deploy import deploy, limits_of
 from insitu.devices.emulator import EmulatorDevice, emulate
 from insitu.errors import Error
 from insitu.graph import Graph
+from insitu.graph.stripes import Loop
+from insitu.planner import plan
 from insitu.reports.speed import machine
 from insitu.reports.table import table
 
@@ -51,11 +55,15 @@ class Row:
     scheme: str
     board: str
     grad: str
+    by_rows: bool = False  # the image arrives row by row
     fits: bool = False
     why: str = ""  # it does not
     sram_bytes: int = 0
     flash_bytes: int = 0
     arena_bytes: int = 0
+    input_bytes: int = 0  # of the arena: the image, or the rows of it that are held
+    forward_bytes: int = 0  # of the arena: what the forward part of a step needs
+    predict_bytes: int = 0  # the arena of a program that predicts alone
     state_bytes: int = 0
     stack_bytes: int = 0
     stack_used_bytes: int = 0
@@ -70,7 +78,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.model}/{self.scheme}/{self.board}/{self.grad}"
+        return f"{self.model}/{self.scheme}/{self.board}/{self.grad}{'/rows' if self.by_rows else ''}"
 
 
 # measuring --------------------------------------------------------------------------------------
@@ -78,7 +86,9 @@ class Row:
 
 def rows() -> list[Row]:
     named = [(s.partition("/")[0], s.partition("/")[2]) for s in CHECKPOINTS] + [(name, LAST) for name in TINY]
-    return [Row(*which, board, grad) for board in BOARDS for which in named for grad in grads(board)]
+    whole = [Row(*which, board, grad) for board in BOARDS for which in named for grad in grads(board)]
+    arriving = [replace(r, by_rows=True) for r in whole if (f"{r.model}/{r.scheme}", r.grad) == (CHECKPOINTS[0], "s16")]
+    return [*whole, *arriving]
 
 
 def grads(board: str) -> tuple[str, ...]:
@@ -98,6 +108,7 @@ def measure(row: Row) -> Row:
     for key, value in found.figures().items():
         if hasattr(row, key):
             setattr(row, key, value)
+    parts(row, found.program, learner.graphs["predict"])
     row.fits = found.fits
     if not found.fits:
         row.why = f"needs {kb(row.sram_bytes)} of SRAM and {kb(row.flash_bytes)} of flash"
@@ -108,13 +119,29 @@ def measure(row: Row) -> Row:
     return row
 
 
+def parts(row: Row, program: Program, predict: Graph) -> None:
+    """Where the arena goes: the image, the forward part; and what a prediction needs without a training step."""
+    step = program.plans["train_step"]
+    end = next(i for i, node in enumerate(step.graph.nodes) if node.name == "loss")
+    first = step.calls[0]
+    held = [line.bytes for line in first.lines if line.value == first.nodes[0].output] if by_rows(first) else []
+    row.input_bytes = sum(held) if row.by_rows else step.graph.inputs[0].type.bytes
+    row.forward_bytes = max(step.live[: end + 1])
+    row.predict_bytes = plan(predict, target="mcu").arena_bytes
+
+
+def by_rows(call) -> TypeGuard[Loop]:
+    return isinstance(call, Loop) and call.source is not None
+
+
 def source(row: Row) -> dict:
     if row.model in TINY:
         path = folder("models") / "mlperf-tiny" / f"{TINY[row.model]}.tflite"
         loss = "mse" if row.model == "ad01" else "cross_entropy"
-        return {"model": path, "scheme": row.scheme, "recipe": Recipe(loss=loss, grad=row.grad)}
+        return {"model": path, "scheme": row.scheme, "recipe": Recipe(loss=loss, grad=row.grad, rows=row.by_rows)}
     path = folder("models") / f"{row.model}.pkl"
-    return {"model": path, "scheme": f"{row.model}/{row.scheme}", "classes": CLASSES, "recipe": Recipe(grad=row.grad)}
+    recipe = Recipe(grad=row.grad, rows=row.by_rows)
+    return {"model": path, "scheme": f"{row.model}/{row.scheme}", "classes": CLASSES, "recipe": recipe}
 
 
 def run(row: Row, device: EmulatorDevice, graphs: dict[str, Graph]) -> None:
@@ -154,6 +181,9 @@ HEAD = (
     "a MAC",
     "SRAM",
     "arena",
+    "input",
+    "forward",
+    "inference alone",
     "state",
     "stack",
     "flash",
@@ -163,13 +193,15 @@ HEAD = (
 
 
 def cells(r: Row) -> tuple[str, ...]:
+    name = f"{r.model}/{r.scheme}{', row by row' if r.by_rows else ''}"
     if not r.fits:
-        return (r.board, f"{r.model}/{r.scheme}", r.grad, r.why, *[""] * (len(HEAD) - 4))
+        return (r.board, name, r.grad, r.why, *[""] * (len(HEAD) - 4))
     code = r.flash_bytes - r.flash.get("constants", 0)
     return (
-        r.board, f"{r.model}/{r.scheme}", r.grad, f"{r.predict_instructions / 1e6:.2f} M",
+        r.board, name, r.grad, f"{r.predict_instructions / 1e6:.2f} M",
         f"{r.train_step_instructions / 1e6:.2f} M", f"{r.predict_instructions / r.macs:.2f}", kb(r.sram_bytes),
-        kb(r.arena_bytes), kb(r.state_bytes), f"{r.stack_bytes:,} B", kb(r.flash_bytes), kb(r.const_bytes), kb(code),
+        kb(r.arena_bytes), kb(r.input_bytes), kb(r.forward_bytes), kb(r.predict_bytes),
+        kb(r.state_bytes), f"{r.stack_bytes:,} B", kb(r.flash_bytes), kb(r.const_bytes), kb(code),
     )  # fmt: skip
 
 
@@ -177,7 +209,7 @@ def published_cells() -> tuple[str, ...]:
     p = PUBLISHED
     return (
         "*published*", "mcunet-5fps/49kb", "f32", f"{p['predict'] / 1e6:.2f} M", f"{p['train_step'] / 1e6:.2f} M",
-        "2.90", kb(p["sram"]), "190 KB", "40 KB", f"{p['stack']:,} B", kb(p["flash"]), "543 KB", "86 KB",
+        "2.90", kb(p["sram"]), "190 KB", "", "", "", "40 KB", f"{p['stack']:,} B", kb(p["flash"]), "543 KB", "86 KB",
     )  # fmt: skip
 
 
@@ -203,7 +235,9 @@ def page(found: list[Row], others: dict) -> str:
         "# Training on a microcontroller, counted",
         "Written by `make bench-mcu` (bench/mcu.py). One training step and one prediction of the firmware on an "
         "emulated core: exact\ninstructions (not cycles), every byte of the linked image. Batch 1, 10 classes for "
-        "the three checkpoints, `last:2` for the\nMLPerf Tiny models. KB = 1,000 bytes. *published*: the Tiny Training "
+        "the three checkpoints, `last:2` for the\nMLPerf Tiny models. KB = 1,000 bytes. Of the arena: *input* is the "
+        "image or the rows of it that are held, *forward* the\nforward part of a step, *inference alone* the arena of "
+        "a program that only predicts. *published*: the Tiny Training\n"
         "Engine, Cortex-M7, counted in the same way.",
         "![SRAM and instructions](mcu.svg)",
         markdown(HEAD, [published_cells(), *map(cells, found)]),

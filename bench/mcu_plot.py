@@ -12,7 +12,12 @@ def plot(rows: list[dict], published: dict) -> str:
                                   "rest": published["sram"] - 189_800 - 40_424 - published["stack"]},
              published["train_step"])]  # fmt: skip
     bars += [
-        (f"{r['model']}/{r['scheme']} {r['board']} {r['grad']}", _parts(r), r["train_step_instructions"]) for r in shown
+        (
+            f"{r['model']}/{r['scheme']} {r['board']} {r['grad']}{' rows' if r['by_rows'] else ''}",
+            _parts(r),
+            r["train_step_instructions"],
+        )
+        for r in shown
     ]
     height = TOP + len(bars) * (BAR + GAP) + 40
     half = (WIDTH - LEFT) // 2 - 90

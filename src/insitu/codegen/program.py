@@ -94,6 +94,7 @@ def _header(prefix: str, functions: list[Function], state, arena: int, plans: Ma
         f"#define {prefix.upper()}_ARENA_BYTES {arena}  /* no placement in this order needs less than {bound} */", "",
         *(state_struct(prefix, state) if state else []),
         "/* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */",
+        *([""] if any(map(takes_rows, plans.values())) else []),
         *(row_lines(prefix, arena) if any(map(takes_rows, plans.values())) else []),
         *(line for f in functions for line in f.prototype()),
     ]  # fmt: skip
