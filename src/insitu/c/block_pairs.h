@@ -65,8 +65,8 @@ ALWAYS_INLINE void block_pairs_scaled(int16_t *to, const void *g, const int8_t *
 ALWAYS_INLINE void block_pairs_scaled4(int16_t *to, const void *g, const int8_t *ge, int32_t at, const int16_t *share,
                                        int32_t o, int32_t d, int32_t bytes)
 {
-    for (int32_t i = 0; i < o; i += 4, to += 4 * PAIRS_PIXELS) {
-        mantissas_pairs(to, g, at + i, o, share + i, d - ge[i / BLOCK_GROUP], bytes);
+    for (int32_t i = 0; i < o; i += BLOCK_GROUP, to += BLOCK_GROUP * PAIRS_PIXELS) {
+        mantissas_pairs(to, g, at + i, o, share + i, d - *ge++, block_width(i, o), bytes);
     }
 }
 
@@ -103,10 +103,12 @@ static inline void block_pairs_group(int32_t *acc, int16_t *weights, const int16
                                      int32_t pixels, const int32_t *where, const conv2d_shape *s)
 {
     const int32_t length = pairs_length(s->o);
+    pairs_task t = {.w = weights};
     for (int32_t j = 0; j < n; j += PAIRS_COLUMNS) {
         pairs_columns(weights, w + j, s->c, n - j < PAIRS_COLUMNS ? n - j : PAIRS_COLUMNS, 0, s->o);
         for (int32_t h = 0; h < PAIRS_COLUMNS && j + h < n; h += PAIRS_OUTPUTS) {
-            pairs_task t = {.w = weights + h * length, .x = windows};
+            t.w = weights + h * length;
+            t.x = windows;
             for (int32_t p = 0; p < pixels; p += PAIRS_SUMS) {
                 block_pairs_sums(&t, pixels - p < PAIRS_SUMS ? pixels - p : PAIRS_SUMS, length,
                                  acc + p * BLOCK_GROUP + where[j + h]);
@@ -166,11 +168,9 @@ ALWAYS_INLINE void block_pairs_turned4(int16_t *to, const void *g, const int8_t 
                                        int32_t pixels, int32_t outputs, int32_t w, int32_t e, int32_t bytes)
 {
     enum { ONE = 14 }; /* a factor of 2^14 and as much more to shift */
-    for (int32_t r = 0; r < some; r += 4) {
-        for (int32_t i = 0; i < pixels; i += PAIRS_PIXELS, to += 4 * PAIRS_PIXELS) {
-            const int32_t d = ONE + e - ge[(at + i) / w * block_groups(outputs)];
-            mantissas_turned(to, g, (at + i) * outputs + o + r, outputs, 1 << ONE, d, bytes);
-        }
+    for (int32_t i = 0; i < pixels; i += PAIRS_PIXELS) {
+        const int32_t d = ONE + e - ge[(at + i) / w * block_groups(outputs)];
+        mantissas_turned(to + i * 4, 4 * pixels, g, (at + i) * outputs + o, outputs, 1 << ONE, d, some, bytes);
     }
 }
 
@@ -201,13 +201,14 @@ static inline void block_pairs_channels(int16_t *to, const int8_t *x, const int3
     }
 }
 
-/* dw[r * count + 0, 1] += the sums of `outputs` rows of g with two channels; the second may not be there */
-static inline void block_pairs_add(int32_t *dw, const int32_t *sums, int32_t outputs, int32_t cols, int32_t count)
+/* dw[r * count + 0, 1] = the sums of `outputs` rows of g with two channels, or more by them; the second may not be there */
+static inline void block_pairs_add(int32_t *dw, const int32_t *sums, int32_t outputs, int32_t cols, int32_t count,
+                                   int32_t more)
 {
     for (int32_t r = 0; r < outputs; r++, dw += count) {
-        dw[0] += sums[r];
+        dw[0] = (more ? dw[0] : 0) + sums[r];
         if (cols >= PAIRS_OUTPUTS) {
-            dw[1] += sums[PAIRS_SUMS + r];
+            dw[1] = (more ? dw[1] : 0) + sums[PAIRS_SUMS + r];
         }
     }
 }
@@ -223,14 +224,16 @@ ALWAYS_INLINE void block_pairs_dw_piece(int32_t *dw, const void *g, const int8_t
     const int32_t length = pairs_length(pixels);
     int32_t *sums = (int32_t *)scratch;
     int16_t *rows = (int16_t *)(void *)(sums + PAIRS_OUTPUTS * PAIRS_SUMS), *inputs = rows + PAIRS_TURNED * length;
+    pairs_task t = {.w = inputs};
     block_pairs_channels(inputs, x, channels, count, zero, s->c, pixels);
     for (int32_t o = 0; o < s->o; o += PAIRS_TURNED) {
         const int32_t some = s->o - o < PAIRS_TURNED ? s->o - o : PAIRS_TURNED;
         block_pairs_turn(rows, g, ge + o / BLOCK_GROUP, at, o, some, pixels, highest[o / BLOCK_GROUP] + drop, s, bytes);
         for (int32_t k = 0; k < count; k += PAIRS_OUTPUTS) {
-            pairs_task t = {.w = inputs + k * length, .x = rows};
+            t.w = inputs + k * length;
+            t.x = rows;
             block_pairs_sums(&t, some, length, sums);
-            block_pairs_add(dw + o * count + k, sums, some, count - k, count);
+            block_pairs_add(dw + o * count + k, sums, some, count - k, count, at);
         }
     }
 }
@@ -241,9 +244,6 @@ ALWAYS_INLINE void block_pairs_dw(int32_t *dw, int8_t *dwe, const void *g, const
 {
     const int32_t pixels = s->n * s->h * s->w;
     block_group_highest(dwe, ge, s->n * s->oh, block_groups(s->o));
-    for (int32_t i = 0; i < s->o * count; i++) {
-        dw[i] = 0;
-    }
     for (int32_t at = 0; at < pixels; at += piece) {
         block_pairs_dw_piece(dw, g, ge, x + at * s->c, channels, count, zero, dwe, drop, at,
                              pixels - at < piece ? pixels - at : piece, s, scratch, bytes);

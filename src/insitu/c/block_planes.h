@@ -52,21 +52,6 @@ static inline void block_turned_weights(int16_t *to, int32_t size, const int8_t 
     }
 }
 
-/* row i of g, four channels or fewer, to its place in the planes */
-ALWAYS_INLINE void block_plane_row(int16_t *to, int32_t plane, const void *g, int32_t at, const int16_t *share, int32_t d,
-                                   int32_t channels, const conv2d_shape *s, int32_t bytes)
-{
-    if (channels == MANTISSAS && s->sw == 1) {
-        mantissas_planes(to, plane, g, at, s->c, share, d, s->ow, bytes);
-        return;
-    }
-    for (int32_t j = 0; j < s->ow; j++, at += s->c) {
-        for (int32_t k = 0; k < channels; k++) {
-            to[k * plane + j * s->sw] = (int16_t)block_half_up(block_get(g, at + k, bytes) * share[k], d);
-        }
-    }
-}
-
 /* rows t->last..last-1 of g are laid out behind those that are there */
 ALWAYS_INLINE void block_band_more(block_band *t, int32_t last, const void *g, const int8_t *ge, int32_t at,
                                    const int16_t *share, int32_t highest, int32_t n, const conv2d_shape *s, int32_t bytes)
@@ -74,9 +59,13 @@ ALWAYS_INLINE void block_band_more(block_band *t, int32_t last, const void *g, c
     for (; t->last < last; t->last++) {
         int16_t *to = t->planes + (t->last - t->first) * t->width + s->kw - 1 - s->pl;
         const int32_t d = BLOCK_SHARE + highest - ge[t->last * block_groups(s->c)];
-        for (int32_t k = 0; k < n; k += MANTISSAS) {
-            block_plane_row(to + k * t->plane, t->plane, g, at + t->last * s->ow * s->c + k, share + k, d,
-                            n - k < MANTISSAS ? n - k : MANTISSAS, s, bytes);
+        const int32_t from = at + t->last * s->ow * s->c, even = n & ~1;
+        if (even) {
+            mantissas_planes(to, t->plane, s->sw, g, from, s->c, share, d, s->ow, even, bytes);
+        }
+        for (int32_t j = 0; even < n && j < s->ow; j++) { /* the last of an odd number of channels */
+            const int32_t v = block_get(g, from + j * s->c + even, bytes) * share[even];
+            to[even * t->plane + j * s->sw] = (int16_t)block_half_up(v, d);
         }
     }
 }
@@ -145,13 +134,13 @@ ALWAYS_INLINE void block_planes_dx(void *dx, int8_t *dxe, const void *g, const i
     int32_t *acc = (int32_t *)scratch;
     int16_t *weights = (int16_t *)(void *)(acc + BLOCK_GROUP * ((band * s->w + 7) & ~3));
     const block_band t = {weights + BLOCK_GROUP * size, width, rows * width, 0, 0};
+    block_clear(t.planes, BLOCK_GROUP * t.plane); /* what lies beside g stays zero */
     for (int32_t group = 0; group < groups; group++) {
         const int32_t c = group * BLOCK_GROUP, width_of = block_width(c, s->c);
         for (int32_t i = 0; i < width_of; i += PLANES) {
             block_turned_weights(weights + i * size, size, w + c + i, width_of - i < PLANES ? width_of - i : PLANES, s);
         }
         for (int32_t n = 0; n < s->n; n++) {
-            block_clear(t.planes, BLOCK_GROUP * t.plane);
             block_planes_group(dx, dxe + n * s->h * groups + group, n * s->h * s->w * s->c + c, g,
                                ge + n * s->oh * groups + group, n * s->oh * s->ow * s->c + c, weights, size, share + c,
                                k[group], width_of, band, t, acc, s, bytes);

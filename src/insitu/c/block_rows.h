@@ -2,7 +2,8 @@
 #ifndef INSITU_BLOCK_ROWS_H
 #define INSITU_BLOCK_ROWS_H
 
-#include "block.h"
+#include "isa/mantissa_mask.h"
+#include "isa/mantissas.h"
 
 typedef union {
     float f;
@@ -81,43 +82,80 @@ ALWAYS_INLINE void block_from_rows(float *g, const void *m, const int8_t *e, int
 
 ALWAYS_INLINE void block_mask_rows(void *y, const void *m, const uint8_t *mask, int32_t rows, int32_t c, int32_t bytes)
 {
-    for (int32_t r = 0; r < rows; r++, mask += (c + 7) / 8) {
-        for (int32_t i = 0; i < c; i++) {
-            const int32_t bit = -((mask[i >> 3] >> (i & 7)) & 1);
-            block_put(y, r * c + i, block_raw(m, r * c + i, bytes) & bit, bytes);
-        }
+    const int32_t together = c % 8 == 0, n = together ? rows * c : c; /* then the bits of all rows lie together */
+    for (int32_t r = 0; r < (together ? 1 : rows); r++, mask += (c + 7) / 8) {
+        mask_mantissas(y, m, mask, r * c, n, bytes);
     }
 }
 
 enum { BLOCK_GUARD = 14 };
 
-/* element i of both blocks, at the larger exponent, with BLOCK_GUARD bits below */
-ALWAYS_INLINE int32_t block_sum(const void *a, const void *b, int32_t i, int32_t da, int32_t db, int32_t bytes)
+/* Two blocks at the larger exponent, with BLOCK_GUARD bits below: up to that distance nothing of the smaller is lost, and
+ * `up` is what it is multiplied with; beyond, it is 0. */
+typedef struct {
+    const void *large, *small;
+    int32_t distance, up;
+} block_terms;
+
+static inline block_terms block_terms_of(const void *a, int32_t ea, const void *b, int32_t eb)
 {
-    const int32_t one = 1 << BLOCK_GUARD;
-    return block_round(block_get(a, i, bytes) * one, da) + block_round(block_get(b, i, bytes) * one, db);
+    const int32_t d = ea > eb ? ea - eb : eb - ea;
+    const block_terms t = {ea > eb ? a : b, ea > eb ? b : a, d, d <= BLOCK_GUARD ? 1 << (BLOCK_GUARD - d) : 0};
+    return t;
+}
+
+ALWAYS_INLINE int32_t block_sum(const block_terms *t, int32_t i, int32_t near, int32_t bytes)
+{
+    const int32_t one = 1 << BLOCK_GUARD, x = block_get(t->large, i, bytes) * one, y = block_get(t->small, i, bytes);
+    return x + (near ? y * t->up : block_half_up(y * one, t->distance));
+}
+
+/* the bits that the sums of one block need, and whether there are any */
+ALWAYS_INLINE uint32_t block_add_reach(int32_t *any, const block_terms *given, int32_t at, int32_t pixels, int32_t n,
+                                       int32_t c, int32_t near, int32_t bytes)
+{
+    const block_terms t = *given;
+    uint32_t reach = 0;
+    for (int32_t p = at; p < at + pixels * c; p += c) {
+        for (int32_t i = p; i < p + n; i++) {
+            const int32_t sum = block_sum(&t, i, near, bytes);
+            reach |= block_reach(sum);
+            *any |= sum;
+        }
+    }
+    return reach;
+}
+
+ALWAYS_INLINE void block_add_put(void *y, const block_terms *given, int32_t d, int32_t at, int32_t pixels, int32_t n,
+                                 int32_t c, int32_t near, int32_t bytes)
+{
+    const block_terms t = *given;
+    for (int32_t p = at; p < at + pixels * c; p += c) {
+        for (int32_t i = p; i < p + n; i++) {
+            const int32_t v = block_round_even(block_sum(&t, i, near, bytes), d), limit = block_limit(bytes);
+            block_put(y, i, v < limit ? v : limit, bytes);
+        }
+    }
 }
 
 /* one block: its sums are computed twice, instead of being kept */
 ALWAYS_INLINE void block_add(void *y, int8_t *e, const void *a, int32_t ea, const void *b, int32_t eb, int32_t at,
                              int32_t pixels, int32_t n, int32_t c, int32_t bytes)
 {
-    const int32_t highest = ea > eb ? ea : eb, da = highest - ea, db = highest - eb, limit = block_limit(bytes);
-    uint32_t reach = 0, any = 0;
-    for (int32_t p = at; p < at + pixels * c; p += c) {
-        for (int32_t i = p; i < p + n; i++) {
-            const int32_t sum = block_sum(a, b, i, da, db, bytes);
-            reach |= block_reach(sum);
-            any |= (uint32_t)sum;
+    const block_terms t = block_terms_of(a, ea, b, eb);
+    const int32_t near = t.distance <= BLOCK_GUARD, exponent = block_exponent(ea > eb ? ea : eb, bytes) - BLOCK_GUARD;
+    int32_t any = 0;
+    const uint32_t reach = near ? block_add_reach(&any, &t, at, pixels, n, c, 1, bytes)
+                                : block_add_reach(&any, &t, at, pixels, n, c, 0, bytes);
+    const int32_t d = block_normalise(e, reach, any ? exponent : 2 * BLOCK_ZERO, bytes);
+    if (d == BLOCK_NOTHING) {
+        for (int32_t i = 0; i < pixels * n; i++) {
+            block_put(y, at + i / n * c + i % n, 0, bytes);
         }
-    }
-    const int32_t exponent = any ? block_exponent(highest, bytes) - BLOCK_GUARD : 2 * BLOCK_ZERO;
-    const int32_t d = block_normalise(e, reach, exponent, bytes);
-    for (int32_t p = at; p < at + pixels * c; p += c) {
-        for (int32_t i = p; i < p + n; i++) {
-            const int32_t v = d == BLOCK_NOTHING ? 0 : block_round_even(block_sum(a, b, i, da, db, bytes), d);
-            block_put(y, i, v < limit ? v : limit, bytes);
-        }
+    } else if (near && d > 0) {
+        block_add_put(y, &t, d, at, pixels, n, c, 1, bytes);
+    } else {
+        block_add_put(y, &t, d, at, pixels, n, c, near, bytes);
     }
 }
 
@@ -148,24 +186,40 @@ ALWAYS_INLINE void block_expand(void *y, int8_t *ye, const void *m, const int8_t
     }
 }
 
-/* one group of up to BLOCK_GROUP channels: the sum of each row, brought to their largest exponent */
+/* the sums over one row of pixels of n channels, of mantissas as they are stored */
+ALWAYS_INLINE void block_row_sums(int32_t *sums, const void *m, int32_t at, int32_t pixels, int32_t n, int32_t c,
+                                  int32_t bytes)
+{
+    int32_t k = 0;
+    for (; k + MANTISSAS_SUMS <= n; k += MANTISSAS_SUMS) {
+        mantissas_sums(sums + k, m, at + k, c, pixels, bytes);
+    }
+    for (; k < n; k++) {
+        sums[k] = 0;
+        for (int32_t p = 0; p < pixels; p++) {
+            sums[k] += block_raw(m, at + p * c + k, bytes);
+        }
+    }
+}
+
+/* one group of n channels: the sum of each row, brought to their largest exponent */
 ALWAYS_INLINE void block_bias_group(int32_t *db, int8_t *de, const void *m, const int8_t *e, int32_t at, int32_t rows,
                                     int32_t pixels, int32_t n, int32_t c, int32_t room, int32_t bytes)
 {
-    const int32_t highest = block_highest(e, rows, block_groups(c));
+    const int32_t highest = block_highest(e, rows, block_groups(c)), one = bytes == 2 ? 1 : 256;
     *de = block_sum_exponent(block_exponent(highest, bytes) - room);
     for (int32_t o = 0; o < n; o++) {
         db[o] = 0;
     }
-    for (int32_t r = 0; r < rows; r++, e += block_groups(c)) {
-        int32_t sums[BLOCK_GROUP] = {0};
-        for (int32_t p = 0; p < pixels; p++, at += c) {
-            for (int32_t o = 0; o < n; o++) {
-                sums[o] += block_get(m, at + o, bytes);
-            }
+    for (int32_t r = 0; r < rows; r++, e += block_groups(c), at += pixels * c) {
+        const int32_t d = highest - *e - room;
+        int32_t sums[BLOCK_GROUP];
+        block_row_sums(sums, m, at, pixels, n, c, bytes);
+        for (int32_t o = 0; o < n && d > 0; o++) {
+            db[o] += block_half_up(sums[o] * one, d);
         }
-        for (int32_t o = 0; o < n; o++) {
-            db[o] += block_round(sums[o], highest - *e - room);
+        for (int32_t o = 0; o < n && d <= 0; o++) {
+            db[o] += (int32_t)((uint32_t)(sums[o] * one) << -d);
         }
     }
 }
@@ -173,12 +227,8 @@ ALWAYS_INLINE void block_bias_group(int32_t *db, int8_t *de, const void *m, cons
 ALWAYS_INLINE void block_bias_grad(int32_t *db, int8_t *de, const void *m, const int8_t *e, int32_t rows,
                                    int32_t pixels, int32_t c, int32_t room, int32_t bytes)
 {
-    for (int32_t k = 0; k < c; k += BLOCK_GROUP, de++, e++) {
-        if (c - k >= BLOCK_GROUP) {
-            block_bias_group(db + k, de, m, e, k, rows, pixels, BLOCK_GROUP, c, room, bytes);
-        } else {
-            block_bias_group(db + k, de, m, e, k, rows, pixels, c - k, c, room, bytes);
-        }
+    for (int32_t k = 0; k < c; k += BLOCK_GROUP) {
+        block_bias_group(db + k, de++, m, e++, k, rows, pixels, block_width(k, c), c, room, bytes);
     }
 }
 

@@ -26,8 +26,7 @@ ALWAYS_INLINE void block_runs_put(void *m, int32_t at, int32_t step, const int32
                                   int32_t pixels, int32_t n, int32_t d, int32_t bytes)
 {
     if (n >= MANTISSAS && d > 0) {
-        const int32_t *runs[MANTISSAS] = {x + where[0], x + where[1], x + where[2], x + where[3]};
-        mantissas_put(m, at, step, runs, pixels, d, bytes);
+        mantissas_put(m, at, step, x, where, pixels, d, bytes);
         return;
     }
     for (int32_t p = 0; p < pixels; p++) {
@@ -45,9 +44,7 @@ ALWAYS_INLINE void block_store_runs(void *m, int8_t *e, int32_t at, int32_t step
     uint32_t reach = 0;
     for (int32_t p = 0; p < pixels; p += s->piece) {
         const int32_t some = pixels - p < s->piece ? pixels - p : s->piece;
-        for (int32_t k = 0; k < n; k++) {
-            reach |= mantissas_reach(s->x + p * BLOCK_GROUP + first + s->where[k], some);
-        }
+        reach |= mantissas_reach(s->x + p * BLOCK_GROUP + first, s->where, n, some);
     }
     if (reach == 0 && !block_runs_any(s, first, pixels, n)) {
         exponent = 2 * BLOCK_ZERO;

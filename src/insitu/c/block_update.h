@@ -100,6 +100,19 @@ static inline block_multiplier block_multiplier_of(float by, int32_t e)
     return found;
 }
 
+/* Whether what is left of a product is in its upper word: then block_upper does. Almost all gradients are such. */
+static inline int block_is_upper(const block_multiplier *by)
+{
+    return by->shift >= 26 && !by->endless;
+}
+
+/* round(x * by), halves up; below 2^30 */
+ALWAYS_INLINE int32_t block_upper(int32_t x, int32_t whole, int32_t shift)
+{
+    const int32_t upper = (int32_t)(((int64_t)x * (whole * 128)) >> 32);
+    return ((upper >> (shift < 57 ? shift - 26 : 31)) + 1) >> 1;
+}
+
 /* round(x * by), halves up, at most limit either way */
 static inline int32_t block_times(int32_t x, const block_multiplier *by, int32_t limit)
 {

@@ -84,7 +84,8 @@ TIGHT_PIXELS = 16  # as many as keep what unpacking the weights for them costs a
 def pairs_rows(lines: int, pixels: int, length: int, tight: bool) -> int:
     """How many rows of so many pixels the kernel takes at a time."""
     most = TIGHT_PIXELS if tight else min(PAIRS_SUMS, PAIRS_BYTES // (2 * length))
-    return max(1, min(lines, most // pixels))
+    parts = -(-lines // max(1, min(lines, most // pixels)))
+    return -(-lines // parts)  # as even as they can be
 
 
 def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: bool) -> Call:

@@ -1,143 +1,310 @@
-/* mantissas.h for Cortex-M with the DSP extension: one multiply-add rounds, one shift ends it, PKHBT puts two together. */
+/* mantissas.h for Cortex-M with the DSP extension: one multiply-add rounds, one shift ends it, PKHBT puts two together.
+ *
+ * In assembler, because kernels that these are inlined into leave no registers.
+ */
 #ifndef INSITU_ISA_ARM_MANTISSAS_H
 #define INSITU_ISA_ARM_MANTISSAS_H
 
 #include "isa/arm_dsp.h"
 
-static inline int32_t multiply_low(uint32_t x, uint32_t w, int32_t acc)
-{
-    int32_t y;
-    __asm__("smlabb %0, %1, %2, %3" : "=r"(y) : "r"(x), "r"(w), "r"(acc));
-    return y;
-}
-
-static inline int32_t multiply_high(uint32_t x, uint32_t w, int32_t acc)
-{
-    int32_t y;
-    __asm__("smlatt %0, %1, %2, %3" : "=r"(y) : "r"(x), "r"(w), "r"(acc));
-    return y;
-}
-
-/* Factors of four channels, in the order their mantissas are read in: two-byte ones lie as pairs 0,1 and 2,3, one-byte
- * ones are widened to pairs 0,2 and 1,3. A distance at which everything is 0 becomes factors of 0. */
+/* What a factor and a distance are to the assembler; a distance at which everything is 0 becomes a factor of 0. */
 typedef struct {
-    uint32_t a, b;
+    const int16_t *share;
     int32_t half, d;
-} arm_factors;
+} arm_factor;
 
-ALWAYS_INLINE arm_factors arm_factors_of(const int16_t *share, int32_t d, int32_t bytes)
+static const int16_t arm_no_shares[BLOCK_GROUP] = {0};
+
+ALWAYS_INLINE arm_factor arm_factor_of(const int16_t *share, int32_t d, int32_t bytes)
 {
     const int32_t by = bytes == 2 ? d : d - 8;
-    const uint32_t low = word_at(share), high = word_at(share + 2);
-    const arm_factors none = {0, 0, 0, 1};
-    const arm_factors some = {bytes == 2 ? low : low_halves(low, high), bytes == 2 ? high : high_halves(low, high),
-                              1 << (by < 31 ? by - 1 : 0), by};
+    const arm_factor some = {share, 1 << (by < 31 ? by - 1 : 0), by}, none = {arm_no_shares, 0, 1};
     return by < 31 ? some : none;
 }
 
-/* four channels of one pixel */
-typedef struct {
-    int32_t k0, k1, k2, k3;
-} arm_four;
+/* acc + both low halves, or both high ones; then the shift */
+#define SCALE_LOW(y, x, w) "smlabb " y ", " x ", " w ", r6\n asr " y ", " y ", r7\n"
+#define SCALE_HIGH(y, x, w) "smlatt " y ", " x ", " w ", r6\n asr " y ", " y ", r7\n"
+#define SCALE_TOGETHER(y, a, b) "pkhbt " y ", " a ", " b ", lsl #16\n"
 
-ALWAYS_INLINE arm_four arm_four_at(const int8_t *from, arm_factors f, int32_t bytes)
-{
-    const uint32_t x = word_at(from), y = bytes == 2 ? word_at(from + 4) : widen_odd(0, x);
-    const uint32_t first = bytes == 2 ? x : widen_even(0, x);
-    const int32_t p = multiply_low(first, f.a, f.half) >> f.d, q = multiply_high(first, f.a, f.half) >> f.d;
-    const int32_t r = multiply_low(y, f.b, f.half) >> f.d, s = multiply_high(y, f.b, f.half) >> f.d;
-    const arm_four wide = {p, q, r, s}, narrow = {p, r, q, s};
-    return bytes == 2 ? wide : narrow;
-}
+/* One pixel of four channels: r12 from, r3 bytes from pixel to pixel, r4 and r5 factors, r6 half, r7 d; pairs 0,2 and 1,3
+ * become words `at` and four words later. Two-byte mantissas lie as pairs 0,1 and 2,3, and so do factors; one-byte ones
+ * are widened to pairs 0,2 and 1,3, and factors made to agree. */
+#define PAIRS_PIXEL_HALVES(at)                                                                     \
+    "ldr r9, [r12, #4]\n ldr r8, [r12]\n add r12, r12, r3\n"                                       \
+    SCALE_LOW("r10", "r8", "r4") SCALE_LOW("r11", "r9", "r5") SCALE_TOGETHER("r10", "r10", "r11")  \
+    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r9", "r9", "r5") SCALE_TOGETHER("r8", "r8", "r9")     \
+    "str r10, [r0, #" #at "]\n str r8, [r0, #16+" #at "]\n"
+#define PAIRS_PIXEL_BYTES(at)                                                                      \
+    "ldr r8, [r12]\n add r12, r12, r3\n sxtb16 r9, r8, ror #8\n sxtb16 r8, r8\n"                   \
+    SCALE_LOW("r10", "r8", "r4") SCALE_HIGH("r11", "r8", "r4") SCALE_TOGETHER("r10", "r10", "r11") \
+    SCALE_LOW("r8", "r9", "r5") SCALE_HIGH("r9", "r9", "r5") SCALE_TOGETHER("r8", "r8", "r9")      \
+    "str r10, [r0, #" #at "]\n str r8, [r0, #16+" #at "]\n"
+#define FACTORS_HALVES "ldr r4, [r1], #4\n ldr r5, [r1], #4\n"
+#define FACTORS_BYTES                                                                              \
+    "ldr r8, [r1], #4\n ldr r9, [r1], #4\n"                                                                    \
+    "pkhbt r4, r8, r9, lsl #16\n pkhtb r5, r9, r8, asr #16\n"
+
+/* r0 to, r1 factors, r2 from, r3 bytes from pixel to pixel; on the stack half, d, how many fours of channels */
+#define PAIRS_FUNCTION(name, factors, pixel, bytes)                                                               \
+    ASSEMBLED void name(int16_t *to UNUSED, const int16_t *share UNUSED, const int8_t *from UNUSED,               \
+                        int32_t step UNUSED, int32_t half UNUSED, int32_t d UNUSED, int32_t fours UNUSED)         \
+    {                                                                                                             \
+        __asm__ volatile("push {r4-r11, lr}\n"                                                                    \
+                         "ldrd r6, r7, [sp, #36]\n"                                                               \
+                         "ldr lr, [sp, #44]\n"                                                                    \
+                         "1:\n" factors                                                                           \
+                         "mov r12, r2\n" pixel(0) pixel(4) pixel(8) pixel(12)                                     \
+                         "adds r0, r0, #32\n"                                                                     \
+                         "adds r2, r2, #4*" #bytes "\n"                                                           \
+                         "subs lr, lr, #1\n"                                                                      \
+                         "bne 1b\n"                                                                               \
+                         "pop {r4-r11, pc}\n");                                                                   \
+    }
+PAIRS_FUNCTION(arm_pairs_halves, FACTORS_HALVES, PAIRS_PIXEL_HALVES, 2)
+PAIRS_FUNCTION(arm_pairs_bytes, FACTORS_BYTES, PAIRS_PIXEL_BYTES, 1)
 
 ALWAYS_INLINE void arm_mantissas_pairs(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *share,
-                                       int32_t d, int32_t bytes)
+                                       int32_t d, int32_t n, int32_t bytes)
 {
+    const arm_factor f = arm_factor_of(share, d, bytes);
     const int8_t *from = (const int8_t *)g + at * bytes;
-    const arm_factors f = arm_factors_of(share, d, bytes);
-    uint32_t *words = (uint32_t *)(void *)to;
-    UNROLL
-    for (int32_t r = 0; r < PAIRS_PIXELS; r++, from += step * bytes) {
-        const arm_four v = arm_four_at(from, f, bytes);
-        words[r] = low_halves((uint32_t)v.k0, (uint32_t)v.k2);
-        words[PAIRS_PIXELS + r] = low_halves((uint32_t)v.k1, (uint32_t)v.k3);
+    if (bytes == 2) {
+        arm_pairs_halves(to, f.share, from, step * bytes, f.half, f.d, n / 4);
+    } else {
+        arm_pairs_bytes(to, f.share, from, step * bytes, f.half, f.d, n / 4);
     }
 }
 #define mantissas_pairs arm_mantissas_pairs
 
-ALWAYS_INLINE void arm_mantissas_turned(int16_t *to, const void *g, int32_t at, int32_t step, int32_t share, int32_t d,
-                                        int32_t bytes)
+/* two pixels, r12 and two steps on, of four channels become four words */
+#define TURNED_HALVES                                                                              \
+    "ldr r8, [r12]\n ldr r10, [r12, r3, lsl #1]\n"                                                 \
+    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
+    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
+    "str r9, [r0], #4\n str r8, [r0], #4\n adds r5, r12, #4\n"                                     \
+    "ldr r8, [r5]\n ldr r10, [r5, r3, lsl #1]\n"                                                   \
+    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
+    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
+    "str r9, [r0], #4\n str r8, [r0], #4\n"
+#define TURNED_BYTES                                                                               \
+    "ldr r5, [r12]\n ldr lr, [r12, r3, lsl #1]\n sxtb16 r8, r5\n sxtb16 r10, lr\n"                 \
+    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
+    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
+    "str r9, [r0], #4\n str r8, [r0, #4]\n sxtb16 r8, r5, ror #8\n sxtb16 r10, lr, ror #8\n"       \
+    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
+    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
+    "str r9, [r0], #8\n str r8, [r0], #4\n"
+
+/* r0 to, r1 bytes to the next four channels, r2 from, r3 bytes from pixel to pixel; on the stack the factor twice, half,
+ * d, how many fours of channels */
+#define TURNED_FUNCTION(name, pixels, bytes)                                                                      \
+    ASSEMBLED void name(int16_t *to UNUSED, int32_t next UNUSED, const int8_t *from UNUSED, int32_t step UNUSED,  \
+                        uint32_t share UNUSED, int32_t half UNUSED, int32_t d UNUSED, int32_t fours UNUSED)       \
+    {                                                                                                             \
+        __asm__ volatile("push {r4-r11, lr}\n"                                                                    \
+                         "ldr r4, [sp, #36]\n"                                                                    \
+                         "ldrd r6, r7, [sp, #40]\n"                                                               \
+                         "subs r1, r1, #32\n"                                                                     \
+                         "1:\n"                                                                                   \
+                         "mov r12, r2\n" pixels                                                                   \
+                         "add r12, r2, r3\n" pixels                                                               \
+                         "add r0, r0, r1\n"                                                                       \
+                         "adds r2, r2, #4*" #bytes "\n"                                                           \
+                         "ldr r5, [sp, #48]\n"                                                                    \
+                         "subs r5, r5, #1\n"                                                                      \
+                         "str r5, [sp, #48]\n"                                                                    \
+                         "bne 1b\n"                                                                               \
+                         "pop {r4-r11, pc}\n");                                                                   \
+    }
+TURNED_FUNCTION(arm_turned_halves, TURNED_HALVES, 2)
+TURNED_FUNCTION(arm_turned_bytes, TURNED_BYTES, 1)
+
+ALWAYS_INLINE void arm_mantissas_turned(int16_t *to, int32_t next, const void *g, int32_t at, int32_t step, int32_t share,
+                                        int32_t d, int32_t n, int32_t bytes)
 {
-    const int16_t shares[MANTISSAS] = {(int16_t)share, (int16_t)share, (int16_t)share, (int16_t)share};
+    const arm_factor f = arm_factor_of(NULL, d, bytes);
     const int8_t *from = (const int8_t *)g + at * bytes;
-    const arm_factors f = arm_factors_of(shares, d, bytes);
-    uint32_t *words = (uint32_t *)(void *)to;
-    UNROLL
-    for (int32_t i = 0; i < 2; i++, from += step * bytes, words += PAIRS_PIXELS) {
-        const arm_four v = arm_four_at(from, f, bytes), u = arm_four_at(from + 2 * step * bytes, f, bytes);
-        words[0] = low_halves((uint32_t)v.k0, (uint32_t)u.k0);
-        words[1] = low_halves((uint32_t)v.k1, (uint32_t)u.k1);
-        words[2] = low_halves((uint32_t)v.k2, (uint32_t)u.k2);
-        words[3] = low_halves((uint32_t)v.k3, (uint32_t)u.k3);
+    const uint32_t twice = f.share ? 0 : pair_of(share);
+    if (bytes == 2) {
+        arm_turned_halves(to, 2 * next, from, step * bytes, twice, f.half, f.d, n / 4);
+    } else {
+        arm_turned_bytes(to, 2 * next, from, step * bytes, twice, f.half, f.d, n / 4);
     }
 }
 #define mantissas_turned arm_mantissas_turned
 
-/* rows may start at odd numbers: words are written anywhere */
-ALWAYS_INLINE void arm_mantissas_planes(int16_t *to, int32_t plane, const void *g, int32_t at, int32_t step,
-                                        const int16_t *share, int32_t d, int32_t n, int32_t bytes)
+/* two pixels of two channels: r2 from, r3 bytes from pixel to pixel */
+#define PLANES_HALVES                                                                              \
+    "ldr r8, [r2]\n ldr r10, [r2, r3]\n add r2, r2, r3, lsl #1\n"                                  \
+    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
+    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")
+#define PLANES_ONE_HALVES "ldr r8, [r2]\n add r2, r2, r3\n" SCALE_LOW("r9", "r8", "r4") SCALE_HIGH("r8", "r8", "r4")
+#define PLANES_HALVES_TO "str r8, [r0, r1]\n str r9, [r0], #4\n"
+
+/* where a call for planes goes; in bytes. Assembler knows how it lies. */
+typedef struct {
+    int32_t half, d, pairs, odd, channels; /* 0, 4, 8 pairs of pixels, 12 one more, 16 pairs of channels */
+    const int16_t *share;                  /* 20 */
+    int32_t back, up;                      /* 24, 28: to the next pair of channels, of the mantissas and of the planes */
+} arm_planes_task;
+
+/* r0 to, r1 bytes of a plane, r2 from, r3 bytes from pixel to pixel, on the stack the task: side by side */
+ASSEMBLED void arm_planes_halves(int16_t *to UNUSED, int32_t plane UNUSED, const int8_t *from UNUSED,
+                                 int32_t step UNUSED, const arm_planes_task *t UNUSED)
 {
-    const int8_t *from = (const int8_t *)g + at * bytes;
-    const arm_factors f = arm_factors_of(share, d, bytes);
-    int16_t *const end = to + (n & ~1);
-    for (; to < end; to += 2, from += 2 * step * bytes) {
-        const arm_four v = arm_four_at(from, f, bytes), u = arm_four_at(from + step * bytes, f, bytes);
-        put_word(to, low_halves((uint32_t)v.k0, (uint32_t)u.k0));
-        put_word(to + plane, low_halves((uint32_t)v.k1, (uint32_t)u.k1));
-        put_word(to + 2 * plane, low_halves((uint32_t)v.k2, (uint32_t)u.k2));
-        put_word(to + 3 * plane, low_halves((uint32_t)v.k3, (uint32_t)u.k3));
+    __asm__ volatile("push {r4-r11, lr}\n"
+                     "ldr r5, [sp, #36]\n"
+                     "ldrd r6, r7, [r5]\n"
+                     "ldr lr, [r5, #16]\n"
+                     "1:\n"
+                     "ldr r8, [r5, #20]\n"
+                     "ldr r4, [r8], #4\n"
+                     "str r8, [r5, #20]\n"
+                     "ldr r12, [r5, #8]\n"
+                     "cmp r12, #0\n"
+                     "beq 3f\n"
+                     "2:\n" PLANES_HALVES PLANES_HALVES_TO
+                     "subs r12, r12, #1\n"
+                     "bne 2b\n"
+                     "3:\n"
+                     "ldr r12, [r5, #12]\n"
+                     "cmp r12, #0\n"
+                     "beq 4f\n" PLANES_ONE_HALVES
+                     "strh r8, [r0, r1]\n strh r9, [r0], #2\n"
+                     "4:\n"
+                     "ldrd r8, r9, [r5, #24]\n"
+                     "add r2, r2, r8\n"
+                     "add r0, r0, r9\n"
+                     "subs lr, lr, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r11, pc}\n");
+}
+
+/* the same with `pairs` single pixels, each a number apart */
+ASSEMBLED void arm_planes_apart(int16_t *to UNUSED, int32_t plane UNUSED, const int8_t *from UNUSED, int32_t step UNUSED,
+                                const arm_planes_task *t UNUSED)
+{
+    __asm__ volatile("push {r4-r11, lr}\n"
+                     "ldr r5, [sp, #36]\n"
+                     "ldrd r6, r7, [r5]\n"
+                     "ldr lr, [r5, #16]\n"
+                     "1:\n"
+                     "ldr r8, [r5, #20]\n"
+                     "ldr r4, [r8], #4\n"
+                     "str r8, [r5, #20]\n"
+                     "ldr r12, [r5, #8]\n"
+                     "2:\n" PLANES_ONE_HALVES
+                     "strh r8, [r0, r1]\n strh r9, [r0], #4\n"
+                     "subs r12, r12, #1\n"
+                     "bne 2b\n"
+                     "ldrd r8, r9, [r5, #24]\n"
+                     "add r2, r2, r8\n"
+                     "add r0, r0, r9\n"
+                     "subs lr, lr, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r11, pc}\n");
+}
+
+/* one-byte mantissas in C: nothing waits for them */
+ALWAYS_INLINE void arm_mantissas_planes(int16_t *to, int32_t plane, int32_t apart, const void *g, int32_t at,
+                                        int32_t step, const int16_t *share, int32_t d, int32_t n, int32_t channels,
+                                        int32_t bytes)
+{
+    const arm_factor f = arm_factor_of(share, d, bytes);
+    if (bytes == 1) {
+        scalar_mantissas_planes(to, plane, apart, g, at, step, share, d, n, channels, bytes);
+        return;
     }
-    if (n & 1) {
-        scalar_mantissas_planes(to, plane, from, 0, step, share, d, 1, bytes);
+    const int8_t *from = (const int8_t *)g + at * bytes;
+    arm_planes_task t = {f.half, f.d, apart == 1 ? n / 2 : n, n & 1, channels / 2, f.share, 4 - n * step * bytes,
+                         2 * (2 * plane - n * apart)};
+    if (apart == 1) {
+        arm_planes_halves(to, 2 * plane, from, step * bytes, &t);
+    } else {
+        arm_planes_apart(to, 2 * plane, from, step * bytes, &t);
     }
 }
 #define mantissas_planes arm_mantissas_planes
 
-/* r0 x, r1 how many fours */
-ASSEMBLED uint32_t arm_reach_fours(const int32_t *x UNUSED, int32_t fours UNUSED)
+/* r0 sums, r1 from, r2 bytes from pixel to pixel, r3 pixels */
+#define SUMS_FUNCTION(name, pixel)                                                                                \
+    ASSEMBLED void name(int32_t *sums UNUSED, const int8_t *from UNUSED, int32_t step UNUSED, int32_t n UNUSED)   \
+    {                                                                                                             \
+        __asm__ volatile("push {r0, r4-r11, lr}\n"                                                                \
+                         "movs r4, #0\n movs r5, #0\n movs r6, #0\n movs r7, #0\n"                                \
+                         "mov r8, #0\n mov r9, #0\n mov r10, #0\n mov r11, #0\n"                                  \
+                         "1:\n" pixel                                                                             \
+                         "add r1, r1, r2\n"                                                                       \
+                         "subs r3, r3, #1\n"                                                                      \
+                         "bne 1b\n"                                                                               \
+                         "pop {r0}\n"                                                                             \
+                         "stm r0, {r4-r11}\n"                                                                     \
+                         "pop {r4-r11, pc}\n");                                                                   \
+    }
+SUMS_FUNCTION(arm_sums_halves,
+              "ldr r0, [r1]\n ldr r12, [r1, #4]\n sxtah r4, r4, r0\n add r5, r5, r0, asr #16\n"
+              "sxtah r6, r6, r12\n add r7, r7, r12, asr #16\n ldr r0, [r1, #8]\n ldr r12, [r1, #12]\n"
+              "sxtah r8, r8, r0\n add r9, r9, r0, asr #16\n sxtah r10, r10, r12\n add r11, r11, r12, asr #16\n")
+SUMS_FUNCTION(arm_sums_bytes,
+              "ldr r0, [r1]\n ldr r12, [r1, #4]\n sxtab r4, r4, r0\n sxtab r5, r5, r0, ror #8\n"
+              "sxtab r6, r6, r0, ror #16\n add r7, r7, r0, asr #24\n sxtab r8, r8, r12\n sxtab r9, r9, r12, ror #8\n"
+              "sxtab r10, r10, r12, ror #16\n add r11, r11, r12, asr #24\n")
+
+ALWAYS_INLINE void arm_mantissas_sums(int32_t *sums, const void *m, int32_t at, int32_t step, int32_t n, int32_t bytes)
 {
-    __asm__ volatile("push {r4, r5}\n"
-                     "movs r12, #0\n"
+    const int8_t *from = (const int8_t *)m + at * bytes;
+    if (bytes == 2) {
+        arm_sums_halves(sums, from, step * bytes, n);
+    } else {
+        arm_sums_bytes(sums, from, step * bytes, n);
+    }
+}
+#define mantissas_sums arm_mantissas_sums
+
+/* r0 x, r1 where, r2 how many runs, r3 how many fours in each */
+ASSEMBLED uint32_t arm_reach_fours(const int32_t *x UNUSED, const int32_t *where UNUSED, int32_t runs UNUSED,
+                                   int32_t fours UNUSED)
+{
+    __asm__ volatile("push {r4-r9, lr}\n"
+                     "movs r9, #0\n"
                      "1:\n"
-                     "ldm r0!, {r2, r3, r4, r5}\n"
-                     "eor r2, r2, r2, asr #31\n eor r3, r3, r3, asr #31\n"
+                     "ldr r4, [r1], #4\n"
+                     "mov lr, r3\n"
+                     "add r12, r0, r4, lsl #2\n"
+                     "2:\n"
+                     "ldm r12!, {r4-r7}\n"
                      "eor r4, r4, r4, asr #31\n eor r5, r5, r5, asr #31\n"
-                     "orrs r2, r3\n orrs r4, r5\n orr r12, r12, r2\n orr r12, r12, r4\n"
-                     "subs r1, r1, #1\n"
+                     "eor r6, r6, r6, asr #31\n eor r7, r7, r7, asr #31\n"
+                     "orrs r4, r5\n orrs r6, r7\n orr r9, r9, r4\n orr r9, r9, r6\n"
+                     "subs lr, lr, #1\n"
+                     "bne 2b\n"
+                     "subs r2, r2, #1\n"
                      "bne 1b\n"
-                     "mov r0, r12\n"
-                     "pop {r4, r5}\n"
-                     "bx lr\n");
+                     "mov r0, r9\n"
+                     "pop {r4-r9, pc}\n");
 }
 
-static inline uint32_t arm_mantissas_reach(const int32_t *x, int32_t n)
+static inline uint32_t arm_mantissas_reach(const int32_t *x, const int32_t *where, int32_t runs, int32_t n)
 {
-    const uint32_t fours = n >= 4 ? arm_reach_fours(x, n / 4) : 0;
-    return n & 3 ? fours | scalar_mantissas_reach(x + (n & ~3), n & 3) : fours;
+    const uint32_t fours = n >= 4 ? arm_reach_fours(x, where, runs, n / 4) : 0;
+    return n & 3 ? fours | scalar_mantissas_reach(x + (n & ~3), where, runs, n & 3) : fours;
 }
 #define mantissas_reach arm_mantissas_reach
 
 /* the carry of a shift is the bit that rounds */
 #define PUT_ONE(r, bits) "asrs " r ", " r ", r5\n adc " r ", " r ", #0\n ssat " r ", #" bits ", " r "\n"
 
-/* r0 to, r1 bytes to the next pixel, r2 four pointers, r3 pixels, on the stack d */
+/* r0 to, r1 bytes to the next pixel, r2 x, r3 where, on the stack pixels, d */
 #define PUT_FUNCTION(name, bits, store)                                                                           \
-    ASSEMBLED void name(void *to UNUSED, int32_t step UNUSED, const int32_t *const *x UNUSED, int32_t n UNUSED,   \
-                        int32_t d UNUSED)                                                                         \
+    ASSEMBLED void name(void *to UNUSED, int32_t step UNUSED, const int32_t *x UNUSED, const int32_t *where UNUSED, \
+                        int32_t n UNUSED, int32_t d UNUSED)                                                       \
     {                                                                                                             \
         __asm__ volatile("push {r4-r11, lr}\n"                                                                    \
-                         "ldr r5, [sp, #36]\n"                                                                    \
-                         "ldm r2, {r6-r9}\n"                                                                      \
+                         "ldm r3, {r6-r9}\n"                                                                      \
+                         "ldrd r3, r5, [sp, #36]\n"                                                               \
+                         "add r6, r2, r6, lsl #2\n add r7, r2, r7, lsl #2\n"                                      \
+                         "add r8, r2, r8, lsl #2\n add r9, r2, r9, lsl #2\n"                                      \
                          "1:\n"                                                                                   \
                          "ldr r2, [r6], #4\n ldr r4, [r7], #4\n ldr r10, [r8], #4\n ldr r11, [r9], #4\n"          \
                          PUT_ONE("r2", bits) PUT_ONE("r4", bits) PUT_ONE("r10", bits) PUT_ONE("r11", bits) store  \
@@ -150,16 +317,16 @@ PUT_FUNCTION(arm_put_halves, "16",
              "pkhbt r2, r2, r4, lsl #16\n pkhbt r10, r10, r11, lsl #16\n str r2, [r0]\n str r10, [r0, #4]\n")
 PUT_FUNCTION(arm_put_bytes, "8", "strb r2, [r0]\n strb r4, [r0, #1]\n strb r10, [r0, #2]\n strb r11, [r0, #3]\n")
 
-ALWAYS_INLINE void arm_mantissas_put(void *m, int32_t at, int32_t step, const int32_t *const *x, int32_t n, int32_t d,
-                                     int32_t bytes)
+ALWAYS_INLINE void arm_mantissas_put(void *m, int32_t at, int32_t step, const int32_t *x, const int32_t *where, int32_t n,
+                                     int32_t d, int32_t bytes)
 {
     void *to = (int8_t *)m + at * bytes;
     if (d > 31) {
-        scalar_mantissas_put(m, at, step, x, n, d, bytes);
+        scalar_mantissas_put(m, at, step, x, where, n, d, bytes);
     } else if (bytes == 2) {
-        arm_put_halves(to, step * bytes, x, n, d);
+        arm_put_halves(to, step * bytes, x, where, n, d);
     } else {
-        arm_put_bytes(to, step * bytes, x, n, d);
+        arm_put_bytes(to, step * bytes, x, where, n, d);
     }
 }
 #define mantissas_put arm_mantissas_put

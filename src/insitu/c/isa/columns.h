@@ -41,30 +41,39 @@ static inline void scalar_pairs_columns(int16_t *to, const int8_t *x, int32_t ro
 }
 
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+/* two rows of two columns each, as words of two outputs and, r1 bytes on, of the other two */
+#define COLUMNS_TWO(turn)                                                                        \
+    "sxtab16 r10, r4, r6" turn "\n sxtab16 r11, r4, r8" turn "\n"                                \
+    "pkhbt r12, r10, r11, lsl #16\n pkhtb lr, r11, r10, asr #16\n"                               \
+    "str lr, [r0, r1]\n str r12, [r0], #4\n"
+#define COLUMNS_NEXT(turn)                                                                       \
+    "sxtab16 r10, r4, r7" turn "\n sxtab16 r11, r4, r9" turn "\n"                                \
+    "pkhbt r12, r10, r11, lsl #16\n pkhtb lr, r11, r10, asr #16\n"                               \
+    "str lr, [r0, r1]\n str r12, [r0], #4\n"
+
 /* Four bytes of each of four rows are sixteen numbers: every second byte is widened at once, then the columns of two
- * rows are put together. What is left of n goes the slow way. */
+ * rows are put together. r0 to, r1 bytes to the other two columns, r2 x, r3 row; on the stack what is added, fours. */
+ASSEMBLED void arm_columns_fours(int16_t *to UNUSED, int32_t other UNUSED, const int8_t *x UNUSED, int32_t row UNUSED,
+                                 uint32_t add UNUSED, int32_t fours UNUSED)
+{
+    __asm__ volatile("push {r4-r11, lr}\n"
+                     "ldrd r4, r5, [sp, #36]\n"
+                     "1:\n"
+                     "ldr r6, [r2]\n ldr r7, [r2, r3]\n add r2, r2, r3, lsl #1\n"
+                     "ldr r8, [r2]\n ldr r9, [r2, r3]\n add r2, r2, r3, lsl #1\n"
+                     COLUMNS_TWO("") COLUMNS_TWO(", ror #8") COLUMNS_NEXT("") COLUMNS_NEXT(", ror #8")
+                     "subs r5, r5, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r11, pc}\n");
+}
+
+/* what is left of n goes the slow way */
 static inline void arm_pairs_columns(int16_t *to, const int8_t *x, int32_t row, int32_t cols, int32_t zero, int32_t n)
 {
-    const uint32_t add = pair_of(-zero);
-    uint32_t *a = (uint32_t *)(void *)to, *b = a + pairs_length(n);
     if (cols < PAIRS_COLUMNS || n % 4) {
         scalar_pairs_columns(to, x, row, cols, zero, n);
-        return;
-    }
-    for (int32_t i = 0; i < n; i += 4, x += 4 * row, a += 4, b += 4) {
-        const uint32_t r0 = word_at(x), r1 = word_at(x + row), r2 = word_at(x + 2 * row), r3 = word_at(x + 3 * row);
-        const uint32_t e0 = widen_even(add, r0), e1 = widen_even(add, r1);
-        const uint32_t e2 = widen_even(add, r2), e3 = widen_even(add, r3);
-        const uint32_t o0 = widen_odd(add, r0), o1 = widen_odd(add, r1);
-        const uint32_t o2 = widen_odd(add, r2), o3 = widen_odd(add, r3);
-        a[0] = low_halves(e0, e2);
-        a[1] = low_halves(o0, o2);
-        a[2] = low_halves(e1, e3);
-        a[3] = low_halves(o1, o3);
-        b[0] = high_halves(e0, e2);
-        b[1] = high_halves(o0, o2);
-        b[2] = high_halves(e1, e3);
-        b[3] = high_halves(o1, o3);
+    } else {
+        arm_columns_fours(to, 4 * n, x, row, pair_of(-zero), n / 4);
     }
 }
 #define pairs_columns arm_pairs_columns

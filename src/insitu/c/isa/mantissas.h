@@ -1,11 +1,12 @@
-/* Four neighbouring channels of mantissas of some pixels, `step` apart, multiplied, rounded and laid out; and sums that
- * become mantissas. `bytes` is that of a mantissa, a literal; one of one byte is read as 256 times itself.
+/* Mantissas multiplied, rounded and laid out for sums; and sums that become mantissas. `bytes` is that of a mantissa, a
+ * literal; one of one byte is read as 256 times itself. `step` counts numbers from pixel to pixel.
  *
- *   mantissas_pairs    p of four pixels as rows of pairs.h, four numbers of each
- *   mantissas_turned   p of four pixels as numbers of four rows of pairs.h, one a channel
- *   mantissas_planes   p of n pixels (an even number) as rows of four planes
+ *   mantissas_pairs    p of four pixels as four rows of pairs.h, n channels, a multiple of four
+ *   mantissas_turned   p of four pixels as numbers of rows of pairs.h, one a channel; one factor for all
+ *   mantissas_planes   p of n pixels as rows of planes, an even number of them, every `apart` (one or two) numbers
+ *   mantissas_sums     the sums over some pixels of eight channels
  *   mantissas_reach    the bits that runs of sums need
- *   mantissas_put      four runs of sums become mantissas
+ *   mantissas_put      runs of sums become mantissas, four channels at a time
  *
  * p = g share / 2^d, to the nearest, halves up, for 9 <= d; |share| < 2^15.
  */
@@ -23,51 +24,70 @@ ALWAYS_INLINE int16_t scalar_mantissa(const void *g, int32_t at, int32_t share, 
 }
 
 ALWAYS_INLINE void scalar_mantissas_pairs(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *share,
-                                          int32_t d, int32_t bytes)
+                                          int32_t d, int32_t n, int32_t bytes)
 {
     for (int32_t r = 0; r < PAIRS_PIXELS; r++, at += step) {
-        for (int32_t k = 0; k < MANTISSAS; k++) {
+        for (int32_t k = 0; k < n; k++) {
             to[pairs_place(k, r, PAIRS_PIXELS)] = scalar_mantissa(g, at + k, share[k], d, bytes);
         }
     }
 }
 
-ALWAYS_INLINE void scalar_mantissas_turned(int16_t *to, const void *g, int32_t at, int32_t step, int32_t share,
-                                           int32_t d, int32_t bytes)
+/* n channels, a multiple of four; rows lie in fours, `next` numbers from the first of four to the next */
+ALWAYS_INLINE void scalar_mantissas_turned(int16_t *to, int32_t next, const void *g, int32_t at, int32_t step,
+                                           int32_t share, int32_t d, int32_t n, int32_t bytes)
 {
     for (int32_t i = 0; i < PAIRS_PIXELS; i++, at += step) {
-        for (int32_t k = 0; k < MANTISSAS; k++) {
-            to[pairs_place(i, k, PAIRS_PIXELS)] = scalar_mantissa(g, at + k, share, d, bytes);
+        for (int32_t k = 0; k < n; k++) {
+            to[k / 4 * next + pairs_place(i, k % 4, PAIRS_PIXELS)] = scalar_mantissa(g, at + k, share, d, bytes);
         }
     }
 }
 
-ALWAYS_INLINE void scalar_mantissas_planes(int16_t *to, int32_t plane, const void *g, int32_t at, int32_t step,
-                                           const int16_t *share, int32_t d, int32_t n, int32_t bytes)
+/* sums[k] = the sum over n pixels of mantissa k as it is stored, for eight channels */
+enum { MANTISSAS_SUMS = 8 };
+ALWAYS_INLINE void scalar_mantissas_sums(int32_t *sums, const void *m, int32_t at, int32_t step, int32_t n, int32_t bytes)
+{
+    for (int32_t k = 0; k < MANTISSAS_SUMS; k++) {
+        sums[k] = 0;
+    }
+    for (int32_t p = 0; p < n; p++, at += step) {
+        for (int32_t k = 0; k < MANTISSAS_SUMS; k++) {
+            sums[k] += block_raw(m, at + k, bytes);
+        }
+    }
+}
+
+ALWAYS_INLINE void scalar_mantissas_planes(int16_t *to, int32_t plane, int32_t apart, const void *g, int32_t at,
+                                           int32_t step, const int16_t *share, int32_t d, int32_t n, int32_t channels,
+                                           int32_t bytes)
 {
     for (int32_t i = 0; i < n; i++, at += step) {
-        for (int32_t k = 0; k < MANTISSAS; k++) {
-            to[k * plane + i] = scalar_mantissa(g, at + k, share[k], d, bytes);
+        for (int32_t k = 0; k < channels; k++) {
+            to[k * plane + i * apart] = scalar_mantissa(g, at + k, share[k], d, bytes);
         }
     }
 }
 
-static inline uint32_t scalar_mantissas_reach(const int32_t *x, int32_t n)
+/* of runs of n sums each, which start at x + where[..] */
+static inline uint32_t scalar_mantissas_reach(const int32_t *x, const int32_t *where, int32_t runs, int32_t n)
 {
     uint32_t reach = 0;
-    for (int32_t i = 0; i < n; i++) {
-        reach |= block_reach(x[i]);
+    for (int32_t k = 0; k < runs; k++) {
+        for (int32_t i = 0; i < n; i++) {
+            reach |= block_reach(x[where[k] + i]);
+        }
     }
     return reach;
 }
 
-/* m[at + p step + k] = x[k][p] / 2^d, halves up, at most the largest mantissa; d > 0 */
-ALWAYS_INLINE void scalar_mantissas_put(void *m, int32_t at, int32_t step, const int32_t *const *x, int32_t n, int32_t d,
-                                        int32_t bytes)
+/* m[at + p step + k] = x[where[k] + p] / 2^d, halves up, at most the largest mantissa; d > 0, four channels */
+ALWAYS_INLINE void scalar_mantissas_put(void *m, int32_t at, int32_t step, const int32_t *x, const int32_t *where,
+                                        int32_t n, int32_t d, int32_t bytes)
 {
     for (int32_t p = 0; p < n; p++, at += step) {
         for (int32_t k = 0; k < MANTISSAS; k++) {
-            block_put(m, at + k, block_short(x[k][p], d, bytes), bytes);
+            block_put(m, at + k, block_short(x[where[k] + p], d, bytes), bytes);
         }
     }
 }
@@ -79,6 +99,7 @@ ALWAYS_INLINE void scalar_mantissas_put(void *m, int32_t at, int32_t step, const
 #define mantissas_turned scalar_mantissas_turned
 #define mantissas_planes scalar_mantissas_planes
 #define mantissas_reach scalar_mantissas_reach
+#define mantissas_sums scalar_mantissas_sums
 #define mantissas_put scalar_mantissas_put
 #endif
 

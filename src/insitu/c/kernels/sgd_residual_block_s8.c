@@ -6,17 +6,29 @@
 
 enum { FAR = 65536 };
 
+/* w + r/256 moves from `was` to `now`, in 1/256; whether it saturates */
+ALWAYS_INLINE int32_t move(int8_t *w, int8_t *r, int32_t now)
+{
+    const int32_t kept = clamp_s32(now, 127 * 256), whole = (kept + 128) >> 8;
+    *w = (int8_t)whole;
+    *r = (int8_t)(kept - whole * 256);
+    return now != kept;
+}
+
 static int32_t row(int8_t *w, int8_t *r, const int32_t *dw, const block_multiplier *by, const block_multiplier *shrink,
                    int32_t n)
 {
     int32_t saturated = 0;
+    if (!shrink->whole && block_is_upper(by)) { /* a step beyond FAR ends where FAR does */
+        const int32_t whole = by->whole, shift = by->shift;
+        for (int32_t i = 0; i < n; i++) {
+            saturated += move(w + i, r + i, w[i] * 256 + r[i] - block_upper(dw[i], whole, shift));
+        }
+        return saturated;
+    }
     for (int32_t i = 0; i < n; i++) {
         const int32_t was = w[i] * 256 + r[i], decay = shrink->whole ? block_times(was, shrink, FAR) : 0;
-        const int32_t now = was - (block_times(dw[i], by, FAR) + decay), kept = clamp_s32(now, 127 * 256);
-        const int32_t whole = (kept + 128) >> 8;
-        saturated += now != kept;
-        w[i] = (int8_t)whole;
-        r[i] = (int8_t)(kept - whole * 256);
+        saturated += move(w + i, r + i, was - (block_times(dw[i], by, FAR) + decay));
     }
     return saturated;
 }

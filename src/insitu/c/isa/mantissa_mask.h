@@ -1,0 +1,64 @@
+/* y[i] = m[i] where bit i of the mask is one, else 0: n mantissas from number `at` on, n bits from a byte on. In place
+ * allowed. `bytes` is that of a mantissa, a literal.
+ */
+#ifndef INSITU_ISA_MANTISSA_MASK_H
+#define INSITU_ISA_MANTISSA_MASK_H
+
+#include "block.h"
+
+ALWAYS_INLINE void scalar_mask_mantissas(void *y, const void *m, const uint8_t *mask, int32_t at, int32_t n,
+                                         int32_t bytes)
+{
+    for (int32_t i = 0; i < n; i++) {
+        block_put(y, at + i, block_raw(m, at + i, bytes) & -((mask[i >> 3] >> (i & 7)) & 1), bytes);
+    }
+}
+
+#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+/* what two bits, or four, are as a word of two mantissas, or four */
+static const uint32_t arm_two_bits[4] = {0, 0xffff, 0xffff0000, 0xffffffff};
+static const uint32_t arm_four_bits[16] = {
+    0,          0xff,       0xff00,     0xffff,     0xff0000,   0xff00ff,   0xffff00,   0xffffff,
+    0xff000000, 0xff0000ff, 0xff00ff00, 0xff00ffff, 0xffff0000, 0xffff00ff, 0xffffff00, 0xffffffff};
+
+#define MASK_WORD(from, bits)                                                                      \
+    "ubfx r6, r5, #" #from ", #" #bits "\n"                                                        \
+    "ldr r7, [r4, r6, lsl #2]\n"                                                                   \
+    "ldr r6, [r1], #4\n"                                                                           \
+    "ands r6, r7\n"                                                                                \
+    "str r6, [r0], #4\n"
+
+/* r0 y, r1 m, r2 mask, r3 how many bytes of the mask, on the stack the table */
+#define MASK_FUNCTION(name, words)                                                                               \
+    ASSEMBLED void name(void *y UNUSED, const void *m UNUSED, const uint8_t *mask UNUSED, int32_t eights UNUSED, \
+                        const uint32_t *table UNUSED)                                                            \
+    {                                                                                                            \
+        __asm__ volatile("push {r4-r7}\n"                                                                        \
+                         "ldr r4, [sp, #16]\n"                                                                   \
+                         "1:\n"                                                                                  \
+                         "ldrb r5, [r2], #1\n" words                                                             \
+                         "subs r3, r3, #1\n"                                                                     \
+                         "bne 1b\n"                                                                              \
+                         "pop {r4-r7}\n"                                                                         \
+                         "bx lr\n");                                                                             \
+    }
+MASK_FUNCTION(arm_mask_halves, MASK_WORD(0, 2) MASK_WORD(2, 2) MASK_WORD(4, 2) MASK_WORD(6, 2))
+MASK_FUNCTION(arm_mask_bytes, MASK_WORD(0, 4) MASK_WORD(4, 4))
+
+ALWAYS_INLINE void arm_mask_mantissas(void *y, const void *m, const uint8_t *mask, int32_t at, int32_t n, int32_t bytes)
+{
+    int8_t *to = (int8_t *)y + at * bytes;
+    const int8_t *from = (const int8_t *)m + at * bytes;
+    if (n >= 8 && bytes == 2) {
+        arm_mask_halves(to, from, mask, n / 8, arm_two_bits);
+    } else if (n >= 8) {
+        arm_mask_bytes(to, from, mask, n / 8, arm_four_bits);
+    }
+    scalar_mask_mantissas(y, m, mask + n / 8, at + (n & ~7), n & 7, bytes);
+}
+#define mask_mantissas arm_mask_mantissas
+#else
+#define mask_mantissas scalar_mask_mantissas
+#endif
+
+#endif
