@@ -11,14 +11,27 @@ typedef struct {
     int32_t where[BLOCK_GROUP], piece;
 } block_runs;
 
-static inline int32_t block_runs_any(const block_runs *s, int32_t first, int32_t pixels, int32_t n)
+/* whether a sum of n channels is not 0, where all are 0 or -1 */
+static inline int32_t block_runs_any(const int32_t *x, const int32_t *where, int32_t pixels, int32_t n)
 {
     int32_t any = 0;
-    for (int32_t i = 0; i < n * pixels; i++) {
-        const int32_t p = i % pixels;
-        any |= s->x[p / s->piece * s->piece * BLOCK_GROUP + s->where[i / pixels] + first + p % s->piece];
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t *run = x + where[k];
+        for (int32_t p = 0; p < pixels; p++) {
+            any |= run[p];
+        }
     }
     return any;
+}
+
+/* some pixels of n channels become 0 */
+ALWAYS_INLINE void block_runs_zero(void *m, int32_t at, int32_t step, int32_t pixels, int32_t n, int32_t bytes)
+{
+    for (int32_t p = 0; p < pixels; p++, at += step) {
+        for (int32_t k = 0; k < n; k++) {
+            block_put(m, at + k, 0, bytes);
+        }
+    }
 }
 
 /* some pixels of up to four channels, from `at` on; d is positive only in the first way */
@@ -42,14 +55,18 @@ ALWAYS_INLINE void block_store_runs(void *m, int8_t *e, int32_t at, int32_t step
                                     int32_t pixels, int32_t n, int32_t exponent, int32_t bytes)
 {
     uint32_t reach = 0;
+    int32_t any = 0;
     for (int32_t p = 0; p < pixels; p += s->piece) {
         const int32_t some = pixels - p < s->piece ? pixels - p : s->piece;
-        reach |= mantissas_reach(s->x + p * BLOCK_GROUP + first, s->where, n, some);
+        const int32_t *x = s->x + p * BLOCK_GROUP + first;
+        reach |= mantissas_reach(x, s->where, n, some);
+        any |= reach ? 1 : block_runs_any(x, s->where, some, n);
     }
-    if (reach == 0 && !block_runs_any(s, first, pixels, n)) {
-        exponent = 2 * BLOCK_ZERO;
+    const int32_t d = block_normalise(e, reach, any ? exponent : 2 * BLOCK_ZERO, bytes);
+    if (d == BLOCK_NOTHING) {
+        block_runs_zero(m, at, step, pixels, n, bytes);
+        return;
     }
-    const int32_t d = block_normalise(e, reach, exponent, bytes);
     for (int32_t p = 0; p < pixels; p += s->piece) {
         const int32_t some = pixels - p < s->piece ? pixels - p : s->piece;
         for (int32_t k = 0; k < n; k += MANTISSAS) {
