@@ -36,6 +36,7 @@ bench-mcu: $(VENV)/.dev
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m bench.watch
 	$(BIN)/python -m bench.accuracy
+	$(BIN)/python -m bench.gradients --add bench/accuracy.json
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m bench.fuzz

@@ -3,6 +3,7 @@
 #define INSITU_BLOCK_CONV_H
 
 #include "block.h"
+#include "isa/columns_sum.h"
 #include "shapes.h"
 
 /* which output row has tap u of its window on row r; -1 where none has */
@@ -68,30 +69,6 @@ ALWAYS_INLINE void block_dw_exponents(int8_t *dwe, int32_t groups, int32_t drop,
     }
 }
 
-enum { BLOCK_COLUMNS = 4 };
-
-/* acc[0..cols-1] += sum over n outputs of p[o] w[o * row + column] */
-static inline void block_columns(int32_t *acc, const int16_t *p, const int8_t *w, int32_t n, int32_t row, int32_t cols)
-{
-    if (cols == BLOCK_COLUMNS) {
-        int32_t a = acc[0], b = acc[1], c = acc[2], d = acc[3];
-        for (int32_t o = 0; o < n; o++, w += row) {
-            const int32_t x = p[o];
-            a += x * w[0];
-            b += x * w[1];
-            c += x * w[2];
-            d += x * w[3];
-        }
-        acc[0] = a, acc[1] = b, acc[2] = c, acc[3] = d;
-        return;
-    }
-    for (int32_t o = 0; o < n; o++, w += row) {
-        for (int32_t c = 0; c < cols; c++) {
-            acc[c] += p[o] * w[c];
-        }
-    }
-}
-
 /* acc[q,c] += what tap row u of the packed row p gives to pixel q */
 static inline void block_gather(int32_t *acc, const int16_t *p, const int8_t *w, int32_t u, const conv2d_shape *s)
 {
@@ -104,10 +81,7 @@ static inline void block_gather(int32_t *acc, const int16_t *p, const int8_t *w,
             }
             for (int32_t group = 0; group < s->groups; group++) {
                 const int8_t *from = w + group * og * row + (u * s->kw + v) * ci;
-                for (int32_t c = 0; c < ci; c += BLOCK_COLUMNS) {
-                    block_columns(acc + q * s->c + group * ci + c, p + j * s->o + group * og, from + c, og, row,
-                                  ci - c < BLOCK_COLUMNS ? ci - c : BLOCK_COLUMNS);
-                }
+                columns_s16s8(acc + q * s->c + group * ci, p + j * s->o + group * og, from, og, row, ci);
             }
         }
     }
@@ -138,14 +112,20 @@ ALWAYS_INLINE void block_conv_dx(void *dx, int8_t *dxe, const void *g, const int
     }
 }
 
+enum { BLOCK_RUN = 32 }; /* channels of x that are centred at a time */
+
 /* dw[o, tap of u,v, k] += p[o] (x - zero) for one pixel of g and of x */
 static inline void block_outer(int32_t *dw, const int16_t *p, const int8_t *x, const int32_t *channels, int32_t count,
                                int32_t outputs, int32_t row, int32_t zero)
 {
-    for (int32_t o = 0; o < outputs; o++, dw += row) {
-        const int32_t a = p[o];
-        for (int32_t k = 0; k < count; k++) {
-            dw[k] += a * (x[channels ? channels[k] : k] - zero);
+    for (int32_t first = 0; first < count; first += BLOCK_RUN, dw += BLOCK_RUN) {
+        const int32_t n = count - first < BLOCK_RUN ? count - first : BLOCK_RUN;
+        int16_t run[BLOCK_RUN];
+        for (int32_t k = 0; k < n; k++) {
+            run[k] = (int16_t)(x[channels ? channels[first + k] : first + k] - zero);
+        }
+        for (int32_t o = 0; o < outputs; o++) {
+            axpy_s16(dw + o * row, p[o], run, n);
         }
     }
 }

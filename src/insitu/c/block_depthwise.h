@@ -22,11 +22,20 @@ ALWAYS_INLINE void block_depthwise_row(int32_t *acc, const int16_t *p, const int
                                        const conv2d_shape *s)
 {
     for (int32_t q = 0; q < s->w; q++, acc += BLOCK_GROUP) {
+        int32_t sums[BLOCK_GROUP] = {0}; /* nothing else can lie here: sums of a whole group stay in vectors */
         for (int32_t v = 0; v < s->kw; v++) {
             const int32_t at = q + s->pl - v * s->dw, j = at / s->sw;
-            for (int32_t k = 0; at >= 0 && at % s->sw == 0 && j < s->ow && k < n; k++) {
-                acc[k] += p[j * BLOCK_GROUP + k] * w[v * s->c + k];
+            if (at < 0 || at % s->sw || j >= s->ow) {
+                continue;
             }
+            const int16_t *left = p + j * BLOCK_GROUP;
+            const int8_t *right = w + v * s->c;
+            for (int32_t k = 0; k < n; k++) {
+                sums[k] += left[k] * right[k];
+            }
+        }
+        for (int32_t k = 0; k < n; k++) {
+            acc[k] += sums[k];
         }
     }
 }
@@ -63,11 +72,7 @@ ALWAYS_INLINE void block_depthwise_dx(void *dx, int8_t *dxe, const void *g, cons
         const int32_t at = n * s->h * s->w * s->c + c;
         int8_t *to = dxe + n * s->h * groups + group;
         block_depthwise_pack(p, g, e, n * s->oh * s->ow * s->c + c, share + c, highest, width, s, bytes);
-        if (width == BLOCK_GROUP) {
-            block_depthwise_group(dx, to, at, p, w + c, BLOCK_GROUP, exponent, s, acc, bytes);
-        } else {
-            block_depthwise_group(dx, to, at, p, w + c, width, exponent, s, acc, bytes);
-        }
+        block_depthwise_group(dx, to, at, p, w + c, width, exponent, s, acc, bytes);
     }
 }
 
@@ -82,7 +87,8 @@ static inline void block_depthwise_dw_row(int32_t *dw, const int16_t *p, const i
                 const int32_t q = j * s->sw + v * s->dw - s->pl;
                 const int8_t *from = x + (y * s->w + q) * s->c;
                 int32_t *to = dw + (u * s->kw + v) * s->c;
-                for (int32_t c = 0; q >= 0 && q < s->w && c < s->c; c++) {
+                const int32_t n = q >= 0 && q < s->w ? s->c : 0;
+                for (int32_t c = 0; c < n; c++) {
                     to[c] += p[j * s->c + c] * (from[c] - zero);
                 }
             }
