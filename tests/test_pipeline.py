@@ -1,6 +1,7 @@
 """compile(): every stage in one call, its messages, its dump, its budget, its folder of C; and the two verbs."""
 
 import json
+import os
 import subprocess
 
 import numpy as np
@@ -249,6 +250,23 @@ def test_insitu_train_learns_resumes_and_prints_a_table(samples, tmp_path, capsy
     assert (tmp_path / "rest").read_bytes() == (tmp_path / "whole").read_bytes() != (tmp_path / "half").read_bytes()
     text = capsys.readouterr().out
     assert "epoch" in text and "skipped" in text and "arena" in text and "cached" in text
+
+
+@pytest.mark.parametrize("below", ["", "deeper/still"])
+def test_a_file_where_the_folder_should_be_is_told_before_anything_is_compiled(below, tmp_path, capsys):
+    (tmp_path / "build").write_text("mine")
+    with pytest.raises(SystemExit):
+        main(["compile", "no such model.onnx", "-o", str(tmp_path / "build" / below)])
+    assert f"{tmp_path / 'build'} is in the way" in capsys.readouterr().err
+    assert (tmp_path / "build").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_compiled(tmp_path, capsys):
+    tmp_path.chmod(0o555)
+    with pytest.raises(SystemExit):
+        main(["compile", "no such model.onnx", "-o", str(tmp_path / "build")])
+    assert "not a folder that can be written" in capsys.readouterr().err
 
 
 def test_the_verbs_say_what_is_wrong(samples, tmp_path, capsys):

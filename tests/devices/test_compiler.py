@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import insitu.ops  # noqa: F401
+from insitu.boards import find_board
 from insitu.devices import cache
 from insitu.devices.compiler import C_FOLDER, STRICT, build_library, closure, compile_c
 from insitu.devices.host import open_host
 from insitu.errors import ToolError
+from insitu.firmware.build import find_tools
 from insitu.graph import build, f32, lookup
 
 TRY = """
@@ -38,6 +40,13 @@ def attempt(**settings: str) -> str:
 def test_a_compiler_that_is_none_is_named_with_what_to_do(cc, tmp_path):
     said = attempt(CC=cc, INSITU_CACHE=str(tmp_path))
     assert said.startswith("ToolError") and cc in said and "try: set CC" in said
+
+
+def test_without_a_cross_compiler_the_extra_that_brings_one_is_named(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ToolError, match="no cross compiler") as e:
+        find_tools("zig", find_board("stm32f746").core)
+    assert e.value.hint == 'pip install "insitu[emulate]"'
 
 
 def test_a_file_where_the_cache_should_be_is_an_error(tmp_path):

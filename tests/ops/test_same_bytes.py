@@ -1,4 +1,4 @@
-"""Backward kernels of int8 graphs give the same bytes on every machine: vectors against plain C."""
+"""Backward kernels of int8 graphs, and sums of rows, give the same bytes on every machine: vectors and plain C."""
 
 import numpy as np
 import pytest
@@ -28,6 +28,20 @@ def test_sums_that_round_at_every_step_are_added_in_the_same_order(label):
     feeds = tuple(_uneven(x, rng) for x in all_bound()[label].feeds)
     native, scalar = (_bytes(library(target)[label], feeds) for target in ("native", "scalar"))
     assert native == scalar
+
+
+ROWS = ("conv_transpose2d", "matmul", "avg_pool2d")  # y += a x, row after row: fused everywhere
+
+
+@pytest.mark.parametrize("op", ROWS)
+def test_rows_added_to_rows_give_the_same_bytes(op):
+    rows = tuple(label for label in all_bound() if label.partition(":")[0] in ROWS)
+    rng = np.random.default_rng(1)
+    for label in rows:
+        if label.startswith(f"{op}:"):
+            for feeds in (all_bound()[label].feeds, tuple(_uneven(x, rng) for x in all_bound()[label].feeds)):
+                native, scalar = (_bytes(library(t, "host", rows)[label], feeds) for t in ("native", "scalar"))
+                assert native == scalar, label
 
 
 def _uneven(x: np.ndarray, rng) -> np.ndarray:

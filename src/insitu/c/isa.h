@@ -1,7 +1,8 @@
 /* The primitives kernels are loops over, and the only place that asks what machine this is.
  *
  * isa/scalar.h says what each means. A machine's own file gives fast twins of some of them: equal in every bit
- * for integers, equal up to the order of sums for floats. -DINSITU_SCALAR takes the meaning on any machine.
+ * for integers and for axpy_f32, equal up to the order of sums for other floats. -DINSITU_SCALAR takes the meaning on
+ * any machine.
  *
  * Some kernels are made for machines with few registers and little memory; their primitives say what they mean beside
  * them, each with a twin for Cortex-M with the DSP extension (arm_*.h), in assembler where a compiler runs out of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import amount, count, height_width, index, numbers, size
+from insitu.cli.values import amount, count, height_width, index, numbers, size, target_folder
 
 HELP = "turn a model into a C program that trains it, and show the memory that needs"
 EXAMPLES = """\
@@ -26,7 +26,7 @@ def arguments(parser) -> None:
     add_compiler(parser)
     add_data(parser, required=False, help="samples, to make a float model int8")
     parser.add_argument("--state", type=Path, metavar="FILE", help="start from this state (`insitu train --save`)")
-    parser.add_argument("-o", "--output", metavar="DIR", type=Path, help="write the C program to this folder")
+    parser.add_argument("-o", "--output", metavar="DIR", type=target_folder, help="write the C program to this folder")
 
 
 def add_compiler(parser) -> None:

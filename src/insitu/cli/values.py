@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from argparse import ArgumentTypeError
 from pathlib import Path
@@ -81,6 +82,15 @@ def target_file(text: str) -> Path:
     path = Path(text)
     if path.is_dir() or not path.parent.is_dir():
         raise ArgumentTypeError(f"{path} is not a file that can be written")
+    return path
+
+
+def target_folder(text: str) -> Path:
+    """A folder that is there or can be made, found out before the work and not after it."""
+    path = Path(text)
+    nearest = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ArgumentTypeError(f"{path} is not a folder that can be written: {nearest} is in the way")
     return path
 
 

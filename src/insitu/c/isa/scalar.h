@@ -7,6 +7,7 @@
 
 #include "elementwise.h"
 #include "fixed.h"
+#include "isa/fma.h"
 #include "requant.h"
 
 /* sum of a[i] b[i] */
@@ -37,11 +38,15 @@ static inline float scalar_sum_f32(const float *x, int32_t n)
     return sum;
 }
 
-/* y += a x */
+/* y += a x, each rounded once; with a = 1 the product is exact, and a plain addition gives the same bits for less */
 static inline void scalar_axpy_f32(float *y, const float *x, float a, int32_t n)
 {
+    if (a != 1.0f) {
+        fma_row_f32(y, a, x, n);
+        return;
+    }
     for (int32_t i = 0; i < n; i++) {
-        y[i] += a * x[i];
+        y[i] += x[i];
     }
 }
 
