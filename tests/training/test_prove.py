@@ -20,6 +20,7 @@ from insitu.training.head import replace_head
 from insitu.training.layers import layers
 from insitu.training.prove import Tools, same_state
 from insitu.training.scheme import read_scheme
+from insitu.training.steps import real_steps
 from insitu.training.train import Recipe, train_graphs
 
 from .small_nets import float_net, int8_net
@@ -127,6 +128,27 @@ def test_dropped_quantisation_aware_scaling(monkeypatch):
 
     monkeypatch.setattr("insitu.ops.update_int.per_channel", unscaled)
     assert broken() == ("updates",)
+
+
+# update -> which of its inputs a wrong formula has forgotten, and for what it takes it
+FORGOTTEN = {"momentum": ("sgd_momentum", 1, np.zeros_like), "adam": ("adam", 3, np.ones_like)}
+
+
+@pytest.mark.parametrize("optimizer", FORGOTTEN)
+def test_an_optimizer_that_forgets_its_momentum_or_its_correction(monkeypatch, optimizer):
+    recipe = Recipe(optimizer=optimizer, decay=0.01, nesterov=optimizer == "momentum")
+    graph = train_graphs(float_net(), read_scheme("full", layers(float_net())), recipe, head=None)["train_step"]
+    right = list(real_steps(graph, graph.state))
+    assert len(right) >= 2 and all(f.ok for f in right)
+    name, at, instead = FORGOTTEN[optimizer]
+    rule = lookup(name).rules["eval"]
+
+    @wraps(rule)
+    def forgetful(*given, **options):
+        return rule(*given[:at], instead(given[at]), *given[at + 1 :], **options)
+
+    monkeypatch.setitem(lookup(name).rules, "eval", forgetful)
+    assert not any(f.ok for f in real_steps(graph, graph.state))
 
 
 @pytest.mark.parametrize("op", ["conv2d_dx", "conv2d_dw", "depthwise2d_dx"])
