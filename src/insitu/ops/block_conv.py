@@ -78,7 +78,7 @@ def dx_drop(w: Type, groups: int) -> int:
 
 PAIRS_BYTES = 16384  # of windows that are laid out at a time; one row may need more
 PAIRS_SUMS = 64  # pixels that have room, where they are more than a row
-TIGHT_PIXELS = 16  # as many as keep what unpacking the weights for them costs at a tenth
+TIGHT_PIXELS, TIGHT_PIECE = 16, 32  # as many as keep what else is done for them at a tenth: of dx, of dw
 
 
 def pairs_rows(lines: int, pixels: int, length: int, tight: bool) -> int:
@@ -171,10 +171,11 @@ def pixel_count(m: Type) -> int:
     return m.size // m.shape[-1]
 
 
-def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct) -> Call:
-    """The kernel for microcontrollers: pieces of so many pixels that their inputs, turned, take some 6 KB."""
+def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct, tight: bool) -> Call:
+    """The kernel for microcontrollers: pieces of so many pixels that they take some 6 KB, turned, or of few."""
     pixels, count = pixel_count(m.type), dw.shape[-1]
-    piece = min((pixels + 3) // 4 * 4, max(16, 3072 // count // 4 * 4))
+    most = TIGHT_PIECE if tight else max(PAIRS_SUMS, 3072 // (count + GROUP))
+    piece = min((pixels + 3) // 4 * 4, max(16, min(most, 3072 // count) // 4 * 4))
     scratch = Scratch(512 + 2 * piece * (16 + (count + 3) // 4 * 4))
     table = Table(np.array(channels, np.int32)) if channels else None
     sizes = (table, count, x.type.zero, headroom(pixels, INPUT_BITS), piece, shape, scratch)
@@ -217,10 +218,10 @@ class conv2d_dw_block:
         dw = dw_eval(p.astype(np.float64), x, kernel, stride, padding, dilation, groups)
         return dw.astype(np.int32), exponents_of(exponent)
 
-    def emit(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="host"):
+    def emit(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
         shape = conv_shape(m, x, dw, stride, padding, dilation, groups)
         if target == "mcu" and groups == 1 and is_pointwise(**shape.fields):
-            return pairs_dw(dw, dwe, m, e, x, channels, shape)
+            return pairs_dw(dw, dwe, m, e, x, channels, shape, tight)
         table = Table(np.array(channels, np.int32)) if channels else None
         drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
         sizes = (table, dw.shape[3], x.type.zero, drop, shape, scratch)
@@ -293,10 +294,10 @@ class linear_dw_block:
         x = x.astype(np.int64).reshape(-1, x.shape[-1]) - node.inputs[2].type.zero
         return (p.reshape(-1, t.shape[-1]).T @ x).astype(np.int32), exponents_of(exponent)
 
-    def emit(dw, dwe, m, e, x, *, target="host"):
+    def emit(dw, dwe, m, e, x, *, target="host", tight=False):
         shape = rows_struct(m, x)
         if target == "mcu":
-            return pairs_dw(dw, dwe, m, e, x, (), shape)
+            return pairs_dw(dw, dwe, m, e, x, (), shape, tight)
         scratch = Scratch(2 * shape.fields["w"] * m.shape[-1])
         sizes = (None, x.shape[-1], x.type.zero, headroom(pixel_count(m.type), INPUT_BITS), shape, scratch)
         return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
