@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
@@ -111,6 +112,27 @@ def test_a_browser_shows_the_numbers_of_the_data_class_without_a_complaint(repor
 def test_an_error_of_a_script_would_be_seen(tmp_path):
     (tmp_path / "bad.html").write_text("<!doctype html><script>nothing.here()</script>")
     assert shown_by_chromium(tmp_path / "bad.html")[1]
+
+
+# a frame as wide as a telephone: a browser without a screen has windows of 500 pixels at least
+NARROW = """<!doctype html><iframe style="width:360px;height:2000px;border:0" srcdoc="{page}"></iframe><script>
+document.querySelector("iframe").onload = function (event) {{
+  var inside = event.target.contentDocument, root = document.documentElement;
+  var cells = Array.from(inside.querySelectorAll(".values td")).filter(function (c) {{ return c.textContent; }});
+  var tall = cells.filter(function (c) {{ return c.getBoundingClientRect().height > 40; }});
+  root.setAttribute("data-cells", cells.length);
+  root.setAttribute("data-broken", tall.map(function (c) {{ return c.textContent; }}).join(" "));
+  root.setAttribute("data-cut", inside.documentElement.scrollWidth > 360);
+}};
+</script>"""
+
+
+@needs_browser
+def test_on_a_telephone_no_name_or_type_breaks_and_nothing_is_cut_off(report, tmp_path):
+    (tmp_path / "narrow.html").write_text(NARROW.format(page=escape(page(report))))
+    shown, _ = shown_by_chromium(tmp_path / "narrow.html")
+    (cells, broken, cut) = re.findall(r'data-(?:cells|broken|cut)="([^"]*)"', shown.partition("<head>")[0])
+    assert int(cells) > 6 and broken == "" and cut == "false"
 
 
 def test_a_run_without_counts_shows_no_instructions_and_says_so(report):

@@ -170,7 +170,7 @@ def peak_table(arena: MemoryMap, most: int = 8) -> str:
     caption = (
         f"alive at the peak: step {arena.peak_step}, {escape(arena.steps[arena.peak_step])}" if arena.steps else ""
     )
-    return f"<table><caption>{caption}</caption><tbody>{''.join(rows)}</tbody></table>"
+    return f"<table class=values><caption>{caption}</caption><tbody>{''.join(rows)}</tbody></table>"
 
 
 # layers -----------------------------------------------------------------------------------------

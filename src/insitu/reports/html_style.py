@@ -72,6 +72,13 @@ td.n, th.n { text-align: right; padding-right: 0; padding-left: 0.5rem; white-sp
 .confusion td { border: 1px solid var(--card); border-radius: 3px; }
 .confusion td.zero { color: var(--line); }
 .confusion td.hit { font-weight: 650; }
+@media (max-width: 40rem) { /* a telephone: the type goes below the name, so that neither breaks within a word */
+  .values tr { display: grid; grid-template-columns: 1fr max-content; }
+  .values td:nth-child(2) { grid-area: 2 / 1 / 3 / 3; padding: 0 0 0.2rem 1.2rem; color: var(--soft); }
+  .values td:nth-child(2):empty { display: none; }
+  .values td:nth-child(3) { grid-area: 1 / 2; }
+  .confusion thead th { font-size: 0.72rem; }
+}
 .block { stroke: var(--card); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .peak { fill: var(--ink); opacity: 0.13; pointer-events: none; }
 h3 { font-size: 1rem; margin: 0 0 0.5rem; }
