@@ -56,7 +56,7 @@ def _firmware_words(deployment: Deployment) -> str:
 FIRMWARE_RULE = """
 # With firmware/boards/port_uart.c made yours. The stack in link.ld is what insitu's own build takes: another compiler's
 # -fstack-usage, and interrupts of your own, may ask for more there.
-firmware: FLAGS += -ffreestanding -nostartfiles -specs=nosys.specs -Wl,--gc-sections -Wl,-T,firmware/link.ld
+firmware: FLAGS += {level} -ffreestanding -nostartfiles -specs=nosys.specs -Wl,--gc-sections -Wl,-T,firmware/link.ld
 firmware:
 	@mkdir -p out
 	$(CC) {target} $(FLAGS) $(CFLAGS) -Isrc -Ifirmware \\
@@ -68,7 +68,7 @@ def makefile(board: Board) -> str:
     target = " ".join(board.core.gcc)
     linked = board.core.arm
     about = f"# make CROSS=arm-none-eabi- firmware: out/firmware.elf for {board.name}\n" if linked else ""
-    rule = FIRMWARE_RULE.format(target=target) if linked else ""
+    rule = FIRMWARE_RULE.format(target=target, level=board.core.level) if linked else ""
     return f"""# make: the library and the example, for this machine
 # make CROSS=arm-none-eabi- CFLAGS="{target}" lib: the library for {board.name}
 {about}\

@@ -17,6 +17,11 @@ class Cpu:
     model: str = ""  # the emulator's name for it
 
     @property
+    def level(self) -> str:
+        """How a compiler optimises: with the DSP extension hot loops are assembler, and the rest may be small."""
+        return "-Os" if self.dsp else "-O2"
+
+    @property
     def arm(self) -> bool:
         return self.name.startswith("cortex")
 
@@ -39,7 +44,8 @@ CPUS = {
         _arm("cortex-m7", "Cortex-M7", "cortex_m7+fp_armv8d16sp", "cortex-m7", "fpv5-sp-d16", True, "unicorn", "M7"),
         _arm("cortex-m33", "Cortex-M33", "cortex_m33+fp_armv8d16sp", "cortex-m33", "fpv5-sp-d16", True, "unicorn",
              "M33"),
-        _arm("cortex-m55", "Cortex-M55", "cortex_m55+fp_armv8d16", "cortex-m55", "auto", True, "qemu", "cortex-m55"),
+        _arm("cortex-m55", "Cortex-M55", "cortex_m55+fp_armv8d16+mve", "cortex-m55+nomve.fp", "auto", True, "qemu",
+             "cortex-m55"),
         Cpu(
             "rv32imc", "RISC-V rv32imc", ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c"),
             ("-march=rv32imc", "-mabi=ilp32"), False, False,

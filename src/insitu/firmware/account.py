@@ -85,7 +85,7 @@ def covered(image: Image, section: Section) -> dict[str, int]:
         if s.address + s.bytes <= at:
             continue  # another name for the same bytes
         _hole(section, at, s.address, s.name, found)
-        found[s.name] = s.address + s.bytes - max(at, s.address)
+        found[s.name] = found.get(s.name, 0) + s.address + s.bytes - max(at, s.address)  # two files may use a name
         at = s.address + s.bytes
     _hole(section, at, section.address + section.bytes, "the end", found)
     return found

@@ -30,7 +30,7 @@ from insitu.firmware.linker import linker_script
 from insitu.firmware.stack import Depth, stack_depth
 
 FLAGS = (
-    "-std=c99", "-O2", "-g", "-ffreestanding", "-ffp-contract=off", "-fno-math-errno", "-fomit-frame-pointer",
+    "-std=c99", "-g", "-ffreestanding", "-ffp-contract=off", "-fno-math-errno", "-fomit-frame-pointer",
     "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables",
     "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
@@ -135,11 +135,11 @@ def find_tools(compiler: str, cpu: Cpu) -> Tools:
         if not importlib.util.find_spec("ziglang"):
             raise ToolError("no cross compiler found", hint='pip install "insitu[emulate]"')
         command = (sys.executable, "-m", "ziglang", "cc")
-        return Tools("zig", (*command, *cpu.zig), (*FLAGS, *ZIG), ("-Wl,--gc-sections",))
+        return Tools("zig", (*command, *cpu.zig), (*FLAGS, cpu.level, *ZIG), ("-Wl,--gc-sections",))
     if not shutil.which(compiler):
         raise ToolError(f"{compiler} is not on the PATH", hint="zig, from pip, needs no installation")
     link = ("-nostartfiles", "-Wl,--gc-sections", "-Wl,--build-id=none", "-specs=nosys.specs")
-    return Tools(compiler, (compiler, *cpu.gcc), FLAGS, link)
+    return Tools(compiler, (compiler, *cpu.gcc), (*FLAGS, cpu.level), link)
 
 
 @cache

@@ -101,7 +101,7 @@ class depthwise2d:
         return windowed(w.shape[0], stride, padding, dilation)
 
 
-BAND_LINES = 16  # rows of outputs that depthwise2d_planes_s8 has room for
+BAND_LINES = 16  # rows of outputs that depthwise2d_planes_s8 makes at a time, at most
 PLANE_BYTES = 4096  # of rows of four channels, or what one row of outputs needs
 
 
@@ -111,7 +111,7 @@ def planes_band(*, oh, ow, kh, kw, sh, sw, **_) -> tuple[int, int, int]:
     rows = max(PLANE_BYTES // (8 * width), kh)
     most = min(oh, (rows - kh) // sh + 1, BAND_LINES)
     band = -(-oh // -(-oh // most))  # bands of even height
-    return band, width, 4 * (band * ow + 4) + 16 * kh * kw + 8 * ((band - 1) * sh + kh) * width
+    return band, width, 16 * band + 4 * (band * ow + 4) + 16 * kh * kw + 8 * ((band - 1) * sh + kh) * width
 
 
 @op

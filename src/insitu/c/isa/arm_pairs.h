@@ -112,8 +112,8 @@ ASSEMBLED void arm_pairs_masked(const pairs_task *t UNUSED)
 /* how far into the loop of four groups a row of so many numbers starts */
 static inline void arm_pairs_run(void (*run)(const pairs_task *), pairs_task *t)
 {
-    const int32_t groups = (int32_t)(t->w_end - t->w) / 8;
-    t->skip = (-groups & 3) * PAIRS_FOUR_BYTES;
+    const uint32_t groups = (uint32_t)(t->w_end - t->w) / 8;
+    t->skip = (int32_t)(((0u - groups) & 3u) * PAIRS_FOUR_BYTES);
     if (t->x < t->x_end) {
         run(t);
     }
@@ -204,6 +204,7 @@ static inline void arm_pairs_window2(int16_t *to, const pairs_window *w)
         pairs_rest(to, w, 2, 0);
     }
 }
+#define pairs_few scalar_pairs_few
 #define pairs_window4 arm_pairs_window4
 #define pairs_window2 arm_pairs_window2
 

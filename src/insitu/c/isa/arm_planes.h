@@ -90,24 +90,19 @@ ASSEMBLED void arm_plane_pairs(int16_t *to UNUSED, int32_t size UNUSED, const in
                      "add r7, r6, r1\n"
                      "1:\n"
                      "ldr r8, [r2]\n"
-                     "sxtb16 r9, r8\n"
-                     "sxtb16 r10, r8, ror #8\n"
                      "mov r11, r5\n"
                      "2:\n"
-                     "ldr r8, [r2, r3]\n"
+                     "ldr r9, [r2, r3]\n"
                      "add r2, r2, r3\n"
-                     "sxtb16 r12, r8\n"
-                     "sxtb16 r8, r8, ror #8\n"
-                     "pkhbt lr, r9, r12, lsl #16\n"
-                     "pkhtb r9, r12, r9, asr #16\n"
-                     "str r9, [r0, r6]\n"
-                     "pkhbt r9, r10, r8, lsl #16\n"
-                     "pkhtb r10, r8, r10, asr #16\n"
-                     "str r9, [r0, r1]\n"
-                     "str r10, [r0, r7]\n"
-                     "str lr, [r0], #4\n"
-                     "mov r9, r12\n"
-                     "mov r10, r8\n"
+                     "pkhbt r10, r8, r9, lsl #16\n"
+                     "pkhtb r12, r9, r8, asr #16\n"
+                     "sxtb16 r8, r10, ror #8\n sxtb16 lr, r12, ror #8\n"
+                     "sxtb16 r12, r12\n sxtb16 r10, r10\n"
+                     "str r8, [r0, r1]\n"
+                     "str r12, [r0, r6]\n"
+                     "str lr, [r0, r7]\n"
+                     "str r10, [r0], #4\n"
+                     "mov r8, r9\n"
                      "subs r11, r11, #1\n"
                      "bne 2b\n"
                      "add r2, r2, r3\n"
@@ -319,28 +314,38 @@ static inline void arm_plane_prepare(plane_line *lines, const plane_task *t)
 #define plane_prepare arm_plane_prepare
 
 /* the frame of a task, for outputs that lie `row` bytes apart */
-static inline plane_frame plane_frame_of(const plane_task *t, void *y, int32_t row, int32_t way)
+static inline void plane_frame_of(plane_frame *f, const plane_task *t, void *y, int32_t row, int32_t way)
 {
-    plane_frame f;
-    f.start[0] = f.start[1] = f.start[2] = f.start[3] = t->start;
-    f.y = y;
-    f.y_row = row;
-    f.y_3 = 3 * row;
-    f.lines = t->lines;
-    f.lines_end = t->lines_end;
-    f.plane = t->plane;
-    f.w = t->w;
-    f.count = t->count * row;
-    f.all = (uintptr_t)arm_plane_ways[(t->kw - 3) / 2][t->step - 1].rows;
-    f.way = way;
-    f.x_row = 2 * t->x_row;
-    return f;
+    f->start[0] = f->start[1] = f->start[2] = f->start[3] = t->start;
+    f->y = y;
+    f->y_row = row;
+    f->y_3 = 3 * row;
+    f->lines = t->lines;
+    f->lines_end = t->lines_end;
+    f->plane = t->plane;
+    f->w = t->w;
+    f->count = t->count * row;
+    f->all = (uintptr_t)arm_plane_ways[(t->kw - 3) / 2][t->step - 1].rows;
+    f->way = way;
+    f->x_row = 2 * t->x_row;
+}
+
+static inline void plane_frame_quick(plane_frame *f, const channel_place *to, const quick_requant *way)
+{
+    f->m = way->m;
+    f->add = way->add;
+    f->shift = way->shift;
+    f->mask = to->mask ? to->mask + (to->channel >> 3) : NULL;
+    f->mask_row = to->mask_row;
+    f->mask_3 = 3 * to->mask_row;
+    f->bit = 1 << (to->channel & 7);
 }
 
 static inline void arm_plane_sums(int32_t *acc, const plane_task *t)
 {
     if (arm_plane_way(t)) {
-        const plane_frame f = plane_frame_of(t, acc, sizeof(int32_t), PLANE_SUMS);
+        plane_frame f;
+        plane_frame_of(&f, t, acc, sizeof(int32_t), PLANE_SUMS);
         arm_plane_run(&f);
     } else {
         scalar_plane_sums(acc, t);
@@ -349,27 +354,22 @@ static inline void arm_plane_sums(int32_t *acc, const plane_task *t)
 #define plane_sums arm_plane_sums
 
 /* outputs that are no whole fours, or not requantised quickly, are stored apart from making their sums */
-APART void arm_plane_apart(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
-{
-    arm_plane_sums(acc, t);
-    requant_channel_s8(to, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
-}
-
 APART void arm_plane_outputs(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
 {
+    plane_frame f;
     quick_requant way;
-    if (!arm_plane_way(t) || t->count % 4 || q->lo != -128 || q->hi != 127 || !quick_of(&way, to->channel, q)) {
-        arm_plane_apart(t, to, q, acc);
+    if (!arm_plane_way(t)) {
+        scalar_plane_outputs(t, to, q, acc);
         return;
     }
-    plane_frame f = plane_frame_of(t, to->y, to->y_row, to->mask ? PLANE_MASKED : PLANE_PLAIN);
-    f.m = way.m;
-    f.add = way.add;
-    f.shift = way.shift;
-    f.mask = to->mask ? to->mask + (to->channel >> 3) : NULL;
-    f.mask_row = to->mask_row;
-    f.mask_3 = 3 * to->mask_row;
-    f.bit = 1 << (to->channel & 7);
+    if (t->count % 4 || q->lo != -128 || q->hi != 127 || !quick_of(&way, to->channel, q)) {
+        plane_frame_of(&f, t, acc, sizeof(int32_t), PLANE_SUMS);
+        arm_plane_run(&f);
+        requant_channel_s8(to, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
+        return;
+    }
+    plane_frame_of(&f, t, to->y, to->y_row, to->mask ? PLANE_MASKED : PLANE_PLAIN);
+    plane_frame_quick(&f, to, &way);
     arm_plane_run(&f);
 }
 #define plane_outputs arm_plane_outputs

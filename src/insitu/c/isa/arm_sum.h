@@ -22,55 +22,67 @@ static inline int sum_way_of(sum_way *way, const sum_quant *q)
     return 1;
 }
 
-/* four elements, before the clamp */
-ALWAYS_INLINE void sum_four(int32_t *v, const int8_t *a, const int8_t *b, sum_way way)
+/* four elements in r7-r10, not clamped: r1 a, r2 b, r4 both multipliers, r5 what is added, r6 the shift */
+#define SUM_FOUR                                                    \
+    "ldr r7, [r1], #4\n"                                            \
+    "ldr r8, [r2], #4\n"                                            \
+    "pkhbt r9, r7, r8, lsl #16\n"                                   \
+    "pkhtb r10, r8, r7, asr #16\n"                                  \
+    "sxtb16 r7, r9\n sxtb16 r8, r9, ror #8\n sxtb16 r9, r10\n sxtb16 r10, r10, ror #8\n" \
+    "smlad r7, r7, r4, r5\n smlad r8, r8, r4, r5\n smlad r9, r9, r4, r5\n smlad r10, r10, r4, r5\n" \
+    "asr r7, r7, r6\n asr r8, r8, r6\n asr r9, r9, r6\n asr r10, r10, r6\n"
+#define SUM_BYTE(v) "ssat " v ", #8, " v "\n strb " v ", [r0], #1\n"
+#define SUM_BIT(v, bit) "ssat r11, #8, " v "\n strb r11, [r0], #1\n cmp r11, " v "\n it eq\n orreq lr, lr, #" #bit "\n"
+
+/* r0 y, r1 a, r2 b, r3 fours, on the stack the way */
+ASSEMBLED void arm_sum_fours(int8_t *y UNUSED, const int8_t *a UNUSED, const int8_t *b UNUSED, int32_t fours UNUSED,
+                             const sum_way *way UNUSED)
 {
-    const uint32_t x = word_at(a), z = word_at(b);
-    const uint32_t xe = widen_even(0, x), xo = widen_odd(0, x), ze = widen_even(0, z), zo = widen_odd(0, z);
-    v[0] = multiply_pairs(low_halves(xe, ze), way.m, way.add) >> way.shift;
-    v[1] = multiply_pairs(low_halves(xo, zo), way.m, way.add) >> way.shift;
-    v[2] = multiply_pairs(high_halves(xe, ze), way.m, way.add) >> way.shift;
-    v[3] = multiply_pairs(high_halves(xo, zo), way.m, way.add) >> way.shift;
+    __asm__ volatile("push {r4-r10, lr}\n"
+                     "ldr r12, [sp, #32]\n"
+                     "ldm r12, {r4-r6}\n"
+                     "1:\n" SUM_FOUR SUM_BYTE("r7") SUM_BYTE("r8") SUM_BYTE("r9") SUM_BYTE("r10")
+                     "subs r3, r3, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r10, pc}\n");
+}
+
+/* r0 y, r1 a, r2 b, r3 eights, on the stack the way and the mask */
+ASSEMBLED void arm_sum_eights(int8_t *y UNUSED, const int8_t *a UNUSED, const int8_t *b UNUSED, int32_t eights UNUSED,
+                              const sum_way *way UNUSED, uint8_t *mask UNUSED)
+{
+    __asm__ volatile("push {r4-r11, lr}\n"
+                     "ldr r12, [sp, #36]\n"
+                     "ldm r12, {r4-r6}\n"
+                     "ldr r12, [sp, #40]\n"
+                     "1:\n"
+                     "mov lr, #0\n" SUM_FOUR SUM_BIT("r7", 1) SUM_BIT("r8", 2) SUM_BIT("r9", 4) SUM_BIT("r10", 8)
+                     SUM_FOUR SUM_BIT("r7", 16) SUM_BIT("r8", 32) SUM_BIT("r9", 64) SUM_BIT("r10", 128)
+                     "strb lr, [r12], #1\n"
+                     "subs r3, r3, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r11, pc}\n");
 }
 
 static inline void arm_sum_run(int8_t *y, const int8_t *a, const int8_t *b, int32_t n, const sum_quant *q)
 {
     sum_way way;
-    int32_t i = 0, v[4];
-    for (const int quick = sum_way_of(&way, q); quick && i + 4 <= n; i += 4) {
-        sum_four(v, a + i, b + i, way);
-        y[i] = saturate8(v[0]);
-        y[i + 1] = saturate8(v[1]);
-        y[i + 2] = saturate8(v[2]);
-        y[i + 3] = saturate8(v[3]);
+    const int32_t whole = n >= 4 && sum_way_of(&way, q) ? n & ~3 : 0;
+    if (whole) {
+        arm_sum_fours(y, a, b, whole / 4, &way);
     }
-    scalar_sum_run(y + i, a + i, b + i, n - i, q);
-}
-
-/* four elements of a byte of the mask */
-ALWAYS_INLINE uint32_t sum_four_masked(int8_t *y, const int8_t *a, const int8_t *b, sum_way way, uint32_t bits, int at)
-{
-    int32_t v[4];
-    sum_four(v, a, b, way);
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        const int32_t within = saturate8(v[i]);
-        y[i] = (int8_t)within;
-        bits = v[i] == within ? bits | 1u << (at + i) : bits;
-    }
-    return bits;
+    scalar_sum_run(y + whole, a + whole, b + whole, n - whole, q);
 }
 
 static inline void arm_sum_masked(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, int32_t n,
                                   const sum_quant *q)
 {
     sum_way way;
-    int32_t i = 0;
-    for (const int quick = sum_way_of(&way, q); quick && i + 8 <= n; i += 8) {
-        const uint32_t low = sum_four_masked(y + i, a + i, b + i, way, 0, 0);
-        *mask++ = (uint8_t)sum_four_masked(y + i + 4, a + i + 4, b + i + 4, way, low, 4);
+    const int32_t whole = n >= 8 && sum_way_of(&way, q) ? n & ~7 : 0;
+    if (whole) {
+        arm_sum_eights(y, a, b, whole / 8, &way, mask);
     }
-    scalar_sum_masked(y + i, mask, a + i, b + i, n - i, q);
+    scalar_sum_masked(y + whole, mask + whole / 8, a + whole, b + whole, n - whole, q);
 }
 #define sum_run arm_sum_run
 #define sum_masked arm_sum_masked

@@ -1,6 +1,7 @@
 /* Around fours_f32: operands of bytes as floats, blocks that reach over an edge.
  *
  *   fours_table, fours_floats   rows of four bytes as floats, with a table of them where that helps
+ *   fours_scaled                four rows of floats side by side, scaled
  *   fours_rows                  any number of rows, up to four columns
  */
 #ifndef INSITU_ISA_FOURS_H
@@ -32,10 +33,23 @@ static inline void scalar_fours_floats(float *to, const int8_t *x, int32_t row, 
     }
 }
 
+/* to[o][r] = x[r row + o] scale[o] for o < n, r < 4 */
+static inline void scalar_fours_scaled(float *to, const float *x, int32_t row, const float *scale, int32_t n)
+{
+    for (int32_t o = 0; o < n; o++, to += FOUR) {
+        for (int32_t r = 0; r < FOUR; r++) {
+            to[r] = x[r * row + o] * scale[o];
+        }
+    }
+}
+
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_floats.h"
 #else
 #define fours_floats scalar_fours_floats
+#endif
+#ifndef fours_scaled
+#define fours_scaled scalar_fours_scaled
 #endif
 
 /* the same for blocks that reach over an edge: `rows` rows and `cols` columns (at most four) are there */

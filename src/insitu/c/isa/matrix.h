@@ -3,26 +3,50 @@
 #define INSITU_ISA_MATRIX_H
 
 #include "isa/fma.h"
+#include "isa/inline.h"
 #include "isa/lanes.h"
 #include "products.h"
 
 #ifndef INSITU_LANES
 
+enum { MATRIX_COLUMNS = 4 };
+
+/* some columns of one row, at most MATRIX_COLUMNS: a and the sums stay in registers */
+ALWAYS_INLINE void matrix_some(const int wide, const int cols, float *y, const float *start, const matrix_run *runs,
+                               int32_t count, int32_t zero, const matrix_shape *m, ptrdiff_t a_row, int32_t j)
+{
+    float acc[MATRIX_COLUMNS];
+    UNROLL
+    for (int c = 0; c < cols; c++) {
+        acc[c] = start ? start[j + c] : 0.0f;
+    }
+    for (int32_t r = 0; r < count; r++) {
+        const float *a = runs[r].a + a_row, *b = (const float *)runs[r].b + j;
+        const int8_t *narrow = (const int8_t *)runs[r].b + j;
+        for (int32_t k = 0; k < m->depth; k++, a += m->a_next, b += m->b_row, narrow += m->b_row) {
+            UNROLL
+            for (int c = 0; c < cols; c++) {
+                acc[c] = fma_f32(*a, wide ? b[c] : (float)(narrow[c] - zero), acc[c]);
+            }
+        }
+    }
+    UNROLL
+    for (int c = 0; c < cols; c++) {
+        y[j + c] = acc[c];
+    }
+}
+
 static inline void matrix_any(const int wide, float *y, const float *start, const matrix_run *runs, int32_t count,
                               int32_t zero, const matrix_shape *m)
 {
     for (int32_t p = 0; p < m->rows; p++, y += m->y_row) {
-        for (int32_t j = 0; j < m->cols; j++) {
-            float acc = start ? start[p * m->start_row + j] : 0.0f;
-            for (int32_t r = 0; r < count; r++) {
-                const float *a = runs[r].a + p * m->a_row;
-                for (int32_t k = 0; k < m->depth; k++) {
-                    const int32_t at = k * m->b_row + j;
-                    const float f = wide ? ((const float *)runs[r].b)[at] : (float)(((const int8_t *)runs[r].b)[at] - zero);
-                    acc = fma_f32(a[k * m->a_next], f, acc);
-                }
-            }
-            y[j] = acc;
+        const float *from = start ? start + p * m->start_row : NULL;
+        int32_t j = 0;
+        for (; j + MATRIX_COLUMNS <= m->cols; j += MATRIX_COLUMNS) {
+            matrix_some(wide, MATRIX_COLUMNS, y, from, runs, count, zero, m, p * m->a_row, j);
+        }
+        for (; j < m->cols; j++) {
+            matrix_some(wide, 1, y, from, runs, count, zero, m, p * m->a_row, j);
         }
     }
 }

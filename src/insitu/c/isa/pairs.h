@@ -5,6 +5,7 @@
  * (the order in which one instruction widens every second byte of a word), with zeros from k to a multiple of four.
  *
  *   pairs_window4, pairs_window2   four or two rows, each so many bytes after the last; a row may be a window
+ *   pairs_few                      the same of up to four windows of one row
  *   pairs_sums                     sums of blocks of four pixels and two outputs
  *   pairs_quick, pairs_masked      the same, requantised and stored; and whether they were not clamped
  */
@@ -38,6 +39,7 @@ typedef struct {
     uint8_t *mask;              /* 84: the first pixel's byte with both outputs' bits, which are zero */
     int32_t mask_row, bit;      /* 88, 92: the first output's */
     const int16_t *x;           /* 96: the first block of four rows */
+    int32_t zero;               /* of what the rows hold: for machines that widen while they multiply */
 } pairs_task;
 
 /* to = rows - zero, `count` of them, k numbers each */
@@ -89,6 +91,18 @@ static inline void scalar_pairs_window(int16_t *to, const pairs_window *w, int32
         scalar_pairs_widen(to, w->x + u * w->step, w->row, count, zero, whole);
     }
     pairs_rest(to, w, count, zero);
+}
+
+/* four windows of which `there` are there: the last one again. A window is one row here. */
+static inline void scalar_pairs_few(int16_t *to, const pairs_window *w, int32_t there, int32_t zero)
+{
+    for (int32_t i = 0; i < pairs_length(w->n); i++) {
+        const int32_t at = i / 4 * 4 + (i & 1) * 2 + (i >> 1 & 1);
+        for (int32_t r = 0; r < PAIRS_PIXELS; r++) {
+            const int8_t *x = w->x + (r < there ? r : there - 1) * w->row;
+            to[(i / 2 * PAIRS_PIXELS + r) * 2 + (i & 1)] = (int16_t)(at < w->n ? x[at] - zero : 0);
+        }
+    }
 }
 
 /* acc[o] += sum over k of x[k] w[o,k] for one pixel of a block and two outputs */
@@ -157,9 +171,12 @@ static inline void scalar_pairs_masked(const pairs_task *t)
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
+#include "isa/helium_pairs.h"
+#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_pairs.h"
 #else
+#define pairs_few scalar_pairs_few
 #define pairs_window4(to, w, zero) scalar_pairs_window(to, w, 4, zero)
 #define pairs_window2(to, w) scalar_pairs_window(to, w, 2, 0)
 #define pairs_sums scalar_pairs_sums

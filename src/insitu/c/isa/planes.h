@@ -99,13 +99,15 @@ static inline void scalar_plane_sums(int32_t *acc, const plane_task *t)
 }
 
 /* `acc` has room for the sums */
-static inline void scalar_plane_outputs(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
+APART void scalar_plane_outputs(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
 {
     scalar_plane_sums(acc, t);
     requant_channel_s8(to, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
+#include "isa/helium_planes.h"
+#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_planes.h"
 #else
 #define planes_widen scalar_planes_widen

@@ -75,7 +75,9 @@ static inline void scalar_store_masked(channel_place to, const int32_t *acc, int
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
+#include "isa/helium_quick.h"
+#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_quick.h"
 #else
 #define store_plain scalar_store_plain

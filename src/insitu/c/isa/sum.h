@@ -39,7 +39,9 @@ static inline void scalar_sum_masked(int8_t *y, uint8_t *mask, const int8_t *a, 
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
+#include "isa/helium_sum.h"
+#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_sum.h"
 #else
 #define sum_run scalar_sum_run

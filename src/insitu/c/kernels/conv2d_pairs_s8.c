@@ -107,24 +107,21 @@ static void widen_pixels(int16_t *to, const int8_t *x, int32_t count, int32_t k,
     for (; count >= PAIRS_PIXELS; count -= PAIRS_PIXELS, w.x += PAIRS_PIXELS * k, to += PAIRS_PIXELS * length) {
         pairs_window4(to, &w, zero);
     }
-    for (int32_t i = 0; i < length && count; i++) { /* fewer than four: the last pixels again */
-        for (int32_t r = 0; r < PAIRS_PIXELS; r++) {
-            const int32_t from = r < count ? r : count - 1, at = i / 4 * 4 + (i & 1) * 2 + (i >> 1 & 1);
-            to[(i / 2 * PAIRS_PIXELS + r) * 2 + (i & 1)] = (int16_t)(at < k ? w.x[from * k + at] - zero : 0);
-        }
+    if (count) {
+        pairs_few(to, &w, count, zero);
     }
 }
 
 /* pixels of the tile from the first on whose sums are stored apart from making them: any rounding, clamp and mask */
-static void by_channel(pairs_task t, channel_place to, int32_t count, int32_t outs, int32_t length, const requant *q,
+static void by_channel(pairs_task *t, channel_place to, int32_t count, int32_t outs, int32_t length, const requant *q,
                        int32_t *sums)
 {
-    t.y = (int8_t *)sums;
+    t->y = (int8_t *)sums;
     for (int32_t i = 0; i < count; i += PAIRS_SUMS) {
         const int32_t some = count - i < PAIRS_SUMS ? count - i : PAIRS_SUMS;
-        t.x_end = t.x + (some + PAIRS_PIXELS - 1) / PAIRS_PIXELS * PAIRS_PIXELS * length;
-        pairs_sums(&t);
-        t.x = t.x_end;
+        t->x_end = t->x + (some + PAIRS_PIXELS - 1) / PAIRS_PIXELS * PAIRS_PIXELS * length;
+        pairs_sums(t);
+        t->x = t->x_end;
         for (int32_t o = 0; o < outs; o++) {
             const channel_place one = {to.y + o, to.mask, to.y_row, to.mask_row, to.channel + o};
             requant_channel_s8(&one, sums + o * PAIRS_SUMS, some, q);
@@ -140,6 +137,7 @@ static int two_outputs(pairs_task *t, const pairs_window *rows, const int32_t *b
 {
     const int32_t start = b ? b[o] : 0, next = b ? b[last] : 0;
     pairs_window2((int16_t *)t->w, rows);
+    UNROLL
     for (int32_t i = 0; i < PAIRS_BLOCK; i += PAIRS_OUTPUTS) {
         t->start[i] = start;
         t->start[i + 1] = next;
@@ -161,30 +159,31 @@ static void quick_outputs(pairs_task *t, const channel_place *to)
 }
 
 /* a tile whose windows are there */
-static void all_outputs(pairs_task t, channel_place to, const int8_t *w, const int32_t *b, int32_t count,
+static void all_outputs(pairs_task *t, channel_place to, const int8_t *w, const int32_t *b, int32_t count,
                         const conv2d_shape *s, const requant *q, int32_t *sums)
 {
     const int32_t n = s->kw * s->c, k = s->kh * n, length = pairs_length(k);
     const int32_t whole = q->lo == -128 && q->hi == 127 ? count / PAIRS_PIXELS * PAIRS_PIXELS : 0;
-    const int16_t *windows = t.x;
+    const int16_t *windows = t->x;
     pairs_window rows = {w, k, n, s->kh, n};
     for (; to.channel < s->o; to.channel += PAIRS_OUTPUTS, to.y += PAIRS_OUTPUTS, rows.x += PAIRS_OUTPUTS * k) {
         const int32_t last = to.channel + 1 < s->o ? to.channel + 1 : to.channel;
         rows.row = (last - to.channel) * k;
-        const int32_t done = two_outputs(&t, &rows, b, to.channel, last, q) ? whole : 0;
-        t.x = windows;
-        t.x_end = windows + done * length;
+        const int32_t done = two_outputs(t, &rows, b, to.channel, last, q) ? whole : 0;
+        t->x = windows;
+        t->x_end = windows + done * length;
         if (done) {
-            quick_outputs(&t, &to);
+            quick_outputs(t, &to);
         }
         if (done < count) {
             channel_place rest = to;
             rest.y += done * to.y_row;
             rest.mask = to.mask ? to.mask + done * to.mask_row : NULL;
-            t.x = t.x_end;
+            t->x = t->x_end;
             by_channel(t, rest, count - done, last - to.channel + 1, length, q, sums);
         }
     }
+    t->x = windows;
 }
 
 void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t tile,
@@ -193,8 +192,8 @@ void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w,
     const int32_t length = pairs_length(s->kh * s->kw * s->c), pixels = s->n * s->oh * s->ow;
     int32_t *sums = (int32_t *)scratch;
     int16_t *windows = (int16_t *)(sums + PAIRS_OUTPUTS * PAIRS_SUMS), *weights = windows + tile * length;
-    const pairs_task t = {.w = weights, .w_end = weights + PAIRS_OUTPUTS * length, .y_row = s->o, .y_3 = 3 * s->o,
-                          .mask_row = (s->o + 7) / 8, .x = windows};
+    pairs_task t = {.w = weights, .w_end = weights + PAIRS_OUTPUTS * length, .y_row = s->o, .y_3 = 3 * s->o,
+                          .mask_row = (s->o + 7) / 8, .x = windows, .zero = q->x_zero};
     channel_place to = {y, mask, s->o, (s->o + 7) / 8, 0};
     cursor at = {x, 0, 0};
     clear_mask(mask, pixels * to.mask_row);
@@ -205,7 +204,7 @@ void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w,
         } else {
             widen_windows(windows, &at, count, s, q->x_zero, (int8_t *)t.w_end);
         }
-        all_outputs(t, to, w, b, count, s, q, sums);
+        all_outputs(&t, to, w, b, count, s, q, sums);
         to.y += count * to.y_row;
         to.mask = mask ? to.mask + count * to.mask_row : NULL;
     }

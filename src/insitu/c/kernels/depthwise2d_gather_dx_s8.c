@@ -16,28 +16,21 @@ static tap_range outputs_on(int32_t r, int32_t before, int32_t kernel, int32_t s
     return found;
 }
 
-static void turned_weights(float *to, const int8_t *w, int32_t channels, int32_t taps, int32_t c)
+/* some channels of one image; `t` has their weights, and all that is the same for each pixel */
+static void gather_image(gather_task t, const float *g, int32_t channels, const conv2d_shape *s)
 {
-    for (int32_t t = taps - 1; t >= 0; t--, to += GATHER) {
-        for (int32_t k = 0; k < channels; k++) {
-            to[k] = (float)w[t * c + k];
-        }
-    }
-}
-
-/* some channels of one image */
-static void gather_image(float *dx, const float *g, const float *w, const float *scale, int32_t channels,
-                         const conv2d_shape *s)
-{
+    const float *w = t.w;
     for (int32_t r = 0; r < s->h; r++) {
         const tap_range is = outputs_on(r, s->pt, s->kh, s->sh, s->oh);
         const int32_t u = s->kh - 1 - (r + s->pt - is.first * s->sh);
-        for (int32_t q = 0; q < s->w; q++, dx += s->c) {
+        const float *g_row = g + is.first * s->ow * s->o, *w_row = w + u * s->kw * GATHER;
+        t.rows = is.last - is.first;
+        for (int32_t q = 0; q < s->w; q++, t.y += s->c) {
             const tap_range js = outputs_on(q, s->pl, s->kw, s->sw, s->ow);
             const int32_t v = s->kw - 1 - (q + s->pl - js.first * s->sw);
-            const gather_task t = {g + (is.first * s->ow + js.first) * s->o, w + (u * s->kw + v) * GATHER,
-                                   is.last - is.first, js.last - js.first, s->o, s->ow * s->o,
-                                   s->sw * GATHER, s->sh * s->kw * GATHER, dx, scale};
+            t.g = g_row + js.first * s->o;
+            t.w = w_row + v * GATHER;
+            t.cols = js.last - js.first;
             gather(&t, channels);
         }
     }
@@ -48,10 +41,11 @@ void depthwise2d_gather_dx_s8(float *dx, const float *g, const int8_t *w, const 
 {
     for (int32_t c = 0; c < s->c; c += GATHER) {
         const int32_t channels = s->c - c < GATHER ? s->c - c : GATHER;
-        turned_weights(scratch, w + c, channels, s->kh * s->kw, s->c);
-        for (int32_t n = 0; n < s->n; n++) {
-            gather_image(dx + n * s->h * s->w * s->c + c, g + n * s->oh * s->ow * s->o + c, scratch, scale + c,
-                         channels, s);
+        gather_task t = {NULL, scratch, 0, 0, s->o, s->ow * s->o, s->sw * GATHER, s->sh * s->kw * GATHER, dx + c, scale + c};
+        gather_weights(scratch, w + c, channels, s->kh * s->kw, s->c);
+        gather_prepare(&t, channels);
+        for (int32_t n = 0; n < s->n; n++, t.y += s->h * s->w * s->c) {
+            gather_image(t, g + n * s->oh * s->ow * s->o + c, channels, s);
         }
     }
 }

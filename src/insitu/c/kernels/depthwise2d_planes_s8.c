@@ -3,8 +3,8 @@
  * declared, no dilation; b may be null. Padding holds x_zero.
  * Four channels of `band` rows of outputs at a time: the rows of inputs they need are laid out channel by channel in 16
  * bits (see isa/planes.h), with zeros to the left and right; rows above and below are left out.
- * Scratch: band ow + 4 sums, 4 bytes each; 8 kh kw weights, 2 bytes each; four planes of (band - 1) sh + kh rows of `width` numbers, an even number that
- * is enough for a multiple of four outputs, 2 bytes each. At most 16 rows a band. Not in place.
+ * Scratch: `band` lines, 16 bytes each; band ow + 4 sums, 4 bytes each; 8 kh kw weights, 2 bytes each; four planes of (band - 1) sh + kh rows of `width` numbers, an even number that
+ * is enough for a multiple of four outputs, 2 bytes each. Not in place.
  */
 #include "isa/planes.h"
 #include "kernels.h"
@@ -27,8 +27,6 @@ static void widen_band(const band_rows *t, const int8_t *x, int32_t channels, co
     const plane_rows rows = {t->last - t->first, row_numbers(t, s), t->width, s->w * s->c};
     planes_widen(t->planes + s->pl, t->plane, x + t->first * rows.x_row, s->c, channels, zero, &rows);
 }
-
-enum { BAND_LINES = 16 };
 
 /* what lines i..end-1 of outputs read */
 static void lines_of(plane_line *lines, const band_rows *t, int32_t i, int32_t end, const conv2d_shape *s)
@@ -79,10 +77,10 @@ void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8
                            int32_t width, const conv2d_shape *s, const requant *q, void *scratch)
 {
     const int32_t size = 2 * s->kh * s->kw;
-    int32_t *acc = (int32_t *)scratch;
+    plane_line *lines = (plane_line *)scratch;
+    int32_t *acc = (int32_t *)(lines + band);
     int16_t *taps = (int16_t *)(acc + band * s->ow + PLANES);
     band_rows t = {taps + PLANES * size, width, ((band - 1) * s->sh + s->kh) * width, 0, 0};
-    plane_line lines[BAND_LINES];
     plane_task task = {NULL, taps, lines, NULL, width, plane_row(s->kh, s->kw), s->kh, s->kw, s->sw, s->ow, 0};
     clear_sides(t.planes, PLANES * t.plane / width, width, s->pl, row_numbers(&t, s));
     clear_mask(mask, s->n * s->oh * s->ow * ((s->o + 7) / 8));

@@ -22,9 +22,24 @@ static void input_columns(float *to, const int8_t *x, const int32_t *channels, i
     }
 }
 
+static void copy_fours(float *to, const float *g, int32_t row, int32_t n)
+{
+    for (; n > 0; n--, g += row, to += FOUR) {
+        const float a = g[0], b = g[1], c = g[2], d = g[3];
+        to[0] = a;
+        to[1] = b;
+        to[2] = c;
+        to[3] = d;
+    }
+}
+
 /* up to four columns of g */
 static void gradient_columns(float *to, const float *g, int32_t cols, int32_t row, int32_t n)
 {
+    if (cols >= FOUR) {
+        copy_fours(to, g, row, n);
+        return;
+    }
     for (int32_t r = 0; r < n; r++, g += row, to += FOUR) {
         to[0] = g[0];
         to[1] = g[cols > 1 ? 1 : 0];

@@ -9,6 +9,10 @@
 /* four rows of g, scaled, side by side; rows that are not there are the last one again */
 static void scaled_rows(float *to, const float *g, const float *scale, int32_t rows, int32_t n)
 {
+    if (rows >= FOUR) {
+        fours_scaled(to, g, n, scale, n);
+        return;
+    }
     const float *a = g, *b = g + (rows > 1 ? n : 0), *c = g + (rows > 2 ? 2 : rows - 1) * n;
     const float *d = g + (rows > 3 ? 3 : rows - 1) * n;
     for (int32_t o = 0; o < n; o++, to += FOUR) {

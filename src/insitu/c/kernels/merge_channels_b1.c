@@ -1,4 +1,5 @@
 /* w[r,c] = trained[r, where[c]] or, where that is negative, fixed[r, -1 - where[c]]. Not in place. */
+#include "isa/copy.h"
 #include "kernels.h"
 
 void merge_channels_b1(void *w, const void *trained, const void *fixed, const int32_t *where, int32_t rows,
@@ -7,9 +8,6 @@ void merge_channels_b1(void *w, const void *trained, const void *fixed, const in
     for (int32_t c = 0; c < channels; c++) { /* rows are short: a channel of all of them at a time asks once where it is */
         const int32_t from = where[c], step = from >= 0 ? count : channels - count;
         const uint8_t *x = from >= 0 ? (const uint8_t *)trained + from : (const uint8_t *)fixed + (-1 - from);
-        uint8_t *y = (uint8_t *)w + c;
-        for (int32_t r = 0; r < rows; r++, x += step, y += channels) {
-            *y = *x;
-        }
+        copy_column((uint8_t *)w + c, channels, x, step, rows);
     }
 }
