@@ -46,6 +46,7 @@ def arriving(graph: Graph, loops: Loops, enough: int, finish: Callable[[Graph], 
     more than the best has in all is not worth trying.
     """
     graph = with_source(graph)
+    _check_layout(graph)
     parts = list(regions(graph, graph.nodes[0]))
     chosen = quickest(graph, parts, loops, inf, enough)
     if chosen is None:
@@ -58,6 +59,22 @@ def arriving(graph: Graph, loops: Loops, enough: int, finish: Callable[[Graph], 
             if start.bound_bytes < best.lower_bound_bytes:
                 best = min(best, finish(start.graph), key=lambda p: p.lower_bound_bytes)
     return best.graph
+
+
+def _check_layout(graph: Graph) -> None:
+    """A camera's rows have all channels of their pixels: an input that is turned first comes channel by channel."""
+    same, image = {graph.nodes[0].name}, graph.nodes[0].output
+    for node in graph.nodes[1:]:
+        if not any(v.name in same for v in node.inputs):
+            continue
+        if node.op.name == "transpose":
+            raise GraphError(
+                f"is {image.type}, channel by channel: what would arrive are planes, not rows",
+                where=f"%{graph.by_rows}",
+                hint="a model that takes height x width x channels: in torch, begin with x.permute(0, 3, 1, 2)",
+            )
+        if node.output.shape == image.shape:
+            same.add(node.name)
 
 
 def at_first(found: tuple[Buffer, ...]) -> int:
