@@ -14,6 +14,7 @@ from insitu.errors import BoardError
 from insitu.firmware import Firmware, build_firmware
 from insitu.graph import Graph
 from insitu.planner import plan_all
+from insitu.planner.spent import spent
 
 # where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
@@ -62,6 +63,11 @@ class Deployment:
         return max(plan.lower_bound_bytes for plan in self.program.plans.values())
 
     @property
+    def lowered(self) -> dict:
+        """What was done to need less memory: of the function that needs most."""
+        return spent(max(self.program.plans.values(), key=lambda plan: plan.arena_bytes))
+
+    @property
     def fits(self) -> bool:
         return self.sram_bytes <= (self.limits.sram or 0) and self.flash_bytes <= (self.limits.flash or 0)
 
@@ -73,7 +79,7 @@ class Deployment:
             "sram_budget_bytes": self.limits.sram, "flash_budget_bytes": self.limits.flash,
             "arena_bytes": self.program.arena_bytes, "state_bytes": self.program.state_bytes,
             "const_bytes": self.const_bytes, "arena_lower_bound_bytes": self.arena_lower_bound_bytes,
-            "linked": self.firmware is not None,
+            "linked": self.firmware is not None, "lowered": self.lowered,
         }  # fmt: skip
         if self.firmware:
             found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}

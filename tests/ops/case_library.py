@@ -74,7 +74,7 @@ def draw(type: Type, rng, domain=None) -> np.ndarray:
 @cache
 def library(target: str, machine: str = "host", labels: tuple[str, ...] = ()) -> dict[str, HostDevice]:
     """Every case (or these), with the kernels for this kind of machine, compiled into one library for this target."""
-    plans = {label: plan(all_bound()[label].graph, target=machine) for label in labels or all_bound()}
+    plans = {label: plan(all_bound()[label].graph, target=machine, stream=False) for label in labels or all_bound()}
     programs = {label: emit_program(made, f"case_{i}") for i, (label, made) in enumerate(plans.items())}
     files = {name: text for program in programs.values() for name, text in program.files.items()}
     kernels = tuple(sorted({k for program in programs.values() for k in program.kernels}))

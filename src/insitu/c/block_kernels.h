@@ -55,19 +55,31 @@ void depthwise2d_dw_s16b(int32_t *dw, int8_t *dwe, const int16_t *g, const int8_
 void depthwise2d_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x, int32_t zero,
                         int32_t drop, const conv2d_shape *s, void *scratch);
 void conv2d_pairs_dx_s16b(int16_t *dx, int8_t *dxe, const int16_t *g, const int8_t *ge, const int8_t *w,
-                          const int16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
-                          void *scratch);
+                          const int8_t *fixed, const int32_t *which, int32_t count, const int16_t *share, int32_t k,
+                          int32_t drop, int32_t rows, const conv2d_shape *s, void *scratch);
 void conv2d_pairs_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
-                         const int16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
-                         void *scratch);
+                         const int8_t *fixed, const int32_t *which, int32_t count, const int16_t *share, int32_t k,
+                         int32_t drop, int32_t rows, const conv2d_shape *s, void *scratch);
+void conv2d_deep_dx_s16b(int16_t *dx, int8_t *dxe, const int16_t *g, const int8_t *ge, const int8_t *w,
+                         const int8_t *fixed, const int32_t *which, int32_t count, const int16_t *share, int32_t k,
+                         int32_t drop, int32_t rows, int32_t depth, const conv2d_shape *s, void *scratch);
 void conv2d_pairs_dw_s16b(int32_t *dw, int8_t *dwe, const int16_t *g, const int8_t *ge, const int8_t *x,
                           const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
                           const conv2d_shape *s, void *scratch);
+void conv2d_deep_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
+                        const int8_t *fixed, const int32_t *which, int32_t count, const int16_t *share, int32_t k,
+                        int32_t drop, int32_t rows, int32_t depth, const conv2d_shape *s, void *scratch);
 void conv2d_pairs_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x,
                          const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
                          const conv2d_shape *s, void *scratch);
 void sgd_residual_block_s8(int8_t *w, int8_t *r, int32_t *count, const int32_t *dw, const int8_t *e, const float *rate,
                            float scale, int32_t channels, int32_t inner, const integer_update *u);
+void sgd_residual_block_tile_s8(int8_t *w, int8_t *r, int32_t *count, const int32_t *dw, const int8_t *e,
+                                const float *rate, const float *norm, float scale, int32_t inner, int32_t first,
+                                int32_t n, const integer_update *u);
+void norm_tile_s32b(float *norm, const int32_t *dw, const int8_t *e, float scale, int32_t inner, int32_t first,
+                    int32_t n);
+void norm_factor_s32b(float *norm, int32_t *count, const float *rate, float clip);
 void sgd_bias_block_s32(int32_t *b, int32_t *count, const int32_t *db, const int8_t *e, const float *rate, float scale,
                         int32_t channels, int32_t inner, const integer_update *u);
 

@@ -98,14 +98,41 @@ ALWAYS_INLINE void block_pairs_windows(int16_t *to, const void *g, const int8_t 
     }
 }
 
-/* the sums of all pixels with one group of n channels of dx, from w on */
-static inline void block_pairs_group(int32_t *acc, int16_t *weights, const int16_t *windows, const int8_t *w, int32_t n,
-                                     int32_t pixels, const int32_t *where, const conv2d_shape *s)
+/* A weight: all of it at w, or, where `which` is given, `count` of its columns at w and the others at fixed. Column c is
+ * which[c] of w or, where that is negative, -1 - which[c] of fixed. */
+typedef struct {
+    const int8_t *w, *fixed;
+    const int32_t *which;
+    int32_t count;
+} block_weights;
+
+/* columns c.. of a weight, up to four, for outputs o..o+n-1, as two tasks' weights */
+static inline void block_pairs_weights(int16_t *to, const block_weights *w, int32_t c, int32_t cols, int32_t o, int32_t n,
+                                       const conv2d_shape *s)
+{
+    const int32_t there = cols < PAIRS_COLUMNS ? cols : PAIRS_COLUMNS, two = PAIRS_OUTPUTS * pairs_length(n);
+    if (!w->which) {
+        pairs_columns(to, w->w + o * s->c + c, s->c, there, 0, n);
+        return;
+    }
+    for (int32_t j = 0; j < there; j++) {
+        const int32_t from = w->which[c + j], row = from >= 0 ? w->count : s->c - w->count;
+        pairs_column(to + j / PAIRS_OUTPUTS * two, j % PAIRS_OUTPUTS,
+                     (from >= 0 ? w->w + from : w->fixed + (-1 - from)) + o * row, row, 0, n);
+    }
+    if (there % PAIRS_OUTPUTS) { /* its sums are not used */
+        pairs_column(to + there / PAIRS_OUTPUTS * two, 1, w->w, 0, 0, n);
+    }
+}
+
+/* the sums of all pixels with one group of n channels of dx, from c on */
+static inline void block_pairs_group(int32_t *acc, int16_t *weights, const int16_t *windows, const block_weights *w,
+                                     int32_t c, int32_t n, int32_t pixels, const int32_t *where, const conv2d_shape *s)
 {
     const int32_t length = pairs_length(s->o);
     pairs_task t = {.w = weights};
     for (int32_t j = 0; j < n; j += PAIRS_COLUMNS) {
-        pairs_columns(weights, w + j, s->c, n - j < PAIRS_COLUMNS ? n - j : PAIRS_COLUMNS, 0, s->o);
+        block_pairs_weights(weights, w, c + j, n - j, 0, s->o, s);
         for (int32_t h = 0; h < PAIRS_COLUMNS && j + h < n; h += PAIRS_OUTPUTS) {
             t.w = weights + h * length;
             t.x = windows;
@@ -117,7 +144,7 @@ static inline void block_pairs_group(int32_t *acc, int16_t *weights, const int16
     }
 }
 
-ALWAYS_INLINE void block_pairs_dx(void *dx, int8_t *dxe, const void *g, const int8_t *ge, const int8_t *w,
+ALWAYS_INLINE void block_pairs_dx(void *dx, int8_t *dxe, const void *g, const int8_t *ge, const block_weights *w,
                                   const int16_t *share, int32_t k, int32_t drop, int32_t rows, const conv2d_shape *s,
                                   void *scratch, int32_t bytes)
 {
@@ -131,7 +158,7 @@ ALWAYS_INLINE void block_pairs_dx(void *dx, int8_t *dxe, const void *g, const in
         const int32_t count = lines - line < rows ? lines - line : rows;
         block_pairs_windows(windows, g, ge, line, count, share, drop, s, bytes);
         for (int32_t c = 0; c < s->c; c += BLOCK_GROUP) {
-            block_pairs_group(acc, weights, windows, w + c, block_width(c, s->c), count * s->w, sums.where, s);
+            block_pairs_group(acc, weights, windows, w, c, block_width(c, s->c), count * s->w, sums.where, s);
             for (int32_t r = line; r < line + count; r++) {
                 const int32_t exponent = block_exponent(block_highest(ge + r * og, og, 1), bytes) + k + drop;
                 block_store_runs(dx, dxe + r * cg + c / BLOCK_GROUP, r * s->w * s->c + c, s->c, &sums, (r - line) * s->w,

@@ -34,50 +34,50 @@ static inline block_run block_run_at(const block_gradient *g, int32_t i)
     return run;
 }
 
-/* the exponent that the largest number has where it has 15 bits */
-static inline int32_t block_unit(const block_gradient *g)
+/* the norm of one group of channels: squares of the upper 15 bits, added as integers */
+static inline float block_group_norm(const block_gradient *g, int32_t group)
 {
-    int32_t most = -1000;
-    for (int32_t i = 0; i < g->n;) {
-        const block_run run = block_run_at(g, i);
-        uint32_t sizes = 0;
-        for (const int32_t end = i + run.length; i < end; i++) {
+    const int32_t row = g->channels * g->inner, begin = group * BLOCK_GROUP * g->inner;
+    const int32_t length = block_width(group * BLOCK_GROUP, g->channels) * g->inner;
+    uint32_t sizes = 0;
+    for (int32_t at = begin; at < g->n; at += row) {
+        for (int32_t i = at; i < at + length; i++) {
             sizes |= block_size_of(g->m[i]);
         }
-        const int32_t top = block_bit_length(sizes) + run.e;
-        most = sizes && top > most ? top : most;
     }
-    return (most == -1000 ? 0 : most) - 15;
-}
-
-/* the norm: squares of the upper 15 bits, added as integers */
-static inline float block_norm(const block_gradient *g)
-{
-    const int32_t unit = block_unit(g);
+    const int32_t bits = block_bit_length(sizes), d = bits > 15 ? bits - 15 : 0;
     uint64_t total = 0;
-    for (int32_t i = 0; i < g->n;) {
-        const block_run run = block_run_at(g, i);
-        const int32_t d = unit - run.e, right = d < 0 ? 0 : d < 31 ? d : 31, left = d < -15 ? 15 : d < 0 ? -d : 0;
-        for (const int32_t end = i + run.length; i < end; i++) {
-            const uint32_t size = block_size_of(g->m[i]) >> right << left;
-            total += (uint64_t)size * size;
+    for (int32_t at = begin; at < g->n; at += row) {
+        for (int32_t i = at; i < at + length; i++) {
+            const uint32_t size = block_size_of(g->m[i]) >> d;
+            total += size * size;
         }
     }
     const int32_t over = block_bit_length64(total) - 24, z = over > 0 ? over + (over & 1) : 0;
-    return insitu_sqrtf((float)(int32_t)(total >> z)) * block_power(z / 2 + unit) * g->scale;
+    return insitu_sqrtf((float)(int32_t)(total >> z)) * block_power(z / 2 + d + g->e[group]) * g->scale;
 }
 
-/* clip_factor of such a gradient */
-static inline float block_factor(const block_gradient *g, float rate, float clip, int32_t *count)
+/* the square of the norm, group after group, onto what those before have; endless where a group is */
+static inline float block_squares(const block_gradient *g, float sum)
+{
+    for (int32_t group = 0; group < block_groups(g->channels); group++) {
+        const float norm = block_group_norm(g, group);
+        sum += g->e[group] == BLOCK_MOST ? block_power(BLOCK_MOST + 1) : norm * norm;
+    }
+    return sum;
+}
+
+/* clip_factor of a gradient whose norm has this square */
+static inline float block_factor(float squares, float rate, float clip, int32_t *count)
 {
     if (rate == 0.0f || !(rate - rate == 0.0f)) {
         return 0.0f;
     }
-    const float norm = block_norm(g);
-    if (block_highest(g->e, block_groups(g->channels), 1) == BLOCK_MOST || !(norm - norm == 0.0f)) {
+    if (!(squares - squares == 0.0f)) {
         count[0]++;
         return 0.0f;
     }
+    const float norm = insitu_sqrtf(squares);
     if (clip == 0.0f || !(norm > clip)) {
         return 1.0f;
     }

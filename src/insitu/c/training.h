@@ -51,6 +51,10 @@ void adam_f32(float *w, float *m, float *v, float *bias, int32_t *count, const f
               const adam_options *o, int32_t n);
 void sgd_residual_s8(int8_t *w, int8_t *r, int32_t *count, const float *dw, const float *rate,
                      const integer_update *u);
+void sgd_residual_tile_s8(int8_t *w, int8_t *r, int32_t *count, const float *dw, const float *rate, const float *norm,
+                          int32_t first, int32_t n, const integer_update *u);
+void norm_tile_f32(float *norm, const float *g, int32_t first, int32_t n);
+void norm_factor_f32(float *norm, int32_t *count, const float *rate, float clip);
 void sgd_residual4_s8(int8_t *w, uint8_t *packed, int32_t *count, const float *dw, const float *rate,
                       const int32_t *step, const integer_update *u);
 void sgd_stochastic_s8(int8_t *w, int32_t *count, const float *dw, const float *rate, const int32_t *step,

@@ -140,6 +140,7 @@ def describe(learner) -> dict:
 
 
 def to_text(report: dict) -> str:
+    from insitu.planner.spent import spent_text
     from insitu.reports.table import pairs, size
 
     trained, files = report["trained"], report.get("files")
@@ -148,6 +149,7 @@ def to_text(report: dict) -> str:
         ("scheme", f"{report['scheme']}, {len(trained)} trained tensors"),
         ("classes", report["classes"]),
         ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])})"),
+        *([("lowered by", spent_text(report["lowered"]))] if spent_text(report.get("lowered", {})) else []),
         ("state", size(report["state_bytes"])),
         ("constants", size(report["const_bytes"])),
         *([(f"{m} in all", _share(report, m.lower())) for m in ("SRAM", "flash")] if "board" in report else []),

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
 from insitu.codegen.stripes import Stripes
+from insitu.codegen.tiles import tile_lines
 from insitu.errors import GraphError
 from insitu.graph import Value
 from insitu.graph.call import Call, Packed, Scratch, Struct, Table
 from insitu.graph.stripes import Line, Loop
+from insitu.graph.tiles import Tiles
 from insitu.planner import Plan
 
 COPY = "copy_bytes"  # the kernel that moves inputs in and outputs out
@@ -45,7 +47,7 @@ class Function:
     @property
     def kernels(self) -> set[str]:
         called = [call for call in self.plan.calls if not self._elided(call)]
-        return {COPY}.union(*(call.functions if isinstance(call, Loop) else {call.function} for call in called))
+        return {COPY}.union(*(getattr(call, "functions", {call.function}) for call in called))
 
     def signature(self) -> str:
         pairs = zip(self.graph.inputs, self.inputs)
@@ -138,6 +140,9 @@ class Function:
         call, node = self.plan.calls[step], self.graph.nodes[step]
         if isinstance(call, Loop):
             return self._stripes(step, call)
+        if isinstance(call, Tiles):
+            places = [self.plan.offsets[name] for name in self.plan.scratch_of(step)]
+            return tile_lines(call, places, self._pointer, lambda arg, layer: self._argument(arg, layer, None))
         if self._elided(call):
             return [f"    {c.comment(f'{node.name}: {node.op.name}, the same bytes')}"]
         scratch = iter(self.plan.scratch_of(step))

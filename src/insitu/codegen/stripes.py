@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from insitu.codegen import c
-from insitu.graph.call import Call, Scratch
+from insitu.graph.call import Scratch
 from insitu.graph.graph import Value
-from insitu.graph.stripes import Loop, Move, Piece, Window, row_bytes
+from insitu.graph.stripes import Loop, Move, Piece, Window, row_bytes, scratch_places
 
 COPY, SLIDE = "copy_bytes", "slide_bytes"
 STRIPE, KIND = "t", "k"  # the two indices of the tables
@@ -130,7 +130,7 @@ class Stripes:
 
     def _arguments(self, i: int, window: Window, name: str) -> list[str]:
         pieces = {p.value.name: p for p in (window.made, *window.read)}
-        free = iter(_places(window.call, self.scratch))
+        free = iter(scratch_places(window.call, self.scratch))
         texts = []
         for arg in window.call.args:
             if isinstance(arg, Value) and arg.name in pieces:
@@ -174,16 +174,6 @@ class Stripes:
 
 def _moved(move: Move | None):
     return move and (move.slot, move.count)
-
-
-def _places(call: Call, start: int) -> list[int]:
-    """Where each scratch of a call lies: one after the other."""
-    found = []
-    for arg in call.args:
-        if isinstance(arg, Scratch):
-            found.append(start)
-            start += (arg.bytes + 15) // 16 * 16
-    return found
 
 
 def _what(arg) -> str:

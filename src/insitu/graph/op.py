@@ -14,7 +14,8 @@ An op is a class of plain functions under `@op`:
 Attributes are the keyword-only parameters of `infer`, with their defaults. Every other rule may ask
 for any attribute by naming it as a keyword-only parameter; two names are reserved: `node` (the whole
 node, with its types) and, in `infer`, `out` (the type the caller wants for the output: how a
-quantised op learns its output scale).
+quantised op learns its output scale). `emit` may ask for three more: `fixed` (which inputs are constants),
+`target` (for what machine) and `tight` (1: the same bytes with less scratch, for some more instructions; 2: the least).
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ class Op:
 
     def has(self, rule: str) -> bool:
         return rule in self.rules
+
+    def asks(self, rule: str, keyword: str) -> bool:
+        """Whether it has this rule, and the rule takes this keyword."""
+        return rule in self.rules and keyword in _keywords(self.rules[rule])
 
     def apply(self, rule: str, args: tuple, attrs: dict, **reserved):
         """Call a rule with the keyword parameters it asks for."""

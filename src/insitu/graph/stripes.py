@@ -127,3 +127,13 @@ def row_bytes(value: Value) -> int:
 def scratch_bytes(call: Call) -> int:
     """What one call needs, each part rounded up to 16 bytes."""
     return sum((a.bytes + 15) // 16 * 16 for a in call.args if isinstance(a, Scratch))
+
+
+def scratch_places(call: Call, start: int) -> list[int]:
+    """Where each scratch of a call lies: one after the other."""
+    found = []
+    for arg in call.args:
+        if isinstance(arg, Scratch):
+            found.append(start)
+            start += (arg.bytes + 15) // 16 * 16
+    return found

@@ -79,17 +79,18 @@ def dx_drop(w: Type, groups: int) -> int:
 PAIRS_BYTES = 16384  # of windows that are laid out at a time; one row may need more
 PAIRS_SUMS = 64  # pixels that have room, where they are more than a row
 TIGHT_PIXELS, TIGHT_PIECE = 16, 32  # as many as keep what else is done for them at a tenth: of dx, of dw
+DEEP = 32  # outputs at a time, where scratch is shorter still
 
 
-def pairs_rows(lines: int, pixels: int, length: int, tight: bool) -> int:
+def pairs_rows(lines: int, pixels: int, length: int, tight: int) -> int:
     """How many rows of so many pixels the kernel takes at a time."""
     most = TIGHT_PIXELS if tight else min(PAIRS_SUMS, PAIRS_BYTES // (2 * length))
     parts = -(-lines // max(1, min(lines, most // pixels)))
     return -(-lines // parts)  # as even as they can be
 
 
-def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: bool) -> Call:
-    """The kernel for microcontrollers, where every pixel of dx has one of g."""
+def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: int, parts: tuple = (None, None, 0)) -> Call:
+    """The kernel for microcontrollers, where every pixel of dx has one of g. `parts`: see fours_dx."""
     table, k = weight_shares(w.type, w.shape[0])
     lines, pixels, o = (shape.fields[name] for name in ("h", "w", "o"))
     length = (o + 3) // 4 * 4
@@ -98,7 +99,13 @@ def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: bool) -> Call:
     sums = -(-count // 64) * 64 if count > 32 else next(p for p in (8, 16, 32) if p >= count)
     scratch = 4 * GROUP * sums + 2 * length * (4 + (count + 3) // 4 * 4)
     drop = headroom(o, WEIGHT_BITS)
-    return Call(f"conv2d_pairs_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, rows, shape, Scratch(scratch))
+    if tight > 1:
+        depth = min(length, DEEP)
+        scratch = 512 + 4 * count * shape.fields["c"] + 2 * depth * (4 + (count + 3) // 4 * 4)
+        sizes = (Table(table), k, drop, rows, depth, shape, Scratch(scratch))
+        return Call(f"conv2d_deep_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
+    sizes = (Table(table), k, drop, rows, shape, Scratch(scratch))
+    return Call(f"conv2d_pairs_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
 
 
 @op(kind="int8")
@@ -171,10 +178,10 @@ def pixel_count(m: Type) -> int:
     return m.size // m.shape[-1]
 
 
-def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct, tight: bool) -> Call:
+def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct, tight: int) -> Call:
     """The kernel for microcontrollers: pieces of so many pixels that they take some 6 KB, turned, or of few."""
     pixels, count = pixel_count(m.type), dw.shape[-1]
-    most = TIGHT_PIECE if tight else max(PAIRS_SUMS, 3072 // (count + GROUP))
+    most = TIGHT_PIECE // tight if tight else max(PAIRS_SUMS, 3072 // (count + GROUP))
     piece = min((pixels + 3) // 4 * 4, max(16, min(most, 3072 // count) // 4 * 4))
     scratch = Scratch(512 + 2 * piece * (16 + (count + 3) // 4 * 4))
     table = Table(np.array(channels, np.int32)) if channels else None

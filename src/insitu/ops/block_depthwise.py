@@ -94,7 +94,7 @@ class depthwise2d_dx_block:
     def emit(dx, dxe, m, e, w, *, stride, padding, dilation, target="host", tight=False):
         table, k = group_shares(w.type, w.shape[2])
         shape = depthwise_struct(m, dx, w.shape[:2], stride, padding, dilation)
-        if target == "mcu" and has_planes(**shape.fields):
+        if target == "mcu" and has_planes(**shape.fields) and tight < 2:
             *sizes, scratch = planes_band(tight, **shape.fields)
             function = f"depthwise2d_planes_dx_{m.dtype}"
             return Call(function, dx, dxe, m, e, w, Table(table), Table(k), *sizes, shape, Scratch(scratch))

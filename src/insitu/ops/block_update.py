@@ -12,7 +12,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, op, quant, s8
 from insitu.graph.call import Call
-from insitu.graph.types import s32
+from insitu.graph.types import GROUP, s32
 from insitu.ops._block import MOST as ENDLESS
 from insitu.ops._block import bit_length, exponents
 from insitu.ops.block import channel_runs, float_parts, power, spread_groups
@@ -22,25 +22,36 @@ from insitu.ops.update_int import FAR, moved, options, per_channel, spread
 BIAS_FAR = 1 << 30
 
 
-def norm_of(m: np.ndarray, e: np.ndarray, t: Type) -> np.float32:
+def group_norm(m: np.ndarray, e: int, scale: float) -> np.float32:
     """The norm of scale * m * 2^e: squares of the upper 15 bits, added as integers; a square root of 24 bits."""
-    size, e = np.abs(m.astype(np.int64)), spread_groups(e.astype(np.int64), t)
-    tops = [bit_length(n) + at for n, at in zip(size.flat, e.flat) if n]
-    unit = max(tops, default=0) - 15
-    total = int((np.where(unit > e, size >> np.clip(unit - e, 0, 32), size << np.clip(e - unit, 0, 15)) ** 2).sum())
+    size = np.abs(m.astype(np.int64))
+    d = max(0, bit_length(size.max(initial=0)) - 15)
+    total = int(((size >> d) ** 2).sum())
     z = max(0, bit_length(total) - 24)
     z += z & 1
     with np.errstate(over="ignore"):
-        return np.sqrt(np.float32(total >> z)) * power(z // 2 + unit) * np.float32(scale_of(t))
+        return np.sqrt(np.float32(total >> z)) * power(z // 2 + d + e) * np.float32(scale)
+
+
+def squares_of(m: np.ndarray, e: np.ndarray, t: Type) -> np.float32:
+    """The square of the norm: those of the groups of channels, one after the other, so that a tile of them can be added
+    at a time; endless where a group is."""
+    total, by_channel = np.float32(0), np.moveaxis(m, t.channel_axis, 0)
+    with np.errstate(over="ignore"):
+        for i, exponent in enumerate(e.tolist()):
+            norm = group_norm(by_channel[i * GROUP : (i + 1) * GROUP], exponent, scale_of(t))
+            total = total + (np.float32(np.inf) if exponent == ENDLESS else norm * norm)
+    return total
 
 
 def factor_of(m, e, t: Type, rate, clip: float) -> tuple[np.float32, int, int]:
     """(what to multiply the gradient with, skipped, clipped); a factor of 0 means that nothing changes."""
     if rate == 0 or not np.isfinite(rate):
         return np.float32(0), 0, 0
-    norm = norm_of(m, e, t)
-    if (e == ENDLESS).any() or not np.isfinite(norm):
+    squares = squares_of(m, e, t)
+    if not np.isfinite(squares):
         return np.float32(0), 1, 0
+    norm = np.sqrt(squares)
     return (np.float32(clip) / norm, 0, 1) if clip and norm > np.float32(clip) else (np.float32(1), 0, 0)
 
 

@@ -16,6 +16,7 @@ from insitu.ops.conv import conv_output, conv_shape, is_pointwise, patches
 from insitu.ops.depthwise import depthwise_output, taps_scratch
 
 PIECE = 16  # pixels whose gradients are scaled, or whose channels are picked, at a time: what scratch is for
+TIGHT_PIECE = 4  # the same, where scratch is short
 
 
 def real(array, type: Type):
@@ -70,20 +71,26 @@ def rows_struct(g, x) -> Struct:
     return Struct("linear_shape", rows=g.type.size // g.shape[-1], i=x.shape[-1], o=g.shape[-1])
 
 
-def fours_dx(dx, g, w) -> Call:
-    """The kernel for microcontrollers: blocks of four rows and four columns."""
+TIGHT_ROWS, TIGHT_DEPTH = 16, 32  # rows, and of each so many outputs, laid out at a time where scratch is short
+
+
+def fours_dx(dx, g, w, tight: bool = False, parts: tuple = (None, None, 0)) -> Call:
+    """The kernel for microcontrollers: blocks of four rows and four columns. `parts`: where w is not the whole weight,
+    the rest of it, where each column is, and how many w has."""
     shape, o = rows_struct(g, dx), g.shape[-1]
     rows = g.type.size // o
-    parts = -(-rows // max(16, FOURS_FLOATS // o))
-    tile = (-(-rows // parts) + 3) // 4 * 4
-    return Call("linear_fours_dx_s8", dx, g, w, scale_table(w.type, o), tile, shape, Scratch(1024 + 4 * (tile + 4) * o))
+    count = -(-rows // (TIGHT_ROWS if tight else max(16, FOURS_FLOATS // o)))
+    tile = (-(-rows // count) + 3) // 4 * 4
+    depth = min(o, TIGHT_DEPTH) if tight else o
+    scratch = Scratch(1024 + 4 * (tile + 4) * depth + (4 * depth if parts[0] else 0))
+    return Call("linear_fours_dx_s8", dx, g, w, *parts, scale_table(w.type, o), tile, depth, shape, scratch)
 
 
-def fours_dw(dw, g, x, channels) -> Call:
+def fours_dw(dw, g, x, channels, tight: bool = False) -> Call:
     """The same; all of the input's channels, or those that are trained."""
     shape, count = rows_struct(g, x), dw.shape[-1]
     wide = (count + 3) // 4 * 4
-    piece = min(g.type.size // g.shape[-1], max(16, FOURS_FLOATS // wide))
+    piece = min(g.type.size // g.shape[-1], TIGHT_ROWS if tight else max(16, FOURS_FLOATS // wide))
     table = Table(np.array(channels, np.int32)) if channels else None
     quant = (x.type.scale, x.type.zero)
     return Call("linear_fours_dw_s8", dw, g, x, table, count, piece, *quant, shape, Scratch(4 * piece * (wide + 4)))
@@ -119,12 +126,12 @@ class conv2d_dx:
     def eval(g, w, *, size, stride, padding, dilation, groups, node):
         return dx_eval(g, real(w, node.inputs[1].type), size, stride, padding, dilation, groups)
 
-    def emit(dx, g, w, *, stride, padding, dilation, groups, target="host"):
+    def emit(dx, g, w, *, stride, padding, dilation, groups, target="host", tight=False):
         shape = conv_shape(g, dx, w, stride, padding, dilation, groups)
         if target == "mcu" and w.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
-            return fours_dx(dx, g, w)
+            return fours_dx(dx, g, w, tight)
         if w.dtype == "s8":
-            piece = min(PIECE, g.type.size // g.shape[3])
+            piece = min(TIGHT_PIECE if tight else PIECE, g.type.size // g.shape[3])
             scratch = Scratch(4 * piece * g.shape[3])
             return Call("conv2d_dx_s8", dx, g, w, scale_table(w.type, w.shape[0]), piece, shape, scratch)
         return Call("conv2d_dx_f32", dx, g, w, shape)
@@ -172,12 +179,12 @@ class conv2d_dw:
         x = real(x, node.inputs[1].type)
         return dw_eval(g, x[..., list(channels)] if channels else x, kernel, stride, padding, dilation, groups)
 
-    def emit(dw, g, x, *, stride, padding, dilation, groups, channels, target="host"):
+    def emit(dw, g, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
         shape = conv_shape(g, x, dw, stride, padding, dilation, groups)
         if target == "mcu" and x.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
-            return fours_dw(dw, g, x, channels)
+            return fours_dw(dw, g, x, channels, tight)
         table = Table(np.array(channels, np.int32)) if channels else None
-        piece = 2 * PIECE if channels else 0
+        piece = (TIGHT_PIECE if tight else 2 * PIECE) if channels else 0
         scratch = Scratch(piece * len(channels) * x.type.numpy.itemsize)
         count = (table, len(channels), piece)
         if x.dtype == "s8":
@@ -211,6 +218,13 @@ def depthwise_struct(g, x, kernel, stride, padding, dilation) -> Struct:
         "conv2d_shape", n=n, h=h, w=w, c=c, oh=oh, ow=ow, o=o, kh=kernel[0], kw=kernel[1],
         sh=stride[0], sw=stride[1], dh=dilation[0], dw=dilation[1], pt=padding[0], pl=padding[2], groups=c,
     )  # fmt: skip
+
+
+def gathered_dx(dx, g, w, shape: Struct, over: bool = False) -> Call:
+    """The kernel for microcontrollers: sixteen channels at a time; from a copy of them where dx lies over g."""
+    floats = w.shape[0] * w.shape[1] + (g.shape[1] * g.shape[2] if over else 0)
+    scale = scale_table(w.type, w.shape[2])
+    return Call("depthwise2d_gather_dx_s8", dx, g, w, scale, int(over), shape, Scratch(64 * floats))
 
 
 @op(kind="any")
@@ -252,7 +266,7 @@ class depthwise2d_dx:
         scale = scale_table(w.type, w.shape[2])
         if g.shape[3] == dx.shape[3]:
             if target == "mcu" and w.dtype == "s8" and dilation == (1, 1):
-                return Call("depthwise2d_gather_dx_s8", dx, g, w, scale, shape, Scratch(64 * w.shape[0] * w.shape[1]))
+                return gathered_dx(dx, g, w, shape)
             scratch = taps_scratch(w.shape[:2])
             return Call(f"depthwise2d_dx_{w.dtype}", dx, g, w, *([scale] if scale else []), shape, scratch)
         if w.dtype == "s8":

@@ -7,7 +7,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Scratch, Struct
-from insitu.ops.conv_backward import PIECE, fours_dw, fours_dx, real, scale_table
+from insitu.ops.conv_backward import PIECE, TIGHT_PIECE, fours_dw, fours_dx, real, scale_table
 
 
 @op(kind="any")
@@ -28,13 +28,13 @@ class linear_dx:
     def eval(g, w, *, node):
         return g @ real(w, node.inputs[1].type)
 
-    def emit(dx, g, w, *, target="host"):
+    def emit(dx, g, w, *, target="host", tight=False):
         if target == "mcu" and w.dtype == "s8":
-            return fours_dx(dx, g, w)
+            return fours_dx(dx, g, w, tight)
         o, i = w.shape
         shape = Struct("linear_shape", rows=g.type.size // o, i=i, o=o)
         if w.dtype == "s8":
-            piece = min(PIECE, g.type.size // o)
+            piece = min(TIGHT_PIECE if tight else PIECE, g.type.size // o)
             return Call("linear_dx_s8", dx, g, w, scale_table(w.type, o), piece, shape, Scratch(4 * piece * o))
         return Call("linear_dx_f32", dx, g, w, shape)
 
@@ -60,9 +60,9 @@ class linear_dw:
     def eval(g, x, *, node):
         return g.reshape(-1, g.shape[-1]).T @ real(x, node.inputs[1].type).reshape(-1, x.shape[-1])
 
-    def emit(dw, g, x, *, target="host"):
+    def emit(dw, g, x, *, target="host", tight=False):
         if target == "mcu" and x.dtype == "s8":
-            return fours_dw(dw, g, x, ())
+            return fours_dw(dw, g, x, (), tight)
         shape = Struct("linear_shape", rows=g.type.size // g.shape[-1], i=x.shape[-1], o=g.shape[-1])
         if x.dtype == "s8":
             return Call("linear_dw_s8", dw, g, x, x.type.scale, x.type.zero, shape)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from heapq import heappop, heappush
 
+from insitu.errors import GraphError
 from insitu.graph import Graph, Node
 from insitu.planner.lifetimes import state_homes
 
@@ -19,8 +21,29 @@ def candidates(graph: Graph) -> Iterator[tuple[str, Graph]]:
     yield "given", graph
     problem = _Problem(graph)
     for name, preference in PREFERENCES.items():
-        order = problem.schedule(preference)
-        yield name, replace(graph, nodes=tuple(graph.nodes[i] for i in order))
+        if name != "given, readers first" or problem.before != problem.needed:
+            order = problem.schedule(preference)
+            yield name, replace(graph, nodes=tuple(graph.nodes[i] for i in order))
+
+
+def settled(graph: Graph) -> Graph:
+    """The graph in a legal order, as close to its own as that goes: for one whose nodes were changed."""
+    before = dependencies(graph, state_homes(graph))
+    after: list[list[int]] = [[] for _ in before]
+    for i, needed in enumerate(before):
+        for j in needed:
+            after[j].append(i)
+    missing = [len(needed) for needed in before]
+    ready, order = [i for i, count in enumerate(missing) if not count], []
+    while ready:
+        order.append(heappop(ready))
+        for i in after[order[-1]]:
+            missing[i] -= 1
+            if not missing[i]:
+                heappush(ready, i)
+    if len(order) < len(before):
+        raise GraphError("no order makes every value before it is used and reads every state before its update")
+    return replace(graph, nodes=tuple(graph.nodes[i] for i in order))
 
 
 class _Problem:
@@ -29,7 +52,8 @@ class _Problem:
     def __init__(self, graph: Graph):
         self.graph = graph
         self.homes = state_homes(graph)
-        self.before = dependencies(graph, self.homes)
+        self.needed = dependencies(graph, self.homes)
+        self.before = readers_first(graph, self.needed, self.homes)
         self.kept = {v.name for v in graph.outputs}
         self.bytes = {v.name: v.type.bytes for n in graph.nodes for v in n.outputs if v.name not in self.homes} | {
             v.name: v.type.bytes for v in graph.inputs if v.name != graph.by_rows
@@ -94,8 +118,45 @@ def dependencies(graph: Graph, homes: dict[str, str]) -> list[set[int]]:
     return before
 
 
+def readers_first(graph: Graph, before: list[set[int]], homes: dict[str, str]) -> list[set[int]]:
+    """The same, and where a node may overwrite a value, whoever else reads it comes first, if that does not need the
+    node's result: then it can work in place."""
+    found, earlier = [set(b) for b in before], _ancestors(before)
+    readers: dict[str, list[int]] = {}
+    for i, node in enumerate(graph.nodes):
+        for name in {v.name for v in node.inputs}:
+            readers.setdefault(name, []).append(i)
+    for i, node in enumerate(graph.nodes):
+        for source in {s.name for out, s in node.shared().items() if out not in homes and s.name not in homes}:
+            for j in readers[source]:
+                if j > i and not earlier[j] >> i & 1:
+                    found[i].add(j)
+                    _after(earlier, i, earlier[j] | 1 << j)
+    return found
+
+
+def _ancestors(before: list[set[int]]) -> list[int]:
+    """For each node, all that must run before it: one bit a node."""
+    found: list[int] = []
+    for needed in before:
+        bits = 0
+        for j in needed:
+            bits |= found[j] | 1 << j
+        found.append(bits)
+    return found
+
+
+def _after(earlier: list[int], i: int, bits: int) -> None:
+    """Node i, and all that come after it, come after these."""
+    earlier[i] |= bits
+    for k, its in enumerate(earlier):
+        if its >> i & 1:
+            earlier[k] |= bits
+
+
 # preference(index, live bytes, extra bytes while it runs, net bytes after it): lowest runs first
 PREFERENCES = {
+    "given, readers first": lambda i, live, extra, net: i,
     "free first": lambda i, live, extra, net: (0, net, i) if net <= 0 else (1, i, 0),
     "least net": lambda i, live, extra, net: (net, i),
     "least peak": lambda i, live, extra, net: (live + extra, net, i),

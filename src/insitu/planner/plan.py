@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
 from insitu.graph.stripes import Loop
+from insitu.graph.tiles import Tiles
 from insitu.planner.arena import ALIGN, lower_bound, place
 from insitu.planner.arrive import arriving
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
+from insitu.planner.lower import lowered
 from insitu.planner.order import candidates
 from insitu.planner.stream import Loops, able, best_stream, unrolled
+from insitu.planner.tight import level_of
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
@@ -40,9 +44,9 @@ class Plan:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Every node that runs, those inside loops over stripes one by one."""
+        """Every node that runs, those inside loops over stripes or tiles one by one."""
         pairs = zip(self.graph.nodes, self.calls)
-        return tuple(n for node, call in pairs for n in (call.nodes if isinstance(call, Loop) else (node,)))
+        return tuple(n for node, call in pairs for n in (call.nodes if isinstance(call, Loop | Tiles) else (node,)))
 
     @cached_property
     def scratch_bytes(self) -> dict[str, int]:
@@ -60,7 +64,12 @@ class Plan:
     @cached_property
     def live(self) -> list[int]:
         """Bytes that are alive at each step."""
-        return [sum(b.size(s) for b in self.buffers if b.first <= s <= b.last) for s in range(len(self.calls))]
+        change = [0] * (len(self.calls) + 2)
+        for b in self.buffers:
+            for first, last, size in b.pieces:
+                change[max(first, 0)] += size
+                change[min(last, len(self.calls)) + 1] -= size
+        return list(accumulate(change[: len(self.calls)]))
 
     @cached_property
     def peak_step(self) -> int:
@@ -77,7 +86,8 @@ def plan(
 ) -> Plan:
     """The best of several orders, with calls and offsets; proven by verify.py.
 
-    stream   run what sets the peak in stripes where that lowers it (stream.py); None: on a small machine
+    stream   spend instructions where that lowers the peak: stripes, less scratch, tiles (lower.py); None: on a small
+             machine
     enough   bytes below which a lower peak is worth no instructions
     """
     from insitu.planner.verify import verify
@@ -85,27 +95,38 @@ def plan(
     if stream is False:
         graph = replace(graph, by_rows="")
     stream = target == "mcu" if stream is None else stream
+    if stream:  # first what stripes cannot lower: they need not go below that
+        graph = _lowered(graph, target, enough, stripes=False)
     if graph.by_rows:
         graph = _arriving(graph, target, enough, stream)
-    elif stream:
-        graph = _streamed(graph, target, enough)
+    if stream:
+        graph = _lowered(graph, target, enough)
     return verify(plan_ordered(graph, align, target))
+
+
+def _lowered(graph: Graph, target: str, enough: int, stripes: bool = True) -> Graph:
+    calls: dict[Node, Call] = {}  # most nodes stay as they are: they are asked once
+    measure, emit = lambda g: _unplaced(g, target, calls), lambda n: call_of(n, graph, target)
+    return lowered(graph, measure, emit, enough, stripes)
 
 
 def _arriving(graph: Graph, target: str, enough: int, stream: bool) -> Graph:
     """The graph with the part in stripes that takes its input row by row, and other parts where that is asked for."""
     loops = Loops(lambda n: call_of(n, graph, target))
-    return arriving(graph, loops, enough, lambda g: _unplaced(_streamed(g, target, enough) if stream else g, target))
+    return arriving(
+        graph, loops, enough, lambda g: _unplaced(_streamed(g, target, enough) if stream else g, target, {})
+    )
 
 
 def _streamed(graph: Graph, target: str, enough: int) -> Graph:
     """The graph with parts of it in stripes, as long as each lowers the peak."""
     loops = Loops(lambda n: call_of(n, graph, target))
-    best = _unplaced(graph, target)
+    calls: dict[Node, Call] = {}
+    best = _unplaced(graph, target, calls)
     while best.lower_bound_bytes > enough:
         whole, peak = unrolled(best.graph, best.peak_step)
         found = best_stream(whole, peak, loops, enough)
-        better = _unplaced(found, target) if found else best
+        better = _unplaced(found, target, calls) if found else best
         if better.lower_bound_bytes >= best.lower_bound_bytes:
             break
         best, graph = better, better.graph
@@ -120,12 +141,12 @@ def plan_all(graphs: Mapping[str, Graph], target: str = "host") -> dict[str, Pla
     return {verb: made[verb] for verb in graphs}
 
 
-def _unplaced(graph: Graph, target: str) -> Plan:
+def _unplaced(graph: Graph, target: str, calls: dict[Node, Call]) -> Plan:
     """The order that needs least where nothing can run in stripes, without a place for anything: quick, and close."""
-    calls = {id(node): call_of(node, graph, target) for node in graph.nodes}
+    calls.update({node: call_of(node, graph, target) for node in graph.nodes if node not in calls})
     tried = []
     for name, g in candidates(graph):
-        ordered = tuple(calls[id(node)] for node in g.nodes)
+        ordered = tuple(calls[node] for node in g.nodes)
         found = buffers(g, ordered)
         bound = lower_bound(found)
         tried.append(Plan(g, ordered, found, {}, bound, bound, bound, name, target))
@@ -161,4 +182,5 @@ def call_of(node: Node, graph: Graph, target: str = "host") -> Call:
         raise GraphError(f"op {node.op.name} has no C kernel", where=f"%{node.name}")
     fixed = {i for i, v in enumerate(node.inputs) if v.name in graph.constants}  # state is not: it changes
     args = (*node.outputs, *node.inputs)
-    return node.op.apply("emit", args, dict(node.attrs), node=node, fixed=fixed, target=target)
+    reserved = {"node": node, "fixed": fixed, "target": target, "tight": level_of(node)}
+    return node.op.apply("emit", args, dict(node.attrs), **reserved)

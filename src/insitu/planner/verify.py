@@ -11,8 +11,10 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Value
 from insitu.graph.stripes import Loop
+from insitu.graph.tiles import Tiles
 from insitu.planner.plan import Plan
 from insitu.planner.verify_stripes import verify_loop
+from insitu.planner.verify_tiles import verify_tiles
 
 FREE = -1
 
@@ -28,6 +30,8 @@ def verify(plan: Plan) -> Plan:
     for step, (node, call) in enumerate(zip(plan.graph.nodes, plan.calls, strict=True)):
         if isinstance(call, Loop):
             verify_loop(call, node.outputs, _covered(plan, node))
+        if isinstance(call, Tiles):
+            verify_tiles(call, node)
         for v in node.inputs:
             replay.read(v.name, v.type.bytes, step)
         claimed = [replay.scratch(name, step) for name in plan.scratch_of(step)]

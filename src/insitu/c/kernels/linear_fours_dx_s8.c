@@ -1,20 +1,23 @@
 /* dx[r,i] = sum over o of g[r,o] w[o,i] with w = scale[o] * the integer weight: the scale goes into g. One chain of
  * multiply-adds over o, as in linear_dx_s8; also what a 1x1 convolution that moves by one does to its pixels.
- * Some rows (`tile`, a multiple of four) are scaled and laid out in panels, then meet four columns of weights at a time.
- * Scratch: 256 floats (a table of all bytes), tile o floats, 4 o floats. Not in place.
+ * `depth` outputs of some rows (`tile`, a multiple of four) are scaled and laid out in panels, then meet four columns of
+ * weights at a time; a chain goes on where the outputs before have left it.
+ * `where` NULL: w is the whole weight. Else w has `count` of its columns and fixed the others: column i is where[i] of w
+ * or, where that is negative, -1 - where[i] of fixed.
+ * Scratch: 256 floats (a table of all bytes), tile depth floats, 4 depth floats; with parts, 4 depth bytes. Not in place.
  */
 #include "isa/fours.h"
 #include "kernels.h"
 
-/* four rows of g, scaled, side by side; rows that are not there are the last one again */
-static void scaled_rows(float *to, const float *g, const float *scale, int32_t rows, int32_t n)
+/* n numbers of four rows of g, scaled, side by side; rows that are not there are the last one again */
+static void scaled_rows(float *to, const float *g, const float *scale, int32_t rows, int32_t row, int32_t n)
 {
     if (rows >= FOUR) {
-        fours_scaled(to, g, n, scale, n);
+        fours_scaled(to, g, row, scale, n);
         return;
     }
-    const float *a = g, *b = g + (rows > 1 ? n : 0), *c = g + (rows > 2 ? 2 : rows - 1) * n;
-    const float *d = g + (rows > 3 ? 3 : rows - 1) * n;
+    const float *a = g, *b = g + (rows > 1 ? row : 0), *c = g + (rows > 2 ? 2 : rows - 1) * row;
+    const float *d = g + (rows > 3 ? 3 : rows - 1) * row;
     for (int32_t o = 0; o < n; o++, to += FOUR) {
         const float s = scale[o];
         to[0] = a[o] * s;
@@ -24,35 +27,77 @@ static void scaled_rows(float *to, const float *g, const float *scale, int32_t r
     }
 }
 
-/* up to four columns of weights as floats */
-static void weight_columns(float *to, const int8_t *w, int32_t cols, int32_t row, int32_t n, const float *table)
+typedef struct {
+    const int8_t *w, *fixed;
+    const int32_t *where;
+    int32_t count;
+} weight_parts;
+
+/* rows o..o+n-1 of up to four columns, side by side */
+static void put_together(int8_t *to, const weight_parts *parts, int32_t i, int32_t cols, int32_t row, int32_t o, int32_t n)
 {
+    for (int32_t j = 0; j < cols; j++) {
+        const int32_t from = parts->where[i + j], step = from >= 0 ? parts->count : row - parts->count;
+        const int8_t *x = (from >= 0 ? parts->w + from : parts->fixed + (-1 - from)) + o * step;
+        for (int32_t k = 0; k < n; k++, x += step) {
+            to[k * FOUR + j] = *x;
+        }
+    }
+}
+
+/* up to four columns of weights, from i on, as floats; `together` has room for 4 n bytes where there are parts */
+static void weight_columns(float *to, const weight_parts *parts, int32_t i, int32_t cols, int32_t row, int32_t o,
+                           int32_t n, const float *table, int8_t *together)
+{
+    const int8_t *w = parts->w + o * row + i;
+    if (parts->where) {
+        put_together(together, parts, i, cols, row, o, n);
+        w = together;
+        row = FOUR;
+    }
     if (cols == FOUR) {
         fours_floats(to, w, row, n, table);
         return;
     }
-    for (int32_t o = 0; o < n; o++, w += row, to += FOUR) {
+    for (int32_t k = 0; k < n; k++, w += row, to += FOUR) {
         for (int32_t j = 0; j < FOUR; j++) {
             to[j] = j < cols ? (float)w[j] : 0.0f;
         }
     }
 }
 
-void linear_fours_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, int32_t tile,
-                        const linear_shape *s, void *scratch)
+typedef struct {
+    float *table, *rows, *weights;
+    int8_t *together;
+} room;
+
+/* what outputs o..o+n-1 add to `count` rows */
+static void add_outputs(float *dx, const float *g, const weight_parts *parts, const float *scale, int32_t count,
+                        int32_t o, int32_t n, const linear_shape *s, const room *at)
 {
-    float *table = (float *)scratch, *rows = table + FOUR_TABLE, *weights = rows + tile * s->o;
+    for (int32_t p = 0; p < count; p += FOUR) {
+        scaled_rows(at->rows + p * n, g + p * s->o + o, scale + o, count - p, s->o, n);
+    }
+    for (int32_t i = 0; i < s->i; i += FOUR) {
+        const int32_t cols = s->i - i < FOUR ? s->i - i : FOUR;
+        const fours_task t = {at->rows, at->weights, dx + i, s->i * (int32_t)sizeof(float), n, 0, o > 0};
+        weight_columns(at->weights, parts, i, cols, s->i, o, n, at->table, at->together);
+        fours_rows(t, count, cols);
+    }
+}
+
+void linear_fours_dx_s8(float *dx, const float *g, const int8_t *w, const int8_t *fixed, const int32_t *where,
+                        int32_t count, const float *scale, int32_t tile, int32_t depth, const linear_shape *s,
+                        void *scratch)
+{
+    const weight_parts parts = {w, fixed, where, count};
+    float *table = (float *)scratch, *rows = table + FOUR_TABLE, *weights = rows + tile * depth;
+    const room at = {table, rows, weights, (int8_t *)(void *)(weights + FOUR * depth)};
     fours_table(table);
-    for (int32_t r = 0; r < s->rows; r += tile, dx += tile * s->i) {
-        const int32_t count = s->rows - r < tile ? s->rows - r : tile;
-        for (int32_t p = 0; p < count; p += FOUR) {
-            scaled_rows(rows + p * s->o, g + (r + p) * s->o, scale, count - p, s->o);
-        }
-        for (int32_t i = 0; i < s->i; i += FOUR) {
-            const int32_t cols = s->i - i < FOUR ? s->i - i : FOUR;
-            const fours_task t = {rows, weights, dx + i, s->i * (int32_t)sizeof(float), s->o, 0, 0};
-            weight_columns(weights, w + i, cols, s->i, s->o, table);
-            fours_rows(t, count, cols);
+    for (int32_t r = 0; r < s->rows; r += tile) {
+        const int32_t some = s->rows - r < tile ? s->rows - r : tile;
+        for (int32_t o = 0; o < s->o; o += depth) {
+            add_outputs(dx + r * s->i, g + r * s->o, &parts, scale, some, o, s->o - o < depth ? s->o - o : depth, s, &at);
         }
     }
 }

@@ -7,7 +7,7 @@ void sgd_bias_block_s32(int32_t *b, int32_t *count, const int32_t *db, const int
                         int32_t channels, int32_t inner, const integer_update *u)
 {
     const block_gradient g = {db, e, scale, u->n, channels, inner};
-    const float factor = block_factor(&g, *rate, u->clip, count), scaled = *rate * factor * scale;
+    const float factor = block_factor(block_squares(&g, 0.0f), *rate, u->clip, count), scaled = *rate * factor * scale;
     for (int32_t i = 0; factor != 0.0f && i < u->n; i++) {
         const float real = scaled * u->channel[u->channels > 1 ? i : 0];
         const block_multiplier by = block_multiplier_of(real, e[i / BLOCK_GROUP]);

@@ -1,0 +1,72 @@
+"""Calls that are made again for tile after tile of a value, as values: nothing is planned here.
+
+Where a value need not exist whole, planner/tiles.py makes a `Tiles`: the call of one fused node that runs passes over
+tiles, each pass the same few kernels on the next part of what they work on. codegen/tiles.py writes it down in C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from insitu.graph.call import Call, Scratch
+from insitu.graph.graph import Node, Value
+from insitu.graph.stripes import scratch_bytes
+
+
+@dataclass(frozen=True)
+class Part:
+    """An argument: a pointer to elements t * step.. of a value in tile t."""
+
+    value: Value
+    step: int
+
+
+@dataclass(frozen=True)
+class Count:
+    """An argument: the number t * step in tile t."""
+
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One call in a tile: the layer it belongs to, and the values it writes."""
+
+    layer: str
+    call: Call
+    writes: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """Steps for each of the tiles 0..count-1."""
+
+    count: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles(Call):
+    """Pass after pass. A room is a value inside: it exists for a tile, or, if it is `kept`, from its first tile to the
+    end. The scratch: one for each room, then what the kernels need."""
+
+    nodes: tuple[Node, ...] = ()
+    rooms: tuple[Value, ...] = ()
+    kept: frozenset[str] = frozenset()
+    passes: tuple[Pass, ...] = ()
+
+    def __init__(self, nodes, rooms, kept, passes):
+        most = max(scratch_bytes(step.call) for p in passes for step in p.steps)
+        super().__init__("tiles", *(Scratch(v.type.bytes) for v in rooms), Scratch(most))
+        for name, value in (("nodes", nodes), ("rooms", rooms), ("kept", frozenset(kept)), ("passes", passes)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def steps(self) -> list[Step]:
+        """In the order in which they stand in the C."""
+        return [step for p in self.passes for step in p.steps]
+
+    @property
+    def functions(self) -> set[str]:
+        """The kernels it calls."""
+        return {step.call.function for step in self.steps}

@@ -1,0 +1,51 @@
+"""No copy of a whole weight in the backward pass: the gradient of a layer's input reads its two parts where they lie.
+
+A weight of which some channels are trained lies in two parts. Where putting them together for one node sets the peak,
+that node is given the parts instead (ops/tiled_parts.py). The same bytes, packed column by column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from insitu.graph import Graph, Node, lookup
+from insitu.ops.conv import conv_shape, is_pointwise
+from insitu.planner.order import settled
+
+# op -> its twin that reads parts, and which of its inputs is the weight
+TWINS = {
+    "conv2d_dx": ("linear_dx_parts", 1), "linear_dx": ("linear_dx_parts", 1),
+    "conv2d_dx_block": ("linear_dx_parts_block", 2), "linear_dx_block": ("linear_dx_parts_block", 2),
+}  # fmt: skip
+
+
+def taken_apart(graph: Graph, node: Node) -> Graph | None:
+    """The graph without the copy that this node makes or reads; None where there is none, or somebody else reads it."""
+    merge = node if node.op.name == "merge_channels" else _merge(graph, node)
+    users = graph.users.get(merge.name, ()) if merge else ()
+    if merge is None or len(users) != 1 or not _fits(users[0], merge):
+        return None
+    twin, at = TWINS[users[0].op.name]
+    inputs = (*users[0].inputs[:at], *merge.inputs)
+    made = replace(users[0], op=lookup(twin), inputs=inputs, attrs={"channels": merge.attrs["channels"]})
+    kept = (made if n is users[0] else n for n in graph.nodes if n is not merge)
+    return settled(replace(graph, nodes=tuple(kept)))  # before the update, which may have come between the two
+
+
+def _merge(graph: Graph, node: Node) -> Node | None:
+    made = (graph.producer.get(v.name) for v in node.inputs)
+    return next((n for n in made if n is not None and n.op.name == "merge_channels"), None)
+
+
+def _fits(user: Node, merge: Node) -> bool:
+    """It is a gradient of an input that has a twin, and the copy is its weight."""
+    at = TWINS.get(user.op.name, ("", -1))[1]
+    inside = 0 <= at == len(user.inputs) - 1 and user.inputs[at].name == merge.name and merge.output.dtype == "s8"
+    return inside and (user.op.name.startswith("linear") or _moves_by_one(user, merge))
+
+
+def _moves_by_one(user: Node, merge: Node) -> bool:
+    """A 1x1 convolution whose gradient has a pixel for each of its input's."""
+    window = (user.attrs[name] for name in ("stride", "padding", "dilation", "groups"))
+    shape = conv_shape(user.inputs[0], user.output, merge.output, *window)
+    return user.attrs["groups"] == 1 and is_pointwise(**shape.fields)

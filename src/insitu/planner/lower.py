@@ -1,0 +1,123 @@
+"""Instructions spent to lower the peak: what runs at the step that needs most is changed, as long as that helps.
+
+A change is a function of a graph and one of its nodes that gives another graph with the same results, or None: a call
+with less scratch (tight.py), a gradient in place (over.py), a weight read in two parts (apart.py), a weight's gradient
+and update in tiles (tiles.py, which offers several sizes). It is tried on the node at the peak, and on those that make
+or read what is large there. Stripes (stream.py) come first. What turned out not to be needed is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from insitu.graph import Graph, Node
+from insitu.planner.apart import taken_apart
+from insitu.planner.over import laid_over
+from insitu.planner.stream import Loops, able, best_stream, unrolled
+from insitu.planner.stripes import Emit
+from insitu.planner.tight import loosened, tightened, tightest
+from insitu.planner.tiles import tiled, untiled
+
+if TYPE_CHECKING:
+    from insitu.planner.plan import Plan
+
+Measure = Callable[[Graph], "Plan"]  # the order that needs least, unplaced
+
+# the cheapest first
+CHANGES: tuple[Callable[[Graph, Node], Graph | None], ...] = (laid_over, tightened, taken_apart, tightest)
+AT_ONCE = 0.99  # of the peak is the next goal: steps that need almost as much are changed with it
+LARGE = 1 / 16  # of the peak: smaller values are not worth a look
+
+
+def lowered(graph: Graph, measure: Measure, emit: Emit, enough: int = 0, stripes: bool = True) -> Graph:
+    """The graph with changes at its peak; `enough` bytes are low enough. Without `stripes`, at the highest of the steps
+    that cannot run in stripes."""
+    work = _Work(measure, Loops(emit), stripes)
+    best = measure(graph)
+    while work.peak(best) > enough:
+        found = work.brought_down(best, max(enough, int(work.peak(best) * AT_ONCE)))
+        if work.peak(found) >= work.peak(best):
+            break
+        best = found
+    return (_relaxed(best, measure, enough) if stripes else best).graph
+
+
+@dataclass(frozen=True)
+class _Work:
+    measure: Measure
+    loops: Loops
+    stripes: bool
+
+    def needed(self, plan: Plan) -> list[int]:
+        """Bytes at each step that counts."""
+        others = set() if self.stripes else able(plan.graph)
+        return [0 if node.name in others else bytes for node, bytes in zip(plan.graph.nodes, plan.live)]
+
+    def peak(self, plan: Plan) -> int:
+        return max(self.needed(plan), default=0)
+
+    def excess(self, plan: Plan, goal: int) -> int:
+        """Bytes beyond the goal, over all steps."""
+        return sum(max(0, bytes - goal) for bytes in self.needed(plan))
+
+    def brought_down(self, plan: Plan, goal: int) -> Plan:
+        """With every step that needs more than the goal changed until it needs no more, as far as that goes."""
+        while self.peak(plan) > goal:
+            now = self.excess(plan, goal)
+            better = next((p for p in self.tried(plan, goal) if self.excess(p, goal) < now), None)
+            if better is None:
+                break
+            plan = better
+        return plan
+
+    def tried(self, plan: Plan, goal: int) -> Iterator[Plan]:
+        """One change more, where most is needed first."""
+        if self.stripes and plan.graph.nodes[plan.peak_step].name in able(plan.graph):
+            whole, peak = unrolled(plan.graph, plan.peak_step)
+            found = best_stream(whole, peak, self.loops, goal)
+            if found:
+                yield self.measure(found)
+        needed = self.needed(plan)
+        above = sorted((s for s, bytes in enumerate(needed) if bytes > goal), key=lambda s: -needed[s])
+        for node in {n.name: n for step in above for n in _around(plan, step)}.values():
+            for change in CHANGES:
+                found = change(plan.graph, node)
+                if found:
+                    yield self.measure(found)
+            yield from self.fewest(plan, map(self.measure, tiled(plan.graph, node, self.loops.emit)), goal)
+
+    def fewest(self, plan: Plan, finer: Iterator[Plan], goal: int) -> Iterator[Plan]:
+        """Of plans with more and more tiles, the last that is better than the one before: nothing, or one."""
+        best = plan
+        for found in finer:
+            if self.excess(found, goal) < self.excess(best, goal):
+                best = found
+            elif best is not plan:
+                break
+        if best is not plan:
+            yield best
+
+
+def _around(plan: Plan, step: int) -> list[Node]:
+    """The node of a step, and those that make or read a large value there, the largest first."""
+    graph = plan.graph
+    large = [b for b in plan.buffers if b.first <= step <= b.last and b.size(step) > LARGE * plan.lower_bound_bytes]
+    found = {graph.nodes[step].name: graph.nodes[step]}
+    for b in sorted(large, key=lambda b: -b.bytes):
+        for name in b.names:
+            touched = [graph.producer.get(name), *graph.users.get(name, ())]
+            found |= {n.name: n for n in touched if n is not None}
+    return list(found.values())
+
+
+def _relaxed(best: Plan, measure: Measure, enough: int) -> Plan:
+    """Without the calls with less scratch, and the tiles, that later changes made needless."""
+    most = max(best.lower_bound_bytes, enough)
+    for node in best.graph.nodes:
+        found = loosened(best.graph, node) or untiled(best.graph, node)
+        plan = measure(found) if found else None
+        if plan and plan.lower_bound_bytes <= most:
+            best = plan
+    return best

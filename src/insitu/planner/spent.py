@@ -1,0 +1,34 @@
+"""What a plan spends to need less memory: which steps were changed and how, for reports. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from insitu.graph import Node
+from insitu.planner.plan import Plan
+from insitu.planner.stream import Streamed
+from insitu.planner.tight import Tight
+from insitu.planner.tiles import Tiled
+
+# what was done -> to which nodes
+KINDS: dict[str, Callable[[Node], bool]] = {
+    "stripes": lambda n: isinstance(n, Streamed),
+    "less_scratch": lambda n: isinstance(n, Tight),
+    "in_place": lambda n: n.op.name == "depthwise2d_dx_over",
+    "weights_in_parts": lambda n: n.op.name.startswith("linear_dx_parts"),
+    "updates_in_tiles": lambda n: isinstance(n, Tiled),
+}
+
+
+def spent(plan: Plan) -> dict:
+    """Kind -> the names of the nodes, and the multiply-adds that are done a second time."""
+    found: dict = {kind: [n.name for n in plan.graph.nodes if has(n)] for kind, has in KINDS.items()}
+    again = (n.nodes[0] for n in plan.graph.nodes if isinstance(n, Tiled))
+    return {**found, "macs_again": sum(int(n.rule("macs", n.output, *n.inputs)) for n in again)}
+
+
+def spent_text(found: dict) -> str:
+    """The same in a line; empty where nothing was changed."""
+    words = [f"{len(names)} {kind.replace('_', ' ')}" for kind, names in found.items() if kind in KINDS and names]
+    again = found.get("macs_again", 0)
+    return ", ".join(words) + (f" ({again:,} multiply-adds again)" if again else "")

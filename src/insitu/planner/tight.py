@@ -1,0 +1,55 @@
+"""Calls with less scratch: the same bytes for some more instructions, where a step sets the peak.
+
+An op offers it by an `emit` rule that takes `tight`: 0 is as usual, 1 is less, 2 the least it can do with. Which steps
+are called so is decided in lower.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from insitu.graph import Graph, Node
+
+LEVELS = 2  # 1: less scratch, 2: the least
+
+
+@dataclass(frozen=True, eq=False)
+class Tight(Node):
+    """A node that is called with less scratch."""
+
+    level: int = 1
+
+
+def tightened(graph: Graph, node: Node) -> Graph | None:
+    """The graph with this node called so, or with still less; None where it cannot be."""
+    level = level_of(node) + 1
+    if type(node) not in (Node, Tight) or not node.op.asks("emit", "tight") or level > LEVELS:
+        return None
+    return swapped(graph, node, _at(node, level))
+
+
+def tightest(graph: Graph, node: Node) -> Graph | None:
+    """The same at once: an op may have nothing between."""
+    once = tightened(graph, node)
+    return once and tightened(once, once.nodes[graph.nodes.index(node)])
+
+
+def loosened(graph: Graph, node: Node) -> Graph | None:
+    """The graph with this node called with more scratch again."""
+    return swapped(graph, node, _at(node, level_of(node) - 1)) if isinstance(node, Tight) else None
+
+
+def level_of(node: Node) -> int:
+    """What its `emit` rule is told: 0 is as usual."""
+    return node.level if isinstance(node, Tight) else 0
+
+
+def _at(node: Node, level: int) -> Node:
+    kept = {f.name: getattr(node, f.name) for f in fields(Node)}
+    return Tight(**kept, level=level) if level else Node(**kept)
+
+
+def swapped(graph: Graph, old: Node, *new: Node) -> Graph:
+    """The graph with other nodes in place of one."""
+    at = graph.nodes.index(old)
+    return replace(graph, nodes=(*graph.nodes[:at], *new, *graph.nodes[at + 1 :]))

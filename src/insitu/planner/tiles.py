@@ -1,0 +1,152 @@
+"""The gradient of a weight and its update in tiles of output channels: the gradient never exists whole.
+
+Each tile copies its channels of the layer's gradient, computes their weights' gradient and uses it: in a first pass for
+the norm, by which the gradient is clipped, in a second for the step. So it is computed twice. To the rest of the
+planner this is one node with scratch. Where it pays is decided in lower.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from insitu.graph import Graph, Node, Op, Type, Value
+from insitu.graph.call import Call
+from insitu.graph.tiles import Part, Pass, Step, Tiles
+from insitu.graph.types import GROUP
+from insitu.ops._block import exponents
+from insitu.ops._boxes import box_shape
+from insitu.ops._tiled import TILED_UPDATES, TiledUpdate
+from insitu.planner.tight import LEVELS, Tight
+
+# op -> how many values its gradient consists of: mantissas may have exponents beside them, one a group of channels
+GRADIENTS = {"conv2d_dw": 1, "linear_dw": 1, "conv2d_dw_block": 2, "linear_dw_block": 2}
+FEW, MANY = 2, 32  # tiles
+
+
+@dataclass(frozen=True, eq=False)
+class Tiled(Node):
+    """A gradient of a weight and the update that uses it, as one."""
+
+    tiles: Tiles = None  # type: ignore[assignment]  # always given; a default, because Node's fields have some
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.tiles.nodes
+
+
+def _eval(*arrays, node: Tiled):
+    """The meaning: one after the other, whole."""
+    known = {v.name: a for v, a in zip(node.inputs, arrays)}
+    for inner in node.nodes:
+        results = inner.rule("eval", *(known[v.name] for v in inner.inputs))
+        known |= zip((v.name for v in inner.outputs), results if isinstance(results, tuple) else (results,))
+    return tuple(np.asarray(known[v.name]) for v in node.outputs)
+
+
+def _in_place(*values, node: Tiled) -> tuple[int | None, ...]:
+    shared, names = node.nodes[-1].shared(), [v.name for v in node.inputs]
+    return tuple(names.index(shared[v.name].name) for v in node.outputs)
+
+
+TILED = Op(
+    name="tiled",
+    doc="The gradient of a weight and its update in tiles; made by the planner.",
+    defaults={},
+    rules={"eval": _eval, "emit": lambda *values, node: node.tiles, "in_place": _in_place,
+           "macs": lambda *values, node: 2 * node.nodes[0].rule("macs", node.nodes[0].output, *node.nodes[0].inputs)},
+    cases=(), kind="any", source=__file__, overwrites=True, domain=None,
+)  # fmt: skip
+
+
+def tiled(graph: Graph, node: Node, emit: Callable[[Node], Call]) -> Iterator[Graph]:
+    """The graph with the gradient that this node makes or uses in tiles, the fewest first; in more if it has some."""
+    whole = untiled(graph, node) or graph
+    pair = _pair(whole, node.nodes[0] if isinstance(node, Tiled) else node)
+    if pair is None:
+        return
+    dw, update = pair
+    most = node.attrs["channels"] - 1 if isinstance(node, Tiled) else dw.output.shape[0]
+    for channels in (n for n in _sizes(dw) if n <= most):
+        made = fused(dw, update, channels, emit)
+        kept = (made if n is update else n for n in whole.nodes if n is not dw)
+        yield replace(graph, nodes=tuple(kept))
+
+
+def untiled(graph: Graph, node: Node) -> Graph | None:
+    """The graph with both nodes again."""
+    if not isinstance(node, Tiled):
+        return None
+    at = graph.nodes.index(node)
+    return replace(graph, nodes=(*graph.nodes[:at], *node.nodes, *graph.nodes[at + 1 :]))
+
+
+def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
+    """The gradient and its update, where this node is one of them and nobody else reads the gradient."""
+    dw = node
+    if node.op.name in TILED_UPDATES:
+        dw = graph.producer.get(node.inputs[TILED_UPDATES[node.op.name].grad[0]].name, node)
+    users = {n.name: n for v in dw.outputs for n in graph.users.get(v.name, ())}
+    if dw.op.name not in GRADIENTS or len(users) != 1 or dw.attrs.get("groups", 1) != 1:
+        return None
+    update = next(iter(users.values()))
+    how = TILED_UPDATES.get(update.op.name)
+    if how is None or tuple(update.inputs[i] for i in how.grad) != dw.outputs or set(dw.outputs) & set(graph.results):
+        return None
+    return dw, update
+
+
+def _sizes(dw: Node) -> list[int]:
+    """Channels of a tile: all tiles are of one size."""
+    o, unit = dw.output.shape[0], GROUP if GRADIENTS[dw.op.name] > 1 else 4
+    return [o // count for count in range(FEW, MANY + 1) if o % count == 0 and o // count % unit == 0]
+
+
+def fused(dw: Node, update: Node, channels: int, emit: Callable[[Node], Call]) -> Tiled:
+    """Both as one node, so many output channels at a time."""
+    how = TILED_UPDATES[update.op.name]
+    tiles = _tiles(dw, update, how, channels, emit)
+    inner = {v.name for v in dw.outputs}
+    inputs = {v.name: v for n in (dw, update) for v in n.inputs if v.name not in inner}
+    attrs = {"channels": channels, "of": [dw.name, update.name]}
+    return Tiled(TILED, tuple(inputs.values()), update.outputs, attrs, tiles)
+
+
+def _tiles(dw: Node, update: Node, how: TiledUpdate, channels: int, emit: Callable[[Node], Call]) -> Tiles:
+    count = dw.output.shape[0] // channels
+    norm = Value(f"{dw.name}.norm", how.norm)
+    small = _cut(dw, channels)
+    copies = tuple(_copy(dw, v, s, count) for v, s in zip(dw.inputs[: GRADIENTS[dw.op.name]], small.inputs))
+    make = (*copies, Step(dw.name, emit(small), small.outputs))
+    add = Step(dw.name, how.add(update, norm, small.outputs), (norm,))
+    factor = Step(update.name, how.factor(update, norm), (norm, update.outputs[-1]))
+    step = Step(update.name, how.step(update, norm, small.outputs), update.outputs)
+    passes = (Pass(count, (*make, add)), Pass(1, (factor,)), Pass(count, (*make, step)))
+    rooms = (*(s.writes[0] for s in copies), *small.outputs, norm)
+    return Tiles((dw, update), rooms, {norm.name}, passes)
+
+
+def _cut(dw: Node, channels: int) -> Node:
+    """The gradient of so many output channels, with as little scratch as it can do with."""
+    count = GRADIENTS[dw.op.name]
+    g = dw.inputs[0].type.with_shape(*dw.inputs[0].shape[:-1], channels)
+    types = (g, exponents(g))[:count]
+    read = (*(_short(v, t) for v, t in zip(dw.inputs, types)), *dw.inputs[count:])
+    made = dw.op.apply("infer", tuple(v.type for v in read), dict(dw.attrs))
+    outputs = (_short(v, t) for v, t in zip(dw.outputs, made if isinstance(made, tuple) else (made,)))
+    return Tight(dw.op, read, tuple(outputs), dw.attrs, LEVELS)
+
+
+def _short(value: Value, type: Type) -> Value:
+    return Value(f"{value.name}.tile", type)
+
+
+def _copy(dw: Node, value: Value, to: Value, count: int) -> Step:
+    """A tile's part of each row of a value, side by side."""
+    rows = prod(value.shape[:-1]) if value is dw.inputs[0] else dw.inputs[0].type.rows
+    narrow = to.type.size // rows
+    box = box_shape(value, (rows, narrow), (narrow, 1), (narrow * count, 1))
+    return Step(dw.name, Call("copy_box", to, Part(value, narrow), box), (to,))
