@@ -41,8 +41,9 @@ ALWAYS_INLINE void block_depthwise_row(int32_t *acc, const int16_t *p, const int
 }
 
 /* one group of an image: what it reads of g is in p before dx is written */
-ALWAYS_INLINE void block_depthwise_group(void *dx, int8_t *dxe, int32_t at, const int16_t *p, const int8_t *w, int32_t n,
-                                         int32_t exponent, const conv2d_shape *s, int32_t *acc, int32_t bytes)
+ALWAYS_INLINE void block_depthwise_group(void *dx, int8_t *dxe, int32_t at, const int16_t *p, const int8_t *w,
+                                         int32_t n, int32_t exponent, const conv2d_shape *s, int32_t *acc,
+                                         int32_t bytes)
 {
     for (int32_t r = 0; r < s->h; r++, at += s->w * s->c, dxe += block_groups(s->c)) {
         for (int32_t i = 0; i < s->w * BLOCK_GROUP; i++) {

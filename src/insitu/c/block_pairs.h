@@ -161,8 +161,8 @@ ALWAYS_INLINE void block_pairs_dx(void *dx, int8_t *dxe, const void *g, const in
             block_pairs_group(acc, weights, windows, w, c, block_width(c, s->c), count * s->w, sums.where, s);
             for (int32_t r = line; r < line + count; r++) {
                 const int32_t exponent = block_exponent(block_highest(ge + r * og, og, 1), bytes) + k + drop;
-                block_store_runs(dx, dxe + r * cg + c / BLOCK_GROUP, r * s->w * s->c + c, s->c, &sums, (r - line) * s->w,
-                                 s->w, block_width(c, s->c), exponent, bytes);
+                block_store_runs(dx, dxe + r * cg + c / BLOCK_GROUP, r * s->w * s->c + c, s->c, &sums,
+                                 (r - line) * s->w, s->w, block_width(c, s->c), exponent, bytes);
             }
         }
     }
@@ -170,8 +170,8 @@ ALWAYS_INLINE void block_pairs_dx(void *dx, int8_t *dxe, const void *g, const in
 
 /* row `o` of g turned: its numbers for `pixels` pixels, aligned to exponent e, as row r of four; zeros up to a multiple
  * of four. `at` is the first pixel, w pixels are a row of the image. */
-ALWAYS_INLINE void block_pairs_turned(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o, int32_t pixels,
-                                      int32_t outputs, int32_t w, int32_t e, int32_t bytes)
+ALWAYS_INLINE void block_pairs_turned(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o,
+                                      int32_t pixels, int32_t outputs, int32_t w, int32_t e, int32_t bytes)
 {
     const int32_t groups = block_groups(outputs);
     ge += at / w * groups;
@@ -191,8 +191,9 @@ ALWAYS_INLINE void block_pairs_turned(int16_t *to, const void *g, const int8_t *
 }
 
 /* the same for `some` rows, a multiple of four, and pixels in fours of one row of the image */
-ALWAYS_INLINE void block_pairs_turned4(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o, int32_t some,
-                                       int32_t pixels, int32_t outputs, int32_t w, int32_t e, int32_t bytes)
+ALWAYS_INLINE void block_pairs_turned4(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o,
+                                       int32_t some, int32_t pixels, int32_t outputs, int32_t w, int32_t e,
+                                       int32_t bytes)
 {
     enum { ONE = 14 }; /* a factor of 2^14 and as much more to shift */
     for (int32_t i = 0; i < pixels; i += PAIRS_PIXELS) {
@@ -228,7 +229,8 @@ static inline void block_pairs_channels(int16_t *to, const int8_t *x, const int3
     }
 }
 
-/* dw[r * count + 0, 1] = the sums of `outputs` rows of g with two channels, or more by them; the second may not be there */
+/* dw[r * count + 0, 1] = the sums of `outputs` rows of g with two channels, or more by them; the second may not be
+ * there */
 static inline void block_pairs_add(int32_t *dw, const int32_t *sums, int32_t outputs, int32_t cols, int32_t count,
                                    int32_t more)
 {

@@ -26,8 +26,8 @@ static inline void block_clear(int16_t *to, int32_t n)
     }
 }
 
-/* The rows of the turned kernel that lie on rows of g for row r of dx: `skip` of them come before (of a stride of two, the
- * other half, and what lies above g), the first is on row `row` of g. */
+/* The rows of the turned kernel that lie on rows of g for row r of dx: `skip` of them come before (of a stride of two,
+ * the other half, and what lies above g), the first is on row `row` of g. */
 typedef struct {
     int32_t skip, rows, row;
 } block_taps;
@@ -54,7 +54,8 @@ static inline void block_turned_weights(int16_t *to, int32_t size, const int8_t 
 
 /* rows t->last..last-1 of g are laid out behind those that are there */
 ALWAYS_INLINE void block_band_more(block_band *t, int32_t last, const void *g, const int8_t *ge, int32_t at,
-                                   const int16_t *share, int32_t highest, int32_t n, const conv2d_shape *s, int32_t bytes)
+                                   const int16_t *share, int32_t highest, int32_t n, const conv2d_shape *s,
+                                   int32_t bytes)
 {
     for (; t->last < last; t->last++) {
         int16_t *to = t->planes + (t->last - t->first) * t->width + s->kw - 1 - s->pl;
@@ -85,8 +86,8 @@ static inline void block_band_move(block_band *t, int32_t first, int32_t n)
 }
 
 /* the sums of dx rows r..end-1 of all n channels of the group */
-static inline void block_band_sums(int32_t *acc, int32_t pitch, const block_band *t, const int16_t *weights, int32_t size,
-                                   int32_t r, int32_t end, int32_t n, const conv2d_shape *s)
+static inline void block_band_sums(int32_t *acc, int32_t pitch, const block_band *t, const int16_t *weights,
+                                   int32_t size, int32_t r, int32_t end, int32_t n, const conv2d_shape *s)
 {
     plane_line lines[BLOCK_LINES];
     plane_task task = {t->planes, weights, lines, lines + (end - r), t->width, plane_row(s->kh, s->kw), s->kh, s->kw, 1,

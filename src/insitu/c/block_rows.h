@@ -90,8 +90,8 @@ ALWAYS_INLINE void block_mask_rows(void *y, const void *m, const uint8_t *mask, 
 
 enum { BLOCK_GUARD = 14 };
 
-/* Two blocks at the larger exponent, with BLOCK_GUARD bits below: up to that distance nothing of the smaller is lost, and
- * `up` is what it is multiplied with; beyond, it is 0. */
+/* Two blocks at the larger exponent, with BLOCK_GUARD bits below: up to that distance nothing of the smaller is lost,
+ * and `up` is what it is multiplied with; beyond, it is 0. */
 typedef struct {
     const void *large, *small;
     int32_t distance, up;

@@ -27,9 +27,9 @@ ALWAYS_INLINE arm_factor arm_factor_of(const int16_t *share, int32_t d, int32_t 
 #define SCALE_HIGH(y, x, w) "smlatt " y ", " x ", " w ", r6\n asr " y ", " y ", r7\n"
 #define SCALE_TOGETHER(y, a, b) "pkhbt " y ", " a ", " b ", lsl #16\n"
 
-/* One pixel of four channels: r12 from, r3 bytes from pixel to pixel, r4 and r5 factors, r6 half, r7 d; pairs 0,2 and 1,3
- * become words `at` and four words later. Two-byte mantissas lie as pairs 0,1 and 2,3, and so do factors; one-byte ones
- * are widened to pairs 0,2 and 1,3, and factors made to agree. */
+/* One pixel of four channels: r12 from, r3 bytes from pixel to pixel, r4 and r5 factors, r6 half, r7 d; pairs 0,2 and
+ * 1,3 become words `at` and four words later. Two-byte mantissas lie as pairs 0,1 and 2,3, and so do factors; one-byte
+ * ones are widened to pairs 0,2 and 1,3, and factors made to agree. */
 #define PAIRS_PIXEL_HALVES(at)                                                                     \
     "ldr r9, [r12, #4]\n ldr r8, [r12]\n add r12, r12, r3\n"                                       \
     SCALE_LOW("r10", "r8", "r4") SCALE_LOW("r11", "r9", "r5") SCALE_TOGETHER("r10", "r10", "r11")  \
@@ -96,8 +96,8 @@ ALWAYS_INLINE void arm_mantissas_pairs(int16_t *to, const void *g, int32_t at, i
     SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
     "str r9, [r0], #8\n str r8, [r0], #4\n"
 
-/* r0 to, r1 bytes to the next four channels, r2 from, r3 bytes from pixel to pixel; on the stack the factor twice, half,
- * d, how many fours of channels */
+/* r0 to, r1 bytes to the next four channels, r2 from, r3 bytes from pixel to pixel; on the stack the factor twice,
+ * half, d, how many fours of channels */
 #define TURNED_FUNCTION(name, pixels, bytes)                                                                      \
     ASSEMBLED void name(int16_t *to UNUSED, int32_t next UNUSED, const int8_t *from UNUSED, int32_t step UNUSED,  \
                         uint32_t share UNUSED, int32_t half UNUSED, int32_t d UNUSED, int32_t fours UNUSED)       \
@@ -120,8 +120,8 @@ ALWAYS_INLINE void arm_mantissas_pairs(int16_t *to, const void *g, int32_t at, i
 TURNED_FUNCTION(arm_turned_halves, TURNED_HALVES, 2)
 TURNED_FUNCTION(arm_turned_bytes, TURNED_BYTES, 1)
 
-ALWAYS_INLINE void arm_mantissas_turned(int16_t *to, int32_t next, const void *g, int32_t at, int32_t step, int32_t share,
-                                        int32_t d, int32_t n, int32_t bytes)
+ALWAYS_INLINE void arm_mantissas_turned(int16_t *to, int32_t next, const void *g, int32_t at, int32_t step,
+                                        int32_t share, int32_t d, int32_t n, int32_t bytes)
 {
     const arm_factor f = arm_factor_of(NULL, d, bytes);
     const int8_t *from = (const int8_t *)g + at * bytes;
@@ -146,7 +146,7 @@ ALWAYS_INLINE void arm_mantissas_turned(int16_t *to, int32_t next, const void *g
 typedef struct {
     int32_t half, d, pairs, odd, channels; /* 0, 4, 8 pairs of pixels, 12 one more, 16 pairs of channels */
     const int16_t *share;                  /* 20 */
-    int32_t back, up;                      /* 24, 28: to the next pair of channels, of the mantissas and of the planes */
+    int32_t back, up;                      /* 24, 28: to the next pair of channels, of mantissas and of planes */
 } arm_planes_task;
 
 /* r0 to, r1 bytes of a plane, r2 from, r3 bytes from pixel to pixel, on the stack the task: side by side */
@@ -182,8 +182,8 @@ ASSEMBLED void arm_planes_halves(int16_t *to UNUSED, int32_t plane UNUSED, const
 }
 
 /* the same with `pairs` single pixels, each a number apart */
-ASSEMBLED void arm_planes_apart(int16_t *to UNUSED, int32_t plane UNUSED, const int8_t *from UNUSED, int32_t step UNUSED,
-                                const arm_planes_task *t UNUSED)
+ASSEMBLED void arm_planes_apart(int16_t *to UNUSED, int32_t plane UNUSED, const int8_t *from UNUSED,
+                                int32_t step UNUSED, const arm_planes_task *t UNUSED)
 {
     __asm__ volatile("push {r4-r11, lr}\n"
                      "ldr r5, [sp, #36]\n"
@@ -317,8 +317,8 @@ PUT_FUNCTION(arm_put_halves, "16",
              "pkhbt r2, r2, r4, lsl #16\n pkhbt r10, r10, r11, lsl #16\n str r2, [r0]\n str r10, [r0, #4]\n")
 PUT_FUNCTION(arm_put_bytes, "8", "strb r2, [r0]\n strb r4, [r0, #1]\n strb r10, [r0, #2]\n strb r11, [r0, #3]\n")
 
-ALWAYS_INLINE void arm_mantissas_put(void *m, int32_t at, int32_t step, const int32_t *x, const int32_t *where, int32_t n,
-                                     int32_t d, int32_t bytes)
+ALWAYS_INLINE void arm_mantissas_put(void *m, int32_t at, int32_t step, const int32_t *x, const int32_t *where,
+                                     int32_t n, int32_t d, int32_t bytes)
 {
     void *to = (int8_t *)m + at * bytes;
     if (d > 31) {

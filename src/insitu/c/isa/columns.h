@@ -27,7 +27,8 @@ static inline void pairs_column(int16_t *to, int32_t r, const int8_t *x, int32_t
     }
 }
 
-static inline void scalar_pairs_columns(int16_t *to, const int8_t *x, int32_t row, int32_t cols, int32_t zero, int32_t n)
+static inline void scalar_pairs_columns(int16_t *to, const int8_t *x, int32_t row, int32_t cols, int32_t zero,
+                                        int32_t n)
 {
     for (int32_t j = 0; j < PAIRS_COLUMNS; j++) {
         int16_t *half = to + j / PAIRS_OUTPUTS * PAIRS_OUTPUTS * pairs_length(n);

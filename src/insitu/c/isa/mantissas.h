@@ -46,7 +46,8 @@ ALWAYS_INLINE void scalar_mantissas_turned(int16_t *to, int32_t next, const void
 
 /* sums[k] = the sum over n pixels of mantissa k as it is stored, for eight channels */
 enum { MANTISSAS_SUMS = 8 };
-ALWAYS_INLINE void scalar_mantissas_sums(int32_t *sums, const void *m, int32_t at, int32_t step, int32_t n, int32_t bytes)
+ALWAYS_INLINE void scalar_mantissas_sums(int32_t *sums, const void *m, int32_t at, int32_t step, int32_t n,
+                                         int32_t bytes)
 {
     for (int32_t k = 0; k < MANTISSAS_SUMS; k++) {
         sums[k] = 0;

@@ -1,4 +1,5 @@
-/* m 2^e = a 2^ae + b 2^be: rows of pixels of c numbers, each block normalised. In place over a (and ae over e) allowed. */
+/* m 2^e = a 2^ae + b 2^be: rows of pixels of c numbers, each block normalised. In place over a (and ae over e)
+ * allowed. */
 #include "block_rows.h"
 #include "kernels.h"
 

@@ -1,6 +1,6 @@
 /* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q; w = share[c] / 2^15 * 2^k[group] * the
- * integer weight. Group by group: an image of g is multiplied with share and aligned. Scratch: 16 w int32, 16 oh ow int16.
- * In place over g allowed where dx has its shape. */
+ * integer weight. Group by group: an image of g is multiplied with share and aligned. Scratch: 16 w int32, 16 oh ow
+ * int16. In place over g allowed where dx has its shape. */
 #include "block_depthwise.h"
 #include "kernels.h"
 

@@ -1,7 +1,8 @@
-/* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q: depthwise2d_dx by windows that move along
- * planes, `band` rows of dx (at most 16) of 16 channels at a time; strides of one or two, no dilation, kh <= kw.
+/* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q: depthwise2d_dx by windows that move
+ * along planes, `band` rows of dx (at most 16) of 16 channels at a time; strides of one or two, no dilation, kh <= kw.
  * Scratch: 16 (band w + 7 without its lowest 2 bits) int32, 32 kh kw int16, 16 planes of `rows` rows of `width` int16:
- * as many rows of g as a band needs, and as many numbers as windows reach. In place over g allowed where dx has its shape.
+ * as many rows of g as a band needs, and as many numbers as windows reach. In place over g allowed where dx has its
+ * shape.
  */
 #include "block_planes.h"
 #include "kernels.h"

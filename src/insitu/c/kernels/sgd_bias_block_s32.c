@@ -1,5 +1,5 @@
-/* b -= round(rate factor scale db 2^e channel[..]), in place; saturates, counted. Floats: one product a channel. Element
- * i of db is channel i, whose group has an exponent; `channels` of them, inner is 1.
+/* b -= round(rate factor scale db 2^e channel[..]), in place; saturates, counted. Floats: one product a channel.
+ * Element i of db is channel i, whose group has an exponent; `channels` of them, inner is 1.
  */
 #include "block_update.h"
 
@@ -11,7 +11,8 @@ void sgd_bias_block_s32(int32_t *b, int32_t *count, const int32_t *db, const int
     for (int32_t i = 0; factor != 0.0f && i < u->n; i++) {
         const float real = scaled * u->channel[u->channels > 1 ? i : 0];
         const block_multiplier by = block_multiplier_of(real, e[i / BLOCK_GROUP]);
-        const int32_t step = block_is_upper(&by) ? block_upper(db[i], by.whole, by.shift) : block_times(db[i], &by, 1 << 30);
+        const int32_t step =
+            block_is_upper(&by) ? block_upper(db[i], by.whole, by.shift) : block_times(db[i], &by, 1 << 30);
         const int64_t now = (int64_t)b[i] - step;
         b[i] = now > INT32_MAX ? INT32_MAX : now < INT32_MIN ? INT32_MIN : (int32_t)now;
         count[2] += b[i] != now;
