@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from insitu.codegen import emit_program
 from insitu.devices.host import open_plans
 from insitu.errors import GraphError
 from insitu.graph import Graph, Type, build, f32, lookup, s8
@@ -235,6 +236,23 @@ def test_the_report_says_what_was_chosen():
     assert found["macs_again"] == dw.output.type.size * dw.inputs[0].type.size // dw.inputs[0].shape[-1]
     assert spent_text(found) == f"1 updates in tiles ({found['macs_again']:,} multiply-adds again)"
     assert spent_text(spent(plan(Layer(3).graph()))) == ""
+
+
+def test_an_emulated_board_gives_the_same_bytes_and_counts_by_layer():
+    pytest.importorskip("unicorn")
+    from insitu.devices.emulator import open_emulator
+
+    graph, node = _fused()
+    made = verify(plan_ordered(graph, target="mcu"))
+    feeds = Layer(3).feeds(graph)
+    board = open_emulator(emit_program({"predict": made}), "stm32f746")
+    host = open_plans({"predict": plan(Layer(3).graph())})
+    outputs, counted = board.measure("predict", *feeds)
+    assert [y.tobytes() for y in outputs] == [y.tobytes() for y in host.run("predict", *feeds)]
+    assert {name: a.tobytes() for name, a in board.state().items()} == {
+        name: a.tobytes() for name, a in host.state().items()
+    }
+    assert set(counted) - {"(in and out)"} == {n.name for n in made.nodes} >= {n.name for n in node.nodes}
 
 
 # the most that train_step may need
