@@ -176,10 +176,11 @@ def is_pointwise(*, h, w, oh, ow, kh, kw, sh, sw, **_) -> bool:
     return kh * kw * sh * sw == 1 and (oh, ow) == (h, w)
 
 
-def pairs_tile(window: int, *, n, oh, ow, **sizes) -> tuple[int, int]:
-    """How many windows conv2d_pairs_s8 widens at a time (8 KB of them, at least sixteen), and its scratch."""
+def pairs_tile(window: int, tight: int, *, n, oh, ow, **sizes) -> tuple[int, int]:
+    """How many windows conv2d_pairs_s8 widens at a time, and its scratch: 8 KB of windows, at least sixteen; where memory
+    is tight eight or four, though weights are widened again for each of these."""
     length, pixels = (window + 3) // 4 * 4, n * oh * ow
-    parts = -(-pixels // max(16, min(128, 4096 // length)))
+    parts = -(-pixels // (16 >> tight if tight else max(16, min(128, 4096 // length))))
     tile = (-(-pixels // parts) + 3) // 4 * 4
     side = 0 if is_pointwise(oh=oh, ow=ow, **sizes) else 4 * length
     return tile, 512 + 2 * tile * length + 4 * length + side
@@ -252,7 +253,7 @@ class conv2d_s8:
         attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return conv_grads(unclamped(g, y), x, w, b, attrs)
 
-    def emit(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=(), target="host"):
+    def emit(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=(), target="host", tight=0):
         y, mask, x, w, b = with_mask(node)
         shape = conv_shape(y, x, w, stride, padding, dilation, groups)
         multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
@@ -261,7 +262,7 @@ class conv2d_s8:
         if groups > 1:
             return Call("conv2d_grouped_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
         if target == "mcu":
-            tile, scratch = pairs_tile(window, **shape.fields)
+            tile, scratch = pairs_tile(window, tight, **shape.fields)
             return Call("conv2d_pairs_s8", y, mask, x, w, b, tile, shape, q, Scratch(scratch))
         runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
         scratch = packed_scratch(runs, **shape.fields)
