@@ -177,8 +177,8 @@ def is_pointwise(*, h, w, oh, ow, kh, kw, sh, sw, **_) -> bool:
 
 
 def pairs_tile(window: int, tight: int, *, n, oh, ow, **sizes) -> tuple[int, int]:
-    """How many windows conv2d_pairs_s8 widens at a time, and its scratch: 8 KB of windows, at least sixteen; where memory
-    is tight eight or four, though weights are widened again for each of these."""
+    """How many windows conv2d_pairs_s8 widens at a time, and its scratch: 8 KB of windows, at least sixteen; where
+    memory is tight eight or four, though weights are widened again for each of these."""
     length, pixels = (window + 3) // 4 * 4, n * oh * ow
     parts = -(-pixels // (16 >> tight if tight else max(16, min(128, 4096 // length))))
     tile = (-(-pixels // parts) + 3) // 4 * 4
