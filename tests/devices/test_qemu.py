@@ -45,11 +45,21 @@ def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
         assert device.stack_bytes() == other.stack_bytes()
         x = steps(kind, 1)[0][0]
         # where the UART is looked at, a loop turns more often when this machine is busy: the least is the program's own
-        count, again, *_ = sorted(device.measure("predict", x)[1][WHOLE] for _ in range(5))
-        assert again - count < 100
+        count = least_of(lambda: device.measure("predict", x)[1][WHOLE])
         # QEMU counts instructions of a condition that was not met, Unicorn does not; and each has a port of its own,
         # which take some 400 instructions more or less for the last bytes of a request
         assert spent(other, x) - PORTS < count < 1.05 * spent(other, x) + PORTS
+
+
+def least_of(measure) -> int:
+    """The least of several counts, as soon as another is as low but for a hundred."""
+    found = [measure()]
+    for _ in range(60):
+        found.append(measure())
+        count, again, *_ = sorted(found)
+        if len(found) >= 5 and again - count < 100:
+            return count
+    raise AssertionError(f"no two counts agree: {sorted(found)[:5]}")
 
 
 def spent(device, x) -> int:

@@ -136,13 +136,18 @@ def readers_first(graph: Graph, before: list[set[int]], homes: dict[str, str]) -
 
 
 def _ancestors(before: list[set[int]]) -> list[int]:
-    """For each node, all that must run before it: one bit a node."""
-    found: list[int] = []
-    for needed in before:
-        bits = 0
-        for j in needed:
-            bits |= found[j] | 1 << j
-        found.append(bits)
+    """For each node, all that must run before it: one bit a node. An update may stand before those it waits for, so
+    this is repeated until nothing changes."""
+    found = [0] * len(before)
+    stable = False
+    while not stable:
+        stable = True
+        for i, needed in enumerate(before):
+            bits = found[i]
+            for j in needed:
+                bits |= found[j] | 1 << j
+            stable &= bits == found[i]
+            found[i] = bits
     return found
 
 

@@ -96,7 +96,8 @@ def plan(
         graph = replace(graph, by_rows="")
     stream = target == "mcu" if stream is None else stream
     if stream:  # first what stripes cannot lower: they need not go below that
-        graph = _lowered(graph, target, enough, stripes=False)
+        whole = replace(graph, by_rows="")  # if its input can arrive row by row is not known yet
+        graph = replace(_lowered(whole, target, enough, stripes=False), by_rows=graph.by_rows)
     if graph.by_rows:
         graph = _arriving(graph, target, enough, stream)
     if stream:
