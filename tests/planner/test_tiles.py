@@ -257,7 +257,6 @@ def test_an_emulated_board_gives_the_same_bytes_and_counts_by_layer():
 
 # the most that train_step may need
 ARENAS = {
-    ("mcunet-5fps/49kb", "f32"): 104_500,
     ("mcunet-5fps/99kb", "f32"): 110_500,
     ("mcunet-5fps/49kb", "s16"): 65_000,
 }

@@ -20,6 +20,7 @@ from insitu.planner.order import candidates
 from insitu.planner.stream import Loops, able, best_stream, unrolled
 from insitu.planner.tight import level_of
 
+CLEARLY = 1.02  # times higher is worth another way to choose stripes
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
 TARGETS = ("host", "mcu")  # a wide machine with caches and memory to spare, or a small one where flash is read in place
@@ -101,8 +102,21 @@ def plan(
     if graph.by_rows:
         graph = _arriving(graph, target, enough, stream)
     if stream:
-        graph = _lowered(graph, target, enough)
+        graph = _lower_in_stripes(graph, target, enough)
     return verify(plan_ordered(graph, align, target))
+
+
+def _lower_in_stripes(graph: Graph, target: str, enough: int) -> Graph:
+    """Little by little, where each step costs as little as it can; or, if that ends clearly higher, from where stripes
+    alone lower the peak most: small steps can lead to parts that no small step joins again."""
+    slowly = _lowered(graph, target, enough)
+    bound = _unplaced(slowly, target, {}).lower_bound_bytes
+    if bound <= enough or graph.by_rows:
+        return slowly
+    at_once = _streamed(graph, target, enough)
+    if _unplaced(at_once, target, {}).lower_bound_bytes * CLEARLY >= bound:
+        return slowly
+    return _lowered(at_once, target, enough)
 
 
 def _lowered(graph: Graph, target: str, enough: int, stripes: bool = True) -> Graph:
