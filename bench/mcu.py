@@ -242,10 +242,10 @@ def page(found: list[Row], others: dict) -> str:
         "Written by `make bench-mcu` (bench/mcu.py). One training step and one prediction of the firmware on an "
         "emulated core: exact\ninstructions (not cycles), every byte of the linked image. Batch 1, 10 classes for "
         "the three checkpoints, `last:2` for the\nMLPerf Tiny models; the second step, since in the first a head of "
-        "zeros gives no gradients. KB = 1,000 bytes. Of the arena: *input* is the "
-        "image or the rows of it that are held, *forward* the\nforward part of a step, *inference alone* the arena of "
-        "a program that only predicts. *published*: the Tiny Training\n"
-        "Engine, Cortex-M7, counted in the same way.",
+        "zeros gives no gradients. KB = 1,000 bytes.\nOf the arena: *input* is the image or the rows of it that are "
+        "held, *forward* the forward part of a step, *inference alone*\nthe arena of a program that only predicts. "
+        "*published*: the Tiny Training Engine, Cortex-M7, counted in the same way. Where the state is larger than the "
+        "arena, SRAM has room for it twice: a new\nstate is received whole before it takes the old one's place.",
         "![SRAM and instructions](mcu.svg)",
         markdown(HEAD, [published_cells(), *map(cells, found)]),
     ]
