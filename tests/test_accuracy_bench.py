@@ -1,11 +1,12 @@
 """The accuracy bench measures what it says: views, rates, kept outputs and floors. Its numbers are not tested here."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from bench import accuracy, photos, transfer
+from bench import accuracy, gradients, photos, transfer
 from bench.transfer import Run
 
 Image = pytest.importorskip("PIL.Image")
@@ -88,3 +89,31 @@ def test_a_quick_run_writes_its_numbers(quick, tmp_path, capsys):
     (found,) = json.loads(out.read_text())["runs"].values()
     assert 0 <= found["A"] <= 100 and len(found["losses"]) == 4 and found["updates"] == 4 * 8 * 2
     assert "person" in capsys.readouterr().out
+
+
+# integer gradients ------------------------------------------------------------------------------
+
+
+def scored(**points) -> dict[str, dict]:
+    """Results in which every run reaches 80 / 80, but for those of these gradients."""
+    return {n: {"A": 80.0, "B": points.get(r.grad, 80.0), "loss": 0.02} for n, r in gradients.runs().items()}
+
+
+def test_gradients_are_judged_by_the_mean_over_the_seeds_each_by_its_own_limit():
+    assert gradients.misses(scored(s16=79.5, s8=79.0)) == []
+    assert [m.split(":")[1].split()[0] for m in gradients.misses(scored(s16=79.4, s8=79.4))] == ["s16", "s16"]
+    assert [m.split(":")[1].split()[0] for m in gradients.misses(scored(s8=78.9))] == ["s8", "s8"]
+    found = scored()
+    found["flowers/s16/0"]["B"], found["flowers/s16/1"]["B"] = 79.2, 80.0
+    assert gradients.misses(found) == []
+    found["flowers/s16/1"]["B"] = 79.7
+    assert gradients.misses(found) == ["flowers, B: s16 is 0.55 points below f32, more than 0.5"]
+
+
+def test_earlier_results_are_known_by_what_was_run_and_not_by_their_names(tmp_path):
+    run = Run("person", gradients.SCHEME, seed=1, grad="s8")
+    kept = {**asdict(run), "rate": run.full_rate, "A": 86.0}
+    others = [{**kept, "seed": 2}, {**kept, "limit": 8}, {**kept, "epochs": 1}, {**kept, "batch": 64}]
+    path = tmp_path / "some.json"
+    path.write_text(json.dumps({"runs": {"any name": kept, **{str(i): o for i, o in enumerate(others)}}}))
+    assert gradients.given([path]) == {"person/s8/1": kept}

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -124,6 +125,15 @@ def test_the_report_counts_everything_and_it_fits_a_watch(demo):
     assert sum(c.total for c in r.costs) == r.step_instructions
     assert r.predict_instructions < r.step_instructions < 10_000_000
     assert r.estimate.step_ms == pytest.approx(r.step_instructions / 64e3)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/demo.md"])
+def test_a_page_shows_the_memory_that_the_firmware_takes(page, demo):
+    from insitu.demo.task import facts
+
+    text, found = (Path(__file__).parent.parent / page).read_text(), dict(facts(demo))
+    for name in ("SRAM", "flash"):
+        assert f"{name:<10}{found[name]}\n" in text
 
 
 def test_measuring_leaves_what_was_learned_as_it_was(demo):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from insitu.boards import Board, boards
 from insitu.codegen import Program, emit_program
-from insitu.deploy import Deployment, Limits, board_program, deploy_program
+from insitu.deploy import Deployment, Limits, board_program, deploy_program, usual_gradients
 from insitu.errors import BudgetError, Error
 from insitu.graph import Graph, lookup
 from insitu.parts import Parts
@@ -145,10 +145,9 @@ def other_board(parts: Parts, limits: Limits, need: Need) -> str:
 
 def moved(parts: Parts, old: Board, new: Board) -> Parts:
     """For another board; its own kind of gradients, unless another was asked for."""
-    usual = {True: "f32", False: "s16"}
-    if parts.recipe.grad != usual[old.core.fpu]:
+    if parts.recipe.grad != usual_gradients(old):
         return parts
-    return replace(parts, recipe=replace(parts.recipe, grad=usual[new.core.fpu]))
+    return replace(parts, recipe=replace(parts.recipe, grad=usual_gradients(new)))
 
 
 def peak(plans: Mapping[str, Plan]) -> str:
@@ -189,7 +188,7 @@ def first_that_fits(parts: Parts, ways: Iterable[Way], limits: Limits) -> tuple[
 
 
 def coarser(parts: Parts, grads: list[str]) -> list[Way]:
-    """The same scheme in arithmetic that takes less, from what costs least accuracy (docs/accuracy.md) to most."""
+    """The same scheme in arithmetic that takes less, from what costs least accuracy (docs/gradients.md) to most."""
     heads = ["int8"] if has_float_head(parts) else []
     return [Way(grad=g) for g in grads] + [Way(grad=g, head=h) for h in heads for g in (None, *grads)]
 

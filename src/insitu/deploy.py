@@ -86,6 +86,11 @@ class Deployment:
         return found
 
 
+def usual_gradients(board: Board | None) -> str:
+    """The kind of gradients where none is asked for: integers where a float is many instructions."""
+    return "f32" if board is None or board.core.fpu else "s16"
+
+
 def limits_of(board: str | Board | None, sram: int | None, flash: int | None) -> Limits:
     """A board's memory, or as much of it as is allowed."""
     if board is None or board == "host":

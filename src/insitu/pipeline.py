@@ -15,7 +15,7 @@ import numpy as np
 from insitu.budget import check_budget
 from insitu.checks import byte_count, optional, whole
 from insitu.data import Samples, as_samples
-from insitu.deploy import Limits, limits_of
+from insitu.deploy import Limits, limits_of, usual_gradients
 from insitu.devices.host import open_host
 from insitu.errors import DataError, ModelError
 from insitu.feed import Feed, run_many
@@ -86,9 +86,8 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
 
 
 def with_gradients(recipe: Recipe, limits: Limits) -> Recipe:
-    """The recipe with its kind of gradients chosen: where a float is many instructions, integers."""
-    soft = limits.board is not None and not limits.board.core.fpu
-    return recipe if recipe.grad else replace(recipe, grad="s16" if soft else "f32")
+    """The recipe with its kind of gradients chosen."""
+    return replace(recipe, grad=recipe.grad or usual_gradients(limits.board))
 
 
 def load(model, example=None) -> Graph:

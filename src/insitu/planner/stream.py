@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-import numpy as np
-
 from insitu.graph import Graph, Node, Op
 from insitu.graph.call import Call
 from insitu.graph.stripes import ARRIVE, Loop, row_bytes
 from insitu.planner.arena import lower_bound
+from insitu.planner.fused import one_by_one
 from insitu.planner.lifetimes import Buffer, buffers
 from insitu.planner.stripes import Emit, Known, Region, grows_over, loop_of, reads, region_of
 
@@ -34,15 +33,6 @@ class Streamed(Node):
     @property
     def nodes(self) -> tuple[Node, ...]:
         return self.loop.nodes
-
-
-def _eval(*arrays, node: Streamed):
-    """The meaning: node after node, on whole values."""
-    known = {v.name: a for v, a in zip(node.inputs, arrays)}
-    for inner in node.nodes:
-        known[inner.name] = np.asarray(inner.rule("eval", *(known[v.name] for v in inner.inputs)))
-    results = [known[v.name] for v in node.outputs]
-    return tuple(results) if len(results) > 1 else results[0]
 
 
 def _macs(*values, node: Streamed) -> int:
@@ -64,7 +54,7 @@ STREAM = Op(
     name="stream",
     doc="Several ops in stripes of rows; made by the planner.",
     defaults={},
-    rules={"eval": _eval, "emit": lambda *values, node: node.loop, "macs": _macs, "in_place": _in_place},
+    rules={"eval": one_by_one, "emit": lambda *values, node: node.loop, "macs": _macs, "in_place": _in_place},
     cases=(), kind="any", source=__file__, overwrites=False, domain=None,
 )  # fmt: skip
 

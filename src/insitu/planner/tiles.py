@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-
 from insitu.graph import Graph, Node, Op, Type, Value
 from insitu.graph.call import Call
 from insitu.graph.tiles import Part, Pass, Step, Tiles
@@ -20,6 +18,7 @@ from insitu.graph.types import GROUP
 from insitu.ops._block import exponents
 from insitu.ops._boxes import box_shape
 from insitu.ops._tiled import TILED_UPDATES, TiledUpdate
+from insitu.planner.fused import one_by_one
 from insitu.planner.tight import LEVELS, Tight
 
 # op -> how many values its gradient consists of: mantissas may have exponents beside them, one a group of channels
@@ -38,15 +37,6 @@ class Tiled(Node):
         return self.tiles.nodes
 
 
-def _eval(*arrays, node: Tiled):
-    """The meaning: one after the other, whole."""
-    known = {v.name: a for v, a in zip(node.inputs, arrays)}
-    for inner in node.nodes:
-        results = inner.rule("eval", *(known[v.name] for v in inner.inputs))
-        known |= zip((v.name for v in inner.outputs), results if isinstance(results, tuple) else (results,))
-    return tuple(np.asarray(known[v.name]) for v in node.outputs)
-
-
 def _in_place(*values, node: Tiled) -> tuple[int | None, ...]:
     shared, names = node.nodes[-1].shared(), [v.name for v in node.inputs]
     return tuple(names.index(shared[v.name].name) for v in node.outputs)
@@ -56,7 +46,7 @@ TILED = Op(
     name="tiled",
     doc="The gradient of a weight and its update in tiles; made by the planner.",
     defaults={},
-    rules={"eval": _eval, "emit": lambda *values, node: node.tiles, "in_place": _in_place,
+    rules={"eval": one_by_one, "emit": lambda *values, node: node.tiles, "in_place": _in_place,
            "macs": lambda *values, node: 2 * node.nodes[0].rule("macs", node.nodes[0].output, *node.nodes[0].inputs)},
     cases=(), kind="any", source=__file__, overwrites=True, domain=None,
 )  # fmt: skip
