@@ -27,6 +27,22 @@ except ToolError as e:
 """
 
 
+# a library that the process has loaded for all to see has a function of the name of one of our kernels
+OTHERS = """
+import ctypes, sys
+import numpy as np
+import insitu.ops
+from insitu.devices.compiler import build_library
+from insitu.devices.host import open_host
+from insitu.graph import build, f32, lookup
+others = build_library({"a.c": "void copy_bytes(void) { __builtin_trap(); }"}, ())
+ctypes.CDLL(str(others), mode=ctypes.RTLD_GLOBAL)
+with build("g") as b:
+    y = lookup("reshape")(b.input("x", f32(1, 4)), shape=(2, 2), name="y")
+assert open_host(b.graph(y)).predict(np.ones((1, 4), np.float32)).sum() == 4
+"""
+
+
 def attempt(**settings: str) -> str:
     """What a process with these settings says while it builds a library."""
     done = subprocess.run(
@@ -101,6 +117,11 @@ def test_damaged_objects_are_built_again(tmp_path, monkeypatch):
 def test_a_function_that_is_nowhere_is_an_error_while_building():
     with pytest.raises(ToolError, match="missing"):
         build_library({"a.c": "int missing(void);\nint a(void) { return missing(); }"}, ())
+
+
+def test_a_library_of_the_process_with_the_same_names_is_not_called():
+    done = subprocess.run([sys.executable, "-c", OTHERS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("level", ["-O0", "-Os", "-O2"])

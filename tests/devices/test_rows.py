@@ -163,23 +163,21 @@ def test_a_frame_that_comes_twice_is_taken_once(raw):
     assert sender.state() == learned()
 
 
-def interruptions():
-    saved = open_program(program()).save_state()
-    return {
-        "a prediction's image": lambda s: s.image(0, 100, verb=PREDICT),
-        "a run of something else": lambda s: s.ask("run", verb=PREDICT),
-        "a run": lambda s: s.ask("run", verb=STEP),
-        "a state": lambda s: s.ask("state_in", data=saved[:50]),
-        "a reset": lambda s: s.ask("reset"),
-    }
+INTERRUPTIONS = {
+    "a prediction's image": lambda s: s.image(0, 100, verb=PREDICT),
+    "a run of something else": lambda s: s.ask("run", verb=PREDICT),
+    "a run": lambda s: s.ask("run", verb=STEP),
+    "a state": lambda s: s.ask("state_in", data=open_program(program()).save_state()[:50]),
+    "a reset": lambda s: s.ask("reset"),
+}
 
 
-@pytest.mark.parametrize("what", interruptions())
+@pytest.mark.parametrize("what", INTERRUPTIONS)
 def test_what_comes_between_two_frames_of_an_image_ends_it(raw, what):
     sender = Sender(raw)
     first = sender.state()
     assert sender.image(0, 100) == OK
-    interruptions()[what](sender)
+    INTERRUPTIONS[what](sender)
     assert sender.image(100, SIZE) == GAP
     assert sender.ask("run", verb=STEP) == NOT_READY
     assert sender.state() == first

@@ -80,12 +80,12 @@ def test_a_stray_variable_of_a_kernel_is_named(monkeypatch):
 
     def with_stray(*arguments):
         sources = real(*arguments)
-        text, headers = sources["kernels/crc32.o"]
-        body = text.index("{\n", text.index("crc32("))
+        text, headers = sources["kernels/crc32_bytes.o"]
+        body = text.index("{\n", text.index("crc32_bytes("))
         stray = "static volatile uint32_t calls_of_crc32;\n"
         start = text.rindex("\n\n", 0, body)
         text = text[:start] + "\n" + stray + text[start : body + 2] + "    calls_of_crc32++;\n" + text[body + 2 :]
-        return {**sources, "kernels/crc32.o": (text, headers)}
+        return {**sources, "kernels/crc32_bytes.o": (text, headers)}
 
     monkeypatch.setattr(build, "firmware_sources", with_stray)
     with pytest.raises(BudgetError, match="in no class: .*calls_of_crc32"):

@@ -63,6 +63,6 @@ void sgd_nearest_s8(int8_t *w, int32_t *count, const float *dw, const float *rat
 void sgd_master_s8(int8_t *w, float *m, int32_t *count, const float *dw, const float *rate, const integer_update *u);
 void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate, const integer_update *u);
 
-uint32_t crc32(const uint8_t *data, uint32_t n);
+uint32_t crc32_bytes(const uint8_t *data, uint32_t n);
 
 #endif

@@ -52,7 +52,7 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
         files[f"{prefix}_state.c"] = state_source(prefix, state, constants)
     files[f"{prefix}_weights.h"] = constants.header()
     files[f"{prefix}_weights.c"] = constants.source()
-    kernels = set().union(*(f.kernels for f in functions)) | ({"crc32"} if state else set())
+    kernels = set().union(*(f.kernels for f in functions)) | ({"crc32_bytes"} if state else set())
     return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state)
 
 

@@ -158,7 +158,7 @@ void {prefix}_save(const {prefix}_state *state, uint8_t *out)
     put_word(out, {MAGIC}u);
     put_word(out + 4, {state.model}u);
     put_word(out + 8, BYTES);
-    put_word(out + 12, crc32(out + {HEADER_BYTES}, BYTES));
+    put_word(out + 12, crc32_bytes(out + {HEADER_BYTES}, BYTES));
 }}
 
 int32_t {prefix}_load({prefix}_state *state, const uint8_t *in, uint32_t bytes)
@@ -172,7 +172,7 @@ int32_t {prefix}_load({prefix}_state *state, const uint8_t *in, uint32_t bytes)
     if (word_at(in + 4) != {state.model}u) {{
         return {WRONG_MODEL};
     }}
-    if (word_at(in + 8) != BYTES || word_at(in + 12) != crc32(in + {HEADER_BYTES}, BYTES)) {{
+    if (word_at(in + 8) != BYTES || word_at(in + 12) != crc32_bytes(in + {HEADER_BYTES}, BYTES)) {{
         return {DAMAGED};
     }}
     copy_bytes(state, in + {HEADER_BYTES}, BYTES);

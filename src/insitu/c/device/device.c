@@ -163,7 +163,7 @@ static void put_head(const device_model *model, uint8_t *to)
     for (int32_t i = 0; i < 3; i++) {
         link_put_word(to + 4 * i, model->head[i]);
     }
-    link_put_word(to + 12, crc32(model->state, model->saved_bytes - SAVED_HEAD));
+    link_put_word(to + 12, crc32_bytes(model->state, model->saved_bytes - SAVED_HEAD));
 }
 
 /* The bytes of a saved state without making one: its head is put together when it is asked for. */

@@ -47,7 +47,7 @@ static int32_t finish(link_reader *reader)
     if (reader->too_long) {
         return LINK_TOO_LONG;
     }
-    if (cut || body < 0 || link_word(reader->frame + body) != crc32(reader->frame, (uint32_t)body)) {
+    if (cut || body < 0 || link_word(reader->frame + body) != crc32_bytes(reader->frame, (uint32_t)body)) {
         return LINK_DAMAGED;
     }
     return LINK_FRAME;
@@ -84,7 +84,7 @@ void link_send(uint8_t *frame, int32_t count)
     static const uint8_t border[1] = {0};
     const int32_t end = count + LINK_CRC;
     int32_t at = 0, more = 1;
-    link_put_word(frame + count, crc32(frame, (uint32_t)count));
+    link_put_word(frame + count, crc32_bytes(frame, (uint32_t)count));
     port_write(border, 1);
     while (more) {
         int32_t n = 0;

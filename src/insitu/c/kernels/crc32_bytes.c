@@ -1,7 +1,7 @@
 /* The CRC-32 of zip and Ethernet over n bytes, a bit at a time: no table, because flash is dearer than time here. */
 #include "kernels.h"
 
-uint32_t crc32(const uint8_t *data, uint32_t n)
+uint32_t crc32_bytes(const uint8_t *data, uint32_t n)
 {
     uint32_t crc = 0xFFFFFFFFu;
     for (uint32_t i = 0; i < n; i++) {
