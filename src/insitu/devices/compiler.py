@@ -26,8 +26,8 @@ C_FOLDER = Path(__file__).parent.parent / "c"
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
 NATIVE = "-march=native"
 SCALAR = "-DINSITU_SCALAR"
-# a call of a function that is nowhere is an error now, not when it is made, and one of ours is meant, not one of the same
-# name that some library has brought into the process; elsewhere that is so anyway
+# a call of a function that is nowhere is an error now, not when it is made; a call of ours never reaches a function of
+# the same name that another library has brought into the process; elsewhere both are so anyway
 LINK = ("-Wl,-z,defs", "-Wl,-Bsymbolic") if sys.platform.startswith("linux") else ()
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
