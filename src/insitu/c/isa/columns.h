@@ -17,7 +17,7 @@ static inline int32_t pairs_place(int32_t i, int32_t r, int32_t rows)
     return ((i >> 2) * 2 * rows + (i & 1) * rows + r) * 2 + (i >> 1 & 1);
 }
 
-static inline void pairs_column(int16_t *to, int32_t r, const int8_t *x, int32_t row, int32_t zero, int32_t n)
+static inline void scalar_pairs_column(int16_t *to, int32_t r, const int8_t *x, int32_t row, int32_t zero, int32_t n)
 {
     for (int32_t i = 0; i < n; i++, x += row) {
         to[pairs_place(i, r, PAIRS_OUTPUTS)] = (int16_t)(*x - zero);
@@ -26,6 +26,41 @@ static inline void pairs_column(int16_t *to, int32_t r, const int8_t *x, int32_t
         to[pairs_place(i, r, PAIRS_OUTPUTS)] = 0;
     }
 }
+
+#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+/* r0 to, r1 x, r2 row, r3 what is added to both numbers of a pair; on the stack how many fours of numbers */
+ASSEMBLED void arm_column_fours(int16_t *to UNUSED, const int8_t *x UNUSED, int32_t row UNUSED, uint32_t add UNUSED,
+                                int32_t fours UNUSED)
+{
+    __asm__ volatile("push {r4-r7, lr}\n"
+                     "ldr r12, [sp, #20]\n"
+                     "add lr, r2, r2, lsl #1\n"
+                     "1:\n"
+                     "ldrb r4, [r1]\n ldrb r5, [r1, r2]\n ldrb r6, [r1, r2, lsl #1]\n ldrb r7, [r1, lr]\n"
+                     "add r1, r1, r2, lsl #2\n"
+                     "pkhbt r4, r4, r6, lsl #16\n pkhbt r5, r5, r7, lsl #16\n"
+                     "sxtab16 r4, r3, r4\n sxtab16 r5, r3, r5\n"
+                     "str r4, [r0], #8\n str r5, [r0], #8\n"
+                     "subs r12, r12, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r7, pc}\n");
+}
+
+/* what is left of n goes the slow way */
+APART void arm_pairs_column(int16_t *to, int32_t r, const int8_t *x, int32_t row, int32_t zero, int32_t n)
+{
+    const int32_t whole = n & ~3;
+    if (whole) {
+        arm_column_fours(to + 2 * r, x, row, pair_of(-zero), whole / 4);
+    }
+    if (n - whole) {
+        scalar_pairs_column(to + PAIRS_OUTPUTS * whole, r, x + whole * row, row, zero, n - whole);
+    }
+}
+#define pairs_column arm_pairs_column
+#else
+#define pairs_column scalar_pairs_column
+#endif
 
 static inline void scalar_pairs_columns(int16_t *to, const int8_t *x, int32_t row, int32_t cols, int32_t zero,
                                         int32_t n)
