@@ -64,5 +64,6 @@ void sgd_master_s8(int8_t *w, float *m, int32_t *count, const float *dw, const f
 void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate, const integer_update *u);
 
 uint32_t crc32_bytes(const uint8_t *data, uint32_t n);
+void unpack_bits(int32_t *to, const uint8_t *from, int32_t bits, int32_t n);
 
 #endif

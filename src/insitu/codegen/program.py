@@ -16,7 +16,7 @@ from insitu.codegen import c
 from insitu.codegen.constants import Constants
 from insitu.codegen.function import Function, about
 from insitu.codegen.rows import RowsFunction, forget_rows, row_lines, takes_rows, with_cursor
-from insitu.codegen.state import StateLayout, layout, state_source, state_struct
+from insitu.codegen.state import StateLayout, layout, state_kernels, state_source, state_struct
 from insitu.graph import Type, Value
 from insitu.planner import Plan
 
@@ -52,7 +52,7 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
         files[f"{prefix}_state.c"] = state_source(prefix, state, constants)
     files[f"{prefix}_weights.h"] = constants.header()
     files[f"{prefix}_weights.c"] = constants.source()
-    kernels = set().union(*(f.kernels for f in functions)) | ({"crc32_bytes"} if state else set())
+    kernels = set().union(*(f.kernels for f in functions), state_kernels(files[f"{prefix}_state.c"]) if state else ())
     return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state)
 
 

@@ -116,13 +116,33 @@ CLEAR = """static void clear(void *p, int32_t n)
 """
 
 
+WORTH = 64  # bytes that packing must save: what unpack_bits takes
+
+
+def pack_bits(array: np.ndarray) -> tuple[np.ndarray, int]:
+    """Whole numbers in as few bits each as the largest needs, and how many: what unpack_bits reads."""
+    numbers = array.ravel().astype(np.int64)
+    bits = int(np.maximum(numbers, ~numbers).max(initial=0)).bit_length() + 1
+    each = (numbers[:, None] >> np.arange(bits) & 1).astype(np.uint8)
+    return np.packbits(each.ravel(), bitorder="little"), bits
+
+
 def _first(state: StateLayout, v: Value, constants: Constants) -> str:
-    """How a field gets its first content: zeros are made, anything else is copied from flash."""
+    """How a field gets its first content: zeros are made, anything else comes from flash, biases with fewer bits."""
     array, place = state.first[v.name], f"state->{state.names[v.name]}"
     if not any(np.ascontiguousarray(array).tobytes()):
         return f"    clear({place}, {v.type.bytes});"
-    source = constants.array(("first", v.name), f"first.{v.name}", array, f"first content, {v.type}")
-    return f"    copy_bytes({place}, {source}, {v.type.bytes});"
+    key, name, note = ("first", v.name), f"first.{v.name}", f"first content, {v.type}"
+    packed, bits = pack_bits(array) if v.type.numpy == np.int32 else (array, 0)
+    if packed.nbytes + WORTH <= array.nbytes:
+        source = constants.array(key, name, packed, f"{note}, {bits} bits each")
+        return f"    unpack_bits({place}, {source}, {bits}, {v.type.size});"
+    return f"    copy_bytes({place}, {constants.array(key, name, array, note)}, {v.type.bytes});"
+
+
+def state_kernels(source: str) -> set[str]:
+    """The kernels that `<prefix>_state.c` calls."""
+    return {name for name in ("copy_bytes", "crc32_bytes", "unpack_bits") if f"{name}(" in source}
 
 
 def state_source(prefix: str, state: StateLayout, constants: Constants) -> str:

@@ -4,8 +4,9 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* a function that is assembler and nothing else: it finds its arguments where the calling convention puts them */
-#define ASSEMBLED __attribute__((naked, noinline, unused)) static
+/* a function that is assembler and nothing else: it finds its arguments where the calling convention puts them. Several
+ * kernels have it from one header: `weak` lets the linker keep one of them */
+#define ASSEMBLED __attribute__((naked, noinline, weak))
 #define UNUSED __attribute__((unused))
 
 /* a loop that gets all registers: where there are few, it is slow within a larger function */
