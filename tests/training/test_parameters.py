@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
+import insitu  # noqa: E402
 from insitu.devices.host import open_plans  # noqa: E402
 from insitu.errors import GraphError  # noqa: E402
 from insitu.graph import Graph  # noqa: E402
@@ -210,3 +211,66 @@ def test_an_initializer_read_twice_is_one_parameter():
     F.mse_loss(torch.tanh(torch.tensor(x) @ w.t()) @ w, torch.tensor(goal)).backward()
     assert w.grad is not None
     np.testing.assert_allclose(found, w.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+class Twice(nn.Module):
+    """One convolution, applied twice; each time with a batch norm of its own, or with none."""
+
+    def __init__(self, norms: bool):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.fc = nn.Conv2d(3, 3, 3, padding=1, bias=False), nn.Linear(3, 2)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(3), nn.BatchNorm2d(3)] if norms else [nn.Identity(), nn.Identity()])
+        for norm in self.norms if norms else ():
+            norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        for norm in self.norms:
+            x = torch.relu(norm(self.conv(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+def twice(norms: bool, precision: str, scheme: str):
+    x = np.random.default_rng(0).normal(size=(8, 3, 5, 4)).astype(np.float32)
+    module = Twice(norms).eval()
+    return x, module, insitu.compile(
+        module, example=torch.zeros(1, 3, 5, 4), data=x, classes=2, precision=precision, scheme=scheme
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("norms", "precision", "scheme", "how"),
+    [
+        (True, "float", "last:2", "folded into a copy"),
+        (True, "int8", "last:1", "a copy in integers"),
+        (False, "int8", "full", "a copy in integers"),
+    ],
+)
+def test_a_shared_layer_of_which_each_use_has_a_copy_is_not_trained(norms, precision, scheme, how):
+    """Folded with different norms, or rounded for different inputs, the copies would drift apart."""
+    with pytest.raises(GraphError, match=f"is shared by conv.*, conv_1.*{how}.*drift apart") as e:
+        twice(norms, precision, scheme)
+    assert e.value.where == "conv.weight" and "--scheme last:N" in e.value.hint
+
+
+@pytest.mark.parametrize("scheme", ["head", "bias:2"])
+def test_a_shared_layer_whose_weight_stays_may_have_copies(scheme):
+    """Each norm has a bias of its own in torch, too."""
+    x, module, learner = twice(True, "float", scheme)
+    assert not [name for name in learner.graphs["predict"].state if name.startswith("conv") and "weight" in name]
+    folded = insitu.load(module, torch.zeros(1, 3, 5, 4)).predict(x)
+    with torch.no_grad():
+        np.testing.assert_allclose(folded, module(torch.tensor(x)).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_shared_layer_without_norms_is_trained_as_one_in_float():
+    assert [name for name in twice(False, "float", "last:2")[2].graphs["predict"].state if "conv" in name] == [
+        "conv.weight"
+    ]
+
+
+def test_copies_are_still_known_after_a_file(tmp_path):
+    x = np.random.default_rng(0).normal(size=(8, 3, 5, 4)).astype(np.float32)
+    made = insitu.load(Twice(True).eval(), torch.zeros(1, 3, 5, 4)).quantize(x)
+    with pytest.raises(GraphError, match="drift apart"):
+        insitu.compile(made.save(tmp_path / "net.insitu"), classes=2, scheme="last:1")

@@ -233,6 +233,8 @@ def _again(node: Node, rw: Rewriter, x: Value, w: np.ndarray, b: np.ndarray, nam
     """The same op with other weights; they keep their names."""
     dtype, old = node.inputs[1].type.numpy, node.inputs
     weight = rw.constant(old[1].name, w.astype(dtype))
+    if old[1].name in rw.builder.parameters:  # others may read it too: each with what was folded into its copy
+        rw.builder.parameters[weight.name] = rw.builder.parameters[old[1].name]
     bias = rw.constant(old[2].name if len(old) > 2 else f"{name}.bias", b.astype(dtype))
     return node.op(x, weight, bias, name=name, **node.attrs)
 
@@ -260,7 +262,9 @@ def rename(graph: Graph, names: dict[str, str]) -> Graph:
 
     nodes = tuple(Node(n.op, new(n.inputs), new(n.outputs), n.attrs) for n in graph.nodes)
     constants = {names.get(k, k): a for k, a in graph.constants.items()}
-    return replace(graph, inputs=new(graph.inputs), outputs=new(graph.outputs), nodes=nodes, constants=constants)
+    ends = {"inputs": new(graph.inputs), "outputs": new(graph.outputs)}
+    parameters = {names.get(k, k): of for k, of in graph.parameters.items() if k in graph.constants}
+    return replace(graph, **ends, nodes=nodes, constants=constants, parameters=parameters)
 
 
 def _shape_of(graph: Graph) -> list:

@@ -7,6 +7,9 @@ result rounded once. An op without an int8 kernel runs as dequantize, float, qua
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 from insitu.graph import Graph, Node, build, check, drop_unused, lookup
 from insitu.quantizer.calibrate import Ranges
 from insitu.quantizer.equalize import equalize
@@ -48,7 +51,13 @@ def quantize(
             if node.name not in low.fusions.absorbed:
                 _lower(low, node)
         outputs = [low.s8(v) if is_float(v) and not float_io else low.float(v) for v in source.outputs]
-    return check(drop_unused(b.graph(*outputs)), "int8")
+    return check(drop_unused(_copies(b.graph(*outputs))), "int8")
+
+
+def _copies(graph: Graph) -> Graph:
+    """Of the parameters only those that several layers have copies of: trained, these would drift apart."""
+    count = Counter(graph.parameters.values())
+    return replace(graph, parameters={name: of for name, of in graph.parameters.items() if count[of] > 1})
 
 
 def reference(graph: Graph, ranges: Ranges) -> Graph:

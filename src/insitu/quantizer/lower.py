@@ -117,6 +117,8 @@ def _weighted(low: Lowering, node, op: str, x: Value, w, b, mean, attrs, shape, 
     weight = low.builder.constant(names[0], rounded.integers, w_type)
     b = np.clip(np.rint(b / b_scale), -2 * LIMIT, 2 * LIMIT)  # a correction may be larger than any bias
     bias = low.builder.constant(names[1], b.astype(np.int32), b_type)
+    low.stands_for(weight, names[0])
+    low.stands_for(bias, names[1])
     return lookup(f"{op}_s8")(x, weight, bias, name=node.name + suffix, out=out.with_shape(*shape), **attrs, **clamp)
 
 

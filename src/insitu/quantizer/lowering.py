@@ -99,6 +99,10 @@ class Lowering:
         """The name an op with these outputs was given: several outputs count `name.0`, `name.1`."""
         return node.name.removesuffix(".0") if len(node.outputs) > 1 else node.name
 
+    def stands_for(self, made: Value, name: str) -> None:
+        """A constant in integers is this parameter of the model. Each layer that reads it has a copy of its own."""
+        self.builder.parameters[made.name] = self.graph.parameters.get(name, name)
+
     def _constant(self, value: Value, out: Type) -> Value:
         q = np.rint(self.graph.constants[value.name] / out.scale) + out.zero
         return self.builder.constant(value.name, np.clip(q, -128, 127).astype(np.int8), out.with_shape(*value.shape))

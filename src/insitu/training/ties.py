@@ -1,8 +1,9 @@
 """Parameters that a model uses in several places stay one parameter: their gradients add up.
 
 An importer stores a weight once for each layout it is read in. Here all but one of these constants become transposes of
-the one that stays, so that training it trains them all. Where the layouts cannot be told from the numbers, training
-is refused: trained apart, they would be different parameters from the first step on.
+the one that stays, so that training it trains them all. Where the layouts cannot be told from the numbers, or where
+folding or rounding gave each reader a copy of its own, training is refused: trained apart, they would be different
+parameters from the first step on.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ from insitu.graph import Builder, Graph, Node, Value, build, drop_unused, lookup
 
 
 def tie(graph: Graph, trained: Collection[str], everything: bool) -> Graph:
-    """The graph with one constant for each parameter that these layers (or everything) read."""
+    """The graph with one constant for each parameter of which one of these constants (or anything) is trained."""
     ties: dict[str, tuple[Value, tuple[int, ...]]] = {}
     for of, values in shared(graph).items():
-        readers = {n.name for v in values for n in graph.users[v.name]}
-        if everything or readers & set(trained):
+        if everything or {v.name for v in values} & set(trained):
             first, *others = values
             ties |= {v.name: (first, layout(graph, of, first, v)) for v in others}
     return drop_unused(_replaced(graph, ties)) if ties else graph
@@ -31,15 +31,18 @@ def tie(graph: Graph, trained: Collection[str], everything: bool) -> Graph:
 def shared(graph: Graph) -> dict[str, list[Value]]:
     """Parameter of the model -> the constants it is stored as, where those are several."""
     found: dict[str, list[Value]] = {}
+    known = {of: of for of in graph.parameters.values()} | dict(graph.parameters)  # a file does not repeat equal names
     for v in {v.name: v for n in graph.nodes for v in n.inputs}.values():
-        if v.name in graph.parameters and v.name in graph.constants and v.dtype == "f32":
-            found.setdefault(graph.parameters[v.name], []).append(v)
+        if v.name in known and v.name in graph.constants and v.dtype in ("f32", "s8", "s32"):
+            found.setdefault(known[v.name], []).append(v)
     return {of: values for of, values in found.items() if len(values) > 1}
 
 
 def layout(graph: Graph, of: str, first: Value, other: Value) -> tuple[int, ...]:
     """The one order of axes in which `first` is `other`."""
     a, b = graph.constants[first.name], graph.constants[other.name]
+    if other.dtype != "f32" or sorted(a.shape) != sorted(b.shape) or not _same_numbers(a, b):
+        raise apart(graph, of, first, other)
     number = np.arange(a.size).reshape(a.shape)
     fitting: dict[bytes, tuple[int, ...]] = {}
     for perm in permutations(range(a.ndim)):
@@ -47,13 +50,35 @@ def layout(graph: Graph, of: str, first: Value, other: Value) -> tuple[int, ...]
             fitting.setdefault(np.ascontiguousarray(number.transpose(perm)).tobytes(), perm)
     if len(fitting) != 1:
         why = "in layouts that are no transposes of each other" if not fitting else "and its numbers are too regular"
-        users = ", ".join(n.name for v in (first, other) for n in graph.users[v.name])
         raise GraphError(
-            f"is shared by {users} {why}: it would be trained as two",
+            f"is shared by {_readers(graph, first, other)} {why}: it would be trained as two",
             where=of,
             hint="train only layers after them (--scheme last:N), or give each a parameter of its own",
         )
     return next(iter(fitting.values()))
+
+
+def apart(graph: Graph, of: str, first: Value, other: Value) -> GraphError:
+    """Two constants that began as one parameter and are no longer the same numbers."""
+    how = "what follows each was folded into a copy" if other.dtype == "f32" else "each has a copy in integers"
+    hint = "train only layers after them (--scheme last:N)"
+    if other.dtype != "f32":
+        hint += "; in float (--precision float) a shared layer without batch norms is trained as one"
+    else:
+        hint += ", or fold the batch norms in before the layer is shared"
+    return GraphError(
+        f"is shared by {_readers(graph, first, other)}, and {how}: trained, the copies would drift apart",
+        where=of,
+        hint=hint,
+    )
+
+
+def _readers(graph: Graph, *values: Value) -> str:
+    return ", ".join(n.name for v in values for n in graph.users[v.name])
+
+
+def _same_numbers(a: np.ndarray, b: np.ndarray) -> bool:
+    return np.array_equal(np.sort(a, axis=None), np.sort(b, axis=None))
 
 
 def _replaced(graph: Graph, ties: dict[str, tuple[Value, tuple[int, ...]]]) -> Graph:

@@ -33,7 +33,7 @@ class Trained:
 
 def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", choose="magnitude", scores=None):
     """The graph with its trained parameters as state, and the list of them."""
-    graph = tie(graph, {u.layer for u in scheme.updates}, everything=scheme.name == "full")
+    graph = tie(graph, _trained_values(graph, scheme), everything=scheme.name == "full")
     by_name = {layer.name: layer for layer in layers(graph, norms=True)}
     builder = Builder(graph.name)
     builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
@@ -59,6 +59,16 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
                 found += _operands(builder, node)
             builder.append(node)
     return builder.graph(*graph.outputs), found
+
+
+def _trained_values(graph: Graph, scheme: Scheme) -> set[str]:
+    """The constants that the scheme's updates train, in part or whole."""
+    found, by_name = set(), {layer.name: layer for layer in layers(graph)}
+    for u in scheme.updates:
+        layer = by_name.get(u.layer)
+        found |= {layer.weight.name} if layer and (u.share or u.channels) else set()
+        found |= {layer.bias.name} if layer and layer.bias and u.bias else set()
+    return found
 
 
 def _operands(builder: Builder, node: Node) -> list[Trained]:
