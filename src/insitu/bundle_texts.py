@@ -27,8 +27,13 @@ them. No malloc, no libm, no recursion.
 * In your own program: add `src/` to the include path, compile `src/*.c src/kernels/*.c`, call what `src/net.h` \
 declares; `example_main.c` shows how. `make` builds it here, `make lib CROSS=... CFLAGS=...` a library for the board; \
 CMake and Arduino too. `-ffp-contract=off` keeps the bytes the same everywhere.
-{_rows_words(program)}{_firmware_words(deployment)}
+{_lowered_words(deployment)}{_rows_words(program)}{_firmware_words(deployment)}
 """
+
+
+def _lowered_words(deployment: Deployment) -> str:
+    cost = deployment.cost
+    return f"* Lowered by {cost.summary}: {cost.price}, counted on an emulated core.\n" if cost else ""
 
 
 def _rows_words(program: Program) -> str:

@@ -15,6 +15,7 @@ from insitu.firmware import Firmware, build_firmware
 from insitu.graph import Graph
 from insitu.planner import plan_all
 from insitu.planner.spent import spent
+from insitu.reports.lowering import LoweringCost
 
 # where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
@@ -42,6 +43,8 @@ class Deployment:
     program: Program
     firmware: Firmware | None
     batch: int = 1  # samples an update was planned for; a program that adds up gradients takes any number
+    counts: Mapping[str, int] | None = None  # verb -> instructions, where they were counted (unlowered.py)
+    cost: LoweringCost | None = None  # of what was done to need less memory: where it was counted, and there is any
 
     @property
     def sram_bytes(self) -> int:
@@ -65,7 +68,7 @@ class Deployment:
     @property
     def lowered(self) -> dict:
         """What was done to need less memory: of the function that needs most."""
-        return spent(max(self.program.plans.values(), key=lambda plan: plan.arena_bytes))
+        return lowered_by(self.program)
 
     @property
     def fits(self) -> bool:
@@ -83,7 +86,13 @@ class Deployment:
         }  # fmt: skip
         if self.firmware:
             found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}
-        return found
+        found |= {f"{verb}_instructions": count for verb, count in (self.counts or {}).items()}
+        return found | ({"lowering": self.cost.to_json()} if self.cost else {})
+
+
+def lowered_by(program: Program) -> dict:
+    """What was done to need less memory: in the function that needs most, of equals in the longer."""
+    return spent(max(program.plans.values(), key=lambda plan: (plan.arena_bytes, len(plan.nodes))))
 
 
 def usual_gradients(board: Board | None) -> str:

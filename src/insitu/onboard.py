@@ -16,7 +16,9 @@ from insitu.devices.qemu import QemuDevice, open_qemu_folder
 from insitu.errors import BoardError, DataError, GraphError
 from insitu.firmware import read_image
 from insitu.graph import Value
+from insitu.planner.spent import spent_text
 from insitu.progress import Report, bar
+from insitu.reports.lowering import lowering_rows, lowering_table
 from insitu.reports.table import pairs, size, table
 
 MEASURED = EmulatorDevice, QemuDevice  # what can count
@@ -56,7 +58,7 @@ class BoardRun:
             "step_ms": step and board.milliseconds(step), "step_mj": step and board.millijoules(step),
             "stack_used_bytes": self.stack_used,
             **{k: figures.get(k) for k in ("sram_bytes", "flash_bytes", "stack_bytes", "arena_bytes", "state_bytes",
-                                           "const_bytes", "sram", "flash")},
+                                           "const_bytes", "sram", "flash", "lowered", "lowering")},
             "counters": self.counters, "layers": self.layers,
         }  # fmt: skip
 
@@ -71,9 +73,10 @@ class BoardRun:
             ("SRAM", f"{size(figures['sram_bytes'])}: arena {size(figures['arena_bytes'])}, state "
                      f"{size(figures['state_bytes'])}, stack {size(figures.get('stack_bytes') or 0)}{used}"),
             ("flash", f"{size(figures['flash_bytes'])}: constants {size(figures['const_bytes'])}"),
+            *lowering_rows(spent_text(figures.get("lowered") or {}), figures.get("lowering")),
             ("board", f"{board.title}, {board.core.title} at {board.clock_mhz:g} MHz"),
         ]  # fmt: skip
-        return "\n\n".join([pairs(rows), *self._layers()])
+        return "\n\n".join(filter(None, [pairs(rows), *self._layers(), lowering_table(figures.get("lowering"))]))
 
     def _cost(self, verb: str) -> str:
         count, board = self.instructions[verb], self.manifest.board

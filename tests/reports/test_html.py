@@ -18,6 +18,7 @@ from insitu.reports.html import page, write_page
 from insitu.reports.html_charts import kind
 from insitu.reports.html_costs import REST, layer_costs
 from insitu.reports.html_data import LayerCost, Memory, Piece, RunReport, Score, confusion, estimate
+from insitu.reports.lowering import Counted, LoweringCost
 from insitu.reports.memory import Block, MemoryMap
 from insitu.training.head import replace_head
 from insitu.training.layers import layers
@@ -118,7 +119,8 @@ def test_an_error_of_a_script_would_be_seen(tmp_path):
 NARROW = """<!doctype html><iframe style="width:360px;height:2000px;border:0" srcdoc="{page}"></iframe><script>
 document.querySelector("iframe").onload = function (event) {{
   var inside = event.target.contentDocument, root = document.documentElement;
-  var cells = Array.from(inside.querySelectorAll(".values td")).filter(function (c) {{ return c.textContent; }});
+  var all = Array.from(inside.querySelectorAll(".values td, .changes td"));
+  var cells = all.filter(function (c) {{ return c.textContent; }});
   var tall = cells.filter(function (c) {{ return c.getBoundingClientRect().height > 40; }});
   root.setAttribute("data-cells", cells.length);
   root.setAttribute("data-broken", tall.map(function (c) {{ return c.textContent; }}).join(" "));
@@ -129,10 +131,32 @@ document.querySelector("iframe").onload = function (event) {{
 
 @needs_browser
 def test_on_a_telephone_no_name_or_type_breaks_and_nothing_is_cut_off(report, tmp_path):
-    (tmp_path / "narrow.html").write_text(NARROW.format(page=escape(page(report))))
+    (tmp_path / "narrow.html").write_text(NARROW.format(page=escape(page(replace(report, lowering=COST)))))
     shown, _ = shown_by_chromium(tmp_path / "narrow.html")
     (cells, broken, cut) = re.findall(r'data-(?:cells|broken|cut)="([^"]*)"', shown.partition("<head>")[0])
     assert int(cells) > 6 and broken == "" and cut == "false"
+
+
+LONG = "blocks.10.pointwise1.grad.0"
+COST = LoweringCost(
+    "1 stripes, 1 less scratch",
+    Counted(800, 5000, 6000, {"train_step": {LONG: 2_483_773, "conv": 1_311}, "predict": {"conv": 1005}}),
+    Counted(1900, 6100, 6000, {"train_step": {LONG: 607_505, "conv": 1_000}, "predict": {"conv": 1000}}),
+    {LONG: "less scratch", "conv": "stripes"}, "nrf52840", 262_144,
+)  # fmt: skip
+
+
+def test_what_a_smaller_arena_cost_is_shown_with_both_counts(report):
+    text = page(replace(report, lowering=COST))
+    found = Page(text).numbers
+    assert (found["without-arena"], found["without-train-step"], found["without-predict"]) == (1900, 608_505, 1000)
+    assert (found["lowered-arena"], found["lowered-train-step"], found["lowered-predict"]) == (800, 2_485_084, 1005)
+    assert "less scratch +1,876,268, stripes +311" in text and COST.summary in text
+    assert replace(report, lowering=COST).to_json()["lowering"]["summary"] == COST.summary
+
+
+def test_a_run_with_nothing_lowered_says_nothing_of_it(report):
+    assert "smaller arena" not in page(report)
 
 
 def test_a_run_without_counts_shows_no_instructions_and_says_so(report):

@@ -13,6 +13,7 @@ EXAMPLES = """\
   insitu compile model.onnx --data x.npz --classes 4 --scheme last:6  calibrated on x.npz, six layers trained
   insitu compile net.pkl --classes 10 --scheme bias:22 --sram 256K -o net_c
   insitu compile net.pkl --classes 10 --board stm32f746 -o build      with firmware, linked and accounted for
+  insitu compile net.pkl --classes 10 --board rp2040 --measure        and count a step, emulated: what less memory cost
   insitu compile net.pkl --classes 10 --state state.bin -o net_c      the program starts from what was learned
 """
 LOSSES = ("cross_entropy", "soft_cross_entropy", "binary_cross_entropy", "mse")
@@ -26,6 +27,9 @@ def arguments(parser) -> None:
     add_compiler(parser)
     add_data(parser, required=False, help="samples, to make a float model int8")
     parser.add_argument("--state", type=Path, metavar="FILE", help="start from this state (`insitu train --save`)")
+    parser.add_argument(
+        "--measure", action="store_true", help="count instructions on the emulated board, with and without less memory"
+    )
     parser.add_argument("-o", "--output", metavar="DIR", type=target_folder, help="write the C program to this folder")
 
 
@@ -67,26 +71,57 @@ def run(arguments) -> int:
         say(f"calibrated on {counted(samples)}")
     if arguments.state:
         learner.load(arguments.state)
-    report = {**describe(learner), "state": arguments.state and str(arguments.state)}
+    deployed = from_learned(learner)
+    if arguments.measure:
+        deployed = measured(learner, deployed)
+    report = {**describe(learner, deployed), "state": arguments.state and str(arguments.state)}
     if arguments.output:
-        written = write(learner, arguments.output)
+        written = write(learner, arguments.output, deployed)
         report |= {"output": str(arguments.output), "files": len(written)}
     show(arguments, to_text(report), report)
     return 0
 
 
-def write(learner, folder: Path) -> list[Path]:
+def write(learner, folder: Path, deployed=None) -> list[Path]:
     """The program's folder: with firmware where it was compiled for a board. It starts from what was learned."""
-    from dataclasses import replace
-
     from insitu.bundle import write_board, write_bundle
-    from insitu.deploy import deploy, starting_from
     from insitu.learned import learned_program
 
-    if learner.deployed is None:
-        return write_bundle(learned_program(learner), folder)
-    made = deploy(starting_from(learner.graphs, learner.device.state()), learner.deployed.limits)
-    return write_board(replace(made, batch=learner.parts.batch), folder)
+    made = deployed or from_learned(learner)
+    return write_board(made, folder) if made else write_bundle(learned_program(learner), folder)
+
+
+def from_learned(learner):
+    """What was deployed, starting from what was learned; None without a board."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from insitu.deploy import deploy, starting_from
+
+    made, state = learner.deployed, learner.device.state()
+    if made is None:
+        return None
+    first = {name: value for g in learner.graphs.values() for name, value in g.state.items()}
+    if any(not np.array_equal(value, state[name], equal_nan=True) for name, value in first.items()):
+        made = deploy(starting_from(learner.graphs, state), made.limits)
+    return replace(made, batch=learner.parts.batch)
+
+
+def measured(learner, deployed):
+    """With instructions counted, and what lowering the peak cost."""
+    from dataclasses import replace
+
+    from insitu.deploy import starting_from
+    from insitu.errors import BoardError
+    from insitu.unlowered import count, lowering_cost
+
+    if deployed is None:
+        raise BoardError("instructions are counted on an emulated board", hint="--board NAME; insitu boards lists them")
+    cost = lowering_cost(deployed, starting_from(learner.graphs, learner.device.state()))
+    layers = cost.lowered.layers if cost else count(deployed.firmware)
+    counts = {verb: sum(counted.values()) for verb, counted in layers.items()}
+    return replace(deployed, cost=cost, counts=counts)
 
 
 def build(arguments, data: str | None):
@@ -125,9 +160,9 @@ def _transform(arguments, graph):
     return Transform(arguments.mean or 0.0, arguments.std or 1.0, arguments.size)
 
 
-def describe(learner) -> dict:
+def describe(learner, deployed=None) -> dict:
     """What a program needs and trains."""
-    parts = learner.parts
+    parts, deployed = learner.parts, deployed or learner.deployed
     return {
         "model": parts.forward.name,
         "scheme": parts.scheme.name,
@@ -135,27 +170,37 @@ def describe(learner) -> dict:
         "trained": sorted(learner.graphs["predict"].state),
         **learner.info(),
         "kernels": len(learner.device.program.kernels),
-        **(learner.deployed.figures() if learner.deployed else {}),
+        **(deployed.figures() if deployed else {}),
     }
 
 
 def to_text(report: dict) -> str:
     from insitu.planner.spent import spent_text
+    from insitu.reports.lowering import lowering_rows, lowering_table
     from insitu.reports.table import pairs, size
 
     trained, files = report["trained"], report.get("files")
-    return pairs([
+    lines = pairs([
         ("model", report["model"]),
         ("scheme", f"{report['scheme']}, {len(trained)} trained tensors"),
         ("classes", report["classes"]),
         ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])})"),
-        *([("lowered by", spent_text(report["lowered"]))] if spent_text(report.get("lowered", {})) else []),
+        *lowering_rows(spent_text(report.get("lowered", {})), report.get("lowering")),
         ("state", size(report["state_bytes"])),
         ("constants", size(report["const_bytes"])),
         *([(f"{m} in all", _share(report, m.lower())) for m in ("SRAM", "flash")] if "board" in report else []),
+        *_instructions(report),
         *([("starts from", report["state"])] if report.get("state") else []),
         *([("written to", f"{report['output']} ({files} files)")] if files else []),
     ])  # fmt: skip
+    return "\n\n".join(filter(None, (lines, lowering_table(report.get("lowering")))))
+
+
+def _instructions(report: dict) -> list[tuple[str, str]]:
+    """Of each function, where they were counted."""
+    known = ("train_step", "accumulate", "apply", "predict")
+    counts = {verb: report.get(f"{verb}_instructions") for verb in known}
+    return [(verb, f"{count:,} instructions") for verb, count in counts.items() if count is not None]
 
 
 def _share(report: dict, memory: str) -> str:

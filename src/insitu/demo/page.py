@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from insitu.demo.device import Opened
+from insitu.deploy import lowered_by
 from insitu.learner import Learner
+from insitu.planner.spent import spent_text
 from insitu.reports.html_costs import layer_costs, multiply_adds
 from insitu.reports.html_data import LayerCost, Memory, Piece
+from insitu.reports.lowering import LoweringCost
 from insitu.training.layers import layers
 
 NOTES = {
@@ -27,20 +29,45 @@ NOTES = {
 class Measured:
     """Counted on the device; None where nothing counts."""
 
-    step: int | None = None
-    predict: int | None = None
+    layers: dict[str, dict[str, int]] = field(default_factory=dict)  # verb -> node -> instructions
     stack_bytes: int | None = None
-    by_node: Mapping[str, int] = field(default_factory=dict)
+    cost: LoweringCost | None = None  # of what was done to need less memory
+
+    @property
+    def step(self) -> int | None:
+        return sum(self.layers["train_step"].values()) if self.layers else None
+
+    @property
+    def predict(self) -> int | None:
+        return sum(self.layers["predict"].values()) if self.layers else None
 
 
-def measured(opened: Opened, samples) -> Measured:
+def measured(opened: Opened, learner: Learner, samples) -> Measured:
     """One training step at a rate of zero, and one prediction, counted. What was learned stays as it is."""
     if opened.firmware is None:
         return Measured()
+    layers = counted_on(opened.device, samples)
+    return Measured(layers, opened.device.stack_bytes(), lowering_of(opened, learner, samples, layers))
+
+
+def counted_on(device, samples) -> dict[str, dict[str, int]]:
     x, y = samples.x[:1], samples.y[:1].astype(np.int32)
-    _, by_node = opened.device.measure("train_step", x, y, np.float32(0))
-    _, predict = opened.device.measure("predict", x)
-    return Measured(sum(by_node.values()), sum(predict.values()), opened.device.stack_bytes(), by_node)
+    _, step = device.measure("train_step", x, y, np.float32(0))
+    _, predict = device.measure("predict", x)
+    return {"train_step": step, "predict": predict}
+
+
+def lowering_of(opened: Opened, learner: Learner, samples, layers: dict) -> LoweringCost | None:
+    """The same sample and what was learned, in the program that nothing was done to."""
+    from insitu.devices.emulator import emulate
+    from insitu.unlowered import cost_of, unlowered_firmware
+
+    if opened.firmware is None or not spent_text(lowered_by(opened.firmware.program)):
+        return None
+    other = unlowered_firmware(learner.graphs, opened.firmware.board)
+    device = emulate(other)
+    device.load_arrays(opened.device.state())
+    return cost_of(opened.firmware, other, layers, counted_on(device, samples))
 
 
 def costs_of(learner: Learner, taken: Measured) -> tuple[tuple[LayerCost, ...], str]:
@@ -48,7 +75,8 @@ def costs_of(learner: Learner, taken: Measured) -> tuple[tuple[LayerCost, ...], 
     graph = learner.graphs["train_step"]
     forward = learner.parts.forward if learner.parts else learner.graphs["predict"]
     names = tuple(layer.name for layer in layers(forward))
-    counts, unit = (taken.by_node, "instructions") if taken.by_node else (multiply_adds(graph), "multiply-adds")
+    counted = taken.layers.get("train_step")
+    counts, unit = (counted, "instructions") if counted else (multiply_adds(graph), "multiply-adds")
     return layer_costs(graph, counts, names), unit
 
 

@@ -18,6 +18,7 @@ from insitu.demo.lesson import Lesson, Report, teach
 from insitu.demo.page import Measured, costs_of, flash_of, measured, sram_of
 from insitu.learner import Learner
 from insitu.reports.html_data import RunReport, Score, confusion, estimate
+from insitu.reports.lowering import lowering_rows
 from insitu.reports.memory import memory_map
 from insitu.reports.speed import machine
 from insitu.reports.table import pairs, size
@@ -68,7 +69,7 @@ class Demo:
             "predict_instructions": r.predict_instructions, "sram_bytes": r.sram.bytes, "flash_bytes": r.flash.bytes,
             "arena_bytes": r.arena.arena_bytes, "step_ms": r.estimate and r.estimate.step_ms,
             "step_mj": r.estimate and r.estimate.step_mj, "equal": self.equal,
-            "report": self.page and str(self.page),
+            "lowering": r.lowering and r.lowering.to_json(), "report": self.page and str(self.page),
         }  # fmt: skip
 
     def to_text(self) -> str:
@@ -99,6 +100,8 @@ def facts(demo: Demo) -> list[tuple[str, str]]:
     ]
     if r.step_instructions is not None:
         found.append(("a step", step_words(r)))
+    if r.lowering:
+        found += lowering_rows(r.lowering.summary, r.lowering.to_json())
     return [*found, ("host", "predicts the same bytes" if demo.equal else "DIFFERENT bytes: this is a bug")]
 
 
@@ -129,7 +132,7 @@ def carry_out(task: Task, board: str, say: Say = lambda text: None, progress: Re
     task.learner.device.load_arrays(opened.device.state())
     after = predicted_all(task)
     say("measuring instructions, stack and layers")
-    taken = measured(opened, task.learn)
+    taken = measured(opened, task.learner, task.learn)
     equal = agree(opened, task)
     return Demo(assemble(task, opened, taken, before, after, losses), equal, opened.note)
 
@@ -149,6 +152,7 @@ def assemble(task: Task, opened: Opened, taken: Measured, before, after, losses:
         costs=costs, unit=unit, step_instructions=taken.step, predict_instructions=taken.predict, estimate=guess,
         losses=tuple(losses), steps_an_epoch=len(task.learn.y),
         confusion=confusion(task.labels, own.y, before[0], after[0]), facts=(*task.facts, *versions()),
+        lowering=taken.cost,
     )  # fmt: skip
 
 

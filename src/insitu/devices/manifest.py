@@ -17,6 +17,7 @@ from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, Type, Value
 from insitu.graph.types import Quant
+from insitu.reports.lowering import checked
 
 FORMAT = 1
 FIGURES = ("sram_bytes", "flash_bytes", "sram_budget_bytes", "flash_budget_bytes", "arena_bytes", "state_bytes",
@@ -113,7 +114,10 @@ def _figures(found: dict) -> dict:
         _count(found, name)
     if not isinstance(found["linked"], bool):
         raise ValueError(f"linked is {found['linked']!r}")
-    return {**found, "stack_bytes": _count(found, "stack_bytes", 0)}
+    lowered = {kind: names for kind, names in dict(found.get("lowered", {})).items() if isinstance(names, list)}
+    again = {"macs_again": _count(dict(found.get("lowered", {})), "macs_again", 0)}
+    checked(found.get("lowering"))
+    return {**found, "lowered": {**lowered, **again}, "stack_bytes": _count(found, "stack_bytes", 0)}
 
 
 def _count(found: dict, name: str, usual: int | None = None) -> int:

@@ -1,4 +1,7 @@
-"""What a plan spends to need less memory: which steps were changed and how, for reports. Changes nothing."""
+"""What a plan spends to need less memory: which steps were changed and how, for reports. Changes nothing.
+
+What that costs in instructions is counted by running both programs (unlowered.py), not here.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,28 @@ def spent(plan: Plan) -> dict:
 
 def spent_text(found: dict) -> str:
     """The same in a line; empty where nothing was changed."""
-    words = [f"{len(names)} {kind.replace('_', ' ')}" for kind, names in found.items() if kind in KINDS and names]
+    words = [f"{len(names)} {words_of(kind)}" for kind, names in found.items() if kind in KINDS and names]
     again = found.get("macs_again", 0)
     return ", ".join(words) + (f" ({again:,} multiply-adds again)" if again else "")
+
+
+def words_of(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def changes(plan: Plan, before: Plan) -> dict[str, str]:
+    """Layer -> what was done to it, in words; `before` is the plan without changes.
+
+    Layers inside a loop are changed with it. One that is gone was read by one that is changed, and counts with that.
+    """
+    found = {}
+    for node in plan.graph.nodes:
+        kinds = [words_of(kind) for kind, has in KINDS.items() if has(node)]
+        inside = (node, *getattr(node, "nodes", ()))
+        found |= {n.name: " and ".join(kinds) for n in inside if kinds}
+    kept = {n.name for n in plan.nodes}
+    for node in before.graph.nodes:
+        readers = [found[u.name] for v in node.outputs for u in before.graph.users.get(v.name, ()) if u.name in found]
+        if node.name not in kept and readers:
+            found.setdefault(node.name, readers[0])
+    return found

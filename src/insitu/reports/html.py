@@ -40,7 +40,7 @@ def write_page(report: RunReport, path: str | Path) -> Path:
 
 
 def page(report: RunReport) -> str:
-    made = (part(report) for part in (heading, tiles, learning, memory, arena, costs, facts))
+    made = (part(report) for part in (heading, tiles, learning, memory, arena, lowering, costs, facts))
     return PAGE.format(title=escape(report.title), css=CSS, script=SCRIPT, body="\n".join(p for p in made if p))
 
 
@@ -158,6 +158,19 @@ def arena(report: RunReport) -> str:
     told = '<div id="told" class="soft" aria-live="polite">Point at a block to see what it is.</div>'
     picture = charts.arena_picture(found, *phases(found.steps))
     return section("The arena over one training step", words, card(picture + told + charts.peak_table(found)))
+
+
+def lowering(report: RunReport) -> str:
+    """What the arena's size cost, where something was done for it."""
+    found = report.lowering
+    if found is None:
+        return ""
+    words = (
+        f"Something was done to need less memory: {found.summary}. The same program without it was counted on the same "
+        f"core: it learns the same bytes. {found.note}"
+    )
+    content = charts.lowering_tiles(found) + card(charts.lowering_table(found))
+    return section("What a smaller arena costs", words.strip(), content)
 
 
 def phases(steps: tuple[str, ...]) -> tuple[int | None, int | None]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from insitu.reports.html_data import Confusion, LayerCost, Memory
+from insitu.reports.lowering import STEPS, LoweringCost, millions, share, signed
 from insitu.reports.memory import Block, MemoryMap
 from insitu.reports.table import size
 
@@ -171,6 +172,49 @@ def peak_table(arena: MemoryMap, most: int = 8) -> str:
         f"alive at the peak: step {arena.peak_step}, {escape(arena.steps[arena.peak_step])}" if arena.steps else ""
     )
     return f"<table class=values><caption>{caption}</caption><tbody>{''.join(rows)}</tbody></table>"
+
+
+# lowering ---------------------------------------------------------------------------------------
+
+
+def lowering_tiles(found: LoweringCost) -> str:
+    """Without and with: the arena, and the instructions of a step and of a prediction."""
+    counts = {"predict": "a prediction", found.step: STEPS[found.step]}
+    each = [_change("arena", found.without.arena_bytes, found.lowered.arena_bytes, size, "arena")]
+    each += [
+        _change(f"instructions {counts[verb]}", found.without.instructions(verb), found.lowered.instructions(verb),
+                millions, verb.replace("_", "-"))
+        for verb in (found.step, "predict")
+    ]  # fmt: skip
+    return f'<div class="tiles" style="margin-bottom:.8rem">{"".join(each)}</div>'
+
+
+def _change(what: str, then: int, now: int, text, name: str) -> str:
+    before = figure(then, text(then), f"without-{name}")
+    after = figure(now, text(now), f"lowered-{name}")
+    return (
+        f'<div class="card tile"><div class="what">{escape(what)}</div><div class="value">{after}</div>'
+        f'<div class="under">without: {before}, {share(then, now)}</div></div>'
+    )
+
+
+def lowering_table(found: LoweringCost, most: int = 8) -> str:
+    """The layers that cost most, and all by what was done to them."""
+    rows = [
+        _change_row(c.layer, c.how, f"{c.without:,} &rarr; {c.instructions:,}", c.more) for c in found.changes[:most]
+    ]
+    others = [c.more for c in found.changes[most:]]
+    rows += [_change_row(f"{len(others)} more", "", "", sum(others))] if others else []
+    kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found.by_kind.items())
+    caption = f"instructions more {STEPS[found.step]}, by layer; {kinds}"
+    return f"<table class=changes><caption>{escape(caption)}</caption><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _change_row(layer: str, how: str, counts: str, more: int) -> str:
+    return (
+        f'<tr><td>{escape(layer)}</td><td>{escape(how)}</td><td class="n">{counts}</td>'
+        f'<td class="n">{signed(more)}</td></tr>'
+    )
 
 
 # layers -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from insitu.boards import Board
+from insitu.reports.lowering import LoweringCost
 from insitu.reports.memory import MemoryMap
 
 
@@ -89,6 +90,7 @@ class RunReport:
     losses: tuple[float, ...]  # one a training step
     steps_an_epoch: int
     confusion: Confusion | None = None
+    lowering: LoweringCost | None = None  # where something was done to need less memory, and counted
     facts: tuple[tuple[str, str], ...] = ()  # versions, settings: what somebody needs to do it again
 
     def to_json(self) -> dict:

@@ -77,6 +77,12 @@ td.n, th.n { text-align: right; padding-right: 0; padding-left: 0.5rem; white-sp
   .values td:nth-child(2) { grid-area: 2 / 1 / 3 / 3; padding: 0 0 0.2rem 1.2rem; color: var(--soft); }
   .values td:nth-child(2):empty { display: none; }
   .values td:nth-child(3) { grid-area: 1 / 2; }
+  .changes tr { display: grid; grid-template-columns: 1fr max-content; padding-bottom: 0.4rem; }
+  .changes td { padding: 0; }
+  .changes td:nth-child(1) { grid-area: 1 / 1 / 2 / 3; }
+  .changes td:nth-child(2) { grid-area: 2 / 1; color: var(--soft); }
+  .changes td:nth-child(3) { grid-area: 3 / 1 / 4 / 3; color: var(--soft); text-align: left; padding: 0; }
+  .changes td:nth-child(4) { grid-area: 2 / 2; }
   .confusion thead th { font-size: 0.72rem; }
 }
 .block { stroke: var(--card); stroke-width: 1; vector-effect: non-scaling-stroke; }
