@@ -9,28 +9,47 @@ import pytest
 
 import insitu
 from insitu.boards import boards, find_board
+from insitu.budget import coarser
 from insitu.errors import BudgetError
+from insitu.parts import Parts
+from insitu.training.head import replace_head
+from insitu.training.scheme import Scheme
 
 from .models import families
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
 
 for package in ("elftools", "ziglang"):
     pytest.importorskip(package)
 
 NAMES = ("mobilenet_v2", "ds_cnn", "cnn1d", "flat_cnn", "resnet8")
 SCHEMES = ("full", "last:3", "last:2", "bias:3", "head")
-OPTION = re.compile(r"--(scheme|sram|flash|board|grad|head) (\S+)")
+OPTION = re.compile(r"--(scheme|sram|flash|board|grad|head|rows) ?([^\s-]\S*)?")
+
+
+def camera():
+    """Takes an image as a camera gives it, row by row; a family's images come channel by channel."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1)]
+    return nn.Sequential(Turned(), *layers, nn.Flatten(), nn.Linear(6, 3)).eval(), (torch.zeros(1, 20, 20, 3),)
+
+
+class Turned(nn.Module):
+    def forward(self, x):
+        return x.permute(0, 3, 1, 2)
 
 
 @cache
 def model(name: str):
     """A calibrated int8 model."""
-    module, (example,) = families()[name]
+    module, (example,) = camera() if name == "camera" else families()[name]
     rng = np.random.default_rng(0)
     return insitu.load(module, example).quantize(rng.normal(size=(8, *example.shape[1:])).astype(np.float32))
 
 
-def compiled(name: str, grad: str | None = None, **options):
-    return insitu.compile(model(name), classes=4, recipe=insitu.Recipe(grad=grad), **options)
+def compiled(name: str, grad: str | None = None, rows: bool = False, **options):
+    return insitu.compile(model(name), classes=4, recipe=insitu.Recipe(grad=grad, rows=rows), **options)
 
 
 def need(learner) -> tuple[int, int]:
@@ -43,7 +62,9 @@ def need(learner) -> tuple[int, int]:
 
 def ways(error: BudgetError) -> list[dict[str, str]]:
     """The options of each way out that a hint names."""
-    return [dict(OPTION.findall(part)) for part in (error.hint or "").rpartition("; ")[2].split("   or   ")]
+    parts = (error.hint or "").rpartition("; ")[2].split("   or   ")
+    found = [dict(OPTION.findall(part.partition(" (")[0])) for part in parts]
+    return [{name: name == "rows" or value for name, value in way.items()} for way in found]
 
 
 def follow(name: str, options: dict, error: BudgetError) -> None:
@@ -143,3 +164,36 @@ def test_where_no_board_is_large_enough_the_hint_says_so(small, monkeypatch):
     with pytest.raises(BudgetError) as e:
         compiled("cnn1d", scheme="head", board=small)
     assert "no board that insitu knows is large enough" in e.value.hint
+
+
+# what an image of 20x20x3 needs beside itself: less and less of it trained, or in coarser gradients
+ROWS = {
+    ("last:1", 4000): [{"rows": True}],
+    ("full", 4500): [{"grad": "s16", "rows": True}],
+    ("last:1", 1500): [{"scheme": "bias:1", "rows": True}, {"scheme": "head", "rows": True}],
+}
+
+
+@pytest.mark.parametrize(("scheme", "sram"), ROWS)
+def test_where_the_image_is_too_large_it_is_told_to_arrive_row_by_row(scheme, sram):
+    with pytest.raises(BudgetError) as e:
+        compiled("camera", scheme=scheme, sram=sram)
+    assert ways(e.value) == ROWS[scheme, sram]
+    if scheme == "full":
+        follow("camera", {"scheme": scheme, "sram": sram}, e.value)
+
+
+def test_rows_are_not_offered_where_they_come_already_or_cannot_come():
+    with pytest.raises(BudgetError) as e:
+        compiled("camera", scheme="full", sram=4500, rows=True)
+    assert ways(e.value)[0] == {"grad": "s16"}
+    with pytest.raises(BudgetError) as e:
+        compiled("flat_cnn", scheme="head", sram=300)
+    assert "--rows" not in e.value.hint
+
+
+def test_integer_gradients_come_before_rows_and_these_before_a_head_in_integers():
+    head = replace_head(model("camera").graph, 4)
+    told = [str(way) for way in coarser(Parts(head, Scheme("head", ())), ["s16", "s8"], [False, True])]
+    assert told[:5] == ["--grad s16", "--grad s8", "--rows", "--grad s16 --rows", "--grad s8 --rows"]
+    assert all("--head int8" in way for way in told[5:]) and len(told) == 11

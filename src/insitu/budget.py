@@ -6,7 +6,7 @@ arena and the state against SRAM, and the constants against flash. A way out is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from insitu.boards import Board, boards
@@ -16,6 +16,7 @@ from insitu.errors import BudgetError, Error
 from insitu.graph import Graph, lookup
 from insitu.parts import Parts
 from insitu.planner import Plan, plan
+from insitu.planner.arrive import can_arrive
 from insitu.quantizer.fold import is_int8
 from insitu.training.integer_head import integer_head
 from insitu.training.layers import layers
@@ -86,9 +87,11 @@ class Way:
     scheme: str | None = None
     grad: str | None = None
     head: str | None = None
+    rows: bool = False  # the image arrives row by row
 
     def __str__(self) -> str:
-        return " ".join(f"--{name} {value}" for name, value in vars(self).items() if value)
+        options = (f"--{name} {value}" for name, value in vars(self).items() if value and name != "rows")
+        return " ".join([*options, *(["--rows"] if self.rows else [])])
 
 
 def way_out(parts: Parts, limits: Limits, need: Need) -> str:
@@ -166,14 +169,18 @@ def peak(plans: Mapping[str, Plan]) -> str:
 
 
 def ways_out(parts: Parts, limits: Limits, need: Need) -> list[tuple[Way, int]]:
-    """What fits, with the bytes it takes: coarser arithmetic that trains as much, then less to train."""
-    kinds = coarser_gradients(parts) if limits.sram is not None and need.sram > limits.sram else []  # they are in SRAM
-    same = first_that_fits(parts, coarser(parts, kinds), limits)
+    """What fits, with the bytes it takes: what trains as much, then less to train."""
+    short = limits.sram is not None and need.sram > limits.sram  # gradients and images are in SRAM
+    kinds = coarser_gradients(parts) if short else []
+    by_rows = [False, True] if short and takes_rows(parts) else [False]
+    same = first_that_fits(parts, coarser(parts, kinds, by_rows), limits)
     grads = [None] if same else [None, *kinds[:1]]
     found = [same]
     for kind in smaller(parts):
         if len(list(filter(None, found))) < ENOUGH:
-            found.append(first_that_fits(parts, [Way(name, grad) for name in kind for grad in grads], limits))
+            rows = by_rows[:1] if same else by_rows
+            ways = [Way(name, grad, rows=r) for name in kind for r in rows for grad in grads]
+            found.append(first_that_fits(parts, ways, limits))
     if not any(found):
         found.append(first_that_fits(parts, only_head(parts), limits))
     return list(filter(None, found))
@@ -187,10 +194,17 @@ def first_that_fits(parts: Parts, ways: Iterable[Way], limits: Limits) -> tuple[
     return None
 
 
-def coarser(parts: Parts, grads: list[str]) -> list[Way]:
-    """The same scheme in arithmetic that takes less, from what costs least accuracy (docs/gradients.md) to most."""
-    heads = ["int8"] if has_float_head(parts) else []
-    return [Way(grad=g) for g in grads] + [Way(grad=g, head=h) for h in heads for g in (None, *grads)]
+def coarser(parts: Parts, grads: list[str], by_rows: Sequence[bool] = (False,)) -> list[Way]:
+    """The same scheme for less memory, from what costs least to most: integer gradients cost no accuracy that was seen
+    (docs/gradients.md), rows are to be delivered by the user's program, a head in integers costs accuracy."""
+    heads = [None, *(["int8"] if has_float_head(parts) else [])]
+    return [Way(grad=g, head=h, rows=r) for h in heads for r in by_rows for g in (None, *grads) if g or h or r]
+
+
+def takes_rows(parts: Parts) -> bool:
+    """Could its image arrive row by row, and does not yet? What is trained may still forbid it."""
+    image = parts.forward.inputs[0]
+    return not parts.recipe.rows and can_arrive(replace(parts.forward, by_rows=image.name))
 
 
 def coarser_gradients(parts: Parts) -> list[str]:
@@ -221,13 +235,18 @@ def smaller(parts: Parts) -> Iterator[list[str]]:
 
 def only_head(parts: Parts) -> list[Way]:
     """The least there is to train, in float and in integers."""
-    return [Way("head"), *([Way("head", head="int8")] if has_float_head(parts) else [])] if parts.head else []
+    if not parts.head:
+        return []
+    heads = [None, *(["int8"] if has_float_head(parts) else [])]
+    return [Way("head", head=h, rows=r) for r in ([False, True] if takes_rows(parts) else [False]) for h in heads]
 
 
 def tried(parts: Parts, way: Way, limits: Limits) -> Need | None:
     """What these options would take; None where that cannot be compiled."""
     try:
         graphs = changed(parts, way).graphs()
+        if way.rows and not all(can_arrive(g) for g in graphs.values() if g.by_rows):
+            return None
         if limits.board is None:
             return needed({verb: plan(g) for verb, g in graphs.items()}, limits)
         program = board_program(graphs)
@@ -242,7 +261,7 @@ def changed(parts: Parts, way: Way) -> Parts:
     forward = integer_head(parts.forward) if way.head else parts.forward
     names = [layer for layer in layers(forward) if layer.name != parts.head]
     scheme = read_scheme(way.scheme, names) if way.scheme else parts.scheme
-    recipe = replace(parts.recipe, grad=way.grad or parts.recipe.grad)
+    recipe = replace(parts.recipe, grad=way.grad or parts.recipe.grad, rows=way.rows or parts.recipe.rows)
     return replace(parts, forward=forward, scheme=scheme, recipe=recipe)
 
 

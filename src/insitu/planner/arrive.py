@@ -61,6 +61,16 @@ def arriving(graph: Graph, loops: Loops, enough: int, finish: Callable[[Graph], 
     return best.graph
 
 
+def can_arrive(graph: Graph) -> bool:
+    """Is there a part of this graph that can take its input row by row? Quick: nothing is planned."""
+    made = with_source(graph)
+    try:
+        _check_layout(made)
+    except GraphError:
+        return False
+    return next(regions(made, made.nodes[0]), None) is not None
+
+
 def _check_layout(graph: Graph) -> None:
     """A camera's rows have all channels of their pixels: an input that is turned first comes channel by channel."""
     same, image = {graph.nodes[0].name}, graph.nodes[0].output
