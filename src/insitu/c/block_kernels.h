@@ -41,15 +41,9 @@ void conv2d_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, 
                    const int32_t *channels, int32_t count, int32_t zero, int32_t drop, const conv2d_shape *s,
                    void *scratch);
 void depthwise2d_dx_s16b(int16_t *dx, int8_t *dxe, const int16_t *g, const int8_t *ge, const int8_t *w,
-                         const int16_t *share, const int16_t *k, const conv2d_shape *s, void *scratch);
+                         const int16_t *share, const int16_t *k, int32_t rows, const conv2d_shape *s, void *scratch);
 void depthwise2d_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
-                        const int16_t *share, const int16_t *k, const conv2d_shape *s, void *scratch);
-void depthwise2d_planes_dx_s16b(int16_t *dx, int8_t *dxe, const int16_t *g, const int8_t *ge, const int8_t *w,
-                                const int16_t *share, const int16_t *k, int32_t band, int32_t rows, int32_t width,
-                                const conv2d_shape *s, void *scratch);
-void depthwise2d_planes_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
-                                const int16_t *share, const int16_t *k, int32_t band, int32_t rows, int32_t width,
-                                const conv2d_shape *s, void *scratch);
+                        const int16_t *share, const int16_t *k, int32_t rows, const conv2d_shape *s, void *scratch);
 void depthwise2d_dw_s16b(int32_t *dw, int8_t *dwe, const int16_t *g, const int8_t *ge, const int8_t *x, int32_t zero,
                          int32_t drop, const conv2d_shape *s, void *scratch);
 void depthwise2d_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x, int32_t zero,

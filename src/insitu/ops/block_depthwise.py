@@ -30,23 +30,13 @@ from insitu.ops.depthwise import depthwise_output
 MAX_TAPS = 511  # of a kernel: sums of so many products of 15 and 7 bits stay below 2^31
 
 
-BAND_LINES = 16  # rows of dx that depthwise2d_planes_dx has room for
-BAND_BYTES = {False: 4096, True: 1024}  # of sums, where memory is short (True) and where it is not; or one row
+BAND_BYTES = 2048  # of rows of g that a microcontroller lays out at a time, where memory is not short
 
 
-def has_planes(*, w, ow, kh, kw, sh, sw, dh, dw, pl, **_) -> bool:
-    """Whether depthwise2d_planes_dx can do it: every output has a tap inside, too."""
-    inside = pl < kw and (ow - 1) * sw - pl < w
-    return inside and kh <= kw and (sh, sw) in ((1, 1), (2, 2)) and dh == dw == 1
-
-
-def planes_band(tight: bool, *, h, w, oh, kh, kw, sh, **_) -> tuple[int, int, int, int]:
-    """Of depthwise2d_planes_dx: rows of dx at a time, rows and numbers in a row of a plane, scratch."""
-    most = max(1, min(h, BAND_LINES, BAND_BYTES[tight] // (4 * GROUP * w)))
-    band = -(-h // -(-h // most))  # bands of even height
-    rows = min(oh, (band + kh - 2) // sh + 1)
-    width = (w + 3) // 4 * 4 + kw & ~1
-    return band, rows, width, GROUP * (4 * (band * w + 7 & ~3) + 4 * kh * kw + 2 * rows * width)
+def band_rows(tight: bool, *, oh, ow, kh, sh, dh, **_) -> int:
+    """How many rows of g depthwise2d_dx has room for: at least those that a row of dx gathers from."""
+    least = (kh - 1) * dh // sh + 1
+    return min(oh, least if tight else max(least, BAND_BYTES // (2 * GROUP * ow)))
 
 
 @op(kind="int8")
@@ -61,10 +51,11 @@ class depthwise2d_dx_block:
               padding=(1, 1, 1, 1)),
         *both("stride", (2, 4, 3, 19), s8(3, 3, 19, s=0.25), size=(7, 6), stride=(2, 2), padding=(1, 1, 0, 1)),
         *both("stride beyond the kernel", (1, 2, 3, 3), s8(2, 2, 3, s=0.1), size=(5, 8), stride=(3, 3)),
-        *both("dilated", (1, 7, 9, 3), s8(3, 3, 3, s=0.1), size=(9, 9), dilation=(2, 3), padding=(1, 1, 3, 3)),
-        *both("bands", (1, 20, 3, 5), s8(5, 5, 5, s=0.02), size=(20, 3), padding=(2, 2, 2, 2)),
-        *both("bands, stride", (1, 12, 2, 17), s8(3, 3, 17, s=0.02), size=(24, 4), stride=(2, 2), padding=(0, 1, 0, 1)),
-        *both("7x7 on 4x4", (1, 4, 4, 5), s8(7, 7, 5, s=0.02), size=(4, 4), padding=(3, 3, 3, 3)),
+        *both("dilated", (1, 7, 13, 17), s8(3, 3, 17, s=0.1), size=(9, 13), dilation=(2, 3), padding=(1, 1, 3, 3)),
+        *both("bands", (1, 8, 20, 16), s8(5, 5, 16, s=0.02), size=(8, 20), padding=(2, 2, 2, 2)),
+        *both("bands, stride", (1, 5, 22, 17), s8(3, 3, 17, s=0.02), size=(10, 44), stride=(2, 2),
+              padding=(0, 1, 0, 1)),
+        *both("7x7 on 4x4", (1, 4, 4, 21), s8(7, 7, 21, s=0.02), size=(4, 4), padding=(3, 3, 3, 3)),
     ]  # fmt: skip
 
     def infer(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
@@ -94,12 +85,9 @@ class depthwise2d_dx_block:
     def emit(dx, dxe, m, e, w, *, stride, padding, dilation, target="host", tight=False):
         table, k = group_shares(w.type, w.shape[2])
         shape = depthwise_struct(m, dx, w.shape[:2], stride, padding, dilation)
-        if target == "mcu" and has_planes(**shape.fields) and tight < 2:
-            *sizes, scratch = planes_band(tight, **shape.fields)
-            function = f"depthwise2d_planes_dx_{m.dtype}"
-            return Call(function, dx, dxe, m, e, w, Table(table), Table(k), *sizes, shape, Scratch(scratch))
-        scratch = Scratch(GROUP * (4 * dx.shape[2] + 2 * m.shape[1] * m.shape[2]))
-        return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), Table(k), shape, scratch)
+        rows = band_rows(tight, **shape.fields) if target == "mcu" else m.shape[1]
+        scratch = Scratch(GROUP * (4 * dx.shape[2] + 2 * rows * m.shape[2]))
+        return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), Table(k), rows, shape, scratch)
 
     def in_place(dx, dxe, m, e, w):
         return (0, None) if dx.shape == m.shape else None

@@ -134,98 +134,57 @@ ALWAYS_INLINE void arm_mantissas_turned(int16_t *to, int32_t next, const void *g
 }
 #define mantissas_turned arm_mantissas_turned
 
-/* two pixels of two channels: r2 from, r3 bytes from pixel to pixel */
-#define PLANES_HALVES                                                                              \
-    "ldr r8, [r2]\n ldr r10, [r2, r3]\n add r2, r2, r3, lsl #1\n"                                  \
-    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
-    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")
-#define PLANES_ONE_HALVES "ldr r8, [r2]\n add r2, r2, r3\n" SCALE_LOW("r9", "r8", "r4") SCALE_HIGH("r8", "r8", "r4")
-#define PLANES_HALVES_TO "str r8, [r0, r1]\n str r9, [r0], #4\n"
+/* one pixel of four channels: r12 from, r3 bytes from pixel to pixel, factors as for PAIRS_PIXEL */
+#define SCALED_HALVES                                                                              \
+    "ldr r9, [r12, #4]\n ldr r8, [r12]\n add r12, r12, r3\n"                                       \
+    SCALE_LOW("r10", "r8", "r4") SCALE_HIGH("r8", "r8", "r4") SCALE_TOGETHER("r10", "r10", "r8")   \
+    SCALE_LOW("r11", "r9", "r5") SCALE_HIGH("r9", "r9", "r5") SCALE_TOGETHER("r11", "r11", "r9")
+#define SCALED_BYTES                                                                               \
+    "ldr r8, [r12]\n add r12, r12, r3\n sxtb16 r9, r8, ror #8\n sxtb16 r8, r8\n"                   \
+    SCALE_LOW("r10", "r8", "r4") SCALE_LOW("r11", "r9", "r5") SCALE_TOGETHER("r10", "r10", "r11")  \
+    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r9", "r9", "r5") SCALE_TOGETHER("r11", "r8", "r9")
 
-/* where a call for planes goes; in bytes. Assembler knows how it lies. */
-typedef struct {
-    int32_t half, d, pairs, odd, channels; /* 0, 4, 8 pairs of pixels, 12 one more, 16 pairs of channels */
-    const int16_t *share;                  /* 20 */
-    int32_t back, up;                      /* 24, 28: to the next pair of channels, of mantissas and of planes */
-} arm_planes_task;
+/* r0 to, r1 factors, r2 from, r3 bytes from pixel to pixel; on the stack half, d, pixels, fours of channels */
+#define SCALED_FUNCTION(name, factors, pixel, bytes)                                                              \
+    ASSEMBLED void name(int16_t *to UNUSED, const int16_t *share UNUSED, const int8_t *from UNUSED,               \
+                        int32_t step UNUSED, int32_t half UNUSED, int32_t d UNUSED, int32_t pixels UNUSED,        \
+                        int32_t fours UNUSED)                                                                     \
+    {                                                                                                             \
+        __asm__ volatile("push {r4-r11, lr}\n"                                                                    \
+                         "ldrd r6, r7, [sp, #36]\n"                                                               \
+                         "1:\n" factors                                                                           \
+                         "ldr lr, [sp, #44]\n"                                                                    \
+                         "mov r12, r2\n"                                                                          \
+                         "2:\n" pixel                                                                             \
+                         "strd r10, r11, [r0], #32\n" /* BLOCK_GROUP numbers */                                   \
+                         "subs lr, lr, #1\n"                                                                      \
+                         "bne 2b\n"                                                                               \
+                         "ldrd r8, r9, [sp, #44]\n"                                                               \
+                         "sub r0, r0, r8, lsl #5\n"                                                               \
+                         "adds r0, r0, #8\n"                                                                      \
+                         "adds r2, r2, #4*" #bytes "\n"                                                           \
+                         "subs r9, r9, #1\n"                                                                      \
+                         "str r9, [sp, #48]\n"                                                                    \
+                         "bne 1b\n"                                                                               \
+                         "pop {r4-r11, pc}\n");                                                                   \
+    }
+SCALED_FUNCTION(arm_scaled_halves, FACTORS_HALVES, SCALED_HALVES, 2)
+SCALED_FUNCTION(arm_scaled_bytes, FACTORS_BYTES, SCALED_BYTES, 1)
 
-/* r0 to, r1 bytes of a plane, r2 from, r3 bytes from pixel to pixel, on the stack the task: side by side */
-ASSEMBLED void arm_planes_halves(int16_t *to UNUSED, int32_t plane UNUSED, const int8_t *from UNUSED,
-                                 int32_t step UNUSED, const arm_planes_task *t UNUSED)
-{
-    __asm__ volatile("push {r4-r11, lr}\n"
-                     "ldr r5, [sp, #36]\n"
-                     "ldrd r6, r7, [r5]\n"
-                     "ldr lr, [r5, #16]\n"
-                     "1:\n"
-                     "ldr r8, [r5, #20]\n"
-                     "ldr r4, [r8], #4\n"
-                     "str r8, [r5, #20]\n"
-                     "ldr r12, [r5, #8]\n"
-                     "cmp r12, #0\n"
-                     "beq 3f\n"
-                     "2:\n" PLANES_HALVES PLANES_HALVES_TO
-                     "subs r12, r12, #1\n"
-                     "bne 2b\n"
-                     "3:\n"
-                     "ldr r12, [r5, #12]\n"
-                     "cmp r12, #0\n"
-                     "beq 4f\n" PLANES_ONE_HALVES
-                     "strh r8, [r0, r1]\n strh r9, [r0], #2\n"
-                     "4:\n"
-                     "ldrd r8, r9, [r5, #24]\n"
-                     "add r2, r2, r8\n"
-                     "add r0, r0, r9\n"
-                     "subs lr, lr, #1\n"
-                     "bne 1b\n"
-                     "pop {r4-r11, pc}\n");
-}
-
-/* the same with `pairs` single pixels, each a number apart */
-ASSEMBLED void arm_planes_apart(int16_t *to UNUSED, int32_t plane UNUSED, const int8_t *from UNUSED,
-                                int32_t step UNUSED, const arm_planes_task *t UNUSED)
-{
-    __asm__ volatile("push {r4-r11, lr}\n"
-                     "ldr r5, [sp, #36]\n"
-                     "ldrd r6, r7, [r5]\n"
-                     "ldr lr, [r5, #16]\n"
-                     "1:\n"
-                     "ldr r8, [r5, #20]\n"
-                     "ldr r4, [r8], #4\n"
-                     "str r8, [r5, #20]\n"
-                     "ldr r12, [r5, #8]\n"
-                     "2:\n" PLANES_ONE_HALVES
-                     "strh r8, [r0, r1]\n strh r9, [r0], #4\n"
-                     "subs r12, r12, #1\n"
-                     "bne 2b\n"
-                     "ldrd r8, r9, [r5, #24]\n"
-                     "add r2, r2, r8\n"
-                     "add r0, r0, r9\n"
-                     "subs lr, lr, #1\n"
-                     "bne 1b\n"
-                     "pop {r4-r11, pc}\n");
-}
-
-/* one-byte mantissas in C: nothing waits for them */
-ALWAYS_INLINE void arm_mantissas_planes(int16_t *to, int32_t plane, int32_t apart, const void *g, int32_t at,
-                                        int32_t step, const int16_t *share, int32_t d, int32_t n, int32_t channels,
-                                        int32_t bytes)
+ALWAYS_INLINE void arm_mantissas_scaled(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *share,
+                                        int32_t d, int32_t pixels, int32_t n, int32_t bytes)
 {
     const arm_factor f = arm_factor_of(share, d, bytes);
-    if (bytes == 1) {
-        scalar_mantissas_planes(to, plane, apart, g, at, step, share, d, n, channels, bytes);
-        return;
-    }
     const int8_t *from = (const int8_t *)g + at * bytes;
-    arm_planes_task t = {f.half, f.d, apart == 1 ? n / 2 : n, n & 1, channels / 2, f.share, 4 - n * step * bytes,
-                         2 * (2 * plane - n * apart)};
-    if (apart == 1) {
-        arm_planes_halves(to, 2 * plane, from, step * bytes, &t);
+    if (n < BLOCK_GROUP) {
+        scalar_mantissas_scaled(to, g, at, step, share, d, pixels, n, bytes);
+    } else if (bytes == 2) {
+        arm_scaled_halves(to, f.share, from, step * bytes, f.half, f.d, pixels, n / 4);
     } else {
-        arm_planes_apart(to, 2 * plane, from, step * bytes, &t);
+        arm_scaled_bytes(to, f.share, from, step * bytes, f.half, f.d, pixels, n / 4);
     }
 }
-#define mantissas_planes arm_mantissas_planes
+#define mantissas_scaled arm_mantissas_scaled
 
 /* r0 sums, r1 from, r2 bytes from pixel to pixel, r3 pixels */
 #define SUMS_FUNCTION(name, pixel)                                                                                \
@@ -292,13 +251,18 @@ static inline uint32_t arm_mantissas_reach(const int32_t *x, const int32_t *wher
 }
 #define mantissas_reach arm_mantissas_reach
 
-/* the carry of a shift is the bit that rounds */
-#define PUT_ONE(r, bits) "asrs " r ", " r ", r5\n adc " r ", " r ", #0\n ssat " r ", #" bits ", " r "\n"
+/* x / 2^d is the upper word of x 2^(32 - d), rounded as that instruction does: halves up; 2 <= d < 32 */
+#define PUT_ONE(r, by, bits) "smmulr " r ", " r ", " by "\n ssat " r ", #" bits ", " r "\n"
 
-/* r0 to, r1 bytes to the next pixel, r2 x, r3 where, on the stack pixels, d */
+static inline int arm_puts(int32_t d)
+{
+    return d > 1 && d < 32;
+}
+
+/* r0 to, r1 bytes to the next pixel, r2 x, r3 where, on the stack pixels, 2^(32 - d) */
 #define PUT_FUNCTION(name, bits, store)                                                                           \
     ASSEMBLED void name(void *to UNUSED, int32_t step UNUSED, const int32_t *x UNUSED, const int32_t *where UNUSED, \
-                        int32_t n UNUSED, int32_t d UNUSED)                                                       \
+                        int32_t n UNUSED, int32_t by UNUSED)                                                      \
     {                                                                                                             \
         __asm__ volatile("push {r4-r11, lr}\n"                                                                    \
                          "ldm r3, {r6-r9}\n"                                                                      \
@@ -307,7 +271,8 @@ static inline uint32_t arm_mantissas_reach(const int32_t *x, const int32_t *wher
                          "add r8, r2, r8, lsl #2\n add r9, r2, r9, lsl #2\n"                                      \
                          "1:\n"                                                                                   \
                          "ldr r2, [r6], #4\n ldr r4, [r7], #4\n ldr r10, [r8], #4\n ldr r11, [r9], #4\n"          \
-                         PUT_ONE("r2", bits) PUT_ONE("r4", bits) PUT_ONE("r10", bits) PUT_ONE("r11", bits) store  \
+                         PUT_ONE("r2", "r5", bits) PUT_ONE("r4", "r5", bits)                                      \
+                         PUT_ONE("r10", "r5", bits) PUT_ONE("r11", "r5", bits) store                              \
                          "add r0, r0, r1\n"                                                                       \
                          "subs r3, r3, #1\n"                                                                      \
                          "bne 1b\n"                                                                               \
@@ -315,20 +280,60 @@ static inline uint32_t arm_mantissas_reach(const int32_t *x, const int32_t *wher
     }
 PUT_FUNCTION(arm_put_halves, "16",
              "pkhbt r2, r2, r4, lsl #16\n pkhbt r10, r10, r11, lsl #16\n str r2, [r0]\n str r10, [r0, #4]\n")
-PUT_FUNCTION(arm_put_bytes, "8", "strb r2, [r0]\n strb r4, [r0, #1]\n strb r10, [r0, #2]\n strb r11, [r0, #3]\n")
+PUT_FUNCTION(arm_put_bytes, "8", "bfi r2, r4, #8, #8\n bfi r2, r10, #16, #8\n bfi r2, r11, #24, #8\n str r2, [r0]\n")
 
 ALWAYS_INLINE void arm_mantissas_put(void *m, int32_t at, int32_t step, const int32_t *x, const int32_t *where,
                                      int32_t n, int32_t d, int32_t bytes)
 {
     void *to = (int8_t *)m + at * bytes;
-    if (d > 31) {
+    if (!arm_puts(d)) {
         scalar_mantissas_put(m, at, step, x, where, n, d, bytes);
     } else if (bytes == 2) {
-        arm_put_halves(to, step * bytes, x, where, n, d);
+        arm_put_halves(to, step * bytes, x, where, n, 1 << (32 - d));
     } else {
-        arm_put_bytes(to, step * bytes, x, where, n, d);
+        arm_put_bytes(to, step * bytes, x, where, n, 1 << (32 - d));
     }
 }
 #define mantissas_put arm_mantissas_put
+
+/* r0 to, r1 bytes from behind a pixel to the next, r2 x, r3 pixels, on the stack 2^(32 - d) */
+#define GROUPS_FUNCTION(name, bits, store)                                                                        \
+    ASSEMBLED void name(void *to UNUSED, int32_t skip UNUSED, const int32_t *x UNUSED, int32_t pixels UNUSED,     \
+                        int32_t by UNUSED)                                                                        \
+    {                                                                                                             \
+        __asm__ volatile("push {r4-r8}\n"                                                                         \
+                         "ldr r8, [sp, #20]\n"                                                                    \
+                         "1:\n"                                                                                   \
+                         "mov r12, #4\n"                                                                          \
+                         "2:\n"                                                                                   \
+                         "ldm r2!, {r4-r7}\n"                                                                     \
+                         PUT_ONE("r4", "r8", bits) PUT_ONE("r5", "r8", bits)                                      \
+                         PUT_ONE("r6", "r8", bits) PUT_ONE("r7", "r8", bits) store                                \
+                         "subs r12, r12, #1\n"                                                                    \
+                         "bne 2b\n"                                                                               \
+                         "add r0, r0, r1\n"                                                                       \
+                         "subs r3, r3, #1\n"                                                                      \
+                         "bne 1b\n"                                                                               \
+                         "pop {r4-r8}\n"                                                                          \
+                         "bx lr\n");                                                                              \
+    }
+GROUPS_FUNCTION(arm_groups_halves, "16",
+                "pkhbt r4, r4, r5, lsl #16\n pkhbt r6, r6, r7, lsl #16\n str r4, [r0], #4\n str r6, [r0], #4\n")
+GROUPS_FUNCTION(arm_groups_bytes, "8",
+                "bfi r4, r5, #8, #8\n bfi r4, r6, #16, #8\n bfi r4, r7, #24, #8\n str r4, [r0], #4\n")
+
+ALWAYS_INLINE void arm_mantissas_groups(void *m, int32_t at, int32_t step, const int32_t *x, int32_t pixels, int32_t d,
+                                        int32_t bytes)
+{
+    void *to = (int8_t *)m + at * bytes;
+    if (!arm_puts(d)) {
+        scalar_mantissas_groups(m, at, step, x, pixels, d, bytes);
+    } else if (bytes == 2) {
+        arm_groups_halves(to, (step - BLOCK_GROUP) * bytes, x, pixels, 1 << (32 - d));
+    } else {
+        arm_groups_bytes(to, (step - BLOCK_GROUP) * bytes, x, pixels, 1 << (32 - d));
+    }
+}
+#define mantissas_groups arm_mantissas_groups
 
 #endif

@@ -3,10 +3,11 @@
  *
  *   mantissas_pairs    p of four pixels as four rows of pairs.h, n channels, a multiple of four
  *   mantissas_turned   p of four pixels as numbers of rows of pairs.h, one a channel; one factor for all
- *   mantissas_planes   p of n pixels as rows of planes, an even number of them, every `apart` (one or two) numbers
+ *   mantissas_scaled   p of some pixels of n channels, at most a group, BLOCK_GROUP numbers a pixel
  *   mantissas_sums     the sums over some pixels of eight channels
  *   mantissas_reach    the bits that runs of sums need
  *   mantissas_put      runs of sums become mantissas, four channels at a time
+ *   mantissas_groups   sums of a group of channels, pixel after pixel, become mantissas
  *
  * p = g share / 2^d, to the nearest, halves up, for 9 <= d; |share| < 2^15.
  */
@@ -59,13 +60,12 @@ ALWAYS_INLINE void scalar_mantissas_sums(int32_t *sums, const void *m, int32_t a
     }
 }
 
-ALWAYS_INLINE void scalar_mantissas_planes(int16_t *to, int32_t plane, int32_t apart, const void *g, int32_t at,
-                                           int32_t step, const int16_t *share, int32_t d, int32_t n, int32_t channels,
-                                           int32_t bytes)
+ALWAYS_INLINE void scalar_mantissas_scaled(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *share,
+                                           int32_t d, int32_t pixels, int32_t n, int32_t bytes)
 {
-    for (int32_t i = 0; i < n; i++, at += step) {
-        for (int32_t k = 0; k < channels; k++) {
-            to[k * plane + i * apart] = scalar_mantissa(g, at + k, share[k], d, bytes);
+    for (int32_t i = 0; i < pixels; i++, at += step, to += BLOCK_GROUP) {
+        for (int32_t k = 0; k < n; k++) {
+            to[k] = scalar_mantissa(g, at + k, share[k], d, bytes);
         }
     }
 }
@@ -93,15 +93,27 @@ ALWAYS_INLINE void scalar_mantissas_put(void *m, int32_t at, int32_t step, const
     }
 }
 
+/* m[at + p step + k] = x[p BLOCK_GROUP + k] / 2^d in the same way */
+ALWAYS_INLINE void scalar_mantissas_groups(void *m, int32_t at, int32_t step, const int32_t *x, int32_t pixels,
+                                           int32_t d, int32_t bytes)
+{
+    for (int32_t p = 0; p < pixels; p++, at += step, x += BLOCK_GROUP) {
+        for (int32_t k = 0; k < BLOCK_GROUP; k++) {
+            block_put(m, at + k, block_short(x[k], d, bytes), bytes);
+        }
+    }
+}
+
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_mantissas.h"
 #else
 #define mantissas_pairs scalar_mantissas_pairs
 #define mantissas_turned scalar_mantissas_turned
-#define mantissas_planes scalar_mantissas_planes
+#define mantissas_scaled scalar_mantissas_scaled
 #define mantissas_reach scalar_mantissas_reach
 #define mantissas_sums scalar_mantissas_sums
 #define mantissas_put scalar_mantissas_put
+#define mantissas_groups scalar_mantissas_groups
 #endif
 
 #endif
