@@ -210,6 +210,9 @@ class conv2d_s8:
             (s8(1, 3, 5, 16, s=0.1, z=3), s8(40, 1, 1, 16, s=ramp(40), axis=0), s32(40)),
             {"rounding": "litert", "lo": -128}, out=s8(s=0.1, z=-128),
         ),
+        Case("1x1, one large multiplier among small ones",
+             (s8(1, 2, 6, 36, s=0.1, z=-7), s8(21, 1, 1, 36, s=(*ramp(9), 4.0, *ramp(11)), axis=0), s32(21)),
+             out=s8(s=1.0, z=-5)),
         Case("1x1, more than a panel", (s8(1, 3, 6, 300, s=0.1, z=3), s8(41, 1, 1, 300, s=ramp(41), axis=0), s32(41)),
              {"lo": -100}, out=s8(s=3.0, z=-5)),
         Case(

@@ -32,7 +32,20 @@ APART void helium_pairs_window(int16_t *to, const pairs_window *w, int32_t count
         }
     }
 }
-#define pairs_window4(to, w, zero) ((void)(zero), helium_pairs_window(to, w, 4, 4))
+
+/* rows of pixels lie together already */
+static inline void helium_pairs_windows(int16_t *to, pairs_window w, int32_t blocks)
+{
+    const int32_t n = w.kh * w.n, together = w.kh == 1 && n == w.row && n % 4 == 0;
+    for (; blocks > 0; blocks--, w.x += PAIRS_PIXELS * w.row, to += PAIRS_PIXELS * pairs_length(n)) {
+        if (together) {
+            helium_copy((int8_t *)to, w.x, PAIRS_PIXELS * n);
+        } else {
+            helium_pairs_window(to, &w, PAIRS_PIXELS, PAIRS_PIXELS);
+        }
+    }
+}
+#define pairs_window4(to, w, blocks, zero) ((void)(zero), helium_pairs_windows(to, *(w), blocks))
 #define pairs_window2(to, w) helium_pairs_window(to, w, 2, 2)
 #define pairs_few(to, w, there, zero) ((void)(zero), helium_pairs_window(to, w, 4, there))
 
@@ -189,8 +202,20 @@ static inline void helium_pairs_quick(const pairs_task *t)
         helium_quick_any(t);
     }
 }
+
+static inline void helium_pairs_store(const pairs_task *t, int32_t way)
+{
+    if (way == PAIRS_PLAIN) {
+        helium_pairs_quick(t);
+    } else if (way == PAIRS_MASKED) {
+        helium_pairs_masked(t);
+    } else {
+        helium_pairs_sums(t);
+    }
+}
 #define pairs_sums helium_pairs_sums
-#define pairs_quick helium_pairs_quick
-#define pairs_masked helium_pairs_masked
+#define pairs_ready(t) ((void)(t))
+#define pairs_store helium_pairs_store
+#define pairs_outputs(t, source, way) ((source)->left)
 
 #endif

@@ -4,10 +4,13 @@
  *   x[0],x[2] of row 0, of row 1, ..    x[1],x[3] of row 0, of row 1, ..
  * (the order in which one instruction widens every second byte of a word), with zeros from k to a multiple of four.
  *
- *   pairs_window4, pairs_window2   four or two rows, each so many bytes after the last; a row may be a window
+ *   pairs_window4, pairs_window2   blocks of four rows, or two, each so many bytes after the last; a row may be a window
  *   pairs_few                      the same of up to four windows of one row
  *   pairs_sums                     sums of blocks of four pixels and two outputs
- *   pairs_quick, pairs_masked      the same, requantised and stored; and whether they were not clamped
+ *   pairs_store                    the same; or requantised and stored; or also whether they were not clamped. One block
+ *                                  at least; pairs_ready has seen the weights' bounds
+ *   pairs_outputs                  pairs_store of outputs two by two, their weights and bias from where they lie: as far
+ *                                  as a machine's own code takes them; gives how many pairs are left
  */
 #ifndef INSITU_ISA_PAIRS_H
 #define INSITU_ISA_PAIRS_H
@@ -20,6 +23,9 @@
 
 enum { PAIRS_PIXELS = 4, PAIRS_OUTPUTS = 2, PAIRS_BLOCK = 8, PAIRS_SUMS = 64 };
 
+/* what becomes of sums: bytes without a mask and with one, or they stay sums */
+enum { PAIRS_PLAIN, PAIRS_MASKED, PAIRS_KEPT };
+
 /* numbers in a row, with the zeros */
 static inline int32_t pairs_length(int32_t k)
 {
@@ -30,17 +36,29 @@ static inline int32_t pairs_length(int32_t k)
 typedef struct {
     const int16_t *w;           /* 0: two rows of weights */
     int32_t start[PAIRS_BLOCK]; /* 4: [pixel][output] */
-    int32_t skip;               /* 36: what a machine's own code may need */
+    int32_t skip;               /* 36: what a machine's own code may need, and */
     const int16_t *w_end;       /* 40 */
-    const int16_t *x_end;       /* 44: of the last block */
-    int8_t *y;                  /* 48: the first pixel's; pairs_sums: int32_t, the second output's sums PAIRS_SUMS after */
-    int32_t y_row, y_3;         /* 52, 56: bytes between two pixels, three times that */
-    quick_requant q[PAIRS_OUTPUTS]; /* 60 */
-    uint8_t *mask;              /* 84: the first pixel's byte with both outputs' bits, which are zero */
-    int32_t mask_row, bit;      /* 88, 92: the first output's */
-    const int16_t *x;           /* 96: the first block of four rows */
+    int32_t way;                /* 44: too */
+    quick_requant q[PAIRS_OUTPUTS]; /* 48 */
+    int8_t *y;                  /* 72: the first pixel's; sums: int32_t, the second output's sums PAIRS_SUMS after */
+    int32_t y_row, y_3;         /* 76, 80: bytes between two pixels, three times that */
+    const int16_t *x_end;       /* 84: of the last block */
+    uint8_t *mask;              /* 88: the first pixel's byte with both outputs' bits, which are zero */
+    int32_t mask_row, bit;      /* 92, 96: the first output's */
+    const int16_t *x;           /* 100: the first block of four rows */
     int32_t zero;               /* of what the rows hold: for machines that widen while they multiply */
 } pairs_task;
+
+/* Outputs two by two: where the next ones' weights (k numbers each, rows of n), bias and multipliers lie, and how many
+ * pairs are left. Assembler knows how it lies. */
+typedef struct {
+    const int8_t *w;       /* 0 */
+    const int32_t *b, *m;  /* 4, 8 */
+    const int8_t *shift;   /* 12 */
+    int32_t twice;         /* 16: 2 y_zero + 1 */
+    int32_t k, fours;      /* 20, 24: k / 4 */
+    int32_t left;          /* 28 */
+} pairs_source;
 
 /* to = rows - zero, `count` of them, k numbers each */
 static inline void scalar_pairs_widen(int16_t *to, const int8_t *x, int32_t row, int32_t count, int32_t zero, int32_t k)
@@ -62,7 +80,7 @@ typedef struct {
 } pairs_window;
 
 /* what is left of every row of a window behind its whole fours */
-static inline void pairs_rest(int16_t *to, const pairs_window *w, int32_t count, int32_t zero)
+APART void pairs_rest(int16_t *to, const pairs_window *w, int32_t count, int32_t zero)
 {
     const int32_t whole = w->n & ~3;
     const int8_t *x = w->x + whole;
@@ -91,6 +109,14 @@ static inline void scalar_pairs_window(int16_t *to, const pairs_window *w, int32
         scalar_pairs_widen(to, w->x + u * w->step, w->row, count, zero, whole);
     }
     pairs_rest(to, w, count, zero);
+}
+
+/* so many times four windows, all side by side */
+static inline void scalar_pairs_windows(int16_t *to, pairs_window w, int32_t blocks, int32_t zero)
+{
+    for (; blocks > 0; blocks--, w.x += PAIRS_PIXELS * w.row, to += PAIRS_PIXELS * pairs_length(w.kh * w.n)) {
+        scalar_pairs_window(to, &w, PAIRS_PIXELS, zero);
+    }
 }
 
 /* four windows of which `there` are there: the last one again. A window is one row here. */
@@ -171,17 +197,29 @@ static inline void scalar_pairs_masked(const pairs_task *t)
     }
 }
 
+static inline void scalar_pairs_store(const pairs_task *t, int32_t way)
+{
+    if (way == PAIRS_PLAIN) {
+        scalar_pairs_quick(t);
+    } else if (way == PAIRS_MASKED) {
+        scalar_pairs_masked(t);
+    } else {
+        scalar_pairs_sums(t);
+    }
+}
+
 #if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
 #include "isa/helium_pairs.h"
 #elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_pairs.h"
 #else
 #define pairs_few scalar_pairs_few
-#define pairs_window4(to, w, zero) scalar_pairs_window(to, w, 4, zero)
+#define pairs_window4(to, w, blocks, zero) scalar_pairs_windows(to, *(w), blocks, zero)
 #define pairs_window2(to, w) scalar_pairs_window(to, w, 2, 0)
 #define pairs_sums scalar_pairs_sums
-#define pairs_quick scalar_pairs_quick
-#define pairs_masked scalar_pairs_masked
+#define pairs_ready(t) ((void)(t))
+#define pairs_store scalar_pairs_store
+#define pairs_outputs(t, source, way) ((source)->left)
 #endif
 
 #endif

@@ -13,17 +13,33 @@ typedef struct {
     int32_t m, add, shift;
 } quick_requant;
 
-/* is there a quick way for this channel? then this is it */
-static inline int quick_of(quick_requant *quick, int32_t channel, const requant *q)
+/* is there a quick way for this multiplier? then this is it; `twice`: 2 y_zero + 1 */
+static inline int quick_from(quick_requant *quick, int32_t m, int32_t shift, int32_t twice)
 {
-    const int32_t at = channel * q->step, m = q->m[at], down = m ? -1 - q->shift[at] : 1;
-    if (q->rounding != REQUANT_SINGLE || (uint32_t)(down - 1) > 21u) {
-        return 0;
+    int32_t half = -2 - shift;
+    if ((uint32_t)half > 21u) {
+        if (m) {
+            return 0;
+        }
+        half = 0;
     }
     quick->m = m;
-    quick->shift = down;
-    quick->add = (2 * q->y_zero + 1) * (1 << (down - 1));
+    quick->add = twice * (1 << half);
+    quick->shift = half + 1;
     return 1;
+}
+
+/* and for any channel, where it is stored as it is? */
+static inline int requant_is_quick(const requant *q)
+{
+    return q->rounding == REQUANT_SINGLE && q->lo == -128 && q->hi == 127;
+}
+
+/* is there one for this channel? */
+static inline int quick_of(quick_requant *quick, int32_t channel, const requant *q)
+{
+    const int32_t at = channel * q->step;
+    return q->rounding == REQUANT_SINGLE && quick_from(quick, q->m[at], q->shift[at], 2 * q->y_zero + 1);
 }
 
 /* the high word of a product */

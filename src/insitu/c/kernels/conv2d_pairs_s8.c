@@ -44,21 +44,28 @@ typedef struct {
     int32_t i, j;
 } cursor;
 
-static void next_row(cursor *at, const conv2d_shape *s)
+/* How many windows from i,j on have all their taps inside and lie side by side in the image? Not more than `count`. */
+static int32_t whole_windows(const cursor *at, int32_t count, const conv2d_shape *s)
 {
-    at->j = 0;
-    if (++at->i == s->oh) {
-        at->i = 0;
-        at->image += s->h * s->w * s->c;
+    const int32_t r = at->i * s->sh - s->pt, q = at->j * s->sw - s->pl, room = s->w - s->kw - q;
+    if (s->dw != 1 || r < 0 || r + (s->kh - 1) * s->dh >= s->h || q < 0 || room < 0) {
+        return 0;
     }
+    const int32_t inside = room / s->sw + 1, there = s->ow - at->j < inside ? s->ow - at->j : inside;
+    return count < there ? count : there;
 }
 
-/* are all taps of `count` windows from i,j on inside? then they lie side by side in the image */
-static int whole_windows(const cursor *at, int32_t count, const conv2d_shape *s)
+/* `count` outputs on, in the same row of them */
+static void go_on(cursor *at, int32_t count, const conv2d_shape *s)
 {
-    const int32_t r = at->i * s->sh - s->pt, q = at->j * s->sw - s->pl;
-    return s->dw == 1 && r >= 0 && r + (s->kh - 1) * s->dh < s->h && q >= 0 && at->j + count <= s->ow &&
-           q + (count - 1) * s->sw + s->kw <= s->w;
+    at->j += count;
+    if (at->j == s->ow) {
+        at->j = 0;
+        if (++at->i == s->oh) {
+            at->i = 0;
+            at->image += s->h * s->w * s->c;
+        }
+    }
 }
 
 /* a block of windows, one by one; those that are not there are what lay there before */
@@ -72,118 +79,144 @@ static void copied_windows(int8_t *side, cursor *at, int32_t count, const conv2d
         } else {
             edge_window(side, at->image, r, q, s, zero);
         }
-        if (++at->j == s->ow) {
-            next_row(at, s);
-        }
+        go_on(at, 1, s);
     }
 }
 
 /* the windows of the next `count` pixels */
-static void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_shape *s, int32_t zero, int8_t *side)
+APART void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_shape *s, int32_t zero, int8_t *side)
 {
-    const int32_t n = s->kw * s->c, k = s->kh * n, row = s->w * s->c, length = pairs_length(k);
+    const int32_t n = s->kw * s->c, k = s->kh * n, row = s->w * s->c;
     const pairs_window copied = {side, k, n, s->kh, n};
     pairs_window there = {NULL, s->sw * s->c, s->dh * row, s->kh, n};
-    for (; count > 0; count -= PAIRS_PIXELS, to += PAIRS_PIXELS * length) {
-        if (count >= PAIRS_PIXELS && whole_windows(at, PAIRS_PIXELS, s)) {
+    while (count > 0) {
+        const int32_t blocks = whole_windows(at, count, s) / PAIRS_PIXELS, some = (blocks ? blocks : 1) * PAIRS_PIXELS;
+        if (blocks) {
             there.x = at->image + (at->i * s->sh - s->pt) * row + (at->j * s->sw - s->pl) * s->c;
-            pairs_window4(to, &there, zero);
-            at->j += PAIRS_PIXELS;
-            if (at->j == s->ow) {
-                next_row(at, s);
-            }
+            pairs_window4(to, &there, blocks, zero);
+            go_on(at, some, s);
         } else {
-            copied_windows(side, at, count < PAIRS_PIXELS ? count : PAIRS_PIXELS, s, zero);
-            pairs_window4(to, &copied, zero);
+            copied_windows(side, at, count < some ? count : some, s, zero);
+            pairs_window4(to, &copied, 1, zero);
         }
+        to += some * pairs_length(k);
+        count -= some;
     }
 }
 
 /* the same where a window is a pixel */
 static void widen_pixels(int16_t *to, const int8_t *x, int32_t count, int32_t k, int32_t zero)
 {
-    const int32_t length = pairs_length(k);
+    const int32_t blocks = count / PAIRS_PIXELS, whole = blocks * PAIRS_PIXELS;
     pairs_window w = {x, k, 0, 1, k};
-    for (; count >= PAIRS_PIXELS; count -= PAIRS_PIXELS, w.x += PAIRS_PIXELS * k, to += PAIRS_PIXELS * length) {
-        pairs_window4(to, &w, zero);
-    }
-    if (count) {
-        pairs_few(to, &w, count, zero);
+    pairs_window4(to, &w, blocks, zero);
+    if (whole < count) {
+        w.x += whole * k;
+        pairs_few(to + whole * pairs_length(k), &w, count - whole, zero);
     }
 }
 
-/* pixels of the tile from the first on whose sums are stored apart from making them: any rounding, clamp and mask */
-static void by_channel(pairs_task *t, channel_place to, int32_t count, int32_t outs, int32_t length, const requant *q,
-                       int32_t *sums)
+/* a tile: its first pixel's outputs, and how many pixels */
+typedef struct {
+    channel_place to;
+    int32_t count, length, outputs;
+    int32_t *sums;
+} tile_part;
+
+/* Output o, and the next if there is one, of the pixels from `done` on, whose sums are stored apart from making them: any
+ * rounding, clamp and mask. */
+APART void by_channel(const pairs_task *t, const tile_part *part, int32_t o, int32_t done, const requant *q)
 {
-    t->y = (int8_t *)sums;
-    for (int32_t i = 0; i < count; i += PAIRS_SUMS) {
-        const int32_t some = count - i < PAIRS_SUMS ? count - i : PAIRS_SUMS;
-        t->x_end = t->x + (some + PAIRS_PIXELS - 1) / PAIRS_PIXELS * PAIRS_PIXELS * length;
-        pairs_sums(t);
-        t->x = t->x_end;
-        for (int32_t o = 0; o < outs; o++) {
-            const channel_place one = {to.y + o, to.mask, to.y_row, to.mask_row, to.channel + o};
-            requant_channel_s8(&one, sums + o * PAIRS_SUMS, some, q);
+    const int32_t end = o + PAIRS_OUTPUTS < part->outputs ? o + PAIRS_OUTPUTS : part->outputs;
+    pairs_task own = *t;
+    own.y = (int8_t *)part->sums;
+    own.x += done * part->length;
+    for (int32_t i = done, some; i < part->count; i += some) {
+        some = part->count - i < PAIRS_SUMS ? part->count - i : PAIRS_SUMS;
+        own.x_end = own.x + (some + PAIRS_PIXELS - 1) / PAIRS_PIXELS * PAIRS_PIXELS * part->length;
+        pairs_store(&own, PAIRS_KEPT);
+        own.x = own.x_end;
+        for (int32_t c = o; c < end; c++) {
+            const channel_place one = {part->to.y + i * part->to.y_row + c, mask_row(part->to.mask, i, part->outputs),
+                                       part->to.y_row, part->to.mask_row, c};
+            requant_channel_s8(&one, part->sums + (c - o) * PAIRS_SUMS, some, q);
         }
-        to.y += some * to.y_row;
-        to.mask = to.mask ? to.mask + some * to.mask_row : NULL;
     }
 }
 
-/* Two outputs' weights and bias, and how they are requantised; gives whether that has a quick way. */
-static int two_outputs(pairs_task *t, const pairs_window *rows, const int32_t *b, int32_t o, int32_t last,
-                       const requant *q)
+/* one or two outputs' weights and bias */
+static void two_outputs(pairs_task *t, const pairs_window *rows, const int32_t *b, int32_t next)
 {
-    const int32_t start = b ? b[o] : 0, next = b ? b[last] : 0;
+    const int32_t start = b ? b[0] : 0, other = b ? b[next] : 0;
     pairs_window2((int16_t *)t->w, rows);
     UNROLL
     for (int32_t i = 0; i < PAIRS_BLOCK; i += PAIRS_OUTPUTS) {
         t->start[i] = start;
-        t->start[i + 1] = next;
+        t->start[i + 1] = other;
     }
-    return last > o && quick_of(&t->q[0], o, q) && quick_of(&t->q[1], last, q);
 }
 
-/* blocks of pixels whose outputs are requantised quickly */
-static void quick_outputs(pairs_task *t, const channel_place *to)
+/* is there a quick way for outputs o and o + 1? then it is in the task */
+static int two_quick(pairs_task *t, int32_t o, const requant *q)
 {
-    t->y = to->y;
-    if (!to->mask) {
-        pairs_quick(t);
-        return;
+    const int32_t *m = q->m + o * q->step, twice = 2 * q->y_zero + 1;
+    const int8_t *shift = q->shift + o * q->step;
+    return quick_from(&t->q[0], m[0], shift[0], twice) && quick_from(&t->q[1], m[q->step], shift[q->step], twice);
+}
+
+/* where in a tile output o is stored */
+static void task_at(pairs_task *t, const tile_part *part, int32_t o)
+{
+    t->y = part->to.y + o;
+    if (part->to.mask) {
+        t->mask = part->to.mask + (o >> 3);
+        t->bit = 1 << (o & 7);
     }
-    t->mask = to->mask + (to->channel >> 3);
-    t->bit = 1 << (to->channel & 7);
-    pairs_masked(t);
+}
+
+/* As many outputs from o on, two by two, as a machine's own code takes, all pixels in whole blocks; gives how far. */
+static int32_t many_outputs(pairs_task *t, const tile_part *part, int32_t o, const pairs_window *rows, const int32_t *b,
+                            const requant *q)
+{
+    const int32_t k = rows->kh * rows->n, left = (part->outputs - o) / PAIRS_OUTPUTS;
+    const pairs_source source = {rows->x + o * k, b + o, q->m + o, q->shift + o, 2 * q->y_zero + 1,
+                                 k, rows->n % 4 ? 0 : k / 4, left};
+    task_at(t, part, o);
+    return o + PAIRS_OUTPUTS * (left - pairs_outputs(t, &source, part->to.mask ? PAIRS_MASKED : PAIRS_PLAIN));
+}
+
+/* output o and the next, if there is one; the first `whole` pixels are whole blocks that may be requantised quickly */
+static void few_outputs(pairs_task *t, const tile_part *part, int32_t o, pairs_window rows, const int32_t *b,
+                        int32_t whole, const requant *q)
+{
+    const int32_t k = rows.kh * rows.n, both = o + 1 < part->outputs;
+    int32_t done = 0;
+    rows.x += o * k;
+    rows.row = both ? k : 0;
+    two_outputs(t, &rows, b ? b + o : NULL, both);
+    if (whole && both && two_quick(t, o, q)) {
+        task_at(t, part, o);
+        pairs_store(t, part->to.mask ? PAIRS_MASKED : PAIRS_PLAIN);
+        done = whole;
+    }
+    if (done < part->count) {
+        by_channel(t, part, o, done, q);
+    }
 }
 
 /* a tile whose windows are there */
-static void all_outputs(pairs_task *t, channel_place to, const int8_t *w, const int32_t *b, int32_t count,
-                        const conv2d_shape *s, const requant *q, int32_t *sums)
+APART void all_outputs(pairs_task *t, const tile_part *part, const pairs_window *rows, const int32_t *b,
+                       const requant *q)
 {
-    const int32_t n = s->kw * s->c, k = s->kh * n, length = pairs_length(k);
-    const int32_t whole = q->lo == -128 && q->hi == 127 ? count / PAIRS_PIXELS * PAIRS_PIXELS : 0;
-    const int16_t *windows = t->x;
-    pairs_window rows = {w, k, n, s->kh, n};
-    for (; to.channel < s->o; to.channel += PAIRS_OUTPUTS, to.y += PAIRS_OUTPUTS, rows.x += PAIRS_OUTPUTS * k) {
-        const int32_t last = to.channel + 1 < s->o ? to.channel + 1 : to.channel;
-        rows.row = (last - to.channel) * k;
-        const int32_t done = two_outputs(t, &rows, b, to.channel, last, q) ? whole : 0;
-        t->x = windows;
-        t->x_end = windows + done * length;
-        if (done) {
-            quick_outputs(t, &to);
-        }
-        if (done < count) {
-            channel_place rest = to;
-            rest.y += done * to.y_row;
-            rest.mask = to.mask ? to.mask + done * to.mask_row : NULL;
-            t->x = t->x_end;
-            by_channel(t, rest, count - done, last - to.channel + 1, length, q, sums);
+    const int32_t whole = requant_is_quick(q) ? part->count / PAIRS_PIXELS * PAIRS_PIXELS : 0;
+    const int32_t many = b && q->step && whole == part->count;
+    t->x_end = t->x + whole * part->length;
+    for (int32_t o = 0; o < part->outputs; o += PAIRS_OUTPUTS) {
+        o = many ? many_outputs(t, part, o, rows, b, q) : o;
+        if (o < part->outputs) {
+            few_outputs(t, part, o, *rows, b, whole, q);
         }
     }
-    t->x = windows;
 }
 
 void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t tile,
@@ -194,18 +227,20 @@ void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w,
     int16_t *windows = (int16_t *)(sums + PAIRS_OUTPUTS * PAIRS_SUMS), *weights = windows + tile * length;
     pairs_task t = {.w = weights, .w_end = weights + PAIRS_OUTPUTS * length, .y_row = s->o, .y_3 = 3 * s->o,
                           .mask_row = (s->o + 7) / 8, .x = windows, .zero = q->x_zero};
-    channel_place to = {y, mask, s->o, (s->o + 7) / 8, 0};
+    tile_part part = {{y, mask, s->o, (s->o + 7) / 8, 0}, tile, length, s->o, sums};
+    const pairs_window rows = {w, 0, s->kw * s->c, s->kh, s->kw * s->c};
     cursor at = {x, 0, 0};
-    clear_mask(mask, pixels * to.mask_row);
+    pairs_ready(&t);
+    clear_mask(mask, pixels * part.to.mask_row);
     for (int32_t p = 0; p < pixels; p += tile) {
-        const int32_t count = pixels - p < tile ? pixels - p : tile;
+        part.count = pixels - p < tile ? pixels - p : tile;
         if (is_pointwise(s)) {
-            widen_pixels(windows, x + p * s->c, count, s->c, q->x_zero);
+            widen_pixels(windows, x + p * s->c, part.count, s->c, q->x_zero);
         } else {
-            widen_windows(windows, &at, count, s, q->x_zero, (int8_t *)t.w_end);
+            widen_windows(windows, &at, part.count, s, q->x_zero, (int8_t *)t.w_end);
         }
-        all_outputs(&t, to, w, b, count, s, q, sums);
-        to.y += count * to.y_row;
-        to.mask = mask ? to.mask + count * to.mask_row : NULL;
+        all_outputs(&t, &part, &rows, b, q);
+        part.to.y += part.count * part.to.y_row;
+        part.to.mask = mask ? part.to.mask + part.count * part.to.mask_row : NULL;
     }
 }
