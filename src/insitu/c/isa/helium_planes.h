@@ -125,10 +125,10 @@ static inline void helium_plane_sums(int32_t *acc, const plane_task *t)
 
 #define plane_sums helium_plane_sums
 
-static inline void helium_plane_outputs(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
+static inline void helium_plane_outputs(const plane_task *t, const channel_place *to, const plane_channels *c,
+                                        const requant *q, int32_t *acc)
 {
-    helium_plane_sums(acc, t);
-    requant_channel_s8(to, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
+    plane_outputs_by(helium_plane_sums, *t, *to, c, q, acc);
 }
 #define plane_outputs helium_plane_outputs
 

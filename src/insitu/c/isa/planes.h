@@ -4,7 +4,7 @@
  *   plane_weights    some channels' taps in the order plane_sums wants them
  *   plane_prepare    the same for which taps a line of outputs has
  *   plane_sums       lines of sums
- *   plane_outputs    lines of outputs: sums, requantised and stored
+ *   plane_outputs    lines of outputs of some channels: sums, requantised and stored
  */
 #ifndef INSITU_ISA_PLANES_H
 #define INSITU_ISA_PLANES_H
@@ -98,11 +98,30 @@ static inline void scalar_plane_sums(int32_t *acc, const plane_task *t)
     }
 }
 
-/* `acc` has room for the sums */
-APART void scalar_plane_outputs(const plane_task *t, const channel_place *to, const requant *q, int32_t *acc)
+/* Some channels, one after the other: how many, numbers from plane to plane and from weights to weights, and their bias
+ * (or null). */
+typedef struct {
+    int32_t count, plane, weights;
+    const int32_t *b;
+} plane_channels;
+
+typedef void plane_maker(int32_t *acc, const plane_task *t);
+
+/* the first of them is that of the task and at `to`; `acc` has room for the sums of one */
+ALWAYS_INLINE void plane_outputs_by(plane_maker *sums, plane_task t, channel_place to, const plane_channels *c,
+                                    const requant *q, int32_t *acc)
 {
-    scalar_plane_sums(acc, t);
-    requant_channel_s8(to, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
+    for (int32_t p = 0; p < c->count; p++, to.channel++, to.y++, t.plane += c->plane, t.w += c->weights) {
+        t.start = c->b ? c->b[p] : 0;
+        sums(acc, &t);
+        requant_channel_s8(&to, acc, (int32_t)(t.lines_end - t.lines) * t.count, q);
+    }
+}
+
+APART void scalar_plane_outputs(const plane_task *t, const channel_place *to, const plane_channels *c, const requant *q,
+                                int32_t *acc)
+{
+    plane_outputs_by(scalar_plane_sums, *t, *to, c, q, acc);
 }
 
 #if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)

@@ -3,8 +3,9 @@
  * declared, no dilation; b may be null. Padding holds x_zero.
  * Four channels of `band` rows of outputs at a time: the rows of inputs they need are laid out channel by channel in 16
  * bits (see isa/planes.h), with zeros to the left and right; rows above and below are left out.
- * Scratch: `band` lines, 16 bytes each; band ow + 4 sums, 4 bytes each; 8 kh kw weights, 2 bytes each; four planes of (band - 1) sh + kh rows of `width` numbers, an even number that
- * is enough for a multiple of four outputs, 2 bytes each. Not in place.
+ * Scratch: `band` lines, 16 bytes each; band ow + 4 sums, 4 bytes each; 8 kh kw weights, 2 bytes each; four planes of
+ * (band - 1) sh + kh rows of `width` numbers, an even number that is enough for a multiple of four outputs, 2 bytes
+ * each. Not in place.
  */
 #include "isa/planes.h"
 #include "kernels.h"
@@ -62,17 +63,6 @@ static void rows_under(band_rows *t, int32_t i, int32_t end, const conv2d_shape 
     t->last = last < s->h ? last : s->h;
 }
 
-/* lines of the outputs of some channels, whose planes and weights are there */
-static void some_channels(const band_rows *t, plane_task task, channel_place to, int32_t channels, int32_t size,
-                          const int32_t *b, const requant *q, int32_t *acc)
-{
-    task.plane = t->planes;
-    for (int32_t p = 0; p < channels; p++, to.channel++, to.y++, task.plane += t->plane, task.w += size) {
-        task.start = b ? b[to.channel] : 0;
-        plane_outputs(&task, &to, q, acc);
-    }
-}
-
 void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t band,
                            int32_t width, const conv2d_shape *s, const requant *q, void *scratch)
 {
@@ -81,7 +71,7 @@ void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8
     int32_t *acc = (int32_t *)(lines + band);
     int16_t *taps = (int16_t *)(acc + band * s->ow + PLANES);
     band_rows t = {taps + PLANES * size, width, ((band - 1) * s->sh + s->kh) * width, 0, 0};
-    plane_task task = {NULL, taps, lines, NULL, width, plane_row(s->kh, s->kw), s->kh, s->kw, s->sw, s->ow, 0};
+    plane_task task = {t.planes, taps, lines, NULL, width, plane_row(s->kh, s->kw), s->kh, s->kw, s->sw, s->ow, 0};
     clear_sides(t.planes, PLANES * t.plane / width, width, s->pl, row_numbers(&t, s));
     clear_mask(mask, s->n * s->oh * s->ow * ((s->o + 7) / 8));
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
@@ -93,10 +83,11 @@ void depthwise2d_planes_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8
             task.lines_end = lines + (end - i);
             plane_prepare(lines, &task);
             for (; to.channel < s->o; to.channel += PLANES, to.y += PLANES) {
-                const int32_t channels = s->o - to.channel < PLANES ? s->o - to.channel : PLANES;
-                widen_band(&t, x + to.channel, channels, s, q->x_zero);
-                plane_weights(taps, size, w + to.channel, s->o, channels, s->kh, s->kw);
-                some_channels(&t, task, to, channels, size, b, q, acc);
+                const int32_t left = s->o - to.channel;
+                const plane_channels some = {left < PLANES ? left : PLANES, t.plane, size, b ? b + to.channel : NULL};
+                widen_band(&t, x + to.channel, some.count, s, q->x_zero);
+                plane_weights(taps, size, w + to.channel, s->o, some.count, s->kh, s->kw);
+                plane_outputs(&task, &to, &some, q, acc);
             }
         }
     }
