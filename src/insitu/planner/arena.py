@@ -1,15 +1,18 @@
 """Place every buffer of an ordered graph at a fixed offset in one arena.
 
-Several greedy orders are tried; where they leave a gap to the lower bound, a seeded search improves on them, and
-small problems are searched exhaustively. Nothing here chooses the order of the graph (order.py) or trusts itself
-(verify.py).
+Several greedy orders are tried; where they leave a gap to the lower bound, so are those that stack.py proposes, and a
+seeded search improves on the best. Small problems are searched exhaustively. Nothing here chooses the order of the
+graph (order.py) or trusts itself (verify.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import permutations
 from random import Random
 
 from insitu.planner.lifetimes import Buffer
+from insitu.planner.stack import stacked
 
 ALIGN = 16
 EXACT = 7  # so many buffers or fewer: every order is tried
@@ -25,19 +28,17 @@ HEURISTICS = {
 
 
 def place(buffers: tuple[Buffer, ...], align: int = ALIGN, rounds: int = 0) -> tuple[dict[Buffer, int], int]:
-    """Buffer -> offset, and the bytes of the arena. `rounds` is how long to search where greedy leaves a gap."""
+    """Buffer -> offset, and the bytes of the arena. `rounds` is how long to search where that leaves a gap."""
     if not buffers:
         return {}, 0
     problem = _Problem(buffers, align)
     orders = [sorted(range(len(buffers)), key=lambda i: key(buffers[i])) for key in HEURISTICS.values()]
-    found = sorted((problem.greedy(order), n) for n, order in enumerate(orders))
-    best = found[0][0]
+    best = min((problem.greedy(order), order) for order in orders)
     if len(buffers) <= EXACT:
-        best = min(best, problem.exhaustive())
-    for placed, n in found:
-        if rounds and not problem.tight(best[0]):
-            best = min(best, problem.search(orders[n], placed, rounds))
-    total, offsets = best
+        best = problem.exhaustive()
+    elif rounds and not problem.tight(best[0][0]):
+        best = problem.polished(problem.best_of(best, stacked(buffers, align, rounds)), rounds)
+    total, offsets = best[0]
     return dict(zip(buffers, offsets)), total
 
 
@@ -80,7 +81,7 @@ class _Problem:
 
     def tight(self, total: int) -> bool:
         """Nothing worth searching for is left: alignment alone can cost a few bytes a buffer."""
-        return total <= self.bound + 4 * self.align
+        return total <= self.bound + max(4 * self.align, self.bound // 512)
 
     def greedy(self, order: list[int]) -> Placed:
         """Each buffer at the lowest offset that is free for its whole life."""
@@ -102,26 +103,32 @@ class _Problem:
                     offset = -(-end // self.align) * self.align
         return offset
 
-    def search(self, order: list[int], current: Placed, rounds: int) -> Placed:
-        """Give the buffers that stick out an earlier turn, again and again; seeded, so always the same."""
-        rng = Random(len(order))
-        best = current
-        for _ in range(rounds):
-            if self.tight(current[0]):
+    def best_of(self, best: tuple[Placed, list[int]], orders: Iterable[list[int]]) -> tuple[Placed, list[int]]:
+        """The best that one of these orders gives, or what was known; no more are asked for once it is tight."""
+        for order in orders:
+            best = min(best, (self.greedy(order), order))
+            if self.tight(best[0][0]):
                 break
-            top, at = current
+        return best
+
+    def polished(self, best: tuple[Placed, list[int]], rounds: int) -> tuple[Placed, list[int]]:
+        """Give the buffers that stick out an earlier turn, again and again; seeded, so always the same."""
+        rng = Random(len(self.size))
+        current = best
+        for _ in range(rounds):
+            (top, at), order = current
+            if self.tight(top):
+                break
             moved = rng.choice([i for i, a in enumerate(at) if a + self.size[i] == top])
             turn = order.index(moved)
             changed = order[:turn] + order[turn + 1 :]
             changed.insert(rng.randrange(turn + 1), moved)
-            found = self.greedy(changed)
-            if found[0] <= top or rng.random() < 0.05:  # now and then a step up, to leave a dead end
-                order, current = changed, found
+            found = self.greedy(changed), changed
+            if found[0][0] <= top or rng.random() < 0.05:  # now and then a step up, to leave a dead end
+                current = found
             best = min(best, found)
         return best
 
-    def exhaustive(self) -> Placed:
+    def exhaustive(self) -> tuple[Placed, list[int]]:
         """The best of all orders: a greedy placement of the right order is optimal."""
-        from itertools import permutations
-
-        return min(self.greedy(list(order)) for order in permutations(range(len(self.size))))
+        return min((self.greedy(list(order)), list(order)) for order in permutations(range(len(self.size))))
