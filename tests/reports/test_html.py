@@ -35,7 +35,7 @@ ARENA = MemoryMap(
         Block(("conv",), "s8[1x4x4x8]", 0, 128, 0, 3),
         Block(("conv.mask",), "u8[16]", 128, 16, 0, 2),
         Block(("loss",), "f32[]", 144, 4, 1, 4),
-        Block(("scratch:2:0",), "", 448, 64, 2, 2),
+        Block(("scratch 2.0",), "", 448, 64, 2, 2),
         Block(("conv.grad",), "f32[1x4x4x8]", 148, 300, 2, 3),
         Block(("conv.weight.grad",), "f32[72]", 512, 288, 3, 4),
     ),

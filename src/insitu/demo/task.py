@@ -101,7 +101,7 @@ def facts(demo: Demo) -> list[tuple[str, str]]:
     if r.step_instructions is not None:
         found.append(("a step", step_words(r)))
     if r.lowering:
-        found += lowering_rows(r.lowering.summary, r.lowering.to_json())
+        found += lowering_rows(r.lowering.summary, r.lowering.to_json(), "lowered")
     return [*found, ("host", "predicts the same bytes" if demo.equal else "DIFFERENT bytes: this is a bug")]
 
 

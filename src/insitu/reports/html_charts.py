@@ -16,6 +16,9 @@ PASSES = (("forward", "--a"), ("backward", "--b"), ("update", "--c"))
 KINDS = (("values", "--a"), ("gradients", "--b"), ("weight gradients", "--c"), ("masks", "--e"), ("scratch", "--f"))
 
 
+SMALL = 0.001  # of the largest difference: smaller ones are added up
+
+
 def figure(value: float | int, text: str, name: str) -> str:
     """A number as text, with its exact value for programs."""
     return f'<data id="{escape(name)}" value="{value!r}">{escape(text)}</data>'
@@ -128,8 +131,7 @@ def _rectangle(block: Block, total: int, i: int) -> str:
 
 def kind(block: Block) -> str:
     """What a block of the arena is for, from the name that autodiff gave it."""
-    name = block.values[-1]
-    if name.startswith("scratch:"):
+    if is_scratch(block):
         return "scratch"
     if any(v.endswith(".mask") for v in block.values):
         return "masks"
@@ -139,7 +141,12 @@ def kind(block: Block) -> str:
 
 
 def name_of(block: Block) -> str:
-    return "scratch" if block.values[0].startswith("scratch:") else block.values[-1]
+    return "scratch" if is_scratch(block) else block.values[-1]
+
+
+def is_scratch(block: Block) -> bool:
+    """What a call works in has no name of its own (planner/lifetimes.py)."""
+    return block.values[0].startswith("scratch ")
 
 
 def _phases(steps: int, backward: int | None, update: int | None) -> str:
@@ -179,13 +186,12 @@ def peak_table(arena: MemoryMap, most: int = 8) -> str:
 
 def lowering_tiles(found: LoweringCost) -> str:
     """Without and with: the arena, and the instructions of a step and of a prediction."""
-    counts = {"predict": "a prediction", found.step: STEPS[found.step]}
-    each = [_change("arena", found.without.arena_bytes, found.lowered.arena_bytes, size, "arena")]
-    each += [
-        _change(f"instructions {counts[verb]}", found.without.instructions(verb), found.lowered.instructions(verb),
-                millions, verb.replace("_", "-"))
-        for verb in (found.step, "predict")
-    ]  # fmt: skip
+    then, now = found.without, found.lowered
+    each = [_change("arena", then.arena_bytes, now.arena_bytes, size, "arena"),
+            _change("SRAM in all", then.sram_bytes, now.sram_bytes, size, "sram")]  # fmt: skip
+    for verb, of in ((found.step, STEPS[found.step]), ("predict", "a prediction")):
+        counts = then.instructions(verb), now.instructions(verb)
+        each.append(_change(f"instructions {of}", *counts, millions, verb.replace("_", "-")))
     return f'<div class="tiles" style="margin-bottom:.8rem">{"".join(each)}</div>'
 
 
@@ -200,10 +206,9 @@ def _change(what: str, then: int, now: int, text, name: str) -> str:
 
 def lowering_table(found: LoweringCost, most: int = 8) -> str:
     """The layers that cost most, and all by what was done to them."""
-    rows = [
-        _change_row(c.layer, c.how, f"{c.without:,} &rarr; {c.instructions:,}", c.more) for c in found.changes[:most]
-    ]
-    others = [c.more for c in found.changes[most:]]
+    shown = [c for c in found.changes[:most] if abs(c.more) > SMALL * abs(found.changes[0].more)]
+    rows = [_change_row(c.layer, c.how, f"{c.without:,} &rarr; {c.instructions:,}", c.more) for c in shown]
+    others = [c.more for c in found.changes[len(shown) :]]
     rows += [_change_row(f"{len(others)} more", "", "", sum(others))] if others else []
     kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found.by_kind.items())
     caption = f"instructions more {STEPS[found.step]}, by layer; {kinds}"

@@ -82,8 +82,10 @@ class LoweringCost:
     def price(self) -> str:
         """In a line: what was won, and what it cost."""
         arena = span(self.without.arena_bytes, self.lowered.arena_bytes, size)
-        words = f"{arena} of arena for {self._span(self.step)} instructions {STEPS[self.step]}"
-        return f"{words}, {self._span('predict')} a prediction" if "predict" in self.lowered.layers else words
+        sram = span(self.without.sram_bytes, self.lowered.sram_bytes, size)
+        step = self._words(self.step, f"instructions {STEPS[self.step]}")
+        words = f"{arena} of arena, {sram} of SRAM, for {step}"
+        return f"{words}, {self._words('predict', 'a prediction')}" if "predict" in self.lowered.layers else words
 
     @property
     def note(self) -> str:
@@ -95,9 +97,10 @@ class LoweringCost:
             f"{size(self.board_sram_bytes)}: counted on the same core with as much as it needs"
         )
 
-    def _span(self, verb: str) -> str:
+    def _words(self, verb: str, of: str) -> str:
         then, now = self.without.instructions(verb), self.lowered.instructions(verb)
-        return f"{span(then, now, millions)} ({share(then, now)})"
+        counts = millions(now) if then == now else span(then, now, millions)
+        return f"{counts} {of} ({share(then, now)})"
 
     def to_json(self) -> dict:
         changed = [{"layer": c.layer, "without": c.without, "lowered": c.instructions, "by": c.how}
@@ -108,13 +111,13 @@ class LoweringCost:
         }  # fmt: skip
 
 
-def lowering_rows(summary: str, found: dict | None) -> list[tuple[str, str]]:
+def lowering_rows(summary: str, found: dict | None, name: str = "lowered by") -> list[tuple[str, str]]:
     """Lines of a report: what was changed, and where it was counted, its price; `found` is a cost as JSON."""
     if not summary or not found:
-        return [("lowered by", summary)] if summary else []
+        return [(name, summary)] if summary else []
     noted = [("", found["note"])] if found["note"] else []
     kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found["by_kind"].items())
-    return [("lowered by", f"{summary}: {found['price']}"), *noted, ("", f"instructions more: {kinds}")]
+    return [(name, summary), ("", found["price"]), *noted, ("", f"instructions more: {kinds}")]
 
 
 def checked(found: object) -> None:
@@ -144,6 +147,8 @@ def signed(count: int) -> str:
 
 
 def share(then: int, now: int) -> str:
+    if then == now:
+        return "the same"
     return f"{100 * (now / then - 1):+.1f} %" if then else "all of it"
 
 
