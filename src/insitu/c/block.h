@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "isa/bits.h"
 #include "isa/inline.h"
 
 enum { BLOCK_ZERO = -128, BLOCK_LEAST = -120, BLOCK_MOST = 127, BLOCK_SHARE = 15, BLOCK_GROUP = 16 };
@@ -74,17 +75,6 @@ ALWAYS_INLINE int32_t block_exponent(int32_t e, int32_t bytes)
     return bytes == 2 ? e : e - 8;
 }
 
-static inline int32_t block_bit_length(uint32_t n)
-{
-    int32_t bits = 0;
-    for (int32_t step = 16; step; step >>= 1) {
-        const int32_t more = n >> step ? step : 0;
-        n >>= more;
-        bits += more;
-    }
-    return bits + (int32_t)n;
-}
-
 static inline uint32_t block_size_of(int32_t x)
 {
     return x < 0 ? 0u - (uint32_t)x : (uint32_t)x;
@@ -117,7 +107,7 @@ static inline int8_t block_sum_exponent(int32_t e)
 enum { BLOCK_NOTHING = 99 };
 static inline int32_t block_normalise(int8_t *e, uint32_t reach, int32_t exponent, int32_t bytes)
 {
-    const int32_t d = block_bit_length(reach) - (8 * bytes - 1);
+    const int32_t d = bit_length(reach) - (8 * bytes - 1);
     if (exponent + d < BLOCK_LEAST) {
         *e = BLOCK_ZERO;
         return BLOCK_NOTHING;

@@ -11,9 +11,9 @@ enum { RESIDUAL_FAR = 65536 };
 /* w + r/256 becomes `now`, in 1/256; whether it saturates */
 ALWAYS_INLINE int32_t block_residual_put(int8_t *w, int8_t *r, int32_t now)
 {
-    const int32_t kept = clamp_s32(now, 127 * 256), whole = (kept + 128) >> 8;
-    *w = (int8_t)whole;
-    *r = (int8_t)(kept - whole * 256);
+    const int32_t kept = clamp_s32(now, 127 * 256);
+    *w = (int8_t)((kept + 128) >> 8);
+    *r = (int8_t)kept; /* what is left of it is its lowest byte */
     return now != kept;
 }
 

@@ -186,19 +186,31 @@ ALWAYS_INLINE void block_expand(void *y, int8_t *ye, const void *m, const int8_t
     }
 }
 
-/* the sums over one row of pixels of n channels, of mantissas as they are stored */
+/* a factor times the sums over one row of pixels of n channels, of mantissas as they are stored, more in `sums` */
 ALWAYS_INLINE void block_row_sums(int32_t *sums, const void *m, int32_t at, int32_t pixels, int32_t n, int32_t c,
-                                  int32_t bytes)
+                                  int32_t factor, int32_t bytes)
 {
     int32_t k = 0;
     for (; k + MANTISSAS_SUMS <= n; k += MANTISSAS_SUMS) {
-        mantissas_sums(sums + k, m, at + k, c, pixels, bytes);
+        mantissas_sums(sums + k, m, at + k, c, pixels, factor, bytes);
     }
     for (; k < n; k++) {
-        sums[k] = 0;
         for (int32_t p = 0; p < pixels; p++) {
-            sums[k] += block_raw(m, at + p * c + k, bytes);
+            sums[k] += block_raw(m, at + p * c + k, bytes) * factor;
         }
+    }
+}
+
+enum { BLOCK_FACTOR = 14 }; /* bits by which a sum is shifted in the course of adding */
+
+/* what a row of n channels that is brought down by d bits, or up by many, adds */
+ALWAYS_INLINE void block_bias_far(int32_t *db, const void *m, int32_t at, int32_t pixels, int32_t n, int32_t c,
+                                  int32_t d, int32_t bytes)
+{
+    int32_t sums[BLOCK_GROUP] = {0};
+    block_row_sums(sums, m, at, pixels, n, c, 1, bytes);
+    for (int32_t o = 0; o < n; o++) {
+        db[o] += block_round(sums[o] * (bytes == 2 ? 1 : 256), d);
     }
 }
 
@@ -206,20 +218,24 @@ ALWAYS_INLINE void block_row_sums(int32_t *sums, const void *m, int32_t at, int3
 ALWAYS_INLINE void block_bias_group(int32_t *db, int8_t *de, const void *m, const int8_t *e, int32_t at, int32_t rows,
                                     int32_t pixels, int32_t n, int32_t c, int32_t room, int32_t bytes)
 {
-    const int32_t highest = block_highest(e, rows, block_groups(c)), one = bytes == 2 ? 1 : 256;
+    const int32_t groups = block_groups(c), highest = block_highest(e, rows, groups), up = room - highest;
     *de = block_sum_exponent(block_exponent(highest, bytes) - room);
     for (int32_t o = 0; o < n; o++) {
         db[o] = 0;
     }
-    for (int32_t r = 0; r < rows; r++, e += block_groups(c), at += pixels * c) {
-        const int32_t d = highest - *e - room;
-        int32_t sums[BLOCK_GROUP];
-        block_row_sums(sums, m, at, pixels, n, c, bytes);
-        for (int32_t o = 0; o < n && d > 0; o++) {
-            db[o] += block_half_up(sums[o] * one, d);
+    for (int32_t r = 0; r < rows; r++) { /* those that lose nothing, for which the order is free */
+        const int32_t by = e[r * groups] + up;
+        if (by >= 0 && by <= BLOCK_FACTOR) {
+            block_row_sums(db, m, at + r * pixels * c, pixels, n, c, 1 << by, bytes);
         }
-        for (int32_t o = 0; o < n && d <= 0; o++) {
-            db[o] += (int32_t)((uint32_t)(sums[o] * one) << -d);
+    }
+    for (int32_t o = 0; bytes == 1 && o < n; o++) {
+        db[o] = (int32_t)((uint32_t)db[o] * 256);
+    }
+    for (int32_t r = 0; r < rows; r++) {
+        const int32_t by = e[r * groups] + up;
+        if (by < 0 || by > BLOCK_FACTOR) {
+            block_bias_far(db, m, at + r * pixels * c, pixels, n, c, -by, bytes);
         }
     }
 }

@@ -10,7 +10,7 @@
 
 static inline int32_t block_bit_length64(uint64_t n)
 {
-    return n >> 32 ? 32 + block_bit_length((uint32_t)(n >> 32)) : block_bit_length((uint32_t)n);
+    return n >> 32 ? 32 + bit_length((uint32_t)(n >> 32)) : bit_length((uint32_t)n);
 }
 
 /* A gradient: sums m with an exponent for each group of channels. Element i belongs to channel i / inner % channels. */
@@ -45,7 +45,7 @@ static inline float block_group_norm(const block_gradient *g, int32_t group)
             sizes |= block_size_of(g->m[i]);
         }
     }
-    const int32_t bits = block_bit_length(sizes), d = bits > 15 ? bits - 15 : 0;
+    const int32_t bits = bit_length(sizes), d = bits > 15 ? bits - 15 : 0;
     uint64_t total = 0;
     for (int32_t at = begin; at < g->n; at += row) {
         for (int32_t i = at; i < at + length; i++) {

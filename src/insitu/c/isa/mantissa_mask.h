@@ -21,29 +21,30 @@ static const uint32_t arm_four_bits[16] = {
     0,          0xff,       0xff00,     0xffff,     0xff0000,   0xff00ff,   0xffff00,   0xffffff,
     0xff000000, 0xff0000ff, 0xff00ff00, 0xff00ffff, 0xffff0000, 0xffff00ff, 0xffffff00, 0xffffffff};
 
-#define MASK_WORD(from, bits)                                                                      \
-    "ubfx r6, r5, #" #from ", #" #bits "\n"                                                        \
-    "ldr r7, [r4, r6, lsl #2]\n"                                                                   \
-    "ldr r6, [r1], #4\n"                                                                           \
-    "ands r6, r7\n"                                                                                \
-    "str r6, [r0], #4\n"
+#define MASK_WORD(word, from, bits)                                                                \
+    "ubfx r12, r5, #" #from ", #" #bits "\n"                                                       \
+    "ldr r12, [r4, r12, lsl #2]\n"                                                                 \
+    "and " word ", " word ", r12\n"
 
 /* r0 y, r1 m, r2 mask, r3 how many bytes of the mask, on the stack the table */
-#define MASK_FUNCTION(name, words)                                                                               \
+#define MASK_FUNCTION(name, list, words)                                                                         \
     ASSEMBLED void name(void *y UNUSED, const void *m UNUSED, const uint8_t *mask UNUSED, int32_t eights UNUSED, \
                         const uint32_t *table UNUSED)                                                            \
     {                                                                                                            \
-        __asm__ volatile("push {r4-r7}\n"                                                                        \
-                         "ldr r4, [sp, #16]\n"                                                                   \
+        __asm__ volatile("push {r4-r9}\n"                                                                        \
+                         "ldr r4, [sp, #24]\n"                                                                   \
                          "1:\n"                                                                                  \
-                         "ldrb r5, [r2], #1\n" words                                                             \
+                         "ldrb r5, [r2], #1\n"                                                                   \
+                         "ldm r1!, " list "\n" words                                                             \
+                         "stm r0!, " list "\n"                                                                   \
                          "subs r3, r3, #1\n"                                                                     \
                          "bne 1b\n"                                                                              \
-                         "pop {r4-r7}\n"                                                                         \
+                         "pop {r4-r9}\n"                                                                         \
                          "bx lr\n");                                                                             \
     }
-MASK_FUNCTION(arm_mask_halves, MASK_WORD(0, 2) MASK_WORD(2, 2) MASK_WORD(4, 2) MASK_WORD(6, 2))
-MASK_FUNCTION(arm_mask_bytes, MASK_WORD(0, 4) MASK_WORD(4, 4))
+MASK_FUNCTION(arm_mask_halves, "{r6-r9}",
+              MASK_WORD("r6", 0, 2) MASK_WORD("r7", 2, 2) MASK_WORD("r8", 4, 2) MASK_WORD("r9", 6, 2))
+MASK_FUNCTION(arm_mask_bytes, "{r6-r7}", MASK_WORD("r6", 0, 4) MASK_WORD("r7", 4, 4))
 
 ALWAYS_INLINE void arm_mask_mantissas(void *y, const void *m, const uint8_t *mask, int32_t at, int32_t n, int32_t bytes)
 {

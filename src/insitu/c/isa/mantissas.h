@@ -4,7 +4,7 @@
  *   mantissas_pairs    p of four pixels as four rows of pairs.h, n channels, a multiple of four
  *   mantissas_turned   p of four pixels as numbers of rows of pairs.h, one a channel; one factor for all
  *   mantissas_scaled   p of some pixels of n channels, at most a group, BLOCK_GROUP numbers a pixel
- *   mantissas_sums     the sums over some pixels of eight channels
+ *   mantissas_sums     a factor times the sums over some pixels of eight channels, added to others
  *   mantissas_reach    the bits that runs of sums need
  *   mantissas_put      runs of sums become mantissas, four channels at a time
  *   mantissas_groups   sums of a group of channels, pixel after pixel, become mantissas
@@ -45,17 +45,14 @@ ALWAYS_INLINE void scalar_mantissas_turned(int16_t *to, int32_t next, const void
     }
 }
 
-/* sums[k] = the sum over n pixels of mantissa k as it is stored, for eight channels */
+/* sums[k] += factor times the sum over n pixels of mantissa k as it is stored, for eight channels; 0 < factor < 2^15 */
 enum { MANTISSAS_SUMS = 8 };
 ALWAYS_INLINE void scalar_mantissas_sums(int32_t *sums, const void *m, int32_t at, int32_t step, int32_t n,
-                                         int32_t bytes)
+                                         int32_t factor, int32_t bytes)
 {
-    for (int32_t k = 0; k < MANTISSAS_SUMS; k++) {
-        sums[k] = 0;
-    }
     for (int32_t p = 0; p < n; p++, at += step) {
         for (int32_t k = 0; k < MANTISSAS_SUMS; k++) {
-            sums[k] += block_raw(m, at + k, bytes);
+            sums[k] += block_raw(m, at + k, bytes) * factor;
         }
     }
 }

@@ -45,12 +45,23 @@ static void put_together(int8_t *to, const weight_parts *parts, int32_t i, int32
     }
 }
 
+/* whether four columns are neighbours in one of the parts */
+static int side_by_side(const int32_t *where)
+{
+    const int32_t next = where[0] < 0 ? -1 : 1;
+    return where[1] == where[0] + next && where[2] == where[0] + 2 * next && where[3] == where[0] + 3 * next;
+}
+
 /* up to four columns of weights, from i on, as floats; `together` has room for 4 n bytes where there are parts */
 static void weight_columns(float *to, const weight_parts *parts, int32_t i, int32_t cols, int32_t row, int32_t o,
                            int32_t n, const float *table, int8_t *together)
 {
     const int8_t *w = parts->w + o * row + i;
-    if (parts->where) {
+    if (parts->where && cols == FOUR && side_by_side(parts->where + i)) {
+        const int32_t from = parts->where[i];
+        row = from >= 0 ? parts->count : row - parts->count;
+        w = (from >= 0 ? parts->w + from : parts->fixed + (-1 - from)) + o * row;
+    } else if (parts->where) {
         put_together(together, parts, i, cols, row, o, n);
         w = together;
         row = FOUR;

@@ -8,13 +8,17 @@ void sgd_bias_block_s32(int32_t *b, int32_t *count, const int32_t *db, const int
 {
     const block_gradient g = {db, e, scale, u->n, channels, inner};
     const float factor = block_factor(block_squares(&g, 0.0f), *rate, u->clip, count), scaled = *rate * factor * scale;
+    int32_t saturated = 0;
     for (int32_t i = 0; factor != 0.0f && i < u->n; i++) {
         const float real = scaled * u->channel[u->channels > 1 ? i : 0];
         const block_multiplier by = block_multiplier_of(real, e[i / BLOCK_GROUP]);
+        const int32_t was = b[i];
         const int32_t step =
             block_is_upper(&by) ? block_upper(db[i], by.whole, by.shift) : block_times(db[i], &by, 1 << 30);
-        const int64_t now = (int64_t)b[i] - step;
-        b[i] = now > INT32_MAX ? INT32_MAX : now < INT32_MIN ? INT32_MIN : (int32_t)now;
-        count[2] += b[i] != now;
+        const int32_t now = (int32_t)((uint32_t)was - (uint32_t)step);
+        const int32_t over = ((was ^ step) & (was ^ now)) < 0;
+        b[i] = !over ? now : was < 0 ? INT32_MIN : INT32_MAX;
+        saturated += over;
     }
+    count[2] += saturated;
 }
