@@ -187,8 +187,8 @@ def _fused() -> tuple[Graph, Tiled]:
 
 
 def _with(tiles: Tiles, **fields) -> Tiles:
-    kept = {"nodes": tiles.nodes, "rooms": tiles.rooms, "kept": tiles.kept, "passes": tiles.passes, **fields}
-    return Tiles(**kept)
+    names = ("nodes", "rooms", "kept", "passes", "places", "bytes")
+    return Tiles(**{**{name: getattr(tiles, name) for name in names}, **fields})
 
 
 def test_a_tile_that_is_not_copied_is_missed():

@@ -66,6 +66,16 @@ void conv2d_deep_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *
 void conv2d_pairs_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x,
                          const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
                          const conv2d_shape *s, void *scratch);
+void conv2d_sum_dx_s16b(int32_t *acc, const int16_t *g, const int8_t *own, const int8_t *ge, const int8_t *w,
+                        const int8_t *fixed, const int32_t *which, int32_t count, const int16_t *share, int32_t drop,
+                        int32_t first, int32_t n, int32_t rows, int32_t step, const conv2d_shape *s, void *scratch);
+void conv2d_store_dx_s16b(int16_t *dx, int8_t *dxe, const int32_t *acc, const int8_t *ge, int32_t og, int32_t by,
+                          int32_t rows, int32_t pixels, int32_t channels, void *copy);
+void conv2d_sum_dx_s8b(int32_t *acc, const int8_t *g, const int8_t *own, const int8_t *ge, const int8_t *w,
+                       const int8_t *fixed, const int32_t *which, int32_t count, const int16_t *share, int32_t drop,
+                       int32_t first, int32_t n, int32_t rows, int32_t step, const conv2d_shape *s, void *scratch);
+void conv2d_store_dx_s8b(int8_t *dx, int8_t *dxe, const int32_t *acc, const int8_t *ge, int32_t og, int32_t by,
+                         int32_t rows, int32_t pixels, int32_t channels, void *copy);
 void sgd_residual_block_s8(int8_t *w, int8_t *r, int32_t *count, const int32_t *dw, const int8_t *e, const float *rate,
                            float scale, int32_t channels, int32_t inner, const integer_update *u);
 void sgd_residual_block_tile_s8(int8_t *w, int8_t *r, int32_t *count, const int32_t *dw, const int8_t *e,

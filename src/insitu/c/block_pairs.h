@@ -99,7 +99,8 @@ ALWAYS_INLINE void block_pairs_windows(int16_t *to, const void *g, const int8_t 
 }
 
 /* A weight: all of it at w, or, where `which` is given, `count` of its columns at w and the others at fixed. Column c is
- * which[c] of w or, where that is negative, -1 - which[c] of fixed. */
+ * which[c] of w or, where that is negative, -1 - which[c] of fixed. Without `which`, a count is the length of the rows of
+ * a larger weight, some columns of which these are. */
 typedef struct {
     const int8_t *w, *fixed;
     const int32_t *which;
@@ -112,7 +113,8 @@ static inline void block_pairs_weights(int16_t *to, const block_weights *w, int3
 {
     const int32_t there = cols < PAIRS_COLUMNS ? cols : PAIRS_COLUMNS, two = PAIRS_OUTPUTS * pairs_length(n);
     if (!w->which) {
-        pairs_columns(to, w->w + o * s->c + c, s->c, there, 0, n);
+        const int32_t row = w->count ? w->count : s->c;
+        pairs_columns(to, w->w + o * row + c, row, there, 0, n);
         return;
     }
     for (int32_t j = 0; j < there; j++) {

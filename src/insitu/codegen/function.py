@@ -141,8 +141,8 @@ class Function:
         if isinstance(call, Loop):
             return self._stripes(step, call)
         if isinstance(call, Tiles):
-            places = [self.plan.offsets[name] for name in self.plan.scratch_of(step)]
-            return tile_lines(call, places, self._pointer, lambda arg, layer: self._argument(arg, layer, None))
+            start = self.plan.offsets[self.plan.scratch_of(step)[0]]
+            return tile_lines(call, start, self._pointer, lambda arg, layer: self._argument(arg, layer, None))
         if self._elided(call):
             return [f"    {c.comment(f'{node.name}: {node.op.name}, the same bytes')}"]
         scratch = iter(self.plan.scratch_of(step))

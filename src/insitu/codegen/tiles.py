@@ -8,18 +8,18 @@ from insitu.codegen import c
 from insitu.graph.call import Call, Scratch
 from insitu.graph.graph import Value
 from insitu.graph.stripes import scratch_places
-from insitu.graph.tiles import Count, Part, Tiles
+from insitu.graph.tiles import Count, Entries, Part, Tiles
 
 TILE = "t"
 
 
-def tile_lines(tiles: Tiles, places: list[int], place: Callable[[Value], str], argument: Callable) -> list[str]:
-    """`places`: where each room lies, then the scratch; `place(value)` says so for others, `argument` the rest."""
-    rooms = {v.name: _room(v, at) for v, at in zip(tiles.rooms, places)}
-    scratch = places[-1] if len(places) > len(tiles.rooms) else 0
+def tile_lines(tiles: Tiles, start: int, place: Callable[[Value], str], argument: Callable) -> list[str]:
+    """`start`: where rooms and scratch begin; `place(value)` says where other values are, `argument` the rest."""
     lines = []
-    for p in tiles.passes:
-        calls = [_line(s.call, s.layer, rooms, scratch, place, argument) for s in p.steps]
+    for i, p in enumerate(tiles.passes):
+        places = {key: start + at for (at_pass, key), at in tiles.places.items() if at_pass == i}
+        rooms = {v.name: _room(v, places[v.name]) for v in tiles.rooms if v.name in places}
+        calls = [_line(s.call, s.layer, rooms, places.get(j, 0), place, argument) for j, s in enumerate(p.steps)]
         head = f"    for (int32_t {TILE} = 0; {TILE} < {p.count}; {TILE}++) {{"
         lines += [head, *(f"    {line}" for line in calls), "    }"] if p.count > 1 else calls
     return lines
@@ -36,7 +36,9 @@ def _line(call: Call, layer: str, rooms: dict[str, str], scratch: int, place: Ca
         if isinstance(arg, Value) and arg.name in rooms:
             return rooms[arg.name]
         if isinstance(arg, Part):
-            return f"{place(arg.value)} + {TILE} * {arg.step}"
+            return f"{rooms.get(arg.value.name) or place(arg.value)} + {TILE} * {arg.step}"
+        if isinstance(arg, Entries):
+            return f"{argument(arg.table, layer)} + {TILE} * {arg.step}"
         if isinstance(arg, Count):
             return f"{TILE} * {arg.step}"
         if isinstance(arg, Scratch):

@@ -6,11 +6,11 @@ tiles, each pass the same few kernels on the next part of what they work on. cod
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from insitu.graph.call import Call, Scratch
+from insitu.graph.call import Call, Scratch, Table
 from insitu.graph.graph import Node, Value
-from insitu.graph.stripes import scratch_bytes
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,14 @@ class Part:
     """An argument: a pointer to elements t * step.. of a value in tile t."""
 
     value: Value
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """An argument: a pointer to entries t * step.. of a table in tile t."""
+
+    table: Table
     step: int
 
 
@@ -47,18 +55,21 @@ class Pass:
 
 @dataclass(frozen=True, eq=False)
 class Tiles(Call):
-    """Pass after pass. A room is a value inside: it exists for a tile, or, if it is `kept`, from its first tile to the
-    end. The scratch: one for each room, then what the kernels need."""
+    """Pass after pass. A room is a value inside: it exists for a tile, or, if it is `kept`, over tiles and passes. All
+    rooms, and the scratch of all calls, lie in one piece of so many bytes. `places` says at which byte: of room `name`
+    in pass i by (i, name), of the scratch of its step j by (i, j)."""
 
     nodes: tuple[Node, ...] = ()
     rooms: tuple[Value, ...] = ()
     kept: frozenset[str] = frozenset()
     passes: tuple[Pass, ...] = ()
+    places: Mapping[tuple[int, str | int], int] = field(default_factory=dict)
+    bytes: int = 0
 
-    def __init__(self, nodes, rooms, kept, passes):
-        most = max(scratch_bytes(step.call) for p in passes for step in p.steps)
-        super().__init__("tiles", *(Scratch(v.type.bytes) for v in rooms), Scratch(most))
-        for name, value in (("nodes", nodes), ("rooms", rooms), ("kept", frozenset(kept)), ("passes", passes)):
+    def __init__(self, nodes, rooms, kept, passes, places, bytes):
+        super().__init__("tiles", Scratch(bytes))
+        given = {"nodes": nodes, "rooms": rooms, "kept": frozenset(kept), "passes": passes, "places": places}
+        for name, value in {**given, "bytes": bytes}.items():
             object.__setattr__(self, name, value)
 
     @property

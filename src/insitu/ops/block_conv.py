@@ -108,6 +108,14 @@ def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: int, parts: tuple = (None, 
     return Call(f"conv2d_pairs_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
 
 
+def of_columns(call: Call, row: int) -> Call | None:
+    """The same with a weight that is some columns of one whose rows are so long; None where the kernel cannot."""
+    if not call.function.startswith(("conv2d_pairs_dx", "conv2d_deep_dx")):
+        return None
+    weight, which, _ = call.args[:6], call.args[6], call.args[7]  # which columns are trained, how many: all
+    return Call(call.function, *weight, which, row, *call.args[8:])
+
+
 @op(kind="int8")
 class conv2d_dx_block:
     """dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q"""

@@ -2,18 +2,20 @@
 
 A change is a function of a graph and one of its nodes that gives another graph with the same results, or None: a call
 with less scratch (tight.py), a gradient in place (over.py), a weight read in two parts (apart.py), a weight's gradient
-and update in tiles (tiles.py, which offers several sizes). It is tried on the node at the peak, and on those that make
-or read what is large there. Stripes (stream.py) come first. What turned out not to be needed is taken back.
+and update in tiles (tiles.py), the backward pass of a block in groups of channels (groups.py); the last two offer
+several sizes. It is tried on the node at the peak, and on those that make or read what is large there. Stripes
+(stream.py) come first. What turned out not to be needed is taken back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from insitu.graph import Graph, Node
 from insitu.planner.apart import taken_apart
+from insitu.planner.groups import Grouped, Known, grouped, ungrouped
 from insitu.planner.over import laid_over
 from insitu.planner.stream import Loops, able, best_stream, unrolled
 from insitu.planner.stripes import Emit
@@ -41,7 +43,7 @@ def lowered(graph: Graph, measure: Measure, emit: Emit, enough: int = 0, stripes
         if work.peak(found) >= work.peak(best):
             break
         best = found
-    return (_relaxed(best, measure, enough) if stripes else best).graph
+    return (_relaxed(best, work, enough) if stripes else best).graph
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class _Work:
     measure: Measure
     loops: Loops
     stripes: bool
+    groups: bool = True
+    known: Known = field(default_factory=dict)
 
     def needed(self, plan: Plan) -> list[int]:
         """Bytes at each step that counts."""
@@ -81,12 +85,26 @@ class _Work:
                 yield self.measure(found)
         needed = self.needed(plan)
         above = sorted((s for s, bytes in enumerate(needed) if bytes > goal), key=lambda s: -needed[s])
-        for node in {n.name: n for step in above for n in _around(plan, step)}.values():
+        around = {n.name: n for step in above for n in _around(plan, step)}.values()
+        for node in around:
             for change in CHANGES:
                 found = change(plan.graph, node)
                 if found:
                     yield self.measure(found)
             yield from self.fewest(plan, map(self.measure, tiled(plan.graph, node, self.loops.emit)), goal)
+        for node in around if self.groups else ():  # more is made again than by all others
+            yield from self.fewest(plan, map(self.measure, self.grouped(plan.graph, node)), goal)
+
+    def instead(self, plan: Plan, node: Node, goal: int) -> Iterator[Plan]:
+        """Cheaper ways than these groups, the cheapest first: other changes in their place, or fewer groups."""
+        found = ungrouped(plan.graph, node)
+        if found is None or not isinstance(node, Grouped):
+            return
+        yield replace(self, groups=False).brought_down(self.measure(found), goal)
+        yield from map(self.measure, self.grouped(found, node.chain.first))
+
+    def grouped(self, graph: Graph, node: Node) -> Iterator[Graph]:
+        return grouped(graph, node, self.loops.emit, self.known)
 
     def fewest(self, plan: Plan, finer: Iterator[Plan], goal: int) -> Iterator[Plan]:
         """Of plans with more and more tiles, the last that is better than the one before: nothing, or one."""
@@ -112,12 +130,15 @@ def _around(plan: Plan, step: int) -> list[Node]:
     return list(found.values())
 
 
-def _relaxed(best: Plan, measure: Measure, enough: int) -> Plan:
-    """Without the calls with less scratch, and the tiles, that later changes made needless."""
+def _relaxed(best: Plan, work: _Work, enough: int) -> Plan:
+    """Without the groups, the calls with less scratch and the tiles that later changes made needless."""
     most = max(best.lower_bound_bytes, enough)
     for node in best.graph.nodes:
+        found = (plan for plan in work.instead(best, node, most) if plan.lower_bound_bytes <= most)
+        best = next(found, best)
+    for node in best.graph.nodes:
         found = loosened(best.graph, node) or untiled(best.graph, node)
-        plan = measure(found) if found else None
+        plan = work.measure(found) if found else None
         if plan and plan.lower_bound_bytes <= most:
             best = plan
     return best

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from insitu.graph import Node
+from insitu.planner.groups import Grouped
 from insitu.planner.plan import Plan
 from insitu.planner.stream import Streamed
 from insitu.planner.tight import Tight
@@ -20,14 +21,16 @@ KINDS: dict[str, Callable[[Node], bool]] = {
     "in_place": lambda n: n.op.name == "depthwise2d_dx_over",
     "weights_in_parts": lambda n: n.op.name.startswith("linear_dx_parts"),
     "updates_in_tiles": lambda n: isinstance(n, Tiled),
+    "blocks_in_groups": lambda n: isinstance(n, Grouped),
 }
 
 
 def spent(plan: Plan) -> dict:
     """Kind -> the names of the nodes, and the multiply-adds that are done a second time."""
     found: dict = {kind: [n.name for n in plan.graph.nodes if has(n)] for kind, has in KINDS.items()}
-    again = (n.nodes[0] for n in plan.graph.nodes if isinstance(n, Tiled))
-    return {**found, "macs_again": sum(int(n.rule("macs", n.output, *n.inputs)) for n in again)}
+    again = [n.nodes[0] for n in plan.graph.nodes if isinstance(n, Tiled)]
+    again += [inner for n in plan.graph.nodes if isinstance(n, Grouped) for inner in n.chain.again]
+    return {**found, "macs_again": sum(int(n.rule("macs", n.output, *n.inputs)) for n in again if n.op.has("macs"))}
 
 
 def spent_text(found: dict) -> str:

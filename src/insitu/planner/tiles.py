@@ -19,6 +19,7 @@ from insitu.ops._block import exponents
 from insitu.ops._boxes import box_shape
 from insitu.ops._tiled import TILED_UPDATES, TiledUpdate
 from insitu.planner.fused import one_by_one
+from insitu.planner.rooms import arranged
 from insitu.planner.tight import LEVELS, Tight
 
 # op -> how many values its gradient consists of: mantissas may have exponents beside them, one a group of channels
@@ -116,7 +117,7 @@ def _tiles(dw: Node, update: Node, how: TiledUpdate, channels: int, emit: Callab
     step = Step(update.name, how.step(update, norm, small.outputs), update.outputs)
     passes = (Pass(count, (*make, add)), Pass(1, (factor,)), Pass(count, (*make, step)))
     rooms = (*(s.writes[0] for s in copies), *small.outputs, norm)
-    return Tiles((dw, update), rooms, {norm.name}, passes)
+    return arranged((dw, update), rooms, {norm.name}, passes)
 
 
 def _cut(dw: Node, channels: int) -> Node:

@@ -1,58 +1,105 @@
-"""An independent proof that passes over tiles are safe: it replays them on what each room holds.
+"""An independent proof that passes over tiles are safe: it replays them on a map of their rooms and scratch.
 
-Shares no code with tiles.py. A room must fit its scratch and be written in a tile before it is read there; what is
-walked through part by part, and what is counted, must end where the value ends.
+Shares no code with tiles.py, groups.py and rooms.py. A room must hold what a step reads when it does: written in the
+same tile, or, if it is kept, in an earlier one, or part by part in a pass before. What is walked through part by part,
+and what is counted, must end where the value ends.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from insitu.errors import GraphError
 from insitu.graph import Node, Value
 from insitu.graph.call import Scratch, Struct
-from insitu.graph.tiles import Count, Part, Pass, Step, Tiles
+from insitu.graph.tiles import Count, Entries, Part, Pass, Step, Tiles
+
+FREE = 0
 
 
 def verify_tiles(tiles: Tiles, node: Node) -> None:
     """Raise a GraphError that names the value and the tile where something is wrong."""
-    _check_rooms(tiles)
-    rooms = {v.name for v in tiles.rooms}
     whole = {v.name: v for v in (*node.inputs, *node.outputs)}
-    written: set[str] = set()  # rooms that hold something
-    for p in tiles.passes:
+    replay = _Replay(tiles)
+    for i, p in enumerate(tiles.passes):
         for t in range(p.count):
-            written &= tiles.kept
-            for step in p.steps:
-                _reads(step, rooms, written, t)
-                _inside(step, rooms, whole)
-                written |= {v.name for v in step.writes} & rooms
+            replay.forget()
+            for j, step in enumerate(p.steps):
+                _known(step, replay.ids, whole)
+                replay.step(i, t, j, p, step)
         _ends(p, whole)
-    made = {v.name for step in tiles.passes[-1].steps for v in step.writes}
+    made = {v.name for step in tiles.steps for v in step.writes}
     missing = [v for v in node.outputs if v.name not in made]
     if missing:
         raise GraphError("no pass makes it", where=f"%{missing[0].name}")
 
 
-def _check_rooms(tiles: Tiles) -> None:
-    *sizes, scratch = (a.bytes for a in tiles.args if isinstance(a, Scratch))
-    if len({v.name for v in tiles.rooms}) != len(sizes):
-        raise GraphError(f"{len(tiles.rooms)} rooms have {len(sizes)} buffers", where=tiles.nodes[0].name)
-    for room, size in zip(tiles.rooms, sizes, strict=True):
-        if size < room.type.bytes:
-            raise GraphError(f"needs {room.type.bytes} bytes and has {size}", where=f"%{room.name}")
-    for step in tiles.steps:
-        if sum(-(-a.bytes // 16) * 16 for a in step.call.args if isinstance(a, Scratch)) > scratch:
+class _Replay:
+    """Which room each byte belongs to; the negative of it while the room is being filled part by part."""
+
+    def __init__(self, tiles: Tiles):
+        self.tiles = tiles
+        self.owner = np.full(tiles.bytes, FREE, np.int64)
+        self.ids = {v.name: k for k, v in enumerate(tiles.rooms, 1)}
+        if len(self.ids) < len(tiles.rooms):
+            raise GraphError("two rooms have one name", where=f"%{tiles.nodes[0].name}")
+        self.kept = [self.ids[name] for name in tiles.kept if name in self.ids]
+        self.begun: set[str] = set()  # kept rooms that hold something
+
+    def forget(self) -> None:
+        """A new tile: only what is kept is still there."""
+        self.owner[~np.isin(np.abs(self.owner), self.kept)] = FREE
+
+    def step(self, i: int, t: int, j: int, p: Pass, step: Step) -> None:
+        values = [a.value if isinstance(a, Part) else a for a in step.call.args if isinstance(a, Value | Part)]
+        written = {v.name for v in step.writes}
+        read = {v.name: v for v in values if v.name not in written or sum(v.name == w.name for w in values) > 1}
+        for v in read.values():
+            self.read(i, t, v)
+        areas = {v.name: self.area(i, v) for v in (*values, *step.writes) if v.name in self.ids}
+        self.claim(i, j, step, areas)
+        parts = {a.value.name for a in step.call.args if isinstance(a, Part)}
+        for v in {v.name: v for v in step.writes if v.name in self.ids}.values():
+            self.write(v, areas, t, p.count, part=v.name in parts)
+
+    def area(self, i: int, v: Value) -> slice:
+        start = self.tiles.places.get((i, v.name))
+        if start is None or start < 0 or start + v.type.bytes > self.owner.size:
+            raise GraphError(f"has no place of {v.type.bytes} bytes in pass {i}", where=f"%{v.name}")
+        return slice(start, start + v.type.bytes)
+
+    def read(self, i: int, t: int, v: Value) -> None:
+        if v.name in self.ids and (self.owner[self.area(i, v)] != self.ids[v.name]).any():
+            raise GraphError(f"tile {t} reads it before it is written", where=f"%{v.name}")
+
+    def claim(self, i: int, j: int, step: Step, areas: dict[str, slice]) -> None:
+        """Scratch of a call: nothing that it works on may lie there, and whatever else does is gone."""
+        need = sum(-(-a.bytes // 16) * 16 for a in step.call.args if isinstance(a, Scratch))
+        if not need:
+            return
+        start = self.tiles.places.get((i, j), -1)
+        if start < 0 or start + need > self.owner.size:
             raise GraphError("needs more scratch than there is", where=f"%{step.layer}")
+        for name, area in areas.items():
+            if area.start < start + need and start < area.stop:
+                raise GraphError("lies in the scratch of a call that uses it", where=f"%{name}")
+        self.owner[start : start + need] = FREE
+
+    def write(self, v: Value, areas: dict[str, slice], t: int, count: int, part: bool) -> None:
+        mine, area = self.ids[v.name], areas[v.name]
+        for name, other in areas.items():
+            if name != v.name and other.start < area.stop and area.start < other.stop:
+                raise GraphError(f"is written over {name}, which the same call uses", where=f"%{v.name}")
+        was = -mine if part else mine
+        begun = t > 0 if part else v.name in self.begun
+        if begun and (self.owner[area] != was).any():
+            raise GraphError(f"tile {t} adds to it, but something else was written there", where=f"%{v.name}")
+        self.begun |= {v.name} & self.tiles.kept
+        self.owner[area] = mine if not part or t == count - 1 else -mine
 
 
-def _reads(step: Step, rooms: set[str], written: set[str], t: int) -> None:
-    made = {v.name for v in step.writes}
-    for arg in step.call.args:
-        if isinstance(arg, Value) and arg.name in rooms - made - written:
-            raise GraphError(f"tile {t} reads it before it is written", where=f"%{arg.name}")
-
-
-def _inside(step: Step, rooms: set[str], whole: dict[str, Value]) -> None:
-    """Every value is a room of its size, or the node's own."""
+def _known(step: Step, rooms: dict[str, int], whole: dict[str, Value]) -> None:
+    """Every value is a room, or the node's own."""
     values = [a.value if isinstance(a, Part) else a for a in step.call.args if isinstance(a, Value | Part)]
     for v in values:
         if v.name not in rooms and whole.get(v.name) != v:
@@ -65,25 +112,40 @@ def _ends(p: Pass, whole: dict[str, Value]) -> None:
         values = [a for a in step.call.args if isinstance(a, Value)]
         for arg in step.call.args:
             if isinstance(arg, Part):
-                _walked(arg, p, step)
+                (_moved if step.call.function == "copy_box" else _walked)(arg, p, step)
+            if isinstance(arg, Entries) and arg.step * p.count != arg.table.array.size:
+                raise GraphError(f"{p.count} tiles of {arg.step} entries are not all of it", where=f"%{step.layer}")
             if isinstance(arg, Count):
                 _counted(arg, p, values, step, whole)
 
 
 def _walked(arg: Part, p: Pass, step: Step) -> None:
-    """A copy takes `step` elements of each row, all tiles together take the rows, and there is room for a tile."""
-    box = next(a for a in step.call.args if isinstance(a, Struct)).fields
-    size, unit = step.writes[0].type.size, arg.value.type.numpy.itemsize
-    rows = arg.value.type.size // (arg.step * p.count)
-    if arg.step * p.count * rows != arg.value.type.size or size * p.count != arg.value.type.size:
+    """A kernel is given the next `step` elements each time, of all or of each row."""
+    if arg.step * p.count not in (arg.value.type.size, arg.value.shape[-1]):
         raise GraphError(f"{p.count} tiles of {arg.step} are not all of it", where=f"%{arg.value.name}")
-    fits = (box["item"], box["size"]) == (arg.step * unit, (rows,))
-    if not fits or (rows > 1 and box["x"] != (arg.step * p.count * unit,)):
-        raise GraphError(f"a tile of it is not {step.writes[0].type}", where=f"%{arg.value.name}")
+
+
+def _moved(arg: Part, p: Pass, step: Step) -> None:
+    """A copy takes `step` elements of each row, or puts them there; all tiles together are the rows, and there is room
+    for a tile."""
+    box = next(a for a in step.call.args if isinstance(a, Struct)).fields
+    y, x = step.call.args[:2]
+    room, wide, narrow = (x, "y", "x") if arg is y else (y, "x", "y")
+    unit, rows = arg.value.type.numpy.itemsize, arg.value.type.size // (arg.step * p.count)
+    if arg.step * p.count * rows != arg.value.type.size or room.type.size * p.count != arg.value.type.size:
+        raise GraphError(f"{p.count} tiles of {arg.step} are not all of it", where=f"%{arg.value.name}")
+    fits = (box["item"], box["size"], box["y_offset"], box["x_offset"]) == (arg.step * unit, (rows,), 0, 0)
+    steps = rows == 1 or (box[wide], box[narrow]) == ((arg.step * p.count * unit,), (arg.step * unit,))
+    if not fits or not steps:
+        raise GraphError(f"a tile of it is not {room.type}", where=f"%{arg.value.name}")
 
 
 def _counted(arg: Count, p: Pass, values: list[Value], step: Step, whole: dict[str, Value]) -> None:
-    """The elements of the tile's gradient, tile after tile, are those of the parameter."""
+    """The elements of the tile's gradient, tile after tile, are those of the parameter; or the outputs of a layer are
+    those of its shape."""
+    shapes = [a.fields["o"] for a in step.call.args if isinstance(a, Struct) and a.struct == "conv2d_shape"]
+    if shapes == [arg.step * p.count]:
+        return
     sizes = {v.type.size for v in values if v.name not in whole}
     owned = {v.type.size for v in step.writes if v.name in whole and v.type.size > 3}  # counters are three numbers
     if arg.step not in sizes or any(arg.step * p.count != size for size in owned):

@@ -1,0 +1,268 @@
+"""The calls of a chain that runs in groups of channels: what each group copies, makes, adds up and keeps.
+
+A node inside is cut to the channels of a group and asked for its call; what differs from group to group must be a part
+of a table. Values that lie channel by channel are pointed into, others are copied. Which nodes these are: groups.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from insitu.graph import Node, Type, Value
+from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.graph.stripes import scratch_bytes
+from insitu.graph.tiles import Entries, Part, Pass, Step, Tiles
+from insitu.ops._boxes import box_shape
+from insitu.ops._tiled import TILED_UPDATES
+from insitu.ops.block_conv import of_columns
+from insitu.ops.block_sums import part_of_sums
+from insitu.planner.rooms import arranged
+from insitu.planner.tight import LEVELS, Tight
+
+if TYPE_CHECKING:
+    from insitu.planner.groups import Chain
+
+Emit = Callable[[Node], Call]
+ENDS = ("bias_grad_block", "conv2d_dw_block")  # what they make is read outside of the groups
+WHOLE, ALONG, ACROSS = None, 0, -1  # an input has no channels of the group, or them on its first axis, or its last
+CUTS = {
+    "mask_grad_block": (ACROSS, ACROSS), "depthwise2d_dx_block": (ACROSS, ACROSS, ACROSS),
+    "bias_grad_block": (ACROSS, ACROSS), "conv2d_dw_block": (ACROSS, ACROSS, WHOLE),
+    "conv2d_dx_block": (WHOLE, WHOLE, ACROSS),
+}  # fmt: skip
+
+
+def group_tiles(chain: Chain, outputs: tuple[Value, ...], channels: int, emit: Emit) -> Iterator[Tiles]:
+    """All passes, with less and less scratch; nothing where calls of two groups differ in more than parts of tables."""
+    known: dict[str, list[Call]] = {}
+    try:
+        last = _Groups(chain, outputs, channels, 1 << 31, emit, known).tiles()
+    except _Unlike:
+        return
+    yield last
+    for most in sorted({scratch_bytes(call) for calls in known.values() for call in calls}, reverse=True):
+        made = _Groups(chain, outputs, channels, most, emit, known).tiles()
+        if made.bytes < last.bytes:
+            yield made
+            last = made
+
+
+class _Unlike(Exception):
+    """Two groups need two kinds of calls."""
+
+
+class _Groups:
+    """`most` is the scratch a call may have, if it has a choice; `known` are its choices."""
+
+    def __init__(self, chain: Chain, outputs: tuple[Value, ...], channels: int, most: int, emit: Emit, known: dict):
+        self.chain, self.channels, self.most, self.emit, self.known_calls = chain, channels, most, emit, known
+        self.count = chain.first.output.shape[-1] // channels
+        self.outputs = {v.name for v in outputs}
+        self.made = {v.name for n in chain.nodes for v in n.outputs}
+        self.rooms: dict[str, Value] = {}  # of one group, or kept
+        self.kept: set[str] = set()
+        self.places: dict[str, Value | Part] = {}  # value cut to a group -> where it is
+        self.steps: dict[str, tuple[Step, ...]] = {}  # node -> its copies and its call
+
+    def tiles(self) -> Tiles:
+        chain = self.chain
+        for i, node in enumerate(chain.inside):
+            self.steps[node.name] = tuple(self.node_steps(node, chain.inside[i + 1 :]))
+        first = [step for node in chain.inside for step in (*self.steps[node.name], *self.exponents(node))]
+        between = [self.between(node) for node in chain.between]
+        second = [s for n in chain.again if n is not chain.dw for s in self.steps[n.name]]
+        if chain.sums:
+            second.append(self.sums(chain.sums))
+        if chain.update and chain.dw:
+            add, factor, step = self.update(chain.update, chain.dw)
+            first.append(add)
+            between.append(factor)
+            second += [*self.steps[chain.dw.name], step]
+        passes = (Pass(self.count, tuple(first)), Pass(1, tuple(between)), Pass(self.count, tuple(second)))
+        return arranged(chain.nodes, self.rooms.values(), self.kept, tuple(p for p in passes if p.steps))
+
+    # one node -----------------------------------------------------------------------------------
+
+    def node_steps(self, node: Node, later: tuple[Node, ...]) -> Iterator[Step]:
+        """Copies of what does not lie channel by channel, unless the kernel reads it where it is; then the call."""
+        call = self.chosen(node.name, lambda: self.calls(node))
+        strided = of_columns(call, node.inputs[2].shape[-1]) if node is self.chain.first else None
+        for (v, axis), before in zip(self.cuts(node), (None, *node.inputs)):
+            if strided and axis is not WHOLE:
+                self.places[_small(v)] = Part(v, v.shape[-1] // self.count)
+            elif axis is not WHOLE and v.name not in self.made:
+                yield from self.external(node, v, axis, before)
+        small, call = self.cut(node, 0), strided or call
+        for v, s in zip(node.outputs, small.outputs):
+            self.internal(node, v, s, later)
+        yield Step(node.name, self.placed(call), tuple(self.room_of(s) for s in small.outputs))
+
+    def cuts(self, node: Node) -> list[tuple[Value, int | None]]:
+        """Its inputs, and where each has channels."""
+        return list(zip(node.inputs, CUTS[node.op.name], strict=True))
+
+    def cut(self, node: Node, t: int) -> Node:
+        """The node on the channels of group t alone."""
+        cuts = self.cuts(node)
+        read = tuple(v if a is WHOLE else Value(_small(v), _cut_type(v.type, a, t, self.count)) for v, a in cuts)
+        made = node.op.apply("infer", tuple(v.type for v in read), dict(node.attrs))
+        types = made if isinstance(made, tuple) else (made,)
+        outputs = tuple(Value(_small(v), s) for v, s in zip(node.outputs, types, strict=True))
+        return Node(node.op, read, outputs, node.attrs)
+
+    def chosen(self, name: str, calls: Callable[[], list[Call]]) -> Call:
+        """The quickest whose scratch is not too much; else the one with the least."""
+        if name not in self.known_calls:
+            self.known_calls[name] = calls()
+        found = self.known_calls[name]
+        return next((c for c in found if scratch_bytes(c) <= self.most), min(found, key=scratch_bytes))
+
+    def calls(self, node: Node) -> list[Call]:
+        """For all groups, the quickest first."""
+        levels = range(LEVELS + 1) if node.op.asks("emit", "tight") else (0,)
+        cut = [self.cut(node, t) for t in range(self.count)]
+        return [_alike([self.emit(_at(small, level)) for small in cut]) for level in levels]
+
+    # places -------------------------------------------------------------------------------------
+
+    def external(self, node: Node, v: Value, axis: int | None, before: Value | None) -> Iterator[Step]:
+        """A value from outside: pointed into, or its part of each row copied side by side."""
+        rows = 1 if axis == ALONG else _rows(v, before)
+        narrow = v.type.size // rows // self.count
+        if rows == 1:
+            self.places[_small(v)] = Part(v, narrow)
+            return
+        to = self.room(Value(_small(v), _cut_type(v.type, axis, 0, self.count)))
+        box = box_shape(v, (rows, narrow), (narrow, 1), (narrow * self.count, 1))
+        yield Step(node.name, Call("copy_box", to, Part(v, narrow), box), (to,))
+
+    def internal(self, node: Node, v: Value, small: Value, later: tuple[Node, ...]) -> None:
+        """A value made inside: a room of a group, over the one it is made of where nobody needs that any more; or, what
+        has its channels side by side and is read by others, or between the passes, whole."""
+        source = node.shared().get(v.name)
+        if node.op.name in ENDS and (v.name in self.outputs or any(v in n.inputs for n in self.chain.between)):
+            if v.name not in self.outputs:
+                self.keep(v)
+            self.places[small.name] = Part(v, v.type.size // self.count)
+        elif source is not None and source.name in self.made and not any(source in n.inputs for n in self.after(later)):
+            self.places[small.name] = self.places[_small(source)]
+        else:
+            self.room(small)
+
+    def after(self, later: tuple[Node, ...]) -> Iterator[Node]:
+        yield from later
+        yield from (n for n in (self.chain.sums,) if n)
+
+    def room(self, value: Value) -> Value:
+        self.rooms[value.name] = self.places[value.name] = value
+        return value
+
+    def keep(self, value: Value) -> Value:
+        self.kept.add(value.name)
+        return self.room(value)
+
+    def room_of(self, small: Value) -> Value:
+        place = self.places[small.name]
+        return place.value if isinstance(place, Part) else place
+
+    def placed(self, call: Call) -> Call:
+        """The call with values where they are."""
+        return Call(call.function, *(self.places.get(a.name, a) if isinstance(a, Value) else a for a in call.args))
+
+    # what goes over the groups ------------------------------------------------------------------
+
+    def exponents(self, node: Node) -> Iterator[Step]:
+        """Those of all groups side by side, where the sums want them."""
+        sums = self.chain.sums
+        if sums is None or sums.inputs[1] not in node.outputs:
+            return
+        e, rows = sums.inputs[1], sums.inputs[0].type.rows
+        narrow = e.type.size // rows // self.count
+        box = box_shape(e, (rows, narrow), (narrow * self.count, 1), (narrow, 1))
+        yield Step(node.name, Call("copy_box", Part(e, narrow), self.places[_small(e)], box), (e,))
+
+    def sums(self, sums: Node) -> Step:
+        """A group added to the sums."""
+        gradient = (*(self.places[_small(v)] for v in sums.inputs[:2]), sums.inputs[1])
+        call = self.chosen(sums.name, lambda: [part_of_sums(sums, gradient, self.channels, t) for t in (0, 1)])
+        return Step(sums.name, call, sums.outputs)
+
+    def between(self, node: Node) -> Step:
+        """A node as it is, on kept values; what it works on in place is known by the name it has outside."""
+        known = {v.name: self.known(v) for v in (*node.outputs, *node.inputs)}
+        call = self.emit(node)
+        args = (known.get(a.name, a) if isinstance(a, Value) else a for a in call.args)
+        return Step(node.name, Call(call.function, *args), tuple(known[v.name] for v in node.outputs))
+
+    def known(self, value: Value) -> Value:
+        from insitu.planner.groups import source_of
+
+        return value if value.name in self.outputs else source_of(self.chain.between, value)
+
+    def update(self, update: Node, dw: Node) -> tuple[Step, Step, Step]:
+        """What is done with the gradient of a weight: its squares added, the factor, and the step."""
+        how = TILED_UPDATES[update.op.name]
+        norm = self.keep(Value(f"{dw.name}.norm", how.norm))
+        made = tuple(self.room_of(s) for s in self.cut(dw, 0).outputs)
+        add = Step(dw.name, how.add(update, norm, made), (norm,))
+        factor = Step(update.name, how.factor(update, norm), (norm, update.outputs[-1]))
+        return add, factor, Step(update.name, how.step(update, norm, made), update.outputs)
+
+
+def _at(node: Node, level: int) -> Node:
+    return Tight(node.op, node.inputs, node.outputs, node.attrs, level) if level else node
+
+
+def _small(value: Value) -> str:
+    return f"{value.name}.group"
+
+
+def _rows(value: Value, before: Value | None) -> int:
+    """How many runs of channels it has: an exponent's are those of the mantissas before it."""
+    if len(value.shape) > 1:
+        return prod(value.shape[:-1])
+    return before.type.rows if before else 1
+
+
+def _cut_type(type: Type, axis: int | None, t: int, count: int) -> Type:
+    """The type of group t of so many; where each channel has a scale, they keep theirs."""
+    if axis is None:
+        return type
+    axis %= type.rank
+    n = type.shape[axis] // count
+    shape, q = (*type.shape[:axis], n, *type.shape[axis + 1 :]), type.quant
+    if q is not None and q.axis == axis:
+        q = replace(q, scale=q.scale[t * n : (t + 1) * n])
+    return replace(type, shape=shape, quant=q)
+
+
+def _alike(calls: list[Call]) -> Call:
+    """One call for all groups."""
+    if len({(c.function, len(c.args)) for c in calls}) > 1:
+        raise _Unlike
+    return Call(calls[0].function, *map(_argument, zip(*(c.args for c in calls))))
+
+
+def _argument(each: tuple):
+    """The same in all groups, or the next part of one table in each."""
+    one = each[0]
+    if isinstance(one, Table):
+        if all(np.array_equal(a.array, one.array) for a in each):
+            return one
+        return Entries(Table(np.concatenate([a.array for a in each])), one.array.size)
+    if not all(_same(one, a) for a in each):
+        raise _Unlike
+    return one
+
+
+def _same(a, b) -> bool:
+    if isinstance(a, Value):
+        return a.name == b.name
+    if isinstance(a, Struct):
+        return (a.struct, a.fields) == (b.struct, b.fields)  # with tables in it, they are not
+    return isinstance(a, int | float | Scratch | None) and a == b

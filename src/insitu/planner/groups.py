@@ -1,0 +1,333 @@
+"""The gradient inside an inverted-residual block in groups of channels: expanded, it never exists whole.
+
+Backwards through the block, each channel of the expanded gradient is made, masked and sent through the depthwise
+convolution without the others; only what leads out of the block adds them up. So a chain
+
+    conv2d_dx -> mask_grad -> bias_grad, depthwise2d_dx -> mask_grad -> bias_grad, conv2d_dw and its update, conv2d_dx
+
+runs group after group, in whole blocks of exponents. The last dx is taken in two: sums, to which each group adds, and
+what they become (ops/block_sums.py). The sums need the largest exponent of all groups, and the update the norm of the
+whole gradient: both are found in a first pass, and a second one makes the gradients again. What must happen in between,
+such as the updates of biases, runs between the passes. The same bytes. To the rest of the planner this is one node with
+scratch; where it pays is decided in lower.py, its calls are made in group_calls.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from insitu.errors import GraphError
+from insitu.graph import Graph, Node, Op, Value
+from insitu.graph.call import Call
+from insitu.graph.tiles import Tiles
+from insitu.graph.types import GROUP
+from insitu.ops._tiled import TILED_UPDATES
+from insitu.ops.block_sums import in_two
+from insitu.ops.conv import conv_shape, is_pointwise
+from insitu.planner.fused import one_by_one
+from insitu.planner.group_calls import ENDS, group_tiles
+from insitu.planner.lifetimes import state_homes
+from insitu.planner.order import dependencies, settled
+from insitu.planner.tight import swapped
+from insitu.planner.tiles import Tiled, untiled
+
+MAKES = "conv2d_dx_block"  # the first of a chain
+INSIDE = ("mask_grad_block", "depthwise2d_dx_block")  # a channel of their result needs no other channel
+SUMS = ("conv2d_dx_block", "linear_dx_parts_block")  # add up all channels
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The nodes that run as one, in a legal order."""
+
+    first: Node
+    inside: tuple[Node, ...]  # in each group: first of all, ends right behind what they read
+    between: tuple[Node, ...]  # once, after the first pass
+    update: Node | None = None  # of the weight whose gradient is made inside
+    sums: Node | None = None  # adds up the groups
+    dx: tuple[Node, ...] = ()  # what `sums` and its reader stand for: putting the weight together, and the gradient
+
+    @property
+    def dw(self) -> Node | None:
+        return next((n for n in self.inside if self.update and set(n.outputs) & set(self.update.inputs)), None)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        some = (self.sums, self.update)  # in this order: before it changes, `sums` reads the weight
+        return (*self.inside, *self.between, *(n for n in some if n is not None))
+
+    @property
+    def again(self) -> tuple[Node, ...]:
+        """What the second pass makes again."""
+        if self.update is None and self.sums is None:
+            return ()
+        return tuple(n for n in self.inside if n.op.name not in ENDS or n is self.dw)
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped(Node):
+    """A chain as one node."""
+
+    chain: Chain = None  # type: ignore[assignment]  # always given; a default, because Node's fields have some
+    tiles: Tiles = None  # type: ignore[assignment]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.chain.nodes
+
+
+def _in_place(*values, node: Grouped) -> tuple[int | None, ...]:
+    """Updates lie where the old content lies."""
+    names = [v.name for v in node.inputs]
+    found = [source_of(node.nodes, v).name for v in node.outputs]
+    return tuple(names.index(n) if n in names else None for n in found)
+
+
+def source_of(nodes: Iterable[Node], value: Value) -> Value:
+    """The value that this one was, before updates among these nodes worked on it in place."""
+    made = {v.name: n for n in nodes for v in n.outputs}
+    while value.name in made and made[value.name].op.overwrites:
+        value = made[value.name].shared()[value.name]
+    return value
+
+
+def _macs(*values, node: Grouped) -> int:
+    return sum(int(n.rule("macs", n.output, *n.inputs)) for n in (*node.nodes, *node.chain.again) if n.op.has("macs"))
+
+
+GROUPED = Op(
+    name="grouped",
+    doc="The backward pass of an inverted-residual block in groups of channels; made by the planner.",
+    defaults={},
+    rules={"eval": one_by_one, "emit": lambda *values, node: node.tiles, "in_place": _in_place, "macs": _macs},
+    cases=(), kind="any", source=__file__, overwrites=False, domain=None,
+)  # fmt: skip
+
+
+Known = dict[tuple, list[tuple[Tiles, int]]]  # ways to run a chain: its calls, and the channels of a group
+
+
+def grouped(graph: Graph, node: Node, emit: Callable[[Node], Call], known: Known | None = None) -> Iterator[Graph]:
+    """The graph with the chain that this node belongs to in groups, with less and less room for them; with less than it
+    has if it is in groups. `known`: what was found out about chains, for calls to come."""
+    whole = ungrouped(graph, node) or graph
+    found = _chain(whole, node.chain.first if isinstance(node, Grouped) else node)
+    if found is None:
+        return
+    whole, chain = found
+    outputs = _outputs(whole, chain)
+    last = node.tiles.bytes if isinstance(node, Grouped) else 1 << 31
+    for tiles, channels in _ways(chain, outputs, emit, {} if known is None else known):
+        made = _fused(whole, chain, channels, outputs, tiles) if tiles.bytes < last else None
+        if made:
+            last = tiles.bytes
+            yield made
+
+
+def _ways(chain: Chain, outputs: tuple[Value, ...], emit: Callable[[Node], Call], known: Known) -> list:
+    """The least room last, and of equals the most channels first."""
+    key = (outputs, *((n.name, n.inputs) for n in chain.nodes))
+    if key not in known:
+        ways = ((tiles, n) for n in _sizes(chain) for tiles in group_tiles(chain, outputs, n, emit))
+        known[key] = sorted(ways, key=lambda way: (-way[0].bytes, -way[1]))
+    return known[key]
+
+
+def ungrouped(graph: Graph, node: Node) -> Graph | None:
+    """The graph with the nodes of the chain again."""
+    if not isinstance(node, Grouped):
+        return None
+    chain, kept = node.chain, tuple(n for n in node.nodes if n is not node.chain.sums)
+    graph = swapped(graph, node, *kept)
+    if chain.sums:
+        (store,) = graph.users[chain.sums.name]
+        graph = swapped(graph, store, *chain.dx)
+    return settled(graph)
+
+
+def _sizes(chain: Chain) -> list[int]:
+    """Channels of a group: all groups are of one size, of whole blocks."""
+    c = chain.first.output.shape[-1]
+    return [c // count for count in range(2, c // GROUP + 1) if c % count == 0 and c // count % GROUP == 0]
+
+
+def _fused(graph: Graph, chain: Chain, channels: int, outputs: tuple[Value, ...], tiles: Tiles) -> Graph | None:
+    inside = {n.name for n in chain.nodes}
+    made = {v.name for n in chain.nodes for v in n.outputs}
+    inputs = {v.name: v for n in chain.nodes for v in n.inputs if v.name not in made}
+    attrs = {"channels": channels, "of": [n.name for n in chain.nodes]}
+    node = Grouped(GROUPED, tuple(inputs.values()), outputs, attrs, chain, tiles)
+    at = max(i for i, n in enumerate(graph.nodes) if n.name in inside)
+    kept = (node if i == at else n for i, n in enumerate(graph.nodes) if i == at or n.name not in inside)
+    try:
+        return settled(replace(graph, nodes=tuple(kept)))
+    except GraphError:
+        return None  # a node outside must come before one inside, and after another
+
+
+def _outputs(graph: Graph, chain: Chain) -> tuple[Value, ...]:
+    """What others read, or lasts: the gradient that leads on first."""
+    inside = {n.name for n in chain.nodes}
+    wanted = {v.name for v in graph.results} | {v.name for n in graph.nodes if n.name not in inside for v in n.inputs}
+    nodes = (*([chain.sums] if chain.sums else []), *(n for n in chain.nodes if n is not chain.sums))
+    return tuple(v for n in nodes for v in n.outputs if v.name in wanted)
+
+
+# finding a chain --------------------------------------------------------------------------------
+
+
+def _chain(graph: Graph, node: Node) -> tuple[Graph, Chain] | None:
+    """The chain that this node belongs to, in a graph whose tiles along it are taken back; None where there is none."""
+    first = _first(graph, node)
+    if first is None:
+        return None
+    for user in _touched(graph, first):
+        if isinstance(user, Tiled):
+            graph = untiled(graph, user) or graph
+    inside = _inside(graph, first)
+    if inside is None:
+        return None
+    dx = next((n for n in inside if n.op.name in SUMS and n is not first), None)
+    dw = next((n for n in inside if n.op.name == "conv2d_dw_block"), None)
+    chain = Chain(first, tuple(n for n in inside if n is not dx), (), _update(graph, dw) if dw else None)
+    if dx:
+        graph, chain = _in_two(graph, chain, dx)
+    return _closed(graph, chain)
+
+
+def _in_two(graph: Graph, chain: Chain, dx: Node) -> tuple[Graph, Chain]:
+    """With the gradient that leads on as sums and what they become."""
+    merge = graph.producer.get(dx.inputs[-1].name)
+    if merge and (merge.op.name != "merge_channels" or len(graph.users[merge.name]) > 1):
+        merge = None
+    sums, store = in_two(dx, merge)
+    graph = swapped(graph, dx, sums, store)
+    graph = swapped(graph, merge) if merge else graph
+    return graph, replace(chain, sums=sums, dx=(*([merge] if merge else []), dx))
+
+
+def _first(graph: Graph, node: Node) -> Node | None:
+    """Back to the node that makes the expanded gradient."""
+    if isinstance(node, Tiled):
+        node = node.nodes[0]
+    if node.op.name not in (MAKES, *INSIDE, *ENDS, *SUMS) or node.op.name in TILED_UPDATES:
+        return None
+    back: Node | None = node
+    while back is not None and back.op.name in (*INSIDE, *ENDS):
+        back = graph.producer.get(back.inputs[0].name)
+    if back is node and node.op.name in SUMS:  # the first of its chain, or the last of another
+        before = graph.producer.get(node.inputs[0].name)
+        ahead = before and before.op.name in INSIDE and _first(graph, before)
+        if ahead and _through_depthwise(graph, ahead):
+            return ahead
+    return back if back is not None and back.op.name == MAKES and _through_depthwise(graph, back) else None
+
+
+def _through_depthwise(graph: Graph, first: Node) -> bool:
+    """Its result goes through a depthwise convolution, has whole blocks, and no padding or stride of its own."""
+    c = first.output.shape[-1]
+    users = _touched(graph, first)
+    return c % GROUP == 0 and c > GROUP and _is_pointwise(first) and any(n.op.name == INSIDE[1] for n in users)
+
+
+def _is_pointwise(node: Node) -> bool:
+    if node.op.name != MAKES:
+        return True
+    window = (node.attrs[name] for name in ("stride", "padding", "dilation", "groups"))
+    shape = conv_shape(node.inputs[0], node.output, node.inputs[2], *window)
+    return node.attrs["groups"] == 1 and is_pointwise(**shape.fields)
+
+
+def _touched(graph: Graph, first: Node) -> list[Node]:
+    """It and everything it leads to by nodes that work channel by channel; whoever reads that, too."""
+    found = {first.name: first}
+    todo = [first]
+    while todo:
+        for v in todo.pop().outputs:
+            for user in graph.users.get(v.name, ()):
+                if user.name not in found:
+                    found[user.name] = user
+                    todo += [user] if user.op.name in INSIDE else []
+    return list(found.values())
+
+
+def _inside(graph: Graph, first: Node) -> tuple[Node, ...] | None:
+    """The nodes of each group in a legal order, ends right behind what they read; None where another node, or the
+    caller, wants a whole gradient."""
+    nodes = _touched(graph, first)
+    sums = [n for n in nodes if n.op.name in SUMS and n is not first]
+    known = all(n.op.name in (*INSIDE, *ENDS) or n in sums or n is first for n in nodes)
+    wide = {v.name for n in nodes if n.op.name in INSIDE or n is first for v in n.outputs}
+    if not known or len(sums) > 1 or not all(map(_is_pointwise, sums)) or wide & {v.name for v in graph.results}:
+        return None
+    if sum(n.op.name == "conv2d_dw_block" for n in nodes) > 1 or not all(_reads_wide(n, wide, first) for n in nodes):
+        return None
+    return tuple(_early_ends(nodes))
+
+
+def _reads_wide(node: Node, wide: set[str], first: Node) -> bool:
+    """It reads the gradient where a gradient is read, and nowhere else."""
+    pair = 1 if node.op.name == "mask_grad_block" else 2
+    read = [v.name in wide for v in node.inputs]
+    return node is first or (all(read[:pair]) and not any(read[pair:]))
+
+
+def _early_ends(nodes: list[Node]) -> Iterator[Node]:
+    """In a legal order; of those that could run next, ends first: what they read may be overwritten then."""
+    made = {v.name for n in nodes for v in n.outputs}
+    left, done = list(nodes), set()
+    while left:
+        ready = [n for n in left if all(v.name in done or v.name not in made for v in n.inputs)]
+        chosen = next((n for n in ready if n.op.name in ENDS), ready[0])
+        yield chosen
+        left.remove(chosen)
+        done |= {v.name for v in chosen.outputs}
+
+
+def _update(graph: Graph, dw: Node) -> Node | None:
+    """Who uses the gradient of a weight, where that can be done group after group."""
+    users = {n.name: n for v in dw.outputs for n in graph.users.get(v.name, ())}
+    user = next(iter(users.values()), None)
+    how = TILED_UPDATES.get(user.op.name) if user else None
+    if user is None or how is None or len(users) > 1 or set(dw.outputs) & set(graph.results):
+        return None
+    return user if tuple(user.inputs[i] for i in how.grad) == dw.outputs else None
+
+
+def _closed(graph: Graph, chain: Chain) -> tuple[Graph, Chain] | None:
+    """With the updates that use what it makes, and all else that must run between two of its nodes; None where that
+    cannot run between the passes."""
+    ends = {v.name for n in chain.inside if n.op.name in ENDS for v in n.outputs}
+    users = {n.name for name in ends for n in graph.users.get(name, ()) if n.op.overwrites}
+    inside = {n.name for n in chain.nodes} | users
+    before = dependencies(graph, state_homes(graph))
+    names = [n.name for n in graph.nodes]
+    start = {i for i, name in enumerate(names) if name in inside}
+    between = _reached(before, start) & _reached(_turned(before), start)
+    kept = {n.name for n in chain.nodes}
+    found = tuple(graph.nodes[i] for i in sorted(between) if names[i] not in kept)
+    late = {v.name for n in (chain.sums, chain.update) if n for v in n.outputs}
+    if any(not n.op.overwrites or late & {v.name for v in n.inputs} for n in found):
+        return None
+    return graph, replace(chain, between=found)
+
+
+def _turned(before: list[set[int]]) -> list[set[int]]:
+    """For each node, those that need it."""
+    found: list[set[int]] = [set() for _ in before]
+    for i, needed in enumerate(before):
+        for j in needed:
+            found[j].add(i)
+    return found
+
+
+def _reached(before: list[set[int]], start: set[int]) -> set[int]:
+    """All that come after some of these, where `before` says what each needs."""
+    found, stable = set(start), False
+    while not stable:
+        more = {i for i, needed in enumerate(before) if i not in found and needed & found}
+        found |= more
+        stable = not more
+    return found

@@ -1,0 +1,68 @@
+"""Where the values inside a loop over tiles lie: two that never exist at the same time may share their bytes.
+
+A room is alive in a tile from the step that writes it to the last that reads it, and in the next pass it may lie
+elsewhere. One that is kept is alive from the pass that first writes it to the end of the last that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from insitu.graph import Node, Value
+from insitu.graph.stripes import scratch_bytes
+from insitu.graph.tiles import Part, Pass, Step, Tiles
+from insitu.planner.arena import place
+from insitu.planner.lifetimes import Buffer
+
+
+def arranged(nodes: tuple[Node, ...], rooms: Iterable[Value], kept: set[str], passes: tuple[Pass, ...]) -> Tiles:
+    """The passes with a place for every room and every call's scratch."""
+    rooms = tuple(rooms)
+    found = [b for v in rooms for b in (_kept if v.name in kept else _of_tiles)(v, passes)]
+    found += _scratch(passes)
+    offsets, total = place(tuple(b for _, b in found))
+    places = {key: offsets[b] for keys, b in found for key in keys}
+    return Tiles(nodes, rooms, kept, passes, places, total)
+
+
+Found = list[tuple[list[tuple[int, str | int]], Buffer]]  # the keys of a place, and its lifetime
+
+
+def _kept(room: Value, passes: tuple[Pass, ...]) -> Found:
+    """Passes are taken whole: what one tile leaves, the next ones find."""
+    uses = [i for i, p in enumerate(passes) if any(_touches(step, room) for step in p.steps)]
+    spans = _spans(passes)
+    first, last = spans[uses[0]][0], spans[uses[-1]][1]
+    return [([(i, room.name) for i in uses], Buffer((room.name,), room.type.bytes, first, last))]
+
+
+def _of_tiles(room: Value, passes: tuple[Pass, ...]) -> Found:
+    found: Found = []
+    for i, (p, (start, _)) in enumerate(zip(passes, _spans(passes))):
+        steps = [start + j for j, step in enumerate(p.steps) if _touches(step, room)]
+        if steps:
+            found.append(([(i, room.name)], Buffer((room.name, str(i)), room.type.bytes, steps[0], steps[-1])))
+    return found
+
+
+def _scratch(passes: tuple[Pass, ...]) -> Found:
+    return [
+        ([(i, j)], Buffer(("scratch", str(i), str(j)), scratch_bytes(step.call), start + j, start + j))
+        for i, (p, (start, _)) in enumerate(zip(passes, _spans(passes)))
+        for j, step in enumerate(p.steps)
+        if scratch_bytes(step.call)
+    ]
+
+
+def _spans(passes: tuple[Pass, ...]) -> list[tuple[int, int]]:
+    """The first and the last step of each pass, counted through."""
+    found, start = [], 0
+    for p in passes:
+        found.append((start, start + len(p.steps) - 1))
+        start += len(p.steps)
+    return found
+
+
+def _touches(step: Step, room: Value) -> bool:
+    read = (a.value if isinstance(a, Part) else a for a in step.call.args)
+    return any(isinstance(v, Value) and v.name == room.name for v in (*read, *step.writes))
