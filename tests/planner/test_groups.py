@@ -20,7 +20,7 @@ from insitu.ops.mask import mask_type
 from insitu.planner import plan, verify
 from insitu.planner.groups import Grouped, grouped, ungrouped
 from insitu.planner.plan import call_of, plan_ordered
-from insitu.planner.spent import spent, spent_text
+from insitu.planner.spent import changes, spent, spent_text
 from insitu.planner.tiles import tiled
 from insitu.planner.verify_tiles import verify_tiles
 
@@ -271,11 +271,13 @@ def test_a_table_cut_short_is_caught():
 
 
 def test_the_report_counts_what_is_made_again():
-    _, graph, node = one()
+    block, graph, node = one()
     found = spent(plan_ordered(graph, target="mcu"))
     assert found["blocks_in_groups"] == ["dx.0.sums"]
     again = sum(n.rule("macs", n.output, *n.inputs) for n in node.chain.again if n.op.has("macs"))
     assert found["macs_again"] == again > 0 and "1 blocks in groups" in spent_text(found)
+    told = changes(plan_ordered(graph, target="mcu"), plan_ordered(block.graph(), target="mcu"))
+    assert told["dx.0"] == told["deep.0"] == told["merged"] == "blocks in groups" and "wide.mask" not in told
 
 
 def test_an_emulated_board_gives_the_same_bytes():
@@ -291,7 +293,7 @@ def test_an_emulated_board_gives_the_same_bytes():
         ran, counted = board.measure("predict", *feeds)
         assert [y.tobytes() for y in ran] == [y.tobytes() for y in outputs]
         assert {n: a.tobytes() for n, a in board.state().items()} == {n: a.tobytes() for n, a in host.state().items()}
-        assert {n.name for n in node.nodes} <= set(counted)
+        assert {n.name for n in (*node.nodes, *node.chain.dx)} - {"dx.0.sums", "merged"} <= set(counted)
 
 
 @pytest.mark.parametrize("kind", ["s16b", "s8b"])

@@ -190,7 +190,7 @@ class _Groups:
         """A group added to the sums."""
         gradient = (*(self.places[_small(v)] for v in sums.inputs[:2]), sums.inputs[1])
         call = self.chosen(sums.name, lambda: [part_of_sums(sums, gradient, self.channels, t) for t in (0, 1)])
-        return Step(sums.name, call, sums.outputs)
+        return Step(self.chain.dx[-1].name, call, sums.outputs)  # counted with what they become
 
     def between(self, node: Node) -> Step:
         """A node as it is, on kept values; what it works on in place is known by the name it has outside."""

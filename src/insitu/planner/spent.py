@@ -52,7 +52,7 @@ def changes(plan: Plan, before: Plan) -> dict[str, str]:
     found = {}
     for node in plan.graph.nodes:
         kinds = [words_of(kind) for kind, has in KINDS.items() if has(node)]
-        inside = (node, *getattr(node, "nodes", ()))
+        inside = (node, *getattr(node, "nodes", ()), *(node.chain.dx if isinstance(node, Grouped) else ()))
         found |= {n.name: " and ".join(kinds) for n in inside if kinds}
     kept = {n.name for n in plan.nodes}
     for node in before.graph.nodes:
