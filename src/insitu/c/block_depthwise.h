@@ -5,6 +5,7 @@
 #include "block_conv.h"
 #include "isa/mantissas.h"
 #include "isa/window_sums.h"
+#include "scales.h"
 
 /* Rows first..last-1 of g of one group, as p[row,ow,BLOCK_GROUP] = g share / 2^(15 + highest - e); there is room for
  * `room` of them. */
@@ -109,20 +110,25 @@ ALWAYS_INLINE void block_store_group(void *m, int8_t *e, int32_t at, int32_t ste
 
 /* Group by group of an image; g is read before dx is written in its place. */
 ALWAYS_INLINE void block_depthwise_dx(void *dx, int8_t *dxe, const void *g, const int8_t *ge, const int8_t *w,
-                                      const int16_t *share, const int16_t *k, int32_t room, const conv2d_shape *s,
-                                      void *scratch, int32_t bytes)
+                                      const int16_t *share, const weight_scales *source, const int16_t *k, int32_t room,
+                                      const conv2d_shape *s, void *scratch, int32_t bytes)
 {
     const int32_t groups = block_groups(s->c);
     const block_steps down = block_steps_of(s->sh, s->dh), along = block_steps_of(s->sw, s->dw);
     int32_t *acc = (int32_t *)scratch;
+    int16_t *side = (int16_t *)(void *)(acc + s->w * BLOCK_GROUP);
     for (int32_t part = 0; part < s->n * groups; part++) {
         const int32_t image = part / groups, group = part % groups, c = group * BLOCK_GROUP, n = block_width(c, s->c);
         const int8_t *e = ge + image * s->oh * groups + group;
         const int32_t highest = block_highest(e, s->oh, groups), exponent = block_exponent(highest, bytes) + k[group];
-        block_band t = {(int16_t *)(void *)(acc + s->w * BLOCK_GROUP), 0, 0, room};
+        const int16_t *shares = share ? share + c : side;
+        block_band t = {side + BLOCK_GROUP, 0, 0, room};
+        if (!share) {
+            channel_shares_s16(side, source, k[group], c, n);
+        }
         for (int32_t r = 0; r < s->h; r++) {
             const int32_t line = image * s->h + r;
-            block_band_reach(&t, r, g, e, image * s->oh * s->ow * s->c + c, share + c, highest, n, s, bytes);
+            block_band_reach(&t, r, g, e, image * s->oh * s->ow * s->c + c, shares, highest, n, s, bytes);
             block_depthwise_row(acc, r, t.p, t.first, w + c, n, down, along, s);
             block_store_group(dx, dxe + line * groups + group, line * s->w * s->c + c, s->c, acc, s->w, n, exponent,
                               bytes);

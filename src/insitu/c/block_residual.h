@@ -41,12 +41,13 @@ static inline int32_t block_residual_step(int8_t *w, int8_t *r, const block_grad
 {
     const float scaled = rate * factor * g->scale;
     const block_multiplier shrink = block_multiplier_of(rate * u->decay, 0);
+    const int32_t each = u->inner == 1 && u->channels > 1; /* every element has a channel of its own */
     int32_t saturated = 0;
+    float side[SCALES_PIECE];
     for (int32_t i = 0; factor != 0.0f && i < g->n;) {
-        const update_run run = run_at(u, first + i, first + g->n);
+        const update_run run = run_at(u, first + i, first + (each ? i + 1 : g->n), side);
         const block_run block = block_run_at(g, i);
-        const int32_t same = u->inner == 1 && u->channels > 1 ? 1 : run.length;
-        const int32_t length = same < block.length ? same : block.length;
+        const int32_t length = run.length < block.length ? run.length : block.length;
         const block_multiplier by = block_multiplier_of(scaled * *run.channel, block.e + 8);
         saturated += block_residual_run(w + first + i, r + first + i, g->m + i, &by, &shrink, length);
         i += length;

@@ -26,8 +26,9 @@ static inline int32_t residual_step(int8_t *w, int8_t *r, const float *dw, float
 {
     const float scaled = rate * factor, shrink = rate * u->decay;
     int32_t saturated = 0;
+    float side[SCALES_PIECE];
     for (int32_t i = first; factor != 0.0f && i < end;) {
-        const update_run run = run_at(u, i, end);
+        const update_run run = run_at(u, i, end, side);
         const float *d = dw + (i - first);
         saturated += u->inner == 1 ? residual_run(w + i, r + i, d, run.channel, 1, scaled, shrink, run.length)
                                    : residual_run(w + i, r + i, d, run.channel, 0, scaled, shrink, run.length);

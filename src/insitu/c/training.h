@@ -6,13 +6,19 @@
 
 #include <stdint.h>
 
+#include "scales.h"
+
 typedef struct {
     float beta1, beta2, rest1, rest2, epsilon, decay, clip; /* rest = 1 - beta, exactly rounded */
 } adam_options;
 
-/* of an integer parameter with n elements: channel[i / inner % channels] turns a real step of element i into its unit */
+/* of an integer parameter with n elements: channel[i / inner % channels] turns a real step of element i into its unit;
+ * where that is null, it is what channel_scales_f32 gives for scales, over and rest */
 typedef struct {
     const float *channel;
+    const weight_scales *scales;
+    float over;
+    int32_t rest;
     int32_t channels, inner, n;
     float clip, decay;
     int32_t stream; /* of its random numbers */

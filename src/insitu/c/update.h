@@ -10,12 +10,17 @@ typedef struct {
     const float *channel;
 } update_run;
 
-static inline update_run run_at(const integer_update *u, int32_t i, int32_t end)
+/* `side` has room for SCALES_PIECE numbers, in case there is no table of them */
+static inline update_run run_at(const integer_update *u, int32_t i, int32_t end, float *side)
 {
-    const int32_t at = u->inner == 1 ? i % u->channels : i % u->inner;
-    const int32_t rest = (u->inner == 1 ? u->channels : u->inner) - at;
-    const update_run run = {rest < end - i ? rest : end - i,
-                            u->channel + (u->inner == 1 ? at : i / u->inner % u->channels)};
+    const int32_t each = u->inner == 1, at = each ? i % u->channels : i % u->inner;
+    const int32_t rest = (each ? u->channels : u->inner) - at, channel = each ? at : i / u->inner % u->channels;
+    update_run run = {rest < end - i ? rest : end - i, u->channel + channel};
+    if (!u->channel) {
+        run.length = each && run.length > SCALES_PIECE ? SCALES_PIECE : run.length;
+        run.channel = side;
+        channel_scales_f32(side, u->scales, u->over, u->rest, channel, each ? run.length : 1);
+    }
     return run;
 }
 

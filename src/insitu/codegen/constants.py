@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.codegen import c
-from insitu.graph.call import Struct, Table
+from insitu.codegen.scales import Derived, Layer, derive
+from insitu.graph.call import Multipliers, Scales, Struct, Table
 
 # what a program defines itself: no constant may take these names
 VERBS = ("predict", "train_step", "accumulate", "apply")
@@ -21,6 +22,8 @@ class Constants:
         self.names: dict[object, str] = {}  # what -> C name
         self.arrays: list[tuple[str, np.ndarray, str]] = []  # C name, data, what it is
         self.structs: list[tuple[str, str, str]] = []  # C type, C name, initialiser
+        self.layers: list[Layer] = []  # whose multipliers are there
+        self._ways: dict[tuple, Derived | None] = {}
         self._names = c.Names(*(f"{prefix}_{word}" for word in FUNCTIONS))
 
     @property
@@ -35,17 +38,54 @@ class Constants:
         return self.names[key]
 
     def table(self, table: Table, name: str) -> str:
-        """Tables are known by their content: layers with equal multipliers share one."""
+        """Tables are known by content: layers with equal multipliers share one. What follows from others is null."""
+        if self.derived(table):
+            return "NULL"
         array = np.asarray(table.array)
         return self.array(("table", array.dtype.str, array.tobytes()), name, array)
 
     def struct(self, arg: Struct, layer: str) -> str:
         fields = {k: self._field(v, f"{layer}.{k}") for k, v in arg.fields.items()}
-        key = ("struct", arg.struct, tuple(fields.items()))
+        for value in arg.fields.values():
+            fields |= self._source_fields(value, layer)
+        self._learn(arg, fields)
+        return self._struct(arg.struct, fields, layer)
+
+    def _struct(self, kind: str, fields: dict[str, str], layer: str) -> str:
+        key = ("struct", kind, tuple(fields.items()))
         if key not in self.names:
-            self.names[key] = self._fresh(f"{layer}.{arg.struct.split('_')[-1]}")
-            self.structs.append((arg.struct, self.names[key], c.initialiser(fields)))
+            self.names[key] = self._fresh(f"{layer}.{kind.split('_')[-1]}")
+            self.structs.append((kind, self.names[key], c.initialiser(fields)))
         return f"&{self.names[key]}"
+
+    # tables that follow from others -------------------------------------------------------------
+
+    def _learn(self, arg: Struct, fields: dict[str, str]) -> None:
+        """Multipliers that are there: scales may follow from them."""
+        m, shift = arg.fields.get("m"), arg.fields.get("shift")
+        if isinstance(m, Multipliers) and isinstance(shift, Table):
+            self.layers.append(Layer(fields["m"], fields["shift"], m, shift.array))
+
+    def derived(self, table: Table) -> Derived | None:
+        """How a table follows from multipliers that are there; decided once, when it is first asked for."""
+        if not isinstance(table, Scales):
+            return None
+        key = (type(table), *(np.asarray(part).tobytes() for part in vars(table).values()))
+        if key not in self._ways:
+            self._ways[key] = derive(table, self.layers)
+        return self._ways[key]
+
+    def source_of(self, scales: Scales, layer: str) -> str:
+        """A pointer to what scales come from; null where they are a table."""
+        way = self.derived(scales)
+        return self._struct("weight_scales", way.layer.fields(), layer) if way else "NULL"
+
+    def _source_fields(self, value, layer: str) -> dict[str, str]:
+        """What a struct says beside a table that it has not."""
+        way = self.derived(value) if isinstance(value, Scales) else None
+        if way is None:
+            return {}
+        return {"scales": self.source_of(value, layer), "over": c.literal(way.over), "rest": c.literal(way.rest)}
 
     def _field(self, value, name: str) -> str:
         if value is None:

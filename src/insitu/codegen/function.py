@@ -10,7 +10,7 @@ from insitu.codegen.stripes import Stripes
 from insitu.codegen.tiles import tile_lines
 from insitu.errors import GraphError
 from insitu.graph import Value
-from insitu.graph.call import Call, Packed, Scratch, Struct, Table
+from insitu.graph.call import Call, Packed, Scratch, Source, Struct, Table
 from insitu.graph.stripes import Line, Loop
 from insitu.graph.tiles import Tiles
 from insitu.planner import Plan
@@ -168,6 +168,8 @@ class Function:
             return self._pointer(arg)
         if isinstance(arg, Packed):
             return self._packed(arg)
+        if isinstance(arg, Source):
+            return self.constants.source_of(arg.scales, layer)
         if isinstance(arg, Table):
             return self.constants.table(arg, f"{layer}.table")
         if isinstance(arg, Struct):

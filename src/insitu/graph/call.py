@@ -8,6 +8,8 @@ An argument is one of
     float      a float literal (f32)
     Struct     a pointer to a static const struct with these fields; a field may be a Table
     Table      a pointer to a static const array (quantisation multipliers, index maps)
+    Scales     a Table that may follow from others: then it is null, and its Source is where it comes from
+    Source     a pointer to where Scales come from (`weight_scales` in c/scales.h), null where they are a table
     Packed     a pointer to a constant laid out anew at compile time
     Scratch    a pointer to so many bytes of the arena, free again after the call
     None       a null pointer
@@ -27,6 +29,31 @@ from insitu.graph.graph import Value
 @dataclass(frozen=True, eq=False)
 class Table:
     array: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers(Table):
+    """The multipliers of a layer's channels, and the scales they were made of: s_x s_w / s_y."""
+
+    x_scale: float
+    y_scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class Scales(Table):
+    """The scales of weights, a channel each, or what they are multiplied with or divided by: see codegen/scales.py."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shares(Scales):
+    """Scales as shares of powers of two, for integer gradients: one power for each group of channels, or one in all."""
+
+    powers: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    scales: Scales
 
 
 @dataclass(frozen=True)
@@ -59,4 +86,4 @@ class Call:
         object.__setattr__(self, "alias", alias)
 
 
-Argument = Value | int | float | Struct | Table | Packed | Scratch | None
+Argument = Value | int | float | Struct | Table | Source | Packed | Scratch | None

@@ -16,7 +16,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Quant, Type
-from insitu.graph.call import Struct, Table
+from insitu.graph.call import Multipliers, Struct, Table
 
 ROUNDINGS = {"single": 0, "litert": 1}  # the numbers the C knows
 
@@ -84,6 +84,12 @@ def tensor_multipliers(a: Type, b: Type, y: Type, rounding: str, channels: int =
     if rounding == "litert":
         product = float(np.float32(a.scale) * np.float32(b.scale))
     return quantize_multipliers(np.broadcast_to(product / y.scale, channels))
+
+
+def layer_requant(x: Type, y: Type, multipliers, lo: int, hi: int, rounding: str) -> Struct:
+    """Of a layer with weights: whoever needs their scales later may find them in its multipliers."""
+    q = requant_struct(multipliers, x.zero, y.zero, lo, hi, rounding)
+    return Struct(q.struct, **{**q.fields, "m": Multipliers(q.fields["m"].array, x.scale, y.scale)})
 
 
 def requant_struct(multipliers, x_zero: int, y_zero: int, lo: int, hi: int, rounding: str, w_zero: int = 0) -> Struct:

@@ -59,7 +59,8 @@ def _residual_block(node: Node, norm: Value, grad: tuple[Value, ...]) -> Call:
 
 
 def _options(node: Node) -> Struct:
-    return options(node.inputs[0].type, *(node.attrs[name] for name in ("clip", "qas", "decay")))
+    given = (node.attrs[name] for name in ("clip", "qas", "decay"))
+    return options(node.inputs[0].type, *given, target="mcu")  # tiles are made where memory is short
 
 
 TILED_UPDATES = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Type, f32, op, quant, s8
-from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.graph.call import Call, Scratch, Shares, Source, Struct, Table
 from insitu.graph.types import GROUP
 from insitu.ops._block import (
     SHARE,
@@ -29,6 +29,7 @@ from insitu.ops._block import (
     weight_shares,
     widened,
 )
+from insitu.ops._requant import align16
 from insitu.ops.conv import conv_output, conv_shape, is_pointwise
 from insitu.ops.conv_backward import dw_eval
 
@@ -89,22 +90,35 @@ def pairs_rows(lines: int, pixels: int, length: int, tight: int) -> int:
     return -(-lines // parts)  # as even as they can be
 
 
+def share_source(w: Type, channels: int) -> tuple[tuple[Shares, Source], int, int]:
+    """The shares of a weight for a small machine, a table or what it follows from; k; and room for the latter."""
+    table, k = weight_shares(w, channels)
+    shares = Shares(table, np.array([k]))
+    return (shares, Source(shares)), k, align16(2 * channels) if followed(w) else 0
+
+
+def followed(w: Type) -> bool:
+    """Whether shares can follow from the multipliers of a layer: one a channel, of scales that are floats."""
+    scale = np.array(w.quant.scale if w.quant else (), np.float64)
+    return scale.size > 1 and bool((scale.astype(np.float32) == scale).all())
+
+
 def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: int, parts: tuple = (None, None, 0)) -> Call:
     """The kernel for microcontrollers, where every pixel of dx has one of g. `parts`: see fours_dx."""
-    table, k = weight_shares(w.type, w.shape[0])
+    share, k, room = share_source(w.type, w.shape[0])
     lines, pixels, o = (shape.fields[name] for name in ("h", "w", "o"))
     length = (o + 3) // 4 * 4
     rows = pairs_rows(lines * shape.fields["n"], pixels, length, tight)
     count = rows * pixels
     sums = -(-count // 64) * 64 if count > 32 else next(p for p in (8, 16, 32) if p >= count)
-    scratch = 4 * GROUP * sums + 2 * length * (4 + (count + 3) // 4 * 4)
+    scratch = room + 4 * GROUP * sums + 2 * length * (4 + (count + 3) // 4 * 4)
     drop = headroom(o, WEIGHT_BITS)
     if tight > 1:
         depth = min(length, DEEP)
-        scratch = 512 + 4 * count * shape.fields["c"] + 2 * depth * (4 + (count + 3) // 4 * 4)
-        sizes = (Table(table), k, drop, rows, depth, shape, Scratch(scratch))
+        scratch = room + 512 + 4 * count * shape.fields["c"] + 2 * depth * (4 + (count + 3) // 4 * 4)
+        sizes = (*share, k, drop, rows, depth, shape, Scratch(scratch))
         return Call(f"conv2d_deep_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
-    sizes = (Table(table), k, drop, rows, shape, Scratch(scratch))
+    sizes = (*share, k, drop, rows, shape, Scratch(scratch))
     return Call(f"conv2d_pairs_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
 
 

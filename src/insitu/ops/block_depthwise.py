@@ -6,7 +6,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import f32, op, s8
-from insitu.graph.call import Call, Scratch, Table
+from insitu.graph.call import Call, Scratch, Shares, Source, Table
 from insitu.graph.types import GROUP
 from insitu.ops._block import (
     SHARE,
@@ -84,10 +84,12 @@ class depthwise2d_dx_block:
 
     def emit(dx, dxe, m, e, w, *, stride, padding, dilation, target="host", tight=False):
         table, k = group_shares(w.type, w.shape[2])
+        shares = Shares(table, k) if target == "mcu" else Table(table)
+        source = Source(shares) if isinstance(shares, Shares) else None
         shape = depthwise_struct(m, dx, w.shape[:2], stride, padding, dilation)
         rows = band_rows(tight, **shape.fields) if target == "mcu" else m.shape[1]
-        scratch = Scratch(GROUP * (4 * dx.shape[2] + 2 * rows * m.shape[2]))
-        return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), Table(k), rows, shape, scratch)
+        scratch = Scratch(GROUP * (4 * dx.shape[2] + 2 + 2 * rows * m.shape[2]))
+        return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, shares, source, Table(k), rows, shape, scratch)
 
     def in_place(dx, dxe, m, e, w):
         return (0, None) if dx.shape == m.shape else None

@@ -138,8 +138,8 @@ class sgd_residual_block_s8:
         w, r, saturated = moved(full, by, 256)
         return w, r, counted(count, 0, clipped, saturated)
 
-    def emit(w_new, r_new, count_new, w, r, dw, e, rate, count, *, clip, qas, decay):
-        given = options(w.type, clip, qas, decay)
+    def emit(w_new, r_new, count_new, w, r, dw, e, rate, count, *, clip, qas, decay, target="host"):
+        given = options(w.type, clip, qas, decay, target=target)
         runs = channel_runs(dw.type)
         return Call("sgd_residual_block_s8", w_new, r_new, count_new, dw, e, rate, scale_of(dw.type), *runs, given)
 
@@ -171,8 +171,8 @@ class sgd_bias_block_s32:
         kept = np.clip(now, -(2**31), 2**31 - 1)
         return kept.astype(np.int32), counted(count, 0, clipped, int((now != kept).sum()))
 
-    def emit(b_new, count_new, b, db, e, rate, count, *, clip, qas):
-        given = options(b.type, clip, qas)
+    def emit(b_new, count_new, b, db, e, rate, count, *, clip, qas, target="host"):
+        given = options(b.type, clip, qas, target=target)
         runs = channel_runs(db.type)
         return Call("sgd_bias_block_s32", b_new, count_new, db, e, rate, scale_of(db.type), *runs, given)
 

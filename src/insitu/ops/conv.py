@@ -15,12 +15,12 @@ from insitu.ops._requant import (
     TILE,
     align16,
     channel_multipliers,
+    layer_requant,
     offsets_s8,
     packed_f32,
     packed_s8,
     quantised,
     ramp,
-    requant_struct,
     rescaled,
     turned_panel,
     want_weights,
@@ -260,7 +260,7 @@ class conv2d_s8:
         y, mask, x, w, b = with_mask(node)
         shape = conv_shape(y, x, w, stride, padding, dilation, groups)
         multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
-        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
+        q = layer_requant(x.type, y.type, multipliers, lo, hi, rounding)
         window = w.type.size // w.shape[0]
         if groups > 1:
             return Call("conv2d_grouped_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))

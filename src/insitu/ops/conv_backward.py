@@ -11,7 +11,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
-from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.graph.call import Call, Scales, Scratch, Source, Struct, Table
 from insitu.ops.conv import conv_output, conv_shape, is_pointwise, patches
 from insitu.ops.depthwise import depthwise_output, taps_scratch
 
@@ -63,6 +63,13 @@ def scale_table(type: Type, channels: int) -> Table | None:
     return Table(np.broadcast_to(np.array(type.quant.scale, np.float32), channels).copy())
 
 
+def scale_source(type: Type, channels: int) -> tuple[Scales | None, Source | None]:
+    """The same as two arguments for a small machine: a table, or what it follows from."""
+    table = scale_table(type, channels)
+    scales = Scales(table.array) if table else None
+    return scales, Source(scales) if scales else None
+
+
 FOURS_FLOATS = 4096  # of rows that linear_fours_dx_s8 and _dw_s8 lay out at a time; never fewer than sixteen rows
 
 
@@ -83,7 +90,7 @@ def fours_dx(dx, g, w, tight: bool = False, parts: tuple = (None, None, 0)) -> C
     tile = (-(-rows // count) + 3) // 4 * 4
     depth = min(o, TIGHT_DEPTH) if tight else o
     scratch = Scratch(1024 + 4 * (tile + 4) * depth + (4 * depth if parts[0] else 0))
-    return Call("linear_fours_dx_s8", dx, g, w, *parts, scale_table(w.type, o), tile, depth, shape, scratch)
+    return Call("linear_fours_dx_s8", dx, g, w, *parts, *scale_source(w.type, o), tile, depth, shape, scratch)
 
 
 def fours_dw(dw, g, x, channels, tight: bool = False) -> Call:
@@ -223,8 +230,8 @@ def depthwise_struct(g, x, kernel, stride, padding, dilation) -> Struct:
 def gathered_dx(dx, g, w, shape: Struct, over: bool = False) -> Call:
     """The kernel for microcontrollers: sixteen channels at a time; from a copy of them where dx lies over g."""
     floats = w.shape[0] * w.shape[1] + (g.shape[1] * g.shape[2] if over else 0)
-    scale = scale_table(w.type, w.shape[2])
-    return Call("depthwise2d_gather_dx_s8", dx, g, w, scale, int(over), shape, Scratch(64 * floats))
+    scale = scale_source(w.type, w.shape[2])
+    return Call("depthwise2d_gather_dx_s8", dx, g, w, *scale, int(over), shape, Scratch(64 * floats))
 
 
 @op(kind="any")

@@ -10,7 +10,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, lookup, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
-from insitu.ops._requant import align16, channel_multipliers, quantised, ramp, requant_struct, rescaled, want_weights
+from insitu.ops._requant import align16, channel_multipliers, layer_requant, quantised, ramp, rescaled, want_weights
 from insitu.ops._stripes import windowed
 from insitu.ops.conv import centred, integer_sums, patches, window_size
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
@@ -176,7 +176,7 @@ class depthwise2d_s8:
         y, mask, x, w, b = with_mask(node)
         shape = depthwise_shape(y, x, w, stride, padding, dilation)
         multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[2])
-        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)
+        q = layer_requant(x.type, y.type, multipliers, lo, hi, rounding)
         if y.shape[3] != x.shape[3]:
             return Call("depthwise2d_wide_s8", y, mask, x, w, b, shape, q)
         if target == "mcu" and dilation == (1, 1):

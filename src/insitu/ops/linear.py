@@ -11,6 +11,7 @@ from insitu.ops._gradients import fitted
 from insitu.ops._requant import (
     TILE,
     channel_multipliers,
+    layer_requant,
     offsets_s8,
     packed_f32,
     packed_s8,
@@ -137,7 +138,7 @@ class linear_s8:
         y, mask, x, w, b = with_mask(node)
         shape = linear_shape(y, w)
         multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
-        q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, "single")
+        q = layer_requant(x.type, y.type, multipliers, lo, hi, "single")
         if 1 not in fixed or target == "mcu":
             return Call("linear_s8", y, mask, x, w, b, shape, q, Scratch(2 * w.shape[1]))
         tile = min(TILE, shape.fields["rows"])

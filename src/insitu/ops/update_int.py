@@ -20,7 +20,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
-from insitu.graph.call import Call, Struct, Table
+from insitu.graph.call import Call, Scales, Struct, Table
 from insitu.graph.types import s32
 from insitu.ops._random import random_u32
 from insitu.ops.update import counted, factor_of, same_shape, scalar, zeros
@@ -43,11 +43,13 @@ def spread(values: np.ndarray, w: Type) -> np.ndarray:
     return values if axis is None else values.reshape([-1 if d == axis else 1 for d in range(w.rank)])
 
 
-def options(w: Type, clip: float, qas: bool, decay: float = 0.0, stream: int = 0) -> Struct:
-    """The C struct: element i belongs to channel i // inner % channels."""
+def options(w: Type, clip: float, qas: bool, decay: float = 0.0, stream: int = 0, target: str = "host") -> Struct:
+    """The C struct: element i belongs to channel i // inner % channels. For small machines the table may follow from
+    others: what that takes is little beside a step, and flash is short."""
     axis = w.quant.axis if w.quant else None
     channels, inner = (1, w.size) if axis is None else (w.shape[axis], int(np.prod(w.shape[axis + 1 :])))
-    return Struct("integer_update", channel=Table(per_channel(w, qas)), channels=channels, inner=inner, n=w.size,
+    table = (Scales if target == "mcu" and channels > 1 else Table)(per_channel(w, qas))
+    return Struct("integer_update", channel=table, channels=channels, inner=inner, n=w.size,
                   clip=float(clip), decay=float(decay), stream=stream)  # fmt: skip
 
 
@@ -192,8 +194,9 @@ class sgd_residual_s8:
         w, r, saturated = moved(full, nearest(step, FAR), 256)
         return w, r, counted(count, 0, clipped, saturated)
 
-    def emit(w_new, r_new, count_new, w, r, dw, rate, count, *, clip, qas, decay):
-        return Call("sgd_residual_s8", w_new, r_new, count_new, dw, rate, options(w.type, clip, qas, decay))
+    def emit(w_new, r_new, count_new, w, r, dw, rate, count, *, clip, qas, decay, target="host"):
+        given = options(w.type, clip, qas, decay, target=target)
+        return Call("sgd_residual_s8", w_new, r_new, count_new, dw, rate, given)
 
     def in_place(w_new, r_new, count_new, w, r, dw, rate, count):
         return 0, 1, 4
@@ -294,8 +297,8 @@ class sgd_bias_s32:
         kept = np.clip(now, -(2**31), 2**31 - 1)
         return kept.astype(np.int32), counted(count, 0, clipped, int((now != kept).sum()))
 
-    def emit(b_new, count_new, b, db, rate, count, *, clip, qas):
-        return Call("sgd_bias_s32", b_new, count_new, db, rate, options(b.type, clip, qas))
+    def emit(b_new, count_new, b, db, rate, count, *, clip, qas, target="host"):
+        return Call("sgd_bias_s32", b_new, count_new, db, rate, options(b.type, clip, qas, target=target))
 
     def in_place(b_new, count_new, b, db, rate, count):
         return 0, 3

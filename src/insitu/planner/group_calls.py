@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.graph import Node, Type, Value
-from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.graph.call import Call, Scratch, Source, Struct, Table
 from insitu.graph.stripes import scratch_bytes
 from insitu.graph.tiles import Entries, Part, Pass, Step, Tiles
 from insitu.ops._boxes import box_shape
@@ -251,9 +251,11 @@ def _alike(calls: list[Call]) -> Call:
 def _argument(each: tuple):
     """The same in all groups, or the next part of one table in each."""
     one = each[0]
+    if isinstance(one, Source):
+        return None  # scales of a group are a part of a table: they follow from none
     if isinstance(one, Table):
         if all(np.array_equal(a.array, one.array) for a in each):
-            return one
+            return Table(one.array)
         return Entries(Table(np.concatenate([a.array for a in each])), one.array.size)
     if not all(_same(one, a) for a in each):
         raise _Unlike

@@ -1,5 +1,5 @@
 /* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v of output i,j lies on r,q; as many outputs as inputs,
- * no dilation; w = scale[c] * the integer weight, where the scale comes last.
+ * no dilation; w = scale[c] * the integer weight, where the scale comes last; `scale` NULL: scales are those of `source`.
  * Each dx is one chain of multiply-adds, over i, then j, as in depthwise2d_dx_s8: every pixel gathers what it gave.
  * Sixteen channels at a time; their weights lie as floats, the last tap first, so that they are read in that order.
  * Scratch: 16 kh kw floats; with `over`, 16 oh ow floats more. In place with `over`, where dx has the shape of g: then
@@ -46,14 +46,19 @@ static void copy_channels(float *to, const float *g, int32_t channels, int32_t o
     }
 }
 
-void depthwise2d_gather_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, int32_t over,
-                              const conv2d_shape *s, void *scratch)
+void depthwise2d_gather_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale,
+                              const weight_scales *source, int32_t over, const conv2d_shape *s, void *scratch)
 {
+    float side[SCALES_PIECE];
     const int32_t o = over ? GATHER : s->o;
     float *weights = (float *)scratch, *copy = weights + GATHER * s->kh * s->kw;
     for (int32_t c = 0; c < s->c; c += GATHER) {
         const int32_t channels = s->c - c < GATHER ? s->c - c : GATHER;
-        gather_task t = {NULL, weights, 0, 0, o, s->ow * o, s->sw * GATHER, s->sh * s->kw * GATHER, dx + c, scale + c};
+        gather_task t = {NULL, weights, 0, 0, o, s->ow * o, s->sw * GATHER, s->sh * s->kw * GATHER, dx + c,
+                         scale ? scale + c : side};
+        if (!scale) {
+            channel_scales_f32(side, source, 0.0f, 0, c, channels);
+        }
         gather_weights(weights, w + c, channels, s->kh * s->kw, s->c);
         gather_prepare(&t, channels);
         for (int32_t n = 0; n < s->n; n++, t.y += s->h * s->w * s->c) {

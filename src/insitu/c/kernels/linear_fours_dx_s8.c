@@ -2,6 +2,7 @@
  * multiply-adds over o, as in linear_dx_s8; also what a 1x1 convolution that moves by one does to its pixels.
  * `depth` outputs of some rows (`tile`, a multiple of four) are scaled and laid out in panels, then meet four columns of
  * weights at a time; a chain goes on where the outputs before have left it.
+ * `scale` NULL: scales are those of `source`.
  * `where` NULL: w is the whole weight. Else w has `count` of its columns and fixed the others: column i is where[i] of w
  * or, where that is negative, -1 - where[i] of fixed.
  * Scratch: 256 floats (a table of all bytes), tile depth floats, 4 depth floats; with parts, 4 depth bytes. Not in place.
@@ -82,12 +83,12 @@ typedef struct {
     int8_t *together;
 } room;
 
-/* what outputs o..o+n-1 add to `count` rows */
+/* what outputs o..o+n-1, whose scales these are, add to `count` rows */
 static void add_outputs(float *dx, const float *g, const weight_parts *parts, const float *scale, int32_t count,
                         int32_t o, int32_t n, const linear_shape *s, const room *at)
 {
     for (int32_t p = 0; p < count; p += FOUR) {
-        scaled_rows(at->rows + p * n, g + p * s->o + o, scale + o, count - p, s->o, n);
+        scaled_rows(at->rows + p * n, g + p * s->o + o, scale, count - p, s->o, n);
     }
     for (int32_t i = 0; i < s->i; i += FOUR) {
         const int32_t cols = s->i - i < FOUR ? s->i - i : FOUR;
@@ -98,8 +99,8 @@ static void add_outputs(float *dx, const float *g, const weight_parts *parts, co
 }
 
 void linear_fours_dx_s8(float *dx, const float *g, const int8_t *w, const int8_t *fixed, const int32_t *where,
-                        int32_t count, const float *scale, int32_t tile, int32_t depth, const linear_shape *s,
-                        void *scratch)
+                        int32_t count, const float *scale, const weight_scales *source, int32_t tile, int32_t depth,
+                        const linear_shape *s, void *scratch)
 {
     const weight_parts parts = {w, fixed, where, count};
     float *table = (float *)scratch, *rows = table + FOUR_TABLE, *weights = rows + tile * depth;
@@ -108,7 +109,11 @@ void linear_fours_dx_s8(float *dx, const float *g, const int8_t *w, const int8_t
     for (int32_t r = 0; r < s->rows; r += tile) {
         const int32_t some = s->rows - r < tile ? s->rows - r : tile;
         for (int32_t o = 0; o < s->o; o += depth) {
-            add_outputs(dx + r * s->i, g + r * s->o, &parts, scale, some, o, s->o - o < depth ? s->o - o : depth, s, &at);
+            const int32_t n = s->o - o < depth ? s->o - o : depth;
+            if (!scale) { /* until rows are scaled, there is room where weights will lie */
+                channel_scales_f32(weights, source, 0.0f, 0, o, n);
+            }
+            add_outputs(dx + r * s->i, g + r * s->o, &parts, scale ? scale + o : weights, some, o, n, s, &at);
         }
     }
 }

@@ -9,8 +9,12 @@ void sgd_bias_block_s32(int32_t *b, int32_t *count, const int32_t *db, const int
     const block_gradient g = {db, e, scale, u->n, channels, inner};
     const float factor = block_factor(block_squares(&g, 0.0f), *rate, u->clip, count), scaled = *rate * factor * scale;
     int32_t saturated = 0;
+    float side[SCALES_PIECE];
     for (int32_t i = 0; factor != 0.0f && i < u->n; i++) {
-        const float real = scaled * u->channel[u->channels > 1 ? i : 0];
+        if (!u->channel && i % SCALES_PIECE == 0) {
+            channel_scales_f32(side, u->scales, u->over, u->rest, i, block_width(i, u->n));
+        }
+        const float real = scaled * (u->channel ? u->channel[u->channels > 1 ? i : 0] : side[i % SCALES_PIECE]);
         const block_multiplier by = block_multiplier_of(real, e[i / BLOCK_GROUP]);
         const int32_t was = b[i];
         const int32_t step =

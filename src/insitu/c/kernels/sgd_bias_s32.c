@@ -16,8 +16,9 @@ static inline int32_t row(int32_t *restrict b, const float *restrict db, const f
 void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate, const integer_update *u)
 {
     const float factor = clip_factor(db, *rate, u->clip, count, u->n), scaled = *rate * factor;
+    float side[SCALES_PIECE];
     for (int32_t i = 0; factor != 0.0f && i < u->n;) {
-        const update_run run = run_at(u, i, u->n);
+        const update_run run = run_at(u, i, u->n, side);
         count[2] += u->inner == 1 ? row(b + i, db + i, run.channel, 1, scaled, run.length)
                                   : row(b + i, db + i, run.channel, 0, scaled, run.length);
         i += run.length;

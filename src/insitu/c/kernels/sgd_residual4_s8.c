@@ -46,12 +46,13 @@ void sgd_residual4_s8(int8_t *w, uint8_t *packed, int32_t *count, const float *d
     const float factor = clip_factor(dw, *rate, u->clip, count, u->n);
     const float scaled = *rate * factor, shrink = *rate * u->decay;
     const uint32_t key = random_key(*step, u->stream);
+    float side[SCALES_PIECE];
     int8_t r[BLOCK];
     for (int32_t start = 0; factor != 0.0f && start < u->n; start += BLOCK) {
         const int32_t end = u->n - start < BLOCK ? u->n : start + BLOCK;
         unpack(r, packed + start / 2, end - start);
         for (int32_t i = start; i < end;) {
-            const update_run run = run_at(u, i, end);
+            const update_run run = run_at(u, i, end, side);
             int8_t *part = r + (i - start);
             count[2] += u->inner == 1 ? row(w + i, part, dw + i, run.channel, 1, scaled, shrink, key, i, run.length)
                                       : row(w + i, part, dw + i, run.channel, 0, scaled, shrink, key, i, run.length);

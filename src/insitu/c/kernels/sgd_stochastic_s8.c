@@ -24,8 +24,9 @@ void sgd_stochastic_s8(int8_t *w, int32_t *count, const float *dw, const float *
     const float factor = clip_factor(dw, *rate, u->clip, count, u->n);
     const float scaled = *rate * factor, shrink = *rate * u->decay;
     const uint32_t key = random_key(*step, u->stream);
+    float side[SCALES_PIECE];
     for (int32_t i = 0; factor != 0.0f && i < u->n;) {
-        const update_run run = run_at(u, i, u->n);
+        const update_run run = run_at(u, i, u->n, side);
         count[2] += u->inner == 1 ? row(w + i, dw + i, run.channel, 1, scaled, shrink, key, i, run.length)
                                   : row(w + i, dw + i, run.channel, 0, scaled, shrink, key, i, run.length);
         i += run.length;

@@ -1,0 +1,26 @@
+/* The scales of a layer's weights, s_w, from what the layer is requantised with: m 2^(shift - 31) = s_x s_w / s_y.
+ *
+ *   s_w = m ratio 2^(shift + exponent - 187), rounded to 24 bits; ratio in [2^30, 2^31) is s_y / s_x but for a power of two
+ *
+ * 31 bits of a multiplier determine 24 of a float. Who made the program has compared every bit of what comes out.
+ */
+#ifndef INSITU_SCALES_H
+#define INSITU_SCALES_H
+
+#include <stdint.h>
+
+typedef struct {
+    const int32_t *m;
+    const int8_t *shift;
+    int32_t ratio, exponent;
+} weight_scales;
+
+enum { SCALES_PIECE = 16 }; /* channels whose scales kernels ask for at a time */
+
+/* to[i] is s_w of channel first + i; where over is not 0, (over + rest / 2^23 of its last bit) / s_w */
+void channel_scales_f32(float *to, const weight_scales *s, float over, int32_t rest, int32_t first, int32_t n);
+
+/* to[i] is s_w of channel first + i over 2^(k - 15), halves up */
+void channel_shares_s16(int16_t *to, const weight_scales *s, int32_t k, int32_t first, int32_t n);
+
+#endif
