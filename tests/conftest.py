@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+os.environ.setdefault("INSITU_STRICT", "1")  # in every process: no kernel is compiled twice, with warnings and without
 
 
 def _beside(kind: str) -> Path:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -84,6 +85,11 @@ class Call:
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "args", args)
         object.__setattr__(self, "alias", alias)
+
+    @cached_property
+    def scratch(self) -> tuple[int, ...]:
+        """Bytes of each scratch."""
+        return tuple(a.bytes for a in self.args if isinstance(a, Scratch))
 
 
 Argument = Value | int | float | Struct | Table | Source | Packed | Scratch | None

@@ -13,6 +13,7 @@ Nothing here knows about ops or graphs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isfinite, prod
 
 import numpy as np
@@ -79,12 +80,12 @@ class Type:
     def rank(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of elements."""
         return prod(self.shape)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.size * self.numpy.itemsize
 

@@ -10,6 +10,7 @@ Both are followed by + zero point and a clamp. Sums are int32 and wrap. Nothing 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import frexp
 
 import numpy as np
@@ -21,6 +22,7 @@ from insitu.graph.call import Multipliers, Struct, Table
 ROUNDINGS = {"single": 0, "litert": 1}  # the numbers the C knows
 
 
+@lru_cache(1 << 16)
 def quantize_multiplier(real: float) -> tuple[int, int]:
     """(m, shift) with real ~ m * 2^(shift - 31); (0, 0) for what is too small to matter."""
     if real == 0.0:

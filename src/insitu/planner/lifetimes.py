@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from insitu.errors import GraphError
 from insitu.graph import Graph
-from insitu.graph.call import Call, Scratch
+from insitu.graph.call import Call
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Buffer:
     @property
     def pieces(self) -> list[tuple[int, int, int]]:
         """(first, last, bytes) of each part of its life."""
+        if not self.later:
+            return [(self.first, self.last, self.bytes)]
         starts = [self.first, *(at for at, _ in self.later)]
         ends = [*(at - 1 for at, _ in self.later), self.last]
         return list(zip(starts, ends, [self.bytes, *(bytes for _, bytes in self.later)]))
@@ -77,9 +79,9 @@ def state_homes(graph: Graph) -> dict[str, str]:
 def scratch_buffers(calls: tuple[Call, ...]) -> list[Buffer]:
     found = []
     for step, call in enumerate(calls):
-        for i, arg in enumerate(a for a in call.args if isinstance(a, Scratch)):
-            if arg.bytes:
-                found.append(Buffer((scratch_name(step, i),), arg.bytes, step, step))
+        for i, bytes in enumerate(call.scratch):
+            if bytes:
+                found.append(Buffer((scratch_name(step, i),), bytes, step, step))
     return found
 
 
@@ -88,6 +90,8 @@ def scratch_name(step: int, index: int) -> str:
 
 
 def _buffer(graph: Graph, names: tuple[str, ...], first: Mapping[str, int], last: Mapping[str, int]) -> Buffer:
+    if len(names) == 1:
+        return Buffer(names, graph.values[names[0]].type.bytes, first[names[0]], last[names[0]])
     start, end = min(first[n] for n in names), max(last[n] for n in names)
     sizes = [graph.values[n].type.bytes for n in names]
     later = _less(sizes, [last[n] for n in names]) if min(sizes) < max(sizes) else ()
@@ -126,9 +130,8 @@ def _shared(graph: Graph, first: Mapping[str, int], last: Mapping[str, int]) -> 
     for step, node in enumerate(graph.nodes):
         for name, source in node.shared().items():
             # the input must die here, and must not be read again through another argument of this call
-            twice = sum(v.name == source.name for v in node.inputs) > 1
             fits = source.name in owner and name in owner and source.type.bytes >= graph.values[name].type.bytes
-            if fits and last[source.name] == step and not twice:
+            if fits and last[source.name] == step and sum(v.name == source.name for v in node.inputs) == 1:
                 owner[name] = owner[source.name]
             elif node.op.overwrites and name in owner:
                 raise GraphError(f"{node.op.name} overwrites it, but it is constant or read again", where=str(source))

@@ -29,11 +29,7 @@ def candidates(graph: Graph) -> Iterator[tuple[str, Graph]]:
 def settled(graph: Graph) -> Graph:
     """The graph in a legal order, as close to its own as that goes: for one whose nodes were changed."""
     before = dependencies(graph, state_homes(graph))
-    after: list[list[int]] = [[] for _ in before]
-    for i, needed in enumerate(before):
-        for j in needed:
-            after[j].append(i)
-    missing = [len(needed) for needed in before]
+    after, missing = successors(before), [len(needed) for needed in before]
     ready, order = [i for i, count in enumerate(missing) if not count], []
     while ready:
         order.append(heappop(ready))
@@ -54,6 +50,7 @@ class _Problem:
         self.homes = state_homes(graph)
         self.needed = dependencies(graph, self.homes)
         self.before = readers_first(graph, self.needed, self.homes)
+        self.after = successors(self.before)
         self.kept = {v.name for v in graph.outputs}
         self.bytes = {v.name: v.type.bytes for n in graph.nodes for v in n.outputs if v.name not in self.homes} | {
             v.name: v.type.bytes for v in graph.inputs if v.name != graph.by_rows
@@ -61,23 +58,30 @@ class _Problem:
 
     def schedule(self, preference: Callable) -> list[int]:
         """List scheduling: of the nodes whose predecessors are done, run the one the preference ranks first."""
-        waiting = {i: set(p) for i, p in enumerate(self.before)}
-        uses = self._uses()
+        missing, uses = [len(p) for p in self.before], self._uses()
         live = sum(self.bytes.get(v.name, 0) for v in self.graph.inputs)
+        ready = {i: self._effect(self.graph.nodes[i], uses) for i, count in enumerate(missing) if not count}
         order: list[int] = []
-        while waiting:
-            ready = [i for i, p in waiting.items() if not p]
-            effects = {i: self._effect(self.graph.nodes[i], uses) for i in ready}
-            chosen = min(ready, key=lambda i: preference(i, live, *effects[i]))
-            live += effects[chosen][1]
-            del waiting[chosen]
-            for p in waiting.values():
-                p.discard(chosen)
-            for name in {v.name for v in self.graph.nodes[chosen].inputs}:
-                if name in uses:
-                    uses[name].discard(chosen)
+        while ready:
+            chosen = min(ready, key=lambda i: preference(i, live, *ready[i]))
+            live += ready.pop(chosen)[1]
             order.append(chosen)
+            new = self._used(chosen, uses) & ready.keys()
+            for i in self.after[chosen]:
+                missing[i] -= 1
+                if not missing[i]:
+                    new.add(i)
+            ready |= {i: self._effect(self.graph.nodes[i], uses) for i in new}
         return order
+
+    def _used(self, chosen: int, uses: dict[str, set[int]]) -> set[int]:
+        """A node has run; gives the nodes that are now the last to read something, so that it dies with them."""
+        found: set[int] = set()
+        for name in {v.name for v in self.graph.nodes[chosen].inputs}:
+            if name in uses:
+                uses[name].discard(chosen)
+                found |= uses[name] if len(uses[name]) == 1 else set()
+        return found
 
     def _uses(self) -> dict[str, set[int]]:
         found: dict[str, set[int]] = {name: set() for name in self.bytes}
@@ -116,6 +120,15 @@ def dependencies(graph: Graph, homes: dict[str, str]) -> list[set[int]]:
                 found |= readers.get(source.name, set())
         before.append(found - {i})
     return before
+
+
+def successors(before: list[set[int]]) -> list[list[int]]:
+    """For each node, the nodes that wait for it."""
+    after: list[list[int]] = [[] for _ in before]
+    for i, needed in enumerate(before):
+        for j in needed:
+            after[j].append(i)
+    return after
 
 
 def readers_first(graph: Graph, before: list[set[int]], homes: dict[str, str]) -> list[set[int]]:
