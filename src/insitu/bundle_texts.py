@@ -110,7 +110,7 @@ file(GLOB NET_SOURCES CONFIGURE_DEPENDS src/*.c src/kernels/*.c src/device/*.c)
 add_library(net STATIC ${{NET_SOURCES}})
 target_include_directories(net PUBLIC src)
 set_target_properties(net PROPERTIES C_STANDARD 99 C_EXTENSIONS ON)
-target_compile_options(net PRIVATE -O2 -ffp-contract=off -Wall -Wextra)
+target_compile_options(net PRIVATE -O2 -ffp-contract=off -ffunction-sections -fdata-sections -Wall -Wextra)
 # for {board.name}: {" ".join(board.core.gcc)}
 if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR AND NOT CMAKE_CROSSCOMPILING)
   add_executable(example example_main.c)
