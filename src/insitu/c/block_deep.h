@@ -42,9 +42,15 @@ ALWAYS_INLINE void block_deep_windows(int16_t *to, const block_some *from, int32
 static inline void block_deep_put(int32_t *acc, int32_t at, int32_t row, int32_t apart, const int32_t *sums, int32_t n)
 {
     acc += at / row * apart;
-    for (int32_t column = at % row, i = 0; i < n; column = 0, acc += apart) {
-        for (; column < row && i < n; column++, i++) {
-            acc[column] += sums[i];
+    for (int32_t column = at % row; n > 0; column = 0, acc += apart) {
+        for (; column + 4 <= row && n >= 4; column += 4, sums += 4, n -= 4) {
+            acc[column] += sums[0];
+            acc[column + 1] += sums[1];
+            acc[column + 2] += sums[2];
+            acc[column + 3] += sums[3];
+        }
+        for (; column < row && n > 0; column++, n--) {
+            acc[column] += *sums++;
         }
     }
 }

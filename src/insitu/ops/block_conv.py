@@ -85,7 +85,7 @@ DEEP = 32  # outputs at a time, where scratch is shorter still
 
 def pairs_rows(lines: int, pixels: int, length: int, tight: int) -> int:
     """How many rows of so many pixels the kernel takes at a time."""
-    most = TIGHT_PIXELS if tight else min(PAIRS_SUMS, PAIRS_BYTES // (2 * length))
+    most = (min(PAIRS_SUMS, PAIRS_BYTES // (2 * length)), TIGHT_PIXELS, 1)[tight]
     parts = -(-lines // max(1, min(lines, most // pixels)))
     return -(-lines // parts)  # as even as they can be
 
@@ -112,14 +112,23 @@ def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: int, parts: tuple = (None, 
     count = rows * pixels
     sums = -(-count // 64) * 64 if count > 32 else next(p for p in (8, 16, 32) if p >= count)
     scratch = room + 4 * GROUP * sums + 2 * length * (4 + (count + 3) // 4 * 4)
-    drop = headroom(o, WEIGHT_BITS)
-    if tight > 1:
-        depth = min(length, DEEP)
-        scratch = room + 512 + 4 * count * shape.fields["c"] + 2 * depth * (4 + (count + 3) // 4 * 4)
-        sizes = (*share, k, drop, rows, depth, shape, Scratch(scratch))
-        return Call(f"conv2d_deep_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
-    sizes = (*share, k, drop, rows, shape, Scratch(scratch))
+    deep = deep_dx(dx, dxe, m, e, w, shape, parts) if tight > 1 else None
+    if deep and deep.args[-1].bytes * 8 < scratch * 7:  # worth its instructions
+        return deep
+    sizes = (*share, k, headroom(o, WEIGHT_BITS), rows, shape, Scratch(scratch))
     return Call(f"conv2d_pairs_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
+
+
+def deep_dx(dx, dxe, m, e, w, shape: Struct, parts: tuple) -> Call:
+    """Some outputs at a time: slower, and less where there are many of them."""
+    share, k, room = share_source(w.type, w.shape[0])
+    lines, pixels, o = (shape.fields[name] for name in ("h", "w", "o"))
+    depth = min((o + 3) // 4 * 4, DEEP)
+    rows = pairs_rows(lines * shape.fields["n"], pixels, depth, 1)
+    sums = 4 * rows * pixels * shape.fields["c"]
+    scratch = Scratch(room + 512 + sums + 2 * depth * (4 + (rows * pixels + 3) // 4 * 4))
+    sizes = (*share, k, headroom(o, WEIGHT_BITS), rows, depth, shape, scratch)
+    return Call(f"conv2d_deep_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
 
 
 def of_columns(call: Call, row: int) -> Call | None:
