@@ -259,23 +259,37 @@ ASSEMBLED void arm_pairs_four_rows(int16_t *to UNUSED, const int8_t *x UNUSED, i
                      "pop {r4-r11, pc}\n");
 }
 
+/* Four numbers, bytes apart, of each of some rows: r0 to, r1 x, r2 bytes from row to row, r3 what is added; on the stack
+ * where the other three lie, which of the four are kept, and how many rows */
+ASSEMBLED void arm_pairs_gather(int16_t *to UNUSED, const int8_t *x UNUSED, int32_t row UNUSED, uint32_t add UNUSED,
+                                int32_t one UNUSED, int32_t two UNUSED, int32_t three UNUSED, uint32_t kept UNUSED,
+                                int32_t count UNUSED)
+{
+    __asm__ volatile("push {r4-r11, lr}\n"
+                     "add r12, sp, #36\n"
+                     "ldm r12, {r4-r8}\n"
+                     "lsl lr, r8, #2\n"
+                     "1:\n"
+                     "ldrb r9, [r1, r4]\n ldrb r10, [r1, r5]\n ldrb r11, [r1, r6]\n ldrb r12, [r1]\n"
+                     "orr r9, r12, r9, lsl #8\n orr r10, r10, r11, lsl #8\n orr r9, r9, r10, lsl #16\n"
+                     "and r9, r9, r7\n"
+                     "sxtab16 r10, r3, r9\n sxtab16 r9, r3, r9, ror #8\n"
+                     "str r9, [r0, lr]\n str r10, [r0], #4\n"
+                     "add r1, r1, r2\n"
+                     "subs r8, r8, #1\n"
+                     "bne 1b\n"
+                     "pop {r4-r11, pc}\n");
+}
+
 /* What is left of the rows of `count` windows where that is one number a row, four rows together; zeros where there is
  * no row. */
 APART void arm_pairs_rest1(int16_t *to, const pairs_window *w, int32_t count, uint32_t add)
 {
     const int8_t *x = w->x + (w->n & ~3);
     for (int32_t rows = w->kh; rows > 0; rows -= 4, x += 4 * w->step, to += 4 * count) {
-        const int32_t one = rows > 1 ? w->step : 0, two = rows > 2 ? 2 * w->step : 0, three = rows > 3 ? 3 * w->step : 0;
-        const uint32_t kept = rows > 3 ? 0xffffffffu : (1u << (8 * rows)) - 1;
-        const int8_t *from = x;
-        int16_t *at = to;
-        for (int32_t r = count; r > 0; r--, from += w->row, at += 2) {
-            const uint32_t low = (uint8_t)from[0] | (uint32_t)(uint8_t)from[one] << 8;
-            const uint32_t high = (uint8_t)from[two] | (uint32_t)(uint8_t)from[three] << 8;
-            const uint32_t word = (low | high << 16) & kept;
-            put_word(at, widen_even(add, word));
-            put_word(at + 2 * count, widen_odd(add, word));
-        }
+        const int32_t last = (rows < 4 ? rows - 1 : 3) * w->step, one = w->step < last ? w->step : last;
+        const uint32_t kept = 0xffffffffu >> (rows < 4 ? 32 - 8 * rows : 0);
+        arm_pairs_gather(to, x, w->row, add, one, 2 * one < last ? 2 * one : last, last, kept, count);
     }
 }
 

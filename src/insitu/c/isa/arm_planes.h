@@ -79,6 +79,14 @@ static inline int has_pairs(int32_t kh, int32_t kw)
     return (kw == 3 || kw == 5 || kw == 7) && kh <= kw;
 }
 
+/* two taps of four channels, and a register that may be used */
+#define PLANE_TAPS(first, next, free)                               \
+    "pkhbt r10, " first ", " next ", lsl #16\n"                     \
+    "pkhtb r12, " next ", " first ", asr #16\n"                     \
+    "sxtb16 " free ", r10, ror #8\n sxtb16 lr, r12, ror #8\n"       \
+    "sxtb16 r12, r12\n sxtb16 r10, r10\n"                           \
+    "str " free ", [r0, r1]\n str r12, [r0, r6]\n str lr, [r0, r7]\n str r10, [r0], #4\n"
+
 /* four channels' taps as (w0,w1), (w1,w2), (w2,w3), ..: r0 to, r1 bytes from channel to channel, r2 w, r3 c; on the
  * stack kh and kw - 1 */
 ASSEMBLED void arm_plane_pairs(int16_t *to UNUSED, int32_t size UNUSED, const int8_t *w UNUSED, int32_t c UNUSED,
@@ -92,18 +100,10 @@ ASSEMBLED void arm_plane_pairs(int16_t *to UNUSED, int32_t size UNUSED, const in
                      "ldr r8, [r2]\n"
                      "mov r11, r5\n"
                      "2:\n"
-                     "ldr r9, [r2, r3]\n"
-                     "add r2, r2, r3\n"
-                     "pkhbt r10, r8, r9, lsl #16\n"
-                     "pkhtb r12, r9, r8, asr #16\n"
-                     "sxtb16 r8, r10, ror #8\n sxtb16 lr, r12, ror #8\n"
-                     "sxtb16 r12, r12\n sxtb16 r10, r10\n"
-                     "str r8, [r0, r1]\n"
-                     "str r12, [r0, r6]\n"
-                     "str lr, [r0, r7]\n"
-                     "str r10, [r0], #4\n"
-                     "mov r8, r9\n"
-                     "subs r11, r11, #1\n"
+                     "ldr r9, [r2, r3]\n" PLANE_TAPS("r8", "r9", "r8")
+                     "ldr r8, [r2, r3, lsl #1]\n"
+                     "add r2, r2, r3, lsl #1\n" PLANE_TAPS("r9", "r8", "r9")
+                     "subs r11, r11, #2\n"
                      "bne 2b\n"
                      "add r2, r2, r3\n"
                      "subs r4, r4, #1\n"
@@ -111,7 +111,7 @@ ASSEMBLED void arm_plane_pairs(int16_t *to UNUSED, int32_t size UNUSED, const in
                      "pop {r4-r11, pc}\n");
 }
 
-static inline void arm_plane_weights(int16_t *to, int32_t size, const int8_t *w, int32_t c, int32_t channels,
+APART void arm_plane_weights(int16_t *to, int32_t size, const int8_t *w, int32_t c, int32_t channels,
                                      int32_t kh, int32_t kw)
 {
     if (!has_pairs(kh, kw)) {
@@ -166,8 +166,7 @@ typedef struct {
     const int8_t *shift;  /* 108 */
     int32_t twice;        /* 112: 2 y_zero + 1 */
     int32_t plane, w;     /* 116, 120 */
-    int32_t left;         /* 124 */
-    const plane_line *lines; /* 128; then the first y and mask, 132 and 136 */
+    int32_t left;         /* 124; then the lines, the first y and mask, 128, 132 and 136 */
 } plane_source;
 
 /* r1 y, r2 y_row, r8 y_3, then how to requantise; r12 and lr next and y_end */
@@ -389,78 +388,67 @@ static inline void arm_plane_prepare(plane_line *lines, const plane_task *t)
 }
 #define plane_prepare arm_plane_prepare
 
-/* the frame of a task, for outputs that lie `row` bytes apart */
-static inline void plane_frame_of(plane_frame *f, const plane_task *t, void *y, int32_t row, uintptr_t way)
+/* the frame of channel p, for outputs that lie `row` bytes apart */
+APART void plane_frame_of(plane_frame *f, const plane_task *t, const plane_channels *c, int32_t p, int32_t row)
 {
-    f->start[0] = f->start[1] = f->start[2] = f->start[3] = t->start;
-    f->way = way;
-    f->y = y;
+    f->start[0] = f->start[1] = f->start[2] = f->start[3] = c->b ? c->b[p] : 0;
     f->y_row = row;
     f->y_3 = 3 * row;
     f->lines = t->lines;
     f->lines_end = t->lines_end;
-    f->plane = t->plane;
-    f->w = t->w;
+    f->plane = t->plane + p * c->plane;
+    f->w = t->w + p * c->weights;
     f->count = t->count * row;
     f->x_row = 2 * t->x_row;
 }
 
-APART void arm_plane_sums(int32_t *acc, const plane_task *t)
-{
-    if (arm_plane_way(t)) {
-        plane_frame f;
-        plane_frame_of(&f, t, acc, sizeof(int32_t), PLANE_SUMS);
-        arm_plane_run(&f, NULL);
-    } else {
-        scalar_plane_sums(acc, t);
-    }
-}
-#define plane_sums arm_plane_sums
-
-/* a channel whose outputs are stored apart from making their sums */
-APART void arm_plane_slow(const plane_task *t, const channel_place *to, const plane_channels *c, int32_t p,
-                          const requant *q, int32_t *acc)
-{
-    const plane_channels one = {1, 0, 0, c->b ? c->b + p : NULL};
-    channel_place at = *to;
-    plane_task task = *t;
-    task.plane += p * c->plane;
-    task.w += p * c->weights;
-    at.y += p;
-    at.channel += p;
-    plane_outputs_by(arm_plane_sums, task, at, &one, q, acc);
-}
-
-/* Channels from p on, as far as they are requantised quickly; whole fours of outputs. Gives how far. */
-static inline int32_t arm_plane_quick(const plane_task *t, const channel_place *to, const plane_channels *c, int32_t p,
+/* channels from p on, as far as they are requantised quickly; whole fours of outputs. Gives how far. */
+static inline int32_t arm_plane_quick(plane_frame *f, const channel_place *to, const plane_channels *c, int32_t p,
                                       const requant *q)
 {
     const int32_t channel = to->channel + p;
     const plane_source source = {c->b + p, q->m + channel, q->shift + channel, 2 * q->y_zero + 1, 2 * c->plane,
-                                 2 * c->weights, c->count - p, NULL};
-    plane_frame f;
-    plane_frame_of(&f, t, to->y + p, to->y_row, to->mask ? PLANE_MASKED : PLANE_PLAIN);
-    f.plane += p * c->plane;
-    f.w += p * c->weights;
+                                 2 * c->weights, c->count - p};
+    f->way = to->mask ? PLANE_MASKED : PLANE_PLAIN;
+    f->y = to->y + p;
     if (to->mask) {
-        f.mask = to->mask + (channel >> 3);
-        f.mask_row = to->mask_row;
-        f.mask_3 = 3 * to->mask_row;
-        f.bit = 1 << (channel & 7);
+        f->mask = to->mask + (channel >> 3);
+        f->mask_row = to->mask_row;
+        f->mask_3 = 3 * to->mask_row;
+        f->bit = 1 << (channel & 7);
     }
-    return c->count - arm_plane_run(&f, &source);
+    return c->count - arm_plane_run(f, &source);
 }
 
-/* whole fours of outputs that can be requantised quickly are stored at once */
-APART void arm_plane_outputs(const plane_task *t, const channel_place *to, const plane_channels *c, const requant *q,
-                             int32_t *acc)
+/* what is not stored at once is stored apart from making its sums */
+APART void arm_plane_frames(const plane_task *t, const channel_place *to, const plane_channels *c, const requant *q,
+                            int32_t *acc)
 {
-    const int32_t quick = c->b && q->step && arm_plane_way(t) && t->count % 4 == 0 && requant_is_quick(q);
+    const int32_t quick = c->b && q->step && t->count % 4 == 0 && requant_is_quick(q);
+    plane_frame f;
     for (int32_t p = 0; p < c->count; p++) {
-        p = quick ? arm_plane_quick(t, to, c, p, q) : p;
-        if (p < c->count) {
-            arm_plane_slow(t, to, c, p, q, acc);
+        if (quick) {
+            plane_frame_of(&f, t, c, p, to->y_row);
+            p = arm_plane_quick(&f, to, c, p, q);
         }
+        if (p < c->count) {
+            const channel_place at = {to->y + p, to->mask, to->y_row, to->mask_row, to->channel + p};
+            plane_frame_of(&f, t, c, p, sizeof(int32_t));
+            f.way = PLANE_SUMS;
+            f.y = (int8_t *)(void *)acc;
+            arm_plane_run(&f, NULL);
+            requant_channel_s8(&at, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
+        }
+    }
+}
+
+static inline void arm_plane_outputs(const plane_task *t, const channel_place *to, const plane_channels *c,
+                                     const requant *q, int32_t *acc)
+{
+    if (arm_plane_way(t)) {
+        arm_plane_frames(t, to, c, q, acc);
+    } else {
+        scalar_plane_outputs(t, to, c, q, acc);
     }
 }
 #define plane_outputs arm_plane_outputs

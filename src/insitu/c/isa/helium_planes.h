@@ -123,12 +123,11 @@ static inline void helium_plane_sums(int32_t *acc, const plane_task *t)
     }
 }
 
-#define plane_sums helium_plane_sums
 
 static inline void helium_plane_outputs(const plane_task *t, const channel_place *to, const plane_channels *c,
                                         const requant *q, int32_t *acc)
 {
-    plane_outputs_by(helium_plane_sums, *t, *to, c, q, acc);
+    plane_outputs_by(helium_plane_sums, t, to, c, q, acc);
 }
 #define plane_outputs helium_plane_outputs
 

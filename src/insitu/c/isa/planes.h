@@ -1,9 +1,8 @@
 /* Rows of one channel's pixels as 16-bit numbers (planes), and windows that move along them: depthwise convolutions.
  *
  *   planes_widen     rows of up to four channels of NHWC bytes become rows of as many planes
- *   plane_weights    some channels' taps in the order plane_sums wants them
+ *   plane_weights    some channels' taps in the order plane_outputs wants them
  *   plane_prepare    the same for which taps a line of outputs has
- *   plane_sums       lines of sums
  *   plane_outputs    lines of outputs of some channels: sums, requantised and stored
  */
 #ifndef INSITU_ISA_PLANES_H
@@ -108,20 +107,22 @@ typedef struct {
 typedef void plane_maker(int32_t *acc, const plane_task *t);
 
 /* the first of them is that of the task and at `to`; `acc` has room for the sums of one */
-ALWAYS_INLINE void plane_outputs_by(plane_maker *sums, plane_task t, channel_place to, const plane_channels *c,
-                                    const requant *q, int32_t *acc)
+ALWAYS_INLINE void plane_outputs_by(plane_maker *sums, const plane_task *t, const channel_place *to,
+                                    const plane_channels *c, const requant *q, int32_t *acc)
 {
-    for (int32_t p = 0; p < c->count; p++, to.channel++, to.y++, t.plane += c->plane, t.w += c->weights) {
-        t.start = c->b ? c->b[p] : 0;
-        sums(acc, &t);
-        requant_channel_s8(&to, acc, (int32_t)(t.lines_end - t.lines) * t.count, q);
+    channel_place at = *to;
+    plane_task one = *t;
+    for (int32_t p = 0; p < c->count; p++, at.channel++, at.y++, one.plane += c->plane, one.w += c->weights) {
+        one.start = c->b ? c->b[p] : 0;
+        sums(acc, &one);
+        requant_channel_s8(&at, acc, (int32_t)(t->lines_end - t->lines) * t->count, q);
     }
 }
 
 APART void scalar_plane_outputs(const plane_task *t, const channel_place *to, const plane_channels *c, const requant *q,
                                 int32_t *acc)
 {
-    plane_outputs_by(scalar_plane_sums, *t, *to, c, q, acc);
+    plane_outputs_by(scalar_plane_sums, t, to, c, q, acc);
 }
 
 #if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
@@ -133,7 +134,6 @@ APART void scalar_plane_outputs(const plane_task *t, const channel_place *to, co
 #define plane_weights scalar_plane_weights
 #define plane_row scalar_plane_row
 #define plane_prepare scalar_plane_prepare
-#define plane_sums scalar_plane_sums
 #define plane_outputs scalar_plane_outputs
 #endif
 

@@ -105,7 +105,7 @@ APART void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_sh
 }
 
 /* the same where a window is a pixel */
-static void widen_pixels(int16_t *to, const int8_t *x, int32_t count, int32_t k, int32_t zero)
+APART void widen_pixels(int16_t *to, const int8_t *x, int32_t count, int32_t k, int32_t zero)
 {
     const int32_t blocks = count / PAIRS_PIXELS, whole = blocks * PAIRS_PIXELS;
     pairs_window w = {x, k, 0, 1, k};
@@ -125,23 +125,25 @@ typedef struct {
 
 /* Output o, and the next if there is one, of the pixels from `done` on, whose sums are stored apart from making them: any
  * rounding, clamp and mask. */
-APART void by_channel(const pairs_task *t, const tile_part *part, int32_t o, int32_t done, const requant *q)
+APART void by_channel(pairs_task *t, const tile_part *part, int32_t o, int32_t done, const requant *q)
 {
     const int32_t end = o + PAIRS_OUTPUTS < part->outputs ? o + PAIRS_OUTPUTS : part->outputs;
-    pairs_task own = *t;
-    own.y = (int8_t *)part->sums;
-    own.x += done * part->length;
-    for (int32_t i = done, some; i < part->count; i += some) {
-        some = part->count - i < PAIRS_SUMS ? part->count - i : PAIRS_SUMS;
-        own.x_end = own.x + (some + PAIRS_PIXELS - 1) / PAIRS_PIXELS * PAIRS_PIXELS * part->length;
-        pairs_store(&own, PAIRS_KEPT);
-        own.x = own.x_end;
+    const int16_t *x = t->x, *x_end = t->x_end;
+    t->y = (int8_t *)part->sums;
+    t->x += done * part->length;
+    for (int32_t some; done < part->count; done += some) {
+        some = part->count - done < PAIRS_SUMS ? part->count - done : PAIRS_SUMS;
+        t->x_end = t->x + (some + PAIRS_PIXELS - 1) / PAIRS_PIXELS * PAIRS_PIXELS * part->length;
+        pairs_store(t, PAIRS_KEPT);
+        t->x = t->x_end;
         for (int32_t c = o; c < end; c++) {
-            const channel_place one = {part->to.y + i * part->to.y_row + c, mask_row(part->to.mask, i, part->outputs),
-                                       part->to.y_row, part->to.mask_row, c};
+            const channel_place one = {part->to.y + done * part->to.y_row + c,
+                                       mask_row(part->to.mask, done, part->outputs), part->to.y_row, part->to.mask_row, c};
             requant_channel_s8(&one, part->sums + (c - o) * PAIRS_SUMS, some, q);
         }
     }
+    t->x = x;
+    t->x_end = x_end;
 }
 
 /* one or two outputs' weights and bias */
@@ -175,7 +177,7 @@ static void task_at(pairs_task *t, const tile_part *part, int32_t o)
 }
 
 /* As many outputs from o on, two by two, as a machine's own code takes, all pixels in whole blocks; gives how far. */
-static int32_t many_outputs(pairs_task *t, const tile_part *part, int32_t o, const pairs_window *rows, const int32_t *b,
+APART int32_t many_outputs(pairs_task *t, const tile_part *part, int32_t o, const pairs_window *rows, const int32_t *b,
                             const requant *q)
 {
     const int32_t k = rows->kh * rows->n, left = (part->outputs - o) / PAIRS_OUTPUTS;
@@ -185,36 +187,34 @@ static int32_t many_outputs(pairs_task *t, const tile_part *part, int32_t o, con
     return o + PAIRS_OUTPUTS * (left - pairs_outputs(t, &source, part->to.mask ? PAIRS_MASKED : PAIRS_PLAIN));
 }
 
-/* output o and the next, if there is one; the first `whole` pixels are whole blocks that may be requantised quickly */
-static void few_outputs(pairs_task *t, const tile_part *part, int32_t o, pairs_window rows, const int32_t *b,
-                        int32_t whole, const requant *q)
+/* Output o and the next, if there is one: the first `whole` pixels, which are whole blocks, if both are requantised
+ * quickly. Gives how many pixels are done. */
+APART int32_t few_outputs(pairs_task *t, const tile_part *part, int32_t o, const pairs_window *all, const int32_t *b,
+                          const requant *q)
 {
-    const int32_t k = rows.kh * rows.n, both = o + 1 < part->outputs;
-    int32_t done = 0;
-    rows.x += o * k;
-    rows.row = both ? k : 0;
+    const int32_t k = all->kh * all->n, both = o + 1 < part->outputs;
+    const pairs_window rows = {all->x + o * k, both ? k : 0, all->n, all->kh, all->n};
     two_outputs(t, &rows, b ? b + o : NULL, both);
-    if (whole && both && two_quick(t, o, q)) {
-        task_at(t, part, o);
-        pairs_store(t, part->to.mask ? PAIRS_MASKED : PAIRS_PLAIN);
-        done = whole;
+    if (t->x == t->x_end || !both || !two_quick(t, o, q)) {
+        return 0;
     }
-    if (done < part->count) {
-        by_channel(t, part, o, done, q);
-    }
+    task_at(t, part, o);
+    pairs_store(t, part->to.mask ? PAIRS_MASKED : PAIRS_PLAIN);
+    return part->count / PAIRS_PIXELS * PAIRS_PIXELS;
 }
 
 /* a tile whose windows are there */
-APART void all_outputs(pairs_task *t, const tile_part *part, const pairs_window *rows, const int32_t *b,
-                       const requant *q)
+static void all_outputs(pairs_task *t, const tile_part *part, const pairs_window *rows, const int32_t *b,
+                        const requant *q)
 {
     const int32_t whole = requant_is_quick(q) ? part->count / PAIRS_PIXELS * PAIRS_PIXELS : 0;
     const int32_t many = b && q->step && whole == part->count;
     t->x_end = t->x + whole * part->length;
     for (int32_t o = 0; o < part->outputs; o += PAIRS_OUTPUTS) {
         o = many ? many_outputs(t, part, o, rows, b, q) : o;
-        if (o < part->outputs) {
-            few_outputs(t, part, o, *rows, b, whole, q);
+        const int32_t done = o < part->outputs ? few_outputs(t, part, o, rows, b, q) : part->count;
+        if (done < part->count) {
+            by_channel(t, part, o, done, q);
         }
     }
 }

@@ -23,7 +23,7 @@ static int32_t row_numbers(const band_rows *t, const conv2d_shape *s)
     return t->width - s->pl < s->w ? t->width - s->pl : s->w;
 }
 
-static void widen_band(const band_rows *t, const int8_t *x, int32_t channels, const conv2d_shape *s, int32_t zero)
+APART void widen_band(const band_rows *t, const int8_t *x, int32_t channels, const conv2d_shape *s, int32_t zero)
 {
     const plane_rows rows = {t->last - t->first, row_numbers(t, s), t->width, s->w * s->c};
     planes_widen(t->planes + s->pl, t->plane, x + t->first * rows.x_row, s->c, channels, zero, &rows);
