@@ -17,7 +17,7 @@ from insitu.graph.tiles import Entries, Tiles
 from insitu.ops._block import exponents
 from insitu.ops.block_sums import in_two
 from insitu.ops.mask import mask_type
-from insitu.planner import plan, verify
+from insitu.planner import groups, plan, verify
 from insitu.planner.groups import Grouped, grouped, ungrouped
 from insitu.planner.plan import call_of, plan_ordered
 from insitu.planner.spent import changes, spent, spent_text
@@ -192,6 +192,38 @@ def test_a_gradient_that_somebody_else_reads_stays_whole():
     graph = block.graph()
     deep = graph.producer["deep.0"].output
     assert all_groups(replace(graph, outputs=(*graph.outputs, deep))) == []
+
+
+class Projecting(Block):
+    """The projection is trained, too: its update is counted before those of the biases inside."""
+
+    def weights(self, name: str, t: Type):
+        if name != "projected":
+            return super().weights(name, t)
+        return self.b.lasting(name, self.rng.integers(-127, 128, t.shape).astype(np.int8), t)
+
+    def inside(self, name: str, value):
+        if name == "wide":
+            weight = self.b.nodes[-1].inputs[2]
+            r = self.b.lasting("residual", np.zeros(weight.shape, np.int8), s8(*weight.shape))
+            x = self.b.input("px", s8(1, *self.size, self.expanded, s=0.04, z=-5))
+            dw = lookup("conv2d_dw_block")(*self.b.inputs[:2], x, kernel=(1, 1), name="pdw")
+            update = lookup("sgd_residual_block_s8")
+            new, residual, self.counts = update(weight, r, *dw, self.rate, self.counts, name="projected.new")
+            self.b.update(weight, new)
+            self.b.update(r, residual)
+        return super().inside(name, value)
+
+
+def test_a_weight_that_changes_before_it_is_read_again_keeps_the_block_whole(monkeypatch):
+    """Its update would run between the passes, and the second one would make other gradients; verify sees that, too."""
+    graph = Projecting(2, **FULL).graph()
+    assert all_groups(graph) == []
+    monkeypatch.setattr(groups, "_too_early", lambda chain, between: False)
+    for made in all_groups(graph):
+        with pytest.raises(GraphError, match="%projected: pass 2 reads it after its update has replaced it"):
+            verify(plan_ordered(made, target="mcu"))
+    assert all_groups(graph)
 
 
 def test_an_end_alone_takes_one_pass():

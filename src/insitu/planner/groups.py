@@ -309,9 +309,16 @@ def _closed(graph: Graph, chain: Chain) -> tuple[Graph, Chain] | None:
     kept = {n.name for n in chain.nodes}
     found = tuple(graph.nodes[i] for i in sorted(between) if names[i] not in kept)
     late = {v.name for n in (chain.sums, chain.update) if n for v in n.outputs}
-    if any(not n.op.overwrites or late & {v.name for v in n.inputs} for n in found):
+    if any(not n.op.overwrites or late & {v.name for v in n.inputs} for n in found) or _too_early(chain, found):
         return None
     return graph, replace(chain, between=found)
+
+
+def _too_early(chain: Chain, between: Iterable[Node]) -> bool:
+    """Do these change what the second pass reads again, such as the weight of the first node?"""
+    again = (*chain.again, *(n for n in (chain.sums, chain.update) if n))
+    changed = {v.name for n in between for v in n.shared().values()}
+    return bool(changed & {v.name for n in again for v in n.inputs})
 
 
 def _turned(before: list[set[int]]) -> list[set[int]]:

@@ -20,12 +20,13 @@ FREE = 0
 def verify_tiles(tiles: Tiles, node: Node) -> None:
     """Raise a GraphError that names the value and the tile where something is wrong."""
     whole = {v.name: v for v in (*node.inputs, *node.outputs)}
-    replay = _Replay(tiles)
+    replay, newest = _Replay(tiles), _Newest(node)
     for i, p in enumerate(tiles.passes):
         for t in range(p.count):
             replay.forget()
             for j, step in enumerate(p.steps):
                 _known(step, replay.ids, whole)
+                newest.step(i, t, step)
                 replay.step(i, t, j, p, step)
         _ends(p, whole)
     made = {v.name for step in tiles.steps for v in step.writes}
@@ -96,6 +97,23 @@ class _Replay:
             raise GraphError(f"tile {t} adds to it, but something else was written there", where=f"%{v.name}")
         self.begun |= {v.name} & self.tiles.kept
         self.owner[area] = mine if not part or t == count - 1 else -mine
+
+
+class _Newest:
+    """What the node's results were written over: nobody may read the old content after that. A tile may read its own
+    part of it, if the tile changes that part later."""
+
+    def __init__(self, node: Node):
+        self.source = {out: v.name for out, v in node.shared().items()}
+        self.changed: dict[str, tuple[int, int]] = {}  # old content -> the pass and the tile that changed it last
+
+    def step(self, i: int, t: int, step: Step) -> None:
+        for arg in step.call.args:
+            part, v = isinstance(arg, Part), arg.value if isinstance(arg, Part) else arg
+            when = self.changed.get(v.name) if isinstance(v, Value) else None
+            if when and not (part and when[0] == i and when[1] < t):
+                raise GraphError(f"pass {i} reads it after its update has replaced it", where=f"%{v.name}")
+        self.changed |= {self.source[v.name]: (i, t) for v in step.writes if v.name in self.source}
 
 
 def _known(step: Step, rooms: dict[str, int], whole: dict[str, Value]) -> None:
