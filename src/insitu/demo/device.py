@@ -7,10 +7,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from insitu.boards import Board, find_board
-from insitu.codegen import emit_program
+from insitu.deploy import board_program
 from insitu.firmware import Firmware, build_firmware
 from insitu.learner import Learner
-from insitu.planner import plan_all
 
 HOST = "host"
 EMULATION = ("unicorn", "elftools", "ziglang")  # packages: a core, a reader of images, a compiler
@@ -41,8 +40,7 @@ def open_device(learner: Learner, board: str) -> Opened:
 def on_emulator(learner: Learner, board: Board) -> Opened:
     from insitu.devices.emulator import emulate
 
-    program = emit_program(plan_all(learner.graphs, "mcu"))
-    firmware = build_firmware(program, board)
+    firmware = build_firmware(board_program(learner.graphs), board)
     device = emulate(firmware)
     words = f"{board.title}: its firmware on an emulated {board.core.title}"
     return Opened(device, words, board, firmware)

@@ -148,11 +148,12 @@ def _streamed(graph: Graph, target: str, enough: int) -> Graph:
     return graph
 
 
-def plan_all(graphs: Mapping[str, Graph], target: str = "host") -> dict[str, Plan]:
-    """Plans of functions that share one arena: none is made slower to need less than the largest does."""
+def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0) -> dict[str, Plan]:
+    """Plans of functions that share one arena: none is made slower to need less than the largest does, or `enough`."""
     made: dict[str, Plan] = {}
     for verb in sorted(graphs, key=lambda verb: -len(graphs[verb].nodes)):
-        made[verb] = plan(graphs[verb], target=target, enough=max((p.arena_bytes for p in made.values()), default=0))
+        most = max([enough, *(p.arena_bytes for p in made.values())])
+        made[verb] = plan(graphs[verb], target=target, enough=most)
     return {verb: made[verb] for verb in graphs}
 
 
