@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from insitu.codegen import emit_program
-from insitu.devices.host import open_program
+from insitu.devices.host import open_plans, open_program
 from insitu.devices.qemu import WHOLE, open_qemu
 from insitu.graph import Builder, build, evaluate, lookup, s8, s32
 from insitu.graph.rewrite import drop_unused
 from insitu.importers import load
 from insitu.planner import plan
+from insitu.planner.plan import plan_ordered
+
+from ..planner.test_groups import one
 
 for package in ("elftools", "ziglang"):
     pytest.importorskip(package)
@@ -84,6 +87,16 @@ def test_random_shapes_give_the_bytes_that_numpy_says(seed):
     wanted = evaluate(graph, x)
     for value, a, b in zip(graph.outputs, got, wanted):
         np.testing.assert_array_equal(a, np.asarray(b), err_msg=value.name)
+
+
+def test_integer_gradients_give_the_same_bytes():
+    """A block backwards, in groups and in one piece. Rows of gradients are 16 bits wide, those of vectors are bytes."""
+    block, graph, _ = one()
+    feeds = block.feeds(graph)
+    wanted = [y.tobytes() for y in open_plans({"predict": plan(block.graph())}).run("predict", *feeds)]
+    for each in (graph, block.graph()):
+        with open_qemu(emit_program({"predict": plan_ordered(each, target="mcu")}), M55) as device:
+            assert [y.tobytes() for y in device.run("predict", *feeds)] == wanted
 
 
 @pytest.mark.skipif(not shutil.which(GCC), reason=f"no {GCC}")

@@ -28,6 +28,8 @@ static inline void scalar_pairs_column(int16_t *to, int32_t r, const int8_t *x, 
 }
 
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#include "isa/arm_dsp.h" /* where there is Helium, pairs.h does without */
+
 /* r0 to, r1 x, r2 row, r3 what is added to both numbers of a pair; on the stack how many fours of numbers */
 ASSEMBLED void arm_column_fours(int16_t *to UNUSED, const int8_t *x UNUSED, int32_t row UNUSED, uint32_t add UNUSED,
                                 int32_t fours UNUSED)
