@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("torch")
 
 import insitu
+from insitu.errors import GraphError
 from insitu.pipeline import load, new_head, to_precision, trainable
 from insitu.proof import drawn
 from insitu.training.train import Recipe
@@ -49,7 +50,10 @@ def test_a_random_network_is_proven(seed, tmp_path):
         arithmetic=str(rng.choice(ARITHMETICS)), optimizer=str(rng.choice(OPTIMIZERS)),
         clip=float(rng.choice([0, 0.05, 8])), decay=float(rng.choice([0, 0.01])), seed=seed,
     )  # fmt: skip
-    found = insitu.prove(
-        graph, classes=classes, scheme=scheme, precision=precision, recipe=recipe, batch=batch, steps=3, seed=seed
-    )
+    options = {"classes": classes, "precision": precision, "recipe": recipe, "batch": batch, "steps": 3, "seed": seed}
+    try:
+        found = insitu.prove(graph, scheme=scheme, **options)
+    except GraphError as e:  # int8 copies of a layer that is used twice would drift apart
+        assert "is shared by" in str(e) and "Twice" in str(module)
+        found = insitu.prove(graph, scheme="head", **options)
     assert found.ok, f"{found.to_text()}\n{module}\n{recipe}"
