@@ -55,6 +55,8 @@ class Block:
             wide = lookup("conv2d_dx_block")(*g, projected, size=self.size, name="wide")
             wide = self.inside("wide", wide)
             taps = self.weights("taps", s8(k, k, self.expanded, **self.scales(self.expanded, 2)))
+            if self.chosen.get("early"):
+                self.trained(wide, self.size, "early")
             options = {"stride": (self.stride, self.stride), "padding": pads, "size": self.high}
             deep = lookup("depthwise2d_dx_block")(*wide, taps, **options, name="deep")
             deep = self.inside("deep", deep)
@@ -67,6 +69,18 @@ class Block:
 
     def weights(self, name: str, t: Type):
         return self.b.constant(name, self.rng.integers(-127, 128, t.shape).astype(np.int8), t)
+
+    def trained(self, gradient, size, name: str) -> None:
+        """A weight whose gradient is made of this one, before others work on it."""
+        t = s8(self.expanded, 1, 1, 5, s=0.05)
+        w, r = (
+            self.b.lasting(f"{name}.{n}", np.zeros(t.shape, np.int8), t if n == "w" else s8(*t.shape)) for n in "wr"
+        )
+        x = self.b.input(f"{name}.x", s8(1, *size, 5, s=0.04, z=-5))
+        dw = lookup("conv2d_dw_block")(*gradient, x, kernel=(1, 1), name=f"{name}.dw")
+        *new, self.counts = lookup("sgd_residual_block_s8")(w, r, *dw, self.rate, self.counts, clip=0.5, name=name)
+        for state, made in zip((w, r), new):
+            self.b.update(state, made)
 
     def inside(self, name: str, value):
         """A mask, and the gradient of a bias, or neither."""
@@ -153,6 +167,15 @@ def test_groups_of_a_block_whose_update_was_in_tiles_give_the_same_bytes():
     in_tiles = list(tiled(graph, graph.producer["new.0"], lambda n: call_of(n, graph, "mcu")))[-1]
     made = all_groups(in_tiles, "dx.0")
     assert made and not any(n.op.name == "tiled" for n in made[-1].nodes)
+    same(graph, made, block.feeds(graph))
+
+
+def test_a_gradient_that_is_read_last_is_not_overwritten_before():
+    """In the second pass the gradient of a weight comes after all else, but the depthwise one could work in place."""
+    block = Block(5, **{**FULL, "ends": ("dx",), "biases": False, "stride": 1, "kernel": 3, "early": True})
+    graph = block.graph()
+    made = all_groups(graph)
+    assert made and all(next(n for n in g.nodes if isinstance(n, Grouped)).chain.update for g in made)
     same(graph, made, block.feeds(graph))
 
 

@@ -1,10 +1,12 @@
-"""What several nodes as one mean: a part in stripes (stream.py), a gradient and its update in tiles (tiles.py)."""
+"""What several nodes as one mean: a part in stripes (stream.py), in tiles (tiles.py), in groups (groups.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from insitu.graph import Node
+from insitu.graph import Node, Value
 
 
 def one_by_one(*arrays, node: Node):
@@ -15,3 +17,11 @@ def one_by_one(*arrays, node: Node):
         known |= zip((v.name for v in inner.outputs), results if isinstance(results, tuple) else (results,))
     found = [np.asarray(known[v.name]) for v in node.outputs]
     return tuple(found) if len(found) > 1 else found[0]
+
+
+def source_of(nodes: Iterable[Node], value: Value) -> Value:
+    """The value that this one was, before updates among these nodes worked on it in place."""
+    made = {v.name: n for n in nodes for v in n.outputs}
+    while value.name in made and made[value.name].op.overwrites:
+        value = made[value.name].shared()[value.name]
+    return value

@@ -21,6 +21,7 @@ from insitu.ops._boxes import box_shape
 from insitu.ops._tiled import TILED_UPDATES
 from insitu.ops.block_conv import of_columns
 from insitu.ops.block_sums import part_of_sums
+from insitu.planner.fused import source_of
 from insitu.planner.rooms import arranged
 from insitu.planner.tight import LEVELS, Tight
 
@@ -155,8 +156,9 @@ class _Groups:
             self.room(small)
 
     def after(self, later: tuple[Node, ...]) -> Iterator[Node]:
+        """Who may read what a node reads after it; in the second pass the gradient of the weight comes last."""
         yield from later
-        yield from (n for n in (self.chain.sums,) if n)
+        yield from (n for n in (self.chain.sums, self.chain.dw) if n)
 
     def room(self, value: Value) -> Value:
         self.rooms[value.name] = self.places[value.name] = value
@@ -200,8 +202,6 @@ class _Groups:
         return Step(node.name, Call(call.function, *args), tuple(known[v.name] for v in node.outputs))
 
     def known(self, value: Value) -> Value:
-        from insitu.planner.groups import source_of
-
         return value if value.name in self.outputs else source_of(self.chain.between, value)
 
     def update(self, update: Node, dw: Node) -> tuple[Step, Step, Step]:

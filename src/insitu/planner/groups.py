@@ -23,15 +23,14 @@ from insitu.graph import Graph, Node, Op, Value
 from insitu.graph.call import Call
 from insitu.graph.tiles import Tiles
 from insitu.graph.types import GROUP
-from insitu.ops._tiled import TILED_UPDATES
 from insitu.ops.block_sums import in_two
 from insitu.ops.conv import conv_shape, is_pointwise
-from insitu.planner.fused import one_by_one
+from insitu.planner.fused import one_by_one, source_of
 from insitu.planner.group_calls import ENDS, group_tiles
 from insitu.planner.lifetimes import state_homes
 from insitu.planner.order import dependencies, settled
 from insitu.planner.tight import swapped
-from insitu.planner.tiles import Tiled, untiled
+from insitu.planner.tiles import Tiled, untiled, update_of
 
 MAKES = "conv2d_dx_block"  # the first of a chain
 INSIDE = ("mask_grad_block", "depthwise2d_dx_block")  # a channel of their result needs no other channel
@@ -83,14 +82,6 @@ def _in_place(*values, node: Grouped) -> tuple[int | None, ...]:
     names = [v.name for v in node.inputs]
     found = [source_of(node.nodes, v).name for v in node.outputs]
     return tuple(names.index(n) if n in names else None for n in found)
-
-
-def source_of(nodes: Iterable[Node], value: Value) -> Value:
-    """The value that this one was, before updates among these nodes worked on it in place."""
-    made = {v.name: n for n in nodes for v in n.outputs}
-    while value.name in made and made[value.name].op.overwrites:
-        value = made[value.name].shared()[value.name]
-    return value
 
 
 def _macs(*values, node: Grouped) -> int:
@@ -191,7 +182,7 @@ def _chain(graph: Graph, node: Node) -> tuple[Graph, Chain] | None:
         return None
     dx = next((n for n in inside if n.op.name in SUMS and n is not first), None)
     dw = next((n for n in inside if n.op.name == "conv2d_dw_block"), None)
-    chain = Chain(first, tuple(n for n in inside if n is not dx), (), _update(graph, dw) if dw else None)
+    chain = Chain(first, tuple(n for n in inside if n is not dx), (), update_of(graph, dw) if dw else None)
     if dx:
         graph, chain = _in_two(graph, chain, dx)
     return _closed(graph, chain)
@@ -212,7 +203,7 @@ def _first(graph: Graph, node: Node) -> Node | None:
     """Back to the node that makes the expanded gradient."""
     if isinstance(node, Tiled):
         node = node.nodes[0]
-    if node.op.name not in (MAKES, *INSIDE, *ENDS, *SUMS) or node.op.name in TILED_UPDATES:
+    if node.op.name not in (*INSIDE, *ENDS, *SUMS):
         return None
     back: Node | None = node
     while back is not None and back.op.name in (*INSIDE, *ENDS):
@@ -284,16 +275,6 @@ def _early_ends(nodes: list[Node]) -> Iterator[Node]:
         yield chosen
         left.remove(chosen)
         done |= {v.name for v in chosen.outputs}
-
-
-def _update(graph: Graph, dw: Node) -> Node | None:
-    """Who uses the gradient of a weight, where that can be done group after group."""
-    users = {n.name: n for v in dw.outputs for n in graph.users.get(v.name, ())}
-    user = next(iter(users.values()), None)
-    how = TILED_UPDATES.get(user.op.name) if user else None
-    if user is None or how is None or len(users) > 1 or set(dw.outputs) & set(graph.results):
-        return None
-    return user if tuple(user.inputs[i] for i in how.grad) == dw.outputs else None
 
 
 def _closed(graph: Graph, chain: Chain) -> tuple[Graph, Chain] | None:

@@ -80,14 +80,18 @@ def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
     dw = node
     if node.op.name in TILED_UPDATES:
         dw = graph.producer.get(node.inputs[TILED_UPDATES[node.op.name].grad[0]].name, node)
+    update = update_of(graph, dw) if dw.op.name in GRADIENTS and dw.attrs.get("groups", 1) == 1 else None
+    return (dw, update) if update else None
+
+
+def update_of(graph: Graph, dw: Node) -> Node | None:
+    """Who uses the gradient of a weight, where nobody else does and it can be used part by part."""
     users = {n.name: n for v in dw.outputs for n in graph.users.get(v.name, ())}
-    if dw.op.name not in GRADIENTS or len(users) != 1 or dw.attrs.get("groups", 1) != 1:
+    if len(users) != 1 or set(dw.outputs) & set(graph.results):
         return None
     update = next(iter(users.values()))
     how = TILED_UPDATES.get(update.op.name)
-    if how is None or tuple(update.inputs[i] for i in how.grad) != dw.outputs or set(dw.outputs) & set(graph.results):
-        return None
-    return dw, update
+    return update if how and tuple(update.inputs[i] for i in how.grad) == dw.outputs else None
 
 
 def _sizes(dw: Node) -> list[int]:
