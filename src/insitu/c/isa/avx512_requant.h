@@ -17,6 +17,17 @@
 
 #include "requant.h"
 
+/* lanes 0..n-1 of sixteen */
+ALWAYS_INLINE __mmask16 lanes16(int32_t n)
+{
+    return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
+}
+
+ALWAYS_INLINE __mmask64 lanes64(int32_t n)
+{
+    return n >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;
+}
+
 /* what sixteen channels need, loaded once for many rows */
 typedef struct {
     const requant *q;
