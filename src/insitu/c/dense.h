@@ -15,6 +15,9 @@ void conv2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const
 void conv2d_grouped_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b,
                        const conv2d_shape *s, const requant *q, void *scratch);
 void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t tile,
+                     int32_t outputs, const conv2d_shape *s, const requant *q, void *scratch);
+void conv2d_parts_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *trained, const int8_t *fixed,
+                     const int32_t *where, int32_t count, const int32_t *b, int32_t tile, int32_t outputs,
                      const conv2d_shape *s, const requant *q, void *scratch);
 void conv2d_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
                       const conv2d_shape *s, const requant *q, void *scratch);

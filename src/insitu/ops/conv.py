@@ -266,7 +266,7 @@ class conv2d_s8:
             return Call("conv2d_grouped_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
         if target == "mcu":
             tile, scratch = pairs_tile(window, tight, **shape.fields)
-            return Call("conv2d_pairs_s8", y, mask, x, w, b, tile, shape, q, Scratch(scratch))
+            return Call("conv2d_pairs_s8", y, mask, x, w, b, tile, w.shape[0], shape, q, Scratch(scratch))
         runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
         scratch = packed_scratch(runs, **shape.fields)
         if 1 in fixed:

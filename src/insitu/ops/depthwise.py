@@ -105,11 +105,12 @@ BAND_LINES = 16  # rows of outputs that depthwise2d_planes_s8 makes at a time, a
 PLANE_BYTES = 4096  # of rows of four channels, or what one row of outputs needs
 
 
-def planes_band(*, oh, ow, kh, kw, sh, sw, **_) -> tuple[int, int, int]:
-    """Of depthwise2d_planes_s8: rows of outputs at a time, 16-bit numbers in a row of a plane, scratch."""
+def planes_band(whole: bool = False, *, oh, ow, kh, kw, sh, sw, **_) -> tuple[int, int, int]:
+    """Of depthwise2d_planes_s8: rows of outputs at a time, 16-bit numbers in a row of a plane, scratch. `whole`: all
+    rows at once."""
     width = ((ow + 3) // 4 * 4 - 1) * sw + kw + 1 & ~1
     rows = max(PLANE_BYTES // (8 * width), kh)
-    most = min(oh, (rows - kh) // sh + 1, BAND_LINES)
+    most = oh if whole else min(oh, (rows - kh) // sh + 1, BAND_LINES)
     band = -(-oh // -(-oh // most))  # bands of even height
     return band, width, 16 * band + 4 * (band * ow + 4) + 16 * kh * kw + 8 * ((band - 1) * sh + kh) * width
 

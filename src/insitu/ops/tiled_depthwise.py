@@ -1,6 +1,8 @@
-"""The gradient of a depthwise convolution's input in place of the gradient it comes from, some channels at a time.
+"""Depthwise convolutions in place, some channels at a time: the layer over its input, the gradient over the one it comes
+from.
 
-The bytes of depthwise2d_dx. Made by the planner where both gradients, side by side, set the peak (planner/over.py).
+The bytes of depthwise2d_s8 and depthwise2d_dx. Made by the planner where both values, side by side, set the peak
+(planner/over.py).
 """
 
 from __future__ import annotations
@@ -8,8 +10,55 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, op, s8
+from insitu.graph import Case, f32, op, s8, s32
+from insitu.graph.call import Call, Scratch
+from insitu.ops._requant import channel_multipliers, layer_requant, ramp
 from insitu.ops.conv_backward import depthwise2d_dx, depthwise_struct, gathered_dx
+from insitu.ops.depthwise import depthwise2d_s8, depthwise_shape, planes_band
+from insitu.ops.mask import with_mask, with_masks
+
+ONES = {"stride": (1, 1), "dilation": (1, 1)}
+
+
+def keeps_shape(w, padding) -> bool:
+    """The padding is what the window lacks at the edges: there are as many outputs as inputs."""
+    return (w.shape[0] - 1, w.shape[1] - 1) == (sum(padding[:2]), sum(padding[2:]))
+
+
+@op
+class depthwise2d_over_s8:
+    """depthwise2d_s8 with a window that moves by one, and a result of the shape of x"""
+
+    cases = with_masks([
+        Case("3x3", (s8(1, 5, 4, 7, s=0.1, z=-7), s8(3, 3, 7, s=ramp(7), axis=2), s32(7)),
+             {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4)),
+        Case("litert, 5x3, more than one image", (s8(2, 4, 3, 35, s=0.05, z=127), s8(5, 3, 35, s=0.02)),
+             {"padding": (3, 1, 2, 0), "lo": -100, "hi": 90, "rounding": "litert"}, out=s8(s=0.2, z=-128)),
+        Case("more rows than at a time", (s8(1, 19, 20, 5, s=0.1, z=9), s8(7, 7, 5, s=ramp(5), axis=2), s32(5)),
+             {"padding": (3, 3, 3, 3)}, out=s8(s=0.5, z=4)),
+    ])  # fmt: skip
+
+    def infer(x, w, b=None, *, padding, lo=-128, hi=127, rounding="single", mask=False, out):
+        if x.shape[3] != w.shape[2] or not keeps_shape(w, padding):
+            raise GraphError(f"{x} and {w} with a padding of {padding} do not give a result of the same shape")
+        attrs = {**ONES, "padding": padding, "lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
+        return depthwise2d_s8.apply("infer", (x, w, b), attrs, out=out)
+
+    def eval(x, w, b=None, *, node):
+        return depthwise2d_s8.apply("eval", (x, w, b), {**ONES, **node.attrs}, node=node)
+
+    def emit(*values, padding, lo, hi, rounding, node):
+        y, mask, x, w, b = with_mask(node)
+        shape = depthwise_shape(y, x, w, (1, 1), padding, (1, 1))
+        q = layer_requant(x.type, y.type, channel_multipliers(x.type, w.type, y.type, w.shape[2]), lo, hi, rounding)
+        band, width, scratch = planes_band(True, **shape.fields)
+        return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
+
+    def in_place(*values):
+        return 0
+
+    def macs(y, x, w, b=None):
+        return y.type.size * w.shape[0] * w.shape[1]
 
 
 @op(kind="any")
@@ -23,8 +72,7 @@ class depthwise2d_dx_over:
     ]  # fmt: skip
 
     def infer(g, w, *, padding):
-        kh, kw = w.shape[:2]
-        if w.dtype != "s8" or g.shape[3] != w.shape[2] or (kh - 1, kw - 1) != (sum(padding[:2]), sum(padding[2:])):
+        if w.dtype != "s8" or g.shape[3] != w.shape[2] or not keeps_shape(w, padding):
             raise GraphError(f"{g} and {w} with a padding of {padding} do not give an input of the same shape")
         return g
 

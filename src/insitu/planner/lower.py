@@ -1,9 +1,9 @@
 """Instructions spent to lower the peak: what runs at the step that needs most is changed, as long as that helps.
 
 A change is a function of a graph and one of its nodes that gives another graph with the same results, or None: a call
-with less scratch (tight.py), a gradient in place (over.py), a weight read in two parts (apart.py), a weight's gradient
-and update in tiles (tiles.py), the backward pass of a block in groups of channels (groups.py); the last two offer
-several sizes. It is tried on the node at the peak, and on those that make or read what is large there. Stripes
+with less scratch (tight.py), a depthwise layer in place (over.py), a weight read in two parts (apart.py), a weight's
+gradient and update in tiles (tiles.py), the backward pass of a block in groups of channels (groups.py); the last two
+offer several sizes. It is tried on the node at the peak, and on those that make or read what is large there. Stripes
 (stream.py) come first. What turned out not to be needed is taken back.
 """
 

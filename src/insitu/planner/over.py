@@ -1,20 +1,26 @@
-"""The gradient of a depthwise convolution's input in place: over the one it comes from (ops/tiled_depthwise.py)."""
+"""A depthwise convolution in place: over its input, or its input's gradient over the one that comes from
+(ops/tiled_depthwise.py)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from insitu.graph import Graph, Node, lookup
+from insitu.ops.tiled_depthwise import keeps_shape
 from insitu.planner.tight import swapped
+
+# op -> its twin that works in place
+OVER = {"depthwise2d_dx": "depthwise2d_dx_over", "depthwise2d_s8": "depthwise2d_over_s8"}
 
 
 def laid_over(graph: Graph, node: Node) -> Graph | None:
     """The graph with this node working in place; None where its kernel cannot."""
-    g, dx = node.inputs[0], node.output
-    if type(node) is not Node or node.op.name != "depthwise2d_dx" or g.shape != dx.shape or g.dtype != dx.dtype:
+    if type(node) is not Node or node.op.name not in OVER:
         return None
-    w, a = node.inputs[1], node.attrs
-    fits = (w.shape[0] - 1, w.shape[1] - 1) == (sum(a["padding"][:2]), sum(a["padding"][2:]))
-    if w.dtype != "s8" or (*a["stride"], *a["dilation"]) != (1, 1, 1, 1) or not fits:
+    (x, w), y, a = node.inputs[:2], node.output, node.attrs
+    alike = (x.shape, x.dtype, w.dtype) == (y.shape, y.dtype, "s8") and keeps_shape(w, a["padding"])
+    if not alike or (*a["stride"], *a["dilation"]) != (1, 1, 1, 1):
         return None
-    return swapped(graph, node, replace(node, op=lookup("depthwise2d_dx_over"), attrs={"padding": a["padding"]}))
+    twin = lookup(OVER[node.op.name])
+    attrs = {name: value for name, value in a.items() if name in twin.defaults}
+    return swapped(graph, node, replace(node, op=twin, attrs=attrs))

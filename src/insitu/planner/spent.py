@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from insitu.graph import Node
+from insitu.planner.apart import TWINS
 from insitu.planner.groups import Grouped
+from insitu.planner.over import OVER
 from insitu.planner.plan import Plan
 from insitu.planner.stream import Streamed
 from insitu.planner.tight import Tight
 from insitu.planner.tiles import Tiled
 
+PARTS = {twin for twin, _ in TWINS.values()}
+
 # what was done -> to which nodes
 KINDS: dict[str, Callable[[Node], bool]] = {
     "stripes": lambda n: isinstance(n, Streamed),
     "less_scratch": lambda n: isinstance(n, Tight),
-    "in_place": lambda n: n.op.name == "depthwise2d_dx_over",
-    "weights_in_parts": lambda n: n.op.name.startswith("linear_dx_parts"),
+    "in_place": lambda n: n.op.name in OVER.values(),
+    "weights_in_parts": lambda n: n.op.name in PARTS,
     "updates_in_tiles": lambda n: isinstance(n, Tiled),
     "blocks_in_groups": lambda n: isinstance(n, Grouped),
 }

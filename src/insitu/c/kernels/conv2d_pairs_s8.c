@@ -1,6 +1,8 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, c] - x_zero)
  * y = requantised acc, mask (if not null) where it was not clamped; one group. Weights lie as declared, w[o,kh,kw,c],
  * and are used where they lie; b may be null. Padding holds x_zero.
+ * `outputs` of the shape's o are made: y, mask, w, b and q are those of the first of them. Where they are not all, the
+ * first is a multiple of eight and the bits of the mask are zero before.
  * The windows of `tile` pixels (a multiple of four) are widened to 16 bits once, then meet two outputs' weights at a
  * time: see isa/pairs.h.
  * Scratch, with k = kh kw c rounded up to a multiple of four: 512 bytes (sums), 2 tile k (windows), 4 k (weights), 4 k
@@ -138,7 +140,8 @@ APART void by_channel(pairs_task *t, const tile_part *part, int32_t o, int32_t d
         t->x = t->x_end;
         for (int32_t c = o; c < end; c++) {
             const channel_place one = {part->to.y + done * part->to.y_row + c,
-                                       mask_row(part->to.mask, done, part->outputs), part->to.y_row, part->to.mask_row, c};
+                                       mask_row(part->to.mask, done, 8 * part->to.mask_row), part->to.y_row,
+                                       part->to.mask_row, c};
             requant_channel_s8(&one, part->sums + (c - o) * PAIRS_SUMS, some, q);
         }
     }
@@ -220,18 +223,18 @@ static void all_outputs(pairs_task *t, const tile_part *part, const pairs_window
 }
 
 void conv2d_pairs_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, int32_t tile,
-                     const conv2d_shape *s, const requant *q, void *scratch)
+                     int32_t outputs, const conv2d_shape *s, const requant *q, void *scratch)
 {
     const int32_t length = pairs_length(s->kh * s->kw * s->c), pixels = s->n * s->oh * s->ow;
     int32_t *sums = (int32_t *)scratch;
     int16_t *windows = (int16_t *)(sums + PAIRS_OUTPUTS * PAIRS_SUMS), *weights = windows + tile * length;
     pairs_task t = {.w = weights, .w_end = weights + PAIRS_OUTPUTS * length, .y_row = s->o, .y_3 = 3 * s->o,
                           .mask_row = (s->o + 7) / 8, .x = windows, .zero = q->x_zero};
-    tile_part part = {{y, mask, s->o, (s->o + 7) / 8, 0}, tile, length, s->o, sums};
+    tile_part part = {{y, mask, s->o, (s->o + 7) / 8, 0}, tile, length, outputs, sums};
     const pairs_window rows = {w, 0, s->kw * s->c, s->kh, s->kw * s->c};
     cursor at = {x, 0, 0};
     pairs_ready(&t);
-    clear_mask(mask, pixels * part.to.mask_row);
+    clear_mask(outputs == s->o ? mask : NULL, pixels * part.to.mask_row);
     for (int32_t p = 0; p < pixels; p += tile) {
         part.count = pixels - p < tile ? pixels - p : tile;
         if (is_pointwise(s)) {

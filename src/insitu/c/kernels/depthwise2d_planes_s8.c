@@ -5,7 +5,7 @@
  * bits (see isa/planes.h), with zeros to the left and right; rows above and below are left out.
  * Scratch: `band` lines, 16 bytes each; band ow + 4 sums, 4 bytes each; 8 kh kw weights, 2 bytes each; four planes of
  * (band - 1) sh + kh rows of `width` numbers, an even number that is enough for a multiple of four outputs, 2 bytes
- * each. Not in place.
+ * each. In place: y may be x where it has its shape and `band` is all rows.
  */
 #include "isa/planes.h"
 #include "kernels.h"
