@@ -66,6 +66,10 @@ void conv2d_deep_dx_s16b(int16_t *dx, int8_t *dxe, const int16_t *g, const int8_
 void conv2d_pairs_dw_s16b(int32_t *dw, int8_t *dwe, const int16_t *g, const int8_t *ge, const int8_t *x,
                           const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
                           const conv2d_shape *s, void *scratch);
+void depthwise2d_pairs_dw_s16b(int32_t *dw, int8_t *dwe, const int16_t *g, const int8_t *ge, const int8_t *x,
+                               int32_t zero, int32_t drop, int32_t piece, const conv2d_shape *s, void *scratch);
+void depthwise2d_pairs_dw_s8b(int32_t *dw, int8_t *dwe, const int8_t *g, const int8_t *ge, const int8_t *x,
+                              int32_t zero, int32_t drop, int32_t piece, const conv2d_shape *s, void *scratch);
 void conv2d_deep_dx_s8b(int8_t *dx, int8_t *dxe, const int8_t *g, const int8_t *ge, const int8_t *w,
                         const int8_t *fixed, const int32_t *which, int32_t count, const int16_t *share,
                         const weight_scales *source, int32_t k, int32_t drop, int32_t rows, int32_t depth,

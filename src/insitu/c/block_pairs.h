@@ -1,5 +1,5 @@
-/* Block floating gradients of 1x1 convolutions and linear layers by products of pairs: the sums of block_conv.h in
- * another order, so the same integers. See isa/pairs.h, isa/columns.h and isa/mantissas.h.
+/* Gradients of inputs of 1x1 convolutions and linear layers in block floating numbers by products of pairs: the sums of
+ * block_conv.h in another order, so the same integers. See isa/pairs.h, isa/columns.h and isa/mantissas.h.
  */
 #ifndef INSITU_BLOCK_PAIRS_H
 #define INSITU_BLOCK_PAIRS_H
@@ -168,118 +168,6 @@ ALWAYS_INLINE void block_pairs_dx(void *dx, int8_t *dxe, const void *g, const in
             }
         }
     }
-}
-
-/* row `o` of g turned: its numbers for `pixels` pixels, aligned to exponent e, as row r of four; zeros up to a multiple
- * of four. `at` is the first pixel, w pixels are a row of the image. */
-ALWAYS_INLINE void block_pairs_turned(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o,
-                                      int32_t pixels, int32_t outputs, int32_t w, int32_t e, int32_t bytes)
-{
-    const int32_t groups = block_groups(outputs);
-    ge += at / w * groups;
-    int32_t left = w - at % w, d = e - *ge;
-    for (int32_t i = 0; i < pairs_length(pixels); i++) {
-        int32_t v = 0;
-        if (i < pixels) {
-            if (left-- == 0) {
-                left = w - 1;
-                d = e - *(ge += groups);
-            }
-            v = block_get(g, (at + i) * outputs + o, bytes);
-            v = d ? block_half_up(v, d) : v;
-        }
-        to[pairs_place(i, 0, PAIRS_PIXELS)] = (int16_t)v;
-    }
-}
-
-/* the same for `some` rows, a multiple of four, and pixels in fours of one row of the image */
-ALWAYS_INLINE void block_pairs_turned4(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o,
-                                       int32_t some, int32_t pixels, int32_t outputs, int32_t w, int32_t e,
-                                       int32_t bytes)
-{
-    enum { ONE = 14 }; /* a factor of 2^14 and as much more to shift */
-    for (int32_t i = 0; i < pixels; i += PAIRS_PIXELS) {
-        const int32_t d = ONE + e - ge[(at + i) / w * block_groups(outputs)];
-        mantissas_turned(to + i * 4, 4 * pixels, g, (at + i) * outputs + o, outputs, 1 << ONE, d, some, bytes);
-    }
-}
-
-/* rows o..o+some-1 of g turned, as rows of pairs */
-ALWAYS_INLINE void block_pairs_turn(int16_t *to, const void *g, const int8_t *ge, int32_t at, int32_t o, int32_t some,
-                                    int32_t pixels, int32_t e, const conv2d_shape *s, int32_t bytes)
-{
-    if (some % 4 == 0 && s->ow % PAIRS_PIXELS == 0 && pixels % PAIRS_PIXELS == 0) {
-        block_pairs_turned4(to, g, ge, at, o, some, pixels, s->o, s->ow, e, bytes);
-        return;
-    }
-    for (int32_t r = 0; r < some; r++) {
-        block_pairs_turned(to + block_pairs_row(r, pairs_length(pixels)), g, ge, at, o + r, pixels, s->o, s->ow, e,
-                           bytes);
-    }
-}
-
-/* the chosen channels of x for some pixels, turned: pairs of rows, minus zero */
-static inline void block_pairs_channels(int16_t *to, const int8_t *x, const int32_t *channels, int32_t count,
-                                        int32_t zero, int32_t c, int32_t pixels)
-{
-    const int32_t two = PAIRS_OUTPUTS * pairs_length(pixels);
-    for (int32_t k = 0; !channels && k < count; k += PAIRS_COLUMNS, to += 2 * two) {
-        pairs_columns(to, x + k, c, count - k < PAIRS_COLUMNS ? count - k : PAIRS_COLUMNS, zero, pixels);
-    }
-    for (int32_t k = 0; channels && k < count; k++) {
-        pairs_column(to + k / PAIRS_OUTPUTS * two, k % PAIRS_OUTPUTS, x + channels[k], c, zero, pixels);
-    }
-}
-
-/* dw[r * count + 0, 1] = the sums of `outputs` rows of g with two channels, or more by them; the second may not be
- * there */
-static inline void block_pairs_add(int32_t *dw, const int32_t *sums, int32_t outputs, int32_t cols, int32_t count,
-                                   int32_t more)
-{
-    for (int32_t r = 0; r < outputs; r++, dw += count) {
-        dw[0] = (more ? dw[0] : 0) + sums[r];
-        if (cols >= PAIRS_OUTPUTS) {
-            dw[1] = (more ? dw[1] : 0) + sums[PAIRS_SUMS + r];
-        }
-    }
-}
-
-enum { PAIRS_TURNED = BLOCK_GROUP }; /* rows of g at a time */
-
-/* what some pixels, from `at` on, give to all of dw; x begins with them */
-ALWAYS_INLINE void block_pairs_dw_piece(int32_t *dw, const void *g, const int8_t *ge, const int8_t *x,
-                                        const int32_t *channels, int32_t count, int32_t zero, const int8_t *highest,
-                                        int32_t drop, int32_t at, int32_t pixels, const conv2d_shape *s, void *scratch,
-                                        int32_t bytes)
-{
-    const int32_t length = pairs_length(pixels);
-    int32_t *sums = (int32_t *)scratch;
-    int16_t *rows = (int16_t *)(void *)(sums + PAIRS_OUTPUTS * PAIRS_SUMS), *inputs = rows + PAIRS_TURNED * length;
-    pairs_task t = {.w = inputs};
-    block_pairs_channels(inputs, x, channels, count, zero, s->c, pixels);
-    for (int32_t o = 0; o < s->o; o += PAIRS_TURNED) {
-        const int32_t some = s->o - o < PAIRS_TURNED ? s->o - o : PAIRS_TURNED;
-        block_pairs_turn(rows, g, ge + o / BLOCK_GROUP, at, o, some, pixels, highest[o / BLOCK_GROUP] + drop, s, bytes);
-        for (int32_t k = 0; k < count; k += PAIRS_OUTPUTS) {
-            t.w = inputs + k * length;
-            t.x = rows;
-            block_pairs_sums(&t, some, length, sums);
-            block_pairs_add(dw + o * count + k, sums, some, count - k, count, at);
-        }
-    }
-}
-
-ALWAYS_INLINE void block_pairs_dw(int32_t *dw, int8_t *dwe, const void *g, const int8_t *ge, const int8_t *x,
-                                  const int32_t *channels, int32_t count, int32_t zero, int32_t drop, int32_t piece,
-                                  const conv2d_shape *s, void *scratch, int32_t bytes)
-{
-    const int32_t pixels = s->n * s->h * s->w;
-    block_group_highest(dwe, ge, s->n * s->oh, block_groups(s->o));
-    for (int32_t at = 0; at < pixels; at += piece) {
-        block_pairs_dw_piece(dw, g, ge, x + at * s->c, channels, count, zero, dwe, drop, at,
-                             pixels - at < piece ? pixels - at : piece, s, scratch, bytes);
-    }
-    block_dw_exponents(dwe, block_groups(s->o), drop, bytes);
 }
 
 #endif

@@ -143,12 +143,14 @@ def pair(dtype: str, shape) -> tuple[Type, Type]:
     return m, exponents(m)
 
 
-def both(name: str, /, gradient, *others, **attrs) -> list[Case]:
-    """A case for each width: a gradient of this shape, its exponents close together, one block of zeros among many."""
+def both(name: str, /, gradient, *others, at=None, **attrs) -> list[Case]:
+    """A case for each width: a gradient of this shape, its exponents `at` these, or close together with one block of
+    zeros among many."""
     made = []
     for dtype in BITS:
         m, e = pair(dtype, gradient)
-        made.append(Case(f"{name}, {dtype}", (m, some_exponents(e.size), *others), attrs))
+        known = some_exponents(e.size) if at is None else np.array(at, np.int8)
+        made.append(Case(f"{name}, {dtype}", (m, known, *others), attrs))
     return made
 
 

@@ -209,12 +209,19 @@ def pixel_count(m: Type) -> int:
     return m.size // m.shape[-1]
 
 
+def even_piece(pixels: int, most: int) -> int:
+    """How many pixels a kernel takes at a time: at most so many, in pieces of about one size, two by two."""
+    parts = -(-pixels // min(pixels, most))
+    return (-(-pixels // parts) + 1) // 2 * 2
+
+
 def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct, tight: int) -> Call:
     """The kernel for microcontrollers: pieces of so many pixels that they take some 6 KB, turned, or of few."""
     pixels, count = pixel_count(m.type), dw.shape[-1]
-    most = TIGHT_PIECE // tight if tight else max(PAIRS_SUMS, 3072 // (count + GROUP))
-    piece = min((pixels + 3) // 4 * 4, max(16, min(most, 3072 // count) // 4 * 4))
-    scratch = Scratch(512 + 2 * piece * (16 + (count + 3) // 4 * 4))
+    most = TIGHT_PIECE // tight if tight else PAIRS_SUMS
+    piece = even_piece(pixels, max(16, min(most, 3072 // count)))
+    side = 0 if is_pointwise(**shape.fields) else (x.shape[-1] + 3) // 4 * 4
+    scratch = Scratch(piece * (4 + 2 * (1 + GROUP + (count + 3) // 4 * 4)) + side)
     table = Table(np.array(channels, np.int32)) if channels else None
     sizes = (table, count, x.type.zero, headroom(pixels, INPUT_BITS), piece, shape, scratch)
     return Call(f"conv2d_pairs_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
@@ -237,6 +244,9 @@ class conv2d_dw_block:
         *both("stride, asymmetric", (2, 3, 3, 5), s8(2, 7, 6, 3, s=0.02, z=127), kernel=(3, 3), stride=(2, 2),
               padding=(0, 1, 0, 1)),
         *both("groups", (1, 4, 5, 9), s8(1, 4, 5, 6, s=0.1), kernel=(3, 3), groups=3, padding=(1, 1, 1, 1)),
+        *both("far exponents", (1, 5, 3, 6), s8(1, 5, 3, 5, s=0.1, z=-3), kernel=(1, 1), at=(-18, -33, -32, -34, -19)),
+        *both("3x3, groups of channels", (1, 5, 5, 18), s8(1, 5, 5, 9, s=0.1, z=-3), kernel=(3, 3),
+              padding=(1, 1, 1, 1)),
     ]  # fmt: skip
 
     def infer(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
@@ -258,7 +268,7 @@ class conv2d_dw_block:
 
     def emit(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
         shape = conv_shape(m, x, dw, stride, padding, dilation, groups)
-        if target == "mcu" and groups == 1 and is_pointwise(**shape.fields):
+        if target == "mcu" and groups == 1:
             return pairs_dw(dw, dwe, m, e, x, channels, shape, tight)
         table = Table(np.array(channels, np.int32)) if channels else None
         drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])

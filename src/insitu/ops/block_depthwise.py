@@ -6,7 +6,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import f32, op, s8
-from insitu.graph.call import Call, Scratch, Shares, Source, Table
+from insitu.graph.call import Call, Scratch, Shares, Source, Struct, Table
 from insitu.graph.types import GROUP
 from insitu.ops._block import (
     SHARE,
@@ -22,7 +22,7 @@ from insitu.ops._block import (
     weight_shares,
     widened,
 )
-from insitu.ops.block_conv import INPUT_BITS, aligned, gathered_rows, pixel_count, spread_taps, sums_pair
+from insitu.ops.block_conv import INPUT_BITS, aligned, even_piece, gathered_rows, pixel_count, spread_taps, sums_pair
 from insitu.ops.conv import patches
 from insitu.ops.conv_backward import depthwise_struct
 from insitu.ops.depthwise import depthwise_output
@@ -30,6 +30,7 @@ from insitu.ops.depthwise import depthwise_output
 MAX_TAPS = 511  # of a kernel: sums of so many products of 15 and 7 bits stay below 2^31
 
 
+PIECE_BYTES = 4096  # of the gradient that is turned for dw
 BAND_BYTES = 2048  # of rows of g that a microcontroller lays out at a time, where memory is not short
 
 
@@ -98,6 +99,14 @@ class depthwise2d_dx_block:
         return m.type.size * w.shape[0] * w.shape[1]
 
 
+def pairs_dw(dw, dwe, m, e, x, drop: int, shape: Struct, tight: int) -> Call:
+    """The kernel for microcontrollers: the gradient of so many pixels as takes some 4 KB, turned, or of few."""
+    wide = (m.shape[3] + 3) // 4 * 4
+    piece = even_piece(pixel_count(m.type), max(8, (PIECE_BYTES >> tight) // (2 * wide)))
+    scratch = Scratch(piece * (4 + 2 * (5 + wide)) + wide)
+    return Call(f"depthwise2d_pairs_dw_{m.dtype}", dw, dwe, m, e, x, x.type.zero, drop, piece, shape, scratch)
+
+
 @op(kind="int8")
 class depthwise2d_dw_block:
     """(dw, e): dw[u,v,c] 2^e = sum over n,i,j of g[n,i,j,c] (x - zero)[n, i*sh + u*dh - top, j*sw + v*dw - left, c]"""
@@ -123,9 +132,11 @@ class depthwise2d_dw_block:
         cols = patches(x.astype(np.int64) - node.inputs[2].type.zero, kernel, stride, padding, dilation)
         return np.einsum("nijc,nijuvc->uvc", p, cols).astype(np.int32), exponents_of(exponent)
 
-    def emit(dw, dwe, m, e, x, *, kernel, stride, padding, dilation):
+    def emit(dw, dwe, m, e, x, *, kernel, stride, padding, dilation, target="host", tight=False):
         shape = depthwise_struct(m, x, kernel, stride, padding, dilation)
         drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
+        if target == "mcu":
+            return pairs_dw(dw, dwe, m, e, x, drop, shape, tight)
         return Call(f"depthwise2d_dw_{m.dtype}", dw, dwe, m, e, x, x.type.zero, drop, shape, scratch)
 
     def macs(dw, m, e, x):

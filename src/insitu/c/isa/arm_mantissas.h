@@ -77,63 +77,6 @@ ALWAYS_INLINE void arm_mantissas_pairs(int16_t *to, const void *g, int32_t at, i
 }
 #define mantissas_pairs arm_mantissas_pairs
 
-/* two pixels, r12 and two steps on, of four channels become four words */
-#define TURNED_HALVES                                                                              \
-    "ldr r8, [r12]\n ldr r10, [r12, r3, lsl #1]\n"                                                 \
-    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
-    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
-    "str r9, [r0], #4\n str r8, [r0], #4\n adds r5, r12, #4\n"                                     \
-    "ldr r8, [r5]\n ldr r10, [r5, r3, lsl #1]\n"                                                   \
-    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
-    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
-    "str r9, [r0], #4\n str r8, [r0], #4\n"
-#define TURNED_BYTES                                                                               \
-    "ldr r5, [r12]\n ldr lr, [r12, r3, lsl #1]\n sxtb16 r8, r5\n sxtb16 r10, lr\n"                 \
-    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
-    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
-    "str r9, [r0], #4\n str r8, [r0, #4]\n sxtb16 r8, r5, ror #8\n sxtb16 r10, lr, ror #8\n"       \
-    SCALE_LOW("r9", "r8", "r4") SCALE_LOW("r11", "r10", "r4") SCALE_TOGETHER("r9", "r9", "r11")    \
-    SCALE_HIGH("r8", "r8", "r4") SCALE_HIGH("r10", "r10", "r4") SCALE_TOGETHER("r8", "r8", "r10")  \
-    "str r9, [r0], #8\n str r8, [r0], #4\n"
-
-/* r0 to, r1 bytes to the next four channels, r2 from, r3 bytes from pixel to pixel; on the stack the factor twice,
- * half, d, how many fours of channels */
-#define TURNED_FUNCTION(name, pixels, bytes)                                                                      \
-    ASSEMBLED void name(int16_t *to UNUSED, int32_t next UNUSED, const int8_t *from UNUSED, int32_t step UNUSED,  \
-                        uint32_t share UNUSED, int32_t half UNUSED, int32_t d UNUSED, int32_t fours UNUSED)       \
-    {                                                                                                             \
-        __asm__ volatile("push {r4-r11, lr}\n"                                                                    \
-                         "ldr r4, [sp, #36]\n"                                                                    \
-                         "ldrd r6, r7, [sp, #40]\n"                                                               \
-                         "subs r1, r1, #32\n"                                                                     \
-                         "1:\n"                                                                                   \
-                         "mov r12, r2\n" pixels                                                                   \
-                         "add r12, r2, r3\n" pixels                                                               \
-                         "add r0, r0, r1\n"                                                                       \
-                         "adds r2, r2, #4*" #bytes "\n"                                                           \
-                         "ldr r5, [sp, #48]\n"                                                                    \
-                         "subs r5, r5, #1\n"                                                                      \
-                         "str r5, [sp, #48]\n"                                                                    \
-                         "bne 1b\n"                                                                               \
-                         "pop {r4-r11, pc}\n");                                                                   \
-    }
-TURNED_FUNCTION(arm_turned_halves, TURNED_HALVES, 2)
-TURNED_FUNCTION(arm_turned_bytes, TURNED_BYTES, 1)
-
-ALWAYS_INLINE void arm_mantissas_turned(int16_t *to, int32_t next, const void *g, int32_t at, int32_t step,
-                                        int32_t share, int32_t d, int32_t n, int32_t bytes)
-{
-    const arm_factor f = arm_factor_of(NULL, d, bytes);
-    const int8_t *from = (const int8_t *)g + at * bytes;
-    const uint32_t twice = f.share ? 0 : pair_of(share);
-    if (bytes == 2) {
-        arm_turned_halves(to, 2 * next, from, step * bytes, twice, f.half, f.d, n / 4);
-    } else {
-        arm_turned_bytes(to, 2 * next, from, step * bytes, twice, f.half, f.d, n / 4);
-    }
-}
-#define mantissas_turned arm_mantissas_turned
-
 /* one pixel of four channels: r12 from, r3 bytes from pixel to pixel, factors as for PAIRS_PIXEL */
 #define SCALED_HALVES                                                                              \
     "ldr r9, [r12, #4]\n ldr r8, [r12]\n add r12, r12, r3\n"                                       \

@@ -2,7 +2,6 @@
  * literal; one of one byte is read as 256 times itself. `step` counts numbers from pixel to pixel.
  *
  *   mantissas_pairs    p of four pixels as four rows of pairs.h, n channels, a multiple of four
- *   mantissas_turned   p of four pixels as numbers of rows of pairs.h, one a channel; one factor for all
  *   mantissas_scaled   p of some pixels of n channels, at most a group, BLOCK_GROUP numbers a pixel
  *   mantissas_sums     a factor times the sums over some pixels of eight channels, added to others
  *   mantissas_reach    the bits that runs of sums need
@@ -30,17 +29,6 @@ ALWAYS_INLINE void scalar_mantissas_pairs(int16_t *to, const void *g, int32_t at
     for (int32_t r = 0; r < PAIRS_PIXELS; r++, at += step) {
         for (int32_t k = 0; k < n; k++) {
             to[pairs_place(k, r, PAIRS_PIXELS)] = scalar_mantissa(g, at + k, share[k], d, bytes);
-        }
-    }
-}
-
-/* n channels, a multiple of four; rows lie in fours, `next` numbers from the first of four to the next */
-ALWAYS_INLINE void scalar_mantissas_turned(int16_t *to, int32_t next, const void *g, int32_t at, int32_t step,
-                                           int32_t share, int32_t d, int32_t n, int32_t bytes)
-{
-    for (int32_t i = 0; i < PAIRS_PIXELS; i++, at += step) {
-        for (int32_t k = 0; k < n; k++) {
-            to[k / 4 * next + pairs_place(i, k % 4, PAIRS_PIXELS)] = scalar_mantissa(g, at + k, share, d, bytes);
         }
     }
 }
@@ -105,7 +93,6 @@ ALWAYS_INLINE void scalar_mantissas_groups(void *m, int32_t at, int32_t step, co
 #include "isa/arm_mantissas.h"
 #else
 #define mantissas_pairs scalar_mantissas_pairs
-#define mantissas_turned scalar_mantissas_turned
 #define mantissas_scaled scalar_mantissas_scaled
 #define mantissas_reach scalar_mantissas_reach
 #define mantissas_sums scalar_mantissas_sums
