@@ -60,6 +60,10 @@ def need(learner) -> tuple[int, int]:
     return info["arena_bytes"] + info["state_bytes"], info["const_bytes"]
 
 
+def gradients(learner) -> str:
+    return learner.parts.recipe.grad
+
+
 def ways(error: BudgetError) -> list[dict[str, str]]:
     """The options of each way out that a hint names."""
     parts = (error.hint or "").rpartition("; ")[2].split("   or   ")
@@ -98,7 +102,7 @@ def test_a_way_out_of_a_random_budget_works_when_followed(name, scheme, share, m
 
 @pytest.mark.parametrize("name", ("mobilenet_v2", "ds_cnn", "resnet8"))
 def test_on_a_board_a_byte_too_few_is_told_with_integer_gradients_or_a_smaller_scheme_that_fit(name):
-    options = {"scheme": "full", "board": "stm32f746"}
+    options = {"scheme": "full", "board": "stm32f746", "grad": "f32"}
     sram = need(compiled(name, **options))[0]
     compiled(name, **options, sram=sram)
     with pytest.raises(BudgetError, match=r"of SRAM.*\n  peak at .*\n  beside it .*stack and protocol") as e:
@@ -126,9 +130,12 @@ def test_a_head_too_large_in_float_is_answered_with_one_in_integers():
     follow("cnn1d", {**options, "sram": sram - 1}, e.value)
 
 
-def test_on_a_board_without_fpu_16_bit_gradients_are_not_proposed_again():
-    options = {"scheme": "full", "board": "rp2040"}
-    sram = need(compiled("cnn1d", **options))[0]
+@pytest.mark.parametrize("board", ["rp2040", "nrf52840"])
+def test_on_a_board_with_an_fpu_or_without_gradients_are_integers_and_not_proposed_again(board):
+    options = {"scheme": "full", "board": board}
+    learner = compiled("cnn1d", **options)
+    assert gradients(learner) == "s16" and gradients(compiled("cnn1d", scheme="full")) == "f32"
+    sram = need(learner)[0]
     with pytest.raises(BudgetError) as e:
         compiled("cnn1d", **options, sram=sram - 1)
     assert "s16" not in e.value.hint

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from insitu.boards import Board, boards
+from insitu.boards import boards
 from insitu.codegen import Program, emit_program
-from insitu.deploy import Deployment, Limits, board_program, deploy_program, usual_gradients
+from insitu.deploy import Deployment, Limits, board_program, deploy_program
 from insitu.errors import BudgetError, Error
 from insitu.graph import Graph, lookup
 from insitu.parts import Parts
@@ -140,17 +140,10 @@ def other_board(parts: Parts, limits: Limits, need: Need) -> str:
             whole = Limits(board, board.sram.bytes, board.flash.bytes)
             if not board.core.arm or (way == Way() and not need.fits(whole)) or limits.board is None:
                 continue
-            there = tried(moved(parts, limits.board, board), way, whole)
+            there = tried(parts, way, whole)
             if there and there.fits(whole):
                 return " ".join(filter(None, (f"--board {board.name}", str(way), amounts(there, limits, whole))))
     return "a smaller model: no board that insitu knows is large enough"
-
-
-def moved(parts: Parts, old: Board, new: Board) -> Parts:
-    """For another board; its own kind of gradients, unless another was asked for."""
-    if parts.recipe.grad != usual_gradients(old):
-        return parts
-    return replace(parts, recipe=replace(parts.recipe, grad=usual_gradients(new)))
 
 
 def peak(plans: Mapping[str, Plan]) -> str:

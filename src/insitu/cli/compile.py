@@ -46,7 +46,7 @@ def add_compiler(parser) -> None:
     parser.add_argument("--loss", choices=LOSSES, default=LOSSES[0], metavar="L", help=f"{losses} ({LOSSES[0]})")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="of float values (sgd)")
     parser.add_argument("--arithmetic", choices=ARITHMETICS, default="residual", help="of int8 weights (residual)")
-    parser.add_argument("--grad", choices=GRADIENTS, help="gradients of int8 layers (f32; s16 on a board without FPU)")
+    parser.add_argument("--grad", choices=GRADIENTS, help="gradients of int8 layers (f32; on a board s16)")
     parser.add_argument("--rows", action="store_true", help="the image arrives row by row, and is never held whole")
     parser.add_argument("--clip", type=amount, metavar="NORM", help="largest norm of a gradient; 0: any (64)")
     parser.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")

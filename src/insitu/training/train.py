@@ -54,7 +54,7 @@ class Recipe:
     nesterov: bool = False
     qas: bool = True  # quantisation-aware scaling
     seed: int = 0
-    grad: str | None = None  # of int8 layers: f32, or block floating s16 or s8; None: s16 on a board without FPU
+    grad: str | None = None  # of int8 layers: f32, or block floating s16 or s8; None: f32, on a board s16
     rows: bool = False  # the image arrives row by row and is never held whole (docs/streaming.md)
 
     def __post_init__(self):
