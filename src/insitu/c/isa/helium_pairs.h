@@ -213,7 +213,6 @@ static inline void helium_pairs_store(const pairs_task *t, int32_t way)
         helium_pairs_sums(t);
     }
 }
-#define pairs_sums scalar_pairs_sums /* of gradients, whose rows are pairs of 16 bits: those here are bytes */
 #define pairs_ready(t) ((void)(t))
 #define pairs_store helium_pairs_store
 #define pairs_outputs(t, source, way) ((source)->left)

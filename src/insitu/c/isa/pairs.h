@@ -209,6 +209,7 @@ static inline void scalar_pairs_store(const pairs_task *t, int32_t way)
 }
 
 #if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
+#include "isa/helium_halves.h"
 #include "isa/helium_pairs.h"
 #elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_pairs.h"
