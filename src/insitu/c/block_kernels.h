@@ -87,6 +87,24 @@ void conv2d_sum_dx_s8b(int32_t *acc, const int8_t *g, const int8_t *own, const i
                        int32_t first, int32_t n, int32_t rows, int32_t step, const conv2d_shape *s, void *scratch);
 void conv2d_store_dx_s8b(int8_t *dx, int8_t *dxe, const int32_t *acc, const int8_t *ge, int32_t og, int32_t by,
                          int32_t rows, int32_t pixels, int32_t channels, void *copy);
+
+/* A gradient: sums m with an exponent for each group of channels. Element i belongs to channel i / inner % channels. */
+typedef struct {
+    const int32_t *m;
+    const int8_t *e;
+    float scale;
+    int32_t n, channels, inner;
+} block_gradient;
+
+/* a whole number of 24 bits, and how far a product with it is shifted to the right */
+typedef struct {
+    int32_t whole, shift, endless;
+} block_multiplier;
+
+int32_t times_s32b(int32_t x, const block_multiplier *by, int32_t limit);
+float squares_s32b(float sum, const block_gradient *g);
+int32_t step_residual_s32b(int8_t *w, int8_t *r, const block_gradient *g, float rate, float factor, int32_t first,
+                           const integer_update *u);
 void sgd_residual_block_s8(int8_t *w, int8_t *r, int32_t *count, const int32_t *dw, const int8_t *e, const float *rate,
                            float scale, int32_t channels, int32_t inner, const integer_update *u);
 void sgd_residual_block_tile_s8(int8_t *w, int8_t *r, int32_t *count, const int32_t *dw, const int8_t *e,

@@ -80,6 +80,8 @@ def want_sums(w: Type, dw: Type, e: Type) -> None:
     same_shape(w, dw)
     if dw.dtype != "s32b" or e != exponents(dw):
         raise GraphError(f"{dw} and {e} are no integer gradient")
+    if w.quant and w.quant.axis not in (None, dw.channel_axis):
+        raise GraphError(f"{w} has scales along another axis than {dw} has channels, {dw.channel_axis}")
 
 
 def sums(shape, scale: float | None = 0.03) -> Type:
@@ -115,6 +117,7 @@ class sgd_residual_block_s8:
         usual("groups, depthwise", s8(1, 3, 37, s=np.linspace(0.01, 0.2, 37), axis=2), -34, 0.05, clip=1.0),
         usual("no scaling", WHOLE, -29, 3.0, qas=False),
         usual("saturates", WHOLE, -20, 10.0),
+        usual("hardly moves", s8(24, 64, s=np.linspace(0.01, 0.2, 24), axis=0), -42, 0.05),
         usual("beyond all numbers", s8(3, s=1e-30), 90, 1e30, decay=1e30),
         usual("too small to move", WHOLE, -110, 1e-20),
         usual("not finite", WHOLE, 127, 0.1),

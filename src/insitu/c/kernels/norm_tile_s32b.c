@@ -1,10 +1,10 @@
 /* What a tile of an integer gradient, its elements first..first+n-1, adds to the square of its norm, the first of `norm`,
  * which the first tile begins: whole groups of channels, `inner` elements a channel.
  */
-#include "block_update.h"
+#include "kernels.h"
 
 void norm_tile_s32b(float *norm, const int32_t *dw, const int8_t *e, float scale, int32_t inner, int32_t first, int32_t n)
 {
     const block_gradient g = {dw, e, scale, n, n / inner, inner};
-    norm[0] = block_squares(&g, first ? norm[0] : 0.0f);
+    norm[0] = squares_s32b(first ? norm[0] : 0.0f, &g);
 }

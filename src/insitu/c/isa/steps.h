@@ -1,0 +1,82 @@
+/* Steps by integer gradients, element by element: m sums of products, by whole / 2^shift.
+ *
+ *   step_sizes(m, end, row, n)                sizes, or-ed, of runs of n numbers, one run a row, from m to the end
+ *   step_squares(m, end, row, n, d)           the sum of the squares of size / 2^d, below 2^15 each
+ *   step_residual(w, r, m, n, whole, shift)   w + r/256 -= step_of(m) / 256, at most 127 either way; how many saturate
+ */
+#ifndef INSITU_ISA_STEPS_H
+#define INSITU_ISA_STEPS_H
+
+#include "block.h"
+
+enum { STEP_UPPER = 26 }; /* from this shift on, what is left of a product is in its upper word */
+
+/* round(m whole / 2^shift), halves up, for |whole| < 2^24 and shift >= STEP_UPPER; below 2^30 */
+ALWAYS_INLINE int32_t step_of(int32_t m, int32_t whole, int32_t shift)
+{
+    const int32_t upper = (int32_t)(((int64_t)m * (whole * 128)) >> 32);
+    return ((upper >> (shift < STEP_UPPER + 31 ? shift - STEP_UPPER : 31)) + 1) >> 1;
+}
+
+/* w + r/256 becomes `now`, in 1/256; whether it saturates */
+ALWAYS_INLINE int32_t step_put(int8_t *w, int8_t *r, int32_t now)
+{
+    const int32_t most = 127 * 256, up = now < -most ? -most : now, kept = up > most ? most : up;
+    *w = (int8_t)((kept + 128) >> 8);
+    *r = (int8_t)kept; /* what is left of it is its lowest byte */
+    return now != kept;
+}
+
+static inline uint32_t scalar_step_sizes(const int32_t *m, const int32_t *end, int32_t row, int32_t n)
+{
+    uint32_t sizes = 0;
+    for (; m < end; m += row) {
+        for (int32_t i = 0; i < n; i++) {
+            sizes |= block_size_of(m[i]);
+        }
+    }
+    return sizes;
+}
+
+static inline uint64_t scalar_step_squares(const int32_t *m, const int32_t *end, int32_t row, int32_t n, int32_t d)
+{
+    uint64_t total = 0;
+    for (; m < end; m += row) {
+        for (int32_t i = 0; i < n; i++) {
+            const uint32_t size = block_size_of(m[i]) >> d;
+            total += size * size;
+        }
+    }
+    return total;
+}
+
+/* every `apart`th number of w, r and m; step_residual has those that lie together */
+APART int32_t step_residual_apart(int8_t *w, int8_t *r, const int32_t *m, int32_t apart, int32_t n, int32_t whole,
+                                  int32_t shift)
+{
+    int32_t saturated = 0;
+    for (int32_t i = 0; i < n; i++, w += apart, r += apart, m += apart) {
+        saturated += step_put(w, r, *w * 256 + *r - step_of(*m, whole, shift));
+    }
+    return saturated;
+}
+
+static inline int32_t scalar_step_residual(int8_t *w, int8_t *r, const int32_t *m, int32_t n, int32_t whole,
+                                           int32_t shift)
+{
+    int32_t saturated = 0;
+    for (int32_t i = 0; i < n; i++) {
+        saturated += step_put(w + i, r + i, w[i] * 256 + r[i] - step_of(m[i], whole, shift));
+    }
+    return saturated;
+}
+
+#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#include "isa/arm_steps.h"
+#else
+#define step_sizes scalar_step_sizes
+#define step_squares scalar_step_squares
+#define step_residual scalar_step_residual
+#endif
+
+#endif
