@@ -23,10 +23,10 @@ from insitu.training.train import Recipe, train_graphs
 
 from ..ops.case_library import draw
 from ..training.small_nets import int8_net
-from .test_helium import GCC, M55, WITHOUT
+from .test_helium import GCC, M55
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
-PLAIN = ("-DINSITU_SCALAR", *WITHOUT)  # with vectors, a compiler would make some of plain C, too
+PLAIN = ("-DINSITU_SCALAR",)
 # rows of a multiple of eight numbers, and not; of one group of four alone; images whose rows are fours of pixels
 SIZES = ((1, 4, 4), (2, 3, 7), (3, 4, 16), (2, 12, 36))
 OWN = ("bias_grad_block", "depthwise2d_dx_block", "dx_store_block", "dx_sums_block", "linear_dx_parts_block")
