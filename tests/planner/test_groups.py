@@ -20,6 +20,7 @@ from insitu.ops.mask import mask_type
 from insitu.planner import groups, plan, verify
 from insitu.planner.groups import Grouped, grouped, ungrouped
 from insitu.planner.plan import call_of, plan_ordered
+from insitu.planner.rooms import arranged
 from insitu.planner.spent import changes, spent, spent_text
 from insitu.planner.tiles import tiled
 from insitu.planner.verify_tiles import verify_tiles
@@ -256,7 +257,7 @@ def test_an_end_alone_takes_one_pass():
 
 
 def _with(tiles: Tiles, **fields) -> Tiles:
-    names = ("nodes", "rooms", "kept", "passes", "places", "bytes")
+    names = ("nodes", "rooms", "kept", "passes", "places", "bytes", "lender")
     return Tiles(**{**{name: getattr(tiles, name) for name in names}, **fields})
 
 
@@ -312,6 +313,28 @@ def test_scratch_over_what_its_call_uses_is_caught():
     used = next(node.tiles.places[at, v.name] for v in step.writes if (at, v.name) in node.tiles.places)
     with pytest.raises(GraphError, match="lies in the scratch of a call that uses it|more scratch than"):
         verify_tiles(_with(node.tiles, places={**node.tiles.places, key: used}), node)
+
+
+def test_what_only_the_first_pass_needs_lies_in_the_sums_the_last_one_writes():
+    _, _, node = one()
+    tiles = node.tiles
+    assert node.chain.sums and tiles.lender == node.chain.sums.output
+    lent = {key for key, at in tiles.places.items() if at >= tiles.end}
+    assert {i for i, _ in lent} == {0, 1}
+    alone = arranged(tiles.nodes, tiles.rooms, set(tiles.kept), tiles.passes)
+    assert tiles.bytes < alone.bytes and all(at < alone.end for at in alone.places.values())
+
+
+def test_a_room_in_sums_that_are_written_is_caught():
+    _, _, node = one()
+    tiles = node.tiles
+    late = next(key for key in tiles.places if key[0] == 2 and isinstance(key[1], str))
+    with pytest.raises(GraphError, match="has no place of .* bytes in pass 2"):
+        verify_tiles(_with(tiles, places={**tiles.places, late: tiles.end}), node)
+    with pytest.raises(GraphError, match="has no place of .* bytes in pass 0"):
+        verify_tiles(_with(tiles, lender=None), node)
+    with pytest.raises(GraphError, match="is no result with a place of its own"):
+        verify_tiles(_with(tiles, lender=node.inputs[0]), node)
 
 
 def test_a_table_cut_short_is_caught():

@@ -141,13 +141,17 @@ class Function:
         if isinstance(call, Loop):
             return self._stripes(step, call)
         if isinstance(call, Tiles):
-            start = self.plan.offsets[self.plan.scratch_of(step)[0]]
-            return tile_lines(call, start, self._pointer, lambda arg, layer: self._argument(arg, layer, None))
+            return tile_lines(call, self._starts(step, call), self._pointer, lambda a, to: self._argument(a, to, None))
         if self._elided(call):
             return [f"    {c.comment(f'{node.name}: {node.op.name}, the same bytes')}"]
         scratch = iter(self.plan.scratch_of(step))
         args = [self._argument(a, node.name, scratch) for a in call.args]
         return [c.call(call.function, args, node.name)]
+
+    def _starts(self, step: int, tiles: Tiles) -> tuple[int, int]:
+        """Where the scratch of tiles begins, and what lends its bytes to it."""
+        lender = tiles.lender.name if tiles.lender else ""
+        return self.plan.offsets[self.plan.scratch_of(step)[0]], self.plan.offsets.get(lender, 0)
 
     def _stripes(self, step: int, loop: Loop) -> list[str]:
         made = self._made(step, loop)

@@ -13,11 +13,13 @@ from insitu.graph.tiles import Count, Entries, Part, Tiles
 TILE = "t"
 
 
-def tile_lines(tiles: Tiles, start: int, place: Callable[[Value], str], argument: Callable) -> list[str]:
-    """`start`: where rooms and scratch begin; `place(value)` says where other values are, `argument` the rest."""
-    lines = []
+def tile_lines(tiles: Tiles, starts: tuple[int, int], place: Callable[[Value], str], argument: Callable) -> list[str]:
+    """`starts`: where rooms and scratch begin, and the value that lends its bytes; `place(value)` says where other
+    values are, `argument` the rest."""
+    lines, (own, lent) = [], starts
     for i, p in enumerate(tiles.passes):
-        places = {key: start + at for (at_pass, key), at in tiles.places.items() if at_pass == i}
+        its = {key: at for (at_pass, key), at in tiles.places.items() if at_pass == i}
+        places = {key: own + at if at < tiles.end else lent + at - tiles.end for key, at in its.items()}
         rooms = {v.name: _room(v, places[v.name]) for v in tiles.rooms if v.name in places}
         calls = [_line(s.call, s.layer, rooms, places.get(j, 0), place, argument) for j, s in enumerate(p.steps)]
         head = f"    for (int32_t {TILE} = 0; {TILE} < {p.count}; {TILE}++) {{"

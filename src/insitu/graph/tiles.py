@@ -13,6 +13,11 @@ from insitu.graph.call import Call, Scratch, Table
 from insitu.graph.graph import Node, Value
 
 
+def aligned(bytes: int) -> int:
+    """As values in the arena are."""
+    return -(-bytes // 16) * 16
+
+
 @dataclass(frozen=True)
 class Part:
     """An argument: a pointer to elements t * step.. of a value in tile t."""
@@ -57,7 +62,8 @@ class Pass:
 class Tiles(Call):
     """Pass after pass. A room is a value inside: it exists for a tile, or, if it is `kept`, over tiles and passes. All
     rooms, and the scratch of all calls, lie in one piece of so many bytes. `places` says at which byte: of room `name`
-    in pass i by (i, name), of the scratch of its step j by (i, j)."""
+    in pass i by (i, name), of the scratch of its step j by (i, j). From byte `end` on, that is in the `lender`: a
+    result of the node, which is free until a pass writes it."""
 
     nodes: tuple[Node, ...] = ()
     rooms: tuple[Value, ...] = ()
@@ -65,12 +71,18 @@ class Tiles(Call):
     passes: tuple[Pass, ...] = ()
     places: Mapping[tuple[int, str | int], int] = field(default_factory=dict)
     bytes: int = 0
+    lender: Value | None = None
 
-    def __init__(self, nodes, rooms, kept, passes, places, bytes):
+    def __init__(self, nodes, rooms, kept, passes, places, bytes, lender=None):
         super().__init__("tiles", Scratch(bytes))
         given = {"nodes": nodes, "rooms": rooms, "kept": frozenset(kept), "passes": passes, "places": places}
-        for name, value in {**given, "bytes": bytes}.items():
+        for name, value in {**given, "bytes": bytes, "lender": lender}.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def end(self) -> int:
+        """Of its own piece, rounded up so that what is lent lies as it does in the arena."""
+        return aligned(self.bytes)
 
     @property
     def steps(self) -> list[Step]:

@@ -1,5 +1,4 @@
-"""Depthwise convolutions in place, some channels at a time: the layer over its input, the gradient over the one it comes
-from.
+"""Depthwise convolutions in place, some channels at a time: a layer over its input, a gradient over its source.
 
 The bytes of depthwise2d_s8 and depthwise2d_dx. Made by the planner where both values, side by side, set the peak
 (planner/over.py).

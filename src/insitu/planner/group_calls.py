@@ -85,7 +85,8 @@ class _Groups:
             between.append(factor)
             second += [*self.steps[chain.dw.name], step]
         passes = (Pass(self.count, tuple(first)), Pass(1, tuple(between)), Pass(self.count, tuple(second)))
-        return arranged(chain.nodes, self.rooms.values(), self.kept, tuple(p for p in passes if p.steps))
+        lender = chain.sums.output if chain.sums else None
+        return arranged(chain.nodes, self.rooms.values(), self.kept, tuple(p for p in passes if p.steps), lender)
 
     # one node -----------------------------------------------------------------------------------
 

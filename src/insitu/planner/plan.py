@@ -16,6 +16,7 @@ from insitu.planner.arena import ALIGN, lower_bound, place
 from insitu.planner.arrive import arriving
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.lower import lowered
+from insitu.planner.narrow import narrowed
 from insitu.planner.order import candidates
 from insitu.planner.stream import Loops, able, best_stream, unrolled
 from insitu.planner.tight import level_of
@@ -98,6 +99,8 @@ def plan(
     stream = target == "mcu" if stream is None else stream
     if stream:  # first what stripes cannot lower: they need not go below that
         whole = replace(graph, by_rows="")  # if its input can arrive row by row is not known yet
+        if _unplaced(whole, target, {}).lower_bound_bytes > enough:
+            whole = narrowed(whole)
         graph = replace(_lowered(whole, target, enough, stripes=False), by_rows=graph.by_rows)
     if graph.by_rows:
         graph = _arriving(graph, target, enough, stream)

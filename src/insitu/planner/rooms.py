@@ -1,7 +1,8 @@
 """Where the values inside a loop over tiles lie: two that never exist at the same time may share their bytes.
 
 A room is alive in a tile from the step that writes it to the last that reads it, and in the next pass it may lie
-elsewhere. One that is kept is alive from the pass that first writes it to the end of the last that needs it.
+elsewhere. One that is kept is alive from the pass that first writes it to the end of the last that needs it. What is
+gone before the last pass may lie in the value that only the last pass writes.
 """
 
 from __future__ import annotations
@@ -10,25 +11,49 @@ from collections.abc import Iterable
 
 from insitu.graph import Node, Value
 from insitu.graph.stripes import scratch_bytes
-from insitu.graph.tiles import Part, Pass, Step, Tiles
+from insitu.graph.tiles import Part, Pass, Step, Tiles, aligned
 from insitu.planner.arena import place
 from insitu.planner.lifetimes import Buffer
 
+Passes = tuple[Pass, ...]
 
-def arranged(nodes: tuple[Node, ...], rooms: Iterable[Value], kept: set[str], passes: tuple[Pass, ...]) -> Tiles:
-    """The passes with a place for every room and every call's scratch."""
+
+def arranged(
+    nodes: tuple[Node, ...],
+    rooms: Iterable[Value],
+    kept: set[str],
+    passes: Passes,
+    lender: Value | None = None,
+) -> Tiles:
+    """The passes with a place for every room and every call's scratch; `lender` is a result that lends its bytes until
+    it is written."""
     rooms = tuple(rooms)
     found = [b for v in rooms for b in (_kept if v.name in kept else _of_tiles)(v, passes)]
     found += _scratch(passes)
-    offsets, total = place(tuple(b for _, b in found))
-    places = {key: offsets[b] for keys, b in found for key in keys}
-    return Tiles(nodes, rooms, kept, passes, places, total)
+    lent = _lent([b for _, b in found], lender, passes) if lender else {}
+    offsets, total = place(tuple(b for _, b in found if b not in lent))
+    offsets |= {b: aligned(total) + at for b, at in lent.items()}
+    return Tiles(nodes, rooms, kept, passes, {key: offsets[b] for keys, b in found for key in keys}, total, lender)
+
+
+def _lent(found: list[Buffer], lender: Value, passes: Passes) -> dict[Buffer, int]:
+    """Where in the lender those lie that fit there, before the pass that writes it; what lives longest first."""
+    begin = min(start for p, (start, _) in zip(passes, _spans(passes)) if any(_touches(s, lender) for s in p.steps))
+    lent: dict[Buffer, int] = {}
+    for b in sorted((b for b in found if b.last < begin), key=lambda b: (b.first - b.last, -b.bytes)):
+        taken = sorted((at, at + other.bytes) for other, at in lent.items() if other.overlaps(b))
+        at = 0
+        for start, end in taken:
+            at = at if at + b.bytes <= start else max(at, aligned(end))
+        if at + b.bytes <= lender.type.bytes:
+            lent[b] = at
+    return lent
 
 
 Found = list[tuple[list[tuple[int, str | int]], Buffer]]  # the keys of a place, and its lifetime
 
 
-def _kept(room: Value, passes: tuple[Pass, ...]) -> Found:
+def _kept(room: Value, passes: Passes) -> Found:
     """Passes are taken whole: what one tile leaves, the next ones find."""
     uses = [i for i, p in enumerate(passes) if any(_touches(step, room) for step in p.steps)]
     spans = _spans(passes)
@@ -36,7 +61,7 @@ def _kept(room: Value, passes: tuple[Pass, ...]) -> Found:
     return [([(i, room.name) for i in uses], Buffer((room.name,), room.type.bytes, first, last))]
 
 
-def _of_tiles(room: Value, passes: tuple[Pass, ...]) -> Found:
+def _of_tiles(room: Value, passes: Passes) -> Found:
     found: Found = []
     for i, (p, (start, _)) in enumerate(zip(passes, _spans(passes))):
         steps = [start + j for j, step in enumerate(p.steps) if _touches(step, room)]
@@ -45,7 +70,7 @@ def _of_tiles(room: Value, passes: tuple[Pass, ...]) -> Found:
     return found
 
 
-def _scratch(passes: tuple[Pass, ...]) -> Found:
+def _scratch(passes: Passes) -> Found:
     return [
         ([(i, j)], Buffer(("scratch", str(i), str(j)), scratch_bytes(step.call), start + j, start + j))
         for i, (p, (start, _)) in enumerate(zip(passes, _spans(passes)))
@@ -54,7 +79,7 @@ def _scratch(passes: tuple[Pass, ...]) -> Found:
     ]
 
 
-def _spans(passes: tuple[Pass, ...]) -> list[tuple[int, int]]:
+def _spans(passes: Passes) -> list[tuple[int, int]]:
     """The first and the last step of each pass, counted through."""
     found, start = [], 0
     for p in passes:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from insitu.graph import Node
 from insitu.planner.apart import TWINS
 from insitu.planner.groups import Grouped
+from insitu.planner.narrow import is_kept
 from insitu.planner.over import OVER
 from insitu.planner.plan import Plan
 from insitu.planner.stream import Streamed
@@ -24,6 +25,7 @@ KINDS: dict[str, Callable[[Node], bool]] = {
     "less_scratch": lambda n: isinstance(n, Tight),
     "in_place": lambda n: n.op.name in OVER.values(),
     "weights_in_parts": lambda n: n.op.name in PARTS,
+    "inputs_in_part": is_kept,
     "updates_in_tiles": lambda n: isinstance(n, Tiled),
     "blocks_in_groups": lambda n: isinstance(n, Grouped),
 }
@@ -57,7 +59,8 @@ def changes(plan: Plan, before: Plan) -> dict[str, str]:
     for node in plan.graph.nodes:
         kinds = [words_of(kind) for kind, has in KINDS.items() if has(node)]
         inside = (node, *getattr(node, "nodes", ()), *(node.chain.dx if isinstance(node, Grouped) else ()))
-        found |= {n.name: " and ".join(kinds) for n in inside if kinds}
+        readers = plan.graph.users.get(node.name, ()) if is_kept(node) else ()  # they have no channels to pick any more
+        found |= {n.name: " and ".join(kinds) for n in (*inside, *readers) if kinds}
     kept = {n.name for n in plan.nodes}
     for node in before.graph.nodes:
         readers = [found[u.name] for v in node.outputs for u in before.graph.users.get(v.name, ()) if u.name in found]

@@ -20,6 +20,7 @@ FREE = 0
 def verify_tiles(tiles: Tiles, node: Node) -> None:
     """Raise a GraphError that names the value and the tile where something is wrong."""
     whole = {v.name: v for v in (*node.inputs, *node.outputs)}
+    _check_lender(tiles, node)
     replay, newest = _Replay(tiles), _Newest(node)
     for i, p in enumerate(tiles.passes):
         for t in range(p.count):
@@ -35,12 +36,22 @@ def verify_tiles(tiles: Tiles, node: Node) -> None:
         raise GraphError("no pass makes it", where=f"%{missing[0].name}")
 
 
+def _check_lender(tiles: Tiles, node: Node) -> None:
+    """Bytes are lent by a result that lies over nothing the node reads."""
+    lender = tiles.lender
+    if lender and (lender not in node.outputs or lender in node.inputs or lender.name in node.shared()):
+        raise GraphError("lends its bytes, but is no result with a place of its own", where=f"%{lender.name}")
+
+
 class _Replay:
-    """Which room each byte belongs to; the negative of it while the room is being filled part by part."""
+    """Which room each byte belongs to; the negative of it while the room is being filled part by part. Behind the bytes
+    of its own are those of the value that lends them."""
 
     def __init__(self, tiles: Tiles):
         self.tiles = tiles
-        self.owner = np.full(tiles.bytes, FREE, np.int64)
+        self.own = -(-tiles.bytes // 16) * 16
+        self.owner = np.full(self.own + (tiles.lender.type.bytes if tiles.lender else 0), FREE, np.int64)
+        self.lent = True  # until the lender is written
         self.ids = {v.name: k for k, v in enumerate(tiles.rooms, 1)}
         if len(self.ids) < len(tiles.rooms):
             raise GraphError("two rooms have one name", where=f"%{tiles.nodes[0].name}")
@@ -57,15 +68,28 @@ class _Replay:
         read = {v.name: v for v in values if v.name not in written or sum(v.name == w.name for w in values) > 1}
         for v in read.values():
             self.read(i, t, v)
+        self.take_back(step, [*values, *step.writes])
         areas = {v.name: self.area(i, v) for v in (*values, *step.writes) if v.name in self.ids}
         self.claim(i, j, step, areas)
         parts = {a.value.name for a in step.call.args if isinstance(a, Part)}
         for v in {v.name: v for v in step.writes if v.name in self.ids}.values():
             self.write(v, areas, t, p.count, part=v.name in parts)
 
+    def take_back(self, step: Step, values: list[Value]) -> None:
+        """From the first step that works on the lender, nothing else may be in it."""
+        lender = self.tiles.lender
+        if self.lent and lender and lender in values:
+            self.lent = False
+            self.owner[self.own :] = FREE
+
+    def inside(self, start: int, size: int) -> bool:
+        """Do these bytes lie in the tiles' own, or, as long as they are lent, in the lender's?"""
+        own = start >= 0 and start + size <= self.tiles.bytes
+        return own or (self.lent and self.own <= start and start + size <= self.owner.size)
+
     def area(self, i: int, v: Value) -> slice:
-        start = self.tiles.places.get((i, v.name))
-        if start is None or start < 0 or start + v.type.bytes > self.owner.size:
+        start = self.tiles.places.get((i, v.name), -1)
+        if not self.inside(start, v.type.bytes):
             raise GraphError(f"has no place of {v.type.bytes} bytes in pass {i}", where=f"%{v.name}")
         return slice(start, start + v.type.bytes)
 
@@ -79,7 +103,7 @@ class _Replay:
         if not need:
             return
         start = self.tiles.places.get((i, j), -1)
-        if start < 0 or start + need > self.owner.size:
+        if not self.inside(start, need):
             raise GraphError("needs more scratch than there is", where=f"%{step.layer}")
         for name, area in areas.items():
             if area.start < start + need and start < area.stop:

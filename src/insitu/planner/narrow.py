@@ -1,0 +1,47 @@
+"""What is kept for the gradient of a weight that is trained in some of its channels: only those of the layer's input.
+
+The rest of the input dies in the forward pass. A copy of few channels, once a step; the gradient is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from insitu.graph import Graph, Node, Value, lookup
+
+NARROW = ("conv2d_dw", "conv2d_dw_block")  # gradients that may read some channels of their last input
+KEPT = ".kept"  # how the name of a copy ends
+
+
+def is_kept(node: Node) -> bool:
+    """Is it such a copy?"""
+    return node.op.name == "take_channels" and node.name.endswith(KEPT)
+
+
+def narrowed(graph: Graph) -> Graph:
+    """The graph with copies of the channels that are read later, where nothing else is."""
+    for node in graph.nodes:
+        graph = _narrowed(graph, node) or graph
+    return graph
+
+
+def _narrowed(graph: Graph, dw: Node) -> Graph | None:
+    if dw.op.name not in NARROW or not dw.attrs["channels"]:
+        return None
+    x, channels = dw.inputs[-1], dw.attrs["channels"]
+    kept = Value(f"{x.name}{KEPT}", x.type.with_shape(*x.shape[:-1], len(channels)))
+    names = [n.name for n in graph.nodes]
+    last, at = _last_other(graph, x, dw), names.index(dw.name)
+    if kept.name in graph.values or not 0 <= last < at:
+        return None
+    copy = Node(lookup("take_channels"), (x,), (kept,), {"channels": channels})
+    short = replace(dw, inputs=(*dw.inputs[:-1], kept), attrs={**dw.attrs, "channels": ()})
+    nodes = (*graph.nodes[: last + 1], copy, *graph.nodes[last + 1 : at], short, *graph.nodes[at + 1 :])
+    return replace(graph, nodes=nodes)
+
+
+def _last_other(graph: Graph, x: Value, dw: Node) -> int:
+    """The last step that reads this value, but for the gradient; -1 where it is not made here or there is none."""
+    if x.name not in graph.producer or x in graph.results:
+        return -1
+    return max((i for i, n in enumerate(graph.nodes) if x in n.inputs and n.name != dw.name), default=-1)
