@@ -226,9 +226,10 @@ KINDS = [*READERS, PROTOCOL]
 def run_protocol(count: int, seed: int, keep: Path) -> int:
     """How many storms of damaged frames broke the device; each is kept."""
     from tests.devices.damage import NoSanitizer, build_checked, storm, survive
+    from tests.devices.firmware import WAYS
 
     try:
-        firmware = build_checked()
+        firmware = [build_checked(way) for way in WAYS]
     except NoSanitizer as e:
         print(f"{PROTOCOL:12} left out: {e}")
         return 0
@@ -237,7 +238,7 @@ def run_protocol(count: int, seed: int, keep: Path) -> int:
     for k in range(-(-left // FRAMES_A_PROCESS)):
         frames = b"".join(storm(min(FRAMES_A_PROCESS, left - k * FRAMES_A_PROCESS), seed + 1000 * k, valid=k % 4 > 0))
         try:
-            answers += survive(firmware, frames, keeps_state=k % 4 == 0)
+            answers += survive(firmware[(k + k // 4) % len(firmware)], frames, keeps_state=k % 4 == 0)
         except AssertionError as e:
             broken += 1
             path = keep / f"fuzz-{PROTOCOL}-{seed}-{k}.bin"

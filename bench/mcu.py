@@ -68,6 +68,7 @@ class Row:
     forward_bytes: int = 0  # of the arena: what the forward part of a step needs
     predict_bytes: int = 0  # the arena of a program that predicts alone
     state_bytes: int = 0
+    in_place: bool = False  # SRAM does not hold the state twice
     stack_bytes: int = 0
     stack_used_bytes: int = 0
     const_bytes: int = 0
@@ -216,11 +217,12 @@ def cells(r: Row) -> tuple[str, ...]:
     if not r.fits:
         return (r.board, name, r.grad, r.why, *[""] * (len(HEAD) - 4))
     code = r.flash_bytes - r.flash.get("constants", 0)
+    kept = kb(r.state_bytes) + (", in place" if r.in_place else "")
     return (
         r.board, name, r.grad, f"{r.predict_instructions / 1e6:.2f} M",
         f"{r.train_step_instructions / 1e6:.2f} M", f"{r.predict_instructions / r.macs:.2f}", kb(r.sram_bytes),
         kb(r.arena_bytes), kb(r.input_bytes), kb(r.forward_bytes), kb(r.predict_bytes),
-        kb(r.state_bytes), f"{r.stack_bytes:,} B", kb(r.flash_bytes), kb(r.const_bytes), kb(code),
+        kept, f"{r.stack_bytes:,} B", kb(r.flash_bytes), kb(r.const_bytes), kb(code),
     )  # fmt: skip
 
 
@@ -285,7 +287,8 @@ def page(found: list[Row], others: dict) -> str:
         "zeros gives no gradients. KB = 1,000 bytes.\nOf the arena: *input* is the image or the rows of it that are "
         "held, *forward* the forward part of a step, *inference alone*\nthe arena of a program that only predicts. "
         "*published*: the Tiny Training Engine, Cortex-M7, counted in the same way. Where the state is larger than the "
-        "arena, SRAM has room for it twice: a new\nstate is received whole before it takes the old one's place.",
+        "arena, SRAM has room for it twice: a new\nstate is received whole before it takes the old one's place; "
+        "or, where SRAM is short, *in place*.",
         "![SRAM and instructions](mcu.svg)",
         markdown(HEAD, [published_cells(), *map(cells, found)]),
         *lowered_text(found),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from insitu.boards import boards
 from insitu.codegen import Program, emit_program
-from insitu.deploy import Deployment, Limits, board_program, deploy_program
+from insitu.deploy import Deployment, Limits, bare_sram, board_programs, deploy, deploy_program, state_bytes
 from insitu.errors import BudgetError, Error
 from insitu.graph import Graph, lookup
 from insitu.parts import Parts
@@ -70,14 +70,13 @@ class Need:
 def needed(made: Mapping[str, Graph] | Mapping[str, Plan], limits: Limits) -> Need:
     """Graphs for a board are linked; without a board, plans are added up."""
     if limits.board:
-        return linked(board_program(made), limits)  # type: ignore[arg-type]
+        return linked(deploy(made, limits))  # type: ignore[arg-type]
     program = emit_program(made)  # type: ignore[arg-type]
     return Need(program.arena_bytes + program.state_bytes, program.const_bytes, program)
 
 
-def linked(program: Program, limits: Limits) -> Need:
-    found = deploy_program(program, limits)
-    return Need(found.sram_bytes, found.flash_bytes, program, found)
+def linked(found: Deployment) -> Need:
+    return Need(found.sram_bytes, found.flash_bytes, found.program, found)
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def way_out(parts: Parts, limits: Limits, need: Need) -> str:
 def smallest(parts: Parts, limits: Limits, need: Need) -> tuple[Way, Need]:
     """The head alone, in the arithmetic that takes less; or what was asked for, where that is no more."""
     whole = Limits(limits.board)  # to the byte, though it does not fit
-    tries = {way: tried(parts, way, whole) for way in only_head(parts)}
+    tries = {way: tried(parts, way, whole, least=True) for way in only_head(parts)}
     return min(((Way(), need), *((w, n) for w, n in tries.items() if n)), key=lambda pair: pair[1].sram + pair[1].flash)
 
 
@@ -234,19 +233,33 @@ def only_head(parts: Parts) -> list[Way]:
     return [Way("head", head=h, rows=r) for r in ([False, True] if takes_rows(parts) else [False]) for h in heads]
 
 
-def tried(parts: Parts, way: Way, limits: Limits) -> Need | None:
-    """What these options would take; None where that cannot be compiled."""
+def tried(parts: Parts, way: Way, limits: Limits, least: bool = False) -> Need | None:
+    """What these options would take, `least`: if SRAM were short; None where they do not fit, or cannot be compiled."""
     try:
         graphs = changed(parts, way).graphs()
         if way.rows and not all(can_arrive(g) for g in graphs.values() if g.by_rows):
             return None
         if limits.board is None:
             return needed({verb: plan(g) for verb, g in graphs.items()}, limits)
-        program = board_program(graphs)
-        bare = Need(program.arena_bytes + program.state_bytes, program.const_bytes, program)
-        return linked(program, limits) if bare.fits(limits) else bare  # linking takes long, and adds to it
+        if least:
+            return linked(deploy_program([*board_programs(graphs)][-1], limits))
+        return fitting(graphs, limits)
     except Error:
         return None
+
+
+def fitting(graphs: Mapping[str, Graph], limits: Limits) -> Need | None:
+    """The first of a board's programs that fits; what does not fit bare is not linked, which takes long."""
+    if limits.sram is not None and state_bytes(graphs) >= limits.sram:
+        return None
+    for program in board_programs(graphs, limits.sram):
+        need = Need(bare_sram(program), program.const_bytes, program)
+        need = linked(deploy_program(program, limits)) if need.fits(limits) else need
+        if need.fits(limits):
+            return need
+        if limits.flash is not None and need.flash > limits.flash:
+            break  # the others have as much code, or more
+    return None
 
 
 def changed(parts: Parts, way: Way) -> Parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from insitu.boards import Board
 from insitu.codegen import Program, c
-from insitu.deploy import Deployment
+from insitu.deploy import IN_PLACE, Deployment
 from insitu.graph import Value
 
 FLAGS = "-std=c99 -O2 -ffp-contract=off -ffunction-sections -fdata-sections -Wall -Wextra -Werror"
@@ -27,8 +27,13 @@ them. No malloc, no libm, no recursion.
 * In your own program: add `src/` to the include path, compile `src/*.c src/kernels/*.c`, call what `src/net.h` \
 declares; `example_main.c` shows how. `make` builds it here, `make lib CROSS=... CFLAGS=...` a library for the board; \
 CMake and Arduino too. `-ffp-contract=off` keeps the bytes the same everywhere.
-{_lowered_words(deployment)}{_rows_words(program)}{_firmware_words(deployment)}
+{_state_words(deployment)}{_lowered_words(deployment)}{_rows_words(program)}{_firmware_words(deployment)}
 """
+
+
+def _state_words(deployment: Deployment) -> str:
+    after = "the device has none from the first byte of a new one until all of it has come"
+    return f"* The state is {IN_PLACE}: {after}.\n" if deployment.in_place else ""
 
 
 def _lowered_words(deployment: Deployment) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from insitu.boards import Board, find_board
 from insitu.codegen import Program, emit_program
-from insitu.codegen.device import device_arena_bytes
+from insitu.codegen.device import device_arena_bytes, in_place, staged_bytes
 from insitu.errors import BoardError
 from insitu.firmware import Firmware, build_firmware
 from insitu.graph import Graph
@@ -19,6 +19,7 @@ from insitu.reports.lowering import LoweringCost
 
 # where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
+IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Deployment:
     def sram_bytes(self) -> int:
         if self.firmware:
             return self.firmware.sram_bytes
-        return device_arena_bytes(self.program) + self.program.state_bytes + UNLINKED_SRAM
+        return bare_sram(self.program) + UNLINKED_SRAM
 
     @property
     def flash_bytes(self) -> int:
@@ -71,6 +72,11 @@ class Deployment:
         return lowered_by(self.program)
 
     @property
+    def in_place(self) -> bool:
+        """Is a state received over the old one, since SRAM does not hold two?"""
+        return in_place(self.program)
+
+    @property
     def fits(self) -> bool:
         return self.sram_bytes <= (self.limits.sram or 0) and self.flash_bytes <= (self.limits.flash or 0)
 
@@ -82,7 +88,7 @@ class Deployment:
             "sram_budget_bytes": self.limits.sram, "flash_budget_bytes": self.limits.flash,
             "arena_bytes": self.program.arena_bytes, "state_bytes": self.program.state_bytes,
             "const_bytes": self.const_bytes, "arena_lower_bound_bytes": self.arena_lower_bound_bytes,
-            "linked": self.firmware is not None, "lowered": self.lowered,
+            "linked": self.firmware is not None, "lowered": self.lowered, "in_place": self.in_place,
         }  # fmt: skip
         if self.firmware:
             found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}
@@ -119,18 +125,52 @@ def limits_of(board: str | Board | None, sram: int | None, flash: int | None) ->
 
 def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
            compiler: str = "zig") -> Deployment:  # fmt: skip
-    """Plan, emit and link these graphs for the board of `limits`."""
-    return deploy_program(board_program(graphs), limits, port=port, flags=flags, compiler=compiler)
+    """Plan, emit and link these graphs for the board of `limits`: what fits its SRAM, or needs least of it."""
+    most = float("inf") if limits.sram is None else limits.sram
+    found = program = None
+    for program in board_programs(graphs, limits.sram):
+        found = deploy_program(program, limits, port, flags, compiler) if bare_sram(program) <= most else None
+        if found and found.sram_bytes <= most:
+            return found
+    assert program is not None  # there is one at least
+    return found or deploy_program(program, limits, port, flags, compiler)
 
 
-def board_program(graphs: Mapping[str, Graph]) -> Program:
-    """These graphs as a program for a small machine. A state that comes in waits in the arena until it has been
-    checked: a smaller arena would cost instructions and save nothing."""
-    state = {v.name: v.type.bytes for graph in graphs.values() for v in graph.values.values() if v.name in graph.state}
-    return emit_program(plan_all(graphs, "mcu", int(sum(state.values()) * PLACED)))
+def board_programs(graphs: Mapping[str, Graph], sram: int | None = None) -> Iterator[Program]:
+    """These graphs as programs for a small machine, each smaller than the one before; planned when it is asked for.
+
+    In the first a state that comes in waits in the arena until it has been checked: there an arena smaller than the
+    state would cost instructions and save nothing. The others receive it in place, since SRAM does not hold it twice:
+    in the arena of the first, then in one that was lowered as far as `sram` bytes ask for, or as it can be.
+    """
+    state = state_bytes(graphs)
+    floor = int(state * PLACED)
+    made = emit_program(plan_all(graphs, "mcu", floor))
+    yield made
+    if made.arena_bytes < staged_bytes(made):
+        yield replace(made, in_place=True)
+    if max(plan.lower_bound_bytes for plan in made.plans.values()) > floor:  # nothing could make it lower
+        return
+    room = 0 if sram is None else int(max(sram - state - UNLINKED_SRAM, 0) * PLACED)
+    for enough in (room, 0) if 0 < room < floor else (0,):
+        lower = emit_program(plan_all(graphs, "mcu", enough))
+        if lower.arena_bytes < made.arena_bytes:
+            made = lower
+            yield replace(made, in_place=True)
 
 
-def deploy_program(program: Program, limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
+def state_bytes(graphs: Mapping[str, Graph]) -> int:
+    """Of everything that lasts."""
+    lasting = {v.name: v.type.bytes for g in graphs.values() for v in g.values.values() if v.name in g.state}
+    return sum(lasting.values())
+
+
+def bare_sram(program: Program) -> int:
+    """What it takes without stack and protocol: where that is too much already, it need not be linked."""
+    return device_arena_bytes(program) + program.state_bytes
+
+
+def deploy_program(program: Program, limits: Limits, port: str = "emulator", flags: tuple[str, ...] = (),
                    compiler: str = "zig") -> Deployment:  # fmt: skip
     """Link a program for the board of `limits`."""
     if limits.board is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from insitu.course import Course
 from insitu.data import Samples, as_samples
+from insitu.deploy import IN_PLACE
 from insitu.devices.emulator import EmulatorDevice
 from insitu.devices.link import RUN_TIMEOUT, LinkDevice
 from insitu.devices.manifest import Manifest
@@ -58,7 +59,7 @@ class BoardRun:
             "step_ms": step and board.milliseconds(step), "step_mj": step and board.millijoules(step),
             "stack_used_bytes": self.stack_used,
             **{k: figures.get(k) for k in ("sram_bytes", "flash_bytes", "stack_bytes", "arena_bytes", "state_bytes",
-                                           "const_bytes", "sram", "flash", "lowered", "lowering")},
+                                           "const_bytes", "sram", "flash", "lowered", "lowering", "in_place")},
             "counters": self.counters, "layers": self.layers,
         }  # fmt: skip
 
@@ -72,6 +73,7 @@ class BoardRun:
         rows += [
             ("SRAM", f"{size(figures['sram_bytes'])}: arena {size(figures['arena_bytes'])}, state "
                      f"{size(figures['state_bytes'])}, stack {size(figures.get('stack_bytes') or 0)}{used}"),
+            *([("state", IN_PLACE)] if figures.get("in_place") else []),
             ("flash", f"{size(figures['flash_bytes'])}: constants {size(figures['const_bytes'])}"),
             *lowering_rows(spent_text(figures.get("lowered") or {}), figures.get("lowering")),
             ("board", f"{board.title}, {board.core.title} at {board.clock_mhz:g} MHz"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -37,8 +38,14 @@ OPTIONS = {
 }
 
 
+IN_PLACE = "in place"  # the same as int8, in which a state that comes in goes over the old one
+WAYS = ("int8", IN_PLACE)
+
+
 @cache
 def program(kind: str = "int8") -> Program:
+    if kind == IN_PLACE:
+        return replace(program("int8"), in_place=True)
     if kind == "inference":
         return insitu.load(network(), torch.zeros(1, WIDTH)).program()
     module = network(WIDTH) if kind == "targets" else network()
@@ -58,8 +65,8 @@ def calls(kind: str, i: int):
 class Raw:
     """Frames to a device and back, with no client in between."""
 
-    def __init__(self, channel: Channel | None = None):
-        self.channel = channel or ProcessChannel([str(build_firmware(program()))])
+    def __init__(self, channel: Channel | None = None, kind: str = "int8"):
+        self.channel = channel or ProcessChannel([str(build_firmware(program(kind)))])
         self._pending = b""
 
     def send(self, data: bytes) -> None:
@@ -116,6 +123,13 @@ class Raw:
             assert answer.status == OK
             found += answer.data
         return found
+
+    def send_state(self, saved: bytes, sequence: int, end: int | None = None, start: int = 0) -> None:
+        """The chunks of a saved state, or those up to `end`, from `start` on."""
+        saved = saved[:end]
+        for at in range(start, len(saved), DATA_BYTES):
+            sequence += 1
+            assert self.ask("state_in", sequence, offset=at, data=saved[at : at + DATA_BYTES]).status == OK
 
     def expect_ping(self, most: int = 10_000) -> None:
         """The device answers a ping, after at most so many complaints about what came before."""

@@ -175,6 +175,7 @@ def describe(learner, deployed=None) -> dict:
 
 
 def to_text(report: dict) -> str:
+    from insitu.deploy import IN_PLACE
     from insitu.planner.spent import spent_text
     from insitu.reports.lowering import lowering_rows, lowering_table
     from insitu.reports.table import pairs, size
@@ -186,7 +187,7 @@ def to_text(report: dict) -> str:
         ("classes", report["classes"]),
         ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])})"),
         *lowering_rows(spent_text(report.get("lowered", {})), report.get("lowering")),
-        ("state", size(report["state_bytes"])),
+        ("state", size(report["state_bytes"]) + (f", {IN_PLACE}" if report.get("in_place") else "")),
         ("constants", size(report["const_bytes"])),
         *([(f"{m} in all", _share(report, m.lower())) for m in ("SRAM", "flash")] if "board" in report else []),
         *_instructions(report),

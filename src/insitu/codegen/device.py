@@ -3,6 +3,9 @@
 Each verb has a line for every input and output with its slot in the arena, and a wrapper that calls the verb on the
 slots themselves, so that nothing is copied. The protocol's own memory and code are in c/device/; what a byte on the
 line means is in docs/protocol.md. `interface_of` is what the other end of the line needs to know.
+
+A state that comes in waits in the arena, which is as large as a saved state for that, until it has been checked. Where
+SRAM does not hold two states (`Program.in_place`), it goes over the old one instead.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ PROTOCOL = 1
 FRAME_BYTES, HEAD_BYTES, CRC_BYTES = 512, 12, 4  # as in c/device/link.h, device.h
 DATA_BYTES = FRAME_BYTES - HEAD_BYTES - CRC_BYTES
 MOST_INPUTS = 8  # DEVICE_INPUTS
-SOURCES = ("device/check.c", "device/device.c", "device/link.c")  # under c/; with a port.c, all of the protocol
+# under c/; with a port.c, all of the protocol
+SOURCES = ("device/check.c", "device/device.c", "device/link.c", "device/state.c")
 KERNELS = ("copy_bytes", "crc32_bytes")  # what they call
 COUNTERS = "counters"  # the lasting value that counts skipped, clipped and saturated updates
 INFO = "<HHIIIIB"  # protocol, frame bytes, model, program, arena bytes, saved bytes, verbs; then each verb
@@ -68,9 +72,19 @@ def program_crc(program: Program) -> int:
     return crc32(text.encode())
 
 
+def staged_bytes(program: Program) -> int:
+    """What a state that comes in takes in the arena until it has been checked."""
+    return HEADER_BYTES + program.state_bytes if program.state else 1
+
+
+def in_place(program: Program) -> bool:
+    """Does a state come in over the old one? Never where the arena has room for it."""
+    return program.in_place and program.arena_bytes < staged_bytes(program)
+
+
 def device_arena_bytes(program: Program) -> int:
-    """The arena of a device: a state that comes in waits there until it has been checked."""
-    return max(program.arena_bytes, HEADER_BYTES + program.state_bytes if program.state else 1)
+    """The arena of a device: smaller than a saved state if, and only if, that is received in place."""
+    return program.arena_bytes if in_place(program) else max(program.arena_bytes, staged_bytes(program))
 
 
 def emit_device(program: Program) -> dict[str, str]:
@@ -118,7 +132,7 @@ def _header(program: Program) -> str:
     prefix = program.prefix
     body = [
         '#include "device/device.h"', f'#include "{prefix}.h"', "",
-        c.comment("the arena, and room for a saved state that waits to be checked"),
+        c.comment("the arena" + ("" if in_place(program) else ", and room for a saved state that waits to be checked")),
         f"#define {prefix.upper()}_DEVICE_ARENA_BYTES {device_arena_bytes(program)}", "",
         f"extern unsigned char {prefix}_device_arena[{prefix.upper()}_DEVICE_ARENA_BYTES];",
         *([f"extern {prefix}_state {prefix}_device_state;"] if program.state else []),
@@ -203,11 +217,7 @@ def _state_functions(program: Program) -> list[str]:
     if not program.state:
         return []
     prefix = program.prefix
-    return [
-        "static void init(void)", "{", f"    {prefix}_init(&{prefix}_device_state);", "}", "",
-        "static int32_t load(const uint8_t *saved, uint32_t bytes)", "{",
-        f"    return {prefix}_load(&{prefix}_device_state, saved, bytes);", "}", "",
-    ]  # fmt: skip
+    return ["static void init(void)", "{", f"    {prefix}_init(&{prefix}_device_state);", "}", ""]
 
 
 def _model(program: Program) -> list[str]:
@@ -240,13 +250,13 @@ def _state_fields(program: Program) -> dict[str, str]:
     state = f"{program.prefix}_device_state"
     counters = next((v for v in program.state.fields if v.name == COUNTERS), None)
     return {
-        "state": f"(const unsigned char *)&{state}",
+        **({"in_place": "1"} if in_place(program) else {}),
+        "state": f"(unsigned char *)&{state}",
         "saved_bytes": str(HEADER_BYTES + program.state_bytes),
         "head": f"{{{MAGIC}u, {program.state.model}u, {program.state_bytes}}}",
         **({"counters": f"(const unsigned char *){state}.{COUNTERS}"} if counters else {}),
         **({"counter_bytes": str(counters.type.bytes)} if counters else {}),
         "init": "init",
-        "load": "load",
     }
 
 

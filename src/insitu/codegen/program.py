@@ -30,6 +30,7 @@ class Program:
     arena_bytes: int
     const_bytes: int
     state: StateLayout | None  # what lasts, where there is any
+    in_place: bool = False  # a device has no room for a second state: see codegen/device.py
 
     @property
     def state_bytes(self) -> int:

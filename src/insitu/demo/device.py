@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from insitu.boards import Board, find_board
-from insitu.deploy import board_program
-from insitu.firmware import Firmware, build_firmware
+from insitu.deploy import deploy, limits_of
+from insitu.firmware import Firmware
 from insitu.learner import Learner
 
 HOST = "host"
@@ -40,7 +40,8 @@ def open_device(learner: Learner, board: str) -> Opened:
 def on_emulator(learner: Learner, board: Board) -> Opened:
     from insitu.devices.emulator import emulate
 
-    firmware = build_firmware(board_program(learner.graphs), board)
+    firmware = deploy(learner.graphs, limits_of(board, None, None)).firmware
+    assert firmware is not None  # of a core that is emulated
     device = emulate(firmware)
     words = f"{board.title}: its firmware on an emulated {board.core.title}"
     return Opened(device, words, board, firmware)

@@ -27,7 +27,7 @@ HEAD = "<BBBBHHI"  # kind, verb or status, index, 0, sequence, count, offset or 
 ANSWER = 0x80
 KINDS = ("ping", "info", "write", "run", "output", "state_out", "state_in", "state_commit", "counters", "reset")
 (OK, DAMAGED, TOO_LONG, UNKNOWN, NO_SUCH, OUTSIDE, GAP, NOT_READY, LABEL, NOT_FINITE, STATELESS) = range(11)
-STATE = 10  # plus what <prefix>_load says
+STATE, BETWEEN = 10, 15  # the first plus what <prefix>_load says
 STATUS = {
     DAMAGED: "got a damaged frame",
     TOO_LONG: "got a frame that is too long",
@@ -40,7 +40,9 @@ STATUS = {
     NOT_FINITE: "got an input that is not finite",
     STATELESS: "runs a program for inference alone: it has no state",
     **{STATE + code: f"says that the state {complaint}" for code, complaint in COMPLAINTS.items()},
+    BETWEEN: "is between two states: a new one came over the old one, and not all of it",
 }
+HINTS = {BETWEEN: "send a whole state: load_state(...), insitu run --load FILE; or reset() to the first one"}
 USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, *(STATE + code for code in COMPLAINTS)}
 COUNTED = ("run", "state_commit", "reset")  # what the device counts as done
 RUN_TIMEOUT = 600.0  # seconds that a verb may take
@@ -217,9 +219,8 @@ def raise_status(status: int, kind: str) -> None:
     if status == OK:
         return
     what = STATUS.get(status, f"gave status {status}")
-    if status in USERS_FAULT:
-        raise DataError(f"the device {what}", where=kind)
-    raise DeviceError(f"the device {what}", where=kind)
+    fault = DataError if status in USERS_FAULT else DeviceError
+    raise fault(f"the device {what}", where=kind, hint=HINTS.get(status, ""))
 
 
 class LinkDevice:
@@ -294,11 +295,13 @@ class LinkDevice:
         return data
 
     def load_state(self, data: bytes) -> None:
-        """Take back a saved state; a wrong or damaged one is an error and changes nothing."""
-        layout = self._layout()
-        if len(data) > self.interface.saved_bytes:  # the device would say so of the last chunk
-            check_saved(data, layout)
-        for at in range(0, max(len(data), 1), DATA_BYTES):
+        """Take back a saved state; a wrong or damaged one is an error and changes nothing: it is not even sent.
+
+        A device that receives in place (docs/protocol.md) has no state while one is under way: where that breaks off,
+        it asks for a whole one, or a reset, before it does anything else.
+        """
+        check_saved(data, self._layout())
+        for at in range(0, len(data), DATA_BYTES):
             self.link.ask("state_in", offset=at, data=data[at : at + DATA_BYTES])
         self.link.ask("state_commit")
 

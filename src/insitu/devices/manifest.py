@@ -112,8 +112,9 @@ def _figures(found: dict) -> dict:
     """Bytes that reports and emulators rely on: whole numbers, all of them there."""
     for name in FIGURES:
         _count(found, name)
-    if not isinstance(found["linked"], bool):
-        raise ValueError(f"linked is {found['linked']!r}")
+    for name, value in (("linked", found["linked"]), ("in_place", found.get("in_place", False))):
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}")
     lowered = {kind: names for kind, names in dict(found.get("lowered", {})).items() if isinstance(names, list)}
     again = {"macs_again": _count(dict(found.get("lowered", {})), "macs_again", 0)}
     checked(found.get("lowering"))

@@ -1,7 +1,8 @@
 /* The device's side of the protocol: see device.h. One function a request.
  *
  * The arena is idle between calls. Inputs are written straight to their slots there, outputs are read from theirs,
- * and a state that comes in waits there until it is whole and checked: each of the three ends the other two.
+ * and a state that comes in waits there until it is whole and checked: each of the three ends the other two. Where it
+ * does not fit there, it is received in place (state.c).
  */
 #include "device/device.h"
 
@@ -9,9 +10,16 @@
 
 #include "device/check.h"
 #include "device/port.h"
+#include "device/state.h"
 #include "kernels.h"
 
-enum { SAVED_HEAD = 16 };
+/* kinds of requests, a bit each: */
+enum {
+    /* doing these twice is as good as doing them once */
+    REPEATABLE = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_OUTPUT | 1 << DEVICE_STATE_OUT | 1 << DEVICE_COUNTERS,
+    /* what can be done between two states; the rest reads or changes one, or prepares that */
+    STATELESS = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_STATE_IN | 1 << DEVICE_STATE_COMMIT | 1 << DEVICE_RESET
+};
 
 typedef char protocol_fits_2_kb[sizeof(device_session) <= 2048 ? 1 : -1];
 
@@ -158,18 +166,8 @@ static int32_t read_output(device_session *session, const device_model *model, r
     return DEVICE_OK;
 }
 
-static void put_head(const device_model *model, uint8_t *to)
-{
-    for (int32_t i = 0; i < 3; i++) {
-        link_put_word(to + 4 * i, model->head[i]);
-    }
-    link_put_word(to + 12, crc32_bytes(model->state, model->saved_bytes - SAVED_HEAD));
-}
-
-/* The bytes of a saved state without making one: its head is put together when it is asked for. */
 static int32_t state_out(device_session *session, const device_model *model, request *r)
 {
-    uint8_t head[SAVED_HEAD];
     (void)session;
     if (model->saved_bytes == 0) {
         return DEVICE_STATELESS;
@@ -177,19 +175,14 @@ static int32_t state_out(device_session *session, const device_model *model, req
     if (r->count > DEVICE_DATA || !inside(r, r->count, model->saved_bytes)) {
         return DEVICE_OUTSIDE;
     }
-    if (r->offset < SAVED_HEAD) {
-        put_head(model, head);
-    }
-    for (uint32_t i = 0; i < r->count; i++) {
-        const uint32_t at = r->offset + i;
-        r->data[i] = at < SAVED_HEAD ? head[at] : model->state[at - SAVED_HEAD];
-    }
+    state_read(model, r->offset, r->data, r->count);
     r->size = (int32_t)r->count;
     return DEVICE_OK;
 }
 
 static int32_t state_in(device_session *session, const device_model *model, request *r)
 {
+    const uint32_t end = r->offset + (uint32_t)r->size;
     if (model->saved_bytes == 0) {
         return DEVICE_STATELESS;
     }
@@ -199,9 +192,12 @@ static int32_t state_in(device_session *session, const device_model *model, requ
     if (r->offset != 0 && r->offset != session->staged) {
         return DEVICE_GAP;
     }
+    const int32_t found = state_take(session, model, r->offset, r->data, r->size);
+    if (found != 0) {
+        return DEVICE_STATE + found;
+    }
     forget(session);
-    copy_bytes(model->arena + r->offset, r->data, r->size);
-    session->staged = r->offset + (uint32_t)r->size;
+    session->staged = end;
     return DEVICE_OK;
 }
 
@@ -213,9 +209,13 @@ static int32_t state_commit(device_session *session, const device_model *model, 
         return DEVICE_STATELESS;
     }
     forget(session);
-    const int32_t found = model->load(model->arena, staged);
-    session->done += found == 0;
-    return found ? DEVICE_STATE + found : DEVICE_OK;
+    const int32_t found = state_end(session, model, staged);
+    if (found != 0) {
+        return DEVICE_STATE + found;
+    }
+    session->between = 0;
+    session->done++;
+    return DEVICE_OK;
 }
 
 static int32_t counters(device_session *session, const device_model *model, request *r)
@@ -236,15 +236,9 @@ static int32_t first_state(device_session *session, const device_model *model, r
     }
     forget(session);
     model->init();
+    session->between = 0;
     session->done++;
     return DEVICE_OK;
-}
-
-/* doing these twice is as good as doing them once */
-static int repeatable(int32_t kind)
-{
-    return kind == DEVICE_PING || kind == DEVICE_INFO || kind == DEVICE_OUTPUT || kind == DEVICE_STATE_OUT ||
-           kind == DEVICE_COUNTERS;
 }
 
 /* calls and no table of functions: how deep the stack can get is read from the code */
@@ -296,12 +290,16 @@ static int32_t serve(device_session *session, const device_model *model, int32_t
     if (kind >= DEVICE_KINDS) {
         return DEVICE_UNKNOWN;
     }
-    if (again && !repeatable(kind)) {
+    const int32_t repeatable = REPEATABLE >> kind & 1, stateless = STATELESS >> kind & 1;
+    if (again && !repeatable) {
         r->size = 0;
         return session->status;
     }
+    if (session->between && !stateless) {
+        return DEVICE_BETWEEN;
+    }
     const int32_t status = perform(kind, session, model, r);
-    if (!repeatable(kind)) {
+    if (!repeatable) {
         r->size = 0;
     }
     return status;
@@ -314,7 +312,7 @@ static void serve_frame(device_session *session, const device_model *model)
     const uint32_t sequence = (uint32_t)(frame[4] | frame[5] << 8), crc = link_word(frame + count);
     request r = {frame[1], frame[2], (uint32_t)(frame[6] | frame[7] << 8), link_word(frame + 8), frame + DEVICE_HEAD,
                  count - DEVICE_HEAD};
-    session->status = serve(session, model, kind, &r, crc);
+    session->status = (uint8_t)serve(session, model, kind, &r, crc);
     session->last = crc;
     session->answered = 1;
     session->frames++;
@@ -327,7 +325,7 @@ void device_begin(device_session *session, const device_model *model)
     forget(session);
     session->done = session->frames = session->rejected = session->last = 0;
     session->status = DEVICE_OK;
-    session->answered = 0;
+    session->answered = session->between = 0;
     if (model->saved_bytes != 0) {
         model->init();
     }

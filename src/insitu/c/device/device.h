@@ -51,7 +51,8 @@ enum {
     DEVICE_LABEL,      /* a label that is no class */
     DEVICE_NOT_FINITE, /* an infinite input, or one that is not a number */
     DEVICE_STATELESS,  /* a program for inference alone */
-    DEVICE_STATE = 10  /* plus what the program's load says of a state: 1 size, 2 not one, 3 another model's, 4 damaged */
+    DEVICE_STATE = 10, /* plus what is wrong with a state: 1 size, 2 not one, 3 another model's, 4 damaged */
+    DEVICE_BETWEEN = 15 /* a new state came over the old one and is not whole: there is none to work with */
 };
 
 enum { DEVICE_ANY, DEVICE_FLOAT, DEVICE_DOUBLE, DEVICE_CLASS }; /* what to check of an input */
@@ -89,26 +90,28 @@ typedef struct {
     int32_t verb_count;
     const uint8_t *info; /* the answer to DEVICE_INFO */
     int32_t info_bytes;
-    unsigned char *arena; /* where an incoming state waits: at least saved_bytes */
-    const unsigned char *state;
+    int32_t in_place;     /* an incoming state goes straight over the old one, for want of room */
+    unsigned char *arena; /* where it waits otherwise: at least saved_bytes */
+    unsigned char *state;
     uint32_t saved_bytes; /* the state with its head; 0: there is none */
     uint32_t head[3];     /* of a saved state: magic, model, bytes */
     const unsigned char *counters;
     int32_t counter_bytes;
     void (*init)(void);
-    int32_t (*load)(const uint8_t *saved, uint32_t bytes);
 } device_model;
 
 typedef struct {
     uint8_t bytes[DEVICE_READ];      /* as they came from the port */
     uint32_t filled[DEVICE_INPUTS];  /* bytes of each input of `writing` that have arrived */
-    uint32_t staged;                 /* bytes of a state that wait in the arena */
+    uint32_t staged;                 /* bytes of an incoming state that have arrived */
+    uint32_t wanted;                 /* and its CRC */
     uint32_t done, frames, rejected; /* calls, loads and resets; good frames; bad ones: since the start */
     uint32_t last;                   /* the CRC of the request before */
     int32_t writing;                 /* the verb whose inputs are in the arena, or -1 */
     int32_t ran;                     /* the verb whose outputs are there, or -1 */
-    int32_t status;                  /* of the request before */
-    int32_t answered;                /* has there been one? */
+    uint8_t status;                  /* of the request before */
+    uint8_t answered;                /* has there been one? */
+    uint8_t between;                 /* has a new state begun to take the old one's place? */
     link_reader link;                /* last: see there */
 } device_session;
 

@@ -1,0 +1,77 @@
+/* The bytes of a saved state as they leave a device and come to it: see state.h.
+ *
+ * Of one that comes, the head must come with the first bytes and is checked before anything is touched. The rest waits
+ * in the arena until it was checked, or goes over the old state where there is no room for two: then the device is
+ * between two states from the first byte that is replaced until all of them were checked.
+ */
+#include "device/state.h"
+
+#include "kernels.h"
+
+enum { HEAD = 16 };
+
+void state_read(const device_model *model, uint32_t offset, uint8_t *to, uint32_t bytes)
+{
+    uint8_t head[HEAD];
+    if (offset < HEAD) {
+        for (int32_t i = 0; i < 3; i++) {
+            link_put_word(head + 4 * i, model->head[i]);
+        }
+        link_put_word(head + 12, crc32_bytes(model->state, model->head[2]));
+    }
+    for (uint32_t i = 0, at = offset; i < bytes; i++, at++) {
+        to[i] = at < HEAD ? head[at] : model->state[at - HEAD];
+    }
+}
+
+/* Is this the head of a state of this model? */
+static int32_t wrong_head(const device_model *model, const uint8_t *from, int32_t bytes)
+{
+    static const uint8_t wrong[3] = {2, 3, 1}; /* kind, model, size */
+    if (bytes < HEAD) {
+        return 1;
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        if (link_word(from + 4 * i) != model->head[i]) {
+            return wrong[i];
+        }
+    }
+    return 0;
+}
+
+static unsigned char *place(const device_model *model)
+{
+    return model->in_place ? model->state : model->arena;
+}
+
+int32_t state_take(device_session *session, const device_model *model, uint32_t offset, const uint8_t *from,
+                   int32_t bytes)
+{
+    if (offset == 0) {
+        const int32_t wrong = wrong_head(model, from, bytes);
+        if (wrong != 0) {
+            return wrong;
+        }
+        session->wanted = link_word(from + 12);
+        from += HEAD;
+        bytes -= HEAD;
+        offset = HEAD;
+    }
+    session->between |= model->in_place && bytes != 0;
+    copy_bytes(place(model) + (offset - HEAD), from, bytes);
+    return 0;
+}
+
+int32_t state_end(const device_session *session, const device_model *model, uint32_t bytes)
+{
+    if (bytes != model->saved_bytes) {
+        return 1;
+    }
+    if (crc32_bytes(place(model), bytes - HEAD) != session->wanted) {
+        return 4;
+    }
+    if (!model->in_place) {
+        copy_bytes(model->state, model->arena, (int32_t)(bytes - HEAD));
+    }
+    return 0;
+}
