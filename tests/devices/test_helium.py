@@ -62,7 +62,7 @@ def random_graph(seed: int):
             moves = {} if kernel == 1 and i else moves
             x = drawn(builder, rng, f"dense{i}", *shape)
             w, b = constants(builder, rng, f"dense{i}", (int(rng.integers(1, 12)), kernel, kernel, shape[3]), 0)
-            rounding = "litert" if i == 2 else "single"
+            rounding = "litert" if i in (2, 3, 5) else "single"
             results.append(
                 lookup("conv2d_s8")(x, w, b, **moves, mask=bool(i % 2), rounding=rounding, out=s8(s=0.2, z=3))
             )
@@ -70,6 +70,7 @@ def random_graph(seed: int):
             shape, moves = window(rng, kernel, depthwise=True)
             x = drawn(builder, rng, f"depth{i}", *shape)
             w, b = constants(builder, rng, f"depth{i}", (kernel, kernel, shape[3]), 2)
+            moves["rounding"] = "litert" if i in (1, 2) else "single"
             results.append(lookup("depthwise2d_s8")(x, w, b, **moves, mask=bool(i % 2), out=s8(s=0.1, z=-5)))
         for i, shape in enumerate(((1, 3, 5, 7), (1, 4, 4, 16))):
             a, b = fed if i else drawn(builder, rng, "left", *shape), drawn(builder, rng, f"right{i}", *shape)

@@ -91,6 +91,20 @@ static inline void scalar_store_masked(channel_place to, const int32_t *acc, int
     }
 }
 
+/* the same by any multiplier and rounding, within any bounds; where there is a mask, its bit was zero */
+static inline void scalar_store_any(const channel_place *to, const int32_t *acc, int32_t n, const requant *q)
+{
+    const uint32_t bit = 1u << (to->channel & 7);
+    uint8_t *mask = to->mask ? to->mask + (to->channel >> 3) : NULL;
+    for (int32_t j = 0; j < n; j++) {
+        const int64_t v = requant_value(acc[j], to->channel, q);
+        to->y[j * to->y_row] = (int8_t)(v < q->lo ? q->lo : v > q->hi ? q->hi : v);
+        if (mask && v >= q->lo && v <= q->hi) {
+            mask[j * to->mask_row] = (uint8_t)(mask[j * to->mask_row] | bit);
+        }
+    }
+}
+
 #if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
 #include "isa/helium_quick.h"
 #elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
@@ -98,6 +112,9 @@ static inline void scalar_store_masked(channel_place to, const int32_t *acc, int
 #else
 #define store_plain scalar_store_plain
 #define store_masked scalar_store_masked
+#endif
+#ifndef store_any
+#define store_any scalar_store_any
 #endif
 
 #endif

@@ -15,13 +15,5 @@ void requant_channel_s8(const channel_place *to, const int32_t *acc, int32_t n, 
         }
         return;
     }
-    const uint32_t bit = 1u << (to->channel & 7);
-    uint8_t *mask = to->mask ? to->mask + (to->channel >> 3) : NULL;
-    for (int32_t j = 0; j < n; j++) {
-        const int64_t v = requant_value(acc[j], to->channel, q);
-        to->y[j * to->y_row] = (int8_t)(v < q->lo ? q->lo : v > q->hi ? q->hi : v);
-        if (mask && v >= q->lo && v <= q->hi) {
-            mask[j * to->mask_row] = (uint8_t)(mask[j * to->mask_row] | bit);
-        }
-    }
+    store_any(to, acc, n, q);
 }
