@@ -2,6 +2,7 @@
 #ifndef INSITU_BLOCK_ROWS_H
 #define INSITU_BLOCK_ROWS_H
 
+#include "isa/copy.h"
 #include "isa/mantissa_mask.h"
 #include "isa/mantissas.h"
 
@@ -178,10 +179,13 @@ ALWAYS_INLINE void block_expand(void *y, int8_t *ye, const void *m, const int8_t
         const int32_t sum = from < BLOCK_LEAST || from + k < BLOCK_ZERO ? BLOCK_ZERO : from + k;
         ye[i] = (int8_t)(sum < BLOCK_MOST ? sum : BLOCK_MOST);
     }
-    for (int32_t i = 0; i < n * c; i++) {
-        const int32_t x = block_half_up(block_raw(m, i, bytes) * share, BLOCK_SHARE);
-        for (int32_t p = 0; p < h * w; p++) {
-            block_put(y, (i / c * h * w + p) * c + i % c, x, bytes);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t first = i * h * w * c;
+        for (int32_t o = 0; o < c; o++) {
+            block_put(y, first + o, block_half_up(block_raw(m, i * c + o, bytes) * share, BLOCK_SHARE), bytes);
+        }
+        for (int32_t p = 1; p < h * w; p++) {
+            copy_run((int8_t *)y + (first + p * c) * bytes, (int8_t *)y + first * bytes, c * bytes);
         }
     }
 }

@@ -124,6 +124,17 @@ def _expand(node: Node, blocks: _Blocks) -> Pair | None:
     return lookup("expand_block")(*blocks.of(node.inputs[0]), shape=shape, factor=factor, name=node.name)
 
 
+def _pool(node: Node, blocks: _Blocks) -> Pair | None:
+    """A mean over windows of which one covers the whole image is a mean of the image."""
+    (g,), (h, w), (kh, kw) = node.inputs, node.attrs["size"], node.attrs["kernel"]
+    top, _, left, _ = node.attrs["padding"]
+    if not blocks.has(g) or g.shape[1:3] != (1, 1) or kh - top < h or kw - left < w:
+        return None
+    count = kh * kw if node.attrs["count_include_pad"] else h * w
+    shape = (g.shape[0], h, w, g.shape[3])
+    return lookup("expand_block")(*blocks.of(g), shape=shape, factor=1 / count, name=node.name)
+
+
 def _bias_grad(node: Node, blocks: _Blocks) -> Pair | None:
     if not blocks.has(node.inputs[0]):
         return None
@@ -143,5 +154,6 @@ TWINS: dict[str, Twin] = {
     "linear_dw": _with_int8("linear_dw_block"),
     "add": _add,
     "expand": _expand,
+    "avg_pool2d_dx": _pool,
     "bias_grad": _bias_grad,
 }
