@@ -18,9 +18,10 @@ pytest.importorskip("elftools")
 from bench.bare_cortex import Machine, build
 from bench.mcu_kernels import measure
 
-SHARED = ("add_s8", "sub_s8", "mask_grad", "bias_grad", "linear_s8", "mean_s8", "merge_channels", "reshape",
-          "depthwise2d_dx_block", "depthwise2d_dw_block", "add_block", "expand_block", "to_block",
-          "sgd_bias_block_s32", "conv2d_parts_s8", "linear_parts_s8", "depthwise2d_over_s8")  # fmt: skip
+SHARED = ("add_s8", "sub_s8", "mask_grad", "bias_grad", "bias_grad_block", "linear_s8", "mean_s8", "merge_channels",
+          "depthwise2d_dx_block", "depthwise2d_dw_block", "add_block", "expand_block", "to_block", "reshape",
+          "sgd_residual_block_s8", "sgd_bias_block_s32", "conv2d_parts_s8", "linear_parts_s8",
+          "depthwise2d_over_s8")  # fmt: skip
 CASES = (*LABELS, *(n for n in all_bound() if n.partition(":")[0] in SHARED and n not in LABELS))
 BUILDS = {
     "m7": ("m7", ("-O2",)),

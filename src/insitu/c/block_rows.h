@@ -4,6 +4,7 @@
 
 #include "isa/copy.h"
 #include "isa/mantissa_mask.h"
+#include "isa/mantissa_sums.h"
 #include "isa/mantissas.h"
 
 typedef union {
@@ -190,29 +191,13 @@ ALWAYS_INLINE void block_expand(void *y, int8_t *ye, const void *m, const int8_t
     }
 }
 
-/* a factor times the sums over one row of pixels of n channels, of mantissas as they are stored, more in `sums` */
-ALWAYS_INLINE void block_row_sums(int32_t *sums, const void *m, int32_t at, int32_t pixels, int32_t n, int32_t c,
-                                  int32_t factor, int32_t bytes)
-{
-    int32_t k = 0;
-    for (; k + MANTISSAS_SUMS <= n; k += MANTISSAS_SUMS) {
-        mantissas_sums(sums + k, m, at + k, c, pixels, factor, bytes);
-    }
-    for (; k < n; k++) {
-        for (int32_t p = 0; p < pixels; p++) {
-            sums[k] += block_raw(m, at + p * c + k, bytes) * factor;
-        }
-    }
-}
-
-enum { BLOCK_FACTOR = 14 }; /* bits by which a sum is shifted in the course of adding */
-
 /* what a row of n channels that is brought down by d bits, or up by many, adds */
 ALWAYS_INLINE void block_bias_far(int32_t *db, const void *m, int32_t at, int32_t pixels, int32_t n, int32_t c,
                                   int32_t d, int32_t bytes)
 {
+    const int8_t none = 0;
     int32_t sums[BLOCK_GROUP] = {0};
-    block_row_sums(sums, m, at, pixels, n, c, 1, bytes);
+    mantissa_sums(sums, m, at, c, &none, 0, 0, 1, pixels, n, bytes);
     for (int32_t o = 0; o < n; o++) {
         db[o] += block_round(sums[o] * (bytes == 2 ? 1 : 256), d);
     }
@@ -227,18 +212,13 @@ ALWAYS_INLINE void block_bias_group(int32_t *db, int8_t *de, const void *m, cons
     for (int32_t o = 0; o < n; o++) {
         db[o] = 0;
     }
-    for (int32_t r = 0; r < rows; r++) { /* those that lose nothing, for which the order is free */
-        const int32_t by = e[r * groups] + up;
-        if (by >= 0 && by <= BLOCK_FACTOR) {
-            block_row_sums(db, m, at + r * pixels * c, pixels, n, c, 1 << by, bytes);
-        }
-    }
+    mantissa_sums(db, m, at, c, e, groups, up, rows, pixels, n, bytes); /* those that lose nothing: in any order */
     for (int32_t o = 0; bytes == 1 && o < n; o++) {
         db[o] = (int32_t)((uint32_t)db[o] * 256);
     }
     for (int32_t r = 0; r < rows; r++) {
         const int32_t by = e[r * groups] + up;
-        if (by < 0 || by > BLOCK_FACTOR) {
+        if (by < 0 || by > MANTISSA_UP) {
             block_bias_far(db, m, at + r * pixels * c, pixels, n, c, -by, bytes);
         }
     }

@@ -257,7 +257,12 @@ class bias_grad_block:
     Rows are summed first, then brought to that exponent.
     """
 
-    cases = [*both("map", (1, 5, 3, 37)), *both("row", (1, 7)), *both("wide", (1, 4, 300, 2))]
+    cases = [
+        *both("map", (1, 5, 3, 37)),
+        *both("row", (1, 7)),
+        *both("wide", (1, 4, 300, 2)),
+        *both("whole words", (1, 9, 4, 28)),
+    ]
 
     def infer(m, e):
         want_block(m, e)

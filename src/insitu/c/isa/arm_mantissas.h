@@ -129,46 +129,6 @@ ALWAYS_INLINE void arm_mantissas_scaled(int16_t *to, const void *g, int32_t at, 
 }
 #define mantissas_scaled arm_mantissas_scaled
 
-/* r0 sums, r1 from, r2 bytes from pixel to pixel, r3 pixels, on the stack the factor */
-#define SUMS_FUNCTION(name, pixel)                                                                                \
-    ASSEMBLED void name(int32_t *sums UNUSED, const int8_t *from UNUSED, int32_t step UNUSED, int32_t n UNUSED,   \
-                        int32_t factor UNUSED)                                                                    \
-    {                                                                                                             \
-        __asm__ volatile("push {r0, r4-r11, lr}\n"                                                                \
-                         "ldm r0, {r4-r11}\n"                                                                     \
-                         "ldr lr, [sp, #40]\n"                                                                    \
-                         "1:\n" pixel                                                                             \
-                         "add r1, r1, r2\n"                                                                       \
-                         "subs r3, r3, #1\n"                                                                      \
-                         "bne 1b\n"                                                                               \
-                         "pop {r0}\n"                                                                             \
-                         "stm r0, {r4-r11}\n"                                                                     \
-                         "pop {r4-r11, pc}\n");                                                                   \
-    }
-/* the low half of x, and the high one, times the factor */
-#define SUMS_LOW(y, x) "smlabb " y ", " x ", lr, " y "\n"
-#define SUMS_HIGH(y, x) "smlatb " y ", " x ", lr, " y "\n"
-SUMS_FUNCTION(arm_sums_halves,
-              "ldr r0, [r1]\n ldr r12, [r1, #4]\n" SUMS_LOW("r4", "r0") SUMS_HIGH("r5", "r0") SUMS_LOW("r6", "r12")
-              SUMS_HIGH("r7", "r12") "ldr r0, [r1, #8]\n ldr r12, [r1, #12]\n" SUMS_LOW("r8", "r0")
-              SUMS_HIGH("r9", "r0") SUMS_LOW("r10", "r12") SUMS_HIGH("r11", "r12"))
-#define SUMS_FOUR(a, b, c, d, at)                                                                                  \
-    "ldr r0, [r1, #" #at "]\n sxtb16 r12, r0\n sxtb16 r0, r0, ror #8\n"                                            \
-    SUMS_LOW(a, "r12") SUMS_LOW(b, "r0") SUMS_HIGH(c, "r12") SUMS_HIGH(d, "r0")
-SUMS_FUNCTION(arm_sums_bytes, SUMS_FOUR("r4", "r5", "r6", "r7", 0) SUMS_FOUR("r8", "r9", "r10", "r11", 4))
-
-ALWAYS_INLINE void arm_mantissas_sums(int32_t *sums, const void *m, int32_t at, int32_t step, int32_t n, int32_t factor,
-                                      int32_t bytes)
-{
-    const int8_t *from = (const int8_t *)m + at * bytes;
-    if (bytes == 2) {
-        arm_sums_halves(sums, from, step * bytes, n, factor);
-    } else {
-        arm_sums_bytes(sums, from, step * bytes, n, factor);
-    }
-}
-#define mantissas_sums arm_mantissas_sums
-
 /* r0 x, r1 where, r2 how many runs, r3 how many fours in each */
 ASSEMBLED uint32_t arm_reach_fours(const int32_t *x UNUSED, const int32_t *where UNUSED, int32_t runs UNUSED,
                                    int32_t fours UNUSED)

@@ -3,7 +3,6 @@
  *
  *   mantissas_pairs    p of four pixels as four rows of pairs.h, n channels, a multiple of four
  *   mantissas_scaled   p of some pixels of n channels, at most a group, BLOCK_GROUP numbers a pixel
- *   mantissas_sums     a factor times the sums over some pixels of eight channels, added to others
  *   mantissas_reach    the bits that runs of sums need
  *   mantissas_put      runs of sums become mantissas, four channels at a time
  *   mantissas_groups   sums of a group of channels, pixel after pixel, become mantissas
@@ -29,18 +28,6 @@ ALWAYS_INLINE void scalar_mantissas_pairs(int16_t *to, const void *g, int32_t at
     for (int32_t r = 0; r < PAIRS_PIXELS; r++, at += step) {
         for (int32_t k = 0; k < n; k++) {
             to[pairs_place(k, r, PAIRS_PIXELS)] = scalar_mantissa(g, at + k, share[k], d, bytes);
-        }
-    }
-}
-
-/* sums[k] += factor times the sum over n pixels of mantissa k as it is stored, for eight channels; 0 < factor < 2^15 */
-enum { MANTISSAS_SUMS = 8 };
-ALWAYS_INLINE void scalar_mantissas_sums(int32_t *sums, const void *m, int32_t at, int32_t step, int32_t n,
-                                         int32_t factor, int32_t bytes)
-{
-    for (int32_t p = 0; p < n; p++, at += step) {
-        for (int32_t k = 0; k < MANTISSAS_SUMS; k++) {
-            sums[k] += block_raw(m, at + k, bytes) * factor;
         }
     }
 }
@@ -95,7 +82,6 @@ ALWAYS_INLINE void scalar_mantissas_groups(void *m, int32_t at, int32_t step, co
 #define mantissas_pairs scalar_mantissas_pairs
 #define mantissas_scaled scalar_mantissas_scaled
 #define mantissas_reach scalar_mantissas_reach
-#define mantissas_sums scalar_mantissas_sums
 #define mantissas_put scalar_mantissas_put
 #define mantissas_groups scalar_mantissas_groups
 #endif
