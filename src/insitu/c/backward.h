@@ -39,6 +39,8 @@ void linear_fours_dx_s8(float *dx, const float *g, const int8_t *w, const int8_t
                         const linear_shape *s, void *scratch);
 void linear_fours_dw_s8(float *dw, const float *g, const int8_t *x, const int32_t *channels, int32_t count,
                         int32_t piece, float scale, int32_t zero, const linear_shape *s, void *scratch);
+void conv2d_fours_dw_s8(float *dw, const float *g, const int8_t *x, const int32_t *channels, int32_t count,
+                        int32_t piece, float scale, int32_t zero, const conv2d_shape *s, void *scratch);
 void bias_grad_f32(float *db, const float *g, int32_t rows, int32_t n);
 
 #endif

@@ -7,8 +7,6 @@
 #ifndef INSITU_BLOCK_TURNED_H
 #define INSITU_BLOCK_TURNED_H
 
-#include <stddef.h>
-
 #include "block_conv.h"
 #include "isa/turned.h"
 #include "spans.h"
@@ -26,23 +24,26 @@ static inline int32_t *turned_line(int32_t *to, int32_t x, int32_t beyond, int32
 }
 
 /* the same of `pixels` outputs from `at` on, with one more behind an odd number of them */
-static inline void turned_places(int32_t *to, int32_t beyond, int32_t at, int32_t pixels, int32_t tap,
+ONCE void turned_places(int32_t *to, int32_t beyond, int32_t at, int32_t pixels, int32_t tap,
                                  const conv2d_shape *s)
 {
-    const int32_t u = tap / s->kw, v = tap % s->kw;
+    const int32_t u = tap / s->kw, v = tap % s->kw, odd = pixels & 1;
     for (int32_t line = at / s->ow, j = at % s->ow; pixels > 0; line++, j = 0) {
         const int32_t r = row_under(s, line % s->oh, u), n = pixels < s->ow - j ? pixels : s->ow - j;
         to = turned_line(to, r < 0 ? -1 : (line / s->oh * s->h + r) * s->w * s->c, beyond, j, n, v, s);
         pixels -= n;
     }
-    *to = to[-1];
+    if (odd) {
+        *to = to[-1];
+    }
 }
 
-/* what the numbers of each pixel of one group of channels are multiplied with, with 0 behind them; gives whether one is
+/* what the numbers of each pixel of one group of channels are multiplied with, with 0 behind an odd number of them; gives whether one is
  * TURNED_FAR. `ge` begins with the group. */
-static inline int32_t turned_factors(int16_t *to, const int8_t *ge, int32_t at, int32_t pixels, int32_t e,
+ONCE int32_t turned_factors(int16_t *to, const int8_t *ge, int32_t at, int32_t pixels, int32_t e,
                                      int32_t groups, int32_t w)
 {
+    const int32_t odd = pixels & 1;
     int32_t far = 0;
     ge += at / w * groups;
     for (int32_t j = at % w; pixels > 0; j = 0, ge += groups) {
@@ -52,7 +53,9 @@ static inline int32_t turned_factors(int16_t *to, const int8_t *ge, int32_t at, 
             *to++ = factor;
         }
     }
-    *to = 0;
+    if (odd) {
+        *to = 0;
+    }
     return far;
 }
 
@@ -61,7 +64,7 @@ ALWAYS_INLINE void turned_group(int16_t *to, int16_t *factor, const void *g, con
                                 int32_t n, int32_t pixels, int32_t e, const conv2d_shape *s, int32_t bytes)
 {
     const int32_t far = turned_factors(factor, ge + c / BLOCK_GROUP, at, pixels, e, block_groups(s->o), s->ow);
-    for (int32_t k = 0; k < n; k += TURNED, to += (pixels + 1) / 2 * 2 * TURNED) {
+    for (int32_t k = 0; k < n; k += TURNED, to += turned_row(TURNED, (pixels + 1) >> 1)) {
         turned_gradients(to, g, at * s->o + c + k, s->o, factor, far, pixels, n - k < TURNED ? n - k : TURNED, bytes);
     }
 }
@@ -83,7 +86,7 @@ static inline void turned_some(int16_t *to, const int8_t *x, const int32_t *plac
 }
 
 /* blocks that reach over an edge: `outputs` outputs from t->dw on, up to four columns */
-static inline void turned_edge(turned_task t, int32_t outputs, int32_t cols)
+APART void turned_edge(turned_task t, int32_t outputs, int32_t cols)
 {
     int32_t side[2 * TURNED], *dw = t.dw;
     const int32_t row = t.row / (int32_t)sizeof(*dw), more = t.more;
@@ -106,7 +109,7 @@ static inline void turned_edge(turned_task t, int32_t outputs, int32_t cols)
 /* all columns, `count`, and `outputs` outputs */
 static inline void turned_block(turned_task t, int32_t outputs, int32_t count)
 {
-    const int32_t whole = count / TURNED * TURNED, even = outputs / 2 * 2, row = t.row / (int32_t)sizeof(*t.dw);
+    const int32_t whole = count & -TURNED, even = outputs & -2, row = t.row / (int32_t)sizeof(*t.dw);
     t.fours = whole / TURNED;
     t.twos = even / 2;
     if (whole && even) {
@@ -140,11 +143,11 @@ ALWAYS_INLINE void turned_piece(int32_t *dw, const void *g, const int8_t *ge, co
                                 int32_t count, int32_t zero, const int8_t *highest, int32_t drop, int32_t at,
                                 int32_t pixels, const conv2d_shape *s, void *scratch, int32_t bytes)
 {
-    const int32_t words = (pixels + 1) / 2, taps = s->kh * s->kw;
+    const int32_t words = (pixels + 1) >> 1, taps = s->kh * s->kw;
     int32_t *places = (int32_t *)scratch;
     int16_t *factor = (int16_t *)(void *)(places + 2 * words), *rows = factor + 2 * words;
     int16_t *inputs = rows + turned_row(BLOCK_GROUP, words);
-    int8_t *nothing = (int8_t *)(inputs + turned_row((count + TURNED - 1) / TURNED * TURNED, words));
+    int8_t *nothing = (int8_t *)(inputs + turned_row((count + TURNED - 1) & -TURNED, words));
     int32_t held = -1;
     turned_nothing(nothing, zero, s);
     for (int32_t tap = 0; tap < taps; tap++) {
@@ -178,30 +181,15 @@ ALWAYS_INLINE void block_turned_dw(int32_t *dw, int8_t *dwe, const void *g, cons
     block_dw_exponents(dwe, block_groups(s->o), drop, bytes);
 }
 
-/* dw[tap,c..] += rows of x and g, up to four channels */
-static inline void turned_taps(int32_t *dw, const int16_t *x, const int16_t *g, int32_t words, int32_t cols)
-{
-    int32_t side[TURNED] = {0};
-    if (cols >= TURNED) {
-        turned_dots(dw, x, g, words);
-        return;
-    }
-    turned_dots(side, x, g, words);
-    for (int32_t k = 0; k < cols; k++) {
-        dw[k] += side[k];
-    }
-}
-
 /* what pixels from `at` on give to dw[tap,c] of a depthwise convolution */
 ALWAYS_INLINE void turned_depthwise_piece(int32_t *dw, const void *g, const int8_t *ge, const int8_t *x, int32_t zero,
                                           const int8_t *highest, int32_t drop, int32_t at, int32_t pixels,
                                           const conv2d_shape *s, void *scratch, int32_t bytes)
 {
-    const int32_t words = (pixels + 1) / 2;
+    const int32_t words = (pixels + 1) >> 1;
     int32_t *places = (int32_t *)scratch;
-    int16_t *factor = (int16_t *)(void *)(places + 2 * words), *inputs = factor + 2 * words;
-    int16_t *rows = inputs + turned_row(TURNED, words);
-    int8_t *nothing = (int8_t *)(rows + turned_row((s->c + TURNED - 1) / TURNED * TURNED, words));
+    int16_t *factor = (int16_t *)(void *)(places + 2 * words), *rows = factor + 2 * words;
+    int8_t *nothing = (int8_t *)(rows + turned_row((s->c + TURNED - 1) & -TURNED, words));
     turned_nothing(nothing, zero, s);
     for (int32_t c = 0; c < s->c; c += BLOCK_GROUP) {
         turned_group(rows + turned_row(c, words), factor, g, ge, at, c, block_width(c, s->c), pixels,
@@ -209,10 +197,7 @@ ALWAYS_INLINE void turned_depthwise_piece(int32_t *dw, const void *g, const int8
     }
     for (int32_t tap = 0; tap < s->kh * s->kw; tap++, dw += s->c) {
         turned_places(places, turned_beyond(x, nothing), at, pixels, tap, s);
-        for (int32_t c = 0; c < s->c; c += TURNED) {
-            turned_some(inputs, x, places, NULL, c, s->c - c, zero, words);
-            turned_taps(dw + c, inputs, rows + turned_row(c, words), words, s->c - c);
-        }
+        turned_taps(dw, x, places, rows, zero, words, s->c);
     }
 }
 

@@ -103,7 +103,7 @@ def pairs_dw(dw, dwe, m, e, x, drop: int, shape: Struct, tight: int) -> Call:
     """The kernel for microcontrollers: the gradient of so many pixels as takes some 4 KB, turned, or of few."""
     wide = (m.shape[3] + 3) // 4 * 4
     piece = even_piece(pixel_count(m.type), max(8, (PIECE_BYTES >> tight) // (2 * wide)))
-    scratch = Scratch(piece * (4 + 2 * (5 + wide)) + wide)
+    scratch = Scratch(piece * (4 + 2 * (1 + wide)) + wide)
     return Call(f"depthwise2d_pairs_dw_{m.dtype}", dw, dwe, m, e, x, x.type.zero, drop, piece, shape, scratch)
 
 

@@ -103,6 +103,15 @@ def fours_dw(dw, g, x, channels, tight: bool = False) -> Call:
     return Call("linear_fours_dw_s8", dw, g, x, table, count, piece, *quant, shape, Scratch(4 * piece * (wide + 4)))
 
 
+def windows_dw(dw, g, x, channels, shape: Struct, tight: bool = False) -> Call:
+    """The same for windows of more than one pixel, a tap after the other."""
+    count, wide = dw.shape[-1], (dw.shape[-1] + 3) // 4 * 4
+    piece = min(g.type.size // g.shape[-1], TIGHT_ROWS if tight else max(16, FOURS_FLOATS // wide))
+    table = Table(np.array(channels, np.int32)) if channels else None
+    sizes = (x.type.scale, x.type.zero, shape, Scratch(4 * piece * (2 + 16 + wide)))
+    return Call("conv2d_fours_dw_s8", dw, g, x, table, count, piece, *sizes)
+
+
 @op(kind="any")
 class conv2d_dx:
     """dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q"""
@@ -171,6 +180,9 @@ class conv2d_dw:
             {"kernel": (3, 3), "stride": (2, 2), "padding": (0, 1, 0, 1)},
         ),
         Case("groups", (f32(1, 4, 5, 9), f32(1, 4, 5, 6)), {"kernel": (3, 3), "groups": 3, "padding": (1, 1, 1, 1)}),
+        Case("3x3 s8", (f32(1, 7, 6, 18), s8(1, 7, 6, 9, s=0.02, z=5)), {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
+        Case("3x3 s8, some channels", (f32(2, 4, 5, 5), s8(2, 4, 5, 7, s=0.02, z=5)),
+             {"kernel": (3, 3), "padding": (1, 1, 1, 1), "channels": (6, 0, 2)}),
     ]  # fmt: skip
 
     def infer(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
@@ -190,6 +202,8 @@ class conv2d_dw:
         shape = conv_shape(g, x, dw, stride, padding, dilation, groups)
         if target == "mcu" and x.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
             return fours_dw(dw, g, x, channels, tight)
+        if target == "mcu" and x.dtype == "s8" and groups == 1:
+            return windows_dw(dw, g, x, channels, shape, tight)
         table = Table(np.array(channels, np.int32)) if channels else None
         piece = (TIGHT_PIECE if tight else 2 * PIECE) if channels else 0
         scratch = Scratch(piece * len(channels) * x.type.numpy.itemsize)

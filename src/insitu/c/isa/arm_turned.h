@@ -105,6 +105,13 @@ static inline void arm_turned_columns(int16_t *to, const int8_t *x, const int32_
 TURN_FUNCTION(arm_turn_halves, TURN_HALVES)
 TURN_FUNCTION(arm_turn_bytes, TURN_BYTES)
 
+/* what the assembler leaves */
+ONCE void arm_turn_slowly(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *factor, int32_t pixels,
+                          int32_t n, int32_t bytes)
+{
+    scalar_turned_gradients(to, g, at, step, factor, pixels, n, bytes);
+}
+
 ALWAYS_INLINE void arm_turn(int16_t *to, const int8_t *from, int32_t step, const int16_t *factor, int32_t words,
                             int32_t bytes)
 {
@@ -121,13 +128,13 @@ ALWAYS_INLINE void arm_turned_gradients(int16_t *to, const void *g, int32_t at, 
                                         int32_t far, int32_t pixels, int32_t n, int32_t bytes)
 {
     const int8_t *from = (const int8_t *)g + at * bytes;
-    const int32_t words = pixels / 2;
+    const int32_t words = pixels >> 1;
     if (far || n < TURNED) {
-        scalar_turned_gradients(to, g, at, step, factor, pixels, n, bytes);
+        arm_turn_slowly(to, g, at, step, factor, pixels, n, bytes);
         return;
     }
     arm_turn(to, from, step * bytes, factor, words, bytes);
-    if (pixels % 2) {
+    if (pixels & 1) {
         arm_turn(to + words * 2 * TURNED, from + (pixels - 1) * step * bytes, 0, factor + pixels - 1, 1, bytes);
     }
 }
@@ -228,23 +235,50 @@ ASSEMBLED void arm_turned_sums(const turned_task *t UNUSED)
 }
 #define turned_sums arm_turned_sums
 
-/* r0 sums, r1 x, r2 g, r3 words */
-ASSEMBLED void arm_turned_dots(int32_t *sums UNUSED, const int16_t *x UNUSED, const int16_t *g UNUSED,
-                               int32_t words UNUSED)
+/* r0 places, r1 g, r2 x, r3 what is added to both numbers of a pair; on the stack dw, end of places, fours of channels */
+ASSEMBLED void arm_turned_tap_fours(const int32_t *place UNUSED, const int16_t *g UNUSED, const int8_t *x UNUSED,
+                                    uint32_t add UNUSED, int32_t *dw UNUSED, const int32_t *end UNUSED,
+                                    int32_t fours UNUSED)
 {
-    __asm__ volatile("push {r4-r11, lr}\n"
-                     "ldm r0, {r8-r11}\n"
+    __asm__ volatile("push {r0, r4-r11, lr}\n"
                      "1:\n"
-                     "ldm r1!, {r4-r7}\n"
-                     "ldrd r12, lr, [r2], #8\n"
-                     "smlad r8, r4, r12, r8\n smlad r9, r5, lr, r9\n"
-                     "ldrd r12, lr, [r2], #8\n"
-                     "smlad r10, r6, r12, r10\n smlad r11, r7, lr, r11\n"
-                     "subs r3, r3, #1\n"
+                     "ldr r0, [sp]\n"
+                     "ldr r12, [sp, #40]\n"
+                     "ldm r12, {r4-r7}\n"
+                     "2:\n"
+                     "ldrd r8, r9, [r0], #8\n"
+                     "ldr r8, [r8, r2]\n ldr r9, [r9, r2]\n"
+                     "sxtab16 r10, r3, r8\n sxtab16 r11, r3, r9\n"
+                     "pkhbt r12, r10, r11, lsl #16\n pkhtb lr, r11, r10, asr #16\n"
+                     "sxtab16 r8, r3, r8, ror #8\n sxtab16 r9, r3, r9, ror #8\n"
+                     "pkhbt r10, r8, r9, lsl #16\n pkhtb r9, r9, r8, asr #16\n"
+                     "ldrd r8, r11, [r1], #8\n"
+                     "smlad r4, r12, r8, r4\n smlad r5, r10, r11, r5\n"
+                     "ldrd r8, r11, [r1], #8\n"
+                     "smlad r6, lr, r8, r6\n smlad r7, r9, r11, r7\n"
+                     "ldr r8, [sp, #44]\n"
+                     "cmp r0, r8\n"
+                     "bne 2b\n"
+                     "ldr r12, [sp, #40]\n"
+                     "stm r12!, {r4-r7}\n"
+                     "str r12, [sp, #40]\n"
+                     "adds r2, r2, #4\n"
+                     "ldr r8, [sp, #48]\n"
+                     "subs r8, r8, #1\n"
+                     "str r8, [sp, #48]\n"
                      "bne 1b\n"
-                     "stm r0, {r8-r11}\n"
-                     "pop {r4-r11, pc}\n");
+                     "pop {r0, r4-r11, pc}\n");
 }
-#define turned_dots arm_turned_dots
+
+static inline void arm_turned_taps(int32_t *dw, const int8_t *x, const int32_t *place, const int16_t *g, int32_t zero,
+                                   int32_t words, int32_t n)
+{
+    const int32_t whole = n & -TURNED;
+    if (whole) {
+        arm_turned_tap_fours(place, g, x, pair_of(-zero), dw, place + 2 * words, whole / TURNED);
+    }
+    scalar_turned_taps(dw + whole, x + whole, place, g + turned_row(whole, words), zero, words, n - whole);
+}
+#define turned_taps arm_turned_taps
 
 #endif

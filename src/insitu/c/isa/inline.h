@@ -12,6 +12,9 @@
 /* a loop that gets all registers: where there are few, it is slow within a larger function */
 #define APART __attribute__((noinline)) UNUSED static
 
+/* the same, once for all kernels that have it: the linker keeps one of them */
+#define ONCE __attribute__((noinline, weak))
+
 /* before a loop of few and constant rounds over an array: unrolled, the array can live in registers */
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")

@@ -9,7 +9,7 @@
  *   turned_columns     the same of any four channels
  *   turned_gradients   four rows of mantissas times a pixel's factor / 2^14, to the nearest, halves up
  *   turned_sums        sums of products of rows of both
- *   turned_dots        sums[r] += products of row r with row r, four rows
+ *   turned_taps        dw[k] += products of row k of bytes, n neighbouring channels, with row k of mantissas
  *
  * `bytes` is that of a mantissa, a literal; one of one byte is read as 256 times itself.
  */
@@ -23,7 +23,7 @@ enum { TURNED = 4, TURNED_ONE = 14, TURNED_FAR = -1 }; /* TURNED_FAR: a factor o
 /* where row r begins, as every word of four rows has eight numbers */
 static inline int32_t turned_row(int32_t r, int32_t words)
 {
-    return r / TURNED * TURNED * 2 * words + r % TURNED * 2;
+    return (r & -TURNED) * 2 * words + (r & (TURNED - 1)) * 2;
 }
 
 /* what a number that is brought down by d bits is multiplied with */
@@ -70,15 +70,6 @@ static inline void scalar_turned_sums(const turned_task *t)
     }
 }
 
-static inline void scalar_turned_dots(int32_t *sums, const int16_t *x, const int16_t *g, int32_t words)
-{
-    for (; words > 0; words--, x += 2 * TURNED, g += 2 * TURNED) {
-        for (int32_t r = 0; r < TURNED; r++) {
-            sums[r] += x[2 * r] * g[2 * r] + x[2 * r + 1] * g[2 * r + 1];
-        }
-    }
-}
-
 ALWAYS_INLINE int16_t turned_input(const int8_t *x, int32_t place, int32_t zero)
 {
     return (int16_t)(place < 0 ? 0 : x[place] - zero);
@@ -100,6 +91,23 @@ static inline void scalar_turned_inputs(int16_t *to, const int8_t *x, const int3
 {
     const int32_t column[TURNED] = {0, 1, 2, 3};
     scalar_turned_columns(to, x, place, column, zero, words);
+}
+
+/* one channel */
+APART int32_t turned_tap(int32_t sum, const int8_t *x, const int32_t *place, const int16_t *g, int32_t zero, int32_t words)
+{
+    for (; words > 0; words--, place += 2, g += 2 * TURNED) {
+        sum += turned_input(x, place[0], zero) * g[0] + turned_input(x, place[1], zero) * g[1];
+    }
+    return sum;
+}
+
+static inline void scalar_turned_taps(int32_t *dw, const int8_t *x, const int32_t *place, const int16_t *g, int32_t zero,
+                                      int32_t words, int32_t n)
+{
+    for (int32_t k = 0; k < n; k++) {
+        dw[k] = turned_tap(dw[k], x + k, place, g + turned_row(k, words), zero, words);
+    }
 }
 
 ALWAYS_INLINE int32_t turned_number(int32_t v, int32_t factor)
@@ -132,7 +140,7 @@ ALWAYS_INLINE void scalar_turned_gradients(int16_t *to, const void *g, int32_t a
 #define turned_gradients(to, g, at, step, factor, far, pixels, n, bytes) \
     ((void)(far), scalar_turned_gradients(to, g, at, step, factor, pixels, n, bytes))
 #define turned_sums scalar_turned_sums
-#define turned_dots scalar_turned_dots
+#define turned_taps scalar_turned_taps
 #endif
 
 #endif

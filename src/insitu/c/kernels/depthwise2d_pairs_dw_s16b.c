@@ -1,6 +1,6 @@
 /* dw[u,v,c] 2^dwe = sum over n,i,j of g[n,i,j,c] (x[..,c] - zero): depthwise2d_dw by products of pairs, `piece` outputs (an
  * even number) at a time.
- * Scratch, for every two of piece: two int32, 5 + c (rounded up to a multiple of four) pairs of int16; and c bytes.
+ * Scratch, for every two of piece: two int32, 1 + c (rounded up to a multiple of four) pairs of int16; and c bytes.
  * Not in place.
  */
 #include "block_turned.h"
