@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no 
 PLAIN = ("-DINSITU_SCALAR",)
 # rows of a multiple of eight numbers, and not; of one group of four alone; images whose rows are fours of pixels
 SIZES = ((1, 4, 4), (2, 3, 7), (3, 4, 16), (2, 12, 36))
-OWN = ("bias_grad_block", "depthwise2d_dx_block", "dx_store_block", "dx_sums_block", "linear_dx_parts_block")
+OWN = ("bias_grad_block", "conv2d_dw_block", "depthwise2d_dx_block", "dx_sums_block", "linear_dx_parts_block")
 TOGETHER = 12  # cases in a verb
 
 

@@ -8,27 +8,6 @@
 
 #include "isa/helium.h"
 
-ALWAYS_INLINE int32_t helium_add_halves(int32_t sum, int32x4_t x, int32x4_t w)
-{
-    return vmladavaq_s16(sum, vreinterpretq_s16_s32(x), vreinterpretq_s16_s32(w));
-}
-
-/* the sums of one block, four pixels of each output */
-typedef struct {
-    int32_t first[PAIRS_PIXELS], next[PAIRS_PIXELS];
-} helium_sums;
-
-/* sums + a vector of numbers of each row */
-ALWAYS_INLINE void helium_add_block(helium_sums *sums, const int32_t *x, int32x4_t first, int32x4_t next)
-{
-    const int32x4x4_t rows = vld4q_s32(x);
-    UNROLL
-    for (int p = 0; p < PAIRS_PIXELS; p++) {
-        sums->first[p] = helium_add_halves(sums->first[p], rows.val[p], first);
-        sums->next[p] = helium_add_halves(sums->next[p], rows.val[p], next);
-    }
-}
-
 /* acc[p,o] = start[p,o] + sum over k of x[p,k] w[o,k]; the first group of an odd number of them comes alone */
 APART void helium_halves_sums(const pairs_task *t)
 {

@@ -133,6 +133,9 @@ ALWAYS_INLINE void scalar_turned_gradients(int16_t *to, const void *g, int32_t a
 
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 #include "isa/arm_turned.h"
+#if defined(__ARM_FEATURE_MVE)
+#include "isa/helium_turned.h"
+#endif
 #else
 #define turned_beyond(x, nothing) ((void)(x), (void)(nothing), -1)
 #define turned_inputs scalar_turned_inputs

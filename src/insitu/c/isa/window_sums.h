@@ -34,7 +34,9 @@ ALWAYS_INLINE void scalar_window_sums(int32_t *sums, const window_task *t, int32
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
+#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
+#include "isa/helium_window.h"
+#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
 /* four channels of a tap: weights w0,w2 and w1,w3, mantissas two by two */
 #define WINDOW_FOUR(a, b, c, d, w, low, high)                                                                \
     "ldr r3, [r1, #" #w "]\n sxtb16 r12, r3\n sxtb16 r3, r3, ror #8\n"                                       \
