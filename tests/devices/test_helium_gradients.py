@@ -30,7 +30,7 @@ PLAIN = ("-DINSITU_SCALAR",)
 # rows of a multiple of eight numbers, and not; of one group of four alone; images whose rows are fours of pixels
 SIZES = ((1, 4, 4), (2, 3, 7), (3, 4, 16), (2, 12, 36))
 OWN = ("bias_grad_block", "conv2d_dw_block", "depthwise2d_dx_block", "dx_sums_block", "linear_dx_parts_block")
-TOGETHER = 12  # cases in a verb
+TOGETHER = 18  # cases in a verb
 
 
 def scaled(*shape, axis=0):
