@@ -252,7 +252,7 @@ def fitting(graphs: Mapping[str, Graph], limits: Limits) -> Need | None:
     """The first of a board's programs that fits; what does not fit bare is not linked, which takes long."""
     if limits.sram is not None and state_bytes(graphs) >= limits.sram:
         return None
-    for program in board_programs(graphs, limits.sram):
+    for program in board_programs(graphs, limits):
         need = Need(bare_sram(program), program.const_bytes, program)
         need = linked(deploy_program(program, limits)) if need.fits(limits) else need
         if need.fits(limits):

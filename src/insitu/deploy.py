@@ -22,13 +22,17 @@ UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
 IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
 
 
+PREFERENCES = ("memory", "speed")
+
+
 @dataclass(frozen=True)
 class Limits:
-    """What a program may take: all the memory of a board, or less."""
+    """What a program may take: all the memory of a board, or less; and what it should take least of."""
 
     board: Board | None = None
     sram: int | None = None
     flash: int | None = None
+    prefer: str = PREFERENCES[0]
 
     def has(self, memory: str) -> str:
         """How to say that there is so much: `stm32f746 has`, or `allowed are` where it is less than the board's."""
@@ -112,15 +116,17 @@ def usual_gradients(board: Board | None) -> str:
     return "s16" if board else "f32"
 
 
-def limits_of(board: str | Board | None, sram: int | None, flash: int | None) -> Limits:
+def limits_of(board: str | Board | None, sram: int | None, flash: int | None, prefer: str = "memory") -> Limits:
     """A board's memory, or as much of it as is allowed."""
+    if prefer not in PREFERENCES:
+        raise BoardError(f"prefer is {prefer!r}", hint=" or ".join(PREFERENCES))
     if board is None or board == "host":
-        return Limits(None, sram, flash)
+        return Limits(None, sram, flash, prefer)
     found = find_board(board)
     for name, wanted, memory in (("sram", sram, found.sram), ("flash", flash, found.flash)):
         if wanted is not None and wanted > memory.bytes:
             raise BoardError(f"{found.name} has {memory.bytes:,} bytes of {name}, not {wanted:,}")
-    return Limits(found, sram or found.sram.bytes, flash or found.flash.bytes)
+    return Limits(found, sram or found.sram.bytes, flash or found.flash.bytes, prefer)
 
 
 def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
@@ -128,7 +134,7 @@ def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator
     """Plan, emit and link these graphs for the board of `limits`: what fits its SRAM, or needs least of it."""
     most = float("inf") if limits.sram is None else limits.sram
     found = program = None
-    for program in board_programs(graphs, limits.sram):
+    for program in board_programs(graphs, limits):
         found = deploy_program(program, limits, port, flags, compiler) if bare_sram(program) <= most else None
         if found and found.sram_bytes <= most:
             return found
@@ -136,22 +142,25 @@ def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator
     return found or deploy_program(program, limits, port, flags, compiler)
 
 
-def board_programs(graphs: Mapping[str, Graph], sram: int | None = None) -> Iterator[Program]:
+def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) -> Iterator[Program]:
     """These graphs as programs for a small machine, each smaller than the one before; planned when it is asked for.
 
-    In the first a state that comes in waits in the arena until it has been checked: there an arena smaller than the
-    state would cost instructions and save nothing. The others receive it in place, since SRAM does not hold it twice:
-    in the arena of the first, then in one that was lowered as far as `sram` bytes ask for, or as it can be.
+    Where speed is preferred, the first is lowered only as far as the SRAM there is asks for. In the next a state that
+    comes in waits in the arena until it has been checked: there an arena smaller than the state would cost instructions
+    and save nothing. The others receive it in place, since SRAM does not hold it twice: in the arena of the one before,
+    then in one that was lowered as far as the SRAM there is asks for, or as it can be.
     """
-    state = state_bytes(graphs)
+    limits, state = limits or Limits(), state_bytes(graphs)
     floor = int(state * PLACED)
+    room = 0 if limits.sram is None else int(max(limits.sram - state - UNLINKED_SRAM, 0) * PLACED)
+    if limits.prefer == "speed" and room > floor:
+        yield emit_program(plan_all(graphs, "mcu", room))
     made = emit_program(plan_all(graphs, "mcu", floor))
     yield made
     if made.arena_bytes < staged_bytes(made):
         yield replace(made, in_place=True)
     if max(plan.lower_bound_bytes for plan in made.plans.values()) > floor:  # nothing could make it lower
         return
-    room = 0 if sram is None else int(max(sram - state - UNLINKED_SRAM, 0) * PLACED)
     for enough in (room, 0) if 0 < room < floor else (0,):
         lower = emit_program(plan_all(graphs, "mcu", enough))
         if lower.arena_bytes < made.arena_bytes:

@@ -42,7 +42,7 @@ AUTO = "head"  # what scheme="auto" means until the search for schemes exists
 def compile(model, *, example=None, classes: int | None = None, data=None, scheme: str = "auto",
             precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
             head_init: str = "zero", recipe: Recipe | None = None, board: str = "host", sram: int | str | None = None,
-            flash: int | str | None = None, transform: Transform | None = None, seed: int = 0,
+            flash: int | str | None = None, prefer: str = "memory", transform: Transform | None = None, seed: int = 0,
             dump: str | Path | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
@@ -58,6 +58,8 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     board       a name (`insitu boards`) or a profile.json: the program is linked for it, and must fit; it still runs
                 here, and `deployed` has its firmware
     sram, flash bytes the program may take (262144, or "256K": K is 1,024); a BudgetError says what does not fit
+    prefer      on a board: "memory" spends instructions wherever that lowers the peak, "speed" only as far as the SRAM
+                it may take asks for
     dump        a folder for one text file a stage
     """
     batch, classes, seed = whole(batch, "batch", 1), optional(classes, "classes", 1), whole(seed, "seed")
@@ -66,7 +68,7 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     if head not in PRECISIONS:
         raise DataError(f"head is {head!r}", hint=" or ".join(PRECISIONS))
     scheme, notes = _choose(scheme, recipe or Recipe())
-    limits = limits_of(board, sram, flash)
+    limits = limits_of(board, sram, flash, prefer)
     recipe = with_gradients(recipe or Recipe(), limits)
     g = say("1-loaded", load(model, example))
     g = say("2-input", transform.applied_to(g) if transform else g)

@@ -14,12 +14,14 @@ EXAMPLES = """\
   insitu compile net.pkl --classes 10 --scheme bias:22 --sram 256K -o net_c
   insitu compile net.pkl --classes 10 --board stm32f746 -o build      with firmware, linked and accounted for
   insitu compile net.pkl --classes 10 --board rp2040 --measure        and count a step, emulated: what less memory cost
+  insitu compile net.pkl --classes 10 --board rp2040 --sram 200K --prefer speed   with all of the 200 KB, and quicker
   insitu compile net.pkl --classes 10 --state state.bin -o net_c      the program starts from what was learned
 """
 LOSSES = ("cross_entropy", "soft_cross_entropy", "binary_cross_entropy", "mse")
 OPTIMIZERS = ("sgd", "momentum", "adam")
 ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
 GRADIENTS = ("f32", "s16", "s8")
+PREFERENCES = ("memory", "speed")
 
 
 def arguments(parser) -> None:
@@ -57,6 +59,10 @@ def add_compiler(parser) -> None:
     parser.add_argument(
         "--flash", type=size, metavar="BYTES", help="what constants may take, on a board all of the program; 1M"
     )
+    parser.add_argument(
+        "--prefer", choices=PREFERENCES, default=PREFERENCES[0],
+        help="on a board: least memory, or only as little as --sram asks for, and fewer instructions (memory)",
+    )  # fmt: skip
     parser.add_argument("--mean", type=numbers, metavar="M,..", help="of pixels in 0..1: the program takes bytes")
     parser.add_argument("--std", type=numbers, metavar="S,..", help="of pixels in 0..1")
     parser.add_argument("--size", type=height_width, metavar="HxW", help="of the images that come in")
@@ -137,7 +143,7 @@ def build(arguments, data: str | None):
         graph, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
         recipe=recipe(arguments), board=arguments.board, sram=arguments.sram, flash=arguments.flash,
-        seed=arguments.seed, dump=arguments.dump,
+        prefer=arguments.prefer, seed=arguments.seed, dump=arguments.dump,
     )  # fmt: skip
     return learner, samples
 
