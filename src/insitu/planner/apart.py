@@ -19,7 +19,15 @@ TWINS = {
     "conv2d_dx": ("linear_dx_parts", 1), "linear_dx": ("linear_dx_parts", 1),
     "conv2d_dx_block": ("linear_dx_parts_block", 2), "linear_dx_block": ("linear_dx_parts_block", 2),
 }  # fmt: skip
+LAYERS = ("conv2d_s8", "linear_s8")  # whose weights are put together all the same, if some at a time
 BY_ONE = ("conv2d_dx", "conv2d_dx_block")  # whose twin is for 1x1 convolutions that move by one
+
+
+def layer_apart(graph: Graph, node: Node) -> Graph | None:
+    """The same where a layer reads the copy: that costs next to nothing."""
+    merge = node if node.op.name == "merge_channels" else _merge(graph, node)
+    users = graph.users.get(merge.name, ()) if merge else ()
+    return taken_apart(graph, node) if any(n.op.name in LAYERS for n in users) else None
 
 
 def taken_apart(graph: Graph, node: Node) -> Graph | None:

@@ -105,7 +105,7 @@ def with_source(graph: Graph) -> Graph:
     def swap(v: Value) -> Value:
         return y if v == x else v
 
-    nodes = [replace(n, inputs=tuple(map(swap, n.inputs))) for n in graph.nodes]
+    nodes = [replace(n, inputs=tuple(map(swap, n.inputs))) if x in n.inputs else n for n in graph.nodes]
     outputs = tuple(map(swap, graph.outputs))
     updates = {name: swap(v) for name, v in graph.updates.items()}
     return replace(graph, nodes=(Node(OP, (x,), (y,)), *nodes), outputs=outputs, updates=updates)

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from insitu.graph import Graph, Node
-from insitu.planner.apart import taken_apart
+from insitu.planner.apart import layer_apart, taken_apart
 from insitu.planner.groups import Grouped, Known, grouped, ungrouped
 from insitu.planner.over import laid_over
 from insitu.planner.stream import Loops, able, best_stream, unrolled
-from insitu.planner.stripes import Emit
-from insitu.planner.tight import loosened, tightened, tightest
+from insitu.planner.tight import loosened, loosest, tightened, tightest
 from insitu.planner.tiles import tiled, untiled
 
 if TYPE_CHECKING:
@@ -28,15 +27,16 @@ if TYPE_CHECKING:
 Measure = Callable[[Graph], "Plan"]  # the order that needs least, unplaced
 
 # the cheapest first
-CHANGES: tuple[Callable[[Graph, Node], Graph | None], ...] = (laid_over, tightened, taken_apart, tightest)
+CHANGES: tuple[Callable[[Graph, Node], Graph | None], ...] = (laid_over, layer_apart, tightened, taken_apart, tightest)
+BACK = (loosest, loosened, untiled)
 AT_ONCE = 0.99  # of the peak is the next goal: steps that need almost as much are changed with it
 LARGE = 1 / 16  # of the peak: smaller values are not worth a look
 
 
-def lowered(graph: Graph, measure: Measure, emit: Emit, enough: int = 0, stripes: bool = True) -> Graph:
+def lowered(graph: Graph, measure: Measure, loops: Loops, enough: int = 0, stripes: bool = True) -> Graph:
     """The graph with changes at its peak; `enough` bytes are low enough. Without `stripes`, at the highest of the steps
     that cannot run in stripes."""
-    work = _Work(measure, Loops(emit), stripes)
+    work = _Work(measure, loops, stripes)
     best = measure(graph)
     while work.peak(best) > enough:
         found = work.brought_down(best, max(enough, int(work.peak(best) * AT_ONCE)))
@@ -137,8 +137,6 @@ def _relaxed(best: Plan, work: _Work, enough: int) -> Plan:
         found = (plan for plan in work.instead(best, node, most) if plan.lower_bound_bytes <= most)
         best = next(found, best)
     for node in best.graph.nodes:
-        found = loosened(best.graph, node) or untiled(best.graph, node)
-        plan = work.measure(found) if found else None
-        if plan and plan.lower_bound_bytes <= most:
-            best = plan
+        found = (work.measure(graph) for graph in (change(best.graph, node) for change in BACK) if graph)
+        best = next((plan for plan in found if plan.lower_bound_bytes <= most), best)
     return best

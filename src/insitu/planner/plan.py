@@ -97,58 +97,71 @@ def plan(
     if stream is False:
         graph = replace(graph, by_rows="")
     stream = target == "mcu" if stream is None else stream
+    work = _Work(graph, target, enough)
     if stream:  # first what stripes cannot lower: they need not go below that
         whole = replace(graph, by_rows="")  # if its input can arrive row by row is not known yet
-        if _unplaced(whole, target, {}).lower_bound_bytes > enough:
+        if work.unplaced(whole).lower_bound_bytes > enough:
             whole = narrowed(whole)
-        graph = replace(_lowered(whole, target, enough, stripes=False), by_rows=graph.by_rows)
+        graph = replace(work.lowered(whole, stripes=False), by_rows=graph.by_rows)
     if graph.by_rows:
-        graph = _arriving(graph, target, enough, stream)
+        graph = arriving(graph, work.loops, enough, lambda g: work.unplaced(work.streamed(g) if stream else g))
     if stream:
-        graph = _lower_in_stripes(graph, target, enough)
+        graph = work.lowered_in_stripes(graph)
     return verify(plan_ordered(graph, align, target))
 
 
-def _lower_in_stripes(graph: Graph, target: str, enough: int) -> Graph:
-    """Little by little, where each step costs as little as it can; or, if that ends clearly higher, from where stripes
-    alone lower the peak most: small steps can lead to parts that no small step joins again."""
-    slowly = _lowered(graph, target, enough)
-    bound = _unplaced(slowly, target, {}).lower_bound_bytes
-    if bound <= enough or graph.by_rows:
-        return slowly
-    at_once = _streamed(graph, target, enough)
-    if _unplaced(at_once, target, {}).lower_bound_bytes * CLEARLY >= bound:
-        return slowly
-    return _lowered(at_once, target, enough)
+class _Work:
+    """A graph and those made of it are asked about again and again, and most nodes stay as they are: each is asked for
+    its call once, and each part in stripes is made once."""
 
+    def __init__(self, graph: Graph, target: str, enough: int):
+        self.graph, self.target, self.enough = graph, target, enough
+        self.calls: dict[Node, Call] = {}
+        self.loops = Loops(self.call)
 
-def _lowered(graph: Graph, target: str, enough: int, stripes: bool = True) -> Graph:
-    calls: dict[Node, Call] = {}  # most nodes stay as they are: they are asked once
-    measure, emit = lambda g: _unplaced(g, target, calls), lambda n: call_of(n, graph, target)
-    return lowered(graph, measure, emit, enough, stripes)
+    def call(self, node: Node) -> Call:
+        if node not in self.calls:
+            self.calls[node] = call_of(node, self.graph, self.target)
+        return self.calls[node]
 
+    def lowered_in_stripes(self, graph: Graph) -> Graph:
+        """Little by little, where each step costs as little as it can; or, if that ends clearly higher, from where
+        stripes alone lower the peak most: small steps can lead to parts that no small step joins again."""
+        slowly = self.lowered(graph)
+        bound = self.unplaced(slowly).lower_bound_bytes
+        if bound <= self.enough or graph.by_rows:
+            return slowly
+        at_once = self.streamed(graph)
+        if self.unplaced(at_once).lower_bound_bytes * CLEARLY >= bound:
+            return slowly
+        return self.lowered(at_once)
 
-def _arriving(graph: Graph, target: str, enough: int, stream: bool) -> Graph:
-    """The graph with the part in stripes that takes its input row by row, and other parts where that is asked for."""
-    loops = Loops(lambda n: call_of(n, graph, target))
-    return arriving(
-        graph, loops, enough, lambda g: _unplaced(_streamed(g, target, enough) if stream else g, target, {})
-    )
+    def lowered(self, graph: Graph, stripes: bool = True) -> Graph:
+        return lowered(graph, self.unplaced, self.loops, self.enough, stripes)
 
+    def streamed(self, graph: Graph) -> Graph:
+        """The graph with parts of it in stripes, as long as each lowers the peak."""
+        best = self.unplaced(graph)
+        while best.lower_bound_bytes > self.enough:
+            whole, peak = unrolled(best.graph, best.peak_step)
+            found = best_stream(whole, peak, self.loops, self.enough)
+            better = self.unplaced(found) if found else best
+            if better.lower_bound_bytes >= best.lower_bound_bytes:
+                break
+            best, graph = better, better.graph
+        return graph
 
-def _streamed(graph: Graph, target: str, enough: int) -> Graph:
-    """The graph with parts of it in stripes, as long as each lowers the peak."""
-    loops = Loops(lambda n: call_of(n, graph, target))
-    calls: dict[Node, Call] = {}
-    best = _unplaced(graph, target, calls)
-    while best.lower_bound_bytes > enough:
-        whole, peak = unrolled(best.graph, best.peak_step)
-        found = best_stream(whole, peak, loops, enough)
-        better = _unplaced(found, target, calls) if found else best
-        if better.lower_bound_bytes >= best.lower_bound_bytes:
-            break
-        best, graph = better, better.graph
-    return graph
+    def unplaced(self, graph: Graph) -> Plan:
+        """The order that needs least where nothing can run in stripes, without a place for anything: quick, and
+        close."""
+        tried = []
+        for name, g in candidates(graph):
+            ordered = tuple(map(self.call, g.nodes))
+            found = buffers(g, ordered)
+            bound = lower_bound(found)
+            tried.append(Plan(g, ordered, found, {}, bound, bound, bound, name, self.target))
+        fixed = {n.name for n in graph.nodes} - able(graph)
+        return min(tried, key=lambda p: (p.peak_of(fixed), p.lower_bound_bytes))
 
 
 def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0) -> dict[str, Plan]:
@@ -158,19 +171,6 @@ def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0)
         most = max([enough, *(p.arena_bytes for p in made.values())])
         made[verb] = plan(graphs[verb], target=target, enough=most)
     return {verb: made[verb] for verb in graphs}
-
-
-def _unplaced(graph: Graph, target: str, calls: dict[Node, Call]) -> Plan:
-    """The order that needs least where nothing can run in stripes, without a place for anything: quick, and close."""
-    calls.update({node: call_of(node, graph, target) for node in graph.nodes if node not in calls})
-    tried = []
-    for name, g in candidates(graph):
-        ordered = tuple(calls[node] for node in g.nodes)
-        found = buffers(g, ordered)
-        bound = lower_bound(found)
-        tried.append(Plan(g, ordered, found, {}, bound, bound, bound, name, target))
-    fixed = {n.name for n in graph.nodes} - able(graph)
-    return min(tried, key=lambda p: (p.peak_of(fixed), p.lower_bound_bytes))
 
 
 def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:

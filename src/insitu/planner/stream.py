@@ -140,7 +140,7 @@ class Loops:
 
     def loop(self, graph: Graph, region: Region, height: Fraction) -> tuple[Loop, int]:
         """The loop of a region, and its cost."""
-        key = (height, region.whole, *(n.name for n in region.nodes))
+        key = (height, region.whole, *region.nodes)
         if key not in self._loops:
             made = loop_of(region, height, self.emit, self._calls)
             self._loops[key] = made, cost(graph, made)

@@ -177,7 +177,7 @@ class _Stripe:
             pads = lo - top, bottom - hi
             read.append(Piece(v, lo, hi - lo, lo - self.start.get(v.name, 0)))
         made = Piece(y, first, end - first, first - self.start[y.name])
-        key = (node.name, made.count, *(p.count for p in read), *pads)
+        key = (node, made.count, *(p.count for p in read), *pads)
         if key not in self.known:
             self.known[key] = self.emit(cut(node, made, tuple(read), pads))
         return Window(self.known[key], made, tuple(read))

@@ -39,6 +39,11 @@ def loosened(graph: Graph, node: Node) -> Graph | None:
     return swapped(graph, node, _at(node, level_of(node) - 1)) if isinstance(node, Tight) else None
 
 
+def loosest(graph: Graph, node: Node) -> Graph | None:
+    """The graph with this node called as usual again; None where that is one level."""
+    return swapped(graph, node, _at(node, 0)) if level_of(node) > 1 else None
+
+
 def level_of(node: Node) -> int:
     """What its `emit` rule is told: 0 is as usual."""
     return node.level if isinstance(node, Tight) else 0
