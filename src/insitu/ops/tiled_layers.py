@@ -20,6 +20,7 @@ from insitu.ops.mask import with_masks
 from insitu.ops.tiled_parts import merged, merged_type
 
 ROOM = (4096, 2048, 1024)  # bytes of weights put together at a time: as usual, tight, tightest
+REQUANT = 48  # bytes of a struct requant, on any machine
 EIGHT = 8  # outputs that share a byte of the mask
 
 
@@ -36,7 +37,7 @@ def parts_call(node: Node, shape: Struct, q: Struct, channels, tight: int) -> Ca
     some = outputs_at_a_time(shape.fields["o"], window, tight)
     tile, scratch = pairs_tile(window, tight, **shape.fields)
     weights = (trained, fixed, positions(channels, x.shape[-1]), len(channels), b[0] if b else None)
-    room = Scratch(align16(some * window) + scratch)
+    room = Scratch(REQUANT + align16(some * window) + scratch)
     return Call("conv2d_parts_s8", y, mask[0] if mask else None, x, *weights, tile, some, shape, q, room)
 
 
