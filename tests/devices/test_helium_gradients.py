@@ -30,6 +30,7 @@ PLAIN = ("-DINSITU_SCALAR",)
 # rows of a multiple of eight numbers, and not; of one group of four alone; images whose rows are fours of pixels
 SIZES = ((1, 4, 4), (2, 3, 7), (3, 4, 16), (2, 12, 36))
 OWN = ("bias_grad_block", "conv2d_dw_block", "depthwise2d_dx_block", "dx_sums_block", "linear_dx_parts_block")
+VECTORS = ("helium_halves_sums", "helium_turned_sums", "helium_window_16")  # functions that only vectors are in
 TOGETHER = 18  # cases in a verb
 
 
@@ -112,6 +113,7 @@ NO_GCC = pytest.mark.skipif(not shutil.which(GCC), reason=f"no {GCC}")
 )
 def test_every_op_on_gradients_gives_the_bytes_that_numpy_says(dtype, flags, compiler):
     with open_qemu(program_of(dtype), M55, flags=flags, compiler=compiler) as device:
+        assert all((name in device.image.by_name) == (flags != PLAIN) for name in VECTORS)
         for verb, (graph, x) in graphs_of(dtype).items():
             for value, a, b in zip(graph.outputs, device.run(verb, x), evaluate(graph, x), strict=True):
                 np.testing.assert_array_equal(a, np.asarray(b).reshape(a.shape), err_msg=value.name)

@@ -8,7 +8,7 @@
  * them, each with a twin for Cortex-M with the DSP extension (arm_*.h), in assembler where a compiler runs out of
  * registers: pairs.h (dense int8), planes.h (depthwise int8), quick.h (requantisation), sum.h (residual adds),
  * fours_core.h, gather.h, rows.h, mantissas.h and window_sums.h (gradients), steps.h (updates), copy.h, mask.h. The
- * first four have one for Helium, too (helium_*.h).
+ * first four and sums of integer gradients (pairs.h, turned.h, window_sums.h) have one for Helium, too (helium_*.h).
  */
 #ifndef INSITU_ISA_H
 #define INSITU_ISA_H
