@@ -112,7 +112,8 @@ NO_GCC = pytest.mark.skipif(not shutil.which(GCC), reason=f"no {GCC}")
     [("s16b", (), "zig"), ("s8b", (), "zig"), ("s16b", PLAIN, "zig"), pytest.param("s8b", (), GCC, marks=NO_GCC)],
 )
 def test_every_op_on_gradients_gives_the_bytes_that_numpy_says(dtype, flags, compiler):
-    with open_qemu(program_of(dtype), M55, flags=flags, compiler=compiler) as device:
+    device = open_qemu(program_of(dtype), M55, flags=flags, compiler=compiler)
+    with device:
         assert all((name in device.image.by_name) == (flags != PLAIN) for name in VECTORS)
         for verb, (graph, x) in graphs_of(dtype).items():
             for value, a, b in zip(graph.outputs, device.run(verb, x), evaluate(graph, x), strict=True):

@@ -11,7 +11,7 @@ static int32_t any(int8_t *w, int8_t *r, const int32_t *dw, int32_t apart, int32
 {
     int32_t saturated = 0;
     for (int32_t i = 0; i < n * apart; i += apart) {
-        const int32_t was = w[i] * 256 + r[i], decay = times_s32b(was, shrink, FAR);
+        const int32_t was = w[i] * 256 + r[i], decay = shrink->whole ? times_s32b(was, shrink, FAR) : 0;
         saturated += step_put(w + i, r + i, was - (times_s32b(dw[i], by, FAR) + decay));
     }
     return saturated;
