@@ -182,7 +182,6 @@ static int32_t state_out(device_session *session, const device_model *model, req
 
 static int32_t state_in(device_session *session, const device_model *model, request *r)
 {
-    const uint32_t end = r->offset + (uint32_t)r->size;
     if (model->saved_bytes == 0) {
         return DEVICE_STATELESS;
     }
@@ -192,12 +191,15 @@ static int32_t state_in(device_session *session, const device_model *model, requ
     if (r->offset != 0 && r->offset != session->staged) {
         return DEVICE_GAP;
     }
-    const int32_t found = state_take(session, model, r->offset, r->data, r->size);
-    if (found != 0) {
-        return DEVICE_STATE + found;
+    if (r->offset == 0) {
+        const int32_t found = state_head(model, r->data, r->size, &session->wanted);
+        if (found != 0) {
+            return DEVICE_STATE + found;
+        }
     }
     forget(session);
-    session->staged = end;
+    session->staged = r->offset + (uint32_t)r->size;
+    session->between |= state_take(model, r->offset, r->data, r->size);
     return DEVICE_OK;
 }
 

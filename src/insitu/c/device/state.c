@@ -24,8 +24,7 @@ void state_read(const device_model *model, uint32_t offset, uint8_t *to, uint32_
     }
 }
 
-/* Is this the head of a state of this model? */
-static int32_t wrong_head(const device_model *model, const uint8_t *from, int32_t bytes)
+int32_t state_head(const device_model *model, const uint8_t *from, int32_t bytes, uint32_t *crc)
 {
     static const uint8_t wrong[3] = {2, 3, 1}; /* kind, model, size */
     if (bytes < HEAD) {
@@ -36,6 +35,7 @@ static int32_t wrong_head(const device_model *model, const uint8_t *from, int32_
             return wrong[i];
         }
     }
+    *crc = link_word(from + 12);
     return 0;
 }
 
@@ -44,22 +44,11 @@ static unsigned char *place(const device_model *model)
     return model->in_place ? model->state : model->arena;
 }
 
-int32_t state_take(device_session *session, const device_model *model, uint32_t offset, const uint8_t *from,
-                   int32_t bytes)
+uint8_t state_take(const device_model *model, uint32_t offset, const uint8_t *from, int32_t bytes)
 {
-    if (offset == 0) {
-        const int32_t wrong = wrong_head(model, from, bytes);
-        if (wrong != 0) {
-            return wrong;
-        }
-        session->wanted = link_word(from + 12);
-        from += HEAD;
-        bytes -= HEAD;
-        offset = HEAD;
-    }
-    session->between |= model->in_place && bytes != 0;
-    copy_bytes(place(model) + (offset - HEAD), from, bytes);
-    return 0;
+    const int32_t skip = offset == 0 ? HEAD : 0;
+    copy_bytes(place(model) + (offset + (uint32_t)skip - HEAD), from + skip, bytes - skip);
+    return model->in_place && bytes != skip;
 }
 
 int32_t state_end(const device_session *session, const device_model *model, uint32_t bytes)

@@ -7,11 +7,13 @@
 /* Some of the state's bytes, without making all of them: the head is put together when it is asked for. */
 void state_read(const device_model *model, uint32_t offset, uint8_t *to, uint32_t bytes);
 
-/* Some bytes of a new one, the first at least its head: 0, or what is wrong with that; then nothing was touched.
+/* The first bytes of a new one: the CRC that their head tells, and 0; or what is wrong with it.
  * 1 size, 2 not a state, 3 another model's, 4 damaged: as the program's own load says it.
  */
-int32_t state_take(device_session *session, const device_model *model, uint32_t offset, const uint8_t *from,
-                   int32_t bytes);
+int32_t state_head(const device_model *model, const uint8_t *from, int32_t bytes, uint32_t *crc);
+
+/* Some bytes of a new one, the head with the first; is the old one gone? */
+uint8_t state_take(const device_model *model, uint32_t offset, const uint8_t *from, int32_t bytes);
 
 /* So many bytes have come: 0, and they are the state; or what is wrong with them. */
 int32_t state_end(const device_session *session, const device_model *model, uint32_t bytes);
