@@ -123,7 +123,7 @@ def test_gradients_of_images_that_arrive_row_by_row_add_up():
 def test_a_published_scheme_predicts_in_little_more_than_half_the_memory(shared_models):
     graph = step_of("mcunet-5fps/49kb", shared_models)["predict"]
     made, whole = plan(by_rows(graph), target="mcu"), plan(graph, target="mcu")
-    assert made.arena_bytes <= 42_000 < 64_000 <= whole.arena_bytes
+    assert made.arena_bytes <= 35_000 < 55_000 <= whole.arena_bytes
     x = np.random.default_rng(0).integers(-128, 128, graph.inputs[0].shape).astype(np.int8)
     a, b = open_plans({"predict": whole}), open_plans({"predict": made})
     assert a.run("predict", x)[0].tobytes() == b.run("predict", x)[0].tobytes()
@@ -297,7 +297,7 @@ def _loop() -> Loop:
 def _changed(loop: Loop, t: int, i: int, **fields) -> Loop:
     stripes = [list(s) for s in loop.stripes]
     stripes[t][i] = replace(stripes[t][i], **fields)
-    return Loop(loop.nodes, loop.lines, tuple(map(tuple, stripes)))
+    return Loop(loop.nodes, loop.lines, tuple(map(tuple, stripes)), loop.places, loop.bytes)
 
 
 def test_a_row_that_does_not_come_in_turn_is_caught():

@@ -161,7 +161,7 @@ def _changed(loop: Loop, t: int, i: int, **fields) -> Loop:
     """The loop with one turn changed."""
     stripes = [list(s) for s in loop.stripes]
     stripes[t][i] = replace(stripes[t][i], **fields)
-    return Loop(loop.nodes, loop.lines, tuple(map(tuple, stripes)))
+    return Loop(loop.nodes, loop.lines, tuple(map(tuple, stripes)), loop.places, loop.bytes)
 
 
 def _first(loop: Loop, what: str) -> tuple[int, int, Turn]:
@@ -172,18 +172,18 @@ def _first(loop: Loop, what: str) -> tuple[int, int, Turn]:
 
 def test_rows_that_were_not_moved_are_missed():
     _, loop = _loop()
-    t, i, _ = _first(loop, "move")
+    t, i, _ = _first(loop, "moves")
     with pytest.raises(GraphError, match=rf"reads rows .* where|stripe {t}"):
-        verify_loop(_changed(loop, t, i, move=None), ())
+        verify_loop(_changed(loop, t, i, moves=()), ())
 
 
 def test_rows_that_were_moved_too_far_are_missed():
     _, loop = _loop()
-    t, i, turn = _first(loop, "move")
-    assert turn.move
-    wrong = Move(turn.move.value, turn.move.slot + 1, turn.move.count - 1)
+    t, i, turn = _first(loop, "moves")
+    move, *others = turn.moves
+    wrong = Move(move.value, move.slot + 1, move.count - 1)
     with pytest.raises(GraphError, match="reads rows|not in its buffer"):
-        verify_loop(_changed(loop, t, i, move=wrong), ())
+        verify_loop(_changed(loop, t, i, moves=(wrong, *others)), ())
 
 
 def test_a_stripe_that_makes_nothing_is_missed():
@@ -197,7 +197,17 @@ def test_a_line_too_short_is_caught():
     _, loop = _loop()
     short = tuple(replace(line, rows=line.rows - 1) for line in loop.lines)
     with pytest.raises(GraphError):
-        verify_loop(Loop(loop.nodes, short, loop.stripes), (loop.nodes[-1].output,))
+        verify_loop(Loop(loop.nodes, short, loop.stripes, loop.places, loop.bytes), (loop.nodes[-1].output,))
+
+
+def test_lines_that_lie_where_others_are_needed_are_caught():
+    _, loop = _loop()
+    for name in loop.places:
+        others = [at for other, at in loop.places.items() if other != name and at != loop.places[name]]
+        for at in others:  # where another one begins: shared at some time, but not whenever
+            wrong = Loop(loop.nodes, loop.lines, loop.stripes, {**loop.places, name: at}, loop.bytes)
+            with pytest.raises(GraphError, match="the same bytes twice|where|do not fit"):
+                verify_loop(wrong, (loop.nodes[-1].output,))
 
 
 def step_of(scheme: str, models, grad: str = "f32") -> dict[str, Graph]:
@@ -209,9 +219,9 @@ def step_of(scheme: str, models, grad: str = "f32") -> dict[str, Graph]:
 # pass, but for the last, where it is the input and a few rows
 ARENAS = {
     ("mcunet-5fps/49kb", "f32"): (167_000, 104_000),
-    ("mcunet-5fps/49kb", "s16"): (167_000, 65_000),
-    ("mbv2-w0.35/49kb", "s16"): (249_000, 74_000),
-    ("proxyless-w0.3/49kb", "s16"): (136_000, 75_000),
+    ("mcunet-5fps/49kb", "s16"): (167_000, 56_000),
+    ("mbv2-w0.35/49kb", "s16"): (249_000, 56_000),
+    ("proxyless-w0.3/49kb", "s16"): (136_000, 56_000),
 }
 
 
@@ -237,7 +247,7 @@ def test_published_schemes_take_less_memory_and_learn_the_same(scheme, grad, sha
 def test_inference_needs_little_more_than_its_input(shared_models):
     graph = step_of("mcunet-5fps/49kb", shared_models)["predict"]
     assert graph.inputs[0].type.bytes == 49_152
-    assert plan(graph, target="mcu").arena_bytes <= 74_000
+    assert plan(graph, target="mcu").arena_bytes <= 56_000
 
 
 def test_what_is_low_enough_is_left_alone(shared_models):

@@ -105,8 +105,9 @@ class Function:
         """The buffers inside loops: value -> (how many rows, where, in which step)."""
         for step, call in enumerate(self.plan.calls):
             if isinstance(call, Loop):
-                for line, name in zip(call.lines, self.plan.scratch_of(step)):
-                    yield line.value.name, (line, self.plan.offsets[name], step)
+                start = self._start(step)
+                for line in call.lines:
+                    yield line.value.name, (line, start + call.places[line.value.name], step)
 
     def _slot_lines(self) -> list[str]:
         lines = []
@@ -160,10 +161,12 @@ class Function:
         return lines
 
     def _made(self, step: int, loop: Loop) -> Stripes:
-        places = [self.plan.offsets[name] for name in self.plan.scratch_of(step)]
-        return Stripes(
-            loop, self._pointer, lambda arg, layer: self._argument(arg, layer, None), places[-1], self._tables
-        )
+        argument = lambda arg, layer: self._argument(arg, layer, None)  # noqa: E731
+        return Stripes(loop, self._pointer, argument, self._start(step), self._tables)
+
+    def _start(self, step: int) -> int:
+        """Where the bytes of a loop begin."""
+        return next((self.plan.offsets[name] for name in self.plan.scratch_of(step)), 0)
 
     def _argument(self, arg, layer: str, scratch) -> str:
         if arg is None or (isinstance(arg, Scratch) and not arg.bytes):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from insitu.codegen import c
 from insitu.graph.call import Scratch
 from insitu.graph.graph import Value
-from insitu.graph.stripes import Loop, Move, Piece, Window, row_bytes, scratch_places
+from insitu.graph.stripes import Loop, Move, Piece, Turn, Window, row_bytes, scratch_places
 
 COPY, SLIDE = "copy_bytes", "slide_bytes"
 STRIPE, KIND = "t", "k"  # the two indices of the tables
@@ -19,10 +19,11 @@ WIDTHS = ((1 << 7, "int8_t"), (1 << 15, "int16_t"), (1 << 31, "int32_t"))
 
 
 class Stripes:
-    """Writes one loop. `place(value)` is where a buffer starts, `argument(arg, layer)` any other argument."""
+    """Writes one loop. `place(value)` is where a buffer starts, `argument(arg, layer)` any other argument; the loop's
+    own bytes begin at byte `start` of the arena."""
 
-    def __init__(self, loop: Loop, place: Callable[[Value], str], argument: Callable, scratch: int, names: c.Names):
-        self.loop, self.place, self.argument, self.scratch, self.names = loop, place, argument, scratch, names
+    def __init__(self, loop: Loop, place: Callable[[Value], str], argument: Callable, start: int, names: c.Names):
+        self.loop, self.place, self.argument, self.start, self.names = loop, place, argument, start, names
         self.whole = {v.value.name for v in self._pieces()} - {line.value.name for line in loop.lines}
         self.tables: list[str] = []  # definitions
         self._known: dict[tuple, str] = {}
@@ -46,9 +47,6 @@ class Stripes:
             starts.append((made.first - made.slot) * row if made else ends[-1])
         due = self._table(f"{name}.due", list(map(str, ends)), "")
         start = self._table(f"{name}.start", list(map(str, starts)), "")
-        moves = [turns[t].move for t in self.firsts]
-        first = f"        if (now->bytes == {due}[{STRIPE}]) "
-        slide = [first + self._slide(name, moves).lstrip()] if any(moves) else []
         place = f"(unsigned char *){self.place(self.loop.nodes[0].output)} + (now->bytes - {start}[{STRIPE}])"
         return [
             f"    for (; now->stripe < {len(turns)}; now->stripe++) {{",
@@ -56,7 +54,6 @@ class Stripes:
             *self._kind(),
             f"        const int32_t due = {due}[{STRIPE} + 1] - now->bytes, n = bytes < due ? bytes : due;",
             "        if (n == 0 && due > 0) {", "            break;", "        }",
-            *slide,
             f"    {c.call(COPY, [place, 'from', 'n'], name)}",
             "        from += n;", "        bytes -= n;", "        now->bytes += n;",
             "        if (n < due) {", "            break;", "        }",
@@ -78,7 +75,7 @@ class Stripes:
         known: dict[tuple, int] = {}
         kinds, firsts = [], []
         for t, stripe in enumerate(self.loop.stripes):
-            key = tuple(part for turn in stripe for part in (_moved(turn.move), self._key(turn.window)))
+            key = tuple(part for turn in stripe for part in (turn.moves, self._key(turn.window)))
             if key not in known:
                 known[key] = len(known)
                 firsts.append(t)
@@ -99,18 +96,38 @@ class Stripes:
 
     def _node(self, i: int) -> list[str]:
         name = self.loop.nodes[i].name
-        moves = [self.loop.stripes[t][i].move for t in self.firsts]
-        windows = [self.loop.stripes[t][i].window for t in self.firsts]
-        found = [self._slide(name, moves)] if any(moves) else []
-        return [*found, self._call(i, name, windows)]
+        turns = [self.loop.stripes[t][i] for t in self.firsts]
+        moves = [self._move(v, [_move(v, turn) for turn in turns]) for v in self.loop.moved[i]]
+        rows = [turn.back for turn in turns]
+        back = [self._back(self.loop.nodes[i].output, rows)] if any(rows) else []
+        return [*back, self._call(i, name, [turn.window for turn in turns]), *moves]
 
-    def _slide(self, name: str, moves: list[Move | None]) -> str:
+    def _move(self, value: Value, moves: list[Move | None]) -> str:
+        away = any(m and m.away for m in moves)
+        return self._away(value, moves) if away else self._slide(value, moves)
+
+    def _away(self, value: Value, moves: list[Move | None]) -> str:
+        """Rows are kept elsewhere."""
+        name, row = value.name, row_bytes(value) // value.type.numpy.itemsize
+        line = self.place(value)
+        source = [(f"{line} + {m.slot * row}" if m.slot else line) if m else None for m in moves]
+        count = [str(m.count * row_bytes(value)) if m else "0" for m in moves]
+        args = [self._kept(value), self._pick(f"{name}.from", source), self._pick(f"{name}.kept", count)]
+        return c.call(COPY, args, f"{name}: rows kept")
+
+    def _back(self, value: Value, rows: list[int]) -> str:
+        count = self._pick(f"{value.name}.back", [str(n * row_bytes(value)) for n in rows])
+        return c.call(COPY, [self.place(value), self._kept(value), count], f"{value.name}: rows kept")
+
+    def _kept(self, value: Value) -> str:
+        return f"arena + {self.start + self.loop.places[(value.name,)]}"
+
+    def _slide(self, value: Value, moves: list[Move | None]) -> str:
         """Rows come to the front; where none do in a kind of stripe, nought bytes."""
-        some = next(m for m in moves if m)
-        row = row_bytes(some.value)
+        name, row = value.name, row_bytes(value)
         by = [str(m.slot * row) if m else None for m in moves]
         count = [str(m.count * row) if m else "0" for m in moves]
-        args = [self.place(some.value), self._pick(f"{name}.by", by), self._pick(f"{name}.kept", count)]
+        args = [self.place(value), self._pick(f"{name}.by", by), self._pick(f"{name}.kept", count)]
         return c.call(SLIDE, args, f"{name}: rows kept")
 
     def _call(self, i: int, name: str, windows: list[Window | None]) -> str:
@@ -130,7 +147,7 @@ class Stripes:
 
     def _arguments(self, i: int, window: Window, name: str) -> list[str]:
         pieces = {p.value.name: p for p in (window.made, *window.read)}
-        free = iter(scratch_places(window.call, self.scratch))
+        free = iter(scratch_places(window.call, self.start + self.loop.places.get(i, 0)))
         texts = []
         for arg in window.call.args:
             if isinstance(arg, Value) and arg.name in pieces:
@@ -172,8 +189,8 @@ class Stripes:
         return self._known[key]
 
 
-def _moved(move: Move | None):
-    return move and (move.slot, move.count)
+def _move(value: Value, turn: Turn) -> Move | None:
+    return next((m for m in turn.moves if m.value == value), None)
 
 
 def _what(arg) -> str:

@@ -134,10 +134,11 @@ def line_names(plan: Plan) -> Iterator[str]:
         if not isinstance(call, Loop):
             yield node.name
             continue
-        for i, inner in enumerate(call.nodes):
-            if any(stripe[i].move for stripe in call.stripes):
-                yield inner.name  # rows moved are part of what it costs
+        for i, (inner, moved) in enumerate(zip(call.nodes, call.moved)):
+            if any(stripe[i].back for stripe in call.stripes):
+                yield inner.name
             yield inner.name
+            yield from (v.name for v in moved)  # rows moved are part of what their node costs
 
 
 def verb_symbols(verb: str) -> list[str]:

@@ -7,7 +7,8 @@ buffer of a few rows. codegen/stripes.py writes it down as a C loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from insitu.graph.call import Call, Scratch
 from insitu.graph.graph import Node, Value
@@ -54,27 +55,32 @@ class Window:
 
 @dataclass(frozen=True)
 class Move:
-    """The rows of a value that are still needed go to the front of its buffer: `count` of them, from row `slot` on."""
+    """The rows of a value that are still needed go to the front of its buffer, or away to where they are kept: `count`
+    of them, from row `slot` on."""
 
     value: Value
     slot: int
     count: int
+    away: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """What a stripe does for one node: rows moved first, then rows made; either may be nothing."""
+    """What a stripe does for one node: rows come back that were kept away, rows are made, rows move of values that
+    nobody reads after it; each may be nothing."""
 
-    move: Move | None
     window: Window | None
+    moves: tuple[Move, ...] = ()
+    back: int = 0
 
 
 @dataclass(frozen=True)
 class Line:
-    """The buffer of a value inside a loop: `rows` rows of it."""
+    """The buffer of a value inside a loop: `rows` rows of it, of which `kept` are there from one stripe to the next."""
 
     value: Value
     rows: int
+    kept: int
 
     @property
     def bytes(self) -> int:
@@ -83,17 +89,20 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Loop(Call):
-    """Stripe after stripe, each node its turn. Its scratch: one for each line, then what the kernels need."""
+    """Stripe after stripe, each node its turn. All lines, and the scratch of all calls, lie in one piece of so many
+    bytes: `places` says at which, of a line by its value's name, of a node's scratch by the node's number, of rows that
+    are kept away from their line by (name,)."""
 
     nodes: tuple[Node, ...] = ()
     lines: tuple[Line, ...] = ()
     stripes: tuple[tuple[Turn, ...], ...] = ()  # [stripe][node]
+    places: Mapping[str | int | tuple[str], int] = field(default_factory=dict)
+    bytes: int = 0
 
-    def __init__(self, nodes, lines, stripes):
-        windows = [turn.window for stripe in stripes for turn in stripe if turn.window]
-        most = max(scratch_bytes(w.call) for w in windows)
-        super().__init__("loop", *(Scratch(line.bytes) for line in lines), Scratch(most))
-        for name, value in (("nodes", nodes), ("lines", lines), ("stripes", stripes)):
+    def __init__(self, nodes, lines, stripes, places, bytes):
+        super().__init__("loop", Scratch(bytes))
+        given = {"nodes": nodes, "lines": lines, "stripes": stripes, "places": places, "bytes": bytes}
+        for name, value in given.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -108,15 +117,19 @@ class Loop(Call):
         return [turn.window for stripe in self.stripes for turn in stripe if turn.window]
 
     @property
-    def moved_bytes(self) -> int:
-        """What moving rows costs: bytes copied in one run."""
-        moves = [turn.move for stripe in self.stripes for turn in stripe if turn.move]
-        return sum(m.count * row_bytes(m.value) for m in moves)
+    def moved(self) -> list[list[Value]]:
+        """For each node, the values of which rows move after its turn, in some stripe."""
+        found: list[dict[str, Value]] = [{} for _ in self.nodes]
+        for stripe in self.stripes:
+            for values, turn in zip(found, stripe):
+                values.update({m.value.name: m.value for m in turn.moves})
+        return [list(values.values()) for values in found]
 
     @property
     def functions(self) -> set[str]:
         """The kernels it calls."""
-        moving = {"slide_bytes"} if self.moved_bytes else set()
+        moves = [m for stripe in self.stripes for turn in stripe for m in turn.moves]
+        moving = {"copy_bytes" if m.away else "slide_bytes" for m in moves}
         return {w.call.function for w in self.windows} | moving
 
 

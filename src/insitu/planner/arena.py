@@ -8,6 +8,7 @@ graph (order.py) or trusts itself (verify.py).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import permutations
 from random import Random
 
@@ -31,7 +32,10 @@ def place(buffers: tuple[Buffer, ...], align: int = ALIGN, rounds: int = 0) -> t
     """Buffer -> offset, and the bytes of the arena. `rounds` is how long to search where that leaves a gap."""
     if not buffers:
         return {}, 0
-    problem = _Problem(buffers, align)
+    rivals = [
+        [_rival(a, b, j) for j, b in enumerate(buffers) if j != i and a.overlaps(b)] for i, a in enumerate(buffers)
+    ]
+    problem = Problem([b.bytes for b in buffers], rivals, lower_bound(buffers), align)
     orders = [sorted(range(len(buffers)), key=lambda i: key(buffers[i])) for key in HEURISTICS.values()]
     best = min((problem.greedy(order), order) for order in orders)
     if len(buffers) <= EXACT:
@@ -69,15 +73,14 @@ def _rival(a: Buffer, b: Buffer, number: int) -> tuple[int, int, int]:
     return number, a.size(met), b.size(met)
 
 
-class _Problem:
-    """Buffers by number, and who is alive together with whom."""
+@dataclass(frozen=True)
+class Problem:
+    """Buffers by number: the bytes of each, and (number, own bytes, its bytes) of each that is alive with it."""
 
-    def __init__(self, buffers: tuple[Buffer, ...], align: int):
-        self.size = [b.bytes for b in buffers]
-        self.align, self.bound = align, lower_bound(buffers)
-        self.rivals = [
-            [_rival(a, b, j) for j, b in enumerate(buffers) if j != i and a.overlaps(b)] for i, a in enumerate(buffers)
-        ]
+    size: list[int]
+    rivals: list[list[tuple[int, int, int]]]
+    bound: int
+    align: int
 
     def tight(self, total: int) -> bool:
         """Nothing worth searching for is left: alignment alone can cost a few bytes a buffer."""

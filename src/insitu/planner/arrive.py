@@ -1,27 +1,21 @@
 """An input that arrives row by row: the part in stripes that takes it, or why there can be none.
 
 The input becomes the source of a node `arrive`, which copies rows of it into a line buffer. The part that starts there
-is chosen as any other is (stream.py), but it must exist, be the first thing that runs, and read nothing that can change
+is chosen as any other is (cuts.py), but it must exist, be the first thing that runs, and read nothing that can change
 or come later: constants only. So an image that stops coming half way has changed nothing but scratch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from math import inf
-from typing import TYPE_CHECKING
 
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Op, Value
 from insitu.graph.call import Call
 from insitu.graph.stripes import ARRIVE, Rows
-from insitu.planner.lifetimes import Buffer
-from insitu.planner.stream import EQUAL, Loops, able, quickest, regions
-from insitu.planner.stripes import reads
-
-if TYPE_CHECKING:
-    from insitu.planner.plan import Plan
+from insitu.planner.cuts import cut_up
+from insitu.planner.region import reads
+from insitu.planner.stream import Loops, regions
 
 WHOLE = "give the input whole (without rows)"
 
@@ -38,27 +32,15 @@ OP = Op(
 )  # fmt: skip
 
 
-def arriving(graph: Graph, loops: Loops, enough: int, finish: Callable[[Graph], Plan]) -> Graph:
-    """The graph with the part that takes the rows of its input in stripes; `finish` does the rest of it, unplaced.
-
-    First the part that lowers the peak most, all else being whole. Where that is not low enough, other parts, those
-    that need least themselves first: what follows may go down further once that is in stripes, too. A part that needs
-    more than the best has in all is not worth trying.
-    """
+def arriving(graph: Graph, loops: Loops, enough: int, stream: bool) -> Graph:
+    """The graph with the part that takes the rows of its input in stripes, and with `stream` others, too: as few bytes
+    as that can need, or `enough`."""
     graph = with_source(graph)
     _check_layout(graph)
-    parts = list(regions(graph, graph.nodes[0]))
-    chosen = quickest(graph, parts, loops, inf, enough)
-    if chosen is None:
+    found = cut_up(graph, loops, enough, only_first=not stream)
+    if found is None:
         raise why_not(graph, graph.nodes[0])
-    best = finish(chosen.graph)
-    enough = max(enough, fixed_bytes(best))
-    if best.lower_bound_bytes > enough * EQUAL:
-        starts = filter(None, (quickest(graph, [part], loops, inf, enough, at_first) for part in parts))
-        for start in sorted(starts, key=lambda c: c.bound_bytes):
-            if start.bound_bytes < best.lower_bound_bytes:
-                best = min(best, finish(start.graph), key=lambda p: p.lower_bound_bytes)
-    return best.graph
+    return found
 
 
 def can_arrive(graph: Graph) -> bool:
@@ -85,16 +67,6 @@ def _check_layout(graph: Graph) -> None:
             )
         if node.output.shape == image.shape:
             same.add(node.name)
-
-
-def at_first(found: tuple[Buffer, ...]) -> int:
-    """Bytes alive in the first step."""
-    return sum(b.size(0) for b in found if b.first <= 0 <= b.last)
-
-
-def fixed_bytes(made: Plan) -> int:
-    """The most that is alive where nothing can run in stripes."""
-    return made.peak_of({n.name for n in made.graph.nodes} - able(made.graph))
 
 
 def with_source(graph: Graph) -> Graph:

@@ -4,7 +4,7 @@ A change is a function of a graph and one of its nodes that gives another graph 
 with less scratch (tight.py), a depthwise layer in place (over.py), a weight read in two parts (apart.py), a weight's
 gradient and update in tiles (tiles.py), the backward pass of a block in groups of channels (groups.py); the last two
 offer several sizes. It is tried on the node at the peak, and on those that make or read what is large there. Stripes
-(stream.py) come first. What turned out not to be needed is taken back.
+(cuts.py) come first. What turned out not to be needed is taken back.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from insitu.graph import Graph, Node
 from insitu.planner.apart import layer_apart, taken_apart
+from insitu.planner.cuts import cut_up
 from insitu.planner.groups import Grouped, Known, grouped, ungrouped
 from insitu.planner.over import laid_over
-from insitu.planner.stream import Loops, able, best_stream, unrolled
+from insitu.planner.stream import Loops, able, streams
 from insitu.planner.tight import loosened, loosest, tightened, tightest
 from insitu.planner.tiles import tiled, untiled
 
@@ -38,6 +39,8 @@ def lowered(graph: Graph, measure: Measure, loops: Loops, enough: int = 0, strip
     that cannot run in stripes."""
     work = _Work(measure, loops, stripes)
     best = measure(graph)
+    if stripes:  # at once to where something else needs as much
+        best = work.cut(best, max(enough, replace(work, stripes=False).peak(best))) or best
     while work.peak(best) > enough:
         found = work.brought_down(best, max(enough, int(work.peak(best) * AT_ONCE)))
         if work.peak(found) >= work.peak(best):
@@ -78,12 +81,11 @@ class _Work:
 
     def tried(self, plan: Plan, goal: int) -> Iterator[Plan]:
         """One change more, where most is needed first."""
-        if self.stripes and plan.graph.nodes[plan.peak_step].name in able(plan.graph):
-            whole, peak = unrolled(plan.graph, plan.peak_step)
-            found = best_stream(whole, peak, self.loops, goal)
+        needed, striped = self.needed(plan), able(plan.graph)
+        if self.stripes and any(b > goal and n.name in striped for n, b in zip(plan.graph.nodes, needed)):
+            found = self.cut(plan, goal)
             if found:
-                yield self.measure(found)
-        needed = self.needed(plan)
+                yield found
         above = sorted((s for s, bytes in enumerate(needed) if bytes > goal), key=lambda s: -needed[s])
         around = {n.name: n for step in above for n in _around(plan, step)}.values()
         for node in around:
@@ -91,9 +93,14 @@ class _Work:
                 found = change(plan.graph, node)
                 if found:
                     yield self.measure(found)
-            yield from self.fewest(plan, map(self.measure, tiled(plan.graph, node, self.loops.emit)), goal)
+            yield from self.fewest(plan, map(self.measure, tiled(plan.graph, node, self.loops.call)), goal)
         for node in around if self.groups else ():  # more is made again than by all others
             yield from self.fewest(plan, map(self.measure, self.grouped(plan.graph, node)), goal)
+
+    def cut(self, plan: Plan, goal: int) -> Plan | None:
+        """Other parts in stripes, as this goal asks for."""
+        found = cut_up(plan.graph, self.loops, goal)
+        return self.measure(found) if found and streams(found) != streams(plan.graph) else None
 
     def instead(self, plan: Plan, node: Node, goal: int) -> Iterator[Plan]:
         """Cheaper ways than these groups, the cheapest first: other changes in their place, or fewer groups."""
@@ -104,7 +111,7 @@ class _Work:
         yield from map(self.measure, self.grouped(found, node.chain.first))
 
     def grouped(self, graph: Graph, node: Node) -> Iterator[Graph]:
-        return grouped(graph, node, self.loops.emit, self.known)
+        return grouped(graph, node, self.loops.call, self.known)
 
     def fewest(self, plan: Plan, finer: Iterator[Plan], goal: int) -> Iterator[Plan]:
         """Of plans with more and more tiles, the last that is better than the one before: nothing, or one."""
@@ -133,6 +140,8 @@ def _around(plan: Plan, step: int) -> list[Node]:
 def _relaxed(best: Plan, work: _Work, enough: int) -> Plan:
     """Without the groups, the calls with less scratch and the tiles that later changes made needless."""
     most = max(best.lower_bound_bytes, enough)
+    found = work.cut(best, most)
+    best = found if found and found.lower_bound_bytes <= most else best
     for node in best.graph.nodes:
         found = (plan for plan in work.instead(best, node, most) if plan.lower_bound_bytes <= most)
         best = next(found, best)

@@ -18,10 +18,9 @@ from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.lower import lowered
 from insitu.planner.narrow import narrowed
 from insitu.planner.order import candidates
-from insitu.planner.stream import Loops, able, best_stream, unrolled
+from insitu.planner.stream import Loops, able
 from insitu.planner.tight import level_of
 
-CLEARLY = 1.02  # times higher is worth another way to choose stripes
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
 TARGETS = ("host", "mcu")  # a wide machine with caches and memory to spare, or a small one where flash is read in place
@@ -97,71 +96,21 @@ def plan(
     if stream is False:
         graph = replace(graph, by_rows="")
     stream = target == "mcu" if stream is None else stream
-    work = _Work(graph, target, enough)
+    loops = Loops(lambda n: call_of(n, graph, target))
     if stream:  # first what stripes cannot lower: they need not go below that
         whole = replace(graph, by_rows="")  # if its input can arrive row by row is not known yet
-        if work.unplaced(whole).lower_bound_bytes > enough:
+        if _unplaced(whole, target, loops).lower_bound_bytes > enough:
             whole = narrowed(whole)
-        graph = replace(work.lowered(whole, stripes=False), by_rows=graph.by_rows)
+        graph = replace(_lowered(whole, loops, target, enough, stripes=False), by_rows=graph.by_rows)
     if graph.by_rows:
-        graph = arriving(graph, work.loops, enough, lambda g: work.unplaced(work.streamed(g) if stream else g))
+        graph = arriving(graph, loops, enough, stream)
     if stream:
-        graph = work.lowered_in_stripes(graph)
+        graph = _lowered(graph, loops, target, enough)
     return verify(plan_ordered(graph, align, target))
 
 
-class _Work:
-    """A graph and those made of it are asked about again and again, and most nodes stay as they are: each is asked for
-    its call once, and each part in stripes is made once."""
-
-    def __init__(self, graph: Graph, target: str, enough: int):
-        self.graph, self.target, self.enough = graph, target, enough
-        self.calls: dict[Node, Call] = {}
-        self.loops = Loops(self.call)
-
-    def call(self, node: Node) -> Call:
-        if node not in self.calls:
-            self.calls[node] = call_of(node, self.graph, self.target)
-        return self.calls[node]
-
-    def lowered_in_stripes(self, graph: Graph) -> Graph:
-        """Little by little, where each step costs as little as it can; or, if that ends clearly higher, from where
-        stripes alone lower the peak most: small steps can lead to parts that no small step joins again."""
-        slowly = self.lowered(graph)
-        bound = self.unplaced(slowly).lower_bound_bytes
-        if bound <= self.enough or graph.by_rows:
-            return slowly
-        at_once = self.streamed(graph)
-        if self.unplaced(at_once).lower_bound_bytes * CLEARLY >= bound:
-            return slowly
-        return self.lowered(at_once)
-
-    def lowered(self, graph: Graph, stripes: bool = True) -> Graph:
-        return lowered(graph, self.unplaced, self.loops, self.enough, stripes)
-
-    def streamed(self, graph: Graph) -> Graph:
-        """The graph with parts of it in stripes, as long as each lowers the peak."""
-        best = self.unplaced(graph)
-        while best.lower_bound_bytes > self.enough:
-            whole, peak = unrolled(best.graph, best.peak_step)
-            found = best_stream(whole, peak, self.loops, self.enough)
-            better = self.unplaced(found) if found else best
-            if better.lower_bound_bytes >= best.lower_bound_bytes:
-                break
-            best, graph = better, better.graph
-        return graph
-
-    def unplaced(self, graph: Graph) -> Plan:
-        """The order that needs least where nothing can run in stripes, without a place for anything: quick, and
-        close."""
-        tried = []
-        for name, g in candidates(graph):
-            ordered = tuple(map(self.call, g.nodes))
-            found = buffers(g, ordered)
-            bound = lower_bound(found)
-            tried.append(Plan(g, ordered, found, {}, bound, bound, bound, name, self.target))
-        fixed = {n.name for n in graph.nodes} - able(graph)
-        return min(tried, key=lambda p: (p.peak_of(fixed), p.lower_bound_bytes))
+def _lowered(graph: Graph, loops: Loops, target: str, enough: int, stripes: bool = True) -> Graph:
+    return lowered(graph, lambda g: _unplaced(g, target, loops), loops, enough, stripes)
 
 
 def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0) -> dict[str, Plan]:
@@ -171,6 +120,18 @@ def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0)
         most = max([enough, *(p.arena_bytes for p in made.values())])
         made[verb] = plan(graphs[verb], target=target, enough=most)
     return {verb: made[verb] for verb in graphs}
+
+
+def _unplaced(graph: Graph, target: str, loops: Loops) -> Plan:
+    """The order that needs least where nothing can run in stripes, without a place for anything: quick, and close."""
+    tried = []
+    for name, g in candidates(graph):
+        ordered = tuple(map(loops.call, g.nodes))
+        found = buffers(g, ordered)
+        bound = lower_bound(found)
+        tried.append(Plan(g, ordered, found, {}, bound, bound, bound, name, target))
+    fixed = {n.name for n in graph.nodes} - able(graph)
+    return min(tried, key=lambda p: (p.peak_of(fixed), p.lower_bound_bytes))
 
 
 def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:

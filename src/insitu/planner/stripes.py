@@ -1,186 +1,99 @@
-"""A set of nodes as one loop over stripes: which rows each makes when, and how many rows of each value must be kept.
+"""A set of nodes as one loop over stripes: the calls, where their rows lie, which rows move when.
 
-Nothing is computed twice. Rows are made as late as they can be, but never more at a time than a value's share of a
-stripe, so that filling and emptying the pipeline needs no larger buffers than running it. Which nodes, and how high a
-stripe is, is not decided here (stream.py).
+Which rows are made when is said by schedule.py, where line buffers lie by turns.py; which nodes, and how high a stripe
+is, by cuts.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
-from math import ceil
 
-from insitu.graph import Graph, Node, Value
+from insitu.graph import Node, Value
 from insitu.graph.call import Call
-from insitu.graph.stripes import Line, Loop, Move, Piece, Rows, Turn, Window, row_bytes
+from insitu.graph.stripes import Loop, Move, Piece, Turn, Window, row_bytes, scratch_bytes
+from insitu.planner.region import Region, reads
+from insitu.planner.schedule import Schedule
+from insitu.planner.tight import level_of
+from insitu.planner.turns import Kept, kept_best, place_turns, sizes_of
 
 Emit = Callable[[Node], Call]  # the kernel call of a node
 Known = dict[tuple, Call]  # calls by node and size: the same in many stripes, and for many regions
 
 
-def reads(node: Node) -> tuple[tuple[Value, Rows], ...] | None:
-    """The inputs a node reads row by row; None where it cannot run in stripes."""
-    y = node.output
-    if not node.op.has("stripe") or len(node.outputs) > 1 or len(y.shape) != 4 or y.shape[0] != 1:
-        return None
-    rows = node.rule("stripe", *node.outputs, *node.inputs)
-    if rows is None:
-        return None
-    found = tuple((v, r) for v, r in zip(node.inputs, rows) if r is not None)
-    fits = all(_never_padding_alone(r, v.shape[1], y.shape[1]) for v, r in found)
-    return found if found and fits else None
-
-
-def _never_padding_alone(rows: Rows, height: int, made: int) -> bool:
-    """Every output row has a row of the input under it: a window of nothing but padding has no rows to point at."""
-    return rows.end(0) > 0 and rows.first(made - 1) < height
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """Nodes of a graph, in its order, that run as one; `whole` are the results that others read."""
-
-    nodes: tuple[Node, ...]
-    whole: frozenset[str]
-
-    @cached_property
-    def made(self) -> dict[str, Value]:
-        return {n.output.name: n.output for n in self.nodes}
-
-    @cached_property
-    def reads(self) -> dict[str, tuple[tuple[Value, Rows], ...]]:
-        """Result -> the values its node reads row by row."""
-        return {n.output.name: reads(n) or () for n in self.nodes}
-
-    @cached_property
-    def readers(self) -> dict[str, list[tuple[str, Rows]]]:
-        """Value made inside -> who reads it, and how."""
-        found: dict[str, list[tuple[str, Rows]]] = {name: [] for name in self.made}
-        for reader, inputs in self.reads.items():
-            for v, rows in inputs:
-                if v.name in found:
-                    found[v.name].append((reader, rows))
-        return found
-
-    @cached_property
-    def inputs(self) -> tuple[Value, ...]:
-        """What comes from outside, constants and all."""
-        return tuple({v.name: v for n in self.nodes for v in n.inputs if v.name not in self.made}.values())
-
-    @cached_property
-    def outputs(self) -> tuple[Value, ...]:
-        return tuple(v for v in self.made.values() if v.name in self.whole)
-
-
-def region_of(graph: Graph, nodes: Iterable[Node]) -> Region:
-    """These nodes, and which of their results must exist whole."""
-    inside = tuple(nodes)
-    names = {n.name for n in inside}
-    wanted = {v.name for v in graph.results}
-    used = {v.name for n in graph.nodes if n.name not in names for v in n.inputs}
-    return Region(inside, frozenset(names & (wanted | used)))
-
-
-def heights(region: Region) -> dict[str, int]:
-    """How many rows of each value are made: all that somebody reads."""
-    found: dict[str, int] = {}
-    for node in reversed(region.nodes):
-        y = node.output
-        needed = [_needed(found[reader], rows, y) for reader, rows in region.readers[y.name]]
-        found[y.name] = y.shape[1] if y.name in region.whole else max(needed)
-    return found
-
-
-def _needed(made: int, rows: Rows, value: Value) -> int:
-    """Rows of a value that must be there when so many of its reader's are."""
-    return min(max(rows.end(made - 1), 0), value.shape[1]) if made else 0
-
-
-def progress(region: Region, height: Fraction) -> list[dict[str, int]]:
-    """Rows made of each value: before the first stripe, and after each; `height` is in rows of the last value."""
-    rate: dict[str, Fraction] = {}
-    for node in reversed(region.nodes):
-        name = node.name
-        rate[name] = max((rate[r] * rows.stride for r, rows in region.readers[name]), default=height)
-    most = {name: max(1, ceil(r)) for name, r in rate.items()}
-    steps = [heights(region)]
-    last = region.nodes[-1].name
-    while any(steps[-1].values()):
-        back, later = {}, steps[-1]
-        for node in reversed(region.nodes):
-            y = node.output
-            needed = [_needed(back[r], rows, y) for r, rows in region.readers[y.name]]
-            slow = steps[0][last] - int(len(steps) * height) if y.name == last else later[y.name] - most[y.name]
-            back[y.name] = max(0, slow, *needed)
-        steps.append(back)
-    return steps[::-1]
-
-
-def kept_from(region: Region, steps: list[dict[str, int]]) -> list[dict[str, int]]:
-    """For each stripe, the first row of each value that is in its buffer; 0 for one that is there whole."""
-    found: list[dict[str, int]] = []
-    for before, after in pairwise(steps):
-        starts = {}
-        for name, made in before.items():
-            still = [max(rows.first(before[r]), 0) for r, rows in region.readers[name] if before[r] < steps[-1][r]]
-            wanted = min([made, *still])
-            idle = after[name] == made and found  # nothing comes in: nothing need move
-            starts[name] = 0 if name in region.whole else found[-1][name] if idle else wanted
-        found.append(starts)
-    return found
-
-
 def loop_of(region: Region, height: Fraction, emit: Emit, known: Known | None = None) -> Loop:
     """The region as a loop of stripes of this height."""
-    known = {} if known is None else known
-    steps = progress(region, height)
-    starts = kept_from(region, steps)
-    lines = [
-        Line(v, max(after[v.name] - start[v.name] for after, start in zip(steps[1:], starts)))
-        for v in region.made.values()
-        if v.name not in region.whole
-    ]
-    stripes = []
-    for t, (before, after) in enumerate(pairwise(steps)):
-        old = starts[t - 1] if t else starts[t]
-        stripe = _Stripe(region, before, after, old, starts[t], emit, known)
-        stripes.append(tuple(stripe.turn(node) for node in region.nodes))
-    return Loop(region.nodes, tuple(lines), tuple(stripes))
+    made = _Loop(Schedule(region, height), emit, {} if known is None else known)
+    places = place_turns(sizes_of(made.schedule, made.kept, made.scratch))
+    return Loop(region.nodes, made.schedule.lines, made.stripes(), *places)
+
+
+def identity(node: Node) -> tuple:
+    """What a node is: a graph made of another may have one of the same name that reads something else."""
+    return node.name, node.op.name, level_of(node), *(v.name for v in node.inputs)
+
+
+def call_on(node: Node, sizes: tuple[int, ...], emit: Emit, known: Known) -> Call:
+    """The call on so many rows: (rows made, padding above and below, rows read of each input that is read in rows)."""
+    key = (identity(node), *sizes)
+    if key not in known:
+        known[key] = emit(cut(node, sizes))
+    return known[key]
 
 
 @dataclass(frozen=True, eq=False)
-class _Stripe:
-    region: Region
-    before: dict[str, int]  # rows made so far
-    after: dict[str, int]
-    old: dict[str, int]  # first row in each buffer until now
-    start: dict[str, int]
+class _Loop:
+    schedule: Schedule
     emit: Emit
     known: Known
 
-    def turn(self, node: Node) -> Turn:
-        y = node.output
-        first, end = self.before[y.name], self.after[y.name]
-        by, kept = self.start[y.name] - self.old[y.name], first - self.start[y.name]
-        move = Move(y, by, kept) if by and kept else None
-        return Turn(move, self._window(node, first, end) if end > first else None)
+    @cached_property
+    def starts(self) -> dict[str, list[int]]:
+        return {name: start.tolist() for name, start in self.schedule.start.items()}
 
-    def _window(self, node: Node, first: int, end: int) -> Window:
-        y, pads, read = node.output, (0, 0), []
-        for v, rows in self.region.reads[y.name]:
-            top, bottom = rows.first(first), rows.end(end - 1)
-            lo, hi = max(top, 0), min(bottom, v.shape[1])
-            pads = lo - top, bottom - hi
-            read.append(Piece(v, lo, hi - lo, lo - self.start.get(v.name, 0)))
-        made = Piece(y, first, end - first, first - self.start[y.name])
-        key = (node, made.count, *(p.count for p in read), *pads)
-        if key not in self.known:
-            self.known[key] = self.emit(cut(node, made, tuple(read), pads))
-        return Window(self.known[key], made, tuple(read))
+    @cached_property
+    def windows(self) -> list[dict[int, Window]]:
+        """The calls of each node, by stripe."""
+        return [dict(self._windows(node)) for node in self.schedule.region.nodes]
+
+    def _windows(self, node: Node):
+        spans = self.schedule.spans[node.name]
+        columns = [spans.stripe, spans.first, *(lo for _, lo, _ in spans.read)]
+        for sizes, (t, first, *tops) in zip(spans.sizes, zip(*(c.tolist() for c in columns))):
+            made = self._piece(node.output, t, first, sizes[0])
+            read = tuple(self._piece(v, t, lo, n) for (v, _, _), lo, n in zip(spans.read, tops, sizes[3:]))
+            yield t, Window(call_on(node, sizes, self.emit, self.known), made, read)
+
+    def _piece(self, value: Value, t: int, first: int, count: int) -> Piece:
+        start = self.starts[value.name][t] if value.name in self.starts else 0
+        return Piece(value, first, count, first - start)
+
+    @cached_property
+    def scratch(self) -> list[int]:
+        """Bytes of each node's scratch."""
+        calls = [{id(w.call): w.call for w in windows.values()} for windows in self.windows]
+        return [max(map(scratch_bytes, found.values()), default=0) for found in calls]
+
+    @cached_property
+    def kept(self) -> Kept:
+        return kept_best(self.schedule, self.scratch)
+
+    def stripes(self) -> tuple[tuple[Turn, ...], ...]:
+        region, turn, away = self.schedule.region, self.schedule.turn, self.kept.away
+        count = len(self.schedule.made[region.nodes[-1].name]) - 1
+        moves: list[list[list[Move]]] = [[[] for _ in turn] for _ in range(count)]
+        back = [[0] * len(turn) for _ in range(count)]
+        for value, by, kept in self.schedule.moves(away):
+            for t, (slot, rows) in enumerate(zip(by.tolist(), kept.tolist())):
+                if rows:
+                    moves[t][turn[region.last[value.name]]].append(Move(value, slot, rows, value.name in away))
+                back[t + 1][turn[value.name]] = rows if value.name in away else 0
+        return tuple(
+            tuple(Turn(self.windows[i].get(t), tuple(moves[t][i]), back[t][i]) for i in range(len(turn)))
+            for t in range(count)
+        )
 
 
 def grows_over(loop: Loop, result: Value, source: Value) -> bool:
@@ -197,16 +110,17 @@ def grows_over(loop: Loop, result: Value, source: Value) -> bool:
     return unread is not None
 
 
-def cut(node: Node, made: Piece, read: tuple[Piece, ...], pads: tuple[int, int]) -> Node:
-    """The node on these rows alone, with so many rows of padding above and below."""
-    pieces = {p.value.name: _short(p) for p in read}
+def cut(node: Node, sizes: tuple[int, ...]) -> Node:
+    """The node on so many rows alone."""
+    made, above, below, *counts = sizes
+    short = {v.name: _short(v, n) for (v, _), n in zip(reads(node) or (), counts)}
     attrs = dict(node.attrs)
     if "padding" in attrs:
-        attrs["padding"] = (*pads, *attrs["padding"][2:])
-    inputs = tuple(pieces.get(v.name, v) for v in node.inputs)
-    return replace(node, inputs=inputs, outputs=(_short(made),), attrs=attrs)
+        attrs["padding"] = (above, below, *attrs["padding"][2:])
+    inputs = tuple(short.get(v.name, v) for v in node.inputs)
+    return replace(node, inputs=inputs, outputs=(_short(node.output, made),), attrs=attrs)
 
 
-def _short(piece: Piece) -> Value:
-    n, _, *rest = piece.value.shape
-    return Value(piece.value.name, piece.value.type.with_shape(n, piece.count, *rest))
+def _short(value: Value, rows: int) -> Value:
+    n, _, *rest = value.shape
+    return Value(value.name, value.type.with_shape(n, rows, *rest))

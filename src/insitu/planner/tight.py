@@ -25,7 +25,7 @@ def tightened(graph: Graph, node: Node) -> Graph | None:
     level = level_of(node) + 1
     if type(node) not in (Node, Tight) or not node.op.asks("emit", "tight") or level > LEVELS:
         return None
-    return swapped(graph, node, _at(node, level))
+    return swapped(graph, node, at_level(node, level))
 
 
 def tightest(graph: Graph, node: Node) -> Graph | None:
@@ -36,12 +36,12 @@ def tightest(graph: Graph, node: Node) -> Graph | None:
 
 def loosened(graph: Graph, node: Node) -> Graph | None:
     """The graph with this node called with more scratch again."""
-    return swapped(graph, node, _at(node, level_of(node) - 1)) if isinstance(node, Tight) else None
+    return swapped(graph, node, at_level(node, level_of(node) - 1)) if isinstance(node, Tight) else None
 
 
 def loosest(graph: Graph, node: Node) -> Graph | None:
     """The graph with this node called as usual again; None where that is one level."""
-    return swapped(graph, node, _at(node, 0)) if level_of(node) > 1 else None
+    return swapped(graph, node, at_level(node, 0)) if level_of(node) > 1 else None
 
 
 def level_of(node: Node) -> int:
@@ -49,7 +49,10 @@ def level_of(node: Node) -> int:
     return node.level if isinstance(node, Tight) else 0
 
 
-def _at(node: Node, level: int) -> Node:
+def at_level(node: Node, level: int) -> Node:
+    """The node, called so."""
+    if level == level_of(node):
+        return node
     kept = {f.name: getattr(node, f.name) for f in fields(Node)}
     return Tight(**kept, level=level) if level else Node(**kept)
 

@@ -1,13 +1,16 @@
-"""An independent proof that a loop over stripes is safe: it replays the stripes on a map of rows.
+"""An independent proof that a loop over stripes is safe: it replays the stripes on a map of its bytes.
 
-Shares no code with stripes.py. Each row of a line buffer remembers which row of its value lies there; a call must find
+Shares no code with stripes.py and turns.py. Each byte remembers which row of which value lies there; a call must find
 the rows it reads, all that its op needs of them, and every row of a result must be made once, in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from types import MappingProxyType
+
+import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Node, Value
@@ -15,6 +18,7 @@ from insitu.graph.call import Scratch, Struct
 from insitu.graph.stripes import Loop, Move, Piece, Window
 
 NOTHING = -1
+FAR = 1 << 32  # more than any value has rows
 
 
 def verify_loop(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Value] = MappingProxyType({})) -> None:
@@ -26,10 +30,12 @@ def verify_loop(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Value
     _taken_once(loop)
     for t, stripe in enumerate(loop.stripes):
         for node, turn in zip(loop.nodes, stripe):
-            if turn.move:
-                replay.move(turn.move, t)
+            if turn.back:
+                replay.back(node.output, turn.back, t)
             if turn.window:
                 replay.run(node, turn.window, t)
+            for move in turn.moves:
+                replay.move(move, t)
     for v in outputs:
         if replay.made[v.name] != v.shape[1]:
             raise GraphError(f"{replay.made[v.name]} of its {v.shape[1]} rows are made", where=f"%{v.name}")
@@ -53,28 +59,72 @@ class _Rows:
     def __init__(self, loop: Loop, over: Mapping[str, Value]):
         self.over = over
         self.gone: dict[str, int] = {}  # input -> so many of its bytes are overwritten
-        self.lines = {line.value.name: [NOTHING] * line.rows for line in loop.lines}
+        self.loop, self.lines = loop, {line.value.name: line for line in loop.lines}
+        self.turn = {node.name: i for i, node in enumerate(loop.nodes)}
         self.made = {node.output.name: 0 for node in loop.nodes}
-        *sizes, self.scratch = (a.bytes for a in loop.args if isinstance(a, Scratch))
-        for line, size in zip(loop.lines, sizes, strict=True):
-            if size < line.rows * _row(line.value):
-                raise GraphError(f"{line.rows} rows do not fit {size} bytes", where=f"%{line.value.name}")
+        room = sum(a.bytes for a in loop.args if isinstance(a, Scratch))
+        self.bytes = np.full(room, NOTHING, np.int64)  # the row that lies there, and of which line
+        for line in loop.lines:
+            self._within(loop.places[line.value.name], line.rows * _row(line.value), line.value.name)
+
+    def _within(self, start: int, size: int, name: str) -> slice:
+        if start < 0 or start + size > len(self.bytes):
+            raise GraphError(f"{size} bytes from {start} on do not fit {len(self.bytes)}", where=f"%{name}")
+        return slice(start, start + size)
+
+    def _slots(self, value: Value, slot: int, count: int, t: int) -> slice:
+        """The bytes of rows of a line buffer."""
+        if slot < 0 or slot + count > self.lines[value.name].rows:
+            raise GraphError(f"stripe {t} uses rows that are not in its buffer", where=f"%{value.name}")
+        start = self.loop.places[value.name]
+        return slice(start + slot * _row(value), start + (slot + count) * _row(value))
+
+    def _tags(self, value: Value, first: int, count: int) -> np.ndarray:
+        """What bytes remember that hold these rows."""
+        rows = self.turn[value.name] * FAR + np.arange(first, first + count)
+        return np.repeat(rows, _row(value))
 
     def move(self, move: Move, t: int) -> None:
-        rows = self.lines[move.value.name]
-        if move.slot + move.count > len(rows) or move.slot < 1:
-            raise GraphError(f"stripe {t} moves rows that are not in its buffer", where=f"%{move.value.name}")
-        rows[: move.count] = rows[move.slot : move.slot + move.count]
+        source = self._slots(move.value, move.slot, move.count, t)
+        if move.away:
+            to = self._away(move.value, move.count)
+            self._copy(move.value, to, source, t)
+            return
+        if move.slot < 1:
+            raise GraphError(f"stripe {t} moves rows to where they are", where=f"%{move.value.name}")
+        self.bytes[self._slots(move.value, 0, move.count, t)] = self.bytes[source].copy()
+
+    def back(self, value: Value, count: int, t: int) -> None:
+        """Rows that were kept away come to the front of their line."""
+        self._copy(value, self._slots(value, 0, count, t), self._away(value, count), t)
+
+    def _away(self, value: Value, count: int) -> slice:
+        return self._within(self.loop.places[(value.name,)], count * _row(value), value.name)
+
+    def _copy(self, value: Value, to: slice, source: slice, t: int) -> None:
+        if to.start < source.stop and source.start < to.stop:
+            raise GraphError(f"stripe {t} copies rows over themselves", where=f"%{value.name}")
+        self.bytes[to] = self.bytes[source]
 
     def run(self, node: Node, window: Window, t: int) -> None:
         self._needs(node, window, t)
         for piece in window.read:
             self._read(piece, t)
         _sizes(window, t)
+        self._apart(node, window, t)
         self._write(window.made, t)
         self._spared(node, window, t)
-        if sum(-(-a.bytes // 16) * 16 for a in window.call.args if isinstance(a, Scratch)) > self.scratch:
-            raise GraphError(f"stripe {t} needs more scratch than there is", where=f"%{node.name}")
+
+    def _apart(self, node: Node, window: Window, t: int) -> None:
+        """What a call reads, writes and uses as scratch are different bytes; what was where its scratch is, is gone."""
+        size = sum(-(-a.bytes // 16) * 16 for a in window.call.args if isinstance(a, Scratch))
+        scratch = self._within(self.loop.places.get(self.turn[node.name], 0), size, node.name)
+        inside = [p for p in (window.made, *window.read) if p.value.name in self.lines]
+        used = sorted([scratch, *(self._slots(p.value, p.slot, p.count, t) for p in inside)], key=lambda s: s.start)
+        used = [s for s in used if s.stop > s.start]
+        if any(a.stop > b.start for a, b in pairwise(used)):
+            raise GraphError(f"stripe {t} uses the same bytes twice", where=f"%{node.name}")
+        self.bytes[scratch] = NOTHING
 
     def _spared(self, node: Node, window: Window, t: int) -> None:
         """What this call reads, and what is read whole, is not overwritten."""
@@ -102,7 +152,9 @@ class _Rows:
     def _read(self, piece: Piece, t: int) -> None:
         name, wanted = piece.value.name, list(range(piece.first, piece.first + piece.count))
         if name in self.lines:
-            found = self.lines[name][piece.slot : piece.slot + piece.count]
+            there = self.bytes[self._slots(piece.value, piece.slot, piece.count, t)]
+            right = (there == self._tags(piece.value, piece.first, piece.count)).reshape(piece.count, -1).all(1)
+            found = [row for row, ok in zip(wanted, right) if ok]
         else:
             height = self.made.get(name, piece.value.shape[1])
             found = [r for r in range(piece.slot, piece.slot + piece.count) if r < height]
@@ -111,11 +163,12 @@ class _Rows:
 
     def _write(self, piece: Piece, t: int) -> None:
         name, end = piece.value.name, piece.slot + piece.count
-        room = len(self.lines[name]) if name in self.lines else piece.value.shape[1]
+        room = self.lines[name].rows if name in self.lines else piece.value.shape[1]
         if piece.first != self.made[name] or piece.slot < 0 or end > room:
             raise GraphError(f"stripe {t} makes row {piece.first} at row {piece.slot} of {room}", where=f"%{name}")
         if name in self.lines:
-            self.lines[name][piece.slot : end] = range(piece.first, piece.first + piece.count)
+            at = self._slots(piece.value, piece.slot, piece.count, t)
+            self.bytes[at] = self._tags(piece.value, piece.first, piece.count)
         elif piece.slot != piece.first:
             raise GraphError(f"stripe {t} puts row {piece.first} at row {piece.slot}", where=f"%{name}")
         self.made[name] += piece.count

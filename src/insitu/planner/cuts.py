@@ -1,0 +1,282 @@
+"""Which nodes run in stripes together, how high these are, and which calls get less scratch: a graph that needs no more
+than so many bytes there for the fewest instructions, or, where that cannot be, the fewest bytes.
+
+Nodes that can run in stripes and follow one another are a run. A run is cut into parts; a part is one node, or several
+in stripes. What a part needs does not depend on the others, so the best way to cut is a shortest path. Bytes and
+instructions are estimates: what a graph really needs is measured afterwards (lower.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import inf
+
+from insitu.graph import Graph, Node, Value
+from insitu.graph.stripes import ARRIVE, row_bytes
+from insitu.planner.lifetimes import state_homes
+from insitu.planner.region import Region, reads
+from insitu.planner.sketch import CALL_COST, Levels, Sketch
+from insitu.planner.stream import HEIGHTS, Loops, Streamed, frozen, put, takes_rows, unrolled
+from insitu.planner.tight import at_level
+
+LONGEST = 12  # nodes of a part: there are many more ways to cut if it may be longer, hardly better ones
+TRIES = 6  # at making parts that need as little as they were thought to
+SMALL = 0.002  # of a part's bytes: so much more than thought is nothing
+EQUAL = 1.005  # bytes this close count as one: then instructions decide
+
+
+@dataclass(frozen=True)
+class Part:
+    """Nodes first..end-1 of a run; `height` 0: one node, not in stripes. `levels`: of scratch, for each node."""
+
+    first: int
+    end: int
+    height: Fraction
+    levels: Levels
+    bytes: int  # alive while it runs
+    cost: float
+
+
+def cut_up(graph: Graph, loops: Loops, goal: float, only_first: bool = False) -> Graph | None:
+    """The graph with what can in stripes as `goal` bytes ask for, as near as that goes; None where rows that arrive
+    have no part to take them. `only_first`: nothing but the part that takes these is in stripes."""
+    graph = unrolled(graph)
+    cuts = _Cuts(graph, loops, only_first)
+    for run in cuts.runs():
+        parts = cuts.best(run, goal)
+        if parts is None:
+            return None
+        for node in cuts.nodes(run, parts):
+            graph = put(graph, node)
+    return None if any(n.op.name == ARRIVE for n in graph.nodes) else graph
+
+
+class _Cuts:
+    """A graph of whole nodes, and what parts of it would need."""
+
+    def __init__(self, graph: Graph, loops: Loops, only_first: bool):
+        self.graph, self.loops, self.only_first = graph, loops, only_first
+        self.at = {n.name: i for i, n in enumerate(graph.nodes)}
+        self.results = {v.name for v in graph.results}
+        self._least: dict[str, int] = {}
+        self._ones: dict[str, Part] = {}
+        self._regions: dict[tuple[str, int], Region | None] = {}
+
+    def runs(self) -> list[list[Node]]:
+        """Nodes that can run in stripes; a run ends where one reads what was made from it in another way."""
+        found: list[list[Node]] = [[]]
+        ours: set[str] = set()  # made by the run, or from that
+        others: set[str] = set()  # made from it by others
+        for node in self.graph.nodes:
+            names = {v.name for v in node.inputs}
+            if not (frozen(self.graph, node) and reads(node)):
+                if names & (ours | others):
+                    others.update(v.name for v in node.outputs)
+                continue
+            if names & others:
+                found.append([])
+                ours, others = set(), set()
+            found[-1].append(node)
+            ours.add(node.name)
+        return [run for run in found if len(run) > 1]
+
+    # what is alive ----------------------------------------------------------------------------
+
+    @cached_property
+    def span(self) -> dict[str, tuple[int, int, int]]:
+        """Value of the arena -> step that makes it, last that reads it, bytes."""
+        graph, homes = self.graph, state_homes(self.graph)
+        made = {v.name: (-1, v) for v in graph.inputs if v.name != graph.by_rows}
+        made |= {v.name: (i, v) for i, n in enumerate(graph.nodes) for v in n.outputs if v.name not in homes}
+        last = {name: i for name, (i, _) in made.items()}
+        for i, n in enumerate(graph.nodes):
+            last |= {v.name: i for v in n.inputs if v.name in made}
+        last |= {v.name: len(graph.nodes) for v in graph.outputs if v.name in made}
+        return {name: (i, last[name], v.type.bytes) for name, (i, v) in made.items()}
+
+    @cached_property
+    def alive(self) -> list[int]:
+        """Bytes made before each step and read in it or later."""
+        change = [0] * (len(self.graph.nodes) + 3)
+        for first, last, bytes in self.span.values():
+            change[first + 1] += bytes
+            change[last + 1] -= bytes
+        for i in range(1, len(change)):
+            change[i] += change[i - 1]
+        return change
+
+    def one(self, run: list[Node], i: int) -> Part | None:
+        """A node as it is."""
+        node = run[i]
+        if node.op.name == ARRIVE:
+            return None
+        if node.name not in self._ones:
+            self._ones[node.name] = self._one(node, i)
+        return self._ones[node.name]
+
+    def _one(self, node: Node, i: int) -> Part:
+        at = self.at[node.name]
+        bytes = self.alive[at] + sum(self.loops.call(node).scratch) + self._result(node, at)
+        return Part(i, i + 1, Fraction(0), (0,), bytes, CALL_COST + self._read(node) + self.weights(node))
+
+    def _result(self, node: Node, at: int) -> int:
+        source = node.shared().get(node.name)
+        over = source is not None and source.name in self.span and self.span[source.name][1] == at
+        return 0 if over else node.output.type.bytes
+
+    def _read(self, node: Node) -> int:
+        return sum(v.type.bytes for v, _ in reads(node) or ())
+
+    def weights(self, node: Node) -> int:
+        return sum(v.type.bytes for v in node.inputs if v.name in self.graph.constants)
+
+    # parts ------------------------------------------------------------------------------------
+
+    def parts(self, run: list[Node], i: int, limit: float) -> Iterator[Part]:
+        """From node i on: the cheapest of each length that needs no more than the limit."""
+        single = self.one(run, i)
+        if single and single.bytes <= limit:
+            yield single
+        for end in self._ends(run, i, limit):
+            best = None
+            for height, sketch, outside in self.sketches(run, i, end, limit):
+                levels = sketch.within(limit - outside)
+                if levels:
+                    cost = sketch.cost(levels)
+                    if best is None or cost <= best.cost:  # of equals the fewest stripes
+                        best = Part(i, end, height, levels, outside + sketch.bytes(levels), cost)
+                elif best:
+                    break  # a higher stripe needs more
+            if best:
+                yield best
+
+    def least(self, run: list[Node], i: int, most: Callable[[int], float]) -> Iterator[Part]:
+        """From node i on: of each length the one that needs least, where that is less than `most(end)`."""
+        single = self.one(run, i)
+        if single:
+            yield single
+        for end in self._ends(run, i, most(i)):
+            best = None
+            for height, sketch, outside in self.sketches(run, i, end, most(end)) if most(i) < most(end) else ():
+                bytes = outside + sketch.least
+                if best and bytes > best.bytes:
+                    break
+                best = Part(i, end, height, (), bytes, 0)
+            if best:
+                yield best
+
+    def _ends(self, run: list[Node], i: int, enough: float) -> Iterator[int]:
+        """Where a part from node i on may end: it has a node that needs more than enough as it is."""
+        if self.only_first and run[i].op.name != ARRIVE:
+            return
+        high = False
+        for end in range(i + 1, min(i + LONGEST, len(run)) + 1):
+            single = self.one(run, end - 1)
+            high |= single is None or single.bytes > enough
+            if high and end > i + 1:
+                yield end
+
+    def sketches(self, run: list[Node], i: int, end: int, most: float) -> Iterator[tuple[Fraction, Sketch, int]]:
+        """Part i..end-1 in stripes of every height that makes sense, the lowest first, and the bytes beside it; none
+        where these alone are `most`."""
+        start = self.alive[self.at[run[i].name]]
+        region = self._region(run, i, end) if start + sum(map(self._kept, run[i : end - 1])) < most else None
+        if region is None:
+            return
+        result = region.nodes[-1].output.type.bytes
+        outside = start + sum(v.type.bytes for v in region.outputs)
+        over = self._over(region)
+        for height in HEIGHTS:
+            if 2 * height > region.nodes[-1].output.shape[1] or outside - (result if over else 0) >= most:
+                break
+            sketch = self._sketch(region, height)
+            yield height, sketch, outside - (result if any(map(sketch.grows_over, over)) else 0)
+
+    def _kept(self, node: Node) -> int:
+        """Bytes of a node's result that are kept from stripe to stripe, at least."""
+        if node.name not in self._least:
+            readers = [r for u in self.graph.users.get(node.name, ()) for v, r in reads(u) or () if v == node.output]
+            rows = max(((r.kernel - 1) * r.dilation + 1 - r.stride for r in readers), default=0)
+            whole = node.name in self.results or any(not reads(u) for u in self.graph.users.get(node.name, ()))
+            self._least[node.name] = 0 if whole else max(rows, 0) * row_bytes(node.output)
+        return self._least[node.name]
+
+    def _sketch(self, region: Region, height: Fraction) -> Sketch:
+        return self.loops.sketch(region, height, self.weights)
+
+    def _over(self, region: Region) -> list[Value]:
+        """The inputs over which the result might grow: nobody needs them any more."""
+        last, result = max(self.at[n.name] for n in region.nodes), region.nodes[-1].output.type.bytes
+        ends = {v: self.span.get(v.name, (0, inf, 0)) for v in region.inputs}
+        return [v for v, (_, end, bytes) in ends.items() if end <= last and bytes >= result]
+
+    def _region(self, run: list[Node], i: int, end: int) -> Region | None:
+        """Nodes i..end-1 of a run; None where they would be to take rows that arrive and cannot."""
+        key = (run[i].name, end)
+        if key not in self._regions:
+            self._regions[key] = self._made(tuple(run[i:end]))
+        return self._regions[key]
+
+    def _made(self, nodes: tuple[Node, ...]) -> Region | None:
+        inside = {n.name for n in nodes}
+        users = self.graph.users
+        whole = {n.name for n in nodes
+                 if n.name in self.results or any(u.name not in inside for u in users.get(n.name, ()))}  # fmt: skip
+        region = Region(nodes, frozenset(whole))
+        return region if nodes[0].op.name != ARRIVE or takes_rows(self.graph, region) else None
+
+    def region(self, run: list[Node], part: Part) -> Region:
+        """The nodes of a part, each with as much scratch as it is given."""
+        found = self._region(run, part.first, part.end)
+        assert found
+        return Region(tuple(map(at_level, found.nodes, part.levels)), found.whole)
+
+    # the best way to cut ----------------------------------------------------------------------
+
+    def best(self, run: list[Node], goal: float) -> list[Part] | None:
+        """The cheapest parts that need no more than the goal; else, than what cannot be avoided."""
+        for _ in range(TRIES):
+            found = self._cheapest(run, goal) or self._lowest(run)
+            if found is None or not self._worse(run, found):
+                break
+        return found
+
+    def _worse(self, run: list[Node], parts: list[Part]) -> bool:
+        """Did places turn out to need more than was thought? From now on that is known."""
+        worse = False
+        for part, node in zip((p for p in parts if p.height), self.nodes(run, parts)):
+            sketch = self._sketch(self.region(run, part), part.height)
+            more = node.loop.bytes - sketch.bytes(part.levels)
+            if more > sketch.bytes(part.levels) * SMALL:
+                sketch.waste[0] += more
+                worse = True
+        return worse
+
+    def nodes(self, run: list[Node], parts: list[Part]) -> list[Streamed]:
+        """The parts that are in stripes."""
+        return [self.loops.node(self.region(run, part), part.height) for part in parts if part.height]
+
+    def _lowest(self, run: list[Node]) -> list[Part] | None:
+        lowest = _path(len(run), lambda i, most: ((p.bytes, p) for p in self.least(run, i, most)), max)
+        return lowest and self._cheapest(run, max(p.bytes for p in lowest) * EQUAL)
+
+    def _cheapest(self, run: list[Node], limit: float) -> list[Part] | None:
+        return _path(len(run), lambda i, _: ((p.cost, p) for p in self.parts(run, i, limit)), sum)
+
+
+def _path(end: int, steps: Callable, join: Callable) -> list[Part] | None:
+    """The parts from 0 to the end whose numbers, joined, are least; None where there are none. `steps(i, most)` are
+    those from i on; to be of use they must be less than most(where they end)."""
+    best: list[tuple[float, list[Part]]] = [(0, []), *([(inf, [])] * end)]
+    for i in range(end):
+        here, parts = best[i]
+        if here == inf:
+            continue
+        for number, part in steps(i, lambda at: best[at][0]):
+            joined = join((here, number))
+            if joined < best[part.end][0]:
+                best[part.end] = joined, [*parts, part]
+    return best[end][1] or None

@@ -1,0 +1,109 @@
+"""What a region would need as a loop over stripes of some height, without making it: bytes, and roughly instructions.
+
+A call with less scratch is a choice for each node: only its own turn needs less by that (tight.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from insitu.graph import Node, Value
+from insitu.graph.stripes import row_bytes, scratch_bytes
+from insitu.planner.schedule import Schedule
+from insitu.planner.stripes import Emit, Known, call_on
+from insitu.planner.tight import LEVELS, at_level
+from insitu.planner.turns import Kept, kept_best
+
+CALL_COST = 500  # what a call costs beside its arithmetic, in the unit of a byte read
+Levels = tuple[int, ...]  # of scratch, for each node: 0 is as usual
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    schedule: Schedule
+    weights: dict[str, int]  # node -> bytes of constants that each of its calls reads
+    emit: Emit
+    known: Known
+    waste: list[int] = field(default_factory=lambda: [0])  # bytes lost to places, once that is known
+
+    @cached_property
+    def kept(self) -> Kept:
+        return kept_best(self.schedule, [self.scratch(i, self.levels(i)) for i in range(len(self.nodes))])
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """Bytes of line buffers in each turn."""
+        return self.kept.lines
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.schedule.region.nodes
+
+    @cached_property
+    def _scratch(self) -> dict[tuple[int, int], int]:
+        return {}
+
+    def scratch(self, i: int, level: int) -> int:
+        """Bytes of a node's scratch at a level."""
+        if (i, level) not in self._scratch:
+            node = at_level(self.nodes[i], level)
+            sizes = set(self.schedule.spans[node.name].sizes)
+            calls = (call_on(node, s, self.emit, self.known) for s in sizes)
+            self._scratch[i, level] = max(map(scratch_bytes, calls))
+        return self._scratch[i, level]
+
+    def levels(self, i: int) -> int:
+        """The tightest that a node knows."""
+        return LEVELS if self.nodes[i].op.asks("emit", "tight") else 0
+
+    @cached_property
+    def _under(self) -> dict[str, bool]:
+        return {}
+
+    def grows_over(self, source: Value) -> bool:
+        """Can the result grow over this input?"""
+        if source.name not in self._under:
+            self._under[source.name] = self.schedule.grows_over(source)
+        return self._under[source.name]
+
+    def within(self, room: float) -> Levels | None:
+        """The levels with which it needs no more than so many bytes; None where none do."""
+        room -= self.waste[0]
+        if max(self.lines) > room:
+            return None
+        found = []
+        for i, lines in enumerate(self.lines):
+            tries = range(self.levels(i) + 1)
+            level = next((level for level in tries if lines + self.scratch(i, level) <= room), None)
+            if level is None:
+                return None
+            found.append(level)
+        return tuple(found)
+
+    @property
+    def least(self) -> int:
+        """The fewest bytes it can do with."""
+        return self.bytes(tuple(self.levels(i) for i in range(len(self.nodes))))
+
+    def bytes(self, levels: Levels) -> int:
+        return max(lines + self.scratch(i, levels[i]) for i, lines in enumerate(self.lines)) + self.waste[0]
+
+    def cost(self, levels: Levels) -> float:
+        """Calls, weights read again for each of them, and again where scratch is less, rows read again, rows moved."""
+        again = 0.0
+        for i, level in enumerate(levels):
+            if level:
+                times = self.scratch(i, 0) / self.scratch(i, level) - 1
+                again += self._calls(self.nodes[i]) * self.weights[self.nodes[i].name] * times
+        return self._plain + again
+
+    @cached_property
+    def _plain(self) -> int:
+        spans = self.schedule.spans
+        read = sum(int((hi - lo).sum()) * row_bytes(v) for s in spans.values() for v, lo, hi in s.read)
+        calls = sum(self._calls(node) * (CALL_COST + self.weights[node.name]) for node in self.nodes)
+        return calls + read + self.schedule.moved_bytes(self.kept.away)
+
+    def _calls(self, node: Node) -> int:
+        return len(self.schedule.spans[node.name].stripe)
