@@ -118,6 +118,7 @@ class sgd_residual_block_s8:
         usual("no scaling", WHOLE, -29, 3.0, qas=False),
         usual("saturates", WHOLE, -20, 10.0),
         usual("hardly moves", s8(24, 64, s=np.linspace(0.01, 0.2, 24), axis=0), -42, 0.05),
+        usual("dead channels", s8(24, 9, s=np.geomspace(1e-9, 0.1, 24), axis=0), -36, 0.05),
         usual("beyond all numbers", s8(3, s=1e-30), 90, 1e30, decay=1e30),
         usual("too small to move", WHOLE, -110, 1e-20),
         usual("not finite", WHOLE, 127, 0.1),

@@ -5,14 +5,25 @@
 
 enum { FAR = 65536 };
 
+/* From this size on, a gradient goes FAR: channels with tiny scales step from limit to limit. A multiplier that is not 0
+ * has 24 bits. */
+static uint32_t far_from(const block_multiplier *by)
+{
+    const int32_t bits = by->shift - 7;
+    return !by->whole || bits > 30 ? 0xffffffffu : bits > 0 ? 1u << bits : 1u;
+}
+
 /* every `apart`th of w, r and dw, n of them, by any multiplier and with decay */
 static int32_t any(int8_t *w, int8_t *r, const int32_t *dw, int32_t apart, int32_t n, const block_multiplier *by,
                    const block_multiplier *shrink)
 {
+    const uint32_t far = far_from(by);
     int32_t saturated = 0;
     for (int32_t i = 0; i < n * apart; i += apart) {
         const int32_t was = w[i] * 256 + r[i], decay = shrink->whole ? times_s32b(was, shrink, FAR) : 0;
-        saturated += step_put(w + i, r + i, was - (times_s32b(dw[i], by, FAR) + decay));
+        const int32_t up = (dw[i] ^ by->whole) < 0 ? -FAR : FAR;
+        const int32_t step = block_size_of(dw[i]) >= far ? up : dw[i] ? times_s32b(dw[i], by, FAR) : 0;
+        saturated += step_put(w + i, r + i, was - (step + decay));
     }
     return saturated;
 }
