@@ -1,5 +1,6 @@
 /* y[i] = m[i] where bit i of the mask is one, else 0: n mantissas from number `at` on, n bits from a byte on. In place
- * allowed. `bytes` is that of a mantissa, a literal.
+ * allowed. `bytes` is that of a mantissa, a literal. Rows of an odd number of mantissas begin between two words, where
+ * no core loads several words at once.
  */
 #ifndef INSITU_ISA_MANTISSA_MASK_H
 #define INSITU_ISA_MANTISSA_MASK_H
@@ -50,12 +51,13 @@ ALWAYS_INLINE void arm_mask_mantissas(void *y, const void *m, const uint8_t *mas
 {
     int8_t *to = (int8_t *)y + at * bytes;
     const int8_t *from = (const int8_t *)m + at * bytes;
-    if (n >= 8 && bytes == 2) {
-        arm_mask_halves(to, from, mask, n / 8, arm_two_bits);
-    } else if (n >= 8) {
-        arm_mask_bytes(to, from, mask, n / 8, arm_four_bits);
+    const int32_t eights = (((intptr_t)to | (intptr_t)from) & 3) == 0 ? n / 8 : 0;
+    if (eights && bytes == 2) {
+        arm_mask_halves(to, from, mask, eights, arm_two_bits);
+    } else if (eights) {
+        arm_mask_bytes(to, from, mask, eights, arm_four_bits);
     }
-    scalar_mask_mantissas(y, m, mask + n / 8, at + (n & ~7), n & 7, bytes);
+    scalar_mask_mantissas(y, m, mask + eights, at + 8 * eights, n - 8 * eights, bytes);
 }
 #define mask_mantissas arm_mask_mantissas
 #else
