@@ -22,7 +22,7 @@ PARTS = {twin for twin, _ in TWINS.values()}
 # what was done -> to which nodes
 KINDS: dict[str, Callable[[Node], bool]] = {
     "stripes": lambda n: isinstance(n, Streamed),
-    "less_scratch": lambda n: isinstance(n, Tight),
+    "less_scratch": lambda n: any(isinstance(m, Tight) for m in (n.nodes if isinstance(n, Streamed) else (n,))),
     "in_place": lambda n: n.op.name in OVER.values(),
     "weights_in_parts": lambda n: n.op.name in PARTS,
     "inputs_in_part": is_kept,
