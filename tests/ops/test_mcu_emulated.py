@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from insitu.codegen import emit_program
+from insitu.graph import evaluate
 from insitu.planner import plan
 
 from .case_library import _joined, all_bound, library
@@ -54,6 +55,21 @@ def test_an_emulated_core_gives_the_bytes_of_the_host(label, name):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * np.abs(b).max())
         else:
             assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_a_step_of_any_size_from_any_weight_is_what_numpy_says(name):
+    """From steps of nothing to such that all weights saturate; a fourth of the weights lies at its ends."""
+    label = "sgd_residual_block_s8: hardly moves"
+    programs, core = machine(name)
+    graph, (w, r, dw, e, *others) = all_bound()[label].graph, all_bound()[label].feeds
+    rng = np.random.default_rng(1)
+    for exponent in range(-44, 14, 3):
+        ends = np.where(rng.random(w.shape) < 0.25, rng.choice(np.array([-128, -127, 126, 127], np.int8), w.shape), w)
+        sums = rng.integers(-(2**31), 2**31, dw.shape) >> rng.choice([0, 11, 19, 28, 31], (len(dw), 1))
+        fed = ends, r, sums.astype(np.int32), np.full_like(e, exponent), *others
+        got, want = core.run(programs[label], "predict", *fed)[1], evaluate(graph, *fed)
+        assert [a.tobytes() for a in got] == [np.asarray(b).tobytes() for b in want], exponent
 
 
 def test_a_training_step_takes_less_than_half_of_what_the_published_engine_needs(shared_models):

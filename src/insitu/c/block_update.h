@@ -37,12 +37,6 @@ static inline block_multiplier block_multiplier_of(float by, int32_t e)
     return found;
 }
 
-/* Whether what is left of a product is in its upper word: then step_of does. Almost all gradients are such. */
-static inline int block_is_upper(const block_multiplier *by)
-{
-    return by->shift >= STEP_UPPER && !by->endless;
-}
-
 /* what the steps of n channels of u, at most SCALES_PIECE, are multiplied with; one for all where u has one */
 static inline const float *block_scales(const integer_update *u, int32_t channel, int32_t n, float *side)
 {

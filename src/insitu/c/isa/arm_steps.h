@@ -57,11 +57,13 @@ ASSEMBLED uint64_t arm_squares(const int32_t *m UNUSED, const int32_t *end UNUSE
 
 /* the step of x, from the upper word of its product: r4 factor, r5 half, r6 shift */
 #define STEP_UPPER_OF(x) "smmla " x ", " x ", r4, r5\n asr " x ", " x ", r6\n"
+/* no more than STEP_BITS, and STEP_UP more below */
+#define STEP_WIDE(x) "ssat " x ", #20, " x "\n lsl " x ", " x ", #11\n"
 #define STEP_TURN(x) "eor " x ", " x ", #0x80808080\n"
 
-/* r0 w, r1 r, r2 m, r3 how many fours, on the stack factor, half, shift; how many fours are left when one has a number
- * that saturates, or comes close: a highest byte of 0, 1 or 255, or more than two bytes. SEL takes
- * bytes 0 and 2 of its first word and bytes 1 and 3 of its second. */
+/* r0 w, r1 r, r2 m, r3 how many fours, on the stack factor, half and shift, whose sign says that numbers are to be
+ * wide; how many fours are left when one has a number that saturates, or comes close: a highest byte of 0, 1 or 255, or
+ * more than two bytes. SEL takes bytes 0 and 2 of its first word and bytes 1 and 3 of its second. */
 ASSEMBLED int32_t arm_residual_fours(int8_t *w UNUSED, int8_t *r UNUSED, const int32_t *m UNUSED, int32_t fours UNUSED,
                                      int32_t by UNUSED, int32_t half UNUSED, int32_t shift UNUSED)
 {
@@ -79,6 +81,9 @@ ASSEMBLED int32_t arm_residual_fours(int8_t *w UNUSED, int8_t *r UNUSED, const i
                      "lsr r9, r9, #8\n"
                      "sel r11, r9, r8\n" /* numbers 1 and 3 */
                      "ldm r2!, {r8, r9, r12, lr}\n"
+                     "cmp r6, #0\n"
+                     "bmi 3f\n"
+                     "4:\n"
                      STEP_UPPER_OF("r8") STEP_UPPER_OF("r9") STEP_UPPER_OF("r12") STEP_UPPER_OF("lr")
                      "rsb r12, r12, r10, lsr #16\n"
                      "rsb lr, lr, r11, lsr #16\n"
@@ -105,7 +110,9 @@ ASSEMBLED int32_t arm_residual_fours(int8_t *w UNUSED, int8_t *r UNUSED, const i
                      "bne 1b\n"
                      "2:\n"
                      "mov r0, r3\n"
-                     "pop {r4-r11, pc}\n");
+                     "pop {r4-r11, pc}\n"
+                     "3:\n" STEP_WIDE("r8") STEP_WIDE("r9") STEP_WIDE("r12") STEP_WIDE("lr")
+                     "b 4b\n");
 }
 
 static inline uint32_t arm_step_sizes(const int32_t *m, const int32_t *end, int32_t row, int32_t n)
@@ -120,10 +127,12 @@ static inline uint64_t arm_step_squares(const int32_t *m, const int32_t *end, in
 
 static inline int32_t arm_step_residual(int8_t *w, int8_t *r, const int32_t *m, int32_t n, int32_t whole, int32_t shift)
 {
-    const int32_t by = shift < STEP_UPPER + 30 ? shift - STEP_UPPER : 30; /* from there on, nothing is left */
+    const int32_t wide = shift < STEP_UPPER, more = wide ? shift + STEP_UP : shift;
+    const int32_t by = more < STEP_UPPER + 30 ? more - STEP_UPPER : 30; /* from there on, nothing is left */
+    const int32_t how = (by + 1) | (wide ? INT32_MIN : 0);              /* a shift by its lowest byte */
     int32_t saturated = 0, i = 0;
     while (n - i >= 4) {
-        const int32_t left = arm_residual_fours(w + i, r + i, m + i, (n - i) / 4, whole * 128, 1 << by, by + 1);
+        const int32_t left = arm_residual_fours(w + i, r + i, m + i, (n - i) / 4, whole * 128, 1 << by, how);
         i = (n - i) / 4 * 4 + i - 4 * left;
         saturated += left ? step_residual_apart(w + i, r + i, m + i, 1, 4, whole, shift) : 0;
         i += left ? 4 : 0;

@@ -10,6 +10,7 @@
 #include "block.h"
 
 enum { STEP_UPPER = 26 }; /* from this shift on, what is left of a product is in its upper word */
+enum { STEP_LEAST = 15, STEP_UP = 11, STEP_BITS = 19 }; /* for step_residual, to which all steps beyond 2^16 are one */
 
 /* round(m whole / 2^shift), halves up, for |whole| < 2^24 and shift >= STEP_UPPER; below 2^30 */
 ALWAYS_INLINE int32_t step_of(int32_t m, int32_t whole, int32_t shift)
@@ -50,25 +51,33 @@ static inline uint64_t scalar_step_squares(const int32_t *m, const int32_t *end,
     return total;
 }
 
-/* every `apart`th number of w, r and m; step_residual has those that lie together */
+/* Every `apart`th number of w, r and m. `wide`, a literal: whether shift is from STEP_LEAST to STEP_UPPER, where a step
+ * beyond 2^16 may be any other such. */
+ALWAYS_INLINE int32_t step_each(int8_t *w, int8_t *r, const int32_t *m, int32_t apart, int32_t n, int32_t whole,
+                                int32_t shift, int32_t wide)
+{
+    const int32_t most = (1 << STEP_BITS) - 1, all = n * apart;
+    int32_t saturated = 0;
+    for (int32_t i = 0; i < all; i += apart) {
+        const int32_t low = m[i] < most ? m[i] : most, within = (low > -most ? low : -most) * (1 << STEP_UP);
+        const int32_t step = wide ? step_of(within, whole, shift + STEP_UP) : step_of(m[i], whole, shift);
+        saturated += step_put(w + i, r + i, w[i] * 256 + r[i] - step);
+    }
+    return saturated;
+}
+
+/* step_residual has those that lie together */
 APART int32_t step_residual_apart(int8_t *w, int8_t *r, const int32_t *m, int32_t apart, int32_t n, int32_t whole,
                                   int32_t shift)
 {
-    int32_t saturated = 0;
-    for (int32_t i = 0; i < n; i++, w += apart, r += apart, m += apart) {
-        saturated += step_put(w, r, *w * 256 + *r - step_of(*m, whole, shift));
-    }
-    return saturated;
+    return shift < STEP_UPPER ? step_each(w, r, m, apart, n, whole, shift, 1)
+                              : step_each(w, r, m, apart, n, whole, shift, 0);
 }
 
 static inline int32_t scalar_step_residual(int8_t *w, int8_t *r, const int32_t *m, int32_t n, int32_t whole,
                                            int32_t shift)
 {
-    int32_t saturated = 0;
-    for (int32_t i = 0; i < n; i++) {
-        saturated += step_put(w + i, r + i, w[i] * 256 + r[i] - step_of(m[i], whole, shift));
-    }
-    return saturated;
+    return shift < STEP_UPPER ? step_each(w, r, m, 1, n, whole, shift, 1) : step_each(w, r, m, 1, n, whole, shift, 0);
 }
 
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)

@@ -31,7 +31,7 @@ static int32_t any(int8_t *w, int8_t *r, const int32_t *dw, int32_t apart, int32
 static int32_t run(int8_t *w, int8_t *r, const int32_t *dw, int32_t apart, int32_t n, const block_multiplier *by,
                    const block_multiplier *shrink)
 {
-    if (shrink->whole || !block_is_upper(by)) {
+    if (shrink->whole || by->shift < STEP_LEAST || by->endless) {
         return any(w, r, dw, apart, n, by, shrink);
     }
     return apart == 1 ? step_residual(w, r, dw, n, by->whole, by->shift) /* one beyond FAR ends where that does */
