@@ -64,7 +64,8 @@ class EmulatorDevice(LinkDevice):
                  lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None,
                  flash: int | None = None, limit: int | None = None):  # fmt: skip
         if board.core.emulator != "unicorn":
-            hint = "--on qemu, where QEMU is installed" if board.core.emulator else "insitu boards says which can"
+            qemu = "insitu run DIR --on qemu, where QEMU is installed"
+            hint = qemu if board.core.emulator else "insitu boards says which can"
             raise BoardError(f"{board.name} cannot be emulated from pip alone", hint=hint)
         self.core = Cortex(image, board, sram, flash, limit)
         self.calls = _own_lines(self.core, lines)
