@@ -6,6 +6,12 @@ WIDTH, BAR, GAP, LEFT, TOP = 1040, 14, 6, 260, 46
 COLOURS = {"arena": "#3b7dd8", "state": "#e08a1e", "stack reserve": "#8f6bc1", "rest": "#9aa3ad"}
 
 
+def more(row: dict) -> str:
+    """What was asked for beyond the usual."""
+    allowed = f" in {row['allowed'] // 1000} KB" if row["allowed"] else ""
+    return " rows" * row["by_rows"] + " speed" * (row["prefer"] == "speed") + allowed
+
+
 def plot(rows: list[dict], published: dict) -> str:
     shown = [r for r in rows if r["fits"]]
     bars = [("published engine", {"arena": 189_800, "state": 40_424, "stack reserve": published["stack"],
@@ -13,7 +19,7 @@ def plot(rows: list[dict], published: dict) -> str:
              published["train_step"])]  # fmt: skip
     bars += [
         (
-            f"{r['model']}/{r['scheme']} {r['board']} {r['grad']}{' rows' if r['by_rows'] else ''}",
+            f"{r['model']}/{r['scheme']} {r['board']} {r['grad']}{more(r)}",
             _parts(r),
             r["train_step_instructions"],
         )

@@ -7,7 +7,7 @@ graph (order.py) or trusts itself (verify.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from random import Random
@@ -17,6 +17,7 @@ from insitu.planner.stack import stacked
 
 ALIGN = 16
 EXACT = 7  # so many buffers or fewer: every order is tried
+SMALL = 128  # times smaller than the arena is small: such buffers fill gaps between others
 
 # the order in which buffers are given a place
 HEURISTICS = {
@@ -41,9 +42,20 @@ def place(buffers: tuple[Buffer, ...], align: int = ALIGN, rounds: int = 0) -> t
     if len(buffers) <= EXACT:
         best = problem.exhaustive()
     elif rounds and not problem.tight(best[0][0]):
-        best = problem.polished(problem.best_of(best, stacked(buffers, align, rounds)), rounds)
+        best = problem.best_of(best, stacked(buffers, align, rounds))
+        best = problem.polished(problem.best_of(best, _large_first(buffers, align, rounds)), rounds)
     total, offsets = best[0]
     return dict(zip(buffers, offsets)), total
+
+
+def _large_first(buffers: tuple[Buffer, ...], align: int, rounds: int) -> Iterator[list[int]]:
+    """The large ones as they are placed without the others, from the lowest up; then the small ones, which fill gaps:
+    with fewer to move, a search gets further."""
+    least = lower_bound(buffers) // SMALL
+    large = tuple(b for b in buffers if b.bytes >= least)
+    if len(large) < len(buffers):
+        at, _ = place(large, align, rounds)
+        yield sorted(range(len(buffers)), key=lambda i: (buffers[i] not in at, at.get(buffers[i], -buffers[i].bytes)))
 
 
 def lower_bound(buffers: tuple[Buffer, ...]) -> int:
