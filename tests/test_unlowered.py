@@ -177,6 +177,12 @@ def test_compile_measures_when_asked(capsys, tmp_path):
     assert "counted on an emulated board" in capsys.readouterr().err
 
 
+def test_where_nothing_can_be_counted_nothing_is_compiled(capsys):
+    assert main(["compile", "nothing.onnx", "--measure", "--board", "corstone300"]) == 1
+    said = capsys.readouterr().err
+    assert "corstone300 cannot be emulated from pip alone" in said and "--on qemu" in said
+
+
 def test_rates_are_rates_and_labels_are_classes():
     rng = np.random.default_rng(0)
     x, label, rate = (random_input(rng, v) for v in conv_graphs()["train_step"].inputs)

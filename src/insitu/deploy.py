@@ -111,8 +111,8 @@ PLACED = (
 
 
 def usual_gradients(board: Board | None) -> str:
-    """The kind of gradients where none is asked for. On a microcontroller integers: fewer instructions, with an FPU and
-    without (docs/mcu.md), a quarter less SRAM, and no accuracy lost that could be seen (docs/gradients.md)."""
+    """The kind of gradients where none is asked for. On a microcontroller integers: less SRAM, and in as much SRAM fewer
+    instructions, with an FPU and without (docs/mcu.md); no accuracy was lost that could be seen (docs/gradients.md)."""
     return "s16" if board else "f32"
 
 

@@ -30,7 +30,7 @@ def arguments(parser) -> None:
     add_data(parser, required=False, help="samples, to make a float model int8")
     parser.add_argument("--state", type=Path, metavar="FILE", help="start from this state (`insitu train --save`)")
     parser.add_argument(
-        "--measure", action="store_true", help="count instructions on the emulated board, with and without less memory"
+        "--measure", action="store_true", help="count instructions on the emulated board, and what less memory costs"
     )
     parser.add_argument("-o", "--output", metavar="DIR", type=target_folder, help="write the C program to this folder")
 
@@ -72,6 +72,8 @@ def add_compiler(parser) -> None:
 
 
 def run(arguments) -> int:
+    if arguments.measure:
+        check_measured(arguments.board)
     learner, samples = build(arguments, arguments.data)
     if samples is not None:
         say(f"calibrated on {counted(samples)}")
@@ -114,16 +116,24 @@ def from_learned(learner):
     return replace(made, batch=learner.parts.batch)
 
 
+def check_measured(board: str) -> None:
+    """Before anything is compiled: can instructions be counted there?"""
+    from insitu.boards import find_board
+    from insitu.devices.emulator import check_emulated
+    from insitu.errors import BoardError
+
+    if board == "host":
+        raise BoardError("instructions are counted on an emulated board", hint="--board NAME; insitu boards lists them")
+    check_emulated(find_board(board))
+
+
 def measured(learner, deployed):
     """With instructions counted, and what lowering the peak cost."""
     from dataclasses import replace
 
     from insitu.deploy import starting_from
-    from insitu.errors import BoardError
     from insitu.unlowered import count, lowering_cost
 
-    if deployed is None:
-        raise BoardError("instructions are counted on an emulated board", hint="--board NAME; insitu boards lists them")
     cost = lowering_cost(deployed, starting_from(learner.graphs, learner.device.state()))
     layers = cost.lowered.layers if cost else count(deployed.firmware)
     counts = {verb: sum(counted.values()) for verb, counted in layers.items()}
@@ -191,7 +201,7 @@ def to_text(report: dict) -> str:
         ("model", report["model"]),
         ("scheme", f"{report['scheme']}, {len(trained)} trained tensors"),
         ("classes", report["classes"]),
-        ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])})"),
+        ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])}){_kept(report)}"),
         *lowering_rows(spent_text(report.get("lowered", {})), report.get("lowering")),
         ("state", size(report["state_bytes"]) + (f", {IN_PLACE}" if report.get("in_place") else "")),
         ("constants", size(report["const_bytes"])),
@@ -201,6 +211,14 @@ def to_text(report: dict) -> str:
         *([("written to", f"{report['output']} ({files} files)")] if files else []),
     ])  # fmt: skip
     return "\n\n".join(filter(None, (lines, lowering_table(report.get("lowering")))))
+
+
+def _kept(report: dict) -> str:
+    """Where the arena's place is larger than the arena."""
+    from insitu.reports.table import size
+
+    place = report.get("sram", {}).get("arena", 0)
+    return f", in a place of {size(place)}: a state that comes in waits there" if place > report["arena_bytes"] else ""
 
 
 def _instructions(report: dict) -> list[tuple[str, str]]:

@@ -57,16 +57,21 @@ class Lines:
     names: tuple[str, ...]
 
 
+def check_emulated(board: Board) -> None:
+    """An error where Unicorn has no such core."""
+    if board.core.emulator != "unicorn":
+        qemu = "insitu run DIR --on qemu, where QEMU is installed"
+        hint = qemu if board.core.emulator else "insitu boards says which can"
+        raise BoardError(f"{board.name} cannot be emulated from pip alone", hint=hint)
+
+
 class EmulatorDevice(LinkDevice):
     """A LinkDevice whose far end is emulated, and counted."""
 
     def __init__(self, image: Image, board: Board, program: Program | Interface,
                  lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None,
                  flash: int | None = None, limit: int | None = None):  # fmt: skip
-        if board.core.emulator != "unicorn":
-            qemu = "insitu run DIR --on qemu, where QEMU is installed"
-            hint = qemu if board.core.emulator else "insitu boards says which can"
-            raise BoardError(f"{board.name} cannot be emulated from pip alone", hint=hint)
+        check_emulated(board)
         self.core = Cortex(image, board, sram, flash, limit)
         self.calls = _own_lines(self.core, lines)
         super().__init__(EmulatorChannel(self.core), program, timeout=PATIENCE)

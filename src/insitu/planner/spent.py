@@ -29,6 +29,16 @@ KINDS: dict[str, Callable[[Node], bool]] = {
     "updates_in_tiles": lambda n: isinstance(n, Tiled),
     "blocks_in_groups": lambda n: isinstance(n, Grouped),
 }
+# how one is called, and several
+WORDS = {
+    "stripes": ("part in stripes", "parts in stripes"),
+    "less_scratch": ("call with less scratch", "calls with less scratch"),
+    "in_place": ("result in place", "results in place"),
+    "weights_in_parts": ("weight in parts", "weights in parts"),
+    "inputs_in_part": ("input kept in part", "inputs kept in part"),
+    "updates_in_tiles": ("update in tiles", "updates in tiles"),
+    "blocks_in_groups": ("block in groups", "blocks in groups"),
+}
 
 
 def spent(plan: Plan) -> dict:
@@ -41,7 +51,7 @@ def spent(plan: Plan) -> dict:
 
 def spent_text(found: dict) -> str:
     """The same in a line; empty where nothing was changed."""
-    words = [f"{len(names)} {words_of(kind)}" for kind, names in found.items() if kind in KINDS and names]
+    words = [f"{len(names)} {WORDS[kind][len(names) > 1]}" for kind, names in found.items() if kind in KINDS and names]
     again = found.get("macs_again", 0)
     return ", ".join(words) + (f" ({again:,} multiply-adds again)" if again else "")
 
