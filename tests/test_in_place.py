@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.budget import kb
 from insitu.bundle_texts import readme
 from insitu.cli.compile import describe, to_text
 from insitu.codegen.device import in_place, interface_of
@@ -19,12 +20,12 @@ from .test_budget import compiled, least, ways
 for package in ("elftools", "ziglang"):
     pytest.importorskip(package)
 
-OPTIONS = {"scheme": "full", "grad": "f32", "board": "nrf52840"}  # of cnn1d: less arena than state
+OPTIONS = {"scheme": "last:1", "board": "nrf52840"}  # of the wide network: less arena than state, or still less
 
 
 @pytest.fixture(scope="module")
 def learner():
-    return compiled("cnn1d", **OPTIONS)
+    return compiled("wide", **OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def planned(monkeypatch) -> list[int]:
 
 
 def at(sram: int):
-    return compiled("cnn1d", **OPTIONS, sram=sram).deployed
+    return compiled("wide", **OPTIONS, sram=sram).deployed
 
 
 def test_each_program_takes_less_than_the_one_before_and_all_but_the_first_receive_in_place(programs):
@@ -80,18 +81,18 @@ def test_where_that_is_not_enough_the_arena_is_lowered_as_far_as_it_must(learner
 
 
 def test_the_smallest_program_fits_to_the_byte_and_a_byte_less_is_told(learner):
-    sram = least("cnn1d", **OPTIONS)
+    sram = least("wide", **OPTIONS)
     assert at(sram).sram_bytes == sram
-    with pytest.raises(BudgetError, match=rf"needs {sram:,} B of SRAM.*\n.*\n.*of stack and protocol") as e:
+    with pytest.raises(BudgetError, match=rf"needs {kb(sram)} of SRAM.*\n.*\n.*of stack and protocol") as e:
         at(sram - 1)
     assert ways(e.value)
 
 
 def test_the_memory_that_a_hint_names_is_what_the_smallest_program_takes():
     options = {**OPTIONS, "scheme": "head", "head": "int8"}
-    sram = least("cnn1d", **options)
+    sram = least("wide", **options)
     with pytest.raises(BudgetError) as e:
-        compiled("cnn1d", **options, sram=sram - 1)
+        compiled("wide", **options, sram=sram - 1)
     (way,) = ways(e.value)
     assert way == {"sram": f"{-(-sram // 1024)}K"}
 
@@ -116,7 +117,7 @@ def test_a_core_that_is_not_linked_for_is_reckoned_in_the_same_way(learner):
 
 
 def test_reports_say_it_in_a_line(learner):
-    tight = compiled("cnn1d", **OPTIONS, sram=learner.deployed.sram_bytes - 1)
+    tight = compiled("wide", **OPTIONS, sram=learner.deployed.sram_bytes - 1)
     for found, said in ((learner, False), (tight, True)):
         report = describe(found)
         assert report["in_place"] is said is manifest(found.deployed)["figures"]["in_place"]
@@ -125,7 +126,7 @@ def test_reports_say_it_in_a_line(learner):
 
 def test_what_was_learned_here_goes_on_learning_there_after_an_in_place_load(learner):
     pytest.importorskip("unicorn")
-    firmware = at(least("cnn1d", **OPTIONS)).firmware
+    firmware = at(least("wide", **OPTIONS)).firmware
     device = emulate(firmware)
     host, shape = learner.device, learner.graphs["train_step"].inputs[0].shape
     rng = np.random.default_rng(1)

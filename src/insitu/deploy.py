@@ -19,6 +19,7 @@ from insitu.reports.lowering import LoweringCost
 
 # where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
+LINKED_SRAM = 2048  # of small programs on a Cortex-M: stack and protocol
 IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
 
 
@@ -111,7 +112,7 @@ PLACED = (
 
 
 def usual_gradients(board: Board | None) -> str:
-    """The kind of gradients where none is asked for. On a microcontroller integers: less SRAM, and in as much SRAM fewer
+    """The kind of gradients where none is asked for. On a microcontroller integers: less SRAM, in as much SRAM fewer
     instructions, with an FPU and without (docs/mcu.md); no accuracy was lost that could be seen (docs/gradients.md)."""
     return "s16" if board else "f32"
 
@@ -153,13 +154,15 @@ def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) ->
     limits, state = limits or Limits(), state_bytes(graphs)
     floor = int(state * PLACED)
     room = 0 if limits.sram is None else int(max(limits.sram - state - UNLINKED_SRAM, 0) * PLACED)
-    if limits.prefer == "speed" and room > floor:
-        yield emit_program(plan_all(graphs, "mcu", room))
+    if limits.prefer == "speed" and limits.sram is not None:
+        rooms = (limits.sram - state - LINKED_SRAM, room)  # the first where all of it can be placed, too
+        yield from (emit_program(plan_all(graphs, "mcu", enough)) for enough in rooms if enough > floor)
     made = emit_program(plan_all(graphs, "mcu", floor))
     yield made
     if made.arena_bytes < staged_bytes(made):
         yield replace(made, in_place=True)
-    if max(plan.lower_bound_bytes for plan in made.plans.values()) > floor:  # nothing could make it lower
+    longest = made.plans[max(graphs, key=lambda verb: len(graphs[verb].nodes))]  # others go no lower than it does
+    if longest.lower_bound_bytes > floor:  # nothing could make it lower
         return
     for enough in (room, 0) if 0 < room < floor else (0,):
         lower = emit_program(plan_all(graphs, "mcu", enough))

@@ -105,7 +105,7 @@ def wide_layer(updated: bool = False) -> Graph:
 def test_a_weight_that_is_in_the_way_is_never_put_together():
     graph = wide_layer()
     lowered, usual = (plan(graph, target="mcu", enough=enough) for enough in (0, 1 << 20))
-    assert spent(lowered)["weights_in_parts"] == ["y"] and spent(usual)["weights_in_parts"] == []
+    assert spent(lowered)["weights_in_parts"] and not spent(usual)["weights_in_parts"]
     assert lowered.arena_bytes < usual.arena_bytes - 4000
     x = np.random.default_rng(1).integers(-128, 128, (1, 2, 2, 64)).astype(np.int8)
     results = [open_plans({"predict": made}).run("predict", x)[0].tobytes() for made in (lowered, usual)]

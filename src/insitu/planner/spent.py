@@ -19,12 +19,17 @@ from insitu.planner.tiles import Tiled
 
 PARTS = {twin for twin, _ in TWINS.values()}
 
+
+def _inside(node: Node) -> tuple[Node, ...]:
+    return node.nodes if isinstance(node, Streamed) else (node,)
+
+
 # what was done -> to which nodes
 KINDS: dict[str, Callable[[Node], bool]] = {
     "stripes": lambda n: isinstance(n, Streamed),
-    "less_scratch": lambda n: any(isinstance(m, Tight) for m in (n.nodes if isinstance(n, Streamed) else (n,))),
+    "less_scratch": lambda n: any(isinstance(m, Tight) for m in _inside(n)),
     "in_place": lambda n: n.op.name in OVER.values(),
-    "weights_in_parts": lambda n: n.op.name in PARTS,
+    "weights_in_parts": lambda n: any(m.op.name in PARTS for m in _inside(n)),
     "inputs_in_part": is_kept,
     "updates_in_tiles": lambda n: isinstance(n, Tiled),
     "blocks_in_groups": lambda n: isinstance(n, Grouped),
