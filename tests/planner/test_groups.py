@@ -353,7 +353,7 @@ def test_the_report_counts_what_is_made_again():
     found = spent(plan_ordered(graph, target="mcu"))
     assert found["blocks_in_groups"] == ["dx.0.sums"]
     again = sum(n.rule("macs", n.output, *n.inputs) for n in node.chain.again if n.op.has("macs"))
-    assert found["macs_again"] == again > 0 and "1 blocks in groups" in spent_text(found)
+    assert found["macs_again"] == again > 0 and "1 block in groups" in spent_text(found)
     told = changes(plan_ordered(graph, target="mcu"), plan_ordered(block.graph(), target="mcu"))
     assert told["dx.0"] == told["deep.0"] == told["merged"] == "blocks in groups" and "wide.mask" not in told
 
