@@ -20,9 +20,8 @@ from insitu.reports.lowering import LoweringCost
 # where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
 LINKED_SRAM = 2048  # of small programs on a Cortex-M: stack and protocol
+PLACED = 0.95  # of an arena is alive at its peak, or more: the rest is lost between places (planner/arena.py)
 IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
-
-
 PREFERENCES = ("memory", "speed")
 
 
@@ -104,11 +103,6 @@ class Deployment:
 def lowered_by(program: Program) -> dict:
     """What was done to need less memory: in the function that needs most, of equals in the longer."""
     return spent(max(program.plans.values(), key=lambda plan: (plan.arena_bytes, len(plan.nodes))))
-
-
-PLACED = (
-    0.95  # of an arena, at least, is what its plan was found to need before places were given: see planner/arena.py
-)
 
 
 def usual_gradients(board: Board | None) -> str:
