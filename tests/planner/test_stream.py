@@ -88,8 +88,16 @@ class Net:
         table = self.b.constant(f"{name}.table", self.rng.integers(-128, 128, 256).astype(np.int8))
         return lookup("lut_s8")(x, table, out=self.out(), name=name)
 
+    def gate(self, x):
+        """Squeeze and excite: every row of the product needs the whole of a map of one pixel."""
+        name, c = self.name("gate"), x.shape[3]
+        mean = lookup("mean_s8")(x, axes=(1, 2), keepdims=True, out=self.out(), name=f"{name}.mean")
+        y = lookup("conv2d_s8")(mean, *self.weights(name, (c, 1, 1, c), c, 0), out=self.out(), name=name)
+        pair = (x, y) if self.below(2) else (y, x)
+        return lookup("mul_s8")(*pair, out=self.out(), name=self.name("product"))
+
     def graph(self) -> Graph:
-        layers = (self.conv, self.conv, self.depthwise, self.depthwise, self.pool, self.skip, self.table)
+        layers = (self.conv, self.conv, self.depthwise, self.depthwise, self.pool, self.skip, self.table, self.gate)
         with build("random") as self.b:
             x = self.b.input(
                 "x", s8(1, 6 + self.below(20), 1 + self.below(9), 1 + self.below(4), s=0.05, z=self.below(9))
@@ -142,6 +150,23 @@ def test_every_loop_is_proven_and_computes_nothing_twice(seed, height):
         for w in loop.windows:
             rows[w.made.value.name] += w.made.count
         assert all(rows[node.name] <= node.output.shape[1] for node in loop.nodes)
+
+
+def test_what_is_read_whole_is_complete_before_the_loop_that_reads_it():
+    net = Net(np.random.default_rng(5))
+    with build("gated") as net.b:
+        x = net.b.input("x", s8(1, 12, 12, 8, s=0.05))
+        product = net.gate(x)
+        y = lookup("depthwise2d_s8")(product, *net.weights("after", (3, 3, 8), 8, 2), stride=(2, 2),
+                                     padding=(1, 1, 1, 1), out=net.out(), name="after")  # fmt: skip
+        end = lookup("mean_s8")(y, axes=(1, 2), keepdims=False, out=net.out(), name="mean")
+    graph = net.b.graph(end)
+    made = verify(plan(graph, target="mcu"))
+    loops = [n for n in made.graph.nodes if isinstance(n, Streamed)]
+    assert [[n.name for n in loop.nodes] for loop in loops] == [[product.name, "after"]]
+    x = np.random.default_rng(1).integers(-128, 128, (1, 12, 12, 8)).astype(np.int8)
+    whole, striped = open_plans({"predict": plan(graph)}), open_plans({"predict": made})
+    assert whole.run("predict", x)[0].tobytes() == striped.run("predict", x)[0].tobytes()
 
 
 def _loop(wide: bool = False) -> tuple[Graph, Loop]:

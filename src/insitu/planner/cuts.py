@@ -214,7 +214,7 @@ class _Cuts:
         return [v for v, (_, end, bytes) in ends.items() if end <= last and bytes >= result]
 
     def _region(self, run: list[Node], i: int, end: int) -> Region | None:
-        """Nodes i..end-1 of a run; None where they would be to take rows that arrive and cannot."""
+        """Nodes i..end-1 of a run; None where one reads another's result whole, or cannot take rows that arrive."""
         key = (run[i].name, end)
         if key not in self._regions:
             self._regions[key] = self._made(tuple(run[i:end]))
@@ -226,6 +226,8 @@ class _Cuts:
         whole = {n.name for n in nodes
                  if n.name in self.results or any(u.name not in inside for u in users.get(n.name, ()))}  # fmt: skip
         region = Region(nodes, frozenset(whole))
+        if not region.by_rows:
+            return None
         return region if nodes[0].op.name != ARRIVE or takes_rows(self.graph, region) else None
 
     def region(self, run: list[Node], part: Part) -> Region:

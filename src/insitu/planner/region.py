@@ -70,6 +70,15 @@ class Region:
         return found
 
     @cached_property
+    def by_rows(self) -> bool:
+        """Does every node read the others' results row by row? One that reads a result whole (squeeze-and-excitation
+        multiplies by a map of one pixel) must wait until it is complete, and no stripe completes it."""
+        return all(
+            v.name not in self.made or any(v == read for read, _ in self.reads[n.output.name])
+            for n in self.nodes for v in n.inputs
+        )  # fmt: skip
+
+    @cached_property
     def inputs(self) -> tuple[Value, ...]:
         """What comes from outside, constants and all."""
         return tuple({v.name: v for n in self.nodes for v in n.inputs if v.name not in self.made}.values())

@@ -72,7 +72,7 @@ def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
         inside = (before[node.name] | {node.name}) - behind
         if len(inside) > 1 and (peak is None or peak.name in inside):
             region = region_of(graph, (n for n in graph.nodes if n.name in inside))
-            if region.nodes[0].op.name != ARRIVE or takes_rows(graph, region):
+            if region.by_rows and (region.nodes[0].op.name != ARRIVE or takes_rows(graph, region)):
                 yield region
 
 
