@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from insitu.codegen import Program
-from insitu.devices.compiler import C_FOLDER, closure
 from insitu.graph import Value
+from insitu.toolchain.compiler import C_FOLDER, closure
 
 CODE, DATA, END = 0x08000000, 0x20000000, 0x0A000000
 MEGABYTE = 1 << 20

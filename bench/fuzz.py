@@ -26,7 +26,7 @@ import numpy as np
 
 from insitu.graph import Graph
 from insitu.graph import file as graph_file
-from insitu.importers.child import read_in_child
+from insitu.importers.safe.child import read_in_child
 from tests.importers.forked import Forked
 from tests.importers.zip_damage import damaged_parts
 from tests.mutate import expect_graph_or_error, mutations
@@ -47,7 +47,7 @@ class Reader:
 
 
 def _read_tflite(data: bytes) -> Graph:
-    from insitu.importers.from_tflite import read_tflite
+    from insitu.importers.tflite.read import read_tflite
 
     return read_tflite(data)
 
@@ -59,7 +59,8 @@ def _open_tflite(path: Path) -> list[Original]:
 
 def _tflite_spots(data: bytes) -> list[int]:
     """Every position the reader looks at: tables, offsets and lengths, not the weights."""
-    from insitu.importers import flatbuffer, tflite_schema
+    from insitu.importers.tflite import flatbuffer
+    from insitu.importers.tflite import schema as tflite_schema
 
     found: set[int] = set()
 
@@ -79,7 +80,7 @@ def _tflite_spots(data: bytes) -> list[int]:
 
 
 def _read_checkpoint(data: bytes) -> Graph:
-    from insitu.importers.from_checkpoint import read_checkpoint
+    from insitu.importers.checkpoint.read import read_checkpoint
 
     return read_checkpoint(data)
 
@@ -109,7 +110,7 @@ def _zipped(data: bytes) -> bytes:
 
 
 def _read_onnx(data: bytes) -> Graph:
-    from insitu.importers.from_onnx import read_onnx
+    from insitu.importers.onnx.read import read_onnx
 
     return read_onnx(data)
 
@@ -164,7 +165,7 @@ def _changed(data: bytes, count: int, seed: int, spots: Sequence[int]) -> Iterat
 
 def _open_graphs(path: Path) -> list[Original]:
     """The graph file of an ONNX model, as floats and as int8."""
-    from insitu.importers.from_onnx import read_onnx
+    from insitu.importers.onnx.read import read_onnx
     from insitu.quantizer import calibrate, fold, quantize
 
     graph = fold(read_onnx(path.read_bytes()))

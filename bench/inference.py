@@ -19,10 +19,10 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from insitu.model import load
+from insitu.learner.model import load
 from insitu.reports.peers import litert_run
 from insitu.reports.speed import machine, macs, random_input
-from insitu.reports.table import size, table
+from insitu.table import size, table
 
 ROOT = Path(__file__).parent.parent
 MODELS = ("ad01_int8", "ic_resnet8_int8", "kws_dscnn_int8", "vww_mbv1_int8")

@@ -27,9 +27,10 @@ from bench.mcu_plot import plot
 from bench.photos import ROOT, folder
 from insitu import Recipe, compile
 from insitu.boards import find_board
-from insitu.budget import kb
 from insitu.codegen import Program
 from insitu.deploy import deploy, limits_of
+from insitu.deploy.budget import kb
+from insitu.deploy.cost import cost_of, count, random_input, unlowered_firmware
 from insitu.devices.emulator import EmulatorDevice, emulate
 from insitu.errors import Error
 from insitu.firmware import Firmware
@@ -37,8 +38,7 @@ from insitu.graph import Graph
 from insitu.graph.stripes import Loop
 from insitu.planner import plan
 from insitu.reports.speed import machine
-from insitu.reports.table import table
-from insitu.unlowered import cost_of, count, random_input, unlowered_firmware
+from insitu.table import table
 
 CLASSES = 10
 BOARDS = ("stm32f746", "nrf52840", "rp2040")

@@ -21,9 +21,9 @@ from insitu.codegen import Program, emit_program
 from insitu.devices.host import open_plans
 from insitu.importers import load
 from insitu.planner import plan
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import HEAD, replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import train_graphs
 
 RAM = 0x20000000

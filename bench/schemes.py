@@ -15,10 +15,10 @@ from pathlib import Path
 
 from insitu.importers import load
 from insitu.planner import plan
+from insitu.schemes.layers import layers
+from insitu.schemes.published import PUBLISHED
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import HEAD, replace_head
-from insitu.training.layers import layers
-from insitu.training.published import PUBLISHED
-from insitu.training.scheme import read_scheme
 from insitu.training.train import train_graphs
 
 ROOT = Path(__file__).parent.parent

@@ -35,9 +35,9 @@ from insitu.importers import load
 from insitu.pipeline import head_of, new_head, trainable
 from insitu.planner import plan
 from insitu.reports.speed import machine, macs
-from insitu.reports.table import size, table
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
+from insitu.table import size, table
 from insitu.training.train import Recipe, train_graphs
 
 ROOT = Path(__file__).parent.parent

@@ -19,17 +19,18 @@ import numpy as np
 
 from bench import photos
 from bench.photos import SOURCES, TESTS, Photos
-from insitu.devices.cache import cache_folder, key_of
 from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DataError
+from insitu.folders import cache_folder
 from insitu.graph import Graph, drop_unused
-from insitu.importers.from_checkpoint import read_checkpoint
+from insitu.importers.checkpoint.read import read_checkpoint
 from insitu.ops.update import COUNTERS
 from insitu.planner import plan
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
+from insitu.toolchain.cache import key_of
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
 from insitu.training.prefix import Split, split
-from insitu.training.scheme import read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 MODEL = "mcunet-5fps"

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import insitu
-from insitu.bundle import write_bundle
 from insitu.demo import TARGET, digits
+from insitu.deploy.bundle import write_bundle
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "digits_c")
 learner = insitu.compile(TARGET, data=digits().x_train[:200], scheme="last:2")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import insitu
-from insitu.bundle import write_bundle
 from insitu.cli import VERBS
 from insitu.demo import TARGET, digits
-from insitu.devices.compiler import find_compiler
+from insitu.deploy.bundle import write_bundle
 from insitu.reports.ops_page import current
+from insitu.toolchain.compiler import find_compiler
 
 from .documents import regenerate
 

@@ -10,10 +10,10 @@ import torch
 
 import insitu
 from insitu import BoardError, BudgetError, DataError, Error, GraphError, ModelError, Recipe, Transform
-from insitu.bundle import write_bundle
 from insitu.cli import main
 from insitu.demo import TARGET, digits
-from insitu.devices.compiler import find_compiler
+from insitu.deploy.bundle import write_bundle
+from insitu.toolchain.compiler import find_compiler
 
 from .learners import data, learner, mlp, state_of
 from .models import families

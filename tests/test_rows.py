@@ -10,13 +10,13 @@ torch = pytest.importorskip("torch")
 
 import insitu  # noqa: E402
 from insitu import Recipe  # noqa: E402
-from insitu.bundle import write_bundle  # noqa: E402
-from insitu.bundle_texts import example_main  # noqa: E402
 from insitu.cli import main  # noqa: E402
-from insitu.devices.compiler import find_compiler  # noqa: E402
+from insitu.deploy.bundle import write_bundle  # noqa: E402
+from insitu.deploy.bundle_texts import example_main  # noqa: E402
 from insitu.devices.host import open_program  # noqa: E402
 from insitu.devices.rows import Arrival  # noqa: E402
 from insitu.errors import GraphError  # noqa: E402
+from insitu.toolchain.compiler import find_compiler  # noqa: E402
 
 SHAPE = (9, 7, 2)
 LARGE = (36, 28, 2)  # more than all that kernels need beside it
@@ -65,7 +65,7 @@ def test_fit_and_predict_learn_the_same_without_ever_holding_an_image(pair, cach
 
 
 def test_the_model_that_was_learned_is_a_model_like_any_other(pair):
-    from insitu.learned import learned_model
+    from insitu.learner.learned import learned_model
 
     x, _ = data(2)
     assert np.array_equal(learned_model(pair[1]).predict(x[:1]), pair[1].predict(x[:1]))

@@ -1,8 +1,8 @@
 """insitu trains neural networks where their data is. This is the whole public interface."""
 
 import insitu.ops  # noqa: F401  fills the registry
-from insitu.augment import Augment
 from insitu.data import Samples, split
+from insitu.data.augment import Augment
 from insitu.errors import (
     BoardError,
     BudgetError,
@@ -16,10 +16,9 @@ from insitu.errors import (
 )
 from insitu.graph import Graph, Type
 from insitu.learner import History, Learner
-from insitu.model import Model, load
-from insitu.pipeline import compile
+from insitu.learner.model import Model, load
+from insitu.pipeline import compile, prove
 from insitu.preprocess import Transform
-from insitu.proof import prove
 from insitu.training.train import Recipe
 
 __version__ = "0.1.0"

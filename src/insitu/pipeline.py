@@ -12,27 +12,28 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.budget import check_budget
-from insitu.checks import byte_count, optional, whole
 from insitu.data import Samples, as_samples
+from insitu.data.arguments import byte_count, optional, whole
 from insitu.deploy import Limits, limits_of, usual_gradients
+from insitu.deploy.budget import check_budget
 from insitu.devices.host import open_host
 from insitu.errors import DataError, ModelError
-from insitu.feed import Feed, run_many
 from insitu.graph import Graph, build, lookup
 from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
 from insitu.learner import Learner
-from insitu.model import Model
-from insitu.parts import Parts
+from insitu.learner.feed import Feed, run_many
+from insitu.learner.model import Model
 from insitu.planner import Plan, plan
 from insitu.preprocess import Transform, fuse_transform
+from insitu.proof import Certificate, certify, drawn
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import Scheme, read_scheme
 from insitu.training.head import HEAD, prototypes, replace_head, with_head
 from insitu.training.integer_head import integer_head
-from insitu.training.layers import layers
-from insitu.training.scheme import Scheme, read_scheme
+from insitu.training.parts import Parts
 from insitu.training.train import Recipe, has_targets
 
 PRECISIONS = ("int8", "float")
@@ -82,6 +83,24 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     plans = say("7-plan", {verb: plan(graph) for verb, graph in graphs.items()})
     deployed = check_budget(parts, plans, limits)
     return Learner(graphs, plans, classes, parts=parts, notes=notes, deployed=deployed)
+
+
+def prove(model, *, example=None, classes: int | None = None, data=None, scheme: str = "full",
+          precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
+          recipe: Recipe | None = None, steps: int = 5, seed: int = 0) -> Certificate:  # fmt: skip
+    """The gradient certificate of the training program that `compile` would make; arguments are those of compile.
+
+    `.ok` says whether everything holds, `.broken` what does not. Samples are drawn at random where none are given.
+    The head starts at random weights, because from zeros no gradient would reach the layers before it.
+    """
+    recipe = recipe or Recipe()
+    g = load(model, example)
+    samples = drawn(g, seed) if data is None else as_samples(data, g, targets=has_targets(recipe))
+    g = to_precision(g, precision, samples, scheme, batch)
+    g = new_head(g, classes, samples, recipe, head_after, "uniform", seed)
+    g = integer_head(g) if head == "int8" else g
+    parts = Parts(g, read_scheme(scheme, trainable(g)), recipe, batch, has_statistics(g), head_of(g))
+    return certify(parts, samples, scheme, steps, seed)
 
 
 # stages -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from insitu.codegen.state import pack_bits
-from insitu.devices.compiler import build_library
+from insitu.toolchain.compiler import build_library
 
 NUMBERS = {
     "small": [3, -4, 0, 1, -1],

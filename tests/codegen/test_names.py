@@ -8,8 +8,8 @@ from insitu.codegen import c
 from insitu.devices.host import open_host, open_plans
 from insitu.graph import build, evaluate, f32, lookup
 from insitu.planner import plan
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 

@@ -8,14 +8,14 @@ import pytest
 from insitu.codegen import emit_program
 from insitu.codegen.constants import Constants
 from insitu.codegen.scales import Layer, derive
-from insitu.devices.compiler import NATIVE, SCALAR, build_library
 from insitu.graph import s8
 from insitu.graph.call import Multipliers, Scales, Shares, Struct, Table
 from insitu.ops._block import group_shares, weight_shares
 from insitu.ops._requant import quantize_multipliers
 from insitu.planner import plan
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
+from insitu.toolchain.compiler import NATIVE, SCALAR, build_library
 from insitu.training.train import Recipe, train_graphs
 
 from ..training.small_nets import int8_net

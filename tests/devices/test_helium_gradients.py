@@ -16,9 +16,9 @@ from insitu.ops._block import both
 from insitu.ops.mask import mask_type
 from insitu.planner import plan_all
 from insitu.planner.plan import plan_ordered
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 from ..ops.case_library import draw

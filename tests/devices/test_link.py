@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from insitu.codegen import emit_program
 from insitu.codegen.device import DATA_BYTES, FRAME_BYTES, SOURCES, emit_device, interface_of, main_source
 from insitu.codegen.state import HEADER_BYTES
-from insitu.devices.compiler import C_FOLDER, compile_c
 from insitu.devices.host import open_program
 from insitu.devices.link import KINDS, STATUS, frame, stuff, unframe, unstuff
 from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, build, f32, lookup
 from insitu.planner import plan
+from insitu.toolchain.compiler import C_FOLDER, compile_c
 
 from ..conftest import ROOT
 from .firmware import calls, open_link, program, samples

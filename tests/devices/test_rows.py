@@ -11,9 +11,9 @@ from insitu.devices.host import open_plans, open_program
 from insitu.devices.link import DAMAGED, GAP, LABEL, NOT_FINITE, NOT_READY, OK, LinkDevice, frame, request
 from insitu.devices.process import ProcessChannel, build_firmware, open_process
 from insitu.planner import plan_all
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 from ..training.small_nets import int8_net

@@ -11,9 +11,9 @@ from insitu.codegen import Program, emit_program
 from insitu.codegen.device import emit_device
 from insitu.firmware import Firmware, build_firmware
 from insitu.planner import plan
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import train_graphs
 
 from ..devices.firmware import program as linear_program

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from insitu.devices.compiler import C_FOLDER
 from insitu.devices.emulator import emulate
 from insitu.errors import ToolError
 from insitu.firmware import build_firmware
 from insitu.firmware.build import find_tools, firmware_sources
 from insitu.firmware.stack import EXCEPTION, branch, decode, expanded, pushed
+from insitu.toolchain.compiler import C_FOLDER
 
 from .images import CORES, KINDS, board, changed, firmware, program, steps
 

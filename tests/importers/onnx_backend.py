@@ -22,12 +22,12 @@ import numpy as np
 import onnx
 
 from insitu.codegen import emit_program
-from insitu.devices.compiler import NATIVE, build_library
 from insitu.devices.host import HostDevice
 from insitu.errors import Error
 from insitu.graph import Graph, check, evaluate
-from insitu.importers.from_onnx import TABLE, read_onnx
+from insitu.importers.onnx.read import TABLE, read_onnx
 from insitu.planner import plan
+from insitu.toolchain.compiler import NATIVE, build_library
 from tests.ops.case_library import _joined
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx-backend.json"

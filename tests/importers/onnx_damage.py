@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx
 
-from insitu.importers.from_onnx import KNOWN
+from insitu.importers.onnx.read import KNOWN
 
 INTEGERS = (0, 1, -1, 2, -2, 3, 5, 64, 255, 65536, 1 << 24, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63), -(1 << 31))
 FLOATS = (0.0, -1.0, float("nan"), float("inf"), float("-inf"), 1e38, 1e-38, 0.3)

@@ -9,7 +9,7 @@ import pytest
 
 from insitu.devices.host import open_host
 from insitu.graph import check, evaluate
-from insitu.importers.from_checkpoint import DEAD, read_checkpoint
+from insitu.importers.checkpoint.read import DEAD, read_checkpoint
 
 # name -> (nodes, dead channels)
 CHECKPOINTS = {"mcunet-5fps": (51, 62), "mbv2-w0.35": (63, 15), "proxyless-w0.3": (75, 33)}

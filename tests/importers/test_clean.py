@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import insitu.ops  # noqa: F401
 from insitu.graph import Builder, Type, build, check, evaluate, f32, lookup, parse, to_text
-from insitu.importers.clean import clean
-from insitu.importers.transposes import inverse, make, shape_groups
+from insitu.importers.canonical.clean import clean
+from insitu.importers.canonical.transposes import inverse, make, shape_groups
 
 # --- a random graph of every kind of op a rule knows, in float64 so that folding rounds nothing ------------
 

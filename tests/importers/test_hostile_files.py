@@ -14,10 +14,10 @@ import pytest
 
 from bench.fuzz import READERS, originals
 from insitu.errors import Error, ModelError, Unsupported
-from insitu.importers.from_checkpoint import read_checkpoint
-from insitu.importers.from_tflite import read_tflite
-from insitu.importers.tflite_layout import FOLDS
-from insitu.importers.tflite_ops import OPS
+from insitu.importers.checkpoint.read import read_checkpoint
+from insitu.importers.tflite.layout import FOLDS
+from insitu.importers.tflite.ops import OPS
+from insitu.importers.tflite.read import read_tflite
 from tests.importers.test_tflite_ops import FLOAT, INT8
 from tests.importers.tflite_files import File, T, const, ints, one
 from tests.mutate import LIMIT_BYTES, expect_graph_or_error, mutations, survey

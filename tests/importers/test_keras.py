@@ -9,7 +9,7 @@ import pytest
 
 from insitu.errors import Error, ModelError, Unsupported
 from insitu.graph import check, evaluate
-from insitu.importers.from_keras import read_keras, read_keras_file
+from insitu.importers.keras.read import read_keras, read_keras_file
 
 keras = pytest.importorskip("keras")
 L = keras.layers

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from insitu.devices.host import open_host
 from insitu.errors import Unsupported
 from insitu.graph import check, evaluate
-from insitu.importers.from_onnx import read_onnx
+from insitu.importers.onnx.read import read_onnx
 from tests.importers.onnx_models import model, node
 from tests.models import families
 

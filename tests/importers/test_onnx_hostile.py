@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 
 from insitu.errors import ModelError, Unsupported
-from insitu.importers.from_onnx import read_onnx
+from insitu.importers.onnx.read import read_onnx
 from tests.importers.onnx_damage import damaged
 from tests.importers.onnx_models import model, node
 from tests.mutate import mutations, survey

@@ -5,7 +5,7 @@ import pytest
 
 import insitu.ops  # noqa: F401  fills the registry
 from insitu.graph import Builder, build, check, evaluate, f32, lookup, parse, rewrite
-from insitu.importers.patterns import PATTERNS
+from insitu.importers.canonical.patterns import PATTERNS
 
 
 class Ops:

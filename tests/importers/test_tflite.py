@@ -5,7 +5,7 @@ import pytest
 
 from insitu.devices.host import open_host
 from insitu.graph import check
-from insitu.importers.from_tflite import import_tflite, read_tflite
+from insitu.importers.tflite.read import import_tflite, read_tflite
 from tests.inputs import realistic_inputs
 
 INT8 = {"ad01": "ad01_int8", "ic": "ic_resnet8_int8", "kws": "kws_dscnn_int8", "vww": "vww_mbv1_int8"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from insitu.graph import check, evaluate
-from insitu.importers.from_tflite import layer_name, read_tflite
+from insitu.importers.tflite.read import layer_name, read_tflite
 from tests.importers.tflite_files import File, T, const, ints, litert, one
 
 RNG = np.random.default_rng(2)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from insitu.graph import check, evaluate
-from insitu.importers.from_tflite import read_tflite
+from insitu.importers.tflite.read import read_tflite
 from tests.importers.tflite_files import T, const, ints, litert, one
 
 RNG = np.random.default_rng(11)

@@ -9,8 +9,8 @@ from torch import nn
 
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import check, evaluate
-from insitu.importers.child import read_in_child
-from insitu.importers.from_torch import read_program, read_pt2, read_torch
+from insitu.importers.safe.child import read_in_child
+from insitu.importers.torch.read import read_program, read_pt2, read_torch
 from tests.models import Mlp, conv_bn, families, others, randomise
 
 FAMILIES = families()

@@ -8,8 +8,8 @@ import torch
 
 from insitu.graph import evaluate
 from insitu.graph.compare import first_difference
-from insitu.importers.from_onnx import read_onnx
-from insitu.importers.from_torch import read_torch
+from insitu.importers.onnx.read import read_onnx
+from insitu.importers.torch.read import read_torch
 from insitu.quantizer.fold import fold
 from tests.models import families, others
 

@@ -20,8 +20,8 @@ from bench.fuzz import KERAS, PT2, READERS, loaders, originals
 from insitu.errors import ModelError
 from insitu.graph import Graph, build, s8, to_text
 from insitu.graph import file as graph_file
-from insitu.importers.child import read_in_child
-from insitu.importers.zipped import MAX_PART, parts
+from insitu.importers.safe.child import read_in_child
+from insitu.importers.safe.zipped import MAX_PART, parts
 from insitu.ops.arith import add_s8
 from tests.importers.zip_damage import DATE, damaged_parts, packed, unpacked
 from tests.mutate import LIMIT_BYTES, expect_graph_or_error, survey

@@ -10,10 +10,10 @@ import numpy as np
 
 import insitu.ops  # noqa: F401  fills the registry
 from insitu.codegen import emit_program
-from insitu.devices.compiler import NATIVE, SCALAR, STRICT, build_library
 from insitu.devices.host import HostDevice
 from insitu.graph import REGISTRY, Builder, Case, Graph, Type, build, type_of
 from insitu.planner import plan
+from insitu.toolchain.compiler import NATIVE, SCALAR, STRICT, build_library
 
 TARGETS = {"native": (NATIVE, *STRICT), "scalar": (SCALAR, *STRICT)}
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from insitu.devices.compiler import NATIVE, SCALAR, build_library
+from insitu.toolchain.compiler import NATIVE, SCALAR, build_library
 
 ULPS = {"exp": 1, "log": 1, "tanh": 3, "erf": 2, "sigmoid": 3, "sqrt": 0.5}
 MEANING = {

@@ -8,9 +8,9 @@ from insitu.graph import evaluate
 from insitu.importers import load
 from insitu.planner import plan
 from insitu.planner.plan import call_of
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import HEAD, replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import train_graphs
 
 from .case_library import TARGETS, all_bound, library

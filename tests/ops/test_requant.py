@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import insitu.ops  # noqa: F401  fills the registry
-from insitu.devices.compiler import NATIVE, SCALAR
 from insitu.devices.host import open_host
 from insitu.graph import build, evaluate, lookup, s8, s32
 from insitu.ops._requant import quantize_multiplier, requant_litert, requant_single
+from insitu.toolchain.compiler import NATIVE, SCALAR
 
 CHANNELS = 331  # not a multiple of 16
 RAILS = (2**31 - 1, -(2**31), 2**30, -(2**30), 0, 1, -1)

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.schemes import measure
-from insitu.training.published import PUBLISHED
+from insitu.schemes.published import PUBLISHED
 
 PUBLISHED_ENGINE = 189_800  # its arena for mcunet-5fps/49kb
 

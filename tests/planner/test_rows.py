@@ -20,9 +20,9 @@ from insitu.planner.plan import call_of, plan_ordered
 from insitu.planner.stream import HEIGHTS, fused, regions
 from insitu.planner.stripes import loop_of
 from insitu.planner.verify_stripes import verify_loop
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 from ..training.small_nets import int8_net

@@ -11,6 +11,7 @@ import pytest
 
 from insitu.boards import find_board
 from insitu.demo import TARGET
+from insitu.deploy.lowering import Counted, LoweringCost
 from insitu.errors import DataError
 from insitu.importers import load
 from insitu.quantizer import fold
@@ -18,11 +19,10 @@ from insitu.reports.html import page, write_page
 from insitu.reports.html_charts import kind
 from insitu.reports.html_costs import REST, layer_costs
 from insitu.reports.html_data import LayerCost, Memory, Piece, RunReport, Score, confusion, estimate
-from insitu.reports.lowering import Counted, LoweringCost
 from insitu.reports.memory import Block, MemoryMap
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 BROWSERS = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))

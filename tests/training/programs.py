@@ -8,12 +8,12 @@ from torch import nn
 
 from insitu.devices.host import HostDevice, open_plans
 from insitu.graph import Builder, Graph, Type, build
-from insitu.importers.from_torch import read_torch
-from insitu.model import Model
+from insitu.importers.torch.read import read_torch
+from insitu.learner.model import Model
 from insitu.planner import plan
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import Recipe, _counters, _updates, train_graphs
 from insitu.training.trainable import Trained
 

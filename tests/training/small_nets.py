@@ -6,7 +6,7 @@ import numpy as np
 
 import insitu.ops  # noqa: F401  fills the registry
 from insitu.graph import Builder, Graph, build, f32, lookup
-from insitu.model import Model
+from insitu.learner.model import Model
 
 SHAPE = (1, 5, 6, 3)
 

@@ -12,12 +12,12 @@ from insitu.devices.host import open_plans  # noqa: E402
 from insitu.graph import Builder, build, evaluate, lookup  # noqa: E402
 from insitu.importers import load  # noqa: E402
 from insitu.planner import plan  # noqa: E402
+from insitu.proof.differences import Run  # noqa: E402
+from insitu.proof.program import keep_all  # noqa: E402
+from insitu.schemes.layers import layers  # noqa: E402
+from insitu.schemes.scheme import read_scheme  # noqa: E402
 from insitu.training.autodiff import differentiate  # noqa: E402
-from insitu.training.differences import Run  # noqa: E402
 from insitu.training.head import replace_head  # noqa: E402
-from insitu.training.layers import layers  # noqa: E402
-from insitu.training.prove import keep_all  # noqa: E402
-from insitu.training.scheme import read_scheme  # noqa: E402
 from insitu.training.train import Recipe, train_graphs  # noqa: E402
 from tests.models import families  # noqa: E402
 

@@ -8,7 +8,7 @@ from torch import nn
 from insitu.errors import GraphError
 from insitu.graph import check, evaluate
 from insitu.importers import load
-from insitu.model import Model
+from insitu.learner.model import Model
 from insitu.training.head import find_head, prototypes, replace_head, widen_head
 
 from ..models import families

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from insitu.codegen import emit_program
-from insitu.devices.compiler import NATIVE, SCALAR
 from insitu.devices.host import open_plans
 from insitu.errors import GraphError
 from insitu.graph import Graph, drop_unused, evaluate
 from insitu.graph.eval import run_step
 from insitu.graph.text import arrays, parse
-from insitu.importers.from_checkpoint import read_checkpoint
+from insitu.importers.checkpoint.read import read_checkpoint
 from insitu.ops.block import spread_groups
 from insitu.ops.block_update import scale_of
 from insitu.planner import Plan, plan
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
+from insitu.toolchain.compiler import NATIVE, SCALAR
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 from .programs import int8_programs, samples

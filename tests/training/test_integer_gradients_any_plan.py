@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from insitu.devices.host import open_plans
 from insitu.graph import Builder, Graph, build, evaluate, f32, lookup, s8
 from insitu.graph.call import Call, Scratch
-from insitu.importers.from_torch import read_torch
-from insitu.model import Model
+from insitu.importers.torch.read import read_torch
+from insitu.learner.model import Model
 from insitu.planner import Plan, plan
 from insitu.planner.arena import ALIGN
 from insitu.planner.plan import _place
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 from .random_nets import Draw, Skip

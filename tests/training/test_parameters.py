@@ -18,9 +18,9 @@ from insitu.graph import Graph  # noqa: E402
 from insitu.graph.text import arrays, parse, to_text  # noqa: E402
 from insitu.importers import load  # noqa: E402
 from insitu.planner import plan  # noqa: E402
-from insitu.training.differences import Run  # noqa: E402
-from insitu.training.layers import layers  # noqa: E402
-from insitu.training.scheme import read_scheme  # noqa: E402
+from insitu.proof.differences import Run  # noqa: E402
+from insitu.schemes.layers import layers  # noqa: E402
+from insitu.schemes.scheme import read_scheme  # noqa: E402
 from insitu.training.train import Recipe, train_graphs  # noqa: E402
 
 SAMPLES = 3

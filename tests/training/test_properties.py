@@ -17,11 +17,11 @@ from insitu.planner import Plan, plan, verify
 from insitu.planner.lifetimes import state_homes
 from insitu.planner.order import dependencies
 from insitu.planner.plan import ALIGN, _place, call_of
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import Scheme, Update, fit, read_scheme
 from insitu.training import train
 from insitu.training.autodiff import differentiate
 from insitu.training.head import replace_head
-from insitu.training.layers import layers
-from insitu.training.scheme import Scheme, Update, fit, read_scheme
 from insitu.training.train import Recipe, train_graphs
 
 from ..graph.random_graphs import graphs

@@ -7,9 +7,9 @@ import insitu.ops  # noqa: F401  fills the registry
 from insitu.devices.host import open_plans
 from insitu.graph import build, f32, lookup
 from insitu.planner import plan
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
 from insitu.training import train
-from insitu.training.layers import layers
-from insitu.training.scheme import read_scheme
 
 BLOCKS = 6
 

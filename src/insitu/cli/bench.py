@@ -9,7 +9,7 @@ from pathlib import Path
 from insitu.cli.output import show
 from insitu.cli.values import count
 from insitu.errors import ToolError
-from insitu.model import load
+from insitu.learner.model import load
 
 HELP = "time a model's generated C, and show its memory"
 EXAMPLES = """\

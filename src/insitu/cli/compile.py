@@ -92,8 +92,8 @@ def run(arguments) -> int:
 
 def write(learner, folder: Path, deployed=None) -> list[Path]:
     """The program's folder: with firmware where it was compiled for a board. It starts from what was learned."""
-    from insitu.bundle import write_board, write_bundle
-    from insitu.learned import learned_program
+    from insitu.deploy.bundle import write_board, write_bundle
+    from insitu.learner.learned import learned_program
 
     made = deployed or from_learned(learner)
     return write_board(made, folder) if made else write_bundle(learned_program(learner), folder)
@@ -132,7 +132,7 @@ def measured(learner, deployed):
     from dataclasses import replace
 
     from insitu.deploy import starting_from
-    from insitu.unlowered import count, lowering_cost
+    from insitu.deploy.cost import count, lowering_cost
 
     cost = lowering_cost(deployed, starting_from(learner.graphs, learner.device.state()))
     layers = cost.lowered.layers if cost else count(deployed.firmware)
@@ -192,9 +192,9 @@ def describe(learner, deployed=None) -> dict:
 
 def to_text(report: dict) -> str:
     from insitu.deploy import IN_PLACE
+    from insitu.deploy.lowering import lowering_rows, lowering_table
     from insitu.planner.spent import spent_text
-    from insitu.reports.lowering import lowering_rows, lowering_table
-    from insitu.reports.table import pairs, size
+    from insitu.table import pairs, size
 
     trained, files = report["trained"], report.get("files")
     lines = pairs([
@@ -215,7 +215,7 @@ def to_text(report: dict) -> str:
 
 def _kept(report: dict) -> str:
     """Where the arena's place is larger than the arena."""
-    from insitu.reports.table import size
+    from insitu.table import size
 
     place = report.get("sram", {}).get("arena", 0)
     return f", in a place of {size(place)}: a state that comes in waits there" if place > report["arena_bytes"] else ""
@@ -229,7 +229,7 @@ def _instructions(report: dict) -> list[tuple[str, str]]:
 
 
 def _share(report: dict, memory: str) -> str:
-    from insitu.reports.table import size
+    from insitu.table import size
 
     parts = ", ".join(f"{name} {size(count)}" for name, count in report.get(memory, {}).items() if count)
     return (

@@ -11,10 +11,10 @@ import numpy as np
 from insitu.cli.compile import add_compiler, build
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import count, target_file
+from insitu.data.samples import Samples, check_labels
 from insitu.errors import DataError
 from insitu.graph import Graph
-from insitu.model import Model, load
-from insitu.samples import Samples, check_labels
+from insitu.learner.model import Model, load
 
 HELP = "run the generated C of a model on samples"
 EXAMPLES = """\
@@ -54,7 +54,7 @@ def run(arguments) -> int:
 
 def learned(arguments) -> Model:
     """The model as it was when the state was saved."""
-    from insitu.learned import learned_model
+    from insitu.learner.learned import learned_model
 
     if not arguments.calibrate and arguments.precision == "int8" and not load(arguments.model).is_int8:
         raise DataError(

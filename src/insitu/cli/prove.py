@@ -40,8 +40,8 @@ def arguments(parser) -> None:
 def run(arguments) -> int:
     import json
 
-    from insitu.model import load
-    from insitu.proof import prove
+    from insitu.learner.model import load
+    from insitu.pipeline import prove
     from insitu.training.train import Recipe, has_targets
 
     model = load(arguments.model)

@@ -11,7 +11,7 @@ from insitu.data import Samples, fit, read_held_out
 from insitu.devices.host import open_host
 from insitu.errors import ModelError
 from insitu.graph import Graph
-from insitu.model import Model, load
+from insitu.learner.model import Model, load
 
 METHODS = ("mse", "minmax", "percentile")
 HELP = "make an int8 model, calibrated on samples, and show what that cost layer by layer"

@@ -34,9 +34,9 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.devices.manifest import read_manifest
+    from insitu.deploy.manifest import read_manifest
     from insitu.errors import DataError
-    from insitu.onboard import open_board, run_on
+    from insitu.learner.onboard import open_board, run_on
 
     manifest = read_manifest(arguments.folder)
     if not arguments.data and not arguments.steps:

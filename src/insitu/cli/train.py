@@ -8,8 +8,8 @@ from insitu.cli.compile import add_compiler, build, describe
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import amount, count, index, rate, share, target_file
 from insitu.data import read_held_out
+from insitu.data.samples import Samples, split
 from insitu.errors import DataError
-from insitu.samples import Samples, split
 from insitu.training.train import has_targets
 
 HELP = "train a model with its generated C, and save what it learned"
@@ -44,7 +44,7 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.learned import learned_model
+    from insitu.learner.learned import learned_model
 
     learner, samples = build(arguments, arguments.data)
     training, test = _divided(learner, samples, arguments)
@@ -91,7 +91,7 @@ def _about(samples: Samples) -> dict:
 
 
 def _augment(arguments):
-    from insitu.augment import Augment
+    from insitu.data.augment import Augment
 
     return Augment(bounds=arguments.pixels) if arguments.augment else None
 
@@ -110,7 +110,7 @@ def summary(history) -> dict:
 
 def to_text(report: dict, start: int) -> str:
     from insitu.cli.compile import to_text as memory
-    from insitu.reports.table import table
+    from insitu.table import table
 
     measure, tested = report["measure"], report["test"]
     numbers = map(str, range(start + 1, start + 1 + len(report["loss"])))

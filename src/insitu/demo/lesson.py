@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.course import Course
 from insitu.demo.watch import Windows, joined, network, others
 from insitu.learner import Learner
+from insitu.learner.course import Course
 from insitu.pipeline import compile
 
 CALIBRATION = 16  # every 16th window of the other wearers chooses the scales of the int8 network

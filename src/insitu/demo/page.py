@@ -8,12 +8,12 @@ import numpy as np
 
 from insitu.demo.device import Opened
 from insitu.deploy import lowered_by
+from insitu.deploy.lowering import LoweringCost
 from insitu.learner import Learner
 from insitu.planner.spent import spent_text
 from insitu.reports.html_costs import layer_costs, multiply_adds
 from insitu.reports.html_data import LayerCost, Memory, Piece
-from insitu.reports.lowering import LoweringCost
-from insitu.training.layers import layers
+from insitu.schemes.layers import layers
 
 NOTES = {
     "arena": "values of a step",
@@ -59,8 +59,8 @@ def counted_on(device, samples) -> dict[str, dict[str, int]]:
 
 def lowering_of(opened: Opened, learner: Learner, samples, layers: dict) -> LoweringCost | None:
     """The same sample and what was learned, in the program that nothing was done to."""
+    from insitu.deploy.cost import cost_of, unlowered_firmware
     from insitu.devices.emulator import emulate
-    from insitu.unlowered import cost_of, unlowered_firmware
 
     if opened.firmware is None or not spent_text(lowered_by(opened.firmware.program)):
         return None

@@ -16,12 +16,12 @@ import numpy as np
 from insitu.demo.device import Opened, open_device
 from insitu.demo.lesson import Lesson, Report, teach
 from insitu.demo.page import Measured, costs_of, flash_of, measured, sram_of
+from insitu.deploy.lowering import lowering_rows
 from insitu.learner import Learner
 from insitu.reports.html_data import RunReport, Score, confusion, estimate
-from insitu.reports.lowering import lowering_rows
 from insitu.reports.memory import memory_map
 from insitu.reports.speed import machine
-from insitu.reports.table import pairs, size
+from insitu.table import pairs, size
 
 CHECKED = 8  # samples that device and host both predict
 Say = Callable[[str], None]

@@ -11,11 +11,11 @@ import numpy as np
 
 from insitu.codegen import Program, emit_program
 from insitu.codegen.state import COMPLAINTS, HEADER_BYTES
-from insitu.devices.cache import forget, sealed
-from insitu.devices.compiler import CC_HINT, NATIVE, build_library
 from insitu.errors import DataError, ToolError
 from insitu.graph import Graph, Value
 from insitu.planner import Plan, plan
+from insitu.toolchain.cache import forget, sealed
+from insitu.toolchain.compiler import CC_HINT, NATIVE, build_library
 
 ARENA_ALIGN = 64
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32, "s8": ctypes.c_int8}

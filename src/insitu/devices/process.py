@@ -13,10 +13,10 @@ from pathlib import Path
 
 from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
-from insitu.devices.cache import cached, key_of
-from insitu.devices.compiler import C_FOLDER, FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects
 from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError
+from insitu.toolchain.cache import cached, key_of
+from insitu.toolchain.compiler import C_FOLDER, FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects
 
 PORT = "device/ports/stdio.c"
 

@@ -26,7 +26,6 @@ from insitu.codegen import Program
 from insitu.codegen.device import Interface
 from insitu.devices.cortex import PAGE, PAINT
 from insitu.devices.link import LinkDevice
-from insitu.devices.manifest import Manifest
 from insitu.devices.process import ProcessChannel
 from insitu.errors import BoardError, BudgetError, DeviceError, ToolError
 from insitu.firmware import Image, account, build_firmware
@@ -212,15 +211,15 @@ def open_qemu(program: Program, board: str | Board = "stm32f746", *, sram: int |
     return start(made.image, there, program, machine, timeout)
 
 
-def open_qemu_folder(manifest: Manifest, compiler: str = "zig", timeout: float | None = None) -> QemuDevice:
+def open_qemu_folder(folder: Path, board: Board, interface: Interface, sram: int | None, flash: int | None,
+                     compiler: str = "zig", timeout: float | None = None) -> QemuDevice:  # fmt: skip
     """The same, from the sources in a board's folder."""
-    budget, folder = manifest.figures, manifest.folder
-    machine, there = moved(manifest.board, budget["sram_budget_bytes"], budget["flash_budget_bytes"])
+    machine, there = moved(board, sram, flash)
     tools = find_tools(compiler, there.core)
     include = (folder / "src", folder / "firmware")
     objects = compile_all(folder_sources(folder, "qemu"), tools, (), include)
     image, _ = linked(objects, tools, there, symbols(machine, there))
-    return start(image, there, manifest.interface, machine, timeout)
+    return start(image, there, interface, machine, timeout)
 
 
 def start(image: Image, board: Board, program: Program | Interface, machine: Machine,

@@ -21,13 +21,13 @@ from pathlib import Path
 from insitu.boards import Board, Cpu
 from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
-from insitu.devices.cache import cached, key_of
-from insitu.devices.compiler import C_FOLDER, closure
 from insitu.errors import BoardError, ToolError
 from insitu.firmware.account import Account, account
 from insitu.firmware.image import Image, parse_image
 from insitu.firmware.linker import linker_script
 from insitu.firmware.stack import Depth, stack_depth
+from insitu.toolchain.cache import cached, key_of
+from insitu.toolchain.compiler import C_FOLDER, closure
 
 FLAGS = (
     "-std=c99", "-g", "-ffreestanding", "-ffp-contract=off", "-fno-math-errno", "-fomit-frame-pointer",

@@ -54,31 +54,31 @@ def _object_kind(source) -> str | None:
 
 
 def _onnx(source, example, batch):
-    from insitu.importers.from_onnx import read_onnx
+    from insitu.importers.onnx.read import read_onnx
 
     return read_onnx(source, batch=batch)
 
 
 def _tflite(path, batch):
-    from insitu.importers.from_tflite import read_tflite
+    from insitu.importers.tflite.read import read_tflite
 
     return read_tflite(path, batch=batch)
 
 
 def _pt2(path, batch):
-    from insitu.importers.from_torch import read_pt2
+    from insitu.importers.torch.read import read_pt2
 
     return read_pt2(path, batch=batch)
 
 
 def _checkpoint(path, batch):
-    from insitu.importers.from_checkpoint import read_checkpoint
+    from insitu.importers.checkpoint.read import read_checkpoint
 
     return read_checkpoint(path)
 
 
 def _torch(source, example, batch):
-    from insitu.importers.from_torch import read_torch
+    from insitu.importers.torch.read import read_torch
 
     if type(source).__name__ == "ExportedProgram":
         return read_torch(source, example)
@@ -104,13 +104,13 @@ def _tensors(example):
 
 
 def _keras(source, example, batch):
-    from insitu.importers.from_keras import read_keras
+    from insitu.importers.keras.read import read_keras
 
     return read_keras(source, batch=batch)
 
 
 def _keras_file(path, batch):
-    from insitu.importers.from_keras import read_keras_file
+    from insitu.importers.keras.read import read_keras_file
 
     return read_keras_file(path, batch=batch)
 

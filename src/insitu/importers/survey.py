@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.errors import ModelError
-from insitu.importers import child
+from insitu.importers.safe import child
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def _use(layer: str, op: str, known: bool) -> Use:
 
 
 def _onnx(path: Path):
-    from insitu.importers.from_onnx import KNOWN
-    from insitu.importers.onnx_reader import DOMAINS, read_model
+    from insitu.importers.onnx.file import DOMAINS, read_model
+    from insitu.importers.onnx.read import KNOWN
 
     for record in read_model(path).nodes:
         known = record.type in KNOWN and record.domain in DOMAINS
@@ -55,10 +55,10 @@ def _onnx(path: Path):
 
 
 def _tflite(path: Path):
-    from insitu.importers.from_tflite import layer_name
-    from insitu.importers.tflite_layout import FOLDS
-    from insitu.importers.tflite_ops import OPS
-    from insitu.importers.tflite_schema import read_model
+    from insitu.importers.tflite.layout import FOLDS
+    from insitu.importers.tflite.ops import OPS
+    from insitu.importers.tflite.read import layer_name
+    from insitu.importers.tflite.schema import read_model
 
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     for operator in subgraph.operators:
@@ -78,7 +78,7 @@ def _pt2(path: Path):
 
 def program_ops(program) -> list[tuple[str, str, bool]]:
     """(layer, aten op, known) of a torch.export.ExportedProgram."""
-    from insitu.importers.from_torch import TABLE, _op_name, layer_of
+    from insitu.importers.torch.read import TABLE, _op_name, layer_of
 
     calls = [n for n in program.graph.nodes if getattr(n.target, "namespace", "") == "aten"]
     named = [(node, _op_name(node.target)) for node in calls]
@@ -87,7 +87,7 @@ def program_ops(program) -> list[tuple[str, str, bool]]:
 
 def main(path: str) -> None:
     """The child that reads a .pt2."""
-    from insitu.importers.from_torch import torch_export
+    from insitu.importers.torch.read import torch_export
 
     load = torch_export().load
     child._limit(child.MEMORY_BYTES)

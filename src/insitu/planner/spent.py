@@ -1,6 +1,6 @@
 """What a plan spends to need less memory: which steps were changed and how, for reports. Changes nothing.
 
-What that costs in instructions is counted by running both programs (unlowered.py), not here.
+What that costs in instructions is counted by running both programs (deploy/cost.py), not here.
 """
 
 from __future__ import annotations

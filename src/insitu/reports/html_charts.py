@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from insitu.deploy.lowering import STEPS, LoweringCost, millions, share, signed
 from insitu.reports.html_data import Confusion, LayerCost, Memory
-from insitu.reports.lowering import STEPS, LoweringCost, millions, share, signed
 from insitu.reports.memory import Block, MemoryMap
-from insitu.reports.table import size
+from insitu.table import size
 
 COLOURS = ("--a", "--b", "--c", "--d", "--e", "--f")
 PASSES = (("forward", "--a"), ("backward", "--b"), ("update", "--c"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from insitu.boards import Board
-from insitu.reports.lowering import LoweringCost
+from insitu.deploy.lowering import LoweringCost
 from insitu.reports.memory import MemoryMap
 
 

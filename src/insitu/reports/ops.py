@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from functools import cache
 
 import insitu.ops  # noqa: F401  fills the registry
-from insitu.devices.compiler import C_FOLDER, closure, kernel_source
 from insitu.errors import Error, GraphError
 from insitu.graph import REGISTRY, Case, Op, Type, build, lookup, type_of
 from insitu.planner.plan import call_of
 from insitu.reports.mapping import foreign_names
-from insitu.reports.table import pairs, table
+from insitu.table import pairs, table
+from insitu.toolchain.compiler import C_FOLDER, closure, kernel_source
 
 DECLARING = ("kernels.h", "isa.h")  # headers that declare everything, whoever uses it
 SHOWN = ("float", "any", "int8")  # the order of the table

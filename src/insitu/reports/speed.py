@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.devices.compiler import compiler_version
 from insitu.devices.host import HostDevice
 from insitu.graph import Graph, Value
-from insitu.reports.table import pairs, size
+from insitu.table import pairs, size
+from insitu.toolchain.compiler import compiler_version
 
 SHORT = 0.002  # seconds: calls are repeated until one timing takes at least this long
 

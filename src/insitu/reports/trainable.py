@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from insitu.graph import REGISTRY, Graph, Node, Op
 from insitu.importers.survey import Use
 from insitu.reports.mapping import ops_for
-from insitu.reports.table import table
+from insitu.table import table
 
 # a foreign op we do not have -> what does the same job
 INSTEAD = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Value, build, drop_unused, lookup
-from insitu.training.layers import layers
+from insitu.schemes.layers import layers
 
 # what may stand between the last layer and the output without being part of what was learned
 TAILS = {

@@ -16,19 +16,19 @@ from zlib import crc32
 
 import numpy as np
 
-from insitu.checks import number, whole
+from insitu.data.arguments import number, whole
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Type, Value, build, check, drop_unused, lookup, quant
 from insitu.graph.types import s32
 from insitu.ops._random import first_count
+from insitu.schemes.scheme import Scheme
 from insitu.training.autodiff import depend_on, differentiate
 from insitu.training.integer_gradients import integer_gradients
-from insitu.training.mode import hold_statistics, train_mode
-from insitu.training.names import free_names
-from insitu.training.prune import prune
-from insitu.training.rebatch import rebatch
-from insitu.training.recompute import recompute
-from insitu.training.scheme import Scheme
+from insitu.training.passes.mode import hold_statistics, train_mode
+from insitu.training.passes.names import free_names
+from insitu.training.passes.prune import prune
+from insitu.training.passes.rebatch import rebatch
+from insitu.training.passes.recompute import recompute
 from insitu.training.trainable import Trained, make_trainable, remerge
 
 SCALAR = Type("f32", ())

@@ -15,9 +15,9 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Type, Value, build, lookup, quant
 from insitu.ops.channels import channels_type, rest_of
-from insitu.training.layers import Layer, layers
-from insitu.training.scheme import Scheme, choose_channels
-from insitu.training.ties import tie
+from insitu.schemes.layers import Layer, layers
+from insitu.schemes.scheme import Scheme, choose_channels
+from insitu.training.passes.ties import tie
 
 STATISTICS = {"batch_norm": 3}  # op -> its first input that is measured, not trained
 

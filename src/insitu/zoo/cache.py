@@ -7,8 +7,8 @@ import shutil
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-from insitu.devices.cache import cache_folder
 from insitu.errors import DataError
+from insitu.folders import cache_folder
 from insitu.zoo.entries import ENTRIES, Entry
 
 PREFIX = "zoo:"

@@ -1,0 +1,306 @@
+"""Samples from whatever the user has: files, folders, arrays, datasets. Whole in memory; nothing is augmented.
+
+    samples = read_samples("digits.npz", graph)
+    samples.inputs[0]        float32[N, ...] in the shape of the graph's input
+    samples.labels           int64[N], or None where the file has none
+    as_samples((x, y), graph)                             arrays, a torch Dataset, any iterable of pairs
+
+An .npz names its arrays: those called like the graph's inputs, or `x` (`data`, `images`, `inputs`); labels are `y`
+(`labels`, `targets`). Where it has two parts, `x_train` and `x_test`, training and calibration read the one and
+measurements the other (`part`). A .csv has a sample a line (or, for an input of windows, a moment a line), the label
+last or in a column headed `label`. A folder of images has a subfolder a class, or images alone; pixels are scaled to
+`pixels`, or stay as they are for an input that takes bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from insitu.data.samples import Samples, check_labels, check_samples, class_numbers, counted, fit, split
+from insitu.errors import DataError, needs
+from insitu.graph import Graph, Value
+
+__all__ = ["Samples", "as_samples", "check_labels", "fit", "read_held_out", "read_samples", "split"]
+
+INPUT_STEMS = ("x", "data", "images", "inputs")
+LABEL_STEMS = ("y", "labels", "label", "targets")
+# what the arrays of a part are called, best first; a file with one part only is that part for everyone
+PARTS = {"train": ("_train", "", "_test"), "test": ("_test", "", "_train")}
+INPUT_KEYS = {part: [stem + end for end in ends for stem in INPUT_STEMS] for part, ends in PARTS.items()}
+LABEL_KEYS = {stem + end for end in PARTS["train"] for stem in LABEL_STEMS}
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
+# what readers raise for a file that is broken, or is something else
+DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read."""
+
+    pixels: tuple[float, float] = (0.0, 1.0)  # what 0..255 of an image becomes
+    part: str = "train"  # or test: which arrays of an .npz that has both
+    targets: bool = False  # labels are not class numbers but what the output should be
+
+
+def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] = (0.0, 1.0), part: str = "train",
+                 targets: bool = False) -> Samples:  # fmt: skip
+    """The samples of a file or folder, shaped and typed for the graph's inputs."""
+    path = Path(path)
+    reader = _folder if path.is_dir() else READERS.get(path.suffix.lower())
+    if not path.exists():
+        raise DataError("there is no such file", where=str(path))
+    if reader is None:
+        raise DataError(
+            f"unknown kind of data {path.suffix!r}", where=str(path), hint=", ".join(READERS) + ", a folder"
+        )
+    try:
+        samples = reader(path, graph, Reading(pixels, part, targets))
+    except DAMAGED as e:
+        raise DataError(f"cannot be read: {e}", where=str(path)) from e
+    return counted(samples, str(path))
+
+
+def read_held_out(path: str | Path, graph: Graph, **reading) -> Samples | None:
+    """The labelled test part of an .npz that has a training part beside it; None of anything else."""
+    path = Path(path)
+    if path.suffix.lower() != ".npz" or not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as arrays:
+        ends = {key.removeprefix(stem) for key in arrays for stem in INPUT_STEMS if key.startswith(stem)}
+    if "_test" not in ends or ends.isdisjoint(PARTS["train"][:2]):
+        return None
+    found = read_samples(path, graph, part="test", **reading)
+    return None if found.labels is None else found
+
+
+def as_samples(data, graph: Graph, *, targets: bool = False, pixels: tuple[float, float] = (0.0, 1.0),
+               part: str = "train") -> Samples:  # fmt: skip
+    """Samples from whatever the user has: a path, Samples, an array, (x, y), a torch Dataset, any iterable of pairs.
+
+    With `targets` the second of a pair is not a class number but what the model's output should be. `part` says
+    whether a file that has both gives its training samples or its test samples.
+    """
+    if isinstance(data, str | Path):
+        found = read_samples(data, graph, pixels=pixels, part=part, targets=targets)
+        return check_samples(found, graph, str(data))
+    if isinstance(data, Samples):
+        x, y, names = data.inputs, data.labels, data.names
+    else:
+        (x, y), names = _pair(data, len(graph.inputs)), ()
+    inputs = tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
+    labels = None if y is None else y if targets else class_numbers(y, "labels")
+    return check_samples(counted(Samples(inputs, labels, names), "data"), graph)
+
+
+def _pair(data, count: int) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
+    """(inputs, labels) from arrays, a pair of arrays, or anything that gives one pair after the other."""
+    if hasattr(data, "shape"):
+        return (_array(data),), None
+    if isinstance(data, tuple) and len(data) == 2 and hasattr(data[0], "shape"):
+        return (_array(data[0]),), _array(data[1])
+    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], tuple) and len(data[0]) == count > 1:
+        return tuple(map(_array, data[0])), _array(data[1])
+    return _walk(data)
+
+
+def _walk(data) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Every (x, y) of an iterable, stacked. A Dataset that only knows lengths and indices is walked by index."""
+    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+        raise DataError(f"cannot take samples from a {type(data).__name__}", hint="(x, y), a path, or an iterable")
+    items = (data[i] for i in range(len(data))) if not hasattr(data, "__iter__") else iter(data)
+    xs, ys = [], []
+    for i, item in enumerate(items):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise DataError(f"is a {type(item).__name__}, (x, y) is wanted", where=f"sample {i}")
+        xs.append(item[0] if isinstance(item[0], tuple) else (item[0],))
+        ys.append(item[1])
+    if not xs:
+        raise DataError("there are no samples")
+    try:
+        return tuple(np.stack([_array(x) for x in column]) for column in zip(*xs)), np.stack([_array(y) for y in ys])
+    except ValueError as e:
+        raise DataError(f"the samples differ in shape: {e}") from e
+
+
+def _array(x) -> np.ndarray:
+    return np.asarray(x.detach() if hasattr(x, "detach") else x)
+
+
+# --- arrays ---------------------------------------------------------------------------------------------
+
+
+def _npy(path: Path, graph: Graph, how: Reading) -> Samples:
+    return Samples((fit(_only(graph, path), np.load(path, allow_pickle=False), str(path)),), source=path.name)
+
+
+def _npz(path: Path, graph: Graph, how: Reading) -> Samples:
+    with np.load(path, allow_pickle=False) as arrays:
+        names = _input_keys(arrays, graph, path, how.part)
+        inputs = tuple(fit(v, arrays[n], f"{path}: {n}") for v, n in zip(graph.inputs, names))
+        label = _label_key(arrays, names[0])
+        labels = None if label is None else arrays[label]
+    if labels is not None and not how.targets:
+        labels = class_numbers(labels, f"{path}: {label}")
+    return Samples(inputs, labels, source=f"{', '.join([*names, *filter(None, [label])])} of {path.name}")
+
+
+def _input_keys(arrays: Mapping[str, np.ndarray], graph: Graph, path: Path, part: str) -> list[str]:
+    usual = [k for k in INPUT_KEYS[part] if k in arrays]
+    wanted = [v.name for v in graph.inputs]
+    if all(name in arrays for name in wanted) and usual[:1] != [f"{wanted[0]}_{part}"]:
+        return wanted
+    usual = usual or [k for k in arrays if k not in LABEL_KEYS]
+    if len(wanted) > 1 or not usual:
+        raise DataError(f"has {', '.join(arrays) or 'no arrays'}; wanted {', '.join(wanted)}", where=str(path),
+                        hint="np.savez(file, x=samples, y=labels)")  # fmt: skip
+    return usual[:1]
+
+
+def _label_key(arrays: Mapping[str, np.ndarray], chosen: str) -> str | None:
+    """The labels that go with these inputs: of the same part, or of the whole."""
+    end = next((e for e in ("_train", "_test") if chosen.endswith(e)), "")
+    ends = (end, "") if end else ("", "_train") if chosen not in INPUT_STEMS else ("",)
+    return next((stem + e for e in ends for stem in LABEL_STEMS if stem + e in arrays), None)
+
+
+def _only(graph: Graph, path: Path) -> Value:
+    if len(graph.inputs) != 1:
+        names = ", ".join(v.name for v in graph.inputs)
+        raise DataError(
+            f"the model has several inputs ({names})", where=str(path), hint="an .npz with an array for each"
+        )
+    return graph.inputs[0]
+
+
+def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
+    """A sample a line; or, for an input of windows, a moment a line, cut into windows one after the other."""
+    value = _only(graph, path)
+    with path.open(newline="") as f:
+        rows = [row for row in csv.reader(f) if row]
+    heading = rows.pop(0) if rows and not any(map(_is_number, rows[0])) else []
+    if len({len(row) for row in rows}) > 1:
+        raise DataError("the lines differ in length", where=str(path))
+    column = _label_column(value, heading, len(rows[0]) if rows else 0)
+    words = None if column is None else [row.pop(column) for row in rows]
+    table = np.array(rows, np.float64)
+    labels, names = (None, ()) if words is None else _numbered(words, str(path), how.targets)
+    if table.ndim == 2 and value.type.rank == 3 and table.shape[1] in value.shape[1:]:
+        table, labels = windows(value, table, labels)
+    return Samples((fit(value, table, str(path)),), labels, names, path.name)
+
+
+def _label_column(value: Value, heading: list[str], width: int) -> int | None:
+    """The column headed `label`, or the one too many at the end."""
+    if "label" in heading:
+        return heading.index("label")
+    expected = {int(np.prod(value.shape[1:])), *(value.shape[1:] if value.type.rank == 3 else ())}
+    return width - 1 if width not in expected and width - 1 in expected else None
+
+
+def _numbered(words: list[str], where: str, targets: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels as class numbers; where they are names, in the order of the alphabet."""
+    if all(map(_is_number, words)):
+        given = np.array(words, np.float64)
+        return (given if targets else class_numbers(given, where)), ()
+    names = tuple(sorted(set(words)))
+    return np.array([names.index(w) for w in words]), names
+
+
+def windows(value: Value, table: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """[moments, channels] cut into the windows an input [1, length, channels] (or channels first) takes.
+
+    What is left over at the end is dropped, and so is a window in which the label changes.
+    """
+    last = table.shape[1] == value.shape[2]
+    length = value.shape[1] if last else value.shape[2]
+    count = len(table) // length
+    cut = table[: count * length].reshape(count, length, -1)
+    cut = cut if last else cut.transpose(0, 2, 1)
+    if labels is None:
+        return cut, None
+    each = labels[: count * length].reshape(count, length)
+    pure = (each == each[:, :1]).all(1)
+    return cut[pure], each[pure, 0]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# --- images ---------------------------------------------------------------------------------------------
+
+
+def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
+    """A subfolder a class, in the order of their names; or images without labels."""
+    value = _only(graph, path)
+    classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+    groups = [_images_in(folder) for folder in classes] or [_images_in(path)]
+    files = [file for group in groups for file in group]
+    if not files:
+        raise DataError("holds no images", where=str(path), hint=f"a subfolder a class, with {', '.join(IMAGES)}")
+    read = [_image(file, value) for file in files]
+    x = np.stack([pixels for pixels, _ in read])
+    if value.dtype != "u8":
+        low, high = how.pixels
+        x = low + x * np.float32((high - low) / 255)
+    labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups]) if classes else None
+    made = Samples((fit(value, x, str(path)),), labels, tuple(c.name for c in classes), f"the images of {path.name}")
+    return replace(made, notes=_folder_notes(path, dict(zip(classes, groups)), {size for _, size in read}, value))
+
+
+def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, value: Value) -> tuple[str, ...]:
+    """What was left out or changed on the way, and may not be what was meant."""
+    ignored = [p for folder in (groups or [path]) for p in folder.iterdir() if p.suffix.lower() not in IMAGES]
+    loose = _images_in(path) if groups else []
+    empty = [folder.name for folder, files in groups.items() if not files]
+    height, width, *_ = _layout(value)
+    found = (
+        (ignored, f"{len(ignored)} files are no images and were left out, {ignored and ignored[0].name} for one"),
+        (loose, f"{len(loose)} images lie beside the classes' folders and were left out"),
+        (empty, f"no images in {', '.join(empty)}: a class without samples"),
+        (sizes - {(width, height)}, f"images of {len(sizes)} sizes were made {height}x{width}"),
+    )
+    return tuple(words for there, words in found if there)
+
+
+def _images_in(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGES)
+
+
+def _image(path: Path, value: Value) -> tuple[np.ndarray, tuple[int, int]]:
+    """float32 0..255 in the size, layout and number of channels of the input; and the size it had."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise needs("pillow", "images", "reading images") from None
+    height, width, channels, first = _layout(value)
+    try:
+        image = Image.open(path).convert("L" if channels == 1 else "RGB")
+    except OSError as e:
+        raise DataError("is no image, whatever its name says", where=str(path)) from e
+    pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR), np.float32)
+    pixels = pixels.reshape(height, width, channels)
+    return (pixels.transpose(2, 0, 1) if first else pixels), image.size
+
+
+def _layout(value: Value) -> tuple[int, int, int, bool]:
+    """(height, width, channels, are channels first?) of an image input."""
+    if value.type.rank != 4 or not {1, 3} & {value.shape[1], value.shape[3]}:
+        raise DataError(f"input {value.name} is {value.type}, not an image of one or three channels")
+    first = value.shape[3] not in (1, 3)
+    _, a, b, c = value.shape
+    return (b, c, a, True) if first else (a, b, c, False)
+
+
+READERS = {".npy": _npy, ".npz": _npz, ".csv": _csv}

@@ -1,0 +1,29 @@
+"""A training program for a board: its limits, whether it fits them, what lowering cost, and the folder to build."""
+
+from insitu.deploy.deployment import (
+    IN_PLACE,
+    Deployment,
+    bare_sram,
+    board_programs,
+    deploy,
+    deploy_program,
+    lowered_by,
+    starting_from,
+    state_bytes,
+)
+from insitu.deploy.limits import Limits, limits_of, usual_gradients
+
+__all__ = [
+    "IN_PLACE",
+    "Deployment",
+    "Limits",
+    "bare_sram",
+    "board_programs",
+    "deploy",
+    "deploy_program",
+    "limits_of",
+    "lowered_by",
+    "starting_from",
+    "state_bytes",
+    "usual_gradients",
+]

@@ -1,0 +1,275 @@
+"""Does a training program fit the memory it was given? If not: what does not, and the cheapest way out.
+
+For a board everything is counted: the program is linked, stack, protocol and code included. Without a board it is the
+arena and the state against SRAM, and the constants against flash. A way out is named only after it was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from insitu.boards import boards
+from insitu.codegen import Program, emit_program
+from insitu.deploy import Deployment, Limits, bare_sram, board_programs, deploy, deploy_program, state_bytes
+from insitu.errors import BudgetError, Error
+from insitu.graph import Graph, lookup
+from insitu.planner import Plan, plan
+from insitu.planner.arrive import can_arrive
+from insitu.quantizer.fold import is_int8
+from insitu.schemes.layers import layers
+from insitu.schemes.scheme import read_scheme
+from insitu.training.integer_head import integer_head
+from insitu.training.parts import Parts
+
+ENOUGH = 2  # ways out to name
+GRADIENTS = ("f32", "s16", "s8")  # from the largest to the smallest
+
+
+def check_budget(parts: Parts, plans: Mapping[str, Plan], limits: Limits) -> Deployment | None:
+    """Raise a BudgetError if the program needs more than the limits allow; for a board, what it takes there."""
+    if limits.board is None and limits.sram is None and limits.flash is None:
+        return None
+    need = needed(parts.graphs() if limits.board else plans, limits)
+    if not need.fits(limits):
+        raise BudgetError(complaint(need, limits), hint=way_out(parts, limits, need))
+    return need.deployment
+
+
+def complaint(need: Need, limits: Limits) -> str:
+    """What does not fit, and where the most of it is needed."""
+    if limits.flash is not None and need.flash > limits.flash:
+        what = "the program needs" if limits.board else "the constants take"
+        return f"{what} {kb(need.flash)} of flash, {limits.has('flash')} {kb(limits.flash)}."
+    assert limits.sram is not None
+    return (
+        f"one training step needs {kb(need.sram)} of SRAM, {limits.has('sram')} {kb(limits.sram)}.\n"
+        f"{peak(need.program.plans)}\n  beside it {need.beside}"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """What a program takes: SRAM, flash, and where the SRAM beside the arena goes."""
+
+    sram: int
+    flash: int
+    program: Program
+    deployment: Deployment | None = None
+
+    def fits(self, limits: Limits) -> bool:
+        return all(most is None or n <= most for n, most in ((self.sram, limits.sram), (self.flash, limits.flash)))
+
+    @property
+    def beside(self) -> str:
+        state = f"{kb(self.program.state_bytes)} of trained parameters and other state"
+        rest = self.sram - self.program.arena_bytes - self.program.state_bytes
+        return f"{state}, {kb(rest)} of stack and protocol" if rest else state
+
+
+def needed(made: Mapping[str, Graph] | Mapping[str, Plan], limits: Limits) -> Need:
+    """Graphs for a board are linked; without a board, plans are added up."""
+    if limits.board:
+        return linked(deploy(made, limits))  # type: ignore[arg-type]
+    program = emit_program(made)  # type: ignore[arg-type]
+    return Need(program.arena_bytes + program.state_bytes, program.const_bytes, program)
+
+
+def linked(found: Deployment) -> Need:
+    return Need(found.sram_bytes, found.flash_bytes, found.program, found)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Options that change what a program takes; what is None stays as it is."""
+
+    scheme: str | None = None
+    grad: str | None = None
+    head: str | None = None
+    rows: bool = False  # the image arrives row by row
+
+    def __str__(self) -> str:
+        options = (f"--{name} {value}" for name, value in vars(self).items() if value and name != "rows")
+        return " ".join([*options, *(["--rows"] if self.rows else [])])
+
+
+def way_out(parts: Parts, limits: Limits, need: Need) -> str:
+    """The cheapest ways out, as options to give; each was tried."""
+    found = [f"{way} (fits, {kb(bytes)})" for way, bytes in ways_out(parts, limits, need)]
+    if found:
+        return "   or   ".join(found)
+    way, least = smallest(parts, limits, need)
+    who = "even the head alone" if parts.head else "it"
+    asked = f"{who} needs {kb(least.sram)} of SRAM and {kb(least.flash)} of flash"
+    return f"{asked}; {more_memory(need, way, least, limits) or other_board(parts, limits, need)}"
+
+
+def smallest(parts: Parts, limits: Limits, need: Need) -> tuple[Way, Need]:
+    """The head alone, in the arithmetic that takes less; or what was asked for, where that is no more."""
+    whole = Limits(limits.board)  # to the byte, though it does not fit
+    tries = {way: tried(parts, way, whole, least=True) for way in only_head(parts)}
+    return min(((Way(), need), *((w, n) for w, n in tries.items() if n)), key=lambda pair: pair[1].sram + pair[1].flash)
+
+
+def more_memory(need: Need, way: Way, least: Need, limits: Limits) -> str:
+    """More of the board's own memory, or of any where there is no board: as asked for, else for the least there is."""
+    whole = Limits(limits.board, limits.board.sram.bytes, limits.board.flash.bytes) if limits.board else Limits()
+    where = f" ({limits.board.name} has that much)" if limits.board else ""
+    for options, n in ((Way(), need), (way, least)):
+        if n.fits(whole):
+            return " ".join(filter(None, (str(options), amounts(n, limits, whole)))) + where
+    return ""
+
+
+def amounts(need: Need, limits: Limits, whole: Limits) -> str:
+    """Options for the memory that is short, in whole kilobytes where there are as many."""
+    words = []
+    for name in ("sram", "flash"):
+        bytes, most, all_of_it = getattr(need, name), getattr(limits, name), getattr(whole, name)
+        if most is not None and bytes > most:
+            up = -(-bytes // 1024)
+            words.append(f"--{name} {f'{up}K' if all_of_it is None or up * 1024 <= all_of_it else bytes}")
+    return " ".join(words)
+
+
+def other_board(parts: Parts, limits: Limits, need: Need) -> str:
+    """The smallest board that would do, after trying it."""
+    for way in (Way(), *only_head(parts)[:1]):
+        for board in sorted(boards().values(), key=lambda b: (b.sram.bytes, b.flash.bytes)):
+            whole = Limits(board, board.sram.bytes, board.flash.bytes)
+            if not board.core.arm or (way == Way() and not need.fits(whole)) or limits.board is None:
+                continue
+            there = tried(parts, way, whole)
+            if there and there.fits(whole):
+                return " ".join(filter(None, (f"--board {board.name}", str(way), amounts(there, limits, whole))))
+    return "a smaller model: no board that insitu knows is large enough"
+
+
+def peak(plans: Mapping[str, Plan]) -> str:
+    """The step that needs most, and the largest value alive then."""
+    worst = max(plans.values(), key=lambda p: p.arena_bytes)
+    step = worst.peak_step
+    alive = [b for b in worst.buffers if b.first <= step <= b.last]
+    largest = max(alive, key=lambda b: b.bytes)
+    kept = sum(b.bytes for b in alive if b.first < step)
+    name = worst.graph.nodes[step].name
+    what = "scratch" if largest.names[0].startswith("scratch ") else largest.names[-1]
+    return (
+        f"  peak at {name} (step {step}): {kb(worst.arena_bytes)} of arena, "
+        f"{kb(kept)} of it kept from before; the largest is {what}, {kb(largest.bytes)}"
+    )
+
+
+def ways_out(parts: Parts, limits: Limits, need: Need) -> list[tuple[Way, int]]:
+    """What fits, with the bytes it takes: what trains as much, then less to train."""
+    short = limits.sram is not None and need.sram > limits.sram  # gradients and images are in SRAM
+    kinds = coarser_gradients(parts) if short else []
+    by_rows = [False, True] if short and takes_rows(parts) else [False]
+    same = first_that_fits(parts, coarser(parts, kinds, by_rows), limits)
+    grads = [None] if same else [None, *kinds[:1]]
+    found = [same]
+    for kind in smaller(parts):
+        if len(list(filter(None, found))) < ENOUGH:
+            rows = by_rows[:1] if same else by_rows
+            ways = [Way(name, grad, rows=r) for name in kind for r in rows for grad in grads]
+            found.append(first_that_fits(parts, ways, limits))
+    if not any(found):
+        found.append(first_that_fits(parts, only_head(parts), limits))
+    return list(filter(None, found))
+
+
+def first_that_fits(parts: Parts, ways: Iterable[Way], limits: Limits) -> tuple[Way, int] | None:
+    for way in ways:
+        need = tried(parts, way, limits)
+        if need and need.fits(limits):
+            return way, need.sram
+    return None
+
+
+def coarser(parts: Parts, grads: list[str], by_rows: Sequence[bool] = (False,)) -> list[Way]:
+    """The same scheme for less memory, from what costs least to most: integer gradients cost no accuracy that was seen
+    (docs/gradients.md), rows are to be delivered by the user's program, a head in integers costs accuracy."""
+    heads = [None, *(["int8"] if has_float_head(parts) else [])]
+    return [Way(grad=g, head=h, rows=r) for h in heads for r in by_rows for g in (None, *grads) if g or h or r]
+
+
+def takes_rows(parts: Parts) -> bool:
+    """Could its image arrive row by row, and does not yet? What is trained may still forbid it."""
+    image = parts.forward.inputs[0]
+    return not parts.recipe.rows and can_arrive(replace(parts.forward, by_rows=image.name))
+
+
+def coarser_gradients(parts: Parts) -> list[str]:
+    """Kinds of gradients that take less than this program's; a float program has but one."""
+    if not is_int8(parts.forward) or not parts.scheme.updates:
+        return []
+    return list(GRADIENTS[GRADIENTS.index(parts.recipe.grad or "f32") + 1 :])
+
+
+def has_float_head(parts: Parts) -> bool:
+    node = parts.forward.producer.get(parts.head or "")
+    return node is not None and node.op is lookup("linear") and is_int8(parts.forward)
+
+
+def smaller(parts: Parts) -> Iterator[list[str]]:
+    """Schemes below this one, kind by kind, each kind from large to small; the head alone comes last."""
+    count = len([layer for layer in layers(parts.forward) if layer.name != parts.head])
+    trained = min(len(parts.scheme.updates), count)
+    halves = [n for n in (trained >> k for k in range(1, 8)) if n]
+    if any(u.share or u.channels for u in parts.scheme.updates):
+        yield [f"last:{n}" for n in halves]
+        yield [f"bias:{n}" for n in (trained, *halves) if n]
+    else:
+        yield [f"bias:{n}" for n in halves]
+    if parts.scheme.updates and parts.head:
+        yield ["head"]
+
+
+def only_head(parts: Parts) -> list[Way]:
+    """The least there is to train, in float and in integers."""
+    if not parts.head:
+        return []
+    heads = [None, *(["int8"] if has_float_head(parts) else [])]
+    return [Way("head", head=h, rows=r) for r in ([False, True] if takes_rows(parts) else [False]) for h in heads]
+
+
+def tried(parts: Parts, way: Way, limits: Limits, least: bool = False) -> Need | None:
+    """What these options would take, `least`: if SRAM were short; None where they do not fit, or cannot be compiled."""
+    try:
+        graphs = changed(parts, way).graphs()
+        if way.rows and not all(can_arrive(g) for g in graphs.values() if g.by_rows):
+            return None
+        if limits.board is None:
+            return needed({verb: plan(g) for verb, g in graphs.items()}, limits)
+        if least:
+            return linked(deploy_program([*board_programs(graphs)][-1], limits))
+        return fitting(graphs, limits)
+    except Error:
+        return None
+
+
+def fitting(graphs: Mapping[str, Graph], limits: Limits) -> Need | None:
+    """The first of a board's programs that fits; what does not fit bare is not linked, which takes long."""
+    if limits.sram is not None and state_bytes(graphs) >= limits.sram:
+        return None
+    for program in board_programs(graphs, limits):
+        need = Need(bare_sram(program), program.const_bytes, program)
+        need = linked(deploy_program(program, limits)) if need.fits(limits) else need
+        if need.fits(limits):
+            return need
+        if limits.flash is not None and need.flash > limits.flash:
+            break  # the others have as much code, or more
+    return None
+
+
+def changed(parts: Parts, way: Way) -> Parts:
+    """The same program with other options."""
+    forward = integer_head(parts.forward) if way.head else parts.forward
+    names = [layer for layer in layers(forward) if layer.name != parts.head]
+    scheme = read_scheme(way.scheme, names) if way.scheme else parts.scheme
+    recipe = replace(parts.recipe, grad=way.grad or parts.recipe.grad, rows=way.rows or parts.recipe.rows)
+    return replace(parts, forward=forward, scheme=scheme, recipe=recipe)
+
+
+def kb(count: int) -> str:
+    return f"{count:,} B" if count < 10_000 else f"{count / 1000:,.0f} KB"

@@ -1,0 +1,83 @@
+"""A training program as a folder: for a build of your own, or for a board with its firmware.
+
+`write_bundle` writes generated files, the kernels they call, and the headers:
+
+    cc -std=c99 -O2 -ffp-contract=off -I. *.c kernels/*.c your_main.c
+
+`write_board` writes the same under src/, with a Makefile, CMake, an Arduino library, an example, the firmware's own
+files and image, and a README with what it takes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from insitu.codegen import Program
+from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
+from insitu.deploy import Deployment
+from insitu.deploy.bundle_texts import arduino_sketch, cmake, example_main, library_properties, makefile, readme
+from insitu.deploy.manifest import manifest
+from insitu.errors import ToolError
+from insitu.firmware.linker import linker_script
+from insitu.toolchain.compiler import C_FOLDER, closure, kernel_source
+
+OTHERS = ("boards", "emulator", "device")  # folders of headers that a program alone does not need
+FIRMWARE = ("boards/startup.c", "boards/startup.h", "boards/port_emulator.c", "boards/port_uart.c")
+
+
+def bundle_files(program: Program) -> dict[str, str]:
+    """Path in the folder -> text."""
+    headers = {str(p.relative_to(C_FOLDER)): p.read_text() for p in sorted(C_FOLDER.rglob("*.h"))}
+    headers = {name: text for name, text in headers.items() if name.split("/")[0] not in OTHERS}
+    kernels = {f"kernels/{name}.c": kernel_source(name) for name in closure(program.kernels)}
+    return {**program.files, **headers, **kernels}
+
+
+def board_files(deployment: Deployment) -> dict[str, str | bytes]:
+    """Path in the folder -> content, for a board."""
+    program, board = deployment.program, deployment.limits.board
+    assert board is not None
+    protocol = [*SOURCES, *(str(p.relative_to(C_FOLDER)) for p in sorted((C_FOLDER / "device").glob("*.h")))]
+    sources = {
+        **bundle_files(program), **emit_device(program),
+        **{f"kernels/{name}.c": kernel_source(name) for name in closure(KERNELS)},
+        **{name: (C_FOLDER / name).read_text() for name in protocol},
+    }  # fmt: skip
+    found: dict[str, str | bytes] = {f"src/{name}": text for name, text in sources.items()}
+    found |= {f"firmware/{name}": (C_FOLDER / name).read_text() for name in FIRMWARE}
+    found["firmware/main.c"] = main_source(program.prefix)
+    found |= {
+        "README.md": readme(deployment), "Makefile": makefile(board), "CMakeLists.txt": cmake(board),
+        "library.properties": library_properties(board), "examples/train/train.ino": arduino_sketch(program),
+        "example_main.c": example_main(program), "insitu.json": json.dumps(manifest(deployment), indent=1) + "\n",
+    }  # fmt: skip
+    if deployment.firmware:
+        stack, limits = deployment.firmware.stack.bytes, deployment.limits
+        found["firmware/link.ld"] = linker_script(board, stack, limits.sram, limits.flash)
+        found["firmware.elf"] = deployment.firmware.image.data
+    return found
+
+
+def write_bundle(program: Program, folder: str | Path) -> list[Path]:
+    """Write the folder; what else lies in it stays."""
+    return write_files(bundle_files(program), folder)
+
+
+def write_board(deployment: Deployment, folder: str | Path) -> list[Path]:
+    """Write a board's folder; what else lies in it stays."""
+    return write_files(board_files(deployment), folder)
+
+
+def write_files(files: Mapping[str, str | bytes], folder: str | Path) -> list[Path]:
+    written = []
+    try:
+        for name, content in files.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+            written.append(path)
+    except OSError as e:
+        raise ToolError(f"cannot be written: {e.strerror or e}", where=str(folder)) from e
+    return written

@@ -1,0 +1,156 @@
+"""A training program for a board: planned for a small machine, linked as firmware, and measured to the last byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.codegen import Program, emit_program
+from insitu.codegen.device import device_arena_bytes, in_place, staged_bytes
+from insitu.deploy.limits import Limits
+from insitu.deploy.lowering import LoweringCost
+from insitu.errors import BoardError
+from insitu.firmware import Firmware, build_firmware
+from insitu.graph import Graph
+from insitu.planner import plan_all
+from insitu.planner.spent import spent
+
+# where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
+UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
+LINKED_SRAM = 2048  # of small programs on a Cortex-M: stack and protocol
+PLACED = 0.95  # of an arena is alive at its peak, or more: the rest is lost between places (planner/arena.py)
+IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """A program and what it takes, with its firmware where it was linked."""
+
+    limits: Limits
+    program: Program
+    firmware: Firmware | None
+    batch: int = 1  # samples an update was planned for; a program that adds up gradients takes any number
+    counts: Mapping[str, int] | None = None  # verb -> instructions, where they were counted (deploy/cost.py)
+    cost: LoweringCost | None = None  # of what was done to need less memory: where it was counted, and there is any
+
+    @property
+    def sram_bytes(self) -> int:
+        if self.firmware:
+            return self.firmware.sram_bytes
+        return bare_sram(self.program) + UNLINKED_SRAM
+
+    @property
+    def flash_bytes(self) -> int:
+        return self.firmware.flash_bytes if self.firmware else self.program.const_bytes + UNLINKED_FLASH
+
+    @property
+    def const_bytes(self) -> int:
+        """As linked, with the tables of the generated C."""
+        return self.firmware.account.flash.get("constants", 0) if self.firmware else self.program.const_bytes
+
+    @property
+    def arena_lower_bound_bytes(self) -> int:
+        return max(plan.lower_bound_bytes for plan in self.program.plans.values())
+
+    @property
+    def lowered(self) -> dict:
+        """What was done to need less memory: of the function that needs most."""
+        return lowered_by(self.program)
+
+    @property
+    def in_place(self) -> bool:
+        """Is a state received over the old one, since SRAM does not hold two?"""
+        return in_place(self.program)
+
+    @property
+    def fits(self) -> bool:
+        return self.sram_bytes <= (self.limits.sram or 0) and self.flash_bytes <= (self.limits.flash or 0)
+
+    def figures(self) -> dict:
+        """Bytes, as they go into reports and manifests."""
+        found = {
+            "board": self.limits.board.name if self.limits.board else None,
+            "sram_bytes": self.sram_bytes, "flash_bytes": self.flash_bytes,
+            "sram_budget_bytes": self.limits.sram, "flash_budget_bytes": self.limits.flash,
+            "arena_bytes": self.program.arena_bytes, "state_bytes": self.program.state_bytes,
+            "const_bytes": self.const_bytes, "arena_lower_bound_bytes": self.arena_lower_bound_bytes,
+            "linked": self.firmware is not None, "lowered": self.lowered, "in_place": self.in_place,
+        }  # fmt: skip
+        if self.firmware:
+            found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}
+        found |= {f"{verb}_instructions": count for verb, count in (self.counts or {}).items()}
+        return found | ({"lowering": self.cost.to_json()} if self.cost else {})
+
+
+def lowered_by(program: Program) -> dict:
+    """What was done to need less memory: in the function that needs most, of equals in the longer."""
+    return spent(max(program.plans.values(), key=lambda plan: (plan.arena_bytes, len(plan.nodes))))
+
+
+def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
+           compiler: str = "zig") -> Deployment:  # fmt: skip
+    """Plan, emit and link these graphs for the board of `limits`: what fits its SRAM, or needs least of it."""
+    most = float("inf") if limits.sram is None else limits.sram
+    found = program = None
+    for program in board_programs(graphs, limits):
+        found = deploy_program(program, limits, port, flags, compiler) if bare_sram(program) <= most else None
+        if found and found.sram_bytes <= most:
+            return found
+    assert program is not None  # there is one at least
+    return found or deploy_program(program, limits, port, flags, compiler)
+
+
+def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) -> Iterator[Program]:
+    """These graphs as programs for a small machine, each smaller than the one before; planned when it is asked for.
+
+    Where speed is preferred, the first is lowered only as far as the SRAM there is asks for. In the next a state that
+    comes in waits in the arena until it has been checked: there an arena smaller than the state would cost instructions
+    and save nothing. The others receive it in place, since SRAM does not hold it twice: in the arena of the one before,
+    then in one that was lowered as far as the SRAM there is asks for, or as it can be.
+    """
+    limits, state = limits or Limits(), state_bytes(graphs)
+    floor = int(state * PLACED)
+    room = 0 if limits.sram is None else int(max(limits.sram - state - UNLINKED_SRAM, 0) * PLACED)
+    if limits.prefer == "speed" and limits.sram is not None:
+        rooms = (limits.sram - state - LINKED_SRAM, room)  # the first where all of it can be placed, too
+        yield from (emit_program(plan_all(graphs, "mcu", enough)) for enough in rooms if enough > floor)
+    made = emit_program(plan_all(graphs, "mcu", floor))
+    yield made
+    if made.arena_bytes < staged_bytes(made):
+        yield replace(made, in_place=True)
+    longest = made.plans[max(graphs, key=lambda verb: len(graphs[verb].nodes))]  # others go no lower than it does
+    if longest.lower_bound_bytes > floor:  # nothing could make it lower
+        return
+    for enough in (room, 0) if 0 < room < floor else (0,):
+        lower = emit_program(plan_all(graphs, "mcu", enough))
+        if lower.arena_bytes < made.arena_bytes:
+            made = lower
+            yield replace(made, in_place=True)
+
+
+def state_bytes(graphs: Mapping[str, Graph]) -> int:
+    """Of everything that lasts."""
+    lasting = {v.name: v.type.bytes for g in graphs.values() for v in g.values.values() if v.name in g.state}
+    return sum(lasting.values())
+
+
+def bare_sram(program: Program) -> int:
+    """What it takes without stack and protocol: where that is too much already, it need not be linked."""
+    return device_arena_bytes(program) + program.state_bytes
+
+
+def deploy_program(program: Program, limits: Limits, port: str = "emulator", flags: tuple[str, ...] = (),
+                   compiler: str = "zig") -> Deployment:  # fmt: skip
+    """Link a program for the board of `limits`."""
+    if limits.board is None:
+        raise BoardError("there is nothing to link for the host", hint="insitu boards lists the boards")
+    linked = limits.board.core.arm
+    firmware = build_firmware(program, limits.board, port=port, flags=flags, compiler=compiler) if linked else None
+    return Deployment(limits, program, firmware)
+
+
+def starting_from(graphs: Mapping[str, Graph], state: Mapping[str, np.ndarray]) -> dict[str, Graph]:
+    """The same graphs with another first state: what was learned elsewhere."""
+    return {verb: replace(g, state={name: state[name] for name in g.state}) for verb, g in graphs.items()}

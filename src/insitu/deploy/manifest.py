@@ -1,0 +1,150 @@
+"""What a board's folder says of its firmware (insitu.json): enough to talk to it, count it and check it, no weights."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from insitu.boards import Board, board_of
+from insitu.codegen.device import Interface, interface_of
+from insitu.codegen.state import StateLayout
+from insitu.deploy import Deployment
+from insitu.deploy.lowering import checked
+from insitu.devices.emulator import call_lines
+from insitu.errors import DataError, GraphError
+from insitu.graph import Graph, Type, Value
+from insitu.graph.types import Quant
+
+FORMAT = 1
+FIGURES = ("sram_bytes", "flash_bytes", "sram_budget_bytes", "flash_budget_bytes", "arena_bytes", "state_bytes",
+           "const_bytes")  # fmt: skip
+ANEW = "insitu compile MODEL --board ... -o DIR writes it anew"
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """A firmware as its folder describes it."""
+
+    folder: Path
+    name: str
+    board: Board
+    interface: Interface
+    lines: dict[str, dict[int, str]]  # verb -> line of its C file -> layer
+    figures: dict
+    batch: int = 1  # samples an update, where gradients are added up
+
+    @property
+    def elf(self) -> Path:
+        return self.folder / "firmware.elf"
+
+    @property
+    def graph(self) -> Graph:
+        """What samples must look like: the inputs and outputs of predict, and nothing between them."""
+        inputs, outputs = self.interface.verbs["predict"]
+        return Graph(self.name, inputs, outputs, (), {})
+
+
+def manifest(deployment: Deployment) -> dict:
+    """As JSON."""
+    program, board, interface = deployment.program, deployment.limits.board, interface_of(deployment.program)
+    assert board is not None
+    state = interface.state
+    return {
+        "format": FORMAT,
+        "name": next(iter(program.plans.values())).graph.name,
+        "board": board.to_json(),
+        "program": interface.program,
+        "batch": deployment.batch,
+        "arena_bytes": interface.arena_bytes,
+        "verbs": {
+            verb: {
+                "inputs": [_value(v) for v in inputs],
+                "outputs": [_value(v) for v in outputs],
+                **({"rows": interface.rows[verb]} if verb in interface.rows else {}),
+            }
+            for verb, (inputs, outputs) in interface.verbs.items()
+        },
+        "state": state and {"model": state.model, "fields": [_value(v) for v in state.fields]},
+        "lines": {verb: {str(n): layer for n, layer in call_lines(program, verb).items()} for verb in program.plans},
+        "figures": deployment.figures(),
+    }
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    path = Path(folder) / "insitu.json"
+    try:
+        found = json.loads(path.read_text())
+        return _manifest(Path(folder), found)
+    except OSError as e:
+        hint = "insitu compile MODEL --board stm32f746 -o DIR makes one"
+        raise DataError(f"is no folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e
+    except KeyError as e:
+        raise DataError(f"cannot be understood: there is no {e}", where=str(path), hint=ANEW) from e
+    except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError) as e:
+        raise DataError(f"cannot be understood: {e}", where=str(path), hint=ANEW) from e
+
+
+def _manifest(folder: Path, found: dict) -> Manifest:
+    if found["format"] != FORMAT:
+        raise DataError(f"has format {found['format']}, this insitu reads {FORMAT}", where=str(folder))
+    verbs = {verb: (_values(v["inputs"]), _values(v["outputs"])) for verb, v in found["verbs"].items()}
+    lines = {verb: {int(n): layer for n, layer in named.items()} for verb, named in found["lines"].items()}
+    rows = {verb: _count(v, "rows") for verb, v in found["verbs"].items() if "rows" in v}
+    interface = Interface(verbs, _state(found["state"]), int(found["program"]), int(found["arena_bytes"]), rows)
+    _check_verbs(verbs)
+    interface.info()  # numbers that no program can have do not fit into it
+    board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])
+    return Manifest(folder, str(found["name"]), board, interface, lines, figures, _count(found, "batch", 1))
+
+
+def _check_verbs(verbs: dict) -> None:
+    for verb in ("predict", *(v for v in ("train_step", "accumulate") if v in verbs)):
+        inputs, outputs = verbs[verb]
+        if not inputs or not outputs or not inputs[0].shape or (verb == "predict" and not outputs[0].shape):
+            raise ValueError(f"{verb} takes nothing, or gives nothing")
+
+
+def _figures(found: dict) -> dict:
+    """Bytes that reports and emulators rely on: whole numbers, all of them there."""
+    for name in FIGURES:
+        _count(found, name)
+    for name, value in (("linked", found["linked"]), ("in_place", found.get("in_place", False))):
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}")
+    lowered = {kind: names for kind, names in dict(found.get("lowered", {})).items() if isinstance(names, list)}
+    again = {"macs_again": _count(dict(found.get("lowered", {})), "macs_again", 0)}
+    checked(found.get("lowering"))
+    return {**found, "lowered": {**lowered, **again}, "stack_bytes": _count(found, "stack_bytes", 0)}
+
+
+def _count(found: dict, name: str, usual: int | None = None) -> int:
+    """A number of something; `usual` where it may be missing."""
+    value = found[name] if usual is None else found.get(name, usual)
+    if isinstance(value, bool) or not isinstance(value, int) or value < (usual or 0):
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def _state(found: dict | None) -> StateLayout | None:
+    if not found:
+        return None
+    fields = _values(found["fields"])
+    return StateLayout(fields, {v.name: np.zeros(v.shape, v.type.numpy) for v in fields}, int(found["model"]))
+
+
+def _value(v: Value) -> dict:
+    q = v.type.quant
+    numerics = {"scale": list(q.scale), "zero": q.zero, "axis": q.axis} if q else {}
+    return {"name": v.name, "dtype": v.type.dtype, "shape": list(v.shape), **numerics}
+
+
+def _values(found: list[dict]) -> tuple[Value, ...]:
+    return tuple(Value(v["name"], Type(v["dtype"], tuple(v["shape"]), _quant(v))) for v in found)
+
+
+def _quant(v: dict) -> Quant | None:
+    return Quant(tuple(v["scale"]), v["zero"], v["axis"]) if "scale" in v else None

@@ -1,0 +1,1 @@
+"""The int8 checkpoints of the Tiny Training Engine paper."""

@@ -1,0 +1,1 @@
+"""Keras 3 models, through its torch backend."""

@@ -1,0 +1,341 @@
+"""ONNX ops that compute: arithmetic, products of matrices, activations, reductions, normalisations, quantisation."""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import inf, isfinite, prod
+
+import numpy as np
+
+from insitu.errors import ModelError, Unsupported
+from insitu.graph import Type, Value, quant
+from insitu.importers.onnx.node import Call, Comparison, axes_of, axis_of, ops
+
+# --- element by element --------------------------------------------------------------------------
+
+
+def unary(name: str):
+    return lambda n: getattr(ops, name)(n.x(), name=n.name)
+
+
+def binary(name: str):
+    return lambda n: getattr(ops, name)(n.x(0), n.x(1), name=n.name)
+
+
+def leaky_relu(n: Call) -> Value:
+    return ops.leaky_relu(n.x(), slope=n.attr("alpha", 0.01), name=n.name)
+
+
+def elu(n: Call) -> Value:
+    return ops.elu(n.x(), alpha=n.attr("alpha", 1.0), name=n.name)
+
+
+def prelu(n: Call) -> Value:
+    x, slope = n.x(), n.array(1, "the slope")
+    return ops.prelu(x, n.constant(slope, n.record.inputs[1], 1), name=n.name)
+
+
+def gelu(n: Call) -> Value:
+    return ops.gelu(n.x(), approximate=n.attr("approximate", "none"), name=n.name)
+
+
+def hard_sigmoid(n: Call) -> Value:
+    alpha, beta = n.attr("alpha", 0.2), n.attr("beta", 0.5)
+    if np.float32(alpha) == np.float32(1 / 6):  # the file keeps 32 bits of it
+        alpha = 1 / 6
+    return ops.hard_sigmoid(n.x(), alpha=alpha, beta=beta, name=n.name)
+
+
+def swish(n: Call) -> Value:
+    x, alpha = n.x(), n.attr("alpha", 1.0)
+    return ops.silu(x, name=n.name) if alpha == 1 else ops.mul(x, ops.sigmoid(_scaled(n, x, alpha)), name=n.name)
+
+
+def mish(n: Call) -> Value:
+    return ops.mul(n.x(), ops.tanh(ops.softplus(n.x())), name=n.name)
+
+
+def _number(n: Call, value: float) -> Value:
+    return n.constant(np.array(value, np.float32), f"{n.name}.number")
+
+
+def _scaled(n: Call, x: Value, factor: float) -> Value:
+    return x if factor == 1 else ops.mul(x, _number(n, factor))
+
+
+def clip(n: Call) -> Value:
+    lo, hi = n.scalar(1, "min", -inf), n.scalar(2, "max", inf)
+    return clamped(n.x(), min(lo, hi) if lo != -inf else lo, hi, n.name)
+
+
+def clamped(x: Value, lo: float, hi: float, name: str) -> Value:
+    """clamp, under the name that its bounds have."""
+    if lo <= -3.4e38:
+        lo = -inf
+    if hi >= 3.4e38:
+        hi = inf
+    if lo != lo or hi != hi:
+        raise ModelError(f"bounds {lo} and {hi}")
+    named = {(0.0, inf): "relu", (0.0, 6.0): "relu6"}.get((lo, hi))
+    if named:
+        return getattr(ops, named)(x, name=name)
+    return x if (lo, hi) == (-inf, inf) else ops.clamp(x, lo=lo, hi=hi, name=name)
+
+
+def extreme(largest: bool):
+    """Max or Min of any number of tensors; against a single number it is a clamp."""
+
+    def two(n: Call, a: Value, b: Value) -> Value:
+        for x, other in ((a, b), (b, a)):
+            known = n.builder.array(other)
+            if known is not None and known.size == 1 and known.ndim <= x.type.rank:
+                bound = float(known.reshape(()))
+                return clamped(x, bound, inf, n.name) if largest else clamped(x, -inf, bound, n.name)
+        # max(a, b) = a + relu(b - a), min(a, b) = a - relu(a - b)
+        if largest:
+            return ops.add(a, ops.relu(ops.sub(b, a)), name=n.name)
+        return ops.sub(a, ops.relu(ops.sub(a, b)), name=n.name)
+
+    return lambda n: reduce(lambda a, b: two(n, a, b), n.xs())
+
+
+def sum_(n: Call) -> Value:
+    return reduce(lambda a, b: ops.add(a, b, name=n.name), n.xs())
+
+
+def mean_(n: Call) -> Value:
+    return _scaled(n, sum_(n), 1 / len(n.xs()))
+
+
+POWERS = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
+
+
+def power(n: Call) -> Value:
+    x, exponent = n.x(), n.array(1, "the exponent")
+    if exponent.size != 1 or exponent.ndim > x.type.rank:
+        raise Unsupported(f"an exponent of shape {list(exponent.shape)}; one number is known")
+    e = float(exponent.reshape(()))
+    if e in POWERS:
+        return getattr(ops, POWERS[e])(x, name=n.name)
+    if e == int(e) and 1 <= e <= 16:
+        return reduce(lambda a, _: ops.mul(a, x, name=n.name), range(int(e) - 1), x)
+    raise Unsupported(f"the power {e}", hint="1 to 16, 0.5, -0.5 and -1 are known")
+
+
+def where(n: Call) -> Value:
+    """With a condition known at import: the chosen parts of one, plus the chosen parts of the other."""
+    if isinstance(n.compared(0), Comparison):
+        return _long_softplus(n)
+    chosen = n.array(0, "the condition").astype(bool)
+    if chosen.all() or not chosen.any():
+        x = n.x(1 if chosen.all() else 2)
+        shape = np.broadcast_shapes(*(np.shape(n.tensor(i)) for i in range(3)))
+        if shape == x.shape:
+            return x
+    for i in (1, 2):
+        if n.known(i) and not np.isfinite(n.array(i)).all():
+            raise Unsupported("chooses between a tensor and infinity")
+    yes, no = (n.constant(a.astype(np.float32), f"{n.name}.{k}") for k, a in (("yes", chosen), ("no", ~chosen)))
+    return ops.add(ops.mul(n.x(1), yes), ops.mul(n.x(2), no), name=n.name)
+
+
+def greater(n: Call) -> Comparison:
+    bound = n.array(1, "what it is compared with")
+    if bound.size != 1:
+        raise Unsupported("a comparison with more than one number")
+    return Comparison(n.x(0), float(bound.reshape(())))
+
+
+def _long_softplus(n: Call) -> Value:
+    """torch writes softplus as `x if x > 20 else softplus(x)`: beyond 20 they are equal in 32 bits."""
+    test, x, other = n.compared(0), n.x(1), n.x(2)
+    made = n.builder.producer(other)
+    alike = made is not None and made.op is ops.softplus and made.inputs[0] == x
+    if alike and isinstance(test, Comparison) and test.bound >= 20 and test.value == x:
+        return other
+    raise Unsupported("a choice made while the network runs", hint="write it with relu, clamp or a product")
+
+
+def cast(n: Call) -> Value:
+    """Floats of any width are f32 here; a cast to integers would have to be computed."""
+    x, to = n.any(0), n.attr("to", 1)
+    same = {"f32": (1, 10, 11), "s8": (3,), "u8": (2,), "s16": (5,), "s32": (6,), "s64": (7,), "b1": (9,)}
+    if to in same.get(x.dtype, ()):
+        return x
+    raise Unsupported(f"a cast of {x.type} to another type while the network runs")
+
+
+def dropout(n: Call):
+    ratio = n.scalar(1, "ratio", 0.5)
+    if not 0 <= ratio < 1:
+        raise ModelError(f"a dropout ratio of {ratio}")
+    y = ops.dropout(n.x(), p=ratio, name=n.name)
+    return (y, np.ones(y.shape, bool)) if n.wants(1) and prod(y.shape) < 1 << 20 else y
+
+
+# --- products of matrices --------------------------------------------------------------------------
+
+
+def matmul(n: Call) -> Value:
+    a, b = n.x(0), n.x(1)
+    if min(a.type.rank, b.type.rank) > 1:
+        return ops.matmul(a, b, name=n.name)
+    # a vector on either side: numpy adds an axis and takes it away again
+    shape = np.matmul(np.empty(a.shape, bool), np.empty(b.shape, bool)).shape if _small(a, b) else ()
+    a = ops.reshape(a, shape=(1, *a.shape)) if a.type.rank == 1 else a
+    b = ops.reshape(b, shape=(*b.shape, 1)) if b.type.rank == 1 else b
+    return ops.reshape(ops.matmul(a, b), shape=shape, name=n.name)
+
+
+def _small(a: Value, b: Value) -> bool:
+    if a.type.rank == 0 or b.type.rank == 0 or a.type.size * b.type.size > 1 << 24:
+        raise Unsupported(f"a product of {a.type} and {b.type}")
+    return True
+
+
+def gemm(n: Call) -> Value:
+    """y = alpha a' b' + beta c"""
+    alpha, beta = n.attr("alpha", 1.0), n.attr("beta", 1.0)
+    a = ops.transpose(n.x(0), perm=(1, 0)) if n.attr("transA", 0) else n.x(0)
+    if not n.known(1):
+        b = ops.transpose(n.x(1), perm=(1, 0)) if n.attr("transB", 0) else n.x(1)
+        y = _scaled(n, ops.matmul(a, b, name=n.name), alpha)
+        return ops.add(y, _scaled(n, n.x(2), beta)) if n.given(2) else y
+    if n.array(1).ndim != 2 or a.type.rank != 2:
+        raise ModelError(f"a product of {a.type} and weights {n.array(1).shape}")
+    w = n.array(1) if n.attr("transB", 0) else n.array(1).T
+    w = n.constant(np.ascontiguousarray(w if alpha == 1 else w * np.float32(alpha)), n.parameter(1), 1)
+    if not n.given(2):
+        return ops.linear(a, w, name=n.name)
+    if n.known(2) and n.array(2).size in (1, w.shape[0]) and n.array(2).shape[:-1] in ((), (1,)):
+        c = np.broadcast_to(n.array(2).reshape(-1), (w.shape[0],))
+        bias = n.constant(np.ascontiguousarray(c if beta == 1 else c * np.float32(beta)), n.parameter(2), 2)
+        return ops.linear(a, w, bias, name=n.name)
+    return ops.add(ops.linear(a, w, name=n.name), _scaled(n, n.x(2), beta))
+
+
+# --- along axes --------------------------------------------------------------------------------
+
+
+def softmax(name: str):
+    def function(n: Call) -> Value:
+        op, x = getattr(ops, name), n.x()
+        axis = axis_of(n.attr("axis", -1 if n.opset >= 13 else 1), x.type.rank)
+        if n.opset >= 13 or axis == x.type.rank - 1:
+            return op(x, axis=axis - x.type.rank if axis == x.type.rank - 1 else axis, name=n.name)
+        # before opset 13 everything from the axis on was one row
+        flat = ops.reshape(x, shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
+        return ops.reshape(op(flat, axis=-1), shape=x.shape, name=n.name)
+
+    return function
+
+
+def reduction(name: str, before=None, after=None):
+    """A reduction over `axes` (an attribute, later an input), with an op in front or behind where there is one."""
+
+    def function(n: Call) -> Value:
+        x = n.x()
+        axes = n.moved("axes", 1)
+        if not axes and n.attr("noop_with_empty_axes", 0):
+            return x
+        axes = tuple(sorted(axes_of(axes or range(x.type.rank), x.type.rank)))
+        x = before(x) if before else x
+        y = getattr(ops, name)(x, axes=axes, keepdims=bool(n.attr("keepdims", 1)), name=n.name) if axes else x
+        return after(y) if after else y
+
+    return function
+
+
+# --- normalisations ------------------------------------------------------------------------------
+
+
+def batch_norm(n: Call) -> Value:
+    n.refuse_outputs(1, "running statistics")
+    if not n.attr("spatial", 1):
+        raise Unsupported("batch norm with spatial=0")
+    settings = {"epsilon": n.attr("epsilon", 1e-5), "momentum": round(1 - n.attr("momentum", 0.9), 7)}
+    return ops.batch_norm(n.x(), *(n.weight(i) for i in range(1, 5)), axis=1, name=n.name, **settings)
+
+
+def layer_norm(n: Call):
+    x, epsilon = n.x(), n.attr("epsilon", 1e-5)
+    axis = axis_of(n.attr("axis", -1), x.type.rank)
+    scale = np.broadcast_to(n.array(1, "the scale"), x.shape[axis:])
+    weights = [n.constant(np.ascontiguousarray(scale), n.record.inputs[1], 1)]
+    if n.given(2):
+        bias = np.broadcast_to(n.array(2, "the bias"), x.shape[axis:])
+        weights.append(n.constant(np.ascontiguousarray(bias), n.record.inputs[2], 2))
+    y = ops.layer_norm(x, *weights, dims=x.type.rank - axis, epsilon=epsilon, name=n.name)
+    if not n.wants(1) and not n.wants(2):
+        return y
+    axes = tuple(range(axis, x.type.rank))
+    mean = ops.mean(x, axes=axes, keepdims=True)
+    spread = ops.mean(ops.square(ops.sub(x, mean)), axes=axes, keepdims=True)
+    return y, mean, ops.rsqrt(ops.add(spread, _number(n, epsilon)))
+
+
+def instance_norm(n: Call) -> Value:
+    return _grouped(n, n.x(), n.x().shape[1])
+
+
+def group_norm(n: Call) -> Value:
+    """Before opset 21 the scale was one number a group, not a channel."""
+    x, groups = n.x(), n.attr("num_groups", 1)
+    if groups < 1 or x.shape[1] % groups:
+        raise ModelError(f"{x.shape[1]} channels in {groups} groups")
+    return _grouped(n, x, groups)
+
+
+def _grouped(n: Call, x: Value, groups: int) -> Value:
+    """layer_norm of each group of channels, then a scale and a bias for each channel."""
+    flat = ops.reshape(x, shape=(x.shape[0], groups, x.type.size // x.shape[0] // groups))
+    normal = ops.reshape(ops.layer_norm(flat, dims=1, epsilon=n.attr("epsilon", 1e-5)), shape=x.shape)
+    # torch exports a group norm as this one without scale and bias, and puts its own behind it
+    if x.type.rank == 3 and np.all(n.array(1, "the scale") == 1) and not np.any(n.array(2, "the bias")):
+        return normal
+    scale, bias = (_per_channel(n, i, x) for i in (1, 2))
+    return ops.add(ops.mul(normal, scale), bias, name=n.name)
+
+
+def _per_channel(n: Call, i: int, x: Value) -> Value:
+    array = n.array(i).reshape(-1)
+    if not array.size or x.shape[1] % array.size:
+        raise ModelError(f"{array.size} numbers for {x.shape[1]} channels")
+    array = np.repeat(array, x.shape[1] // array.size)
+    return n.constant(array.reshape(-1, *[1] * (x.type.rank - 2)), n.record.inputs[i], i)
+
+
+# --- int8 --------------------------------------------------------------------------------------
+
+
+def _numerics(n: Call) -> tuple[float, int, bool]:
+    """Scale, zero point and whether the integers are unsigned; one of each for the whole tensor."""
+    scale = n.array(1, "the scale")
+    zero = n.array(2, "the zero point") if n.given(2) else np.zeros((), np.uint8)
+    if scale.size != 1 or zero.size != 1:
+        raise Unsupported("a scale for each channel of something computed while the network runs")
+    if zero.dtype not in (np.int8, np.uint8):
+        raise Unsupported(f"quantisation to {zero.dtype}", hint="int8 and uint8 are known")
+    if not isfinite(float(scale.reshape(()))) or float(scale.reshape(())) <= 0:
+        raise ModelError(f"a scale of {scale}")
+    return float(scale.reshape(())), int(zero.reshape(())), zero.dtype == np.uint8
+
+
+def quantize(n: Call) -> Value:
+    """Unsigned integers become signed ones: both the number and the zero point move by 128."""
+    x = n.x()
+    scale, zero, unsigned = _numerics(n)
+    if unsigned and n.record.outputs[0] in n.results:
+        raise Unsupported("a uint8 result leaves the graph", hint="end the graph with DequantizeLinear")
+    return ops.quantize(x, out=Type("s8", x.shape, quant(scale, zero - 128 if unsigned else zero)), name=n.name)
+
+
+def dequantize(n: Call) -> Value:
+    x = n.any(0)
+    scale, zero, unsigned = _numerics(n)
+    q = x.type.quant
+    if x.dtype != "s8" or q is None:
+        raise Unsupported(f"{x.type} comes from outside or from a computation on integers")
+    if not np.isclose(q.scale[0], scale, rtol=1e-6) or q.zero != (zero - 128 if unsigned else zero):
+        raise Unsupported("integers read with other numerics than they were written with")
+    return ops.dequantize(x, name=n.name)

@@ -1,0 +1,269 @@
+"""Read an ONNX model into a graph: one table, ONNX op -> small function.
+
+What can be computed at import (shapes, constants) is; the rest becomes nodes, and clean.py brings them into
+the canonical form. The file itself is read by onnx_reader.py; what each op means stands in onnx_layout.py,
+onnx_conv.py and onnx_math.py, what is computed at import in onnx_fold.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from insitu.errors import Error, ModelError, Unsupported
+from insitu.graph import Builder, Graph, Type, Value, build, evaluate, quant
+from insitu.importers.canonical.clean import clean
+from insitu.importers.onnx import conv, fold, layout, math
+from insitu.importers.onnx.file import DOMAINS, OPSETS, Input, OnnxModel, Record, element_name, read_model
+from insitu.importers.onnx.node import Call, Comparison, Tensor, as_data, ops
+
+Env = dict[str, Tensor | Comparison]
+NAMELESS = ("onnx", "main_graph", "main", "graph", "torch_jit", "torch-jit-export", "tf2onnx")  # of torch, TensorFlow
+MAX_FOLDED = 1 << 24  # elements that may be computed while one node is folded
+# what a malformed attribute can raise deep inside an op's shape rule
+MALFORMED = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError, AttributeError)
+
+TABLE = {
+    "Conv": conv.conv,
+    "ConvTranspose": conv.conv_transpose,
+    "MaxPool": conv.max_pool,
+    "AveragePool": conv.avg_pool,
+    "GlobalAveragePool": conv.global_pool("mean"),
+    "GlobalMaxPool": conv.global_pool("amax"),
+    "Resize": conv.resize,
+    "Upsample": conv.resize,
+    "Gemm": math.gemm,
+    "MatMul": math.matmul,
+    "Add": math.binary("add"),
+    "Sub": math.binary("sub"),
+    "Mul": math.binary("mul"),
+    "Div": math.binary("div"),
+    "Sum": math.sum_,
+    "Mean": math.mean_,
+    "Max": math.extreme(largest=True),
+    "Min": math.extreme(largest=False),
+    "Pow": math.power,
+    "Relu": math.unary("relu"),
+    "LeakyRelu": math.leaky_relu,
+    "PRelu": math.prelu,
+    "Clip": math.clip,
+    "Sigmoid": math.unary("sigmoid"),
+    "Tanh": math.unary("tanh"),
+    "HardSigmoid": math.hard_sigmoid,
+    "HardSwish": math.unary("hard_swish"),
+    "Swish": math.swish,
+    "Mish": math.mish,
+    "Elu": math.elu,
+    "Softplus": math.unary("softplus"),
+    "Gelu": math.gelu,
+    "Erf": math.unary("erf"),
+    "Exp": math.unary("exp"),
+    "Log": math.unary("log"),
+    "Sqrt": math.unary("sqrt"),
+    "Reciprocal": math.unary("reciprocal"),
+    "Neg": math.unary("neg"),
+    "Abs": math.unary("abs"),
+    "Softmax": math.softmax("softmax"),
+    "LogSoftmax": math.softmax("log_softmax"),
+    "ReduceMean": math.reduction("mean"),
+    "ReduceSum": math.reduction("sum"),
+    "ReduceMax": math.reduction("amax"),
+    "ReduceMin": math.reduction("amax", lambda x: ops.neg(x), lambda y: ops.neg(y)),
+    "ReduceL1": math.reduction("sum", lambda x: ops.abs(x)),
+    "ReduceL2": math.reduction("sum", lambda x: ops.square(x), lambda y: ops.sqrt(y)),
+    "ReduceSumSquare": math.reduction("sum", lambda x: ops.square(x)),
+    "BatchNormalization": math.batch_norm,
+    "LayerNormalization": math.layer_norm,
+    "InstanceNormalization": math.instance_norm,
+    "GroupNormalization": math.group_norm,
+    "Dropout": math.dropout,
+    "QuantizeLinear": math.quantize,
+    "DequantizeLinear": math.dequantize,
+    "Cast": math.cast,
+    "Where": math.where,
+    "Greater": math.greater,
+    "Identity": lambda n: n.any(0),
+    "Reshape": layout.as_reshape(layout.reshape_shape),
+    "Flatten": layout.as_reshape(layout.flatten_shape),
+    "Squeeze": layout.as_reshape(layout.squeeze_shape),
+    "Unsqueeze": layout.as_reshape(layout.unsqueeze_shape),
+    "Transpose": layout.transpose,
+    "Concat": layout.concat,
+    "Slice": layout.slice_,
+    "Split": layout.split,
+    "Gather": layout.gather,
+    "Pad": layout.pad,
+    "Expand": layout.expand,
+    "Tile": layout.tile,
+    "DepthToSpace": layout.depth_to_space,
+    "SpaceToDepth": layout.space_to_depth,
+    "Shape": fold.shape,
+    "Size": fold.size,
+}
+KNOWN = frozenset(TABLE) | frozenset(fold.FOLD)  # every op this importer has a function for
+HINTS = {
+    "QLinearConv": "export in QDQ form: quantize_static(..., quant_format=QuantFormat.QDQ)",
+    "QLinearMatMul": "export in QDQ form: quantize_static(..., quant_format=QuantFormat.QDQ)",
+    "ConvInteger": "export in QDQ form: quantize_static(..., quant_format=QuantFormat.QDQ)",
+    "MatMulInteger": "quantise statically, in QDQ form",
+    "If": "export a model without branches: torch.onnx.export(..., dynamo=True) folds those that are decided",
+    "Loop": "unroll the loop before exporting",
+    "NonZero": "its result has no fixed shape: rewrite the model without it",
+}
+
+
+def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None = None) -> Graph:
+    """The graph of an ONNX model: a path, the bytes of a file, or an `onnx.ModelProto`.
+
+    A dynamic first dimension of an input becomes `batch`. `bind` gives some inputs fixed arrays.
+    """
+    model = read_model(source)
+    builder = Builder(_title(source, model.name))
+    env: Env = dict(model.arrays)
+    env.update({name: np.asarray(array) for name, array in (bind or {}).items()})
+    if model.opset not in OPSETS:
+        builder.note(f"opset {model.opset} is newer than {OPSETS.stop - 1}, the last that was tried")
+    with build(builder):
+        _inputs(model, builder, env, batch)
+        _walk(model, builder, env)
+        outputs = [_output(name, builder, env) for name in model.outputs]
+    return clean(builder.graph(*outputs))
+
+
+def _title(source, name: str) -> str:
+    """What to call the model: its own name, or its file's where exporters wrote one that says nothing."""
+    return Path(source).stem if name in NAMELESS and isinstance(source, str | Path) else name
+
+
+# --- inputs and outputs ----------------------------------------------------------------------------
+
+INPUT_TYPES = {1: "f32", 10: "f32", 11: "f32", 2: "u8", 3: "s8", 5: "s16", 6: "s32", 7: "s64", 9: "b1"}
+
+
+def _inputs(model: OnnxModel, builder: Builder, env: Env, batch: int) -> None:
+    for given in model.inputs:
+        if given.name in env:
+            continue
+        try:
+            env[given.name] = builder.input(given.name, _input_type(given, model, batch))
+        except Error as e:
+            kind = type(e) if isinstance(e, ModelError) else ModelError
+            raise kind(e.what, where=f"input {given.name}", hint=e.hint) from e
+        if given.element in (10, 11):
+            builder.note(f"input {given.name} is {element_name(given.element)} in the file and f32 here")
+
+
+def _input_type(given: Input, model: OnnxModel, batch: int) -> Type:
+    dtype = INPUT_TYPES.get(given.element)
+    if dtype is None:
+        raise Unsupported(f"elements of type {element_name(given.element)}")
+    if given.dims is None:
+        raise Unsupported("its shape is not in the file", hint="export with fixed shapes, or run shape inference")
+    shape = tuple(_fixed(d, i, batch) for i, d in enumerate(given.dims))
+    return Type(dtype, shape, _input_numerics(given, model) if dtype == "s8" else None)
+
+
+def _fixed(dim, i: int, batch: int) -> int:
+    if isinstance(dim, int) and (dim > 0 or i > 0):
+        return dim
+    if i == 0:
+        return batch
+    hint = "export it with fixed shapes: leave this dimension out of dynamic_axes / dynamic_shapes"
+    raise Unsupported(f"dimension {i} ({dim or 'without a name'}) is dynamic; only the batch may be", hint=hint)
+
+
+def _input_numerics(given: Input, model: OnnxModel):
+    """What the integers of an input stand for: the DequantizeLinear that reads them says it."""
+    for node in model.nodes:
+        if node.type == "DequantizeLinear" and node.inputs[:1] == (given.name,):
+            scale, zero = (model.arrays.get(name) for name in (*node.inputs[1:3], "", "")[:2])
+            if scale is not None and scale.size == 1:
+                return quant(scale.reshape(()), 0 if zero is None else int(zero.reshape(-1)[0]))
+    return None
+
+
+def _output(name: str, builder: Builder, env: Env) -> Value:
+    if name not in env:
+        raise ModelError("nothing in the graph computes it", where=f"output {name}")
+    tensor = env[name]
+    if isinstance(tensor, Comparison):
+        raise Unsupported("is the result of a comparison", where=f"output {name}")
+    return tensor if isinstance(tensor, Value) else builder.constant(name, as_data(tensor))
+
+
+# --- the walk --------------------------------------------------------------------------------------
+
+
+def _walk(model: OnnxModel, builder: Builder, env: Env) -> None:
+    read = frozenset(name for n in model.nodes for name in n.inputs) | frozenset(model.outputs)
+    for record in model.nodes:
+        _check_names(record, env, model)
+        call = Call(record, model.opset, builder, env, read, frozenset(model.outputs))
+        results = _import(call)
+        results = results if isinstance(results, tuple) else (results,)
+        for name, tensor in zip(record.outputs, results):
+            env[name] = np.asarray(tensor) if isinstance(tensor, np.generic) else tensor
+        _follow(record, builder, env)
+        env.pop("", None)
+
+
+def _follow(record: Record, builder: Builder, env: Env) -> None:
+    """A parameter in another layout is still that parameter."""
+    if record.type in ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"):
+        source, made = record.inputs[0], record.outputs[0]
+        if isinstance(env.get(made), np.ndarray):
+            builder.parameters[made] = builder.parameters.get(source, source)
+
+
+def _check_names(record: Record, env: Env, model: OnnxModel) -> None:
+    for name in record.inputs:
+        if name and name not in env:
+            later = any(name in n.outputs for n in model.nodes)
+            what = "is computed only later, or from this node itself" if later else "is nowhere in the file"
+            raise ModelError(f"reads {name!r}, which {what}", where=record.label)
+    for name in record.outputs:
+        if name and name in env:
+            raise ModelError(f"gives {name!r}, which is there already", where=record.label)
+    if record.domain not in DOMAINS:
+        raise Unsupported(f"an op of the domain {record.domain!r}", where=record.label)
+
+
+def _import(call: Call):
+    """One node; whatever is wrong with it becomes one error that names it."""
+    record = call.record
+    known = all(isinstance(call.env[name], np.ndarray) for name in record.inputs if name)
+    try:
+        with np.errstate(all="ignore"):
+            return _folded(call) if known else _table(record.type)(call)
+    except Error as e:
+        kind = type(e) if isinstance(e, ModelError) else Unsupported
+        raise kind(e.what, where=record.label, hint=e.hint) from e
+    except MALFORMED as e:
+        raise ModelError(f"cannot be read: {e or type(e).__name__}", where=record.label) from e
+
+
+def _table(op_type: str):
+    if op_type in fold.FOLD and op_type not in TABLE:
+        raise Unsupported("is computed at import or not at all, and this one reads what the network computes")
+    if op_type not in TABLE:
+        hint = HINTS.get(op_type, "`insitu ops` lists what there is")
+        raise Unsupported("there is no such op here", hint=hint)
+    return TABLE[op_type]
+
+
+def _folded(call: Call):
+    if call.record.type in fold.FOLD:
+        return fold.FOLD[call.record.type](call)
+    builder = Builder("folded")
+    with build(builder):
+        made = _table(call.record.type)(Call(call.record, call.opset, builder, call.env, call.read, call.results))
+    many = made if isinstance(made, tuple) else (made,)
+    if sum(v.type.size for n in builder.nodes for v in n.outputs) > MAX_FOLDED:
+        raise ModelError("too much to compute at import")
+    values = [v for v in many if isinstance(v, Value)]
+    found: Any = evaluate(builder.graph(*values)) if values else ()
+    arrays = iter(found if isinstance(found, tuple) else (found,))
+    return tuple(next(arrays) if isinstance(v, Value) else v for v in many)

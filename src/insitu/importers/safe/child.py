@@ -1,0 +1,167 @@
+"""Model files that need their framework's own loader (.pt2, .keras), read in a child process.
+
+A file is screened in this process first (screen.py): damage hardly ever starts a child. torch's loader may run
+code that the file carries, so a .pt2 is as trusted as its author; the child only bounds time and memory and
+keeps a crash out of this process. It gives back a graph file (text and arrays, no pickle) or one error as json.
+`python -m insitu.importers.safe.child IN OUT BYTES BATCH` is the child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import insitu
+from insitu import errors
+from insitu.errors import Error, ModelError
+from insitu.graph import Graph
+from insitu.graph import file as graph_file
+from insitu.importers.safe.screen import screen
+from insitu.importers.safe.zipped import MAX_BYTES
+
+NOTES = {".pt2": "read by torch's own loader: a .pt2 is as trusted as its author"}
+SECONDS = 120
+MEMORY_BYTES = 4 << 30  # address space, on top of what torch itself maps
+MAX_REPORT = 1 << 16  # of what the child says
+
+Run = Callable[[list[str], Path, float], int]  # arguments, file for what it says, seconds -> exit status
+
+
+def run_child(arguments: list[str], said: Path, seconds: float) -> int:
+    """Start Python and the framework: seconds. Raises TimeoutError."""
+    command = [sys.executable, "-m", "insitu.importers.safe.child", *arguments]
+    packages = str(Path(insitu.__file__).parent.parent)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")]))}
+    with said.open("wb") as out:  # a file, not a pipe: what a child says does not fill our memory
+        try:
+            how = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.DEVNULL}
+            return subprocess.run(command, **how, timeout=seconds, env=env, check=False).returncode
+        except subprocess.TimeoutExpired as e:
+            raise TimeoutError from e
+
+
+def read_in_child(
+    path: Path,
+    *,
+    batch: int = 1,
+    seconds: float = SECONDS,
+    memory_bytes: int = MEMORY_BYTES,
+    run: Run = run_child,
+) -> Graph:
+    """The graph, or a ModelError that says what is wrong with the file."""
+    if not path.is_file():
+        raise ModelError("there is no such file", where=str(path))
+    screen(path)
+    with tempfile.TemporaryDirectory() as folder:
+        out, said = Path(folder) / f"graph{graph_file.SUFFIX}", Path(folder) / "said"
+        try:
+            status = run([str(path.resolve()), str(out), str(memory_bytes), str(batch)], said, seconds)
+        except TimeoutError:
+            raise ModelError(f"its loader was not done after {seconds:g} s", where=str(path)) from None
+        if status != 0 or not out.is_file():
+            raise _error(status, _last_line(said), path)
+        graph = _read_graph(out, path)
+    note = NOTES.get(path.suffix.lower())
+    return graph.with_notes(note) if note else graph
+
+
+def _read_graph(out: Path, path: Path) -> Graph:
+    try:
+        return graph_file.read(out)
+    except Error as e:
+        raise ModelError(f"its loader made a graph that is none: {e.what}", where=str(path), hint=e.hint) from e
+
+
+def _last_line(said: Path) -> str:
+    with said.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - MAX_REPORT))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _error(status: int, report: str, path: Path) -> Error:
+    """What the child reported; a plain crash has left nothing on its last line."""
+    try:
+        found = json.loads(report)
+        kind = getattr(errors, found["kind"])
+        return kind(found["what"], where=found["where"] or str(path), hint=found["hint"])
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return ModelError(f"its loader crashed on it (exit status {status})", where=str(path))
+
+
+# the child
+
+
+def main(arguments: list[str]) -> int:
+    source, out, memory_bytes, batch = arguments
+    try:
+        graph_file.save(_load(Path(source), int(memory_bytes), int(batch)), out)
+        return 0
+    except Error as e:
+        return _report(type(e).__name__, e.what, e.where, e.hint)
+    except MemoryError:
+        return _report("ModelError", "needs more memory than reading a model may")
+    except Exception as e:  # torch's loader raises anything at all
+        text = (str(e).strip() or "no message").splitlines()[0][:200]
+        return _report("ModelError", f"is not a model that can be loaded ({type(e).__name__}: {text})")
+
+
+def _load(path: Path, memory_bytes: int, batch: int) -> Graph:
+    load = LOADERS[path.suffix.lower()]()
+    _limit(memory_bytes)  # the framework is in memory, the file is not yet
+    return load(path, batch)
+
+
+def _torch_loader():
+    from insitu.importers.torch.read import read_program, torch_export
+
+    load = torch_export().load
+    return lambda path, batch: read_program(load(path), batch=batch, name=path.stem)
+
+
+def _keras_loader():
+    os.environ["KERAS_BACKEND"] = "torch"
+    from insitu.importers.keras.read import keras_package, read_keras
+
+    load = keras_package().saving.load_model
+    return lambda path, batch: read_keras(load(path, compile=False), batch=batch)
+
+
+LOADERS = {".pt2": _torch_loader, ".keras": _keras_loader}
+
+
+def _mapped_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:  # not Linux
+        return 8 << 30
+    return pages * resource.getpagesize()
+
+
+def _limit(memory_bytes: int) -> None:
+    limits = {
+        resource.RLIMIT_AS: _mapped_bytes() + memory_bytes,
+        resource.RLIMIT_FSIZE: MAX_BYTES,
+        resource.RLIMIT_CORE: 0,
+    }
+    for what, amount in limits.items():
+        try:
+            resource.setrlimit(what, (amount, amount))
+        except (ValueError, OSError):  # macOS refuses some of these; the time limit still holds
+            continue
+
+
+def _report(kind: str, what: str, where: str = "", hint: str = "") -> int:
+    print(json.dumps({"kind": kind, "what": what, "where": where, "hint": hint}))
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,284 @@
+"""What each LiteRT operator becomes: one table, OPS, of small functions from a Step to a value.
+
+The layouts agree (NHWC, weights with the output channel first), so little is turned round. What int8
+has no kernel for runs as dequantize, float, quantize, with a note. Layout operators are in
+tflite_layout.py, functions of one value in tflite_unary.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from insitu.errors import ModelError, Unsupported
+from insitu.graph import Quant, Type, Value
+from insitu.importers.tflite.layout import LAYOUT, LITERT, axis_of, dequantised
+from insitu.importers.tflite.read import Step, zero_of
+from insitu.importers.tflite.unary import UNARY, fused, fused_range
+from insitu.ops.activation import clamp, prelu
+from insitu.ops.arith import add, add_s8, div, mul, mul_s8, sub, sub_s8
+from insitu.ops.conv import conv2d, conv2d_s8
+from insitu.ops.conv_transpose import conv_transpose2d
+from insitu.ops.depthwise import depthwise2d, depthwise2d_s8
+from insitu.ops.layout import reshape, transpose
+from insitu.ops.linear import linear, linear_s8, matmul, matmul_s8
+from insitu.ops.norm import log_softmax, softmax, softmax_s8
+from insitu.ops.pool import avg_pool2d, avg_pool2d_s8, max_pool2d
+from insitu.ops.quant import dequantize, quantize, requantize_s8
+from insitu.ops.reduce import amax, mean, mean_s8, sum
+
+DYNAMIC_RANGE = (
+    "some weights are int8 in a float network (dynamic-range quantisation): they are dequantised here, "
+    "while LiteRT would also quantise the inputs of those layers as it runs"
+)
+
+
+# --- weights ---------------------------------------------------------------------------------------
+
+
+def weights(s: Step, turn: Callable, axis: int) -> Value:
+    """The weights of a layer, laid out by `turn`; `axis` is then that of the output channels."""
+    t, array = s.tensor(1), s.array(1)
+    if s.int8:
+        if array.dtype != np.int8 or not t.scale:
+            raise Unsupported(f"int8 activations meet weights of type {t.type}", where=t.where)
+        if zero_of(t) != 0:
+            raise Unsupported("has int8 weights with a zero point", where=t.where)
+        turned = turn(array)
+        per_channel = None if len(t.scale) == 1 else axis
+        return s.builder.constant(f"{s.name}.weight", turned, Type("s8", turned.shape, Quant(t.scale, 0, per_channel)))
+    if array.dtype == np.int8:
+        if not s.as_float:
+            s.builder.note(DYNAMIC_RANGE)
+        array = s.importer.copied(dequantised(s, 1, array))
+    return s.builder.constant(f"{s.name}.weight", s.importer.copied(np.ascontiguousarray(turn(array))))
+
+
+def bias(s: Step, i: int, channels: int) -> tuple[Value, ...]:
+    """The bias as a value, or nothing; int8 layers always have one."""
+    if not s.has(i):
+        return (s.builder.constant(f"{s.name}.bias", np.zeros(channels, np.int32)),) if s.int8 else ()
+    array = s.array(i).reshape(-1)
+    if s.as_float and array.dtype == np.int32:
+        array = dequantised(s, i, array)
+    wanted = np.int32 if s.int8 else np.float32
+    if array.dtype != wanted:
+        raise Unsupported(f"is a bias of type {s.tensor(i).type}", where=s.tensor(i).where)
+    return (s.builder.constant(f"{s.name}.bias", array),)
+
+
+def through_float(function: Callable) -> Callable:
+    """For an op without an int8 kernel: dequantize, compute in float, quantize; visible in the graph."""
+
+    def run(s: Step):
+        if not s.int8:
+            return function(s)
+        s.builder.note(f"{s.operator.name} has no int8 kernel: {s.name} runs in float")
+        y = function(replace(s, as_float=True, name=f"{s.name}.real"))
+        return quantize(y, name=s.name, out=s.out)
+
+    return run
+
+
+# --- convolutions and linear layers ----------------------------------------------------------------
+
+
+def same(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """(before, after) of padding SAME: as many outputs as strides fit, the odd element after."""
+    if min(size, kernel, stride, dilation) < 1:
+        raise ModelError(f"kernel {kernel}, stride {stride}, dilation {dilation} over {size}")
+    total = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+    return total // 2, total - total // 2
+
+
+def window(s: Step, x: Value, kernel, dilation=(1, 1)) -> dict:
+    """Stride and explicit padding of a window over the image x."""
+    if x.type.rank != 4:
+        raise ModelError(f"{s.operator.name} wants an image, got {x.type}")
+    stride = (s["stride_h"], s["stride_w"])
+    if s["padding"] == "VALID":
+        return {"stride": stride, "padding": (0, 0, 0, 0)}
+    sides = [same(*args) for args in zip(x.shape[1:3], kernel, stride, dilation)]
+    return {"stride": stride, "padding": (*sides[0], *sides[1])}
+
+
+def clamped(s: Step) -> dict:
+    lo, hi = fused_range(s)
+    return {"lo": lo, "hi": hi, "rounding": "litert", "name": s.name, "out": s.out}
+
+
+def conv(s: Step):
+    x, w = s.x(0), weights(s, lambda a: a, axis=0)
+    if w.type.rank != 4 or x.type.rank != 4:
+        raise ModelError(f"a convolution of {x.type} by {w.type}")
+    dilation = (s["dilation_h"], s["dilation_w"])
+    how = {**window(s, x, w.shape[1:3], dilation), "dilation": dilation, "groups": x.shape[3] // w.shape[3]}
+    b = bias(s, 2, w.shape[0])
+    if s.int8:
+        return conv2d_s8(x, w, *b, **how, **clamped(s))
+    return fused(s, conv2d(x, w, *b, **how, name=s.name))
+
+
+def depthwise(s: Step):
+    if s.array(1).ndim != 4 or s.array(1).shape[0] != 1:
+        raise ModelError(f"depthwise weights of shape {s.array(1).shape}", where=s.tensor(1).where)
+    x, w = s.x(0), weights(s, lambda a: a[0], axis=2)
+    dilation = (s["dilation_h"], s["dilation_w"])
+    how = {**window(s, x, w.shape[:2], dilation), "dilation": dilation}
+    b = bias(s, 2, w.shape[2])
+    if s.int8:
+        return depthwise2d_s8(x, w, *b, **how, **clamped(s))
+    return fused(s, depthwise2d(x, w, *b, **how, name=s.name))
+
+
+def transpose_conv(s: Step):
+    """Inputs: the output's shape, weights [O,KH,KW,I], x, bias."""
+    if s.array(1).ndim != 4:
+        raise ModelError(f"weights of shape {s.array(1).shape}", where=s.tensor(1).where)
+    x, w = s.x(2), weights(s, lambda a: a.transpose(3, 1, 2, 0), axis=3)
+    size, stride = s.integers(0), (s["stride_h"], s["stride_w"])
+    if len(size) != 4 or x.type.rank != 4:
+        raise ModelError(f"an output shape of {size} for {x.type}")
+    padding, extra = [], []
+    for have, wanted, kernel, step in zip(x.shape[1:3], size[1:3], w.shape[1:3], stride):
+        full = (have - 1) * step + kernel
+        before = same(wanted, kernel, step)[0] if s["padding"] == "SAME" else 0
+        padding += [before, max(full - before - wanted, 0)]
+        extra.append(max(wanted - (full - before), 0))
+    y = conv_transpose2d(
+        x, w, *bias(s, 3, w.shape[3]), stride=stride, padding=padding, output_padding=extra, name=s.name
+    )
+    return fused(s, y)
+
+
+def fully_connected(s: Step):
+    if s["weights_format"] != 0:
+        raise Unsupported("its weights are shuffled for one kind of processor")
+    x, w = s.x(0), weights(s, lambda a: a, axis=0)
+    if w.type.rank != 2:
+        raise ModelError(f"weights of shape {w.shape}", where=s.tensor(1).where)
+    if not s["keepdims"] and (x.type.rank != 2 or x.shape[-1] != w.shape[1]):
+        if x.type.size % w.shape[1]:
+            raise ModelError(f"{x.type} does not fill rows of {w.shape[1]}")
+        x = reshape(x, shape=(x.type.size // w.shape[1], w.shape[1]), name=f"{s.name}.rows")
+    b = bias(s, 2, w.shape[0])
+    if s.int8:
+        return linear_s8(x, w, *b, **clamped(s))
+    return fused(s, linear(x, w, *b, name=s.name))
+
+
+def batch_matmul(s: Step):
+    a, b = (turned(s, i, s[key]) for i, key in ((0, "adj_x"), (1, "adj_y")))
+    if s.int8:
+        return matmul_s8(a, b, **LITERT, name=s.name, out=s.out)
+    return matmul(a, b, name=s.name)
+
+
+def turned(s: Step, i: int, adjoint: bool) -> Value:
+    x = s.x(i)
+    if not adjoint:
+        return x
+    if x.type.rank < 2:
+        raise ModelError(f"{x.type} has no last two dimensions to swap")
+    perm = (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2)
+    return transpose(x, perm=perm, name=f"{s.name}.turned{i}")
+
+
+# --- arithmetic, pools, reductions -----------------------------------------------------------------
+
+
+def arithmetic(float_op, int8_op) -> Callable:
+    def run(s: Step):
+        if s.int8:
+            return int8_op(s.x(0), s.x(1), **clamped(s))
+        return fused(s, float_op(s.x(0), s.x(1), name=s.name))
+
+    return run
+
+
+def limit(side: str) -> Callable:
+    """MAXIMUM and MINIMUM with a constant: a clamp."""
+
+    def run(s: Step):
+        i = 0 if s.known(0) is not None else 1
+        if s.known(i) is None or s.array(i).size != 1:
+            raise Unsupported(f"{s.operator.name} of two tensors: one must be a single constant number")
+        array = s.array(i)
+        number = float((dequantised(s, i, array) if array.dtype == np.int8 else array).reshape(()))
+        return clamp(s.x(1 - i), **{side: number}, name=s.name)
+
+    return through_float(run)
+
+
+def average_pool(s: Step):
+    x, kernel = s.x(0), (s["filter_h"], s["filter_w"])
+    how = {"kernel": kernel, **window(s, x, kernel)}
+    if s.int8:
+        return avg_pool2d_s8(x, **how, **clamped(s))
+    return fused(s, avg_pool2d(x, **how, name=s.name))
+
+
+def max_pool(s: Step):
+    x, kernel = s.x(0), (s["filter_h"], s["filter_w"])
+    return fused(s, max_pool2d(x, kernel=kernel, **window(s, x, kernel), name=s.name))
+
+
+def reduction(op, int8_op=None) -> Callable:
+    def run(s: Step):
+        x = s.x(0)
+        axes = tuple(sorted({axis_of(a, x) for a in s.integers(1)}))
+        how = {"axes": axes, "keepdims": s["keepdims"], "name": s.name}
+        return int8_op(x, **how, **LITERT, out=s.out) if s.int8 and int8_op else op(x, **how)
+
+    return run if int8_op else through_float(run)
+
+
+def soft_max(s: Step):
+    x, beta = s.x(0), s["beta"]
+    if s.int8:
+        if beta != 1:
+            raise Unsupported(f"an int8 softmax with beta {beta}")
+        return softmax_s8(x, **LITERT, name=s.name)
+    if beta != 1:
+        x = mul(x, s.builder.constant(f"{s.name}.beta", np.array([beta], np.float32)), name=f"{s.name}.scaled")
+    return softmax(x, name=s.name)
+
+
+def quantised(s: Step):
+    x = s.x(0)
+    if x.dtype == "s8":
+        return requantize_s8(x, **LITERT, name=s.name, out=s.out)
+    return quantize(x, name=s.name, out=s.out)
+
+
+def slopes(s: Step):
+    return prelu(s.x(0), s.x(1), name=s.name)
+
+
+OPS: dict[str, Callable] = {
+    "CONV_2D": conv,
+    "DEPTHWISE_CONV_2D": depthwise,
+    "TRANSPOSE_CONV": through_float(transpose_conv),
+    "FULLY_CONNECTED": fully_connected,
+    "BATCH_MATMUL": batch_matmul,
+    "ADD": arithmetic(add, add_s8),
+    "SUB": arithmetic(sub, sub_s8),
+    "MUL": arithmetic(mul, mul_s8),
+    "DIV": through_float(arithmetic(div, None)),
+    "MAXIMUM": limit("lo"),
+    "MINIMUM": limit("hi"),
+    "AVERAGE_POOL_2D": average_pool,
+    "MAX_POOL_2D": max_pool,
+    "MEAN": reduction(mean, mean_s8),
+    "SUM": reduction(sum),
+    "REDUCE_MAX": reduction(amax),
+    "SOFTMAX": soft_max,
+    "LOG_SOFTMAX": through_float(lambda s: log_softmax(s.x(0), name=s.name)),
+    "PRELU": through_float(slopes),
+    "QUANTIZE": quantised,
+    "DEQUANTIZE": lambda s: dequantize(s.x(0), name=s.name),
+    **LAYOUT,
+    **UNARY,
+}

@@ -1,0 +1,1 @@
+"""PyTorch modules and .pt2 files, through torch.export."""

@@ -1,0 +1,320 @@
+"""PyTorch -> graph, through torch.export: `read_torch(module, example)`, `read_program`, and `read_pt2(path)`.
+
+The program is taken as torch.export gives it, undecomposed and in eval mode, so that batch_norm, dropout and
+adaptive pools survive as what they are. This file walks over it; what an aten op means is in the tables of
+torch_conv.py, torch_math.py and torch_layout.py. Values are named after the module that made them.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from insitu.errors import GraphError, ModelError, Unsupported, needs
+from insitu.graph import Builder, Graph, Value, build, f32
+from insitu.importers.canonical.clean import clean
+from insitu.importers.safe.child import read_in_child
+from insitu.importers.torch import conv as torch_conv
+from insitu.importers.torch import layout as torch_layout
+from insitu.importers.torch import math as torch_math
+from insitu.importers.torch.call import Call
+from insitu.importers.torch.views import mutates_a_view
+
+TABLE = torch_conv.TABLE | torch_math.TABLE | torch_layout.TABLE
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+
+
+def read_torch(module, example=None, *, batch: int | None = None, name: str = "") -> Graph:
+    """The graph of a torch.nn.Module; `example` is an input tensor, or a tuple of them. The module is not changed."""
+    export = torch_export()
+    if isinstance(module, export.ExportedProgram):
+        return read_program(module, batch=batch or 1, name=name or "program")
+    inputs = _example(example, batch)
+    with _eval_mode(module), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = export.export(module, inputs)
+        except Exception as e:  # dynamo has dozens of exception kinds
+            raise ModelError(
+                f"torch.export cannot trace it: {_first_line(e)}",
+                where=type(module).__name__,
+                hint="`torch.export.export(module, example)` shows the whole message",
+            ) from e
+    return read_program(program, name=name or type(module).__name__)
+
+
+def read_pt2(path: str | Path, *, batch: int = 1) -> Graph:
+    """The graph of a saved ExportedProgram, read in a child process with limits on time and memory."""
+    return read_in_child(Path(path), batch=batch)
+
+
+def read_program(program, *, batch: int = 1, name: str = "program", names: Names | None = None) -> Graph:
+    """The graph of a torch.export.ExportedProgram. A dynamic first axis becomes `batch`."""
+    return clean(raw_graph(program, batch=batch, name=name, names=names or Names()))
+
+
+def raw_graph(program, *, batch: int, name: str, names: Names) -> Graph:
+    """Before clean(): an op or two for each aten call, transposes around those that are NHWC inside."""
+    builder = Builder(name)
+    if mutates_a_view(program.graph):
+        # writing through a view needs torch's own functionalisation, which takes dropout away
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = program.run_decompositions({})
+        builder.note("it writes through views: functionalised by torch, which drops dropout")
+    with build(builder):
+        walk = _Walk(program, builder, batch, names)
+        live = _live(program)
+        for node in program.graph.nodes:
+            if node in live or node.op == "placeholder":
+                walk.visit(node)
+        return builder.graph(*_outputs(walk))
+
+
+def _live(program) -> set:
+    """The nodes the user's outputs depend on. Counting batches, say, is done beside them."""
+    wanted = {str(o) for o in program.graph_signature.user_outputs}
+    left = [n for n in program.graph.nodes if str(n.name) in wanted]
+    found = set()
+    while left:
+        node = left.pop()
+        if node not in found:
+            found.add(node)
+            left.extend(node.all_input_nodes)
+    return found
+
+
+def layer_of(node, op: str) -> str:
+    """The path of the module a node stands in; ops written in a container's forward get their own name on top."""
+    path, kind = module_of(node)
+    if kind.startswith("torch.nn.modules.") and path:
+        return path
+    return f"{path}.{op}" if path else op
+
+
+def module_of(node) -> tuple[str, str]:
+    """(path, class) of the innermost module a node stands in."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    if not stack:
+        return "", ""
+    path, kind = stack[-1]
+    kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    return re.sub(r"^L\['self'\]\.?", "", str(path)), kind
+
+
+@dataclass(frozen=True)
+class Names:
+    """What things are called, where torch itself does not know."""
+
+    tensors: dict[int, str] = field(default_factory=dict)  # data pointer -> name
+    inputs: tuple[str, ...] = ()
+    layer: Callable = layer_of  # (node, op) -> name of the result
+
+
+@dataclass
+class _Walk:
+    """The values made so far, by the node that made them."""
+
+    program: Any
+    builder: Builder
+    batch: int
+    names: Names
+    env: dict = field(default_factory=dict)
+    weights: dict = field(default_factory=dict)
+    parameters: dict = field(default_factory=dict)  # data pointer and shape -> value: tied weights are one constant
+
+    def visit(self, node) -> None:
+        if node.op == "placeholder":
+            self.env[node] = _placeholder(self, node)
+        elif node.op == "get_attr":
+            self.env[node] = self.parameter(str(node.target), _attribute(self.program.graph_module, str(node.target)))
+        elif node.op == "call_function":
+            self.env[node] = _call(self, node)
+
+    def parameter(self, name: str, tensor) -> Value | None:
+        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        if tensor.numel() == 0 or key not in self.parameters:
+            self.parameters[key] = _constant(self.builder, self.names.tensors.get(key[0], name), tensor)
+        return self.parameters[key]
+
+    def trains(self, name: str) -> bool:
+        """Keras keeps statistics as parameters, too, but such as need no gradient."""
+        return not self.names.tensors or _tensor(self.program, name).requires_grad
+
+    def argument(self, x) -> Any:
+        """An argument of a call with nodes replaced by what they gave."""
+        if isinstance(x, list | tuple):
+            return [self.argument(v) for v in x]
+        return self.env[x] if type(x).__module__.startswith("torch.fx") else x
+
+
+def _placeholder(walk: _Walk, node) -> Value | None:
+    signature = walk.program.graph_signature
+    name = str(node.name)
+    for table in (
+        signature.inputs_to_parameters,
+        signature.inputs_to_buffers,
+        signature.inputs_to_lifted_tensor_constants,
+    ):
+        if name in table:
+            value = walk.parameter(table[name], _tensor(walk.program, table[name]))
+            if value is not None and name in signature.inputs_to_parameters and walk.trains(table[name]):
+                walk.builder.parameters[value.name] = value.name
+            return value
+    if name not in signature.user_inputs:
+        return None
+    example = node.meta.get("val")
+    if not hasattr(example, "shape"):
+        return None  # a plain number or None: torch.export has built it in
+    given = walk.names.inputs[len(walk.builder.inputs) :]
+    return walk.builder.input(given[0] if given else name, f32(*_input_shape(name, example, walk.batch)))
+
+
+def _tensor(program, name: str):
+    return program.state_dict[name] if name in program.state_dict else program.constants[name]
+
+
+def _input_shape(name: str, example, batch: int) -> tuple[int, ...]:
+    dtype = str(example.dtype).removeprefix("torch.")
+    if dtype not in FLOATS:
+        raise Unsupported(f"is {dtype}; models take float inputs", where=f"input {name}")
+    shape = []
+    for axis, d in enumerate(example.shape):
+        if not isinstance(d, int):
+            if axis > 0:
+                raise Unsupported(
+                    f"dimension {axis} is dynamic ({d})", where=f"input {name}", hint="export it with a fixed size"
+                )
+            d = batch
+        shape.append(d)
+    return tuple(shape)
+
+
+def _constant(builder: Builder, name: str, tensor) -> Value | None:
+    """Floats become f32; a tensor of another kind keeps its type."""
+    tensor = tensor.detach().cpu()
+    if tensor.numel() == 0:
+        return None
+    if str(tensor.dtype).removeprefix("torch.") in FLOATS:
+        return builder.constant(name, np.array(tensor.float().numpy()))
+    if str(tensor.dtype) in ("torch.int64", "torch.int32", "torch.int8", "torch.uint8", "torch.bool"):
+        return builder.constant(name, np.array(tensor.numpy()))
+    raise Unsupported(f"is {tensor.dtype}", where=name)
+
+
+def _attribute(module, path: str):
+    for part in path.split("."):
+        module = getattr(module, part)
+    return module
+
+
+# one call
+
+
+def _call(walk: _Walk, node):
+    args, kwargs = walk.argument(node.args), {k: walk.argument(v) for k, v in node.kwargs.items()}
+    if node.target is operator.getitem:
+        return args[0][args[1]]
+    if getattr(node.target, "namespace", "") != "aten":
+        return _python(node, args)
+    op = _op_name(node.target)
+    if op == "sym_size":
+        return args[0].shape[args[1]]
+    call = Call(op, walk.names.layer(node, op), walk.builder, walk.weights)
+    rule = TABLE.get(op)
+    if rule is None:
+        raise Unsupported(
+            f"aten.{op} is not supported", where=call.name, hint="`insitu ops` lists what is; replace this layer"
+        )
+    return _apply(call, rule, args, kwargs)
+
+
+def _apply(call: Call, rule, args: Sequence, kwargs: dict):
+    """The op's rule, with errors that name the layer."""
+    kwargs = {k: v for k, v in kwargs.items() if k not in IGNORED}
+    try:
+        return rule(call, *args, **kwargs)
+    except Unsupported:
+        raise
+    except GraphError as e:
+        raise Unsupported(f"aten.{call.op}: {e.what}", where=call.name, hint=e.hint) from e
+    except (TypeError, AttributeError, KeyError, ValueError, IndexError) as e:
+        # an argument no rule was written for, such as a tensor where a number is usual
+        raise Unsupported(f"aten.{call.op} called in a way that is not supported ({e})", where=call.name) from e
+
+
+# keyword arguments that make no difference here
+IGNORED = ("memory_format", "layout", "device", "pin_memory", "generator", "non_blocking", "copy")
+
+
+def _op_name(target) -> str:
+    """`aten::relu_` and `aten::relu` are the same to a graph without memory."""
+    name = target._schema.name.split("::")[1]
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def _python(node, args):
+    """Arithmetic on sizes, and the checks torch.export puts around them."""
+    if all(isinstance(a, int | float | bool) for a in args) and callable(node.target):
+        return node.target(*args)
+    if "assert" in str(node.target) or "check" in str(node.target):
+        return None
+    raise Unsupported(f"{node.target} is not supported", where=layer_of(node, str(node.name)))
+
+
+# the ends
+
+
+def _outputs(walk: _Walk) -> list[Value]:
+    found = []
+    by_name = {str(n.name): n for n in walk.program.graph.nodes}
+    for output in walk.program.graph_signature.user_outputs:
+        value = walk.env.get(by_name.get(str(output)))
+        if not isinstance(value, Value):
+            raise Unsupported(f"output {output} is not a tensor of the graph")
+        found.append(value)
+    if not found:
+        raise ModelError("it has no outputs")
+    return found
+
+
+def _example(example, batch: int | None) -> tuple:
+    inputs = tuple(example) if isinstance(example, list | tuple) else (example,)
+    if not inputs or not all(type(t).__module__.startswith("torch") for t in inputs):
+        raise ModelError("a torch module needs an example input", hint="read_torch(module, torch.zeros(1, 3, 32, 32))")
+    if batch is None:
+        return inputs
+    return tuple(t[:1].expand(batch, *t.shape[1:]).clone() if t.dim() else t for t in inputs)
+
+
+@contextmanager
+def _eval_mode(module) -> Iterator[None]:
+    """In eval mode inside, afterwards each submodule in the mode it had."""
+    modes = {m: m.training for m in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for m, training in modes.items():
+            m.training = training
+
+
+def _first_line(e: Exception) -> str:
+    return (str(e).strip() or type(e).__name__).splitlines()[0][:200]
+
+
+def torch_export():
+    """The module torch.export, or the error that says how to get it."""
+    try:
+        import torch.export
+    except ModuleNotFoundError:
+        raise needs("torch", "torch", "reading a torch model") from None
+    return torch.export

@@ -1,0 +1,5 @@
+"""A model that learns on a device: feed it samples, measure it, keep what it learned."""
+
+from insitu.learner.learner import History, Learner
+
+__all__ = ["History", "Learner"]

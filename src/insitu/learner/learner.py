@@ -1,0 +1,285 @@
+"""A model that learns: fit, evaluate, predict, add_class, save, load, on a device.
+
+The compiled program does the work; this file feeds it. Where the first layers are frozen their outputs are
+computed once a sample (or once a view of it) and training starts from them: the same bytes, a fraction of
+the time. Random choices come from (seed, epoch, sample), never from what happened before, so that a run that
+was interrupted continues as if it had not been.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from insitu.data import Samples, as_samples, check_labels
+from insitu.data.arguments import optional, whole
+from insitu.deploy import Deployment
+from insitu.deploy.budget import check_budget
+from insitu.devices.host import HostDevice, open_plans
+from insitu.errors import DataError, GraphError
+from insitu.graph import Graph
+from insitu.learner.course import Course
+from insitu.learner.epoch import Results
+from insitu.learner.feed import Augment, Crew, Feed, run_many, usual_threads
+from insitu.learner.measures import MEASURES
+from insitu.learner.progress import Report, bar
+from insitu.ops.update import COUNTERS
+from insitu.planner import Plan, plan
+from insitu.training.head import widen_head
+from insitu.training.parts import Parts
+from insitu.training.prefix import Split, split
+from insitu.training.train import LOSSES, Recipe
+
+
+@dataclass
+class History:
+    """What happened in `fit`, an entry an epoch."""
+
+    loss: list[float] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)  # of each sample just before it was learned from
+    error: list[float] = field(default_factory=list)  # the same for the loss mse, which has no accuracy
+    validation: list[float] = field(default_factory=list)  # of the samples held out: that, too
+    counters: dict[str, int] = field(default_factory=dict)
+    cached: bool = False  # did training start from the cached outputs of the frozen layers?
+    threads: int = 1
+
+    def __str__(self) -> str:
+        way = "from cached outputs of the frozen layers" if self.cached else "through all layers"
+        ends = f"loss {self.loss[0]:.3f} to {self.loss[-1]:.3f}" if self.loss else "nothing done"
+        return f"{len(self.loss)} epochs {way}: {ends}"
+
+
+class Learner:
+    """Holds a device with a training program. Made by `insitu.compile`."""
+
+    def __init__(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
+                 classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = (),
+                 deployed: Deployment | None = None):  # fmt: skip
+        self.parts, self.notes = parts, notes
+        self.deployed = deployed  # where it was compiled for a board
+        self.recipe = parts.recipe if parts else Recipe()
+        self._open(graphs, plans)
+        self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
+
+    def _open(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None) -> None:
+        self.graphs = dict(graphs)
+        self.plans = dict(plans) if plans else {verb: plan(g) for verb, g in graphs.items()}
+        self.device: HostDevice = open_plans(self.plans)
+        self._cut: tuple[Split, HostDevice, HostDevice] | None = None
+
+    @property
+    def sample(self):
+        """The graph's input: what a sample looks like."""
+        return self.graphs["predict"].inputs[0]
+
+    def info(self) -> dict[str, int]:
+        """Bytes: arena_bytes, arena_lower_bound_bytes, state_bytes, const_bytes."""
+        return self.device.info()
+
+    # learning ---------------------------------------------------------------------------------
+
+    def fit(self, x, y=None, *, epochs: int = 1, rate: float = 0.01, batch: int | None = None,
+            schedule: str = "cosine", warmup: float = 1.0, augment: Augment | None = None, views: int | None = None,
+            cache: bool | None = None, validation=None, seed: int = 0, start_epoch: int = 0,
+            stop_epoch: int | None = None, threads: int | None = None,
+            progress: Report | None = None) -> History:  # fmt: skip
+        """Train on samples x with labels y (targets, for the losses that take them; x itself where y is None).
+
+        `augment(x, rng)` gives a changed copy of a batch of samples; with `views=k` it is applied k times to each
+        sample beforehand, which lets the frozen layers' outputs be kept; without `views` it is applied afresh each
+        epoch. `warmup` is in epochs, `rate` is the largest learning rate. `fit(epochs=9, stop_epoch=4)`, then
+        `fit(epochs=9, start_epoch=4)` is the same as `fit(epochs=9)`.
+        """
+        course = Course(epochs, rate, self._batch(batch), schedule, warmup, seed)
+        whole(start_epoch, "start_epoch")
+        last = epochs if stop_epoch is None else min(whole(stop_epoch, "stop_epoch"), epochs)
+        for name, value in (("threads", threads), ("views", views)):
+            optional(value, name, 1)
+        data = self.samples(x, y)
+        held_out = None if validation is None else self.samples(*pair(validation), part="test")
+        with bar(progress) as report:
+            feed = self._feed(data, augment, views, cache, seed, report)
+            history = History(cached=feed.cached)
+            for epoch in range(start_epoch, last):
+                self._epoch(feed, data, course, epoch, threads, history, report)
+                if feed.cached:  # what was learned on the rest of the network, back to the whole
+                    self.device.load_arrays(feed.device.state())
+                if held_out is not None:
+                    history.validation.append(self._score(held_out)[self.measure])
+        history.counters = self.counters()
+        return history
+
+    def _batch(self, batch: int | None) -> int:
+        made_for = self.parts.batch if self.parts else 1
+        if batch is None:
+            return made_for
+        batch = whole(batch, "batch", 1)
+        if batch != made_for and "accumulate" not in self.graphs:
+            each = "every sample" if made_for == 1 else f"every {made_for} samples"
+            raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
+        return batch
+
+    def _epoch(self, feed: Feed, data: Samples, course: Course, epoch: int, threads: int | None, history: History,
+               report: Report) -> None:  # fmt: skip
+        order, rates = course.order(epoch, len(data)), course.rates(epoch, len(data))
+        results = Results(feed.device, data, order)
+        if "accumulate" in self.graphs:
+            crew = Crew(feed, threads or usual_threads(feed.device))
+            history.threads = crew.threads
+            results.batches(crew, course.batch, rates, epoch, report)
+            crew.close()
+        elif course.batch > 1:
+            results.together(feed, course.batch, rates, epoch, report)
+        else:
+            results.steps(feed, rates, epoch, report)
+        history.loss.append(results.loss)
+        name, measured = MEASURES[self.recipe.loss]
+        getattr(history, name).append(results.measured(measured))
+
+    def _feed(self, data: Samples, augment: Augment | None, views: int | None, cache: bool | None, seed: int,
+              report: Report) -> Feed:  # fmt: skip
+        fixed = augment is None or views is not None
+        wanted = cache if cache is not None else fixed
+        if wanted and not fixed:
+            raise DataError("outputs can be kept of fixed views only", hint="views=16, or cache=False")
+        found = self._split() if wanted else None
+        rows = tuple(x[:, None] for x in data.inputs)
+        if found is None:
+            return Feed(self.device, rows, False, augment, views, seed)
+        _, prefix, rest = found
+        rest.load_arrays(self.device.state())
+        source = Feed(prefix, rows, False, augment, views, seed)
+        return Feed(rest, run_prefix(source, report), True)
+
+    def _split(self):
+        """The program cut where the frozen layers end; None where nothing is frozen."""
+        if self._cut is None:
+            parts = None if self.parts and self.parts.at_once else split(self.graphs, self.graphs["predict"].inputs)
+            if parts is None or not parts.prefix.constants:  # turning or rounding samples is not worth keeping
+                return None
+            prefix = open_plans({"predict": plan(parts.prefix)})
+            self._cut = parts, prefix, open_plans({verb: plan(g) for verb, g in parts.rest.items()})
+        return self._cut
+
+    # using ------------------------------------------------------------------------------------
+
+    def predict(self, *x):
+        """The model's outputs (logits) for these samples, from the generated C."""
+        return self.device.predict(*x)
+
+    def evaluate(self, x, y=None) -> dict[str, float]:
+        """Accuracy over labelled samples; the mean squared error, where that is the loss."""
+        return self._score(self.samples(x, y, part="test"))
+
+    def _score(self, data: Samples) -> dict[str, float]:
+        (out, *_) = run_many(Feed(self.device, tuple(x[:, None] for x in data.inputs)))
+        y = data.labels
+        assert y is not None  # samples() sees to it
+        name, measured = MEASURES[self.recipe.loss]
+        return {name: measured(out, y), "samples": len(y)}
+
+    def counters(self) -> dict[str, int]:
+        """How often an update was skipped (not finite), clipped, or saturated a weight."""
+        count = self.device.state().get("counters", np.zeros(len(COUNTERS), np.int32))
+        return dict(zip(COUNTERS, map(int, count)))
+
+    def add_class(self) -> int:
+        """Give the head one class more, keeping all that was learned; the new class's number.
+
+        For a board it is linked anew: where it no longer fits, a BudgetError, and nothing has changed.
+        """
+        if self.parts is None or self.parts.head is None:
+            raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
+        old, was = self.device.state(), self.classes
+        parts = replace(self.parts, forward=widen_head(self.parts.forward, was + 1))
+        graphs = parts.graphs()
+        plans = {verb: plan(g) for verb, g in graphs.items()}
+        deployed = self.deployed and check_budget(parts, plans, self.deployed.limits)
+        self.parts, self.deployed = parts, deployed
+        self._open(graphs, plans)
+        new = self.device.state()
+        for name, array in old.items():
+            new[name][tuple(slice(n) for n in array.shape)] = array
+        self.device.load_arrays(new)
+        self.classes = was + 1
+        return was
+
+    # keeping ----------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> Path:
+        """Write what was learned; the file appears whole or not at all."""
+        path = Path(path)
+        temporary = path.with_name(path.name + ".part")
+        try:
+            with temporary.open("wb") as f:
+                f.write(self.device.save_state())
+                f.flush()
+                os.fsync(f.fileno())
+            temporary.replace(path)
+        except OSError as e:
+            raise DataError(f"cannot be written: {e.strerror or e}", where=str(path)) from e
+        return path
+
+    def load(self, path: str | Path) -> None:
+        """Take back what was saved. A wrong or damaged file is an error and changes nothing."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as e:
+            raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
+        try:
+            self.device.load_state(data)
+        except DataError as e:
+            hint = "a state goes with the model, scheme and options it was saved with"
+            raise DataError(e.what, where=str(path), hint=hint) from e
+
+    # checking ---------------------------------------------------------------------------------
+
+    @property
+    def measure(self) -> str:
+        """What `evaluate` measures: accuracy, or the error (mean squared) with the loss mse."""
+        return MEASURES[self.recipe.loss][0]
+
+    @property
+    def _takes_labels(self) -> bool:
+        return LOSSES[self.recipe.loss][1] == "labels"
+
+    def samples(self, x, y=None, part: str = "train") -> Samples:
+        """Checked samples with labels or targets in the program's own types."""
+        graph = self.graphs["predict"]
+        if self._takes_labels:
+            check_width(pair(x)[1] if y is None else y, graph.outputs[0].shape[-1])
+        data = as_samples(x if y is None else (x, y), graph, targets=not self._takes_labels, part=part)
+        if self._takes_labels:
+            return check_labels(data, graph.outputs[0].shape[-1])
+        out = graph.outputs[0]
+        y = data.inputs[0] if data.labels is None else data.labels
+        if y.size != len(data) * out.type.size // out.shape[0]:
+            raise DataError(f"the targets have shape {y.shape}, the model's output is {out.type}")
+        if not np.isfinite(y).all():
+            raise DataError("a target is not finite")
+        y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
+        return Samples(data.inputs, y, data.names)
+
+
+def run_prefix(source: Feed, report: Report) -> tuple[np.ndarray, ...]:
+    """The frozen layers' outputs for every view of every sample: one array an output, [samples, views, ...]."""
+    views = source.views if source.augment and source.views else 1
+    outputs = run_many(source, views=views, report=lambda done, total: report("frozen layers", done, total))
+    return tuple(o.reshape(-1, views, *o.shape[1:]) for o in outputs)
+
+
+def pair(data):
+    """(x, y) from what `validation` may be."""
+    return data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+
+
+def check_width(y, classes: int) -> None:
+    """Labels may come as one-hot rows, a column a class."""
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] not in (1, classes):
+        raise DataError(f"the labels have {shape[1]} columns, the model has {classes} classes",
+                        hint="class numbers, or one-hot rows with a column a class")  # fmt: skip

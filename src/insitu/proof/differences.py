@@ -1,0 +1,284 @@
+"""Gradients against differences: is the derivative that a training graph computes the slope of what it computes?
+
+    float_gradients   parameters whose way to the loss is all float: the loss itself, moved both ways, in float64
+    int8_rules        each int8 op's gradient rule, at the inputs it really sees: its surrogate, moved both ways
+    int8_gradients    each trained tensor of an int8 graph: a random direction carried forward through the
+                      surrogates of all ops, to the loss; no gradient rule is involved
+    surrogates        the surrogates themselves: within one step of the integers
+
+Everything is numpy on graphs; what the C does is prove.py's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from insitu.graph import Builder, Graph, Node, Value, build, evaluate
+from insitu.proof.findings import Finding, largest
+from insitu.proof.surrogate import edges, has_surrogate, moved, real, reals, surrogate
+from insitu.training.autodiff import depend_on
+
+CLOSENESS = 1e-4  # of gradients
+FLOOR = 1e-3  # of the network's largest gradient
+FLOATS = ("f32", "f64")
+STEP = 4e-6
+TRIES = 8  # elements or directions that are tried until one is away from kinks
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A training graph at one input: what every value is, in float64 where it is not an integer."""
+
+    graph: Graph
+    env: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, graph: Graph, feeds, state=None) -> Run:
+        env: dict = evaluate(graph, *feeds, precision=np.float64, keep=True, state=state)  # type: ignore[assignment]
+        return cls(graph, env)
+
+    @property
+    def loss(self) -> Value:
+        return self.graph.outputs[0]
+
+    @cached_property
+    def forward(self) -> tuple[Node, ...]:
+        """What the loss is computed with."""
+        wanted, found = {self.loss.name}, []
+        for node in reversed(self.graph.nodes):
+            if any(v.name in wanted for v in node.outputs):
+                wanted.update(v.name for v in node.inputs)
+                found.append(node)
+        return tuple(found[::-1])
+
+    @cached_property
+    def gradients(self) -> dict[str, Value]:
+        """Trained parameter -> the value that holds its gradient: what its update takes after its state."""
+        found = {}
+        lasting = set(self.graph.state)
+        for name, new in self.graph.updates.items():
+            node = self.graph.producer.get(new.name)
+            if node is None or not node.op.overwrites or node.inputs[0].name not in (name, f"{name}.sum"):
+                continue
+            grad = next((v for v in node.inputs if v.name not in lasting), None)
+            target = name.removesuffix(".sum")
+            if grad is not None and grad.dtype in FLOATS and grad.shape == self.graph.values[name].shape:
+                found[target] = grad
+        return found
+
+    def trained(self) -> dict[str, Value]:
+        """Trained parameters that the forward pass reads."""
+        read = {v.name: v for node in self.forward for v in node.inputs}
+        return {name: read[name] for name in self.gradients if name in read}
+
+    def gradient(self, name: str) -> np.ndarray:
+        return self.env[self.gradients[name].name]
+
+    @cached_property
+    def largest(self) -> float:
+        return max((largest(self.gradient(name)) for name in self.gradients), default=0.0)
+
+    def after(self, name: str) -> list[Node]:
+        """The forward nodes that depend on this value."""
+        reached = depend_on(self.forward, {name})
+        return [n for n in self.forward if any(v.name in reached for v in n.inputs)]
+
+
+# float ------------------------------------------------------------------------------------------
+
+
+def float_gradients(run: Run, seed: int = 0) -> Iterator[Finding]:
+    """For each float parameter: the largest element of its gradient, and a random direction over all elements."""
+    rng = np.random.default_rng(seed)
+    for name, value in run.trained().items():
+        nodes = run.after(name)
+        if value.dtype in FLOATS and not any(_rounds(n) for n in nodes):
+            yield from _two_ways(run, name, nodes, rng)
+
+
+def _rounds(node: Node) -> bool:
+    """Does it make integers of reals? Then the loss has steps, and no slope."""
+    return any(v.type.quant is not None for v in node.outputs)
+
+
+def _two_ways(run: Run, name: str, nodes: list[Node], rng) -> Iterator[Finding]:
+    gradient = run.gradient(name)
+    order = np.argsort(-np.abs(gradient), axis=None)[:TRIES]
+    ways = {
+        "largest": lambda i: np.eye(1, gradient.size, int(order[i % order.size])).reshape(gradient.shape),
+        "direction": lambda i: rng.normal(size=gradient.shape) / np.sqrt(gradient.size),
+    }
+    for way, draw in ways.items():
+        for d in map(draw, range(TRIES)):
+            slope, noise = _slope(run, name, d, nodes)
+            if slope is not None:
+                found = _along(f"{name}, {way}", gradient, d, slope, FLOOR * run.largest)
+                yield Finding(found.where, found.error, found.allowed + noise)
+                break
+        else:
+            yield Finding(f"{name}, {way}: a kink wherever it was tried", np.nan, 0.0)
+
+
+def _slope(run: Run, name: str, d: np.ndarray, nodes: list[Node]) -> tuple[float | None, float]:
+    """d loss along d, and how far float64 can be off; None where a kink lies near.
+
+    Two steps of different length agree where the loss is smooth, and do not where one of them crosses a kink.
+    """
+    size = sum(v.type.size for n in nodes for v in n.outputs)
+    h = STEP / max(1.0, size / 1e5)  # the more activations, the more of them lie close to a kink
+    long, short = (
+        (_loss_at(run, name, s * d, nodes) - _loss_at(run, name, -s * d, nodes)) / (2 * s) for s in (h, h / 8)
+    )
+    noise = 1e-15 * max(1.0, abs(float(run.env[run.loss.name]))) / (h / 8)
+    agree = abs(long - short) <= CLOSENESS / 4 * max(abs(short), FLOOR * run.largest) + noise
+    return (short if agree else None), noise
+
+
+def _loss_at(run: Run, name: str, move: np.ndarray, nodes: list[Node]) -> float:
+    env = {**run.env, name: run.env[name] + move}
+    for node in nodes:
+        results = node.rule("eval", *(env[v.name] for v in node.inputs))
+        env.update(zip((v.name for v in node.outputs), results if isinstance(results, tuple) else (results,)))
+    return float(env[run.loss.name])
+
+
+# int8, op by op ---------------------------------------------------------------------------------
+
+
+def on_the_way(run: Run) -> list[Node]:
+    """The int8 ops that gradients pass through."""
+    reached = depend_on(run.forward, set(run.trained()))
+    return [n for n in run.forward if has_surrogate(n) and any(v.name in reached for v in n.inputs)]
+
+
+def surrogates(run: Run) -> Iterator[Finding]:
+    """In steps of the output's scale. A table has curves of its own: half of its sharpest bend is allowed beside."""
+    for node in on_the_way(run):
+        out = node.output
+        if out.type.quant is None or out.type.quant.per_channel:
+            continue
+        found = surrogate(node, reals(node, _inputs(run, node)))[0]
+        gap = np.abs(found - real(run.env[out.name], out.type)) / out.type.scale
+        allowed = 1.01
+        if node.op.name == "lut_s8":
+            allowed += float(np.max(np.abs(np.diff(run.env[node.inputs[1].name].astype(int), 2)))) / 2
+        yield Finding(node.name, float(np.max(gap)), allowed)
+
+
+def int8_rules(run: Run, seed: int = 0) -> Iterator[Finding]:
+    """<gradient that the rule gives for random g, random direction> against <g, difference along the direction>."""
+    rng = np.random.default_rng(seed)
+    for node in on_the_way(run):
+        values = reals(node, _inputs(run, node))
+        outputs = [v for v in node.outputs if v.dtype != "u8"]
+        g = [rng.normal(size=v.shape) for v in outputs]
+        for k, v in enumerate(node.inputs):
+            if v.dtype not in ("s8", "s32", *FLOATS) or (node.op.name == "lut_s8" and k):
+                continue
+            moves: list = [None] * len(values)
+            moves[k] = direction(v, rng)
+            differences, near = moved(node, values, moves)
+            kept = [np.where(near, 0, g[0]), *g[1:]]
+            gradient = rule_gradients(run, node, kept)[k]
+            if gradient is None:
+                continue
+            slope = sum(float(np.sum(a * b)) for a, b in zip(kept, differences))
+            yield _along(f"{node.name} ({node.op.name}), input {k}", gradient, moves[k], slope)
+
+
+def _inputs(run: Run, node: Node) -> list[np.ndarray]:
+    return [run.env[v.name] for v in node.inputs]
+
+
+def direction(value: Value, rng) -> np.ndarray:
+    """Random, each element in the scale of its own channel."""
+    q = value.type.quant
+    return rng.normal(size=value.shape) * (q.scales(value.type.rank) if q else 1.0)
+
+
+def _along(where: str, gradient: np.ndarray, direction: np.ndarray, slope: float, floor: float = 0.0) -> Finding:
+    """Compares in the direction; what is allowed goes with the size a random direction's slope has."""
+    parts = gradient * direction
+    size = float(np.sqrt(np.sum(parts * parts)))
+    return Finding(where, abs(float(np.sum(parts)) - slope), CLOSENESS * max(size, floor) + 1e-13)
+
+
+def rule_gradients(run: Run, node: Node, g: list[np.ndarray]) -> list[np.ndarray | None]:
+    """What the op's own rule gives for each input, evaluated in float64."""
+    builder = Builder("rule")
+    feeds = []
+    for v in {v.name: v for v in node.inputs}.values():
+        builder._define(v.name, v.type)
+        if v.name in run.graph.constants:
+            builder.constants[v.name] = run.graph.constants[v.name]
+        else:
+            builder.inputs.append(v)
+            feeds.append(run.env[v.name])
+    for v in node.outputs:
+        builder._define(v.name, v.type)
+    builder.append(node)
+    with build(builder):
+        outputs = [v for v in node.outputs if v.dtype != "u8"]
+        given = [builder.input(f"g:{i}", Value("g", v.type.with_dtype("f32")).type) for i, v in enumerate(outputs)]
+        many = len(node.outputs) > 1
+        up = (*given, *(None for _ in node.outputs[len(given) :])) if many else given[0]
+        results = node.rule("grad", up, node.outputs if many else node.output, *node.inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    wanted = [r for r in results if r is not None]
+    env = evaluate(builder.graph(*wanted), *feeds, *g, precision=np.float64, keep=True)
+    return [None if r is None else env[r.name] for r in results] + [None] * (len(node.inputs) - len(results))
+
+
+# int8, end to end -------------------------------------------------------------------------------
+
+
+def int8_gradients(run: Run, seed: int = 0) -> Iterator[Finding]:
+    """<gradient, random direction> against that direction carried forward to the loss."""
+    rng = np.random.default_rng(seed)
+    quantised = [n for n, v in run.trained().items() if v.type.quant is not None or v.dtype == "s32"]
+    found = []
+    for name in quantised:
+        value = run.trained()[name]
+        d = direction(value, rng)
+        found.append((name, d, carried(run, name, d)))
+    floor = FLOOR * max((float(np.linalg.norm(run.gradient(n) * d)) for n, d, _ in found), default=0.0)
+    for name, d, slope in found:
+        yield _along(name, run.gradient(name), d, slope, floor)
+
+
+def carried(run: Run, name: str, d: np.ndarray) -> float:
+    """The slope of the loss along a direction of one parameter: forward through the surrogates."""
+    moving = {name: d}
+    for node in run.after(name):
+        moves = [moving.get(v.name) for v in node.inputs]
+        values = reals(node, _inputs(run, node))
+        differences, near = moved(node, _typed(node, values), moves)
+        if near.any():
+            differences[0] = _as_written(run, node, values, moves, differences[0], near)
+        outputs = [v for v in node.outputs if v.dtype != "u8"]
+        moving.update({v.name: m for v, m in zip(outputs, differences)})
+    return float(moving[run.loss.name])
+
+
+def _typed(node: Node, values: list[np.ndarray]) -> list[np.ndarray]:
+    """Integers that stand for themselves (labels, counters) stay integers."""
+    plain = ("s32", "s64", "u8", "b1")
+    return [
+        x.astype(v.type.numpy) if v.dtype in plain and v.type.quant is None and not has_surrogate(node) else x
+        for v, x in zip(node.inputs, values)
+    ]
+
+
+def _as_written(run: Run, node: Node, values, moves, found: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Where rounding alone decides whether an element was clamped, the mask that was written decides."""
+    if len(node.outputs) < 2:
+        return found
+    free = Node(node.op, node.inputs, node.outputs, {**node.attrs, "lo": -(10**6), "hi": 10**6})
+    without = moved(free, values, moves)[0][0] if edges(node) else found
+    rows = run.env[node.outputs[1].name]
+    bits = np.unpackbits(rows, axis=1, count=node.output.shape[-1] if node.output.shape else 1, bitorder="little")
+    return np.where(near, without * bits.reshape(found.shape), found)

@@ -1,0 +1,324 @@
+"""The checks of a gradient certificate: the training program of one model, held against what it should be.
+
+The graphs' own gradients are checked in differences.py and steps.py; here it is the C. How to plan, verify and open
+a program is handed in: this stage knows neither planner nor devices.
+
+Every value of a run is read back. Each op is then evaluated in numpy at the inputs the C had, so that a difference
+belongs to the op that made it: integers must be equal, floats close. The program as shipped must give the bytes of the
+one whose values were read; so must it on an arena full of poison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from insitu.errors import Error
+from insitu.graph import Graph, Node
+from insitu.ops.update_int import unpack4
+from insitu.proof.differences import Run, float_gradients, int8_gradients, int8_rules, surrogates
+from insitu.proof.findings import Finding, Row, close, distance, failed, largest, row
+from insitu.proof.steps import real_steps
+
+FORWARD, FORWARD_FLOOR = 1e-5, 1e-6
+BACKWARD, BACKWARD_FLOOR = 1e-4, 1e-3
+STEPS = 1e-3  # of a parameter's change in one step: float64 and float32 may fall on two sides of a kink
+LAST_BITS = 2.0**-21
+NOISE = 1e-5  # of the largest gradient: Adam makes a whole step of whatever is left of less
+# Of a parameter's largest gradient, how far the C's float32 may be from float64 over a whole step of an int8 network.
+# Measured on MLPerf Tiny's kws_dscnn, trained in full: at most 8.1e-7, which at steps of up to 204,556 units of 1/256
+# lets 13.8, 5.3 and 1.2 of 21,824 integers be expected to round the other way in the first steps; 11, 4 and 2 did.
+GRADIENT = 1e-5
+POISON = (0xA5, 0xFF)  # 0xFF: every float is not a number
+FLOATS = ("f32", "f64")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What other stages lend."""
+
+    plan: Callable[[Graph], Any]
+    verify: Callable[[Any], Any]
+    open: Callable[[Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A training program and something to run it on."""
+
+    graphs: Mapping[str, Graph]
+    feed: Callable[[Graph, int], tuple[np.ndarray, ...]]  # what a graph takes in a step
+    verbs: tuple[str, ...]  # which function each step runs
+
+    def arrays(self, verb: str, step: int = 0) -> tuple[np.ndarray, ...]:
+        return self.feed(self.graphs[verb], step)
+
+    @property
+    def stepping(self) -> str:
+        """The function that computes gradients."""
+        return next(v for v in self.verbs if self.graphs[v].outputs)
+
+
+def prove_program(subject: Subject, tools: Tools, seed: int = 0) -> list[Row]:
+    """Every row of the certificate; those that need C only where the plans are sound."""
+    rows = [*prove_gradients(subject, seed)]
+    try:
+        plans = {verb: tools.plan(g) for verb, g in subject.graphs.items()}
+        kept = {f"kept_{verb}": apart(tools.plan(keep_all(g))) for verb, g in subject.graphs.items()}
+        for p in (*plans.values(), *kept.values()):
+            tools.verify(p)
+    except Error as e:
+        return [*rows, failed("plan", "the replay of every call on a map of the arena", str(e))]
+    count = sum(len(p.calls) for p in plans.values())
+    rows.append(Row("plan", "the replay of every call on a map of the arena", True, count, 0, 0))
+    device = tools.open({**plans, **kept})
+    return [*rows, *prove_c(subject, device, seed)]
+
+
+def prove_gradients(subject: Subject, seed: int = 0) -> Iterator[Row]:
+    graph = subject.graphs[subject.stepping]
+    run = Run.of(graph, subject.arrays(subject.stepping))
+    yield row("float gradients", "differences of the loss, float64", float_gradients(run, seed))
+    yield row("int8 meaning", "integers, their formula without rounding (in steps)", surrogates(run))
+    yield row("int8 rules", "each op's gradient, differences without rounding", int8_rules(run, seed))
+    yield row("int8 gradients", "each tensor's, a direction carried to the loss", int8_gradients(run, seed))
+    updating = subject.graphs[subject.verbs[-1]]
+    steps = real_steps(updating, {**graph.state, **updating.state}, seed)
+    yield row("updates", "each update, the real step it should take (in steps)", steps)
+
+
+def prove_c(subject: Subject, device, seed: int = 0) -> Iterator[Row]:
+    verbs = list(dict.fromkeys(["predict", *subject.verbs]))
+    local = [f for verb in verbs for f in op_by_op(subject, device, verb)]
+    integers = [f for f in local if f.allowed == 0]
+    yield row("C, integers", "every value of the C, its op in numpy", integers)
+    yield row("C, floats", "every value of the C, its op in float64", [f for f in local if f.allowed])
+    yield row("C as shipped", "its bytes, those of the C with all values kept", shipped(subject, device, verbs))
+    yield row("poisoned arena", "its bytes, those from a clean arena", poisoned(subject, device, verbs, seed))
+    scratch = [f"kept_{verb}" for verb in verbs]
+    yield row(
+        "poisoned scratch", "the same, each scratch in bytes of its own", poisoned(subject, device, scratch, seed)
+    )
+    yield row("training steps", "the state after each of some steps, numpy", training(subject, device))
+
+
+# the C whose values are read ----------------------------------------------------------------------
+
+
+def keep_all(graph: Graph) -> Graph:
+    """Every value an output, but for what is written into the state."""
+    homes = _homes(graph)
+    names = {v.name for v in graph.outputs} | homes
+    more = tuple(v for n in graph.nodes for v in n.outputs if v.name not in names)
+    return replace(graph, outputs=(*graph.outputs, *more), by_rows="")
+
+
+def _homes(graph: Graph) -> set[str]:
+    """Values that lie in the state: the new contents, and what they were made from in place."""
+    found, todo = set(), list(graph.updates.values())
+    while todo:
+        value = todo.pop()
+        node = graph.producer.get(value.name)
+        if node is not None and value.name not in found:
+            found.add(value.name)
+            source = node.shared().get(value.name)
+            todo += [source] if source is not None else []
+    return found
+
+
+def apart(plan):
+    """The plan with every scratch in bytes of its own, which nothing else writes."""
+    at, offsets = -(-plan.arena_bytes // 16) * 16, dict(plan.offsets)
+    for name, size in plan.scratch_bytes.items():
+        offsets[name] = at
+        at += -(-size // 16) * 16
+    return replace(plan, offsets=offsets, arena_bytes=max(at, plan.arena_bytes))
+
+
+def op_by_op(subject: Subject, device, verb: str) -> Iterator[Finding]:
+    """Each node at the inputs the C had; a value that lies in the state is compared when all is done."""
+    graph, arrays = subject.graphs[verb], subject.arrays(verb)
+    before = device.state()
+    results = device.run(f"kept_{verb}", *arrays)
+    after = device.state()
+    device.load_arrays(before)
+    kept = device.routines[f"kept_{verb}"].outputs
+    found = {v.name: r for v, r in zip(kept, results)}
+    env = {**graph.constants, **before, **{v.name: a for v, a in zip(graph.inputs, arrays)}, **found}
+    judge = _Judge(graph, found)
+    for node in graph.nodes:
+        for v, wanted in zip(node.outputs, evaluated(node, env)):
+            if v.name in found:
+                yield judge(f"{verb}: {v.name} ({node.op.name})", v.name, found[v.name], wanted)
+            else:
+                env[v.name] = wanted.astype(v.type.numpy)
+    for name, new in graph.updates.items():
+        yield judge(f"{verb}: {name} after the step", name, after[name], env[new.name])
+
+
+def evaluated(node: Node, env: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+    """A node's results in float64 at these inputs."""
+    given = [
+        a.astype(np.float64) if a.dtype == np.float32 else a for a in (np.asarray(env[v.name]) for v in node.inputs)
+    ]
+    with np.errstate(all="ignore"):
+        found = node.rule("eval", *given)
+    return tuple(np.asarray(f) for f in (found if isinstance(found, tuple) else (found,)))
+
+
+class _Judge:
+    """Which closeness a value is held to: none for integers, the contract's for forward values and gradients.
+
+    A sum of gradients may cancel to nothing (a bias before a batch norm has none): the last bits of what was summed
+    are allowed beside.
+    """
+
+    def __init__(self, graph: Graph, found: Mapping[str, np.ndarray]):
+        self.forward, self.producer, self.found = _computed_for_outputs(graph), graph.producer, found
+        names = [n for n, a in found.items() if n not in self.forward and a.dtype == np.float32]
+        self.largest = max((largest(found[n]) for n in names), default=0.0)
+
+    def __call__(self, where: str, name: str, got, wanted) -> Finding:
+        if np.asarray(got).dtype.kind != "f":
+            return Finding(where, distance(got, wanted), 0.0)
+        if name in self.forward or name not in self.producer:
+            return close(where, got, wanted, FORWARD, FORWARD_FLOOR)
+        judged = close(where, got, wanted, BACKWARD, BACKWARD_FLOOR * self.largest + 1e-30)
+        arrays = [self.found[v.name] for v in self.producer[name].inputs if v.name in self.found]
+        summed = max((float(np.abs(a).sum()) for a in arrays if a.dtype == np.float32), default=0.0)
+        return replace(judged, allowed=judged.allowed + LAST_BITS * summed / max(np.size(got), 1))
+
+
+def _computed_for_outputs(graph: Graph) -> set[str]:
+    """What outputs are computed from: all but the backward pass and the updates."""
+    wanted = {v.name for v in graph.outputs}
+    for node in reversed(graph.nodes):
+        if any(v.name in wanted for v in node.outputs):
+            wanted.update(v.name for v in (*node.inputs, *node.outputs))
+    return wanted
+
+
+# the C as it ships ------------------------------------------------------------------------------
+
+
+def outcome(device, verb: str, arrays, fill=0) -> dict[str, np.ndarray]:
+    """Outputs and state after one call on an arena filled with this; the device's state is as before."""
+    before = device.state()
+    device.poison(fill)
+    results = device.run(verb, *arrays)
+    named = {v.name: r for v, r in zip(device.routines[verb].outputs, results)}
+    named |= {f"{name} (state)": a for name, a in device.state().items()}
+    if before:
+        device.load_arrays(before)
+    return named
+
+
+def different(where: str, a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> Iterator[Finding]:
+    """How many bytes differ, value by value."""
+    for name, array in b.items():
+        mine, other = (np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8) for x in (a[name], array))
+        yield Finding(f"{where}: {name}", float(np.count_nonzero(mine != other)), 0.0)
+
+
+def shipped(subject: Subject, device, verbs) -> Iterator[Finding]:
+    for verb in verbs:
+        arrays = subject.arrays(verb)
+        yield from different(verb, outcome(device, f"kept_{verb}", arrays), outcome(device, verb, arrays))
+
+
+def poisoned(subject: Subject, device, verbs, seed: int) -> Iterator[Finding]:
+    random = np.random.default_rng(seed).integers(0, 256, device.program.arena_bytes).astype(np.uint8)
+    for verb in verbs:
+        arrays = subject.arrays(verb.removeprefix("kept_"))
+        clean = outcome(device, verb, arrays)
+        for fill in (*POISON, random):
+            yield from different(verb, outcome(device, verb, arrays, fill), clean)
+
+
+# several steps ----------------------------------------------------------------------------------
+
+
+def training(subject: Subject, device) -> Iterator[Finding]:
+    """The C runs on; numpy takes each step from the state the C had before it.
+
+    So a difference cannot grow from step to step, and what is allowed is what one step can do. A gradient may be off by
+    what float32 costs (GRADIENT), so an integer must lie between where the update takes it with the gradient moved up
+    and moved down by that: but for the few next to where rounding turns, those are the same, and it must be equal.
+    """
+    first = device.state()
+    for step, verb in enumerate(subject.verbs):
+        graph, arrays = subject.graphs[verb], subject.arrays(verb, step)
+        before = device.state()
+        run = Run.of(graph, arrays, {name: before[name] for name in graph.state if name in before})
+        results = device.run(verb, *arrays)
+        where = f"step {step + 1}"
+        if graph.outputs:
+            yield close(f"{where}: {run.loss.name}", results[0], run.env[run.loss.name], BACKWARD, FORWARD_FLOOR)
+        yield from same_state(where, before, device.state(), run)
+    if first:
+        device.load_arrays(first)
+
+
+def same_state(where: str, before, got, run: Run) -> Iterator[Finding]:
+    wanted = {name: run.env[new.name] for name, new in run.graph.updates.items()}
+    mine, other = fixed_point(got), fixed_point({**got, **wanted})
+    low, high = (fixed_point({**got, **ends}) for ends in reached(run))
+    ties = 0
+    for name, b in other.items():
+        a, at = mine[name], f"{where}: {name}"
+        if name == "counters":
+            continue
+        if b.dtype.kind == "f":
+            loud = above_noise(run, name, b.shape)
+            change = float(np.linalg.norm((b.astype(np.float64) - before[name])[loud]))
+            error = float(np.linalg.norm((a - b)[loud]))
+            yield Finding(at, error, STEPS * change + FORWARD * float(np.linalg.norm(b)))
+        else:
+            ends = (low[name], high[name]) if run.graph.updates.get(name) and name in run.gradients else (b, b)
+            outside = np.maximum(np.minimum(*ends) - a, a - np.maximum(*ends))
+            ties += int(np.count_nonzero(a != b))
+            yield Finding(at, float(np.max(outside, initial=0)), 0.0)
+    if "counters" in other:
+        yield Finding(f"{where}: counters", distance(mine["counters"], other["counters"]), float(ties > 0))
+
+
+def reached(run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """What each trained parameter becomes with its gradient moved down, and moved up, as far as it may be off."""
+    found: tuple[dict, dict] = ({}, {})
+    for name, grad in run.gradients.items():
+        node = run.graph.producer[run.graph.updates[name].name] if name in run.graph.updates else None
+        if node is None or node.inputs[0].name != name:
+            continue  # gradients that are only added up
+        off = GRADIENT * max(largest(run.env[grad.name]), BACKWARD_FLOOR * run.largest)
+        for ends, sign in zip(found, (-1, 1)):
+            results = evaluated(node, {**run.env, grad.name: run.env[grad.name] + sign * off})
+            made = {v.name: r for v, r in zip(node.outputs, results)}
+            ends.update({state: made[v.name] for state, v in run.graph.updates.items() if v.name in made})
+    return found
+
+
+def above_noise(run: Run, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Elements of a parameter, or of what an optimizer keeps for it, whose gradient is more than rounding left."""
+    owner = next((p for p in run.gradients if name == p or name.rpartition(".")[0] == p), None)
+    if owner is None or run.gradients[owner].shape != shape:
+        return np.ones(shape, bool)
+    return np.abs(run.gradient(owner)) > NOISE * run.largest
+
+
+def fixed_point(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The state with each weight and its residual as one integer."""
+    found = {}
+    for name, a in state.items():
+        beside = state.get(f"{name}.residual")
+        if name.endswith(".residual") and name.removesuffix(".residual") in state:
+            continue
+        if beside is not None and beside.dtype == np.int8:
+            found[name] = a.astype(np.int64) * 256 + beside
+        elif beside is not None:
+            found[name] = a.astype(np.int64) * 16 + unpack4(beside, a.shape)
+        else:
+            found[name] = a if a.dtype.kind == "f" else a.astype(np.int64)
+    return found

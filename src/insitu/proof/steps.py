@@ -1,0 +1,125 @@
+"""Do updates step the real parameter? Each update op of a graph, run at a gradient made up for it.
+
+A step of `rate * factor * gradient` in real units is due (`factor` from the clip), whatever the arithmetic: the
+parameter must have moved by that, to within the rounding its arithmetic is allowed. What remembers (momentum, Adam) is
+run for some steps from its first state, and held against sums and means over all gradients so far, which remember
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from insitu.graph import Graph, Node
+from insitu.ops.update_int import unpack4
+from insitu.proof.findings import Finding
+
+LONGEST = 4.0  # integers that the made-up step is long, at most
+WALK = 4  # steps of an update that remembers
+# update -> how far rounding may leave the parameter from where it should be, in integers
+ROUNDING = {
+    "sgd_nearest_s8": 1 / 2,
+    "sgd_stochastic_s8": 1.0,
+    "sgd_residual_s8": 1 / 512,
+    "sgd_residual4_s8": 1 / 16,
+    "sgd_master_s8": 1 / 2,
+    "sgd_bias_s32": 1 / 2,
+    "sgd": 0.0,
+}
+
+
+def real_steps(graph: Graph, state: Mapping[str, np.ndarray], seed: int = 0) -> Iterator[Finding]:
+    """The error of each update in integers (of a float parameter: in quarters of its longest step)."""
+    rng = np.random.default_rng(seed)
+    for node in graph.nodes:
+        check = _stepped if node.op.name in ROUNDING else _walked if node.op.name in REMEMBERING else None
+        if check:
+            clip = node.attrs["clip"]
+            for norm in (clip / 2, clip * 4) if clip else (1.0,):
+                yield check(node, state, norm, rng)
+
+
+def _stepped(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> Finding:
+    w = node.inputs[0].type
+    unit = w.quant.scales(w.rank) if w.quant else np.ones(())
+    g = rng.normal(size=w.shape) * unit
+    g = (g * norm / np.linalg.norm(g)).astype(np.float32).astype(np.float64)
+    factor = min(1.0, node.attrs["clip"] / np.linalg.norm(g)) if node.attrs["clip"] else 1.0
+    due = factor * g if node.attrs.get("qas", True) else factor * g * unit * unit
+    rate = np.float32(LONGEST / np.max(np.abs(due / unit)))
+    before, after = _run(node, state, g, rate)
+    decay = node.attrs.get("decay", 0.0) * before
+    wanted = before - float(rate) * (due / unit + decay)
+    inside = np.abs(wanted) < 126 if w.dtype == "s8" else np.ones(w.shape, bool)
+    error = float(np.max(np.abs(after - wanted)[inside], initial=0.0))
+    clipped = ", clipped" if factor < 1 else ""
+    return Finding(f"{node.inputs[0].name} ({node.op.name}{clipped})", error, ROUNDING[node.op.name] + 1e-4 * LONGEST)
+
+
+# updates that remember ---------------------------------------------------------------------------
+
+
+def momentum_step(w: np.ndarray, gradients: list[np.ndarray], momentum: float, nesterov: bool, **_) -> np.ndarray:
+    """The sum of all gradients so far, each the less the older it is; with nesterov as it will be one step later."""
+    total = np.sum([g * momentum**age for age, g in enumerate(reversed(gradients))], axis=0)
+    return gradients[-1] + momentum * total if nesterov else total
+
+
+def adam_step(w: np.ndarray, gradients: list[np.ndarray], beta1: float, beta2: float, epsilon: float, decay: float,
+              **_) -> np.ndarray:  # fmt: skip
+    """Their mean over the root of the mean of their squares, each weighted the less the older it is."""
+    ages = np.arange(len(gradients))[::-1]
+    mean = np.average(gradients, axis=0, weights=beta1**ages)
+    square = np.average(np.square(gradients), axis=0, weights=beta2**ages)
+    return mean / (np.sqrt(square) + epsilon) + decay * w
+
+
+# update -> the step that is due, for a rate of one; whether weight decay is part of the gradient
+REMEMBERING = {"sgd_momentum": (momentum_step, True), "adam": (adam_step, False)}
+
+
+def _walked(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> Finding:
+    """Some steps from the first state; the largest error of any of them."""
+    due, coupled = REMEMBERING[node.op.name]
+    w, clip, decay = node.inputs[0], node.attrs["clip"], node.attrs["decay"]
+    lasting = [np.zeros(v.shape, np.float32) for v in node.inputs[1 : len(node.outputs) - 1]]
+    here, gradients, error = state[w.name].astype(np.float64), [], 0.0
+    given = [here.astype(np.float32), *lasting]
+    for _ in range(WALK):
+        g = rng.normal(size=w.shape)
+        g = (g * norm / np.linalg.norm(g)).astype(np.float32)
+        factor = min(1.0, clip / float(np.linalg.norm(g))) if clip else 1.0
+        gradients.append(factor * g.astype(np.float64) + (decay * here if coupled else 0.0))
+        step = due(here, gradients, **node.attrs)
+        rate = np.float32(LONGEST / np.max(np.abs(step)))
+        results = node.rule("eval", *given, g, rate, np.zeros(3, np.int32))
+        given, here = list(results[:-1]), here - float(rate) * step
+        error = max(error, float(np.max(np.abs(given[0] - here), initial=0.0)))
+    clipped = ", clipped" if clip and norm > clip else ""
+    return Finding(f"{w.name} ({node.op.name}{clipped}, {WALK} steps)", error, WALK * 1e-4 * LONGEST)
+
+
+# -------------------------------------------------------------------------------------------------
+
+
+def _run(node: Node, state: Mapping[str, np.ndarray], g: np.ndarray, rate: np.float32):
+    """The parameter before and after, in integers and fractions of them."""
+    given: list = [state.get(v.name) for v in node.inputs]
+    at = next(i for i, v in enumerate(node.inputs) if v.name not in state)
+    given[at], given[at + 1], given[at + 2] = g.astype(np.float32), rate, np.zeros(3, np.int32)
+    for i, v in enumerate(node.inputs):
+        if given[i] is None:
+            given[i] = np.ones(v.shape, v.type.numpy)  # the number of the step: any will do
+    results = node.rule("eval", *given)
+    return _whole(node, given), _whole(node, results)
+
+
+def _whole(node: Node, arrays) -> np.ndarray:
+    w = np.asarray(arrays[0], np.float64)
+    if node.op.name == "sgd_residual_s8":
+        return w + arrays[1] / 256.0
+    if node.op.name == "sgd_residual4_s8":
+        return w + unpack4(arrays[1], w.shape) / 16.0
+    return w

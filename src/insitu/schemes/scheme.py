@@ -1,0 +1,203 @@
+"""What a training step updates: a line a layer.
+
+    blocks.9.pointwise1    bias    weight 1/4
+    blocks.9.depthwise     bias
+    blocks.9.pointwise2    bias    weight 0,3,17     (channel 5 alone: weight 5,)
+
+A scheme is `head` (the classifier alone), `bias:22` (the biases of the last 22 layers), `last:6` (weights and
+biases of the last six), `full`, the name of a published one (`mcunet-5fps/99kb`), or a file of such lines, as
+text or JSON. The head is always trained. A share of a weight is a share of its input channels; which ones,
+`choose` says: those with the largest weights, the best scores, or the first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from insitu.errors import Error
+from insitu.schemes.layers import Layer
+from insitu.schemes.published import PUBLISHED
+
+
+class SchemeError(Error):
+    """A scheme cannot be read or does not fit the model; says which line."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What is updated of one layer."""
+
+    layer: str
+    bias: bool = True
+    share: Fraction = Fraction(0)  # of the input channels; 1 is the whole weight
+    channels: tuple[int, ...] = ()  # these channels instead of a share
+
+    def __str__(self) -> str:
+        words = [f"{self.layer:<28}", "bias" if self.bias else "    "]
+        if self.channels:
+            words.append("weight " + ",".join(map(str, self.channels)) + ("," if len(self.channels) == 1 else ""))
+        elif self.share:
+            words.append(f"weight {self.share}")
+        return "  ".join(words).rstrip()
+
+
+@dataclass(frozen=True)
+class Scheme:
+    name: str
+    updates: tuple[Update, ...]  # only the head, where there are none
+
+    def __str__(self) -> str:
+        return "\n".join([f"# scheme {self.name}; the head is always trained", *map(str, self.updates)]) + "\n"
+
+    def to_json(self) -> str:
+        rows = [
+            {"layer": u.layer, "bias": u.bias, "share": str(u.share), "channels": list(u.channels)}
+            for u in self.updates
+        ]
+        return json.dumps({"name": self.name, "updates": rows}, indent=1)
+
+
+def read_scheme(text: str, layers: list[Layer]) -> Scheme:
+    """The scheme this word or file names, for these layers (forward order, the head not among them)."""
+    kind, _, number = text.partition(":")
+    if text in PUBLISHED:
+        return _published(text, layers)
+    if kind in WORDS:
+        return Scheme(text, tuple(WORDS[kind](layers, _count(text, number, kind, layers))))
+    if Path(text).is_file():
+        return fit(_parse(Path(text).read_text(), Path(text).name), layers)
+    known = "head, full, bias:N, last:N, a file, or one of: " + ", ".join(PUBLISHED)
+    raise SchemeError(f"unknown scheme {text!r}", hint=known)
+
+
+def _count(text: str, number: str, kind: str, layers: list[Layer]) -> int:
+    if kind in ("head", "full"):
+        if number:
+            raise SchemeError(f"{kind} takes no number", where=text)
+        return len(layers)
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", number):
+        raise SchemeError("a number of layers is missing", where=text, hint=f"{kind}:6")
+    if int(number) > len(layers):
+        raise SchemeError(f"the model has {len(layers)} layers before its head", where=text)
+    return int(number)
+
+
+WORDS = {
+    "head": lambda layers, n: [],
+    "full": lambda layers, n: [Update(layer.name, True, Fraction(1)) for layer in layers],
+    "last": lambda layers, n: [Update(layer.name, True, Fraction(1)) for layer in layers[-n:]],
+    "bias": lambda layers, n: [Update(layer.name, True) for layer in layers[-n:]],
+}
+
+
+def _published(name: str, layers: list[Layer]) -> Scheme:
+    biases, indices, shares = PUBLISHED[name]
+    if max(biases, indices[-1] + 1) > len(layers):
+        raise SchemeError(f"is for a model with more layers than the {len(layers)} of this one", where=name)
+    first = len(layers) - biases
+    weights = dict(zip(indices, shares))
+    rows = []
+    for i, layer in enumerate(layers):
+        share = Fraction(weights.get(i, 0)).limit_denominator(64)
+        if i >= first or share:
+            rows.append(Update(layer.name, i >= first, share))
+    return fit(Scheme(name, tuple(rows)), layers)
+
+
+def _parse(text: str, name: str) -> Scheme:
+    if text.lstrip().startswith("{"):
+        return _parse_json(text, name)
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.partition("#")[0].strip()
+        if line:
+            rows.append(_parse_line(line, f"{name}, line {number}"))
+    return Scheme(name, tuple(rows))
+
+
+def _parse_line(line: str, where: str) -> Update:
+    m = re.fullmatch(r"(\S+)(\s+bias)?(?:\s+weight\s+(\S+))?", line)
+    if not m:
+        raise SchemeError(f"cannot read {line!r}", where=where, hint="LAYER [bias] [weight 1/4 | 0,3,17]")
+    return _update(m[1], bool(m[2]), m[3] or "0", where)
+
+
+def _parse_json(text: str, name: str) -> Scheme:
+    try:
+        data = json.loads(text)
+        rows = []
+        for i, row in enumerate(data["updates"], 1):
+            weight = ",".join(map(str, row.get("channels") or ())) + (
+                "," if len(row.get("channels") or ()) == 1 else ""
+            )
+            rows.append(
+                _update(
+                    row["layer"], bool(row.get("bias", True)), weight or str(row.get("share", 0)), f"{name}, row {i}"
+                )
+            )
+        return Scheme(data.get("name", name), tuple(rows))
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise SchemeError(f"is not a scheme: {e}", where=name) from e
+
+
+def _update(layer: str, bias: bool, weight: str, where: str) -> Update:
+    try:
+        if "," in weight:
+            return Update(layer, bias, Fraction(0), tuple(int(c) for c in weight.split(",") if c))
+        share = Fraction(weight)
+    except (ValueError, ZeroDivisionError):
+        raise SchemeError(f"{weight!r} is neither a share nor a list of channels", where=where) from None
+    if not 0 <= share <= 1:
+        raise SchemeError(f"a share of {weight} is not between 0 and 1", where=where)
+    return Update(layer, bias, share)
+
+
+def fit(scheme: Scheme, layers: list[Layer]) -> Scheme:
+    """The scheme, if every line of it can be done for these layers."""
+    by_name = {layer.name: layer for layer in layers}
+    seen = set()
+    for number, u in enumerate(scheme.updates, 1):
+        where = f"scheme {scheme.name}, row {number} ({u.layer})"
+        layer = by_name.get(u.layer)
+        if layer is None:
+            raise SchemeError("the model has no such layer", where=where, hint=", ".join(list(by_name)[-8:]))
+        if u.layer in seen:
+            raise SchemeError("the layer stands twice", where=where)
+        seen.add(u.layer)
+        _fit_channels(u, layer, where)
+    return scheme
+
+
+def _fit_channels(u: Update, layer: Layer, where: str) -> None:
+    partial = u.channels or 0 < u.share < 1
+    if partial and layer.channels is None:
+        raise SchemeError(
+            f"only the whole weight of a {layer.node.op.name} can be trained", where=where, hint="weight 1"
+        )
+    if u.channels and (
+        len(set(u.channels)) < len(u.channels) or not all(0 <= c < (layer.channels or 0) for c in u.channels)
+    ):
+        raise SchemeError(f"channels must be distinct and below {layer.channels}", where=where)
+
+
+def choose_channels(u: Update, weight: np.ndarray, how: str = "magnitude", scores=None) -> tuple[int, ...]:
+    """The input channels to train, in ascending order; all of them gives ()."""
+    total = weight.shape[-1]
+    if u.channels:
+        return tuple(sorted(u.channels)) if len(u.channels) < total else ()
+    count = max(1, round(total * u.share))
+    if count >= total:
+        return ()
+    if how == "first":
+        return tuple(range(count))
+    if how == "score" and scores is None:
+        raise SchemeError("channels by score need scores", where=u.layer)
+    rank = np.asarray(scores) if how == "score" else np.abs(weight.astype(np.float64)).reshape(-1, total).sum(0)
+    best = np.argsort(-rank, kind="stable")[:count]
+    return tuple(sorted(int(c) for c in best))

@@ -1,0 +1,177 @@
+"""Find a C compiler on this machine and build shared libraries with it.
+
+`$CC` if set, else cc, gcc or clang, else the one that `pip install ziglang` brings. Kernels are
+compiled once and kept by content; a model's own file is compiled and linked with those it calls.
+With `$INSITU_STRICT` set, as in the tests, a kernel that the compiler warns of is an error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from insitu.errors import ToolError
+from insitu.toolchain.cache import cached, forget, key_of, seal
+
+C_FOLDER = Path(__file__).parent.parent / "c"
+FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
+NATIVE = "-march=native"
+SCALAR = "-DINSITU_SCALAR"
+# a call of a function that is nowhere is an error now, not when it is made; a call of ours never reaches a function of
+# the same name that another library has brought into the process; elsewhere both are so anyway
+LINK = ("-Wl,-z,defs", "-Wl,-Bsymbolic") if sys.platform.startswith("linux") else ()
+STRICT = ("-Wall", "-Wextra", "-Werror")
+
+
+CC_HINT = "set CC to a C compiler, or unset it"
+
+
+@cache
+def find_compiler() -> tuple[str, ...]:
+    """The compiler as the start of a command line."""
+    if os.environ.get("CC", "").strip():
+        try:
+            return tuple(shlex.split(os.environ["CC"]))
+        except ValueError as e:
+            raise ToolError(f"CC cannot be read: {e}", where=os.environ["CC"], hint=CC_HINT) from e
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return (name,)
+    if importlib.util.find_spec("ziglang"):
+        return (sys.executable, "-m", "ziglang", "cc")
+    raise ToolError("no C compiler found", hint='pip install "insitu[toolchain]"   (or set CC)')
+
+
+@cache
+def compiler_version() -> str:
+    """What the compiler says of itself, and of this machine: part of every cache key."""
+    return _run([*find_compiler(), "--version"]).stdout + platform.machine() + _cpu_flags()
+
+
+def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:
+    """A shared library of these generated files and the kernels they call; cached by content."""
+    objects = kernel_objects(kernels, flags)
+    key = key_of(
+        compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), _headers(), "sealed"
+    )
+
+    def make(path: Path) -> None:
+        try:
+            _build(files, objects, flags, path)
+        except ToolError:  # objects in the cache may be damaged: once more, with new ones
+            forget(*objects)
+            _build(files, kernel_objects(kernels, flags), flags, path)
+        seal(path)
+
+    return cached("library", key, ".so", make)
+
+
+def kernel_objects(kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> list[Path]:
+    """Object files of these kernels and of those they call."""
+    names = closure(kernels)
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda name: _object(name, flags), names))
+
+
+def closure(kernels: tuple[str, ...]) -> list[str]:
+    """These kernels and every kernel they call, sorted."""
+    known = {p.stem for p in (C_FOLDER / "kernels").glob("*.c")}
+    found, todo = set(), list(kernels)
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        if name not in known:
+            raise ToolError(f"there is no kernel {name}.c", where=str(C_FOLDER / "kernels"))
+        found.add(name)
+        todo += [w for w in called(f"kernels/{name}.c") if w in known]
+    return sorted(found)
+
+
+@cache
+def called(path: str) -> frozenset[str]:
+    """What the functions of a file, and of the headers it includes, call. Prototypes stand at the left edge."""
+    text = (C_FOLDER / path).read_text()
+    names = {w for line in text.splitlines() if line[:1].isspace() for w in re.findall(r"\b(\w+)\(", line)}
+    for header in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+        if header != "kernels.h":  # prototypes of everything
+            names |= called(header)
+    return frozenset(names)
+
+
+@cache
+def kernel_source(name: str) -> str:
+    return (C_FOLDER / "kernels" / f"{name}.c").read_text()
+
+
+@cache
+def _headers() -> str:
+    return "".join(p.name + p.read_text() for p in sorted(C_FOLDER.rglob("*.h")))
+
+
+def _object(name: str, flags: tuple[str, ...]) -> Path:
+    if os.environ.get("INSITU_STRICT") and set(flags) <= {NATIVE, SCALAR, *STRICT}:  # sanitizers make warnings
+        flags = (*(f for f in flags if f not in STRICT), *STRICT)  # one order: asked for or not, it is the same object
+    key = key_of(compiler_version(), *FLAGS, *flags, kernel_source(name), _headers())
+    source = C_FOLDER / "kernels" / f"{name}.c"
+
+    def make(path: Path) -> None:
+        compile_c([*FLAGS, *flags, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])
+
+    return cached("kernel", key, f"-{name}.o", make)
+
+
+def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], target: Path) -> None:
+    # the generated part only calls kernels: nothing to optimise
+    common = [*FLAGS, "-O1", *flags, "-I", str(C_FOLDER)]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text)
+        sources = [Path(folder) / name for name in sorted(files) if name.endswith(".c")]
+        made = [str(s.with_suffix(".o")) for s in sources]
+        list(pool.map(lambda so: compile_c([*common, "-c", str(so[0]), "-o", so[1]]), zip(sources, made)))
+        link = () if any(f.startswith("-fsanitize") for f in flags) else LINK  # sanitizers come with the process
+        compile_c([*common, "-shared", *link, *made, *map(str, objects), "-o", str(target)])
+
+
+def compile_c(arguments: list[str]) -> None:
+    """Run the compiler; its complaint becomes a ToolError."""
+    command = find_compiler()
+    done = _run([*command, *arguments])
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if re.search("error|undefined", line)]
+        lines = lines or done.stderr.splitlines()
+        what = "\n".join(lines[:5]) or f"exit status {done.returncode}, without a word"
+        raise ToolError(f"the C compiler failed: {what}", where=" ".join(command), hint="" if lines else CC_HINT)
+    if "-o" in arguments and not Path(arguments[arguments.index("-o") + 1]).exists():
+        raise ToolError("the C compiler wrote nothing", where=" ".join(command), hint=CC_HINT)
+
+
+def _run(command: list[str]):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as e:
+        raise ToolError(f"cannot run the C compiler: {e}", where=command[0], hint=CC_HINT) from e
+
+
+def _flat(files: dict[str, str]) -> list[str]:
+    return [part for name in sorted(files) for part in (name, files[name])]
+
+
+def _cpu_flags() -> str:
+    """-march=native means another machine on another machine: the cache must know."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    return next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")

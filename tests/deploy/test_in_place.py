@@ -1,0 +1,143 @@
+"""Where SRAM does not hold the state twice it is received in place, and only there; every byte of that is counted."""
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.cli.compile import describe, to_text
+from insitu.codegen.device import in_place, interface_of
+from insitu.codegen.state import HEADER_BYTES
+from insitu.deploy import IN_PLACE, Limits, board_programs, deploy, limits_of
+from insitu.deploy.budget import kb
+from insitu.deploy.bundle_texts import readme
+from insitu.deploy.manifest import manifest
+from insitu.devices.emulator import emulate
+from insitu.errors import BudgetError
+from insitu.planner import plan_all
+
+from .test_budget import compiled, least, ways
+
+for package in ("elftools", "ziglang"):
+    pytest.importorskip(package)
+
+OPTIONS = {"scheme": "last:1", "board": "nrf52840"}  # of the wide network: less arena than state, or still less
+
+
+@pytest.fixture(scope="module")
+def learner():
+    return compiled("wide", **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def programs(learner):
+    return [*board_programs(learner.graphs)]
+
+
+@pytest.fixture
+def planned(monkeypatch) -> list[int]:
+    """What was planned: the bytes that were enough."""
+    found = []
+
+    def counted(graphs, target, enough=0):
+        found.append(enough)
+        return plan_all(graphs, target, enough)
+
+    monkeypatch.setattr("insitu.deploy.plan_all", counted)
+    return found
+
+
+def at(sram: int):
+    return compiled("wide", **OPTIONS, sram=sram).deployed
+
+
+def test_each_program_takes_less_than_the_one_before_and_all_but_the_first_receive_in_place(programs):
+    arenas = [interface_of(p).arena_bytes for p in programs]
+    assert arenas == sorted(set(arenas), reverse=True) and len(arenas) == 3
+    assert [in_place(p) for p in programs] == [False, True, True]
+    assert arenas[0] == HEADER_BYTES + programs[0].state_bytes
+    assert programs[1].plans == programs[0].plans, "the first in place costs no instructions"
+
+
+def test_where_two_states_fit_they_are_staged_and_nothing_is_planned_twice(learner, planned):
+    found = at(learner.deployed.sram_bytes)
+    assert not found.in_place and found.sram_bytes == learner.deployed.sram_bytes
+    assert len(planned) == 1
+
+
+def test_a_byte_less_and_the_state_comes_in_place_with_the_same_plan(learner, programs, planned):
+    found = at(learner.deployed.sram_bytes - 1)
+    assert found.in_place and len(planned) == 1
+    assert found.program.arena_bytes == programs[1].arena_bytes
+    saved = interface_of(programs[0]).arena_bytes - programs[1].arena_bytes
+    assert learner.deployed.sram_bytes - found.sram_bytes == pytest.approx(saved, abs=16)  # alignment
+
+
+def test_where_that_is_not_enough_the_arena_is_lowered_as_far_as_it_must(learner, programs, planned):
+    larger = at(learner.deployed.sram_bytes - 1).sram_bytes
+    lower = at(larger - 1)
+    assert lower.in_place and lower.sram_bytes < larger
+    assert lower.program.arena_bytes < programs[1].arena_bytes
+    assert planned[0] == planned[1] > planned[2]
+
+
+def test_the_smallest_program_fits_to_the_byte_and_a_byte_less_is_told(learner):
+    sram = least("wide", **OPTIONS)
+    assert at(sram).sram_bytes == sram
+    with pytest.raises(BudgetError, match=rf"needs {kb(sram)} of SRAM.*\n.*\n.*of stack and protocol") as e:
+        at(sram - 1)
+    assert ways(e.value)
+
+
+def test_the_memory_that_a_hint_names_is_what_the_smallest_program_takes():
+    options = {**OPTIONS, "scheme": "head", "head": "int8"}
+    sram = least("wide", **options)
+    with pytest.raises(BudgetError) as e:
+        compiled("wide", **options, sram=sram - 1)
+    (way,) = ways(e.value)
+    assert way == {"sram": f"{-(-sram // 1024)}K"}
+
+
+def test_more_flash_is_not_sought_by_receiving_in_place(learner, planned):
+    found = deploy(learner.graphs, limits_of("nrf52840", None, 4096))
+    assert not found.fits and not found.in_place and len(planned) == 1
+
+
+def test_a_program_without_limits_and_one_without_a_state_are_not_in_place(learner):
+    board = learner.deployed.limits.board
+    assert not deploy(learner.graphs, Limits(board)).in_place
+    fixed = {"predict": insitu.load(learner.parts.forward).graph}
+    assert [in_place(p) for p in board_programs(fixed)] == [False]
+
+
+def test_a_core_that_is_not_linked_for_is_reckoned_in_the_same_way(learner):
+    whole = deploy(learner.graphs, limits_of("esp32c3", None, None))
+    tight = deploy(learner.graphs, limits_of("esp32c3", whole.sram_bytes - 1, None))
+    assert (whole.in_place, tight.in_place) == (False, True)
+    assert whole.sram_bytes > tight.sram_bytes
+
+
+def test_reports_say_it_in_a_line(learner):
+    tight = compiled("wide", **OPTIONS, sram=learner.deployed.sram_bytes - 1)
+    for found, said in ((learner, False), (tight, True)):
+        report = describe(found)
+        assert report["in_place"] is said is manifest(found.deployed)["figures"]["in_place"]
+        assert (IN_PLACE in to_text(report)) is said is (IN_PLACE in readme(found.deployed))
+
+
+def test_what_was_learned_here_goes_on_learning_there_after_an_in_place_load(learner):
+    pytest.importorskip("unicorn")
+    firmware = at(least("wide", **OPTIONS)).firmware
+    device = emulate(firmware)
+    host, shape = learner.device, learner.graphs["train_step"].inputs[0].shape
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(4, *shape)).astype(np.float32), np.arange(4, dtype=np.int32)
+    steps = [(x[i], y[i : i + 1], np.float32(0.05)) for i in range(4)]
+    for step in steps[:2]:
+        host.run("train_step", *step)
+    first = host.save_state()
+    device.load_state(first)
+    for step in steps[2:]:
+        there, here = device.run("train_step", *step), host.run("train_step", *step)
+        assert [a.tobytes() for a in there] == [a.tobytes() for a in here]
+    assert device.save_state() == host.save_state() != first
+    assert device.stack_bytes() <= firmware.stack.bytes

@@ -1,0 +1,103 @@
+"""The folders are the stages, and imports go one way: a folder imports only what stands before it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import insitu
+
+ROOT = Path(insitu.__file__).parent
+
+# A folder may import what stands on a line before its own; never another of its own line.
+ORDER = """
+errors folders table
+graph
+ops
+data zoo boards
+preprocess importers quantizer schemes
+training
+planner
+codegen
+toolchain
+firmware
+devices
+deploy
+learner
+proof store
+exporters federated
+reports
+pipeline
+demo
+cli
+"""
+LEVELS = {name: level for level, line in enumerate(ORDER.split("\n")) for name in line.split()}
+
+
+def stage_of(path: Path) -> str:
+    """The folder of a file, or the file itself where it lies in the package's root."""
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and stage of every import of ours, also of those inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "insitu":
+            parts = (node.module or "").split(".")
+            yield from ((node.lineno, part) for part in (parts[1:2] or [a.name for a in node.names]))
+        elif isinstance(node, ast.Import):
+            names = [a.name.split(".") for a in node.names if a.name.startswith("insitu.")]
+            yield from ((node.lineno, name[1]) for name in names)
+
+
+def violations(path: Path, text: str) -> Iterator[str]:
+    """Imports that go the wrong way, with both names."""
+    stage = stage_of(path)
+    for line, other in imported(ast.parse(text)):
+        if other != stage and other in LEVELS and LEVELS[other] >= LEVELS[stage]:
+            yield f"{path.relative_to(ROOT)}:{line}: {stage} imports {other}, which does not stand before it"
+
+
+def sources() -> list[Path]:
+    return [p for p in sorted(ROOT.rglob("*.py")) if p.parent != ROOT or stage_of(p) in LEVELS]
+
+
+def test_imports_go_one_way():
+    found = [v for path in sources() for v in violations(path, path.read_text())]
+    assert not found, found[0]
+
+
+def test_every_folder_has_a_place_in_the_order():
+    stages = {p.name for p in ROOT.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    assert stages <= set(LEVELS), f"no place for {sorted(stages - set(LEVELS))}"
+
+
+def test_the_root_holds_few_modules():
+    loose = {p.stem for p in ROOT.glob("*.py")} - {"__init__", "__main__"}
+    assert loose == {"errors", "folders", "table", "pipeline"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "names"),
+    [
+        ("graph/x.py", "from insitu.ops import relu", ("graph", "ops")),
+        ("codegen/x.py", "def f():\n    from insitu import pipeline", ("codegen", "pipeline")),
+        ("importers/x.py", "import insitu.quantizer.fold", ("importers", "quantizer")),
+    ],
+)
+def test_an_import_that_goes_back_is_named(path: str, text: str, names: tuple[str, str]):
+    (found,) = violations(ROOT / path, text)
+    assert f"{names[0]} imports {names[1]}" in found
+
+
+def test_importing_insitu_imports_no_framework():
+    import subprocess
+    import sys
+
+    heavy = ("torch", "onnx", "scipy", "keras", "sklearn", "pandas", "unicorn", "ai_edge_litert")
+    code = f"import sys, insitu; print([m for m in {heavy!r} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
