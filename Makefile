@@ -26,6 +26,8 @@ unit: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
+# by hand: `python -m bench.same` shows that a change of the compiler left its results alone, `python -m bench.compile`
+# what compiling takes, beside another checkout
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.inference
 	$(BIN)/python -m bench.training
