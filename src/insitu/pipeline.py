@@ -24,7 +24,7 @@ from insitu.importers import load as load_graph
 from insitu.learner import Learner
 from insitu.learner.feed import Feed, run_many
 from insitu.learner.model import Model
-from insitu.planner import Plan, plan
+from insitu.planner import Plan
 from insitu.preprocess import Transform, fuse_transform
 from insitu.proof import Certificate, certify, drawn
 from insitu.quantizer import fold
@@ -80,9 +80,11 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
     parts = Parts(g, s, recipe, batch, has_statistics(g), head_of(g))
     graphs = say("6-training", parts.graphs())
-    plans = say("7-plan", {verb: plan(graph) for verb, graph in graphs.items()})
-    deployed = check_budget(parts, plans, limits)
-    return Learner(graphs, plans, classes, parts=parts, notes=notes, deployed=deployed)
+    deployed = check_budget(parts, graphs, limits)
+    learner = Learner(graphs, None, classes, parts=parts, notes=notes, deployed=deployed)
+    if dump:
+        say("7-plan", deployed.program.plans if deployed else learner.plans)
+    return learner
 
 
 def prove(model, *, example=None, classes: int | None = None, data=None, scheme: str = "full",

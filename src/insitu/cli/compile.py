@@ -107,9 +107,12 @@ def from_learned(learner):
 
     from insitu.deploy import deploy, starting_from
 
-    made, state = learner.deployed, learner.device.state()
+    made = learner.deployed
     if made is None:
         return None
+    if not learner.opened:
+        return replace(made, batch=learner.parts.batch)
+    state = learner.device.state()
     first = {name: value for g in learner.graphs.values() for name, value in g.state.items()}
     if any(not np.array_equal(value, state[name], equal_nan=True) for name, value in first.items()):
         made = deploy(starting_from(learner.graphs, state), made.limits)
@@ -134,7 +137,8 @@ def measured(learner, deployed):
     from insitu.deploy import starting_from
     from insitu.deploy.cost import count, lowering_cost
 
-    cost = lowering_cost(deployed, starting_from(learner.graphs, learner.device.state()))
+    graphs = starting_from(learner.graphs, learner.device.state()) if learner.opened else learner.graphs
+    cost = lowering_cost(deployed, graphs)
     layers = cost.lowered.layers if cost else count(deployed.firmware)
     counts = {verb: sum(counted.values()) for verb, counted in layers.items()}
     return replace(deployed, cost=cost, counts=counts)
@@ -179,14 +183,14 @@ def _transform(arguments, graph):
 def describe(learner, deployed=None) -> dict:
     """What a program needs and trains."""
     parts, deployed = learner.parts, deployed or learner.deployed
+    program = deployed.program if deployed else learner.device.program
     return {
         "model": parts.forward.name,
         "scheme": parts.scheme.name,
         "classes": learner.classes,
         "trained": sorted(learner.graphs["predict"].state),
-        **learner.info(),
-        "kernels": len(learner.device.program.kernels),
-        **(deployed.figures() if deployed else {}),
+        **(deployed.figures() if deployed else learner.info()),
+        "kernels": len(program.kernels),
     }
 
 

@@ -26,11 +26,11 @@ ENOUGH = 2  # ways out to name
 GRADIENTS = ("f32", "s16", "s8")  # from the largest to the smallest
 
 
-def check_budget(parts: Parts, plans: Mapping[str, Plan], limits: Limits) -> Deployment | None:
+def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits) -> Deployment | None:
     """Raise a BudgetError if the program needs more than the limits allow; for a board, what it takes there."""
     if limits.board is None and limits.sram is None and limits.flash is None:
         return None
-    need = needed(parts.graphs() if limits.board else plans, limits)
+    need = needed(graphs, limits)
     if not need.fits(limits):
         raise BudgetError(complaint(need, limits), hint=way_out(parts, limits, need))
     return need.deployment
@@ -67,11 +67,11 @@ class Need:
         return f"{state}, {kb(rest)} of stack and protocol" if rest else state
 
 
-def needed(made: Mapping[str, Graph] | Mapping[str, Plan], limits: Limits) -> Need:
-    """Graphs for a board are linked; without a board, plans are added up."""
+def needed(graphs: Mapping[str, Graph], limits: Limits) -> Need:
+    """For a board the program is linked; without a board, its arena and state are added up."""
     if limits.board:
-        return linked(deploy(made, limits))  # type: ignore[arg-type]
-    program = emit_program(made)  # type: ignore[arg-type]
+        return linked(deploy(graphs, limits))
+    program = emit_program({verb: plan(g) for verb, g in graphs.items()})
     return Need(program.arena_bytes + program.state_bytes, program.const_bytes, program)
 
 
@@ -240,7 +240,7 @@ def tried(parts: Parts, way: Way, limits: Limits, least: bool = False) -> Need |
         if way.rows and not all(can_arrive(g) for g in graphs.values() if g.by_rows):
             return None
         if limits.board is None:
-            return needed({verb: plan(g) for verb, g in graphs.items()}, limits)
+            return needed(graphs, limits)
         if least:
             return linked(deploy_program([*board_programs(graphs)][-1], limits))
         return fitting(graphs, limits)

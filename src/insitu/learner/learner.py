@@ -67,9 +67,27 @@ class Learner:
 
     def _open(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None) -> None:
         self.graphs = dict(graphs)
-        self.plans = dict(plans) if plans else {verb: plan(g) for verb, g in graphs.items()}
-        self.device: HostDevice = open_plans(self.plans)
+        self._plans, self._device = dict(plans) if plans else None, None
         self._cut: tuple[Split, HostDevice, HostDevice] | None = None
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The functions' plans for this machine, made when they are first asked for."""
+        if self._plans is None:
+            self._plans = {verb: plan(g) for verb, g in self.graphs.items()}
+        return self._plans
+
+    @property
+    def device(self) -> HostDevice:
+        """Where the program runs; built and opened when it is first asked for."""
+        if self._device is None:
+            self._device = open_plans(self.plans)
+        return self._device
+
+    @property
+    def opened(self) -> bool:
+        """Has the program run here? Until then it has learned nothing beyond its first state."""
+        return self._device is not None
 
     @property
     def sample(self):
@@ -197,10 +215,9 @@ class Learner:
         old, was = self.device.state(), self.classes
         parts = replace(self.parts, forward=widen_head(self.parts.forward, was + 1))
         graphs = parts.graphs()
-        plans = {verb: plan(g) for verb, g in graphs.items()}
-        deployed = self.deployed and check_budget(parts, plans, self.deployed.limits)
+        deployed = self.deployed and check_budget(parts, graphs, self.deployed.limits)
         self.parts, self.deployed = parts, deployed
-        self._open(graphs, plans)
+        self._open(graphs)
         new = self.device.state()
         for name, array in old.items():
             new[name][tuple(slice(n) for n in array.shape)] = array
