@@ -4,14 +4,20 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
+# bytecode is kept: without it each of the hundreds of processes that tests start compiles the package anew
+export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test lint types unit test-slow bench bench-mcu accuracy fuzz docs clean
+.PHONY: demo test checks lint types unit test-slow bench bench-mcu accuracy fuzz docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/insitu demo
 
-test: lint types unit
+# lint and types run beside the tests
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j2 checks unit
+
+checks: lint types
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -21,7 +27,7 @@ types: $(VENV)/.dev
 	$(BIN)/pyright
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --durations=20
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m slow

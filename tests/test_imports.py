@@ -101,3 +101,12 @@ def test_importing_insitu_imports_no_framework():
     heavy = ("torch", "onnx", "scipy", "keras", "sklearn", "pandas", "unicorn", "ai_edge_litert")
     code = f"import sys, insitu; print([m for m in {heavy!r} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_every_public_name_is_found_when_it_is_used():
+    assert set(insitu.HOMES) < set(insitu.__all__) and set(insitu.__all__) <= set(dir(insitu))
+    for name in insitu.__all__:
+        assert getattr(insitu, name).__name__ == name
+    assert insitu.graph.parse.__module__.startswith("insitu.graph")
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        insitu.colour  # noqa: B018

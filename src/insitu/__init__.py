@@ -1,8 +1,14 @@
-"""insitu trains neural networks where their data is. This is the whole public interface."""
+"""insitu trains neural networks where their data is. This is the whole public interface.
 
-import insitu.ops  # noqa: F401  fills the registry
-from insitu.data import Samples, split
-from insitu.data.augment import Augment
+A name is imported when it is first used: `import insitu` costs little where only some of it is needed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from insitu.errors import (
     BoardError,
     BudgetError,
@@ -11,15 +17,19 @@ from insitu.errors import (
     Error,
     GraphError,
     ModelError,
+    SchemeError,
     ToolError,
     Unsupported,
 )
-from insitu.graph import Graph, Type
-from insitu.learner import History, Learner
-from insitu.learner.model import Model, load
-from insitu.pipeline import compile, prove
-from insitu.preprocess import Transform
-from insitu.training.train import Recipe
+
+if TYPE_CHECKING:
+    from insitu.data import Augment, Samples, split
+    from insitu.graph import Graph, Type
+    from insitu.learner import History, Learner
+    from insitu.learner.model import Model, load
+    from insitu.pipeline import compile, prove
+    from insitu.preprocess import Transform
+    from insitu.training.train import Recipe
 
 __version__ = "0.1.0"
 __all__ = [
@@ -37,6 +47,7 @@ __all__ = [
     "ModelError",
     "Recipe",
     "Samples",
+    "SchemeError",
     "ToolError",
     "Transform",
     "Type",
@@ -46,3 +57,25 @@ __all__ = [
     "prove",
     "split",
 ]
+
+# public name -> the module that has it
+HOMES = {
+    "Augment": "data", "Samples": "data", "split": "data", "Graph": "graph", "Type": "graph", "History": "learner",
+    "Learner": "learner", "Model": "learner.model", "load": "learner.model", "compile": "pipeline", "prove": "pipeline",
+    "Transform": "preprocess", "Recipe": "training.train",
+}  # fmt: skip
+
+
+def __getattr__(name: str):
+    if name in HOMES:
+        found = getattr(import_module(f"insitu.{HOMES[name]}"), name)
+    elif not name.startswith("_") and find_spec(f"insitu.{name}"):  # a stage, as in insitu.graph.parse
+        found = import_module(f"insitu.{name}")
+    else:
+        raise AttributeError(f"module 'insitu' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *HOMES})

@@ -5,6 +5,7 @@
     │   └── Unsupported   it can be read, but uses something insitu does not have (yet)
     ├── GraphError        a graph breaks a rule of its stage; names the value
     ├── DataError         samples have the wrong shape, range or type
+    ├── SchemeError       a scheme cannot be read, or names what the model does not have
     ├── BoardError        a board is unknown, or its profile is wrong
     ├── BudgetError       the program does not fit the memory it was given
     ├── DeviceError       a device does not answer, answers wrongly, or runs another program
@@ -50,6 +51,10 @@ class GraphError(Error):
 
 class DataError(Error):
     """Samples do not fit the model: shape, range, type or number."""
+
+
+class SchemeError(Error):
+    """A scheme cannot be read, or names what the model does not have."""
 
 
 class BoardError(Error):

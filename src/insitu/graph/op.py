@@ -24,6 +24,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from insitu.errors import GraphError
@@ -119,6 +120,8 @@ def _declare(cls: type, kind: str | None) -> Op:
 
 
 def lookup(name: str) -> Op:
+    if name not in REGISTRY:
+        import_module("insitu.ops")  # declares them all; graph/ itself knows none
     if name not in REGISTRY:
         raise GraphError(f"unknown op {name!r}", hint="`insitu ops` lists all of them")
     return REGISTRY[name]

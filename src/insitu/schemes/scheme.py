@@ -20,13 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.errors import Error
+from insitu.errors import SchemeError
 from insitu.schemes.layers import Layer
 from insitu.schemes.published import PUBLISHED
-
-
-class SchemeError(Error):
-    """A scheme cannot be read or does not fit the model; says which line."""
 
 
 @dataclass(frozen=True)
