@@ -177,7 +177,7 @@ class Learner:
         """The program cut where the frozen layers end; None where nothing is frozen."""
         if self._cut is None:
             parts = None if self.parts and self.parts.at_once else split(self.graphs, self.graphs["predict"].inputs)
-            if parts is None or not parts.prefix.constants:  # turning or rounding samples is not worth keeping
+            if parts is None:
                 return None
             prefix = open_plans({"predict": plan(parts.prefix)})
             self._cut = parts, prefix, open_plans({verb: plan(g) for verb, g in parts.rest.items()})

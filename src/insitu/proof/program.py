@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from insitu.errors import Error
-from insitu.graph import Graph, Node
+from insitu.graph import Graph, Node, check
 from insitu.ops.update_int import unpack4
 from insitu.proof.differences import Run, float_gradients, int8_gradients, int8_rules, surrogates
 from insitu.proof.findings import Finding, Row, close, distance, failed, largest, row
 from insitu.proof.steps import real_steps
+from insitu.training.prefix import Split
 
 FORWARD, FORWARD_FLOOR = 1e-5, 1e-6
 BACKWARD, BACKWARD_FLOOR = 1e-4, 1e-3
@@ -52,6 +53,7 @@ class Subject:
     graphs: Mapping[str, Graph]
     feed: Callable[[Graph, int], tuple[np.ndarray, ...]]  # what a graph takes in a step
     verbs: tuple[str, ...]  # which function each step runs
+    cut: Split | None = None  # as `fit` runs it, where some layers are frozen
 
     def arrays(self, verb: str, step: int = 0) -> tuple[np.ndarray, ...]:
         return self.feed(self.graphs[verb], step)
@@ -68,13 +70,14 @@ def prove_program(subject: Subject, tools: Tools, seed: int = 0) -> list[Row]:
     try:
         plans = {verb: tools.plan(g) for verb, g in subject.graphs.items()}
         kept = {f"kept_{verb}": apart(tools.plan(keep_all(g))) for verb, g in subject.graphs.items()}
-        for p in (*plans.values(), *kept.values()):
+        cut = {verb: tools.plan(g) for verb, g in cut_graphs(subject).items()}
+        for p in (*plans.values(), *kept.values(), *cut.values()):
             tools.verify(p)
     except Error as e:
         return [*rows, failed("plan", "the replay of every call on a map of the arena", str(e))]
     count = sum(len(p.calls) for p in plans.values())
     rows.append(Row("plan", "the replay of every call on a map of the arena", True, count, 0, 0))
-    device = tools.open({**plans, **kept})
+    device = tools.open({**plans, **kept, **cut})
     return [*rows, *prove_c(subject, device, seed)]
 
 
@@ -102,6 +105,7 @@ def prove_c(subject: Subject, device, seed: int = 0) -> Iterator[Row]:
     yield row(
         "poisoned scratch", "the same, each scratch in bytes of its own", poisoned(subject, device, scratch, seed)
     )
+    yield row("frozen layers", "a step from their kept outputs, one from the sample", cut_steps(subject, device))
     yield row("training steps", "the state after each of some steps, numpy", training(subject, device))
 
 
@@ -236,6 +240,32 @@ def poisoned(subject: Subject, device, verbs, seed: int) -> Iterator[Finding]:
         clean = outcome(device, verb, arrays)
         for fill in (*POISON, random):
             yield from different(verb, outcome(device, verb, arrays, fill), clean)
+
+
+# the C as `fit` runs it ---------------------------------------------------------------------------
+
+PREFIX, REST = "frozen_part", "rest_"
+
+
+def cut_graphs(subject: Subject) -> dict[str, Graph]:
+    """The functions of a program whose frozen layers have one of their own; none where nothing is frozen."""
+    if subject.cut is None:
+        return {}
+    rest = {f"{REST}{verb}": subject.cut.rest[verb] for verb in dict.fromkeys(subject.verbs)}
+    return {verb: check(g) for verb, g in {PREFIX: subject.cut.prefix, **rest}.items()}
+
+
+def cut_steps(subject: Subject, device) -> Iterator[Finding]:
+    """Bytes after a step from the frozen layers' outputs, against those after the same step from the sample."""
+    for verb in dict.fromkeys(subject.verbs if subject.cut else ()):
+        graph, arrays = subject.graphs[verb], subject.arrays(verb)
+        given = {v.name: a for v, a in zip(graph.inputs, arrays)}
+        samples = [given[v.name] for v in subject.cut.prefix.inputs if v.name in given]
+        if samples:  # else it works on state alone
+            made = device.run(PREFIX, *samples)
+            given |= {v.name: a for v, a in zip(subject.cut.prefix.outputs, made)}
+        rest = [given[v.name] for v in subject.cut.rest[verb].inputs]
+        yield from different(verb, outcome(device, f"{REST}{verb}", rest), outcome(device, verb, arrays))
 
 
 # several steps ----------------------------------------------------------------------------------

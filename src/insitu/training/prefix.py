@@ -19,31 +19,41 @@ class Split:
 
 
 def split(graphs: Mapping[str, Graph], samples: tuple[Value, ...]) -> Split | None:
-    """The graphs cut at the end of the frozen prefix; None where nothing is frozen."""
+    """The graphs cut at the end of the frozen prefix; None where nothing worth keeping is frozen."""
     names = {v.name for v in samples}
-    cut: dict[str, Value] = {}
-    source = None
-    for graph in graphs.values():
-        if not names & {v.name for v in graph.inputs}:
-            continue  # works on state alone
-        frozen = frozen_values(graph, names)
-        if source is None or len(frozen) < len(frozen_values(source, names)):
-            source = graph
-        cut |= {v.name: v for v in _border(graph, frozen)}
-    if source is None or set(cut) <= names:
+    taking = [g for g in graphs.values() if names & {v.name for v in g.inputs}]  # others work on state alone
+    frozen = frozen_everywhere(taking, names)
+    cut = {v.name: v for graph in taking for v in _border(graph, frozen)}
+    if set(cut) <= names:
         return None
     values = tuple(cut.values())
-    prefix = drop_unused(replace(source, outputs=values, updates={}, state={}, inputs=samples, by_rows=""))
-    return Split(prefix, {verb: _rest(g, names, values) for verb, g in graphs.items()})
+    prefix = drop_unused(replace(taking[0], outputs=values, updates={}, state={}, inputs=samples, by_rows=""))
+    if not prefix.constants:  # turning or rounding samples is not worth keeping
+        return None
+    return Split(prefix, {verb: _rest(g, names, frozen, values) for verb, g in graphs.items()})
 
 
-def frozen_values(graph: Graph, names: set[str]) -> set[str]:
-    """Values computed from the samples and constants alone."""
+def frozen_everywhere(graphs: list[Graph], names: set[str]) -> set[str]:
+    """Values that every graph computes from the samples and constants alone. A training step may have frozen values
+    of its own (the backward pass reshapes a sample), and `predict` an output that is not trained: those stay."""
+    found = set.intersection(*(set(g.values) for g in graphs))
+    while True:
+        fewer = found
+        for graph in graphs:
+            fewer = frozen_values(graph, names, fewer)
+        if fewer == found:
+            return found
+        found = fewer
+
+
+def frozen_values(graph: Graph, names: set[str], among: set[str]) -> set[str]:
+    """Of these values, those computed from the samples and constants alone."""
     frozen = set(names)
     known = set(graph.constants)
     for node in graph.nodes:
-        if all(v.name in frozen or v.name in known for v in node.inputs):
-            frozen.update(v.name for v in node.outputs)
+        made = {v.name for v in node.outputs}
+        if made <= among and all(v.name in frozen or v.name in known for v in node.inputs):
+            frozen |= made
     return frozen
 
 
@@ -54,12 +64,9 @@ def _border(graph: Graph, frozen: set[str]) -> list[Value]:
     return [v for name, v in graph.values.items() if name in wanted and name in frozen]
 
 
-def _rest(graph: Graph, names: set[str], values: tuple[Value, ...]) -> Graph:
+def _rest(graph: Graph, names: set[str], frozen: set[str], values: tuple[Value, ...]) -> Graph:
     if not names & {v.name for v in graph.inputs}:
         return graph
-    made = {v.name for v in values}
     others = tuple(v for v in graph.inputs if v.name not in names)
-    nodes = tuple(n for n in graph.nodes if n.outputs[0].name not in frozen_values(graph, names))
-    return drop_unused(
-        replace(graph, inputs=(*(v for v in values if v.name in made), *others), nodes=nodes, by_rows="")
-    )
+    nodes = tuple(n for n in graph.nodes if n.outputs[0].name not in frozen)
+    return drop_unused(replace(graph, inputs=(*values, *others), nodes=nodes, by_rows=""))
