@@ -3,7 +3,7 @@
 from insitu.graph.check import check
 from insitu.graph.eval import evaluate
 from insitu.graph.graph import Builder, Graph, Node, Value, build, building
-from insitu.graph.op import REGISTRY, Case, Op, lookup, op
+from insitu.graph.op import REGISTRY, Case, Facts, Op, lookup, op
 from insitu.graph.rewrite import drop_unused, rewrite
 from insitu.graph.text import arrays, parse, to_text
 from insitu.graph.types import Quant, Type, f32, quant, s8, s32, type_of
@@ -12,6 +12,7 @@ __all__ = [
     "REGISTRY",
     "Builder",
     "Case",
+    "Facts",
     "Graph",
     "Node",
     "Op",

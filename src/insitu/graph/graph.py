@@ -7,18 +7,21 @@ and give a new one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from insitu.errors import Error, GraphError
-from insitu.graph.op import Op
+from insitu.graph.op import Op, ask
 from insitu.graph.types import Type, type_of
+
+if TYPE_CHECKING:
+    from insitu.graph.stripes import Rows
 
 
 @dataclass(frozen=True)
@@ -55,23 +58,30 @@ class Node:
         return self.outputs[0].name
 
     def shared(self) -> dict[str, Value]:
-        """Output -> the input whose bytes it may take over, where the op's `in_place` rule allows one.
-
-        The rule gives an input's index for the first output, or a tuple with one (or None) for each output.
-        """
+        """Output -> the input whose bytes it may take over, as the op's `in_place` says."""
         return self._shared
 
     @cached_property
     def _shared(self) -> dict[str, Value]:
-        if not self.op.has("in_place"):
-            return {}
-        found = self.rule("in_place", *self.outputs, *self.inputs)
+        found = self.op.facts.in_place
+        if callable(found):
+            found = self.ask(found)
+        elif isinstance(found, bool):
+            found = 0 if found else None
         indices = found if isinstance(found, tuple) else (found,)
         return {v.name: self.inputs[i] for v, i in zip(self.outputs, indices) if i is not None}
 
+    def rows(self) -> tuple[Rows | None, ...] | None:
+        """Which rows of each input a row of the output needs; None where the op cannot run by rows."""
+        return self.ask(self.op.facts.stripes) if self.op.facts.stripes else None
+
+    def ask(self, rule: Callable[..., Any]) -> Any:
+        """A rule of outputs and inputs, with this node's attributes."""
+        return ask(rule, (*self.outputs, *self.inputs), self.attrs, node=self)
+
     def rule(self, rule: str, *args):
         """Apply one of the op's rules with this node's attributes."""
-        return self.op.apply(rule, args, dict(self.attrs), node=self)
+        return self.op.apply(rule, args, self.attrs, node=self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,24 @@
 """What an op is, and the registry of all of them. The ops themselves are declared in ops/.
 
-An op is a class of plain functions under `@op`:
+An op is a Python name. Its rules are module-level functions named `_`, registered by a decorator:
 
-    @op
-    class relu:
-        '''y = max(x, 0)'''
-        cases = [...]                    # Case values, walked by every test
-        def infer(x): ...                # types in, type (or tuple of types) out
-        def eval(x): ...                 # arrays in, array out: the meaning
-        def grad(g, y, x): ...           # builds graph: the gradient of each input, or None
-        def emit(y, x): ...              # a Call value (codegen turns it into C)
+    relu = op("relu", "y = max(x, 0)", cases=[...])      # Case values, walked by every test
+
+    @relu.infer                                          # types in, type (or tuple of types) out
+    def _(x: Type) -> Type: ...
+
+    @relu.eval                                           # arrays in, array out: the meaning
+    def _(x: Array) -> Array: ...
+
+    @relu.grad                                           # builds graph: the gradient of each input, or None
+    def _(g: Value, y: Value, x: Value) -> Grads: ...
+
+    @relu.emit                                           # a Call value (codegen turns it into C)
+    def _(y: Value, x: Value) -> Call: ...
+
+    relu.may(in_place=True, stripes=alike)               # what the planner may do with it: see `Facts`
+
+A rule that several ops share is registered by a call: `relu.infer(same)`. `macs` is a rule, too: multiply-adds.
 
 Attributes are the keyword-only parameters of `infer`, with their defaults. Every other rule may ask
 for any attribute by naming it as a keyword-only parameter; two names are reserved: `node` (the whole
@@ -21,16 +30,27 @@ quantised op learns its output scale). `emit` may ask for three more: `fixed` (w
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from insitu.errors import GraphError
 
+if TYPE_CHECKING:
+    from insitu.graph.graph import Value
+    from insitu.graph.stripes import Rows
+
 REGISTRY: dict[str, Op] = {}
-RULES = ("infer", "eval", "grad", "emit", "scratch", "in_place", "stripe", "macs")
+RULES = ("infer", "eval", "grad", "emit", "macs")
+
+Kind = Literal["float", "int8", "any"]
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+Grads = tuple["Value | None", ...]  # what `grad` gives: one for each input
+Index = int | None | tuple[int | None, ...]  # of the input that the first output, or each output, takes over
+InPlace = bool | tuple[int | None, ...] | Callable[..., Index]
 
 
 @dataclass(frozen=True)
@@ -43,17 +63,72 @@ class Case:
     out: Any = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Facts:
+    """What the planner may do with an op. Rules here take outputs and inputs, and attributes by keyword."""
+
+    # outputs that may lie where inputs do. True: the first output over the first input; a tuple: for each output the
+    # index of an input or None; a rule: the same, asked for a node
+    in_place: InPlace = False
+    overwrites: bool = False  # the kernel changes the inputs that `in_place` names: they must be shared, not merely may
+    # a rule: which rows of each input a row of the output needs (None: all of it); None where it cannot run by rows
+    stripes: Callable[..., tuple[Rows | None, ...] | None] | None = None
+
+
 class Op:
-    name: str
-    doc: str
-    defaults: dict[str, Any]  # attribute -> default; `...` where it must be given
-    rules: dict[str, Callable]
-    cases: tuple[Case, ...]
-    kind: str  # "float", "int8", "any": in which graphs it is at home
-    source: str  # file:line of the declaration
-    overwrites: bool  # its kernel changes the inputs `in_place` names: they must be shared, not merely may
-    domain: tuple | None  # (low, high) of inputs where random test values must be drawn from
+    """One op: what `op` declares. The planner makes some of its own, which are not in the registry."""
+
+    def __init__(self, name: str, doc: str, *, cases: Iterable[Case] = (), kind: Kind = "any",
+                 domain: tuple[float, float] | None = None, source: str = ""):  # fmt: skip
+        self.name, self.doc, self.cases, self.source = name, inspect.cleandoc(doc), tuple(cases), source
+        self.kind: Kind = kind  # in which graphs it is at home
+        self.domain = domain  # (low, high) of inputs where random test values must be drawn from
+        self.defaults: dict[str, Any] = {}  # attribute -> default; `...` where it must be given
+        self.rules: dict[str, Callable[..., Any]] = {}
+        self.facts = Facts()
+
+    # declaring ------------------------------------------------------------------------------------
+
+    def infer(self, rule: Rule) -> Rule:
+        """Types in, type (or tuple of types) out; its keyword-only parameters are the op's attributes."""
+        self.defaults = _defaults(rule)
+        return self._ruled("infer", rule)
+
+    def eval(self, rule: Rule) -> Rule:
+        """Arrays in, array (or tuple of arrays) out: the meaning."""
+        return self._ruled("eval", rule)
+
+    def grad(self, rule: Rule) -> Rule:
+        """Gradient of the output, outputs and inputs in; the gradient of each input out, or None."""
+        return self._ruled("grad", rule)
+
+    def emit(self, rule: Rule) -> Rule:
+        """Outputs and inputs in, a Call out."""
+        return self._ruled("emit", rule)
+
+    def macs(self, rule: Rule) -> Rule:
+        """Outputs and inputs in, multiply-adds out."""
+        return self._ruled("macs", rule)
+
+    def may(self, **facts: Any) -> None:
+        """Declare what the planner may do with this op: fields of `Facts`."""
+        self.facts = replace(self.facts, **facts)
+
+    def must(self, *, in_place: InPlace) -> None:
+        """Its kernel changes these inputs: the outputs must lie where they do."""
+        self.may(in_place=in_place, overwrites=True)
+
+    def _ruled(self, name: str, rule: Rule) -> Rule:
+        if name in self.rules:
+            raise ValueError(f"op {self.name} has two rules {name}")
+        self.rules[name] = rule
+        return rule
+
+    # asking ---------------------------------------------------------------------------------------
+
+    @property
+    def overwrites(self) -> bool:
+        return self.facts.overwrites
 
     def __call__(self, *inputs, name: str | None = None, out=None, **attrs) -> Any:
         """Append a node for this op to the graph being built; gives its output value (or a tuple of them)."""
@@ -74,12 +149,9 @@ class Op:
         """Whether it has this rule, and the rule takes this keyword."""
         return rule in self.rules and keyword in _keywords(self.rules[rule])
 
-    def apply(self, rule: str, args: tuple, attrs: dict, **reserved):
+    def apply(self, rule: str, args: tuple, attrs: Mapping[str, Any], **reserved):
         """Call a rule with the keyword parameters it asks for."""
-        function = self.rules[rule]
-        names = _keywords(function)
-        wanted = {k: (attrs[k] if k in attrs else reserved[k]) for k in names if k in attrs or k in reserved}
-        return function(*args, **wanted)
+        return ask(self.rules[rule], args, attrs, **reserved)
 
     def complete(self, attrs: dict) -> dict:
         """The attributes with defaults filled in, lists frozen; unknown or missing ones are an error."""
@@ -93,30 +165,23 @@ class Op:
         return full
 
 
-def op(cls: type | None = None, *, kind: str | None = None) -> Any:
-    """Declare an op: see the top of this file. Gives an Op (or, with `kind`, a decorator that does)."""
-    return (lambda c: _declare(c, kind)) if cls is None else _declare(cls, kind)
-
-
-def _declare(cls: type, kind: str | None) -> Op:
-    rules = {r: getattr(cls, r) for r in RULES if hasattr(cls, r)}
-    line = rules["infer"].__code__.co_firstlineno  # without reading the file, which getsourcelines would
-    module = cls.__module__.replace(".", "/")
-    made = Op(
-        name=cls.__name__,
-        doc=inspect.cleandoc(cls.__doc__ or ""),
-        defaults=_defaults(rules["infer"]),
-        rules=rules,
-        cases=tuple(getattr(cls, "cases", ())),
-        kind=kind or ("int8" if cls.__name__.endswith("_s8") else "float"),
-        source=f"src/{module}.py:{line}",
-        overwrites=getattr(cls, "overwrites", False),
-        domain=getattr(cls, "domain", None),
-    )
-    if made.name in REGISTRY:
-        raise ValueError(f"op {made.name} is declared twice")
-    REGISTRY[made.name] = made
+def op(name: str, doc: str, *, cases: Iterable[Case], kind: Kind | None = None,
+       domain: tuple[float, float] | None = None) -> Op:  # fmt: skip
+    """Declare an op: see the top of this file. Where no kind is given, `_s8` makes it one of int8 graphs."""
+    if name in REGISTRY:
+        raise ValueError(f"op {name} is declared twice")
+    caller = sys._getframe(1)
+    source = f"src/{caller.f_globals['__name__'].replace('.', '/')}.py:{caller.f_lineno}"
+    kind = kind or ("int8" if name.endswith("_s8") else "float")
+    REGISTRY[name] = made = Op(name, doc, cases=cases, kind=kind, domain=domain, source=source)
     return made
+
+
+def ask(rule: Callable[..., Any], args: tuple, attrs: Mapping[str, Any], **reserved) -> Any:
+    """Call a rule with those attributes and reserved names that it has as keyword-only parameters."""
+    names = _keywords(rule)
+    wanted = {k: (attrs[k] if k in attrs else reserved[k]) for k in names if k in attrs or k in reserved}
+    return rule(*args, **wanted)
 
 
 def lookup(name: str) -> Op:

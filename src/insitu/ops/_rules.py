@@ -68,11 +68,6 @@ def same(x: Type) -> Type:
     return x
 
 
-def first(y, x) -> int:
-    """in_place: over the only input."""
-    return 0
-
-
 def unary(function: str):
     """emit: function(y, x, n)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from insitu.graph import Value
 from insitu.graph.stripes import Rows
 
 
@@ -10,11 +11,25 @@ def windowed(kernel: int, stride, padding, dilation=(1, 1)) -> tuple[Rows]:
     return (Rows(kernel, stride[0], dilation[0], padding[0]),)
 
 
-def alike(y, *inputs) -> tuple | None:
+def conv_rows(y: Value, x: Value, w: Value, *others: Value, stride, padding, dilation) -> tuple[Rows]:
+    """Weights [O,KH,KW,C]."""
+    return windowed(w.shape[1], stride, padding, dilation)
+
+
+def depthwise_rows(y: Value, x: Value, w: Value, *others: Value, stride, padding, dilation) -> tuple[Rows]:
+    """Weights [KH,KW,O]."""
+    return windowed(w.shape[0], stride, padding, dilation)
+
+
+def pool_rows(y: Value, x: Value, *, kernel, stride, padding, dilation=(1, 1)) -> tuple[Rows]:
+    return windowed(kernel[0], stride, padding, dilation)
+
+
+def alike(y: Value, *inputs: Value) -> tuple[Rows | None, ...] | None:
     """Row i needs row i. An input that is the same for all rows is read whole; None where rows are no rows."""
     if len(y.shape) != 4:
         return None
-    found = []
+    found: list[Rows | None] = []
     for v in inputs:
         if len(v.shape) == 4 and v.shape[1] == y.shape[1]:
             found.append(Rows())

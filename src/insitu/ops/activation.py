@@ -14,7 +14,7 @@ from insitu.graph import Case, f32, lookup, op, s8
 from insitu.graph.call import Call
 from insitu.ops._gradients import fitted, fitted_slope, from_input, from_output
 from insitu.ops._pairs import pair_shape
-from insitu.ops._rules import EXTREME, SMALL, broadcast, first, quantised, same, small, unary, want_float, want_s8
+from insitu.ops._rules import EXTREME, SMALL, broadcast, quantised, same, small, unary, want_float, want_s8
 from insitu.ops._stripes import alike
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -37,273 +37,271 @@ def gelu_erf(x):
 GELU = {"none": gelu_erf, "tanh": gelu_tanh}
 
 
-@op
-class relu:
-    """y = max(x, 0)"""
-
-    cases = SMALL
-    infer = same
-    grad = from_output("relu_dx")
-    emit = unary("relu_f32")
-    in_place = first
-    stripe = alike
-
-    def eval(x):
-        return np.maximum(x, 0)
+relu = op("relu", "y = max(x, 0)", cases=SMALL)
+relu.infer(same)
+relu.grad(from_output("relu_dx"))
+relu.emit(unary("relu_f32"))
+relu.may(in_place=True, stripes=alike)
 
 
-@op
-class relu6:
-    """y = min(max(x, 0), 6)"""
-
-    cases = SMALL
-    infer = same
-    grad = from_output("relu6_dx")
-    in_place = first
-    stripe = alike
-
-    def eval(x):
-        return np.clip(x, 0, 6)
-
-    def emit(y, x):
-        return Call("clamp_f32", y, x, y.type.size, 0.0, 6.0)
+@relu.eval
+def _(x):
+    return np.maximum(x, 0)
 
 
-@op
-class clamp:
-    """y = min(max(x, lo), hi)"""
-
-    cases = small(lo=-0.5, hi=0.25) + small(lo=0.1)
-    in_place = first
-    stripe = alike
-    grad = from_input("clamp_dx")
-
-    def infer(x, *, lo=-math.inf, hi=math.inf):
-        if not lo <= hi:
-            raise GraphError(f"clamp from {lo} to {hi} is empty")
-        return same(x)
-
-    def eval(x, *, lo, hi):
-        return np.clip(x, lo, hi)
-
-    def emit(y, x, *, lo, hi):
-        return Call("clamp_f32", y, x, y.type.size, float(lo), float(hi))
+relu6 = op("relu6", "y = min(max(x, 0), 6)", cases=SMALL)
+relu6.infer(same)
+relu6.grad(from_output("relu6_dx"))
+relu6.may(in_place=True, stripes=alike)
 
 
-@op
-class leaky_relu:
-    """y = x where x > 0, else slope * x"""
-
-    cases = SMALL + small(slope=0.3)
-    in_place = first
-    stripe = alike
-    grad = from_input("leaky_relu_dx")
-
-    def infer(x, *, slope=0.01):
-        return same(x)
-
-    def eval(x, *, slope):
-        return np.where(x > 0, x, x * slope)
-
-    def emit(y, x, *, slope):
-        return Call("leaky_relu_f32", y, x, y.type.size, float(slope))
+@relu6.eval
+def _(x):
+    return np.clip(x, 0, 6)
 
 
-@op
-class sigmoid:
-    """y = 1 / (1 + exp(-x))"""
-
-    cases = SMALL + EXTREME
-    infer = same
-    grad = from_output("sigmoid_dx")
-    emit = unary("sigmoid_f32")
-    in_place = first
-    stripe = alike
-    eval = sigmoid_of
+@relu6.emit
+def _(y, x):
+    return Call("clamp_f32", y, x, y.type.size, 0.0, 6.0)
 
 
-@op
-class tanh:
-    """y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))"""
-
-    cases = SMALL + EXTREME
-    infer = same
-    grad = from_output("tanh_dx")
-    emit = unary("tanh_f32")
-    in_place = first
-    stripe = alike
-
-    def eval(x):
-        return np.tanh(x)
+clamp = op("clamp", "y = min(max(x, lo), hi)", cases=small(lo=-0.5, hi=0.25) + small(lo=0.1))
+clamp.grad(from_input("clamp_dx"))
+clamp.may(in_place=True, stripes=alike)
 
 
-@op
-class hard_sigmoid:
-    """y = min(max(alpha * x + beta, 0), 1)"""
-
-    cases = SMALL + small(alpha=0.2, beta=0.4)
-    in_place = first
-    stripe = alike
-    grad = from_input("hard_sigmoid_dx")
-
-    def infer(x, *, alpha=1 / 6, beta=0.5):
-        return same(x)
-
-    def eval(x, *, alpha, beta):
-        return np.clip(x * alpha + beta, 0, 1)
-
-    def emit(y, x, *, alpha, beta):
-        return Call("hard_sigmoid_f32", y, x, y.type.size, float(alpha), float(beta))
+@clamp.infer
+def _(x, *, lo=-math.inf, hi=math.inf):
+    if not lo <= hi:
+        raise GraphError(f"clamp from {lo} to {hi} is empty")
+    return same(x)
 
 
-@op
-class hard_swish:
-    """y = x * min(max(x + 3, 0), 6) / 6"""
-
-    cases = SMALL
-    infer = same
-    grad = from_input("hard_swish_dx")
-    emit = unary("hard_swish_f32")
-    in_place = first
-    stripe = alike
-
-    def eval(x):
-        return x * np.clip(x + 3, 0, 6) / 6
+@clamp.eval
+def _(x, *, lo, hi):
+    return np.clip(x, lo, hi)
 
 
-@op
-class silu:
-    """y = x / (1 + exp(-x)), also called swish"""
-
-    cases = SMALL + EXTREME
-    infer = same
-    grad = from_input("silu_dx")
-    emit = unary("silu_f32")
-    in_place = first
-    stripe = alike
-
-    def eval(x):
-        return x * sigmoid_of(x)
+@clamp.emit
+def _(y, x, *, lo, hi):
+    return Call("clamp_f32", y, x, y.type.size, float(lo), float(hi))
 
 
-@op
-class gelu:
-    """y = x * Phi(x), Phi the normal distribution; `approximate="tanh"` takes the usual formula with tanh"""
-
-    cases = SMALL + EXTREME + small(approximate="tanh")
-    in_place = first
-    stripe = alike
-    grad = from_input("gelu_dx")
-
-    def infer(x, *, approximate="none"):
-        if approximate not in GELU:
-            raise GraphError(f"gelu knows approximate= {', '.join(GELU)}, not {approximate!r}")
-        return same(x)
-
-    def eval(x, *, approximate):
-        return GELU[approximate](x)
-
-    def emit(y, x, *, approximate):
-        return Call({"none": "gelu_f32", "tanh": "gelu_tanh_f32"}[approximate], y, x, y.type.size)
+leaky_relu = op("leaky_relu", "y = x where x > 0, else slope * x", cases=SMALL + small(slope=0.3))
+leaky_relu.grad(from_input("leaky_relu_dx"))
+leaky_relu.may(in_place=True, stripes=alike)
 
 
-@op
-class elu:
-    """y = x where x > 0, else alpha * (exp(x) - 1)"""
-
-    cases = SMALL + EXTREME + small(alpha=0.7)
-    in_place = first
-    stripe = alike
-    grad = from_input("elu_dx")
-
-    def infer(x, *, alpha=1.0):
-        return same(x)
-
-    def eval(x, *, alpha):
-        return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
-
-    def emit(y, x, *, alpha):
-        return Call("elu_f32", y, x, y.type.size, float(alpha))
+@leaky_relu.infer
+def _(x, *, slope=0.01):
+    return same(x)
 
 
-@op
-class softplus:
-    """y = log(1 + exp(x))"""
-
-    cases = SMALL + EXTREME
-    infer = same
-    grad = from_input("softplus_dx")
-    emit = unary("softplus_f32")
-    in_place = first
-    stripe = alike
-
-    def eval(x):
-        return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+@leaky_relu.eval
+def _(x, *, slope):
+    return np.where(x > 0, x, x * slope)
 
 
-@op
-class prelu:
-    """y = x where x > 0, else slope * x; slope broadcasts against x"""
+@leaky_relu.emit
+def _(y, x, *, slope):
+    return Call("leaky_relu_f32", y, x, y.type.size, float(slope))
 
-    cases = [
+
+sigmoid = op("sigmoid", "y = 1 / (1 + exp(-x))", cases=SMALL + EXTREME)
+sigmoid.infer(same)
+sigmoid.grad(from_output("sigmoid_dx"))
+sigmoid.emit(unary("sigmoid_f32"))
+sigmoid.eval(sigmoid_of)
+sigmoid.may(in_place=True, stripes=alike)
+
+
+tanh = op("tanh", "y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))", cases=SMALL + EXTREME)
+tanh.infer(same)
+tanh.grad(from_output("tanh_dx"))
+tanh.emit(unary("tanh_f32"))
+tanh.may(in_place=True, stripes=alike)
+
+
+@tanh.eval
+def _(x):
+    return np.tanh(x)
+
+
+hard_sigmoid = op("hard_sigmoid", "y = min(max(alpha * x + beta, 0), 1)", cases=SMALL + small(alpha=0.2, beta=0.4))
+hard_sigmoid.grad(from_input("hard_sigmoid_dx"))
+hard_sigmoid.may(in_place=True, stripes=alike)
+
+
+@hard_sigmoid.infer
+def _(x, *, alpha=1 / 6, beta=0.5):
+    return same(x)
+
+
+@hard_sigmoid.eval
+def _(x, *, alpha, beta):
+    return np.clip(x * alpha + beta, 0, 1)
+
+
+@hard_sigmoid.emit
+def _(y, x, *, alpha, beta):
+    return Call("hard_sigmoid_f32", y, x, y.type.size, float(alpha), float(beta))
+
+
+hard_swish = op("hard_swish", "y = x * min(max(x + 3, 0), 6) / 6", cases=SMALL)
+hard_swish.infer(same)
+hard_swish.grad(from_input("hard_swish_dx"))
+hard_swish.emit(unary("hard_swish_f32"))
+hard_swish.may(in_place=True, stripes=alike)
+
+
+@hard_swish.eval
+def _(x):
+    return x * np.clip(x + 3, 0, 6) / 6
+
+
+silu = op("silu", "y = x / (1 + exp(-x)), also called swish", cases=SMALL + EXTREME)
+silu.infer(same)
+silu.grad(from_input("silu_dx"))
+silu.emit(unary("silu_f32"))
+silu.may(in_place=True, stripes=alike)
+
+
+@silu.eval
+def _(x):
+    return x * sigmoid_of(x)
+
+
+gelu = op(
+    "gelu",
+    """y = x * Phi(x), Phi the normal distribution; `approximate="tanh"` takes the usual formula with tanh""",
+    cases=SMALL + EXTREME + small(approximate="tanh"),
+)
+gelu.grad(from_input("gelu_dx"))
+gelu.may(in_place=True, stripes=alike)
+
+
+@gelu.infer
+def _(x, *, approximate="none"):
+    if approximate not in GELU:
+        raise GraphError(f"gelu knows approximate= {', '.join(GELU)}, not {approximate!r}")
+    return same(x)
+
+
+@gelu.eval
+def _(x, *, approximate):
+    return GELU[approximate](x)
+
+
+@gelu.emit
+def _(y, x, *, approximate):
+    return Call({"none": "gelu_f32", "tanh": "gelu_tanh_f32"}[approximate], y, x, y.type.size)
+
+
+elu = op("elu", "y = x where x > 0, else alpha * (exp(x) - 1)", cases=SMALL + EXTREME + small(alpha=0.7))
+elu.grad(from_input("elu_dx"))
+elu.may(in_place=True, stripes=alike)
+
+
+@elu.infer
+def _(x, *, alpha=1.0):
+    return same(x)
+
+
+@elu.eval
+def _(x, *, alpha):
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+@elu.emit
+def _(y, x, *, alpha):
+    return Call("elu_f32", y, x, y.type.size, float(alpha))
+
+
+softplus = op("softplus", "y = log(1 + exp(x))", cases=SMALL + EXTREME)
+softplus.infer(same)
+softplus.grad(from_input("softplus_dx"))
+softplus.emit(unary("softplus_f32"))
+softplus.may(in_place=True, stripes=alike)
+
+
+@softplus.eval
+def _(x):
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+prelu = op(
+    "prelu",
+    "y = x where x > 0, else slope * x; slope broadcasts against x",
+    cases=[
         Case("a slope a channel", (f32(1, 3, 2, 5), f32(5))),
         Case("one slope", (f32(2, 3), f32(1))),
         Case("a slope a row", (f32(2, 3, 5), f32(3, 1))),
-    ]
-
-    def infer(x, slope):
-        want_float(x, slope)
-        if broadcast(x, slope) != x.shape:
-            raise GraphError(f"the slope {slope} does not broadcast to {x}")
-        return x
-
-    def eval(x, slope):
-        return np.where(x > 0, x, x * slope)
-
-    def grad(g, y, x, slope):
-        below = lookup("mul")(g, lookup("clamp")(x, hi=0.0))
-        return lookup("prelu_dx")(g, x, slope, name=f"{x.name}.grad"), fitted(below, slope)
-
-    def emit(y, x, slope):
-        return Call("prelu_f32", y, x, slope, pair_shape(y, x, slope))
-
-    def in_place(y, x, slope):
-        return 0
+    ],
+)
+prelu.may(in_place=True)
 
 
-@op
-class lut_s8:
+@prelu.infer
+def _(x, slope):
+    want_float(x, slope)
+    if broadcast(x, slope) != x.shape:
+        raise GraphError(f"the slope {slope} does not broadcast to {x}")
+    return x
+
+
+@prelu.eval
+def _(x, slope):
+    return np.where(x > 0, x, x * slope)
+
+
+@prelu.grad
+def _(g, y, x, slope):
+    below = lookup("mul")(g, lookup("clamp")(x, hi=0.0))
+    return lookup("prelu_dx")(g, x, slope, name=f"{x.name}.grad"), fitted(below, slope)
+
+
+@prelu.emit
+def _(y, x, slope):
+    return Call("prelu_f32", y, x, slope, pair_shape(y, x, slope))
+
+
+lut_s8 = op(
+    "lut_s8",
     """y = table[x + 128]: any unary function of an s8 value, its 256 results computed at compile time
 
     `slope` is the derivative in real units at each x, zero where y is clamped, for the gradient only. Without it the
     slopes are fitted to the table.
-    """
-
-    cases = [
+    """,
+    cases=[
         Case("odd", (s8(1, 3, 5, s=0.1, z=3), s8(256)), out=s8(s=0.05, z=-7)),
         Case("long", (s8(67, s=0.1), s8(256)), out=s8(s=0.05)),
         Case("with slopes", (s8(7, s=0.1), s8(256), f32(256)), out=s8(s=0.05)),
-    ]
+    ],
+)
+lut_s8.may(stripes=alike, in_place=True)
 
-    def infer(x, table, slope=None, *, out):
-        want_s8(x)
-        if table.dtype != "s8" or table.shape != (256,):
-            raise GraphError(f"the table must be s8[256], not {table}")
-        if slope is not None and slope != f32(256):
-            raise GraphError(f"the slopes must be f32[256], not {slope}")
-        return quantised(x.shape, out)
 
-    def eval(x, table, slope=None):
-        return table[x.astype(np.int32) + 128]
+@lut_s8.infer
+def _(x, table, slope=None, *, out):
+    want_s8(x)
+    if table.dtype != "s8" or table.shape != (256,):
+        raise GraphError(f"the table must be s8[256], not {table}")
+    if slope is not None and slope != f32(256):
+        raise GraphError(f"the slopes must be f32[256], not {slope}")
+    return quantised(x.shape, out)
 
-    def grad(g, y, x, table, slope=None):
-        slope = slope or fitted_slope(table, x, y)
-        return lookup("lut_dx")(g, x, slope, name=f"{x.name}.grad"), None, None
 
-    stripe = alike
+@lut_s8.eval
+def _(x, table, slope=None):
+    return table[x.astype(np.int32) + 128]
 
-    def emit(y, x, table, slope=None):
-        return Call("lut_s8", y, x, table, y.type.size)
 
-    def in_place(y, x, table, slope=None):
-        return 0
+@lut_s8.grad
+def _(g, y, x, table, slope=None):
+    slope = slope or fitted_slope(table, x, y)
+    return lookup("lut_dx")(g, x, slope, name=f"{x.name}.grad"), None, None
+
+
+@lut_s8.emit
+def _(y, x, table, slope=None):
+    return Call("lut_s8", y, x, table, y.type.size)

@@ -31,10 +31,6 @@ def like(g, x):
     return g
 
 
-def over_gradient(dx, g, x) -> int:
-    return 0
-
-
 def binary(function: str):
     """emit: function(dx, g, x, n)."""
 
@@ -44,135 +40,133 @@ def binary(function: str):
     return emit
 
 
-@op
-class relu_dx:
-    """dx = g where y > 0, else 0"""
-
-    cases = BOTH + KINKS
-    infer = like
-    in_place = over_gradient
-    emit = binary("relu_dx_f32")
-
-    def eval(g, y):
-        return np.where(y > 0, g, 0)
+relu_dx = op("relu_dx", "dx = g where y > 0, else 0", cases=BOTH + KINKS)
+relu_dx.infer(like)
+relu_dx.emit(binary("relu_dx_f32"))
+relu_dx.may(in_place=True)
 
 
-@op
-class relu6_dx:
-    """dx = g where 0 < y < 6, else 0"""
-
-    cases = BOTH + KINKS
-    infer = like
-    in_place = over_gradient
-    emit = binary("relu6_dx_f32")
-
-    def eval(g, y):
-        return np.where((y > 0) & (y < 6), g, 0)
+@relu_dx.eval
+def _(g, y):
+    return np.where(y > 0, g, 0)
 
 
-@op
-class clamp_dx:
-    """dx = g where lo <= x <= hi, else 0"""
-
-    cases = both(lo=-0.5, hi=1.0) + both(lo=0.0)
-    in_place = over_gradient
-
-    def infer(g, x, *, lo=-math.inf, hi=math.inf):
-        return like(g, x)
-
-    def eval(g, x, *, lo, hi):
-        return np.where((x >= lo) & (x <= hi), g, 0)
-
-    def emit(dx, g, x, *, lo, hi):
-        return Call("clamp_dx_f32", dx, g, x, dx.type.size, float(lo), float(hi))
+relu6_dx = op("relu6_dx", "dx = g where 0 < y < 6, else 0", cases=BOTH + KINKS)
+relu6_dx.infer(like)
+relu6_dx.emit(binary("relu6_dx_f32"))
+relu6_dx.may(in_place=True)
 
 
-@op
-class leaky_relu_dx:
-    """dx = g where x > 0, else slope * g"""
-
-    cases = both(slope=0.3)
-    in_place = over_gradient
-
-    def infer(g, x, *, slope=0.01):
-        return like(g, x)
-
-    def eval(g, x, *, slope):
-        return np.where(x > 0, g, g * slope)
-
-    def emit(dx, g, x, *, slope):
-        return Call("leaky_relu_dx_f32", dx, g, x, dx.type.size, float(slope))
+@relu6_dx.eval
+def _(g, y):
+    return np.where((y > 0) & (y < 6), g, 0)
 
 
-@op
-class sigmoid_dx:
-    """dx = g y (1 - y)"""
-
-    cases = BOTH
-    infer = like
-    in_place = over_gradient
-    emit = binary("sigmoid_dx_f32")
-
-    def eval(g, y):
-        return g * y * (1 - y)
+clamp_dx = op("clamp_dx", "dx = g where lo <= x <= hi, else 0", cases=both(lo=-0.5, hi=1.0) + both(lo=0.0))
+clamp_dx.may(in_place=True)
 
 
-@op
-class tanh_dx:
-    """dx = g (1 - y^2)"""
-
-    cases = BOTH
-    infer = like
-    in_place = over_gradient
-    emit = binary("tanh_dx_f32")
-
-    def eval(g, y):
-        return g * (1 - y * y)
+@clamp_dx.infer
+def _(g, x, *, lo=-math.inf, hi=math.inf):
+    return like(g, x)
 
 
-@op
-class hard_sigmoid_dx:
-    """dx = alpha g where 0 < alpha x + beta < 1, else 0"""
-
-    cases = both() + both(alpha=0.2, beta=0.4)
-    in_place = over_gradient
-
-    def infer(g, x, *, alpha=1 / 6, beta=0.5):
-        return like(g, x)
-
-    def eval(g, x, *, alpha, beta):
-        return np.where((x > -beta / alpha) & (x < (1 - beta) / alpha), g * alpha, 0)
-
-    def emit(dx, g, x, *, alpha, beta):
-        bounds = -beta / alpha, (1 - beta) / alpha
-        return Call("hard_sigmoid_dx_f32", dx, g, x, dx.type.size, float(alpha), *bounds)
+@clamp_dx.eval
+def _(g, x, *, lo, hi):
+    return np.where((x >= lo) & (x <= hi), g, 0)
 
 
-@op
-class hard_swish_dx:
-    """dx = 0 where x <= -3, g where x >= 3, else g (x / 3 + 1 / 2)"""
-
-    cases = BOTH + KINKS
-    infer = like
-    in_place = over_gradient
-    emit = binary("hard_swish_dx_f32")
-
-    def eval(g, x):
-        return g * np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5))
+@clamp_dx.emit
+def _(dx, g, x, *, lo, hi):
+    return Call("clamp_dx_f32", dx, g, x, dx.type.size, float(lo), float(hi))
 
 
-@op
-class silu_dx:
-    """dx = g s (1 + x (1 - s)), s = sigmoid(x)"""
+leaky_relu_dx = op("leaky_relu_dx", "dx = g where x > 0, else slope * g", cases=both(slope=0.3))
+leaky_relu_dx.may(in_place=True)
 
-    cases = BOTH + HUGE
-    infer = like
-    in_place = over_gradient
-    emit = binary("silu_dx_f32")
 
-    def eval(g, x):
-        s = sigmoid_of(x)
-        return g * s * (1 + x * (1 - s))
+@leaky_relu_dx.infer
+def _(g, x, *, slope=0.01):
+    return like(g, x)
+
+
+@leaky_relu_dx.eval
+def _(g, x, *, slope):
+    return np.where(x > 0, g, g * slope)
+
+
+@leaky_relu_dx.emit
+def _(dx, g, x, *, slope):
+    return Call("leaky_relu_dx_f32", dx, g, x, dx.type.size, float(slope))
+
+
+sigmoid_dx = op("sigmoid_dx", "dx = g y (1 - y)", cases=BOTH)
+sigmoid_dx.infer(like)
+sigmoid_dx.emit(binary("sigmoid_dx_f32"))
+sigmoid_dx.may(in_place=True)
+
+
+@sigmoid_dx.eval
+def _(g, y):
+    return g * y * (1 - y)
+
+
+tanh_dx = op("tanh_dx", "dx = g (1 - y^2)", cases=BOTH)
+tanh_dx.infer(like)
+tanh_dx.emit(binary("tanh_dx_f32"))
+tanh_dx.may(in_place=True)
+
+
+@tanh_dx.eval
+def _(g, y):
+    return g * (1 - y * y)
+
+
+hard_sigmoid_dx = op(
+    "hard_sigmoid_dx",
+    "dx = alpha g where 0 < alpha x + beta < 1, else 0",
+    cases=both() + both(alpha=0.2, beta=0.4),
+)
+hard_sigmoid_dx.may(in_place=True)
+
+
+@hard_sigmoid_dx.infer
+def _(g, x, *, alpha=1 / 6, beta=0.5):
+    return like(g, x)
+
+
+@hard_sigmoid_dx.eval
+def _(g, x, *, alpha, beta):
+    return np.where((x > -beta / alpha) & (x < (1 - beta) / alpha), g * alpha, 0)
+
+
+@hard_sigmoid_dx.emit
+def _(dx, g, x, *, alpha, beta):
+    bounds = -beta / alpha, (1 - beta) / alpha
+    return Call("hard_sigmoid_dx_f32", dx, g, x, dx.type.size, float(alpha), *bounds)
+
+
+hard_swish_dx = op("hard_swish_dx", "dx = 0 where x <= -3, g where x >= 3, else g (x / 3 + 1 / 2)", cases=BOTH + KINKS)
+hard_swish_dx.infer(like)
+hard_swish_dx.emit(binary("hard_swish_dx_f32"))
+hard_swish_dx.may(in_place=True)
+
+
+@hard_swish_dx.eval
+def _(g, x):
+    return g * np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5))
+
+
+silu_dx = op("silu_dx", "dx = g s (1 + x (1 - s)), s = sigmoid(x)", cases=BOTH + HUGE)
+silu_dx.infer(like)
+silu_dx.emit(binary("silu_dx_f32"))
+silu_dx.may(in_place=True)
+
+
+@silu_dx.eval
+def _(g, x):
+    s = sigmoid_of(x)
+    return g * s * (1 + x * (1 - s))
 
 
 def gelu_slope(x):
@@ -188,111 +182,124 @@ def gelu_tanh_slope(x):
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x)
 
 
-@op
-class gelu_dx:
-    """dx = g (Phi(x) + x phi(x)), or the derivative of the formula with tanh"""
-
-    cases = BOTH + HUGE + [Case(f"{c.name}, tanh", c.inputs, {"approximate": "tanh"}) for c in BOTH + HUGE]
-    in_place = over_gradient
-
-    def infer(g, x, *, approximate="none"):
-        return like(g, x)
-
-    def eval(g, x, *, approximate):
-        return g * {"none": gelu_slope, "tanh": gelu_tanh_slope}[approximate](x)
-
-    def emit(dx, g, x, *, approximate):
-        kernel = {"none": "gelu_dx_f32", "tanh": "gelu_tanh_dx_f32"}[approximate]
-        return Call(kernel, dx, g, x, dx.type.size)
+gelu_dx = op(
+    "gelu_dx",
+    "dx = g (Phi(x) + x phi(x)), or the derivative of the formula with tanh",
+    cases=BOTH + HUGE + [Case(f"{c.name}, tanh", c.inputs, {"approximate": "tanh"}) for c in BOTH + HUGE],
+)
+gelu_dx.may(in_place=True)
 
 
-@op
-class elu_dx:
-    """dx = g where x > 0, else g alpha exp(x)"""
-
-    cases = both() + both(alpha=0.7)
-    in_place = over_gradient
-
-    def infer(g, x, *, alpha=1.0):
-        return like(g, x)
-
-    def eval(g, x, *, alpha):
-        return g * np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0)))
-
-    def emit(dx, g, x, *, alpha):
-        return Call("elu_dx_f32", dx, g, x, dx.type.size, float(alpha))
+@gelu_dx.infer
+def _(g, x, *, approximate="none"):
+    return like(g, x)
 
 
-@op
-class softplus_dx:
-    """dx = g / (1 + exp(-x))"""
-
-    cases = BOTH + HUGE
-    infer = like
-    in_place = over_gradient
-    emit = binary("softplus_dx_f32")
-
-    def eval(g, x):
-        return g * sigmoid_of(x)
+@gelu_dx.eval
+def _(g, x, *, approximate):
+    return g * {"none": gelu_slope, "tanh": gelu_tanh_slope}[approximate](x)
 
 
-@op
-class abs_dx:
-    """dx = g sign(x), 0 at 0"""
-
-    cases = BOTH + KINKS
-    infer = like
-    in_place = over_gradient
-    emit = binary("abs_dx_f32")
-
-    def eval(g, x):
-        return g * np.sign(x)
+@gelu_dx.emit
+def _(dx, g, x, *, approximate):
+    kernel = {"none": "gelu_dx_f32", "tanh": "gelu_tanh_dx_f32"}[approximate]
+    return Call(kernel, dx, g, x, dx.type.size)
 
 
-@op
-class prelu_dx:
-    """dx = g where x > 0, else slope * g; slope broadcasts against x"""
+elu_dx = op("elu_dx", "dx = g where x > 0, else g alpha exp(x)", cases=both() + both(alpha=0.7))
+elu_dx.may(in_place=True)
 
-    cases = [
+
+@elu_dx.infer
+def _(g, x, *, alpha=1.0):
+    return like(g, x)
+
+
+@elu_dx.eval
+def _(g, x, *, alpha):
+    return g * np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0)))
+
+
+@elu_dx.emit
+def _(dx, g, x, *, alpha):
+    return Call("elu_dx_f32", dx, g, x, dx.type.size, float(alpha))
+
+
+softplus_dx = op("softplus_dx", "dx = g / (1 + exp(-x))", cases=BOTH + HUGE)
+softplus_dx.infer(like)
+softplus_dx.emit(binary("softplus_dx_f32"))
+softplus_dx.may(in_place=True)
+
+
+@softplus_dx.eval
+def _(g, x):
+    return g * sigmoid_of(x)
+
+
+abs_dx = op("abs_dx", "dx = g sign(x), 0 at 0", cases=BOTH + KINKS)
+abs_dx.infer(like)
+abs_dx.emit(binary("abs_dx_f32"))
+abs_dx.may(in_place=True)
+
+
+@abs_dx.eval
+def _(g, x):
+    return g * np.sign(x)
+
+
+prelu_dx = op(
+    "prelu_dx",
+    "dx = g where x > 0, else slope * g; slope broadcasts against x",
+    cases=[
         Case("a slope a channel", (f32(1, 3, 2, 5), f32(1, 3, 2, 5), f32(5))),
         Case("one slope", (f32(2, 3), f32(2, 3), f32(1))),
         Case("a slope a row", (f32(2, 3, 5), f32(2, 3, 5), f32(3, 1))),
-    ]
-
-    def infer(g, x, slope):
-        if broadcast(x, slope) != x.shape:
-            raise GraphError(f"the slope {slope} does not broadcast to {x}")
-        return like(g, x)
-
-    def eval(g, x, slope):
-        return np.where(x > 0, g, g * slope)
-
-    def emit(dx, g, x, slope):
-        return Call("prelu_dx_f32", dx, g, x, slope, pair_shape(dx, x, slope))
-
-    def in_place(dx, g, x, slope):
-        return 0
+    ],
+)
+prelu_dx.may(in_place=True)
 
 
-@op(kind="any")
-class lut_dx:
-    """dx = g slope[x + 128]: the gradient of a table, itself a table"""
+@prelu_dx.infer
+def _(g, x, slope):
+    if broadcast(x, slope) != x.shape:
+        raise GraphError(f"the slope {slope} does not broadcast to {x}")
+    return like(g, x)
 
-    cases = [
+
+@prelu_dx.eval
+def _(g, x, slope):
+    return np.where(x > 0, g, g * slope)
+
+
+@prelu_dx.emit
+def _(dx, g, x, slope):
+    return Call("prelu_dx_f32", dx, g, x, slope, pair_shape(dx, x, slope))
+
+
+lut_dx = op(
+    "lut_dx",
+    "dx = g slope[x + 128]: the gradient of a table, itself a table",
+    kind="any",
+    cases=[
         Case("odd", (f32(1, 3, 5), s8(1, 3, 5, s=0.1, z=3), f32(256))),
         Case("long", (f32(67), s8(67, s=0.1), f32(256))),
-    ]
+    ],
+)
+lut_dx.may(in_place=True)
 
-    def infer(g, x, slope):
-        if g.shape != x.shape or x.dtype != "s8" or slope.shape != (256,):
-            raise GraphError(f"a gradient {g} does not belong to {x} with slopes {slope}")
-        return g
 
-    def eval(g, x, slope):
-        return g * slope[x.astype(np.int32) + 128]
+@lut_dx.infer
+def _(g, x, slope):
+    if g.shape != x.shape or x.dtype != "s8" or slope.shape != (256,):
+        raise GraphError(f"a gradient {g} does not belong to {x} with slopes {slope}")
+    return g
 
-    def emit(dx, g, x, slope):
-        return Call("lut_dx_s8", dx, g, x, slope, dx.type.size)
 
-    def in_place(dx, g, x, slope):
-        return 0
+@lut_dx.eval
+def _(g, x, slope):
+    return g * slope[x.astype(np.int32) + 128]
+
+
+@lut_dx.emit
+def _(dx, g, x, slope):
+    return Call("lut_dx_s8", dx, g, x, slope, dx.type.size)

@@ -130,139 +130,145 @@ def emit_float(function: str):
     return emit
 
 
-@op
-class add:
-    """z = x + y"""
-
-    cases = PAIRS
-    infer = infer_float
-    emit = emit_float("add_f32")
-    in_place = over_equal
-    stripe = alike
-
-    def eval(x, y):
-        return x + y
-
-    def grad(g, z, x, y):
-        return fitted(g, x), fitted(g, y)
+add = op("add", "z = x + y", cases=PAIRS)
+add.infer(infer_float)
+add.emit(emit_float("add_f32"))
+add.may(in_place=over_equal, stripes=alike)
 
 
-@op
-class add_s8:
+@add.eval
+def _(x, y):
+    return x + y
+
+
+@add.grad
+def _(g, z, x, y):
+    return fitted(g, x), fitted(g, y)
+
+
+add_s8 = op(
+    "add_s8",
     """z = x + y on quantised values. `litert`: both terms get 20 more bits, are rescaled and summed, and the sum
-    is rescaled (three roundings). `single`: 16-bit multipliers ma, mb, z = (ma (x - zx) + mb (y - zy) + half) >> s."""
-
-    cases = pairs_s8()
-    infer = infer_s8
-    in_place = over_equal
-    stripe = alike
-
-    def eval(x, y, *, node, lo, hi, rounding, mask):
-        return clamped(eval_sum(x, y, node, rounding, 1), lo, hi, mask)
-
-    def grad(g, z, x, y):
-        g = unclamped(g, z)
-        return fitted(g, x), fitted(g, y)
-
-    def emit(*values, lo, hi, rounding):
-        return emit_sum(values, lo, hi, rounding, 1)
+    is rescaled (three roundings). `single`: 16-bit multipliers ma, mb, z = (ma (x - zx) + mb (y - zy) + half) >> s.""",
+    cases=pairs_s8(),
+)
+add_s8.infer(infer_s8)
+add_s8.may(in_place=over_equal, stripes=alike)
 
 
-@op
-class sub:
-    """z = x - y"""
-
-    cases = PAIRS
-    infer = infer_float
-    emit = emit_float("sub_f32")
-    in_place = over_equal
-    stripe = alike
-
-    def eval(x, y):
-        return x - y
-
-    def grad(g, z, x, y):
-        return fitted(g, x), fitted(lookup("neg")(g), y)
+@add_s8.eval
+def _(x, y, *, node, lo, hi, rounding, mask):
+    return clamped(eval_sum(x, y, node, rounding, 1), lo, hi, mask)
 
 
-@op
-class sub_s8:
-    """z = x - y on quantised values, computed as add_s8 with the second term negated"""
-
-    cases = pairs_s8()
-    infer = infer_s8
-    in_place = over_equal
-    stripe = alike
-
-    def eval(x, y, *, node, lo, hi, rounding, mask):
-        return clamped(eval_sum(x, y, node, rounding, -1), lo, hi, mask)
-
-    def grad(g, z, x, y):
-        g = unclamped(g, z)
-        return fitted(g, x), fitted(lookup("neg")(g), y)
-
-    def emit(*values, lo, hi, rounding):
-        return emit_sum(values, lo, hi, rounding, -1)
+@add_s8.grad
+def _(g, z, x, y):
+    g = unclamped(g, z)
+    return fitted(g, x), fitted(g, y)
 
 
-@op
-class mul:
-    """z = x * y"""
-
-    cases = PAIRS
-    infer = infer_float
-    emit = emit_float("mul_f32")
-    in_place = over_equal
-    stripe = alike
-
-    def eval(x, y):
-        return x * y
-
-    def grad(g, z, x, y):
-        return fitted(mul(g, y), x), fitted(mul(g, x), y)
+@add_s8.emit
+def _(*values, lo, hi, rounding):
+    return emit_sum(values, lo, hi, rounding, 1)
 
 
-@op
-class mul_s8:
-    """z = x * y on quantised values: requantise (x - zx)(y - zy) with sx sy / sz"""
-
-    cases = pairs_s8()
-    infer = infer_s8
-    in_place = over_equal
-    stripe = alike
-
-    def eval(x, y, *, node, lo, hi, rounding, mask):
-        a, b = (v.type for v in node.inputs)
-        product = (x.astype(np.int64) - a.zero) * (y.astype(np.int64) - b.zero)
-        m, shift = product_multiplier(a, b, node.output.type, rounding)
-        return clamped(rescaled(product, m, shift, node.output.type.zero, rounding), lo, hi, mask)
-
-    def grad(g, z, x, y):
-        g, by = unclamped(g, z), lookup("mul_real")
-        return fitted(by(g, y), x), fitted(by(g, x), y)
-
-    def emit(*values, lo, hi, rounding):
-        y, mask, a, b = apart(values, 2)
-        m, shift = product_multiplier(a.type, b.type, y.type, rounding)
-        q = Struct("product_quant", **zeros_and_clamp(y, a, b, lo, hi), m=m, shift=shift)
-        kernel = "mul_s8" if rounding == "single" else "mul_litert_s8"
-        return Call(kernel, y, mask, a, b, pair_shape(y, a, b), channels_of(y.type), q)
+sub = op("sub", "z = x - y", cases=PAIRS)
+sub.infer(infer_float)
+sub.emit(emit_float("sub_f32"))
+sub.may(in_place=over_equal, stripes=alike)
 
 
-@op
-class div:
-    """z = x / y"""
+@sub.eval
+def _(x, y):
+    return x - y
 
-    cases = PAIRS
-    domain = (0.3, 3.0)
-    infer = infer_float
-    emit = emit_float("div_f32")
-    in_place = over_equal
-    stripe = alike
 
-    def eval(x, y):
-        return x / y
+@sub.grad
+def _(g, z, x, y):
+    return fitted(g, x), fitted(lookup("neg")(g), y)
 
-    def grad(g, z, x, y):
-        share = div(g, y)
-        return fitted(share, x), fitted(lookup("neg")(mul(share, z)), y)
+
+sub_s8 = op(
+    "sub_s8",
+    "z = x - y on quantised values, computed as add_s8 with the second term negated",
+    cases=pairs_s8(),
+)
+sub_s8.infer(infer_s8)
+sub_s8.may(in_place=over_equal, stripes=alike)
+
+
+@sub_s8.eval
+def _(x, y, *, node, lo, hi, rounding, mask):
+    return clamped(eval_sum(x, y, node, rounding, -1), lo, hi, mask)
+
+
+@sub_s8.grad
+def _(g, z, x, y):
+    g = unclamped(g, z)
+    return fitted(g, x), fitted(lookup("neg")(g), y)
+
+
+@sub_s8.emit
+def _(*values, lo, hi, rounding):
+    return emit_sum(values, lo, hi, rounding, -1)
+
+
+mul = op("mul", "z = x * y", cases=PAIRS)
+mul.infer(infer_float)
+mul.emit(emit_float("mul_f32"))
+mul.may(in_place=over_equal, stripes=alike)
+
+
+@mul.eval
+def _(x, y):
+    return x * y
+
+
+@mul.grad
+def _(g, z, x, y):
+    return fitted(mul(g, y), x), fitted(mul(g, x), y)
+
+
+mul_s8 = op("mul_s8", "z = x * y on quantised values: requantise (x - zx)(y - zy) with sx sy / sz", cases=pairs_s8())
+mul_s8.infer(infer_s8)
+mul_s8.may(in_place=over_equal, stripes=alike)
+
+
+@mul_s8.eval
+def _(x, y, *, node, lo, hi, rounding, mask):
+    a, b = (v.type for v in node.inputs)
+    product = (x.astype(np.int64) - a.zero) * (y.astype(np.int64) - b.zero)
+    m, shift = product_multiplier(a, b, node.output.type, rounding)
+    return clamped(rescaled(product, m, shift, node.output.type.zero, rounding), lo, hi, mask)
+
+
+@mul_s8.grad
+def _(g, z, x, y):
+    g, by = unclamped(g, z), lookup("mul_real")
+    return fitted(by(g, y), x), fitted(by(g, x), y)
+
+
+@mul_s8.emit
+def _(*values, lo, hi, rounding):
+    y, mask, a, b = apart(values, 2)
+    m, shift = product_multiplier(a.type, b.type, y.type, rounding)
+    q = Struct("product_quant", **zeros_and_clamp(y, a, b, lo, hi), m=m, shift=shift)
+    kernel = "mul_s8" if rounding == "single" else "mul_litert_s8"
+    return Call(kernel, y, mask, a, b, pair_shape(y, a, b), channels_of(y.type), q)
+
+
+div = op("div", "z = x / y", domain=(0.3, 3.0), cases=PAIRS)
+div.infer(infer_float)
+div.emit(emit_float("div_f32"))
+div.may(in_place=over_equal, stripes=alike)
+
+
+@div.eval
+def _(x, y):
+    return x / y
+
+
+@div.grad
+def _(g, z, x, y):
+    share = div(g, y)
+    return fitted(share, x), fitted(lookup("neg")(mul(share, z)), y)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, quant
+from insitu.graph import Case, Type, Value, f32, op, quant
 from insitu.graph.call import Call
 from insitu.ops._block import (
     BITS,
@@ -64,14 +64,14 @@ def row_sizes(t: Type) -> tuple[int, int, int]:
     return t.rows, t.size // t.rows // t.shape[-1], t.shape[-1]
 
 
-@op(kind="int8")
-class to_block:
+to_block = op(
+    "to_block",
     """(m, e) = g as block floating numbers: the bits of a block's largest number decide about its exponent
 
     Where a block has a number that is not finite, its exponent is the largest there is, and only those are not 0.
-    """
-
-    cases = [
+    """,
+    kind="int8",
+    cases=[
         Case(f"{name}, {dtype}", (g,), {"dtype": dtype})
         for dtype in BITS
         for name, g in {
@@ -83,65 +83,84 @@ class to_block:
             "extremes": np.array(EXTREMES, np.float32).reshape(1, 2, 1, 3),
             "tiny": np.array([[1e-38, -3e-38], [1e-39, -1e-40]], np.float32),
         }.items()
-    ]
-
-    def infer(g, *, dtype):
-        if g.dtype != "f32" or dtype not in BITS:
-            raise GraphError(f"{g} cannot become {dtype}")
-        return pair(dtype, g.shape)
-
-    def eval(g, *, dtype, node):
-        t, bits = node.output.type, BITS[dtype]
-        whole, exponent, finite = (by_rows(x, t) for x in float_parts(g))
-        highest = by_blocks(np.where(whole != 0, exponent + 1000, 0), t).max(axis=2) - 1000
-        endless = by_blocks(1 - finite, t).any(axis=2)
-        e = np.where(highest + 24 - bits < LEAST, ZERO, np.minimum(highest + 24 - bits, MOST))
-        top, gone, never = (a_channel(x, t.shape[-1])[:, None] for x in (highest, e == ZERO, endless))
-        found = np.minimum(rounded(whole, 24 - bits + top - exponent), (1 << bits) - 1)
-        found = np.where(gone | (whole == 0), 0, found)
-        found = np.where(never, np.where(finite, 0, np.sign(whole) * ((1 << bits) - 1)), found)
-        return found.astype(t.numpy).reshape(t.shape), np.where(endless, MOST, e).astype(np.int8).reshape(-1)
-
-    def emit(m, e, g):
-        return Call(f"to_block_{m.dtype}", m, e, g, *row_sizes(m.type))
+    ],
+)
 
 
-@op(kind="int8")
-class from_block:
-    """g = scale * m * 2^e in f32: a block floating value, or a sum of products (s32b, whose type has a scale)"""
+@to_block.infer
+def _(g, *, dtype):
+    if g.dtype != "f32" or dtype not in BITS:
+        raise GraphError(f"{g} cannot become {dtype}")
+    return pair(dtype, g.shape)
 
-    cases = [
+
+@to_block.eval
+def _(g, *, dtype, node):
+    t, bits = node.output.type, BITS[dtype]
+    whole, exponent, finite = (by_rows(x, t) for x in float_parts(g))
+    highest = by_blocks(np.where(whole != 0, exponent + 1000, 0), t).max(axis=2) - 1000
+    endless = by_blocks(1 - finite, t).any(axis=2)
+    e = np.where(highest + 24 - bits < LEAST, ZERO, np.minimum(highest + 24 - bits, MOST))
+    top, gone, never = (a_channel(x, t.shape[-1])[:, None] for x in (highest, e == ZERO, endless))
+    found = np.minimum(rounded(whole, 24 - bits + top - exponent), (1 << bits) - 1)
+    found = np.where(gone | (whole == 0), 0, found)
+    found = np.where(never, np.where(finite, 0, np.sign(whole) * ((1 << bits) - 1)), found)
+    return found.astype(t.numpy).reshape(t.shape), np.where(endless, MOST, e).astype(np.int8).reshape(-1)
+
+
+@to_block.emit
+def _(m, e, g):
+    return Call(f"to_block_{m.dtype}", m, e, g, *row_sizes(m.type))
+
+
+from_block = op(
+    "from_block",
+    "g = scale * m * 2^e in f32: a block floating value, or a sum of products (s32b, whose type has a scale)",
+    kind="int8",
+    cases=[
         *both("image", (1, 5, 2, 3)),
         *both("groups", (1, 2, 3, 37)),
         Case("sums", (Type("s32b", (3, 1, 1, 5), quant(0.03)), some_exponents(1))),
         Case("groups of sums", (Type("s32b", (37, 3), quant(0.03)), some_exponents(3))),
         Case("groups of depthwise sums", (Type("s32b", (2, 3, 37), quant(0.03)), some_exponents(3))),
         Case("too large", (Type("s32b", (7,)), np.array([127], np.int8))),
-    ]
+    ],
+)
 
-    def infer(m, e):
-        if e != exponents(m) or (m.dtype != "s32b" and m.dtype not in BITS):
-            raise GraphError(f"{m} and {e} are no block floating value")
-        return f32(*m.shape)
 
-    def eval(m, e, *, node):
-        t = node.inputs[0].type
-        if t.dtype == "s32b":
-            by = spread_groups(power(e), t)
-        else:
-            by = np.broadcast_to(a_channel(power(e).reshape(t.rows, -1), t.shape[-1])[:, None], by_rows(m, t).shape)
-        with np.errstate(over="ignore"):
-            real = m.astype(np.float32) * by.reshape(m.shape)
-            return real * np.float32(t.scale) if t.quant else real
+@from_block.infer
+def _(m, e):
+    if e != exponents(m) or (m.dtype != "s32b" and m.dtype not in BITS):
+        raise GraphError(f"{m} and {e} are no block floating value")
+    return f32(*m.shape)
 
-    def emit(g, m, e):
-        t = m.type
-        if t.dtype == "s32b":
-            return Call("from_block_s32b", g, m, e, t.scale if t.quant else 1.0, t.size, *channel_runs(t))
-        return Call(f"from_block_{t.dtype}", g, m, e, *row_sizes(t))
 
-    def in_place(g, m, e):
-        return 0 if m.dtype == "s32b" else None
+@from_block.eval
+def _(m, e, *, node):
+    t = node.inputs[0].type
+    if t.dtype == "s32b":
+        by = spread_groups(power(e), t)
+    else:
+        by = np.broadcast_to(a_channel(power(e).reshape(t.rows, -1), t.shape[-1])[:, None], by_rows(m, t).shape)
+    with np.errstate(over="ignore"):
+        real = m.astype(np.float32) * by.reshape(m.shape)
+        return real * np.float32(t.scale) if t.quant else real
+
+
+@from_block.emit
+def _(g, m, e):
+    t = m.type
+    if t.dtype == "s32b":
+        return Call("from_block_s32b", g, m, e, t.scale if t.quant else 1.0, t.size, *channel_runs(t))
+    return Call(f"from_block_{t.dtype}", g, m, e, *row_sizes(t))
+
+
+def over_sums(g: Value, m: Value, e: Value) -> int | None:
+    """Mantissas of as many bits as a float."""
+    return 0 if m.dtype == "s32b" else None
+
+
+from_block.may(in_place=over_sums)
 
 
 def spread_groups(values: np.ndarray, t: Type) -> np.ndarray:
@@ -151,41 +170,46 @@ def spread_groups(values: np.ndarray, t: Type) -> np.ndarray:
     return np.broadcast_to(a_channel(values, channels).reshape(shape), t.shape)
 
 
-@op(kind="int8")
-class mask_grad_block:
-    """y = m where the mask's bit is one, else 0; the exponents stay"""
-
-    cases = [
+mask_grad_block = op(
+    "mask_grad_block",
+    "y = m where the mask's bit is one, else 0; the exponents stay",
+    kind="int8",
+    cases=[
         Case(f"{name}, {dtype}", (Type(dtype, shape), Type("u8", mask)))
         for dtype in BITS
         for name, shape, mask in (("image", (1, 2, 3, 5), (6, 1)), ("whole bytes", (3, 16), (3, 2)))
-    ]
-
-    def infer(m, mask):
-        if m.dtype not in BITS or mask != mask_type(m):
-            raise GraphError(f"{mask} is no mask of {m}")
-        return m
-
-    def eval(m, mask):
-        rows = m.reshape(mask.shape[0], -1)
-        bits = np.unpackbits(mask, axis=1, count=rows.shape[1], bitorder="little")
-        return np.where(bits, rows, rows.dtype.type(0)).reshape(m.shape)
-
-    def emit(y, m, mask):
-        return Call(f"mask_grad_{m.dtype}", y, m, mask, mask.shape[0], channels_of(m.type))
-
-    def in_place(y, m, mask):
-        return 0
+    ],
+)
+mask_grad_block.may(in_place=True)
 
 
-@op(kind="int8")
-class add_block:
+@mask_grad_block.infer
+def _(m, mask):
+    if m.dtype not in BITS or mask != mask_type(m):
+        raise GraphError(f"{mask} is no mask of {m}")
+    return m
+
+
+@mask_grad_block.eval
+def _(m, mask):
+    rows = m.reshape(mask.shape[0], -1)
+    bits = np.unpackbits(mask, axis=1, count=rows.shape[1], bitorder="little")
+    return np.where(bits, rows, rows.dtype.type(0)).reshape(m.shape)
+
+
+@mask_grad_block.emit
+def _(y, m, mask):
+    return Call(f"mask_grad_{m.dtype}", y, m, mask, mask.shape[0], channels_of(m.type))
+
+
+add_block = op(
+    "add_block",
     """(m, e) = a + b: block by block at the larger exponent, with 14 bits below, then normalised, halves to even
 
     Of two 8-bit mantissas with one exponent, every odd sum is a half: rounded up, they would add up to a bias.
-    """
-
-    cases = [
+    """,
+    kind="int8",
+    cases=[
         Case(f"{name}, {dtype}", (Type(dtype, shape), ea, Type(dtype, shape), eb))
         for dtype in BITS
         for name, shape, ea, eb in (
@@ -195,54 +219,66 @@ class add_block:
             ("halves", (1, 1, 40, 7), np.array([-20], np.int8), np.array([-20], np.int8)),
             ("ends", (3, 2), np.array([127, -128, -120], np.int8), np.array([127, -128, -121], np.int8)),
         )
-    ]
-
-    def infer(a, ae, b, be):
-        want_block(a, ae)
-        if (b, be) != (a, ae):
-            raise GraphError(f"{a} and {b} are of two kinds")
-        return a, ae
-
-    def eval(a, ae, b, be, *, node):
-        t = node.output.type
-        (x, ex), (y, ey) = widened(a, ae, t), widened(b, be, t)
-        e = np.maximum(ex, ey)
-        dx, dy = (a_channel(e - each, t.shape[-1])[:, None] for each in (ex, ey))
-        return packed(rounded(x << GUARD, dx) + rounded(y << GUARD, dy), e - GUARD, t, rounded_even)
-
-    def emit(m, e, a, ae, b, be):
-        return Call(f"add_{m.dtype}", m, e, a, ae, b, be, *row_sizes(m.type))
-
-    def in_place(m, e, a, ae, b, be):
-        return 0, 1
+    ],
+)
+add_block.may(in_place=(0, 1))
 
 
-@op(kind="int8")
-class expand_block:
-    """factor * g for every pixel of an image: the gradient of its mean (g[N,C] or [N,1,1,C] -> shape [N,H,W,C])"""
+@add_block.infer
+def _(a, ae, b, be):
+    want_block(a, ae)
+    if (b, be) != (a, ae):
+        raise GraphError(f"{a} and {b} are of two kinds")
+    return a, ae
 
-    cases = [
+
+@add_block.eval
+def _(a, ae, b, be, *, node):
+    t = node.output.type
+    (x, ex), (y, ey) = widened(a, ae, t), widened(b, be, t)
+    e = np.maximum(ex, ey)
+    dx, dy = (a_channel(e - each, t.shape[-1])[:, None] for each in (ex, ey))
+    return packed(rounded(x << GUARD, dx) + rounded(y << GUARD, dy), e - GUARD, t, rounded_even)
+
+
+@add_block.emit
+def _(m, e, a, ae, b, be):
+    return Call(f"add_{m.dtype}", m, e, a, ae, b, be, *row_sizes(m.type))
+
+
+expand_block = op(
+    "expand_block",
+    "factor * g for every pixel of an image: the gradient of its mean (g[N,C] or [N,1,1,C] -> shape [N,H,W,C])",
+    kind="int8",
+    cases=[
         *both("sixteenth", (1, 5), shape=(1, 4, 4, 5), factor=1 / 16),
         *both("twelfth", (2, 1, 1, 37), shape=(2, 3, 4, 37), factor=1 / 12),
-    ]
+    ],
+)
 
-    def infer(m, e, *, shape, factor=1.0):
-        want_block(m, e)
-        if len(shape) != 4 or m.shape[0] != shape[0] or m.size != shape[0] * shape[3] or not factor > 0:
-            raise GraphError(f"{m} is no mean of each image of {shape}")
-        return pair(m.dtype, shape)
 
-    def eval(m, e, *, shape, factor):
-        n, h, _, c = shape
-        share, k = shares(factor, 1 << SHARE)
-        x = rounded(m.astype(np.int64).reshape(n, 1, 1, c) * int(share[0]), SHARE)
-        e = np.where(e < LEAST, ZERO, np.clip(e.astype(np.int64) + k, ZERO, MOST)).reshape(n, -1)
-        return np.broadcast_to(x, shape).astype(m.dtype), np.repeat(e, h, axis=0).astype(np.int8).reshape(-1)
+@expand_block.infer
+def _(m, e, *, shape, factor=1.0):
+    want_block(m, e)
+    if len(shape) != 4 or m.shape[0] != shape[0] or m.size != shape[0] * shape[3] or not factor > 0:
+        raise GraphError(f"{m} is no mean of each image of {shape}")
+    return pair(m.dtype, shape)
 
-    def emit(y, ye, m, e, *, shape, factor):
-        n, h, w, c = shape
-        share, k = shares(factor, 1 << SHARE)
-        return Call(f"expand_{m.dtype}", y, ye, m, e, n, h, w, c, int(share[0]), k)
+
+@expand_block.eval
+def _(m, e, *, shape, factor):
+    n, h, _, c = shape
+    share, k = shares(factor, 1 << SHARE)
+    x = rounded(m.astype(np.int64).reshape(n, 1, 1, c) * int(share[0]), SHARE)
+    e = np.where(e < LEAST, ZERO, np.clip(e.astype(np.int64) + k, ZERO, MOST)).reshape(n, -1)
+    return np.broadcast_to(x, shape).astype(m.dtype), np.repeat(e, h, axis=0).astype(np.int8).reshape(-1)
+
+
+@expand_block.emit
+def _(y, ye, m, e, *, shape, factor):
+    n, h, w, c = shape
+    share, k = shares(factor, 1 << SHARE)
+    return Call(f"expand_{m.dtype}", y, ye, m, e, n, h, w, c, int(share[0]), k)
 
 
 def sum_room(pixels: int) -> int:
@@ -250,32 +286,39 @@ def sum_room(pixels: int) -> int:
     return 16 - bit_length(pixels)
 
 
-@op(kind="int8")
-class bias_grad_block:
+bias_grad_block = op(
+    "bias_grad_block",
     """(db, e): db[o] * 2^e = the sum over all positions of g[.., o], at the largest exponent of the group of o
 
     Rows are summed first, then brought to that exponent.
-    """
-
-    cases = [
+    """,
+    kind="int8",
+    cases=[
         *both("map", (1, 5, 3, 37)),
         *both("row", (1, 7)),
         *both("wide", (1, 4, 300, 2)),
         *both("whole words", (1, 9, 4, 28)),
-    ]
+    ],
+)
 
-    def infer(m, e):
-        want_block(m, e)
-        db = Type("s32b", (m.shape[-1],))
-        return db, exponents(db)
 
-    def eval(m, e, *, node):
-        t = node.inputs[0].type
-        x, ex = widened(m, e, t)
-        highest, room = ex.max(axis=0), sum_room(t.size // t.shape[-1])
-        terms = rounded(x.sum(axis=1), a_channel(highest - ex, t.shape[-1]) - room)
-        return terms.sum(0).astype(np.int32), exponents_of(highest - room)
+@bias_grad_block.infer
+def _(m, e):
+    want_block(m, e)
+    db = Type("s32b", (m.shape[-1],))
+    return db, exponents(db)
 
-    def emit(db, de, m, e):
-        t = m.type
-        return Call(f"bias_grad_{t.dtype}", db, de, m, e, *row_sizes(t), sum_room(t.size // t.shape[-1]))
+
+@bias_grad_block.eval
+def _(m, e, *, node):
+    t = node.inputs[0].type
+    x, ex = widened(m, e, t)
+    highest, room = ex.max(axis=0), sum_room(t.size // t.shape[-1])
+    terms = rounded(x.sum(axis=1), a_channel(highest - ex, t.shape[-1]) - room)
+    return terms.sum(0).astype(np.int32), exponents_of(highest - room)
+
+
+@bias_grad_block.emit
+def _(db, de, m, e):
+    t = m.type
+    return Call(f"bias_grad_{t.dtype}", db, de, m, e, *row_sizes(t), sum_room(t.size // t.shape[-1]))

@@ -139,11 +139,11 @@ def of_columns(call: Call, row: int) -> Call | None:
     return Call(call.function, *weight, which, row, *call.args[8:])
 
 
-@op(kind="int8")
-class conv2d_dx_block:
-    """dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q"""
-
-    cases = [
+conv2d_dx_block = op(
+    "conv2d_dx_block",
+    "dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q",
+    kind="int8",
+    cases=[
         *both("1x1", (1, 5, 3, 19), s8(19, 1, 1, 37, s=np.linspace(0.01, 0.2, 19), axis=0), size=(5, 3)),
         *both("1x1, deep", (1, 1, 2, 531), s8(531, 1, 1, 6, s=0.02), size=(1, 2)),
         *both("3x3", (1, 5, 4, 3), s8(3, 3, 3, 5, s=0.02), size=(5, 4), padding=(1, 1, 1, 1)),
@@ -154,39 +154,48 @@ class conv2d_dx_block:
         *both("stride beyond the kernel", (1, 2, 2, 3), s8(3, 1, 1, 2, s=0.1), size=(5, 6), stride=(3, 3)),
         *both("groups", (1, 4, 5, 9), s8(9, 3, 3, 2, s=0.1), size=(4, 5), groups=3, padding=(1, 1, 1, 1)),
         *both("dilated", (1, 7, 9, 3), s8(3, 3, 3, 2, s=0.1), size=(9, 9), dilation=(2, 3), padding=(1, 1, 3, 3)),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
-        want_block(m, e)
-        weight_shares(w, w.shape[0])
-        shape = (m.shape[0], *size, w.shape[3] * groups)
-        if conv_output(f32(*shape), w, None, stride, padding, dilation, groups) != m.shape:
-            raise GraphError(f"a gradient {m} does not belong to an input of {size} and weights {w}")
-        return pair(m.dtype, shape)
 
-    def eval(m, e, w, *, groups, node):
-        table, k = weight_shares(node.inputs[2].type, w.shape[0])
-        drop, parts = dx_drop(node.inputs[2].type, groups), w.astype(np.float64).reshape(groups, -1, *w.shape[1:])
+@conv2d_dx_block.infer
+def _(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+    want_block(m, e)
+    weight_shares(w, w.shape[0])
+    shape = (m.shape[0], *size, w.shape[3] * groups)
+    if conv_output(f32(*shape), w, None, stride, padding, dilation, groups) != m.shape:
+        raise GraphError(f"a gradient {m} does not belong to an input of {size} and weights {w}")
+    return pair(m.dtype, shape)
 
-        def row_sums(row, u, distance):
-            p = rounded(row * table.astype(np.int64), SHARE + drop + distance).astype(np.float64)
-            cols = np.einsum("jgo,govc->jvgc", p.reshape(len(p), groups, -1), parts[:, :, u])
-            return spread_taps(cols.reshape(len(p), w.shape[2], -1).astype(np.int64), node)
 
-        sums, exponent = dx_rows(m, e, node, w.shape[1], row_sums)
-        return packed(sums, exponent + k + drop, node.output.type)
+@conv2d_dx_block.eval
+def _(m, e, w, *, groups, node):
+    table, k = weight_shares(node.inputs[2].type, w.shape[0])
+    drop, parts = dx_drop(node.inputs[2].type, groups), w.astype(np.float64).reshape(groups, -1, *w.shape[1:])
 
-    def emit(dx, dxe, m, e, w, *, stride, padding, dilation, groups, target="host", tight=False):
-        table, k = weight_shares(w.type, w.shape[0])
-        shape = conv_shape(m, dx, w, stride, padding, dilation, groups)
-        if target == "mcu" and groups == 1 and is_pointwise(**shape.fields):
-            return pairs_dx(dx, dxe, m, e, w, shape, tight)
-        scratch = Scratch(4 * dx.shape[2] * dx.shape[3] + 2 * m.shape[2] * m.shape[3])
-        drop = dx_drop(w.type, groups)
-        return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
+    def row_sums(row, u, distance):
+        p = rounded(row * table.astype(np.int64), SHARE + drop + distance).astype(np.float64)
+        cols = np.einsum("jgo,govc->jvgc", p.reshape(len(p), groups, -1), parts[:, :, u])
+        return spread_taps(cols.reshape(len(p), w.shape[2], -1).astype(np.int64), node)
 
-    def macs(dx, m, e, w):
-        return m.type.size * w.type.size // w.shape[0]
+    sums, exponent = dx_rows(m, e, node, w.shape[1], row_sums)
+    return packed(sums, exponent + k + drop, node.output.type)
+
+
+@conv2d_dx_block.emit
+def _(dx, dxe, m, e, w, *, stride, padding, dilation, groups, target="host", tight=False):
+    table, k = weight_shares(w.type, w.shape[0])
+    shape = conv_shape(m, dx, w, stride, padding, dilation, groups)
+    if target == "mcu" and groups == 1 and is_pointwise(**shape.fields):
+        return pairs_dx(dx, dxe, m, e, w, shape, tight)
+    scratch = Scratch(4 * dx.shape[2] * dx.shape[3] + 2 * m.shape[2] * m.shape[3])
+    drop = dx_drop(w.type, groups)
+    return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
+
+
+@conv2d_dx_block.macs
+def _(dx, m, e, w):
+    return m.type.size * w.type.size // w.shape[0]
 
 
 def aligned(m, e, t: Type, drop: int):
@@ -227,14 +236,14 @@ def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct, tight: int) -> Call:
     return Call(f"conv2d_pairs_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
 
 
-@op(kind="int8")
-class conv2d_dw_block:
+conv2d_dw_block = op(
+    "conv2d_dw_block",
     """(dw, e): dw[o,u,v,k] 2^e = sum over n,i,j of g[n,i,j,o] (x - zero)[n, i*sh + u*dh - top, .., channels[k]]
 
     The scale of x is in the type of dw. `channels` are those whose weights are trained; none given means all.
-    """
-
-    cases = [
+    """,
+    kind="int8",
+    cases=[
         *both("1x1", (1, 4, 3, 5), s8(1, 4, 3, 37, s=0.03, z=-7), kernel=(1, 1)),
         *both("1x1, groups", (1, 3, 3, 37), s8(1, 3, 3, 9, s=0.03, z=-7), kernel=(1, 1)),
         *both("1x1, many pixels", (1, 7, 39, 3), s8(1, 7, 39, 5, s=0.03, z=-128), kernel=(1, 1)),
@@ -247,36 +256,45 @@ class conv2d_dw_block:
         *both("far exponents", (1, 5, 3, 6), s8(1, 5, 3, 5, s=0.1, z=-3), kernel=(1, 1), at=(-18, -33, -32, -34, -19)),
         *both("3x3, groups of channels", (1, 5, 5, 18), s8(1, 5, 5, 9, s=0.1, z=-3), kernel=(3, 3),
               padding=(1, 1, 1, 1)),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
-        want_block(m, e)
-        ci = x.shape[3] // max(groups, 1)
-        if conv_output(x, f32(m.shape[3], *kernel, ci), None, stride, padding, dilation, groups) != m.shape:
-            raise GraphError(f"a gradient {m} does not belong to an input {x} and a kernel of {kernel}")
-        if channels and (groups != 1 or not all(0 <= c < ci for c in channels)):
-            raise GraphError(f"channels {channels} are not channels of {x} in one group")
-        return sums_pair((m.shape[3], *kernel, len(channels) or ci), x)
 
-    def eval(m, e, x, *, kernel, stride, padding, dilation, groups, channels, node):
-        t = node.inputs[0].type
-        p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
-        x = x.astype(np.float64) - node.inputs[2].type.zero
-        x = x[..., list(channels)] if channels else x
-        dw = dw_eval(p.astype(np.float64), x, kernel, stride, padding, dilation, groups)
-        return dw.astype(np.int32), exponents_of(exponent)
+@conv2d_dw_block.infer
+def _(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
+    want_block(m, e)
+    ci = x.shape[3] // max(groups, 1)
+    if conv_output(x, f32(m.shape[3], *kernel, ci), None, stride, padding, dilation, groups) != m.shape:
+        raise GraphError(f"a gradient {m} does not belong to an input {x} and a kernel of {kernel}")
+    if channels and (groups != 1 or not all(0 <= c < ci for c in channels)):
+        raise GraphError(f"channels {channels} are not channels of {x} in one group")
+    return sums_pair((m.shape[3], *kernel, len(channels) or ci), x)
 
-    def emit(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
-        shape = conv_shape(m, x, dw, stride, padding, dilation, groups)
-        if target == "mcu" and groups == 1:
-            return pairs_dw(dw, dwe, m, e, x, channels, shape, tight)
-        table = Table(np.array(channels, np.int32)) if channels else None
-        drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
-        sizes = (table, dw.shape[3], x.type.zero, drop, shape, scratch)
-        return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
 
-    def macs(dw, m, e, x):
-        return dw.type.size * m.type.size // m.shape[3]
+@conv2d_dw_block.eval
+def _(m, e, x, *, kernel, stride, padding, dilation, groups, channels, node):
+    t = node.inputs[0].type
+    p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
+    x = x.astype(np.float64) - node.inputs[2].type.zero
+    x = x[..., list(channels)] if channels else x
+    dw = dw_eval(p.astype(np.float64), x, kernel, stride, padding, dilation, groups)
+    return dw.astype(np.int32), exponents_of(exponent)
+
+
+@conv2d_dw_block.emit
+def _(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
+    shape = conv_shape(m, x, dw, stride, padding, dilation, groups)
+    if target == "mcu" and groups == 1:
+        return pairs_dw(dw, dwe, m, e, x, channels, shape, tight)
+    table = Table(np.array(channels, np.int32)) if channels else None
+    drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
+    sizes = (table, dw.shape[3], x.type.zero, drop, shape, scratch)
+    return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
+
+
+@conv2d_dw_block.macs
+def _(dw, m, e, x):
+    return dw.type.size * m.type.size // m.shape[3]
 
 
 def rows_struct(g, x) -> Struct:
@@ -287,68 +305,86 @@ def rows_struct(g, x) -> Struct:
                   groups=1)  # fmt: skip
 
 
-@op(kind="int8")
-class linear_dx_block:
-    """dx[..., i] = sum over o of g[..., o] w[o,i]"""
-
-    cases = [
+linear_dx_block = op(
+    "linear_dx_block",
+    "dx[..., i] = sum over o of g[..., o] w[o,i]",
+    kind="int8",
+    cases=[
         *both("row", (1, 5), s8(5, 35, s=np.linspace(0.01, 0.2, 5), axis=0)),
         *both("rows", (2, 3, 17), s8(17, 19, s=0.1)),
-    ]
-
-    def infer(m, e, w):
-        want_block(m, e)
-        weight_shares(w, w.shape[0])
-        if w.rank != 2 or m.shape[-1] != w.shape[0]:
-            raise GraphError(f"a gradient {m} does not belong to weights {w}")
-        return pair(m.dtype, (*m.shape[:-1], w.shape[1]))
-
-    def eval(m, e, w, *, node):
-        table, k = weight_shares(node.inputs[2].type, w.shape[0])
-        wide, high = widened(m, e, node.inputs[0].type)
-        drop = headroom(w.shape[0], WEIGHT_BITS)
-        highest = high.max(axis=1, keepdims=True)
-        distance = a_channel(highest - high, w.shape[0])[:, None]
-        p = rounded(wide * table.astype(np.int64), SHARE + drop + distance)
-        return packed(p @ w.astype(np.int64), highest + k + drop, node.output.type)
-
-    def emit(dx, dxe, m, e, w, *, target="host", tight=False):
-        table, k = weight_shares(w.type, w.shape[0])
-        if target == "mcu":
-            return pairs_dx(dx, dxe, m, e, w, rows_struct(m, dx), tight)
-        shape, drop = rows_struct(m, dx), headroom(w.shape[0], WEIGHT_BITS)
-        scratch = Scratch(shape.fields["w"] * (4 * w.shape[1] + 2 * w.shape[0]))
-        return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
-
-    def macs(dx, m, e, w):
-        return m.type.size * w.shape[1]
+    ],
+)
 
 
-@op(kind="int8")
-class linear_dw_block:
-    """(dw, e): dw[o,i] 2^e = sum over rows of g[..., o] (x - zero)[..., i]; the scale of x is in the type of dw"""
+@linear_dx_block.infer
+def _(m, e, w):
+    want_block(m, e)
+    weight_shares(w, w.shape[0])
+    if w.rank != 2 or m.shape[-1] != w.shape[0]:
+        raise GraphError(f"a gradient {m} does not belong to weights {w}")
+    return pair(m.dtype, (*m.shape[:-1], w.shape[1]))
 
-    cases = [*both("row", (1, 5), s8(1, 35, s=0.04, z=-11)), *both("rows", (2, 3, 7), s8(2, 3, 9, s=0.04, z=3))]
 
-    def infer(m, e, x):
-        want_block(m, e)
-        if m.shape[:-1] != x.shape[:-1]:
-            raise GraphError(f"a gradient {m} does not belong to an input {x}")
-        return sums_pair((m.shape[-1], x.shape[-1]), x)
+@linear_dx_block.eval
+def _(m, e, w, *, node):
+    table, k = weight_shares(node.inputs[2].type, w.shape[0])
+    wide, high = widened(m, e, node.inputs[0].type)
+    drop = headroom(w.shape[0], WEIGHT_BITS)
+    highest = high.max(axis=1, keepdims=True)
+    distance = a_channel(highest - high, w.shape[0])[:, None]
+    p = rounded(wide * table.astype(np.int64), SHARE + drop + distance)
+    return packed(p @ w.astype(np.int64), highest + k + drop, node.output.type)
 
-    def eval(m, e, x, *, node):
-        t = node.inputs[0].type
-        p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
-        x = x.astype(np.int64).reshape(-1, x.shape[-1]) - node.inputs[2].type.zero
-        return (p.reshape(-1, t.shape[-1]).T @ x).astype(np.int32), exponents_of(exponent)
 
-    def emit(dw, dwe, m, e, x, *, target="host", tight=False):
-        shape = rows_struct(m, x)
-        if target == "mcu":
-            return pairs_dw(dw, dwe, m, e, x, (), shape, tight)
-        scratch = Scratch(2 * shape.fields["w"] * m.shape[-1])
-        sizes = (None, x.shape[-1], x.type.zero, headroom(pixel_count(m.type), INPUT_BITS), shape, scratch)
-        return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
+@linear_dx_block.emit
+def _(dx, dxe, m, e, w, *, target="host", tight=False):
+    table, k = weight_shares(w.type, w.shape[0])
+    if target == "mcu":
+        return pairs_dx(dx, dxe, m, e, w, rows_struct(m, dx), tight)
+    shape, drop = rows_struct(m, dx), headroom(w.shape[0], WEIGHT_BITS)
+    scratch = Scratch(shape.fields["w"] * (4 * w.shape[1] + 2 * w.shape[0]))
+    return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
 
-    def macs(dw, m, e, x):
-        return m.type.size * x.shape[-1]
+
+@linear_dx_block.macs
+def _(dx, m, e, w):
+    return m.type.size * w.shape[1]
+
+
+linear_dw_block = op(
+    "linear_dw_block",
+    "(dw, e): dw[o,i] 2^e = sum over rows of g[..., o] (x - zero)[..., i]; the scale of x is in the type of dw",
+    kind="int8",
+    cases=[*both("row", (1, 5), s8(1, 35, s=0.04, z=-11)), *both("rows", (2, 3, 7), s8(2, 3, 9, s=0.04, z=3))],
+)
+
+
+@linear_dw_block.infer
+def _(m, e, x):
+    want_block(m, e)
+    if m.shape[:-1] != x.shape[:-1]:
+        raise GraphError(f"a gradient {m} does not belong to an input {x}")
+    return sums_pair((m.shape[-1], x.shape[-1]), x)
+
+
+@linear_dw_block.eval
+def _(m, e, x, *, node):
+    t = node.inputs[0].type
+    p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
+    x = x.astype(np.int64).reshape(-1, x.shape[-1]) - node.inputs[2].type.zero
+    return (p.reshape(-1, t.shape[-1]).T @ x).astype(np.int32), exponents_of(exponent)
+
+
+@linear_dw_block.emit
+def _(dw, dwe, m, e, x, *, target="host", tight=False):
+    shape = rows_struct(m, x)
+    if target == "mcu":
+        return pairs_dw(dw, dwe, m, e, x, (), shape, tight)
+    scratch = Scratch(2 * shape.fields["w"] * m.shape[-1])
+    sizes = (None, x.shape[-1], x.type.zero, headroom(pixel_count(m.type), INPUT_BITS), shape, scratch)
+    return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
+
+
+@linear_dw_block.macs
+def _(dw, m, e, x):
+    return m.type.size * x.shape[-1]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import f32, op, s8
+from insitu.graph import Value, f32, op, s8
 from insitu.graph.call import Call, Scratch, Shares, Source, Struct, Table
+from insitu.graph.op import Index
 from insitu.graph.types import GROUP
 from insitu.ops._block import (
     SHARE,
@@ -40,14 +41,14 @@ def band_rows(tight: bool, *, oh, ow, kh, sh, dh, **_) -> int:
     return min(oh, least if tight else max(least, BAND_BYTES // (2 * GROUP * ow)))
 
 
-@op(kind="int8")
-class depthwise2d_dx_block:
+depthwise2d_dx_block = op(
+    "depthwise2d_dx_block",
     """dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q
 
     All rows of an image are brought to the largest exponent of their group of channels: groups are worked on alone.
-    """
-
-    cases = [
+    """,
+    kind="int8",
+    cases=[
         *both("3x3 same", (1, 5, 4, 7), s8(3, 3, 7, s=np.linspace(0.01, 0.2, 7), axis=2), size=(5, 4),
               padding=(1, 1, 1, 1)),
         *both("stride", (2, 4, 3, 19), s8(3, 3, 19, s=0.25), size=(7, 6), stride=(2, 2), padding=(1, 1, 0, 1)),
@@ -57,46 +58,59 @@ class depthwise2d_dx_block:
         *both("bands, stride", (1, 5, 22, 17), s8(3, 3, 17, s=0.02), size=(10, 44), stride=(2, 2),
               padding=(0, 1, 0, 1)),
         *both("7x7 on 4x4", (1, 4, 4, 21), s8(7, 7, 21, s=0.02), size=(4, 4), padding=(3, 3, 3, 3)),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
-        want_block(m, e)
-        weight_shares(w, w.shape[2])
-        shape = (m.shape[0], *size, m.shape[3])
-        if depthwise_output(f32(*shape), w, None, stride, padding, dilation) != m.shape:
-            raise GraphError(f"a gradient {m} does not belong to an input of {size} and weights {w}")
-        if w.shape[0] * w.shape[1] > MAX_TAPS:
-            raise GraphError(f"sums over the {w.shape[0]}x{w.shape[1]} taps of {w} may overflow 32 bits")
-        return pair(m.dtype, shape)
 
-    def eval(m, e, w, *, node):
-        t, (table, k) = node.inputs[0].type, group_shares(node.inputs[2].type, w.shape[2])
-        wide, high = widened(m, e, t)
-        n, h, c = t.shape[0], t.shape[1], t.shape[3]
-        highest = np.repeat(high.reshape(n, h, -1).max(axis=1), h, axis=0)
-        distance = a_channel(highest - high, c)[:, None]
-        p = rounded(wide * table.astype(np.int64), SHARE + distance).reshape(t.shape)
-        sums, taps = np.zeros(node.output.shape, np.int64), w.astype(np.int64)
-        for image, r in np.ndindex(*sums.shape[:2]):
-            for u, i in gathered_rows(r, w.shape[0], *(node.attrs[a][0] for a in ("stride", "padding", "dilation")), h):
-                sums[image, r] += spread_taps(p[image, i][:, None] * taps[u], node)
-        exponent = np.repeat(highest[::h], sums.shape[1], axis=0) + k
-        return packed(sums, exponent, node.output.type)
+@depthwise2d_dx_block.infer
+def _(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+    want_block(m, e)
+    weight_shares(w, w.shape[2])
+    shape = (m.shape[0], *size, m.shape[3])
+    if depthwise_output(f32(*shape), w, None, stride, padding, dilation) != m.shape:
+        raise GraphError(f"a gradient {m} does not belong to an input of {size} and weights {w}")
+    if w.shape[0] * w.shape[1] > MAX_TAPS:
+        raise GraphError(f"sums over the {w.shape[0]}x{w.shape[1]} taps of {w} may overflow 32 bits")
+    return pair(m.dtype, shape)
 
-    def emit(dx, dxe, m, e, w, *, stride, padding, dilation, target="host", tight=False):
-        table, k = group_shares(w.type, w.shape[2])
-        shares = Shares(table, k) if target == "mcu" else Table(table)
-        source = Source(shares) if isinstance(shares, Shares) else None
-        shape = depthwise_struct(m, dx, w.shape[:2], stride, padding, dilation)
-        rows = band_rows(tight, **shape.fields) if target == "mcu" else m.shape[1]
-        scratch = Scratch(GROUP * (4 * dx.shape[2] + 2 + 2 * rows * m.shape[2]))
-        return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, shares, source, Table(k), rows, shape, scratch)
 
-    def in_place(dx, dxe, m, e, w):
-        return (0, None) if dx.shape == m.shape else None
+@depthwise2d_dx_block.eval
+def _(m, e, w, *, node):
+    t, (table, k) = node.inputs[0].type, group_shares(node.inputs[2].type, w.shape[2])
+    wide, high = widened(m, e, t)
+    n, h, c = t.shape[0], t.shape[1], t.shape[3]
+    highest = np.repeat(high.reshape(n, h, -1).max(axis=1), h, axis=0)
+    distance = a_channel(highest - high, c)[:, None]
+    p = rounded(wide * table.astype(np.int64), SHARE + distance).reshape(t.shape)
+    sums, taps = np.zeros(node.output.shape, np.int64), w.astype(np.int64)
+    for image, r in np.ndindex(*sums.shape[:2]):
+        for u, i in gathered_rows(r, w.shape[0], *(node.attrs[a][0] for a in ("stride", "padding", "dilation")), h):
+            sums[image, r] += spread_taps(p[image, i][:, None] * taps[u], node)
+    exponent = np.repeat(highest[::h], sums.shape[1], axis=0) + k
+    return packed(sums, exponent, node.output.type)
 
-    def macs(dx, m, e, w):
-        return m.type.size * w.shape[0] * w.shape[1]
+
+@depthwise2d_dx_block.emit
+def _(dx, dxe, m, e, w, *, stride, padding, dilation, target="host", tight=False):
+    table, k = group_shares(w.type, w.shape[2])
+    shares = Shares(table, k) if target == "mcu" else Table(table)
+    source = Source(shares) if isinstance(shares, Shares) else None
+    shape = depthwise_struct(m, dx, w.shape[:2], stride, padding, dilation)
+    rows = band_rows(tight, **shape.fields) if target == "mcu" else m.shape[1]
+    scratch = Scratch(GROUP * (4 * dx.shape[2] + 2 + 2 * rows * m.shape[2]))
+    return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, shares, source, Table(k), rows, shape, scratch)
+
+
+@depthwise2d_dx_block.macs
+def _(dx, m, e, w):
+    return m.type.size * w.shape[0] * w.shape[1]
+
+
+def over_equal_shape(dx: Value, dxe: Value, m: Value, e: Value, w: Value) -> Index:
+    return (0, None) if dx.shape == m.shape else None
+
+
+depthwise2d_dx_block.may(in_place=over_equal_shape)
 
 
 def pairs_dw(dw, dwe, m, e, x, drop: int, shape: Struct, tight: int) -> Call:
@@ -107,37 +121,46 @@ def pairs_dw(dw, dwe, m, e, x, drop: int, shape: Struct, tight: int) -> Call:
     return Call(f"depthwise2d_pairs_dw_{m.dtype}", dw, dwe, m, e, x, x.type.zero, drop, piece, shape, scratch)
 
 
-@op(kind="int8")
-class depthwise2d_dw_block:
-    """(dw, e): dw[u,v,c] 2^e = sum over n,i,j of g[n,i,j,c] (x - zero)[n, i*sh + u*dh - top, j*sw + v*dw - left, c]"""
-
-    cases = [
+depthwise2d_dw_block = op(
+    "depthwise2d_dw_block",
+    "(dw, e): dw[u,v,c] 2^e = sum over n,i,j of g[n,i,j,c] (x - zero)[n, i*sh + u*dh - top, j*sw + v*dw - left, c]",
+    kind="int8",
+    cases=[
         *both("3x3 same", (1, 5, 4, 7), s8(1, 5, 4, 7, s=0.1, z=-128), kernel=(3, 3), padding=(1, 1, 1, 1)),
         *both("stride", (2, 4, 3, 19), s8(2, 7, 6, 19, s=0.05, z=3), kernel=(3, 3), stride=(2, 2),
               padding=(1, 1, 0, 1)),
         *both("5x5, many pixels", (1, 3, 100, 2), s8(1, 3, 100, 2, s=0.05, z=127), kernel=(5, 5),
               padding=(2, 2, 2, 2)),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
-        want_block(m, e)
-        dw = (*kernel, m.shape[3])
-        if x.shape[3] != m.shape[3] or depthwise_output(x, f32(*dw), None, stride, padding, dilation) != m.shape:
-            raise GraphError(f"a gradient {m} does not belong to an input {x} and a kernel of {kernel}")
-        return sums_pair(dw, x)
 
-    def eval(m, e, x, *, kernel, stride, padding, dilation, node):
-        t = node.inputs[0].type
-        p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
-        cols = patches(x.astype(np.int64) - node.inputs[2].type.zero, kernel, stride, padding, dilation)
-        return np.einsum("nijc,nijuvc->uvc", p, cols).astype(np.int32), exponents_of(exponent)
+@depthwise2d_dw_block.infer
+def _(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+    want_block(m, e)
+    dw = (*kernel, m.shape[3])
+    if x.shape[3] != m.shape[3] or depthwise_output(x, f32(*dw), None, stride, padding, dilation) != m.shape:
+        raise GraphError(f"a gradient {m} does not belong to an input {x} and a kernel of {kernel}")
+    return sums_pair(dw, x)
 
-    def emit(dw, dwe, m, e, x, *, kernel, stride, padding, dilation, target="host", tight=False):
-        shape = depthwise_struct(m, x, kernel, stride, padding, dilation)
-        drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
-        if target == "mcu":
-            return pairs_dw(dw, dwe, m, e, x, drop, shape, tight)
-        return Call(f"depthwise2d_dw_{m.dtype}", dw, dwe, m, e, x, x.type.zero, drop, shape, scratch)
 
-    def macs(dw, m, e, x):
-        return m.type.size * dw.shape[0] * dw.shape[1]
+@depthwise2d_dw_block.eval
+def _(m, e, x, *, kernel, stride, padding, dilation, node):
+    t = node.inputs[0].type
+    p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
+    cols = patches(x.astype(np.int64) - node.inputs[2].type.zero, kernel, stride, padding, dilation)
+    return np.einsum("nijc,nijuvc->uvc", p, cols).astype(np.int32), exponents_of(exponent)
+
+
+@depthwise2d_dw_block.emit
+def _(dw, dwe, m, e, x, *, kernel, stride, padding, dilation, target="host", tight=False):
+    shape = depthwise_struct(m, x, kernel, stride, padding, dilation)
+    drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
+    if target == "mcu":
+        return pairs_dw(dw, dwe, m, e, x, drop, shape, tight)
+    return Call(f"depthwise2d_dw_{m.dtype}", dw, dwe, m, e, x, x.type.zero, drop, shape, scratch)
+
+
+@depthwise2d_dw_block.macs
+def _(dw, m, e, x):
+    return m.type.size * dw.shape[0] * dw.shape[1]

@@ -74,56 +74,65 @@ def _which(channels, c: int) -> tuple:
     return (positions(channels, c), len(channels)) if channels else (None, None, 0)
 
 
-@op(kind="int8")
-class dx_sums_block:
+dx_sums_block = op(
+    "dx_sums_block",
     """acc[row, i, pixel] = sum over o of p[row, pixel, o] w[o,i], p = g share[o] / 2^.. as in conv2d_dx_block
 
     `channels`: w is given in two parts, as in linear_dx_parts.
-    """
-
-    cases = [
+    """,
+    kind="int8",
+    cases=[
         *both("1x1", (1, 5, 3, 19), s8(19, 1, 1, 37, s=SCALES, axis=0)),
         *both("wide rows", (1, 2, 70, 32), s8(32, 1, 1, 5, s=0.02)),
         *both("fours", (1, 3, 8, 48), s8(48, 1, 1, 20, s=0.02)),
         *both("deep", (1, 1, 2, 531), s8(531, 1, 1, 6, s=0.02)),
         *both("parts", (1, 3, 4, 19), s8(19, 1, 1, 3, s=SCALES, axis=0), s8(19, 1, 1, 34, s=SCALES, axis=0),
               channels=(36, 1, 7)),
-    ]  # fmt: skip
-
-    def infer(m, e, w, *fixed, channels=()):
-        want_block(m, e)
-        whole = whole_weight(w, fixed[0] if fixed else None, channels)
-        weight_shares(whole, whole.shape[0])
-        if len(fixed) != bool(channels) or m.shape[-1] != whole.shape[0] or whole.size != m.shape[-1] * whole.shape[-1]:
-            raise GraphError(f"a gradient {m} does not belong to weights {whole}")
-        return Type("s32", sums_shape(m, whole.shape[-1]))
-
-    def eval(m, e, w, *fixed, channels, node):
-        t = node.inputs[0].type
-        whole = whole_weight(node.inputs[2].type, node.inputs[3].type if fixed else None, channels)
-        w = merged(w, fixed[0], channels) if fixed else w
-        table, _, drop = shares_of(whole)
-        wide, high = widened(m, e, t)
-        distance = a_channel(high.max(axis=1, keepdims=True) - high, t.shape[-1])[:, None]
-        p = rounded(wide * table.astype(np.int64), SHARE + drop + distance)
-        sums = p @ w.reshape(w.shape[0], -1).astype(np.int64)
-        return np.ascontiguousarray(sums.swapaxes(1, 2)).astype(np.int32)
-
-    def emit(acc, m, e, w, *fixed, channels, node, tight=0):
-        whole = whole_weight(w.type, fixed[0].type if fixed else None, channels)
-        table, _, drop = shares_of(whole)
-        parts = (w, *fixed, *_which(channels, acc.shape[1]))
-        return sum_call(acc, (m, e, e), parts, Table(table), 0, w.shape[0], node, drop, tight)
-
-    def macs(acc, m, e, w, *fixed):
-        return m.type.size * acc.shape[1]
+    ],
+)  # fmt: skip
 
 
-@op(kind="int8")
-class dx_store_block:
-    """(dx, e): the sums of dx_sums_block times 2^(the largest of the row's exponents + by), normalised"""
+@dx_sums_block.infer
+def _(m, e, w, *fixed, channels=()):
+    want_block(m, e)
+    whole = whole_weight(w, fixed[0] if fixed else None, channels)
+    weight_shares(whole, whole.shape[0])
+    if len(fixed) != bool(channels) or m.shape[-1] != whole.shape[0] or whole.size != m.shape[-1] * whole.shape[-1]:
+        raise GraphError(f"a gradient {m} does not belong to weights {whole}")
+    return Type("s32", sums_shape(m, whole.shape[-1]))
 
-    cases = [
+
+@dx_sums_block.eval
+def _(m, e, w, *fixed, channels, node):
+    t = node.inputs[0].type
+    whole = whole_weight(node.inputs[2].type, node.inputs[3].type if fixed else None, channels)
+    w = merged(w, fixed[0], channels) if fixed else w
+    table, _, drop = shares_of(whole)
+    wide, high = widened(m, e, t)
+    distance = a_channel(high.max(axis=1, keepdims=True) - high, t.shape[-1])[:, None]
+    p = rounded(wide * table.astype(np.int64), SHARE + drop + distance)
+    sums = p @ w.reshape(w.shape[0], -1).astype(np.int64)
+    return np.ascontiguousarray(sums.swapaxes(1, 2)).astype(np.int32)
+
+
+@dx_sums_block.emit
+def _(acc, m, e, w, *fixed, channels, node, tight=0):
+    whole = whole_weight(w.type, fixed[0].type if fixed else None, channels)
+    table, _, drop = shares_of(whole)
+    parts = (w, *fixed, *_which(channels, acc.shape[1]))
+    return sum_call(acc, (m, e, e), parts, Table(table), 0, w.shape[0], node, drop, tight)
+
+
+@dx_sums_block.macs
+def _(acc, m, e, w, *fixed):
+    return m.type.size * acc.shape[1]
+
+
+dx_store_block = op(
+    "dx_store_block",
+    "(dx, e): the sums of dx_sums_block times 2^(the largest of the row's exponents + by), normalised",
+    kind="int8",
+    cases=[
         Case(f"{name}, {dtype}", (Type("s32", acc), some_exponents(acc[0] * groups)),
              {"dtype": dtype, "shape": shape, "by": by})
         for dtype in BITS
@@ -133,28 +142,33 @@ class dx_store_block:
             ("fours", (2, 32, 8), (1, 2, 8, 32), 4, 0),
             ("one row", (1, 7, 9), (1, 1, 9, 7), 2, 0),
         )
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
+dx_store_block.may(in_place=(0, None))
 
-    def infer(acc, e, *, dtype, shape, by):
-        made = pair(dtype, shape)
-        rows, channels, pixels = acc.shape
-        fits = acc.dtype == "s32" and acc.size == made[0].size and (rows, channels) == (made[0].rows, shape[-1])
-        if not fits or e.size % rows or pixels * rows * channels != made[0].size:
-            raise GraphError(f"{acc} with exponents {e} does not become {made[0]}")
-        return made
 
-    def eval(acc, e, *, by, node):
-        t = node.output.type
-        high = e.astype(np.int64).reshape(acc.shape[0], -1).max(axis=1, keepdims=True) - (15 - BITS[t.dtype])
-        return packed(acc.swapaxes(1, 2), high + by, t)
+@dx_store_block.infer
+def _(acc, e, *, dtype, shape, by):
+    made = pair(dtype, shape)
+    rows, channels, pixels = acc.shape
+    fits = acc.dtype == "s32" and acc.size == made[0].size and (rows, channels) == (made[0].rows, shape[-1])
+    if not fits or e.size % rows or pixels * rows * channels != made[0].size:
+        raise GraphError(f"{acc} with exponents {e} does not become {made[0]}")
+    return made
 
-    def emit(dx, dxe, acc, e, *, by):
-        rows, channels, pixels = acc.shape
-        sizes = (e.type.size // rows, by, rows, pixels, channels)
-        return Call(f"conv2d_store_dx_{dx.dtype}", dx, dxe, acc, e, *sizes, Scratch(4 * pixels * channels))
 
-    def in_place(dx, dxe, acc, e):
-        return 0, None
+@dx_store_block.eval
+def _(acc, e, *, by, node):
+    t = node.output.type
+    high = e.astype(np.int64).reshape(acc.shape[0], -1).max(axis=1, keepdims=True) - (15 - BITS[t.dtype])
+    return packed(acc.swapaxes(1, 2), high + by, t)
+
+
+@dx_store_block.emit
+def _(dx, dxe, acc, e, *, by):
+    rows, channels, pixels = acc.shape
+    sizes = (e.type.size // rows, by, rows, pixels, channels)
+    return Call(f"conv2d_store_dx_{dx.dtype}", dx, dxe, acc, e, *sizes, Scratch(4 * pixels * channels))
 
 
 def in_two(dx: Node, merge: Node | None) -> tuple[Node, Node]:

@@ -103,12 +103,11 @@ def usual(name: str, w: Type, e: int, rate: float, **attrs) -> Case:
     return Case(name, (w, s8(*w.shape), dw, each, scalar(rate), zeros()), attrs)
 
 
-@op(kind="int8")
-class sgd_residual_block_s8:
-    """w + r/256 moves by -rate (factor scale dw 2^e / s_w + decay (w + r/256)), each to the nearest 1/256"""
-
-    overwrites = True
-    cases = [
+sgd_residual_block_s8 = op(
+    "sgd_residual_block_s8",
+    "w + r/256 moves by -rate (factor scale dw 2^e / s_w + decay (w + r/256)), each to the nearest 1/256",
+    kind="int8",
+    cases=[
         usual("a channel a row", WEIGHTS, -36, 0.01),
         usual("depthwise, clip", DEPTHWISE, -30, 0.1, clip=1.0),
         usual("decay", WEIGHTS, -36, 0.05, decay=0.3),
@@ -123,62 +122,71 @@ class sgd_residual_block_s8:
         usual("too small to move", WHOLE, -110, 1e-20),
         usual("not finite", WHOLE, 127, 0.1),
         usual("rate of zero", WHOLE, -30, 0.0, clip=0.1, decay=0.1),
-    ]
-
-    def infer(w, r, dw, e, rate, count, *, clip=0.0, qas=True, decay=0.0):
-        want_sums(w, dw, e)
-        same_shape(w, r)
-        return w, r, count
-
-    def eval(w, r, dw, e, rate, count, *, clip, qas, decay, node):
-        t = node.inputs[2].type
-        factor, skipped, clipped = factor_of(dw, e, t, rate, clip)
-        if not factor:
-            return w, r, counted(count, skipped, clipped)
-        full = w.astype(np.int64) * 256 + r
-        by = step_of(dw, e, t, rate, factor, node.inputs[0].type, qas, 8, int(FAR))
-        with np.errstate(over="ignore"):
-            by = by + times(full, np.full(full.shape, np.float32(rate) * np.float32(decay)), 0, int(FAR))
-        w, r, saturated = moved(full, by, 256)
-        return w, r, counted(count, 0, clipped, saturated)
-
-    def emit(w_new, r_new, count_new, w, r, dw, e, rate, count, *, clip, qas, decay, target="host"):
-        given = options(w.type, clip, qas, decay, target=target)
-        runs = channel_runs(dw.type)
-        return Call("sgd_residual_block_s8", w_new, r_new, count_new, dw, e, rate, scale_of(dw.type), *runs, given)
-
-    def in_place(w_new, r_new, count_new, w, r, dw, e, rate, count):
-        return 0, 1, 5
+    ],
+)
+sgd_residual_block_s8.must(in_place=(0, 1, 5))
 
 
-@op(kind="int8")
-class sgd_bias_block_s32:
-    """b' = b - round(rate factor scale db 2^e / s_b)"""
+@sgd_residual_block_s8.infer
+def _(w, r, dw, e, rate, count, *, clip=0.0, qas=True, decay=0.0):
+    want_sums(w, dw, e)
+    same_shape(w, r)
+    return w, r, count
 
-    overwrites = True
-    cases = [
+
+@sgd_residual_block_s8.eval
+def _(w, r, dw, e, rate, count, *, clip, qas, decay, node):
+    t = node.inputs[2].type
+    factor, skipped, clipped = factor_of(dw, e, t, rate, clip)
+    if not factor:
+        return w, r, counted(count, skipped, clipped)
+    full = w.astype(np.int64) * 256 + r
+    by = step_of(dw, e, t, rate, factor, node.inputs[0].type, qas, 8, int(FAR))
+    with np.errstate(over="ignore"):
+        by = by + times(full, np.full(full.shape, np.float32(rate) * np.float32(decay)), 0, int(FAR))
+    w, r, saturated = moved(full, by, 256)
+    return w, r, counted(count, 0, clipped, saturated)
+
+
+@sgd_residual_block_s8.emit
+def _(w_new, r_new, count_new, w, r, dw, e, rate, count, *, clip, qas, decay, target="host"):
+    given = options(w.type, clip, qas, decay, target=target)
+    runs = channel_runs(dw.type)
+    return Call("sgd_residual_block_s8", w_new, r_new, count_new, dw, e, rate, scale_of(dw.type), *runs, given)
+
+
+sgd_bias_block_s32 = op(
+    "sgd_bias_block_s32",
+    "b' = b - round(rate factor scale db 2^e / s_b)",
+    kind="int8",
+    cases=[
         Case("per channel", (s32(3, s=(1e-3, 2e-3, 5e-2), axis=0), sums((3,), None), at(-30), scalar(0.01), zeros())),
         Case("clip", (s32(37, s=1e-4), sums((37,), None), at(-20, -22, -19), scalar(3.0), zeros()), {"clip": 2.0}),
         Case("far", (s32(5, s=1e-9), sums((5,)), at(20), scalar(3.0), zeros())),
-    ]
+    ],
+)
+sgd_bias_block_s32.must(in_place=(0, 4))
 
-    def infer(b, db, e, rate, count, *, clip=0.0, qas=True):
-        want_sums(b, db, e)
-        return b, count
 
-    def eval(b, db, e, rate, count, *, clip, qas, node):
-        t = node.inputs[1].type
-        factor, skipped, clipped = factor_of(db, e, t, rate, clip)
-        if not factor:
-            return b, counted(count, skipped, clipped)
-        now = b.astype(np.int64) - step_of(db, e, t, rate, factor, node.inputs[0].type, qas, 0, BIAS_FAR)
-        kept = np.clip(now, -(2**31), 2**31 - 1)
-        return kept.astype(np.int32), counted(count, 0, clipped, int((now != kept).sum()))
+@sgd_bias_block_s32.infer
+def _(b, db, e, rate, count, *, clip=0.0, qas=True):
+    want_sums(b, db, e)
+    return b, count
 
-    def emit(b_new, count_new, b, db, e, rate, count, *, clip, qas, target="host"):
-        given = options(b.type, clip, qas, target=target)
-        runs = channel_runs(db.type)
-        return Call("sgd_bias_block_s32", b_new, count_new, db, e, rate, scale_of(db.type), *runs, given)
 
-    def in_place(b_new, count_new, b, db, e, rate, count):
-        return 0, 4
+@sgd_bias_block_s32.eval
+def _(b, db, e, rate, count, *, clip, qas, node):
+    t = node.inputs[1].type
+    factor, skipped, clipped = factor_of(db, e, t, rate, clip)
+    if not factor:
+        return b, counted(count, skipped, clipped)
+    now = b.astype(np.int64) - step_of(db, e, t, rate, factor, node.inputs[0].type, qas, 0, BIAS_FAR)
+    kept = np.clip(now, -(2**31), 2**31 - 1)
+    return kept.astype(np.int32), counted(count, 0, clipped, int((now != kept).sum()))
+
+
+@sgd_bias_block_s32.emit
+def _(b_new, count_new, b, db, e, rate, count, *, clip, qas, target="host"):
+    given = options(b.type, clip, qas, target=target)
+    runs = channel_runs(db.type)
+    return Call("sgd_bias_block_s32", b_new, count_new, db, e, rate, scale_of(db.type), *runs, given)

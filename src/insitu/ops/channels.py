@@ -44,67 +44,83 @@ def positions(channels: tuple[int, ...], total: int) -> Table:
     return Table(table)
 
 
-@op(kind="any")
-class merge_channels:
-    """w[.., channels[k]] = trained[.., k]; the other channels of w are those of `fixed`, in order"""
-
-    cases = [
+merge_channels = op(
+    "merge_channels",
+    "w[.., channels[k]] = trained[.., k]; the other channels of w are those of `fixed`, in order",
+    kind="any",
+    cases=[
         Case("f32", (f32(3, 1, 1, 2), f32(3, 1, 1, 3)), {"channels": (4, 1)}),
         Case("s8", (s8(2, 3, 3, 1, s=0.1), s8(2, 3, 3, 4, s=0.1)), {"channels": (0,)}),
         Case("per channel", (s8(2, 1, 1, 3, s=(0.1, 0.2), axis=0), s8(2, 1, 1, 2, s=(0.1, 0.2), axis=0)),
              {"channels": (0, 2, 3)}),
         Case("a scale a channel", (s8(3, 3, 2, s=(0.1, 0.2), axis=2), s8(3, 3, 1, s=(0.3,), axis=2)),
              {"channels": (2, 0)}),
-    ]  # fmt: skip
-
-    def infer(trained, fixed, *, channels):
-        total = trained.shape[-1] + fixed.shape[-1]
-        alike = trained.quant == fixed.quant or (
-            trained.quant and fixed.quant and trained.quant.axis == fixed.quant.axis == trained.rank - 1
-        )
-        if trained.shape[:-1] != fixed.shape[:-1] or trained.dtype != fixed.dtype or not alike:
-            raise GraphError(f"{trained} and {fixed} are not parts of one weight")
-        if len(channels) != trained.shape[-1] or len(set(channels)) < len(channels):
-            raise GraphError(f"{len(channels)} channels for {trained}")
-        if not all(0 <= c < total for c in channels):
-            raise GraphError(f"channels {channels} are not all within 0..{total - 1}")
-        return Type(trained.dtype, (*trained.shape[:-1], total), merged_quant(trained, fixed, channels))
-
-    def eval(trained, fixed, *, channels):
-        total = trained.shape[-1] + fixed.shape[-1]
-        w = np.empty((*trained.shape[:-1], total), trained.dtype)
-        w[..., list(channels)] = trained
-        w[..., rest_of(channels, total)] = fixed
-        return w
-
-    def grad(g, y, trained, fixed, *, channels):
-        others = tuple(rest_of(channels, y.shape[-1]))
-        return take_channels(g, channels=channels), take_channels(g, channels=others)
-
-    def emit(w, trained, fixed, *, channels):
-        rows, size = w.type.size // w.shape[-1], w.type.numpy.itemsize
-        table = positions(channels, w.shape[-1])
-        return Call(f"merge_channels_b{size}", w, trained, fixed, table, rows, w.shape[-1], len(channels))
+    ],
+)  # fmt: skip
 
 
-@op(kind="any")
-class take_channels:
-    """y[.., k] = x[.., channels[k]]"""
+@merge_channels.infer
+def _(trained, fixed, *, channels):
+    total = trained.shape[-1] + fixed.shape[-1]
+    alike = trained.quant == fixed.quant or (
+        trained.quant and fixed.quant and trained.quant.axis == fixed.quant.axis == trained.rank - 1
+    )
+    if trained.shape[:-1] != fixed.shape[:-1] or trained.dtype != fixed.dtype or not alike:
+        raise GraphError(f"{trained} and {fixed} are not parts of one weight")
+    if len(channels) != trained.shape[-1] or len(set(channels)) < len(channels):
+        raise GraphError(f"{len(channels)} channels for {trained}")
+    if not all(0 <= c < total for c in channels):
+        raise GraphError(f"channels {channels} are not all within 0..{total - 1}")
+    return Type(trained.dtype, (*trained.shape[:-1], total), merged_quant(trained, fixed, channels))
 
-    cases = [
+
+@merge_channels.eval
+def _(trained, fixed, *, channels):
+    total = trained.shape[-1] + fixed.shape[-1]
+    w = np.empty((*trained.shape[:-1], total), trained.dtype)
+    w[..., list(channels)] = trained
+    w[..., rest_of(channels, total)] = fixed
+    return w
+
+
+@merge_channels.grad
+def _(g, y, trained, fixed, *, channels):
+    others = tuple(rest_of(channels, y.shape[-1]))
+    return take_channels(g, channels=channels), take_channels(g, channels=others)
+
+
+@merge_channels.emit
+def _(w, trained, fixed, *, channels):
+    rows, size = w.type.size // w.shape[-1], w.type.numpy.itemsize
+    table = positions(channels, w.shape[-1])
+    return Call(f"merge_channels_b{size}", w, trained, fixed, table, rows, w.shape[-1], len(channels))
+
+
+take_channels = op(
+    "take_channels",
+    "y[.., k] = x[.., channels[k]]",
+    kind="any",
+    cases=[
         Case("f32", (f32(3, 2, 5),), {"channels": (4, 1)}),
         Case("s8", (s8(2, 3, 3, 4, s=0.1),), {"channels": (0,)}),
-    ]
+    ],
+)
 
-    def infer(x, *, channels):
-        if not channels or not all(0 <= c < x.shape[-1] for c in channels):
-            raise GraphError(f"channels {channels} of {x}")
-        return x.with_shape(*x.shape[:-1], len(channels))
 
-    def eval(x, *, channels):
-        return np.ascontiguousarray(x[..., list(channels)])
+@take_channels.infer
+def _(x, *, channels):
+    if not channels or not all(0 <= c < x.shape[-1] for c in channels):
+        raise GraphError(f"channels {channels} of {x}")
+    return x.with_shape(*x.shape[:-1], len(channels))
 
-    def emit(y, x, *, channels):
-        table = Table(np.array(channels, np.int32))
-        rows, size = y.type.size // len(channels), y.type.numpy.itemsize
-        return Call(f"take_channels_b{size}", y, x, table, rows, x.shape[-1], len(channels))
+
+@take_channels.eval
+def _(x, *, channels):
+    return np.ascontiguousarray(x[..., list(channels)])
+
+
+@take_channels.emit
+def _(y, x, *, channels):
+    table = Table(np.array(channels, np.int32))
+    rows, size = y.type.size // len(channels), y.type.numpy.itemsize
+    return Call(f"take_channels_b{size}", y, x, table, rows, x.shape[-1], len(channels))

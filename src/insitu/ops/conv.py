@@ -25,7 +25,7 @@ from insitu.ops._requant import (
     turned_panel,
     want_weights,
 )  # fmt: skip
-from insitu.ops._stripes import windowed
+from insitu.ops._stripes import conv_rows
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 
@@ -113,11 +113,10 @@ def conv_grads(g, x, w, b, attrs) -> tuple:
     return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
 
 
-@op
-class conv2d:
-    """y[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] x[n, i*sh + u*dh - top, j*sw + v*dw - left, c]"""
-
-    cases = [
+conv2d = op(
+    "conv2d",
+    "y[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] x[n, i*sh + u*dh - top, j*sw + v*dw - left, c]",
+    cases=[
         Case("3x3 same", (f32(1, 5, 4, 3), f32(7, 3, 3, 3), f32(7)), {"padding": (1, 1, 1, 1)}),
         Case("1x1", (f32(2, 3, 3, 5), f32(4, 1, 1, 5), f32(4))),
         Case("no bias", (f32(1, 4, 4, 2), f32(3, 2, 2, 2))),
@@ -133,27 +132,36 @@ class conv2d:
         Case("1x1, deep", (f32(1, 2, 3, 131), f32(33, 1, 1, 131), f32(33))),
         Case("1x1, wide", (f32(1, 3, 5, 6), f32(51, 1, 1, 6))),
         Case("3x3, deep", (f32(2, 4, 3, 30), f32(5, 3, 3, 30), f32(5)), {"stride": (2, 1), "padding": (1, 1, 1, 1)}),
-    ]
+    ],
+)
+conv2d.may(stripes=conv_rows)
 
-    def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
-        return Type(x.dtype, conv_output(x, w, b, stride, padding, dilation, groups))
 
-    def eval(x, w, b=None, *, stride, padding, dilation, groups):
-        y = conv_eval(x, w, stride, padding, dilation, groups)
-        return y if b is None else y + b
+@conv2d.infer
+def _(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+    return Type(x.dtype, conv_output(x, w, b, stride, padding, dilation, groups))
 
-    def grad(g, y, x, w, b=None, *, node):
-        return conv_grads(g, x, w, b, dict(node.attrs))
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=(), target="host"):
-        shape = conv_shape(y, x, w, stride, padding, dilation, groups)
-        return conv_call(y, x, w, b, shape, fixed, target)
+@conv2d.eval
+def _(x, w, b=None, *, stride, padding, dilation, groups):
+    y = conv_eval(x, w, stride, padding, dilation, groups)
+    return y if b is None else y + b
 
-    def macs(y, x, w, b=None):
-        return y.type.size * w.type.size // w.shape[0]
 
-    def stripe(y, x, w, b=None, *, stride, padding, dilation):
-        return windowed(w.shape[1], stride, padding, dilation)
+@conv2d.grad
+def _(g, y, x, w, b=None, *, node):
+    return conv_grads(g, x, w, b, dict(node.attrs))
+
+
+@conv2d.emit
+def _(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=(), target="host"):
+    shape = conv_shape(y, x, w, stride, padding, dilation, groups)
+    return conv_call(y, x, w, b, shape, fixed, target)
+
+
+@conv2d.macs
+def _(y, x, w, b=None):
+    return y.type.size * w.type.size // w.shape[0]
 
 
 def packed_scratch(runs, *, h, w, c, oh, ow, kh, kw, sh, sw, dh, dw, **_) -> int:
@@ -186,14 +194,13 @@ def pairs_tile(window: int, tight: int, *, n, oh, ow, **sizes) -> tuple[int, int
     return tile, 512 + 2 * tile * length + 4 * length + side
 
 
-@op
-class conv2d_s8:
+conv2d_s8 = op(
+    "conv2d_s8",
     """acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[..] - x_zero); y = requantise(acc), clamped to lo..hi
 
     Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 0).
-    """
-
-    cases = with_masks([
+    """,
+    cases=with_masks([
         Case(
             "3x3 same, per channel", (s8(1, 5, 4, 3, s=0.1, z=-7), s8(7, 3, 3, 3, s=ramp(7), axis=0), s32(7)),
             {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4),
@@ -236,51 +243,60 @@ class conv2d_s8:
             "tiny multipliers", (s8(1, 2, 2, 3, s=1e-4), s8(2, 1, 1, 3, s=(1e-9, 3e-3), axis=0), s32(2)),
             {"rounding": "litert"}, out=s8(s=0.5, z=2),
         ),
-    ])  # fmt: skip
+    ]),
+)  # fmt: skip
+conv2d_s8.may(stripes=conv_rows)
 
-    def infer(
-        x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
-        lo=-128, hi=127, rounding="single", mask=False, out,
-    ):  # fmt: skip
-        want_weights("conv2d_s8", x, w, b, axis=0)
-        shape = conv_output(x, w, b, stride, padding, dilation, groups)
-        return beside(quantised("conv2d_s8", out, shape, rounding, lo, hi), mask)
 
-    def eval(x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, mask, node):
-        tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
-        acc = conv_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation, groups)
-        m, shift = channel_multipliers(tx, tw, ty, w.shape[0])
-        return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, rounding), lo, hi, mask)
+@conv2d_s8.infer
+def _(
+    x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
+    lo=-128, hi=127, rounding="single", mask=False, out,
+):  # fmt: skip
+    want_weights("conv2d_s8", x, w, b, axis=0)
+    shape = conv_output(x, w, b, stride, padding, dilation, groups)
+    return beside(quantised("conv2d_s8", out, shape, rounding, lo, hi), mask)
 
-    def grad(g, y, x, w, b=None, *, stride, padding, dilation, groups):
-        attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return conv_grads(unclamped(g, y), x, w, b, attrs)
 
-    def emit(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=(), target="host", tight=0):
-        y, mask, x, w, b = with_mask(node)
-        shape = conv_shape(y, x, w, stride, padding, dilation, groups)
-        multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
-        q = layer_requant(x.type, y.type, multipliers, lo, hi, rounding)
-        window = w.type.size // w.shape[0]
-        if groups > 1:
-            return Call("conv2d_grouped_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
-        if target == "mcu":
-            tile, scratch = pairs_tile(window, tight, **shape.fields)
-            return Call("conv2d_pairs_s8", y, mask, x, w, b, tile, w.shape[0], shape, q, Scratch(scratch))
-        runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
-        scratch = packed_scratch(runs, **shape.fields)
-        if 1 in fixed:
-            weights = (Packed(w, packed_s8(runs)), b, Packed(w, offsets_s8(x.type.zero)))
-            return Call("conv2d_packed_s8", y, mask, x, *weights, shape, q, Scratch(scratch))
-        panel, room = packed_panel(w.shape[0], runs, window // runs)
-        tiles = align16(scratch)
-        return Call("conv2d_s8", y, mask, x, w, b, panel, tiles, shape, q, Scratch(tiles + room + 4 * panel))
+@conv2d_s8.eval
+def _(x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, mask, node):
+    tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
+    acc = conv_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation, groups)
+    m, shift = channel_multipliers(tx, tw, ty, w.shape[0])
+    return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, rounding), lo, hi, mask)
 
-    def macs(y, x, w, b=None):
-        return y.type.size * w.type.size // w.shape[0]
 
-    def stripe(y, x, w, b=None, *, stride, padding, dilation):
-        return windowed(w.shape[1], stride, padding, dilation)
+@conv2d_s8.grad
+def _(g, y, x, w, b=None, *, stride, padding, dilation, groups):
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return conv_grads(unclamped(g, y), x, w, b, attrs)
+
+
+@conv2d_s8.emit
+def _(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=(), target="host", tight=0):
+    y, mask, x, w, b = with_mask(node)
+    shape = conv_shape(y, x, w, stride, padding, dilation, groups)
+    multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
+    q = layer_requant(x.type, y.type, multipliers, lo, hi, rounding)
+    window = w.type.size // w.shape[0]
+    if groups > 1:
+        return Call("conv2d_grouped_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
+    if target == "mcu":
+        tile, scratch = pairs_tile(window, tight, **shape.fields)
+        return Call("conv2d_pairs_s8", y, mask, x, w, b, tile, w.shape[0], shape, q, Scratch(scratch))
+    runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
+    scratch = packed_scratch(runs, **shape.fields)
+    if 1 in fixed:
+        weights = (Packed(w, packed_s8(runs)), b, Packed(w, offsets_s8(x.type.zero)))
+        return Call("conv2d_packed_s8", y, mask, x, *weights, shape, q, Scratch(scratch))
+    panel, room = packed_panel(w.shape[0], runs, window // runs)
+    tiles = align16(scratch)
+    return Call("conv2d_s8", y, mask, x, w, b, panel, tiles, shape, q, Scratch(tiles + room + 4 * panel))
+
+
+@conv2d_s8.macs
+def _(y, x, w, b=None):
+    return y.type.size * w.type.size // w.shape[0]
 
 
 def widened(x: Type) -> Type:
@@ -289,40 +305,50 @@ def widened(x: Type) -> Type:
     return Type(x.dtype, (n, 1, length, c), x.quant)
 
 
-@op
-class conv1d:
-    """y[n,i,o] = b[o] + sum over k,c of w[o,k,c] x[n, i*stride + k*dilation - before, c]; padding = (before, after)"""
-
-    cases = [
+conv1d = op(
+    "conv1d",
+    "y[n,i,o] = b[o] + sum over k,c of w[o,k,c] x[n, i*stride + k*dilation - before, c]; padding = (before, after)",
+    cases=[
         Case("3 same", (f32(1, 5, 3), f32(7, 3, 3), f32(7)), {"padding": (1, 1)}),
         Case("stride, asymmetric", (f32(2, 8, 3), f32(5, 3, 3), f32(5)), {"stride": 2, "padding": (0, 1)}),
         Case("groups, dilated", (f32(1, 9, 4), f32(6, 3, 2)), {"dilation": 2, "padding": (2, 2), "groups": 2}),
         Case("one", (f32(1, 1, 1), f32(1, 1, 1), f32(1))),
-    ]
+    ],
+)
 
-    def infer(x, w, b=None, *, stride=1, padding=(0, 0), dilation=1, groups=1):
-        if x.rank != 3 or w.rank != 3:
-            raise GraphError(f"conv1d wants x of rank 3 and w of rank 3, got {x} and {w}")
-        n, _, length, o = conv_output(
-            widened(x), widened(w), b, (1, stride), (0, 0, *padding), (1, dilation), groups
-        )  # fmt: skip
-        return Type(x.dtype, (n, length, o))
 
-    def eval(x, w, b=None, *, stride, padding, dilation, groups):
-        y = conv_eval(x[:, None], w[:, None], (1, stride), (0, 0, *padding), (1, dilation), groups)[:, 0]
-        return y if b is None else y + b
+@conv1d.infer
+def _(x, w, b=None, *, stride=1, padding=(0, 0), dilation=1, groups=1):
+    if x.rank != 3 or w.rank != 3:
+        raise GraphError(f"conv1d wants x of rank 3 and w of rank 3, got {x} and {w}")
+    n, _, length, o = conv_output(
+        widened(x), widened(w), b, (1, stride), (0, 0, *padding), (1, dilation), groups
+    )  # fmt: skip
+    return Type(x.dtype, (n, length, o))
 
-    def grad(g, y, x, w, b=None, *, stride, padding, dilation, groups):
-        gi, xi, wi = (lookup("reshape")(v, shape=widened(v.type).shape) for v in (g, x, w))
-        attrs = {"stride": (1, stride), "padding": (0, 0, *padding), "dilation": (1, dilation), "groups": groups}
-        dx, dw, *db = conv_grads(gi, xi, wi, b, attrs)
-        flat = [lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((dx, x), (dw, w))]
-        return *flat, *db
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=(), target="host"):
-        sizes = (widened(y.type), widened(x.type), widened(w.type))
-        shape = conv_shape(*sizes, (1, stride), (0, 0, *padding), (1, dilation), groups)
-        return conv_call(y, x, w, b, shape, fixed, target)
+@conv1d.eval
+def _(x, w, b=None, *, stride, padding, dilation, groups):
+    y = conv_eval(x[:, None], w[:, None], (1, stride), (0, 0, *padding), (1, dilation), groups)[:, 0]
+    return y if b is None else y + b
 
-    def macs(y, x, w, b=None):
-        return y.type.size * w.type.size // w.shape[0]
+
+@conv1d.grad
+def _(g, y, x, w, b=None, *, stride, padding, dilation, groups):
+    gi, xi, wi = (lookup("reshape")(v, shape=widened(v.type).shape) for v in (g, x, w))
+    attrs = {"stride": (1, stride), "padding": (0, 0, *padding), "dilation": (1, dilation), "groups": groups}
+    dx, dw, *db = conv_grads(gi, xi, wi, b, attrs)
+    flat = [lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((dx, x), (dw, w))]
+    return *flat, *db
+
+
+@conv1d.emit
+def _(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=(), target="host"):
+    sizes = (widened(y.type), widened(x.type), widened(w.type))
+    shape = conv_shape(*sizes, (1, stride), (0, 0, *padding), (1, dilation), groups)
+    return conv_call(y, x, w, b, shape, fixed, target)
+
+
+@conv1d.macs
+def _(y, x, w, b=None):
+    return y.type.size * w.type.size // w.shape[0]

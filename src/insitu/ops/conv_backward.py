@@ -112,11 +112,11 @@ def windows_dw(dw, g, x, channels, shape: Struct, tight: bool = False) -> Call:
     return Call("conv2d_fours_dw_s8", dw, g, x, table, count, piece, *sizes)
 
 
-@op(kind="any")
-class conv2d_dx:
-    """dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q"""
-
-    cases = [
+conv2d_dx = op(
+    "conv2d_dx",
+    "dx[n,r,q,c] = sum over i,j,o of g[n,i,j,o] w[o,u,v,c] where tap u,v of output i,j lies on r,q",
+    kind="any",
+    cases=[
         Case("3x3 same", (f32(1, 5, 4, 7), f32(7, 3, 3, 3)), {"size": (5, 4), "padding": (1, 1, 1, 1)}),
         Case("1x1", (f32(2, 3, 3, 4), f32(4, 1, 1, 5)), {"size": (3, 3)}),
         Case("1x1 s8", (f32(1, 3, 3, 19), s8(19, 1, 1, 37, s=np.linspace(0.01, 0.2, 19), axis=0)), {"size": (3, 3)}),
@@ -131,39 +131,48 @@ class conv2d_dx:
         Case(
             "dilated", (f32(1, 7, 9, 3), f32(3, 3, 3, 2)), {"size": (9, 9), "dilation": (2, 3), "padding": (1, 1, 3, 3)}
         ),
-    ]
-
-    def infer(g, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
-        dx = Type(g.dtype, (g.shape[0], *size, w.shape[3] * groups))
-        if conv_output(dx, w, None, stride, padding, dilation, groups) != g.shape:
-            raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
-        return dx
-
-    def eval(g, w, *, size, stride, padding, dilation, groups, node):
-        return dx_eval(g, real(w, node.inputs[1].type), size, stride, padding, dilation, groups)
-
-    def emit(dx, g, w, *, stride, padding, dilation, groups, target="host", tight=False):
-        shape = conv_shape(g, dx, w, stride, padding, dilation, groups)
-        if target == "mcu" and w.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
-            return fours_dx(dx, g, w, tight)
-        if w.dtype == "s8":
-            piece = min(TIGHT_PIECE if tight else PIECE, g.type.size // g.shape[3])
-            scratch = Scratch(4 * piece * g.shape[3])
-            return Call("conv2d_dx_s8", dx, g, w, scale_table(w.type, w.shape[0]), piece, shape, scratch)
-        return Call("conv2d_dx_f32", dx, g, w, shape)
-
-    def macs(dx, g, w):
-        return g.type.size * w.type.size // w.shape[0]
+    ],
+)
 
 
-@op(kind="any")
-class conv2d_dw:
+@conv2d_dx.infer
+def _(g, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+    dx = Type(g.dtype, (g.shape[0], *size, w.shape[3] * groups))
+    if conv_output(dx, w, None, stride, padding, dilation, groups) != g.shape:
+        raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
+    return dx
+
+
+@conv2d_dx.eval
+def _(g, w, *, size, stride, padding, dilation, groups, node):
+    return dx_eval(g, real(w, node.inputs[1].type), size, stride, padding, dilation, groups)
+
+
+@conv2d_dx.emit
+def _(dx, g, w, *, stride, padding, dilation, groups, target="host", tight=False):
+    shape = conv_shape(g, dx, w, stride, padding, dilation, groups)
+    if target == "mcu" and w.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
+        return fours_dx(dx, g, w, tight)
+    if w.dtype == "s8":
+        piece = min(TIGHT_PIECE if tight else PIECE, g.type.size // g.shape[3])
+        scratch = Scratch(4 * piece * g.shape[3])
+        return Call("conv2d_dx_s8", dx, g, w, scale_table(w.type, w.shape[0]), piece, shape, scratch)
+    return Call("conv2d_dx_f32", dx, g, w, shape)
+
+
+@conv2d_dx.macs
+def _(dx, g, w):
+    return g.type.size * w.type.size // w.shape[0]
+
+
+conv2d_dw = op(
+    "conv2d_dw",
     """dw[o,u,v,k] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, channels[k]]
 
     `channels` are the input channels whose weights are trained; none given means all of them.
-    """
-
-    cases = [
+    """,
+    kind="any",
+    cases=[
         Case("3x3 same", (f32(1, 5, 4, 7), f32(1, 5, 4, 3)), {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
         Case("1x1", (f32(2, 3, 3, 4), f32(2, 3, 3, 5)), {"kernel": (1, 1)}),
         Case("1x1 s8", (f32(1, 3, 3, 5), s8(1, 3, 3, 37, s=0.03, z=-7)), {"kernel": (1, 1)}),
@@ -183,53 +192,68 @@ class conv2d_dw:
         Case("3x3 s8", (f32(1, 7, 6, 18), s8(1, 7, 6, 9, s=0.02, z=5)), {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
         Case("3x3 s8, some channels", (f32(2, 4, 5, 5), s8(2, 4, 5, 7, s=0.02, z=5)),
              {"kernel": (3, 3), "padding": (1, 1, 1, 1), "channels": (6, 0, 2)}),
-    ]  # fmt: skip
-
-    def infer(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
-        ci = x.shape[3] // max(groups, 1)
-        w = f32(g.shape[3], *kernel, ci)
-        if conv_output(x, w, None, stride, padding, dilation, groups) != g.shape:
-            raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
-        if channels and (groups != 1 or not all(0 <= c < ci for c in channels) or len(set(channels)) < len(channels)):
-            raise GraphError(f"channels {channels} are not distinct channels of {x} in one group")
-        return Type(g.dtype, (g.shape[3], *kernel, len(channels) or ci))
-
-    def eval(g, x, *, kernel, stride, padding, dilation, groups, channels, node):
-        x = real(x, node.inputs[1].type)
-        return dw_eval(g, x[..., list(channels)] if channels else x, kernel, stride, padding, dilation, groups)
-
-    def emit(dw, g, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
-        shape = conv_shape(g, x, dw, stride, padding, dilation, groups)
-        if target == "mcu" and x.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
-            return fours_dw(dw, g, x, channels, tight)
-        if target == "mcu" and x.dtype == "s8" and groups == 1:
-            return windows_dw(dw, g, x, channels, shape, tight)
-        table = Table(np.array(channels, np.int32)) if channels else None
-        piece = (TIGHT_PIECE if tight else 2 * PIECE) if channels else 0
-        scratch = Scratch(piece * len(channels) * x.type.numpy.itemsize)
-        count = (table, len(channels), piece)
-        if x.dtype == "s8":
-            return Call("conv2d_dw_s8", dw, g, x, *count, x.type.scale, x.type.zero, shape, scratch)
-        return Call("conv2d_dw_f32", dw, g, x, *count, shape, scratch)
-
-    def macs(dw, g, x):
-        return dw.type.size * g.type.size // g.shape[3]
+    ],
+)  # fmt: skip
 
 
-@op
-class bias_grad:
-    """db[o] = sum over all positions of g[.., o], in order"""
+@conv2d_dw.infer
+def _(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
+    ci = x.shape[3] // max(groups, 1)
+    w = f32(g.shape[3], *kernel, ci)
+    if conv_output(x, w, None, stride, padding, dilation, groups) != g.shape:
+        raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
+    if channels and (groups != 1 or not all(0 <= c < ci for c in channels) or len(set(channels)) < len(channels)):
+        raise GraphError(f"channels {channels} are not distinct channels of {x} in one group")
+    return Type(g.dtype, (g.shape[3], *kernel, len(channels) or ci))
 
-    cases = [Case("map", (f32(2, 3, 3, 5),)), Case("row", (f32(1, 7),)), Case("wide", (f32(4, 37),))]
 
-    def infer(g):
-        return Type(g.dtype, (g.shape[-1],))
+@conv2d_dw.eval
+def _(g, x, *, kernel, stride, padding, dilation, groups, channels, node):
+    x = real(x, node.inputs[1].type)
+    return dw_eval(g, x[..., list(channels)] if channels else x, kernel, stride, padding, dilation, groups)
 
-    def eval(g):
-        return g.reshape(-1, g.shape[-1]).sum(0)
 
-    def emit(db, g):
-        return Call("bias_grad_f32", db, g, g.type.size // g.shape[-1], g.shape[-1])
+@conv2d_dw.emit
+def _(dw, g, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
+    shape = conv_shape(g, x, dw, stride, padding, dilation, groups)
+    if target == "mcu" and x.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
+        return fours_dw(dw, g, x, channels, tight)
+    if target == "mcu" and x.dtype == "s8" and groups == 1:
+        return windows_dw(dw, g, x, channels, shape, tight)
+    table = Table(np.array(channels, np.int32)) if channels else None
+    piece = (TIGHT_PIECE if tight else 2 * PIECE) if channels else 0
+    scratch = Scratch(piece * len(channels) * x.type.numpy.itemsize)
+    count = (table, len(channels), piece)
+    if x.dtype == "s8":
+        return Call("conv2d_dw_s8", dw, g, x, *count, x.type.scale, x.type.zero, shape, scratch)
+    return Call("conv2d_dw_f32", dw, g, x, *count, shape, scratch)
+
+
+@conv2d_dw.macs
+def _(dw, g, x):
+    return dw.type.size * g.type.size // g.shape[3]
+
+
+bias_grad = op(
+    "bias_grad",
+    "db[o] = sum over all positions of g[.., o], in order",
+    cases=[Case("map", (f32(2, 3, 3, 5),)), Case("row", (f32(1, 7),)), Case("wide", (f32(4, 37),))],
+)
+
+
+@bias_grad.infer
+def _(g):
+    return Type(g.dtype, (g.shape[-1],))
+
+
+@bias_grad.eval
+def _(g):
+    return g.reshape(-1, g.shape[-1]).sum(0)
+
+
+@bias_grad.emit
+def _(db, g):
+    return Call("bias_grad_f32", db, g, g.type.size // g.shape[-1], g.shape[-1])
 
 
 def depthwise_struct(g, x, kernel, stride, padding, dilation) -> Struct:
@@ -248,11 +272,11 @@ def gathered_dx(dx, g, w, shape: Struct, over: bool = False) -> Call:
     return Call("depthwise2d_gather_dx_s8", dx, g, w, *scale, int(over), shape, Scratch(64 * floats))
 
 
-@op(kind="any")
-class depthwise2d_dx:
-    """dx[n,r,q,c] = sum over i,j and the m outputs o of channel c of g[n,i,j,o] w[u,v,o] where tap u,v lies on r,q"""
-
-    cases = [
+depthwise2d_dx = op(
+    "depthwise2d_dx",
+    "dx[n,r,q,c] = sum over i,j and the m outputs o of channel c of g[n,i,j,o] w[u,v,o] where tap u,v lies on r,q",
+    kind="any",
+    cases=[
         Case("3x3 same", (f32(1, 5, 4, 7), f32(3, 3, 7)), {"size": (5, 4), "channels": 7, "padding": (1, 1, 1, 1)}),
         Case("multiplier 2", (f32(1, 4, 4, 6), f32(3, 2, 6)), {"size": (4, 4), "channels": 3, "padding": (1, 1, 0, 1)}),
         Case(
@@ -265,44 +289,51 @@ class depthwise2d_dx:
         Case("stride beyond the kernel", (f32(1, 2, 3, 3), f32(2, 2, 3)),
              {"size": (5, 8), "channels": 3, "stride": (3, 3)}),
         Case("long row, s8", (f32(1, 1, 21, 5), s8(1, 5, 5, s=0.02)), {"size": (1, 25), "channels": 5}),
-    ]  # fmt: skip
-
-    def infer(g, w, *, size, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
-        dx = Type(g.dtype, (g.shape[0], *size, channels))
-        if depthwise_output(dx, w, None, stride, padding, dilation) != g.shape:
-            raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
-        return dx
-
-    def eval(g, w, *, size, channels, stride, padding, dilation, node):
-        w = real(w, node.inputs[1].type)
-        kernel, n = w.shape[:2], g.shape[0]
-        parts = g.reshape(*g.shape[:3], channels, -1)
-        cols = np.einsum("nijcm,uvcm->nijuvc", parts, w.reshape(*kernel, channels, -1))
-        return scatter_patches(
-            cols.reshape(n, *g.shape[1:3], *kernel, channels), size, kernel, stride, padding, dilation
-        )
-
-    def emit(dx, g, w, *, stride, padding, dilation, target="host"):
-        shape = depthwise_struct(g, dx, w.shape[:2], stride, padding, dilation)
-        scale = scale_table(w.type, w.shape[2])
-        if g.shape[3] == dx.shape[3]:
-            if target == "mcu" and w.dtype == "s8" and dilation == (1, 1):
-                return gathered_dx(dx, g, w, shape)
-            scratch = taps_scratch(w.shape[:2])
-            return Call(f"depthwise2d_dx_{w.dtype}", dx, g, w, *([scale] if scale else []), shape, scratch)
-        if w.dtype == "s8":
-            return Call("depthwise2d_wide_dx_s8", dx, g, w, scale, shape, Scratch(4 * w.shape[2]))
-        return Call("depthwise2d_wide_dx_f32", dx, g, w, shape)
-
-    def macs(dx, g, w):
-        return g.type.size * w.shape[0] * w.shape[1]
+    ],
+)  # fmt: skip
 
 
-@op(kind="any")
-class depthwise2d_dw:
-    """dw[u,v,o] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, o // m]"""
+@depthwise2d_dx.infer
+def _(g, w, *, size, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+    dx = Type(g.dtype, (g.shape[0], *size, channels))
+    if depthwise_output(dx, w, None, stride, padding, dilation) != g.shape:
+        raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
+    return dx
 
-    cases = [
+
+@depthwise2d_dx.eval
+def _(g, w, *, size, channels, stride, padding, dilation, node):
+    w = real(w, node.inputs[1].type)
+    kernel, n = w.shape[:2], g.shape[0]
+    parts = g.reshape(*g.shape[:3], channels, -1)
+    cols = np.einsum("nijcm,uvcm->nijuvc", parts, w.reshape(*kernel, channels, -1))
+    return scatter_patches(cols.reshape(n, *g.shape[1:3], *kernel, channels), size, kernel, stride, padding, dilation)
+
+
+@depthwise2d_dx.emit
+def _(dx, g, w, *, stride, padding, dilation, target="host"):
+    shape = depthwise_struct(g, dx, w.shape[:2], stride, padding, dilation)
+    scale = scale_table(w.type, w.shape[2])
+    if g.shape[3] == dx.shape[3]:
+        if target == "mcu" and w.dtype == "s8" and dilation == (1, 1):
+            return gathered_dx(dx, g, w, shape)
+        scratch = taps_scratch(w.shape[:2])
+        return Call(f"depthwise2d_dx_{w.dtype}", dx, g, w, *([scale] if scale else []), shape, scratch)
+    if w.dtype == "s8":
+        return Call("depthwise2d_wide_dx_s8", dx, g, w, scale, shape, Scratch(4 * w.shape[2]))
+    return Call("depthwise2d_wide_dx_f32", dx, g, w, shape)
+
+
+@depthwise2d_dx.macs
+def _(dx, g, w):
+    return g.type.size * w.shape[0] * w.shape[1]
+
+
+depthwise2d_dw = op(
+    "depthwise2d_dw",
+    "dw[u,v,o] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, o // m]",
+    kind="any",
+    cases=[
         Case("3x3 same", (f32(1, 5, 4, 7), f32(1, 5, 4, 7)), {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
         Case("multiplier 2", (f32(1, 4, 4, 6), f32(1, 4, 4, 3)), {"kernel": (3, 2), "padding": (1, 1, 0, 1)}),
         Case(
@@ -314,26 +345,35 @@ class depthwise2d_dw:
              {"kernel": (3, 2), "padding": (1, 1, 0, 1)}),
         Case("5x5, s8", (f32(1, 5, 6, 18), s8(1, 5, 6, 18, s=0.05, z=-128)),
              {"kernel": (5, 5), "padding": (2, 2, 2, 2)}),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
-        dw = Type(g.dtype, (*kernel, g.shape[3]))
-        if depthwise_output(x, dw, None, stride, padding, dilation) != g.shape:
-            raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
-        return dw
 
-    def eval(g, x, *, kernel, stride, padding, dilation, node):
-        x = real(x, node.inputs[1].type)
-        cols = patches(x, kernel, stride, padding, dilation)
-        parts = g.reshape(*g.shape[:3], x.shape[3], -1)
-        return np.einsum("nijcm,nijuvc->uvcm", parts, cols).reshape(*kernel, g.shape[3])
+@depthwise2d_dw.infer
+def _(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+    dw = Type(g.dtype, (*kernel, g.shape[3]))
+    if depthwise_output(x, dw, None, stride, padding, dilation) != g.shape:
+        raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
+    return dw
 
-    def emit(dw, g, x, *, kernel, stride, padding, dilation):
-        shape = depthwise_struct(g, x, kernel, stride, padding, dilation)
-        quant = (x.type.scale, x.type.zero) if x.dtype == "s8" else ()
-        if g.shape[3] == x.shape[3]:
-            return Call(f"depthwise2d_dw_{x.dtype}", dw, g, x, *quant, shape, taps_scratch(kernel))
-        return Call(f"depthwise2d_wide_dw_{x.dtype}", dw, g, x, *quant, shape)
 
-    def macs(dw, g, x):
-        return dw.type.size * g.type.size // g.shape[3]
+@depthwise2d_dw.eval
+def _(g, x, *, kernel, stride, padding, dilation, node):
+    x = real(x, node.inputs[1].type)
+    cols = patches(x, kernel, stride, padding, dilation)
+    parts = g.reshape(*g.shape[:3], x.shape[3], -1)
+    return np.einsum("nijcm,nijuvc->uvcm", parts, cols).reshape(*kernel, g.shape[3])
+
+
+@depthwise2d_dw.emit
+def _(dw, g, x, *, kernel, stride, padding, dilation):
+    shape = depthwise_struct(g, x, kernel, stride, padding, dilation)
+    quant = (x.type.scale, x.type.zero) if x.dtype == "s8" else ()
+    if g.shape[3] == x.shape[3]:
+        return Call(f"depthwise2d_dw_{x.dtype}", dw, g, x, *quant, shape, taps_scratch(kernel))
+    return Call(f"depthwise2d_wide_dw_{x.dtype}", dw, g, x, *quant, shape)
+
+
+@depthwise2d_dw.macs
+def _(dw, g, x):
+    return dw.type.size * g.type.size // g.shape[3]

@@ -47,11 +47,10 @@ def without_extra(g, stride, output_padding):
     return lookup("slice")(g, starts=(0, 0, 0, 0), stops=stops, steps=(1, 1, 1, 1))
 
 
-@op
-class conv_transpose2d:
-    """y[n, i*sh + u*dh - top, j*sw + v*dw - left, o] += w[c,u,v,o] x[n,i,j,c]; plus b[o]"""
-
-    cases = [
+conv_transpose2d = op(
+    "conv_transpose2d",
+    "y[n, i*sh + u*dh - top, j*sw + v*dw - left, o] += w[c,u,v,o] x[n,i,j,c]; plus b[o]",
+    cases=[
         Case("2x2 stride 2", (f32(1, 3, 2, 3), f32(3, 2, 2, 5), f32(5)), {"stride": (2, 2)}),
         Case(
             "3x3 output padding", (f32(2, 3, 4, 2), f32(2, 3, 3, 3)),
@@ -60,37 +59,48 @@ class conv_transpose2d:
         Case("asymmetric", (f32(1, 4, 3, 2), f32(2, 3, 2, 1), f32(1)), {"stride": (1, 3), "padding": (0, 1, 1, 0)}),
         Case("groups, dilated", (f32(1, 3, 3, 4), f32(4, 3, 3, 3), f32(6)), {"groups": 2, "dilation": (2, 1)}),
         Case("one pixel", (f32(1, 1, 1, 1), f32(1, 1, 1, 1))),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1):
-        return Type(x.dtype, transposed_output(x, w, b, stride, padding, output_padding, dilation, groups))
 
-    def eval(x, w, b=None, *, stride, padding, dilation, groups, node):
-        n, h, wd, c = x.shape
-        _, kh, kw, og = w.shape
-        _, oh, ow, o = node.output.shape
-        top, bottom, left, right = padding
-        full = np.zeros((n, oh + top + bottom, ow + left + right, groups, og), x.dtype)
-        xs = x.reshape(n, h, wd, groups, c // groups)
-        ws = w.reshape(groups, c // groups, kh, kw, og)
-        for u in range(kh):
-            for v in range(kw):
-                rows = slice(u * dilation[0], u * dilation[0] + (h - 1) * stride[0] + 1, stride[0])
-                cols = slice(v * dilation[1], v * dilation[1] + (wd - 1) * stride[1] + 1, stride[1])
-                full[:, rows, cols] += np.einsum("nijgc,gco->nijgo", xs, ws[:, :, u, v])
-        y = full[:, top : top + oh, left : left + ow].reshape(n, oh, ow, o)
-        return y if b is None else y + b
+@conv_transpose2d.infer
+def _(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1):
+    return Type(x.dtype, transposed_output(x, w, b, stride, padding, output_padding, dilation, groups))
 
-    def grad(g, y, x, w, b=None, *, stride, padding, output_padding, dilation, groups):
-        """A transposed convolution is the adjoint of a convolution: dx is that convolution of g."""
-        attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        used = without_extra(g, stride, output_padding)
-        dx = lookup("conv2d")(used, w, **attrs, name=f"{x.name}.grad")
-        dw = lookup("conv2d_dw")(x, used, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
-        return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation, groups):
-        return Call("conv_transpose2d_f32", y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups))
+@conv_transpose2d.eval
+def _(x, w, b=None, *, stride, padding, dilation, groups, node):
+    n, h, wd, c = x.shape
+    _, kh, kw, og = w.shape
+    _, oh, ow, o = node.output.shape
+    top, bottom, left, right = padding
+    full = np.zeros((n, oh + top + bottom, ow + left + right, groups, og), x.dtype)
+    xs = x.reshape(n, h, wd, groups, c // groups)
+    ws = w.reshape(groups, c // groups, kh, kw, og)
+    for u in range(kh):
+        for v in range(kw):
+            rows = slice(u * dilation[0], u * dilation[0] + (h - 1) * stride[0] + 1, stride[0])
+            cols = slice(v * dilation[1], v * dilation[1] + (wd - 1) * stride[1] + 1, stride[1])
+            full[:, rows, cols] += np.einsum("nijgc,gco->nijgo", xs, ws[:, :, u, v])
+    y = full[:, top : top + oh, left : left + ow].reshape(n, oh, ow, o)
+    return y if b is None else y + b
 
-    def macs(y, x, w, b=None):
-        return x.type.size * w.type.size // w.shape[0]
+
+@conv_transpose2d.grad
+def _(g, y, x, w, b=None, *, stride, padding, output_padding, dilation, groups):
+    """A transposed convolution is the adjoint of a convolution: dx is that convolution of g."""
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    used = without_extra(g, stride, output_padding)
+    dx = lookup("conv2d")(used, w, **attrs, name=f"{x.name}.grad")
+    dw = lookup("conv2d_dw")(x, used, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
+    return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
+
+
+@conv_transpose2d.emit
+def _(y, x, w, b=None, *, stride, padding, dilation, groups):
+    return Call("conv_transpose2d_f32", y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups))
+
+
+@conv_transpose2d.macs
+def _(y, x, w, b=None):
+    return x.type.size * w.type.size // w.shape[0]

@@ -11,7 +11,7 @@ from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, lookup, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
 from insitu.ops._requant import align16, channel_multipliers, layer_requant, quantised, ramp, rescaled, want_weights
-from insitu.ops._stripes import windowed
+from insitu.ops._stripes import depthwise_rows
 from insitu.ops.conv import centred, integer_sums, patches, window_size
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
@@ -62,11 +62,10 @@ def depthwise_grads(g, x, w, b, attrs) -> tuple:
     return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
 
 
-@op
-class depthwise2d:
-    """y[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, o // m]"""
-
-    cases = [
+depthwise2d = op(
+    "depthwise2d",
+    "y[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, o // m]",
+    cases=[
         Case("3x3 same", (f32(1, 5, 4, 7), f32(3, 3, 7), f32(7)), {"padding": (1, 1, 1, 1)}),
         Case("stride, asymmetric", (f32(2, 7, 6, 3), f32(3, 3, 3)), {"stride": (2, 2), "padding": (0, 1, 0, 1)}),
         Case("multiplier 2", (f32(1, 4, 5, 3), f32(3, 2, 6), f32(6)), {"padding": (1, 1, 0, 1)}),
@@ -75,30 +74,39 @@ class depthwise2d:
         Case(
             "dilated, wide", (f32(1, 6, 6, 19), f32(3, 3, 19), f32(19)), {"dilation": (2, 1), "padding": (2, 2, 1, 1)}
         ),
-    ]
+    ],
+)
+depthwise2d.may(stripes=depthwise_rows)
 
-    def infer(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
-        return Type(x.dtype, depthwise_output(x, w, b, stride, padding, dilation))
 
-    def eval(x, w, b=None, *, stride, padding, dilation):
-        y = depthwise_eval(x, w, stride, padding, dilation)
-        return y if b is None else y + b
+@depthwise2d.infer
+def _(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+    return Type(x.dtype, depthwise_output(x, w, b, stride, padding, dilation))
 
-    def grad(g, y, x, w, b=None, *, stride, padding, dilation):
-        attrs = {"stride": stride, "padding": padding, "dilation": dilation}
-        return depthwise_grads(g, x, w, b, attrs)
 
-    def emit(y, x, w, b=None, *, stride, padding, dilation):
-        shape = depthwise_shape(y, x, w, stride, padding, dilation)
-        if y.shape[3] != x.shape[3]:
-            return Call("depthwise2d_wide_f32", y, x, w, b, shape)
-        return Call("depthwise2d_f32", y, x, w, b, shape, taps_scratch(w.shape[:2]))
+@depthwise2d.eval
+def _(x, w, b=None, *, stride, padding, dilation):
+    y = depthwise_eval(x, w, stride, padding, dilation)
+    return y if b is None else y + b
 
-    def macs(y, x, w, b=None):
-        return y.type.size * w.shape[0] * w.shape[1]
 
-    def stripe(y, x, w, b=None, *, stride, padding, dilation):
-        return windowed(w.shape[0], stride, padding, dilation)
+@depthwise2d.grad
+def _(g, y, x, w, b=None, *, stride, padding, dilation):
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation}
+    return depthwise_grads(g, x, w, b, attrs)
+
+
+@depthwise2d.emit
+def _(y, x, w, b=None, *, stride, padding, dilation):
+    shape = depthwise_shape(y, x, w, stride, padding, dilation)
+    if y.shape[3] != x.shape[3]:
+        return Call("depthwise2d_wide_f32", y, x, w, b, shape)
+    return Call("depthwise2d_f32", y, x, w, b, shape, taps_scratch(w.shape[:2]))
+
+
+@depthwise2d.macs
+def _(y, x, w, b=None):
+    return y.type.size * w.shape[0] * w.shape[1]
 
 
 BAND_LINES = 16  # rows of outputs that depthwise2d_planes_s8 makes at a time, at most
@@ -115,14 +123,13 @@ def planes_band(whole: bool = False, *, oh, ow, kh, kw, sh, sw, **_) -> tuple[in
     return band, width, 16 * band + 4 * (band * ow + 4) + 16 * kh * kw + 8 * ((band - 1) * sh + kh) * width
 
 
-@op
-class depthwise2d_s8:
+depthwise2d_s8 = op(
+    "depthwise2d_s8",
     """acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[.., o // m] - x_zero); y = requantise(acc), clamped to lo..hi
 
     Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 2).
-    """
-
-    cases = with_masks([
+    """,
+    cases=with_masks([
         Case(
             "3x3 same, per channel", (s8(1, 5, 4, 7, s=0.1, z=-7), s8(3, 3, 7, s=ramp(7), axis=2), s32(7)),
             {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4),
@@ -153,50 +160,59 @@ class depthwise2d_s8:
         Case("7x7, stride, four outputs a row", (s8(1, 5, 8, 5, s=0.1, z=-7), s8(7, 7, 5, s=ramp(5), axis=2), s32(5)),
              {"stride": (2, 2), "padding": (3, 3, 3, 3)}, out=s8(s=0.5, z=4)),
         Case("one channel to five", (s8(1, 4, 4, 1, s=0.1, z=3), s8(3, 3, 5, s=0.02), s32(5)), out=s8(s=0.3)),
-    ])  # fmt: skip
+    ]),
+)  # fmt: skip
+depthwise2d_s8.may(stripes=depthwise_rows)
 
-    def infer(
-        x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), lo=-128, hi=127, rounding="single",
-        mask=False, out,
-    ):  # fmt: skip
-        want_weights("depthwise2d_s8", x, w, b, axis=2)
-        shape = depthwise_output(x, w, b, stride, padding, dilation)
-        return beside(quantised("depthwise2d_s8", out, shape, rounding, lo, hi), mask)
 
-    def eval(x, w, b=None, *, stride, padding, dilation, lo, hi, rounding, mask, node):
-        tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
-        acc = depthwise_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation)
-        m, shift = channel_multipliers(tx, tw, ty, w.shape[2])
-        return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, rounding), lo, hi, mask)
+@depthwise2d_s8.infer
+def _(
+    x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), lo=-128, hi=127, rounding="single",
+    mask=False, out,
+):  # fmt: skip
+    want_weights("depthwise2d_s8", x, w, b, axis=2)
+    shape = depthwise_output(x, w, b, stride, padding, dilation)
+    return beside(quantised("depthwise2d_s8", out, shape, rounding, lo, hi), mask)
 
-    def grad(g, y, x, w, b=None, *, stride, padding, dilation):
-        attrs = {"stride": stride, "padding": padding, "dilation": dilation}
-        return depthwise_grads(unclamped(g, y), x, w, b, attrs)
 
-    def emit(*values, stride, padding, dilation, lo, hi, rounding, node, target="host"):
-        y, mask, x, w, b = with_mask(node)
-        shape = depthwise_shape(y, x, w, stride, padding, dilation)
-        multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[2])
-        q = layer_requant(x.type, y.type, multipliers, lo, hi, rounding)
-        if y.shape[3] != x.shape[3]:
-            return Call("depthwise2d_wide_s8", y, mask, x, w, b, shape, q)
-        if target == "mcu" and dilation == (1, 1):
-            band, width, scratch = planes_band(**shape.fields)
-            return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
-        return Call(
-            "depthwise2d_s8",
-            y,
-            mask,
-            x,
-            w,
-            b,
-            shape,
-            q,
-            Scratch(align16(8 * w.shape[0]) + align16(4 * y.shape[3]) + y.shape[3]),
-        )
+@depthwise2d_s8.eval
+def _(x, w, b=None, *, stride, padding, dilation, lo, hi, rounding, mask, node):
+    tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
+    acc = depthwise_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation)
+    m, shift = channel_multipliers(tx, tw, ty, w.shape[2])
+    return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, rounding), lo, hi, mask)
 
-    def macs(y, x, w, b=None):
-        return y.type.size * w.shape[0] * w.shape[1]
 
-    def stripe(y, x, w, b=None, *, stride, padding, dilation):
-        return windowed(w.shape[0], stride, padding, dilation)
+@depthwise2d_s8.grad
+def _(g, y, x, w, b=None, *, stride, padding, dilation):
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation}
+    return depthwise_grads(unclamped(g, y), x, w, b, attrs)
+
+
+@depthwise2d_s8.emit
+def _(*values, stride, padding, dilation, lo, hi, rounding, node, target="host"):
+    y, mask, x, w, b = with_mask(node)
+    shape = depthwise_shape(y, x, w, stride, padding, dilation)
+    multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[2])
+    q = layer_requant(x.type, y.type, multipliers, lo, hi, rounding)
+    if y.shape[3] != x.shape[3]:
+        return Call("depthwise2d_wide_s8", y, mask, x, w, b, shape, q)
+    if target == "mcu" and dilation == (1, 1):
+        band, width, scratch = planes_band(**shape.fields)
+        return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
+    return Call(
+        "depthwise2d_s8",
+        y,
+        mask,
+        x,
+        w,
+        b,
+        shape,
+        q,
+        Scratch(align16(8 * w.shape[0]) + align16(4 * y.shape[3]) + y.shape[3]),
+    )
+
+
+@depthwise2d_s8.macs
+def _(y, x, w, b=None):
+    return y.type.size * w.shape[0] * w.shape[1]

@@ -28,53 +28,63 @@ def threshold(p: float) -> int:
     return int(p * 2**31)
 
 
-@op
-class dropout_train:
-    """y = x / (1 - p) or, with probability p, 0; drawn anew for each content of `counter` and each `layer`"""
-
-    cases = [
+dropout_train = op(
+    "dropout_train",
+    "y = x / (1 - p) or, with probability p, 0; drawn anew for each content of `counter` and each `layer`",
+    cases=[
         Case("odd", (f32(1, 3, 5), _count(0))),
         Case("long", (f32(67), _count(-5)), {"p": 0.2, "layer": 3}),
         Case("keeps all", (f32(7), _count(9)), {"p": 0.0}),
-    ]
-
-    def infer(x, counter, *, p=0.5, layer=0):
-        want_float(x)
-        _want_counter(counter)
-        if not 0 <= p < 1:
-            raise GraphError(f"dropout with p = {p} keeps nothing")
-        return x
-
-    def eval(x, counter, *, p, layer):
-        keep = random_u32(int(counter[0]), layer, x.size) >> np.uint32(1) >= threshold(p)
-        return np.where(keep.reshape(x.shape), x * (1 / (1 - p)), 0)
-
-    def grad(g, y, x, counter, *, p, layer):
-        return dropout_train(g, counter, p=p, layer=layer, name=f"{x.name}.grad"), None
-
-    def emit(y, x, counter, *, p, layer):
-        return Call("dropout_train_f32", y, x, counter, y.type.size, threshold(p), 1 / (1 - p), layer)
-
-    def in_place(y, x, counter):
-        return 0
+    ],
+)
+dropout_train.may(in_place=True)
 
 
-@op(kind="any")
-class count_up:
-    """counter + 1, in place: once a step, so that the next one draws other numbers"""
+@dropout_train.infer
+def _(x, counter, *, p=0.5, layer=0):
+    want_float(x)
+    _want_counter(counter)
+    if not 0 <= p < 1:
+        raise GraphError(f"dropout with p = {p} keeps nothing")
+    return x
 
-    overwrites = True
-    cases = [Case("one", (_count(41),)), Case("wraps", (_count(2**31 - 1),))]
 
-    def infer(counter):
-        _want_counter(counter)
-        return counter
+@dropout_train.eval
+def _(x, counter, *, p, layer):
+    keep = random_u32(int(counter[0]), layer, x.size) >> np.uint32(1) >= threshold(p)
+    return np.where(keep.reshape(x.shape), x * (1 / (1 - p)), 0)
 
-    def eval(counter):
-        return (counter.view(np.uint32) + np.uint32(1)).view(np.int32)
 
-    def emit(new, counter):
-        return Call("count_up_s32", new)
+@dropout_train.grad
+def _(g, y, x, counter, *, p, layer):
+    return dropout_train(g, counter, p=p, layer=layer, name=f"{x.name}.grad"), None
 
-    def in_place(new, counter):
-        return 0
+
+@dropout_train.emit
+def _(y, x, counter, *, p, layer):
+    return Call("dropout_train_f32", y, x, counter, y.type.size, threshold(p), 1 / (1 - p), layer)
+
+
+count_up = op(
+    "count_up",
+    "counter + 1, in place: once a step, so that the next one draws other numbers",
+    kind="any",
+    cases=[Case("one", (_count(41),)), Case("wraps", (_count(2**31 - 1),))],
+)
+count_up.must(in_place=True)
+
+
+@count_up.infer
+def _(counter):
+    _want_counter(counter)
+    return counter
+
+
+@count_up.eval
+def _(counter):
+    return (counter.view(np.uint32) + np.uint32(1)).view(np.int32)
+
+
+@count_up.emit
+def _(new, counter):
+    return Call("count_up_s32", new)

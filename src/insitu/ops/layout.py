@@ -33,94 +33,119 @@ def both(name: str, *shapes: tuple[int, ...], **attrs) -> list[Case]:
     ]
 
 
-@op(kind="any")
-class reshape:
-    """The same elements in the same order with another shape; one -1 stands for what is left"""
-
-    cases = both("flatten", (2, 3, 5), shape=(2, -1)) + both("split", (6,), shape=(2, 3))
-
-    def infer(x, *, shape):
-        known = prod(d for d in shape if d != -1)
-        if list(shape).count(-1) > 1 or known < 1 or (x.size % known if -1 in shape else x.size != known):
-            raise GraphError(f"{x} cannot be reshaped to {tuple(shape)}")
-        return per_tensor(x).with_shape(*(x.size // known if d == -1 else d for d in shape))
-
-    def eval(x, *, shape):
-        return x.reshape(shape)
-
-    def grad(g, y, x):
-        return (reshape(g, shape=x.shape, name=f"{x.name}.grad"),)
-
-    def emit(y, x):
-        return Call("copy_bytes", y, x, y.type.bytes, alias=True)
-
-    def in_place(y, x):
-        return 0
+reshape = op(
+    "reshape",
+    "The same elements in the same order with another shape; one -1 stands for what is left",
+    kind="any",
+    cases=both("flatten", (2, 3, 5), shape=(2, -1)) + both("split", (6,), shape=(2, 3)),
+)
+reshape.may(in_place=True)
 
 
-@op(kind="any")
-class transpose:
-    """y[i[perm[0]], i[perm[1]], ...] = x[i[0], i[1], ...], as numpy.transpose"""
+@reshape.infer
+def _(x, *, shape):
+    known = prod(d for d in shape if d != -1)
+    if list(shape).count(-1) > 1 or known < 1 or (x.size % known if -1 in shape else x.size != known):
+        raise GraphError(f"{x} cannot be reshaped to {tuple(shape)}")
+    return per_tensor(x).with_shape(*(x.size // known if d == -1 else d for d in shape))
 
-    cases = (
+
+@reshape.eval
+def _(x, *, shape):
+    return x.reshape(shape)
+
+
+@reshape.grad
+def _(g, y, x):
+    return (reshape(g, shape=x.shape, name=f"{x.name}.grad"),)
+
+
+@reshape.emit
+def _(y, x):
+    return Call("copy_bytes", y, x, y.type.bytes, alias=True)
+
+
+transpose = op(
+    "transpose",
+    "y[i[perm[0]], i[perm[1]], ...] = x[i[0], i[1], ...], as numpy.transpose",
+    kind="any",
+    cases=(
         both("matrix", (3, 5), perm=(1, 0))
         + both("nchw to nhwc", (2, 3, 4, 5), perm=(0, 2, 3, 1))
         + both("inner kept", (2, 3, 4, 5), perm=(1, 0, 2, 3))
         + both("reversed", (2, 3, 1, 2, 3), perm=(4, 3, 2, 1, 0))
-    )
-
-    def infer(x, *, perm):
-        if sorted(perm) != list(range(x.rank)):
-            raise GraphError(f"{tuple(perm)} is no permutation of the {x.rank} dimensions of {x}")
-        q = x.quant
-        if q is not None and q.axis is not None:
-            q = replace(q, axis=perm.index(q.axis))
-        return Type(x.dtype, tuple(x.shape[p] for p in perm), q)
-
-    def eval(x, *, perm):
-        return np.ascontiguousarray(x.transpose(perm))
-
-    def grad(g, y, x, *, perm):
-        back = tuple(int(i) for i in np.argsort(perm))
-        return (transpose(g, perm=back, name=f"{x.name}.grad"),)
-
-    def emit(y, x, *, perm):
-        steps = row_steps(x.shape)
-        return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), [steps[p] for p in perm]))
+    ),
+)
 
 
-@op(kind="any")
-class pad:
+@transpose.infer
+def _(x, *, perm):
+    if sorted(perm) != list(range(x.rank)):
+        raise GraphError(f"{tuple(perm)} is no permutation of the {x.rank} dimensions of {x}")
+    q = x.quant
+    if q is not None and q.axis is not None:
+        q = replace(q, axis=perm.index(q.axis))
+    return Type(x.dtype, tuple(x.shape[p] for p in perm), q)
+
+
+@transpose.eval
+def _(x, *, perm):
+    return np.ascontiguousarray(x.transpose(perm))
+
+
+@transpose.grad
+def _(g, y, x, *, perm):
+    back = tuple(int(i) for i in np.argsort(perm))
+    return (transpose(g, perm=back, name=f"{x.name}.grad"),)
+
+
+@transpose.emit
+def _(y, x, *, perm):
+    steps = row_steps(x.shape)
+    return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), [steps[p] for p in perm]))
+
+
+pad = op(
+    "pad",
     """x with `pads` = ((before, after), ...) more elements a dimension. They hold `value`, a real number: for a
-    quantised x, round(value / s) + z"""
-
-    cases = (
+    quantised x, round(value / s) + z""",
+    kind="any",
+    cases=(
         both("image", (1, 2, 3, 2), pads=((0, 0), (1, 2), (0, 1), (0, 0)))
         + both("value", (2, 3), pads=((1, 0), (2, 1)), value=0.75)
         + both("channels", (1, 2, 2, 3), pads=((0, 0), (0, 0), (0, 0), (0, 2)))
-    )
+    ),
+)
 
-    def infer(x, *, pads, value=0.0):
-        if len(pads) != x.rank or any(len(p) != 2 or min(p) < 0 for p in pads):
-            raise GraphError(f"pads {pads} do not fit {x}", hint="one (before, after) a dimension, none negative")
-        return per_tensor(x).with_shape(*(d + b + a for d, (b, a) in zip(x.shape, pads)))
 
-    def eval(x, *, pads, value, node):
-        return np.pad(x, pads, constant_values=pad_value(node.inputs[0].type, value))
+@pad.infer
+def _(x, *, pads, value=0.0):
+    if len(pads) != x.rank or any(len(p) != 2 or min(p) < 0 for p in pads):
+        raise GraphError(f"pads {pads} do not fit {x}", hint="one (before, after) a dimension, none negative")
+    return per_tensor(x).with_shape(*(d + b + a for d, (b, a) in zip(x.shape, pads)))
 
-    def grad(g, y, x, *, pads):
-        starts = tuple(b for b, _ in pads)
-        stops = tuple(b + d for b, d in zip(starts, x.shape))
-        return (slice(g, starts=starts, stops=stops, steps=(1,) * len(starts), name=f"{x.name}.grad"),)
 
-    def emit(y, x, *, pads, value):
-        steps = row_steps(y.shape)
-        box = box_shape(y, x.shape, steps, row_steps(x.shape), y_at=sum(b * s for (b, _), s in zip(pads, steps)))
-        fill = pad_value(x.type, value)
-        kernel = {"f32": "pad_b4", "s8": "pad_b1", "u8": "pad_b1", "b1": "pad_b1"}.get(x.dtype)
-        if kernel is None:
-            raise GraphError(f"there is no pad in C for {x.type}")
-        return Call(kernel, y, x, box, y.type.size, float(fill) if x.dtype == "f32" else int(fill))
+@pad.eval
+def _(x, *, pads, value, node):
+    return np.pad(x, pads, constant_values=pad_value(node.inputs[0].type, value))
+
+
+@pad.grad
+def _(g, y, x, *, pads):
+    starts = tuple(b for b, _ in pads)
+    stops = tuple(b + d for b, d in zip(starts, x.shape))
+    return (slice(g, starts=starts, stops=stops, steps=(1,) * len(starts), name=f"{x.name}.grad"),)
+
+
+@pad.emit
+def _(y, x, *, pads, value):
+    steps = row_steps(y.shape)
+    box = box_shape(y, x.shape, steps, row_steps(x.shape), y_at=sum(b * s for (b, _), s in zip(pads, steps)))
+    fill = pad_value(x.type, value)
+    kernel = {"f32": "pad_b4", "s8": "pad_b1", "u8": "pad_b1", "b1": "pad_b1"}.get(x.dtype)
+    if kernel is None:
+        raise GraphError(f"there is no pad in C for {x.type}")
+    return Call(kernel, y, x, box, y.type.size, float(fill) if x.dtype == "f32" else int(fill))
 
 
 def pad_value(x: Type, value: float):
@@ -130,37 +155,46 @@ def pad_value(x: Type, value: float):
     return int(np.clip(round(value / x.scale) + x.zero, -128, 127))
 
 
-@op(kind="any")
-class concat:
-    """All inputs, one after the other along `axis`; quantised ones must share scale and zero point"""
-
-    cases = (
+concat = op(
+    "concat",
+    "All inputs, one after the other along `axis`; quantised ones must share scale and zero point",
+    kind="any",
+    cases=(
         both("channels", (1, 2, 3, 2), (1, 2, 3, 5), axis=-1)
         + both("rows", (2, 3), (1, 3), (4, 3), axis=0)
         + both("one", (2, 3), axis=1)
-    )
+    ),
+)
 
-    def infer(*xs, axis):
-        if not xs:
-            raise GraphError("concat of nothing")
-        axis = axis_of(axis, xs[0])
-        for x in xs:
-            if x.dtype != xs[0].dtype or _without(x.shape, axis) != _without(xs[0].shape, axis):
-                raise GraphError(f"{x} cannot follow {xs[0]} along axis {axis}")
-            if per_tensor(x).quant != xs[0].quant:
-                raise GraphError(f"{x} and {xs[0]} differ in scale", hint="requantize_s8 to one scale first")
-        size = sum(x.shape[axis] for x in xs)
-        return xs[0].with_shape(*xs[0].shape[:axis], size, *xs[0].shape[axis + 1 :])
 
-    def eval(*xs, axis):
-        return np.concatenate(xs, axis=axis)
+@concat.infer
+def _(*xs, axis):
+    if not xs:
+        raise GraphError("concat of nothing")
+    axis = axis_of(axis, xs[0])
+    for x in xs:
+        if x.dtype != xs[0].dtype or _without(x.shape, axis) != _without(xs[0].shape, axis):
+            raise GraphError(f"{x} cannot follow {xs[0]} along axis {axis}")
+        if per_tensor(x).quant != xs[0].quant:
+            raise GraphError(f"{x} and {xs[0]} differ in scale", hint="requantize_s8 to one scale first")
+    size = sum(x.shape[axis] for x in xs)
+    return xs[0].with_shape(*xs[0].shape[:axis], size, *xs[0].shape[axis + 1 :])
 
-    def grad(g, y, *xs, axis):
-        axis = axis_of(axis, y.type)
-        return split(g, sizes=tuple(x.shape[axis] for x in xs), axis=axis, name=f"{y.name}.grad.parts")
 
-    def emit(y, *xs, axis):
-        return Call("concat_bytes", y, *cuts(y, xs, axis), *xs)
+@concat.eval
+def _(*xs, axis):
+    return np.concatenate(xs, axis=axis)
+
+
+@concat.grad
+def _(g, y, *xs, axis):
+    axis = axis_of(axis, y.type)
+    return split(g, sizes=tuple(x.shape[axis] for x in xs), axis=axis, name=f"{y.name}.grad.parts")
+
+
+@concat.emit
+def _(y, *xs, axis):
+    return Call("concat_bytes", y, *cuts(y, xs, axis), *xs)
 
 
 def cuts(whole, pieces, axis: int) -> tuple[int, int, Table]:
@@ -173,68 +207,86 @@ def _without(shape, axis: int) -> tuple[int, ...]:
     return tuple(shape[:axis]) + tuple(shape[axis + 1 :])
 
 
-@op(kind="any")
-class slice:
-    """y[i, j, ...] = x[starts[0] + steps[0] i, starts[1] + steps[1] j, ...] up to `stops`; one entry a dimension"""
-
-    cases = (
+slice = op(
+    "slice",
+    "y[i, j, ...] = x[starts[0] + steps[0] i, starts[1] + steps[1] j, ...] up to `stops`; one entry a dimension",
+    kind="any",
+    cases=(
         both("rows", (4, 3), starts=(1, 0), stops=(3, 3), steps=(1, 1))
         + both("steps", (7, 5), starts=(1, 0), stops=(7, 5), steps=(2, 3))
         + both("inner", (2, 3, 5), starts=(0, 1, 1), stops=(2, 3, 4), steps=(1, 1, 1))
-    )
-
-    def infer(x, *, starts, stops, steps):
-        if not len(starts) == len(stops) == len(steps) == x.rank:
-            raise GraphError(f"a slice of {x} needs {x.rank} starts, stops and steps")
-        for d, a, b, s in zip(x.shape, starts, stops, steps):
-            if not (0 <= a < b <= d and s >= 1):
-                raise GraphError(f"{a}:{b}:{s} is no slice of a dimension of {d}")
-        return per_tensor(x).with_shape(*(-((a - b) // s) for a, b, s in zip(starts, stops, steps)))
-
-    def eval(x, *, starts, stops, steps):
-        index = tuple(np.s_[a:b:s] for a, b, s in zip(starts, stops, steps))
-        return np.ascontiguousarray(x[index])
-
-    def grad(g, y, x, *, starts, steps):
-        return (lookup("slice_dx")(g, shape=x.shape, starts=starts, steps=steps, name=f"{x.name}.grad"),)
-
-    def emit(y, x, *, starts, steps):
-        along = row_steps(x.shape)
-        x_at = sum(a * n for a, n in zip(starts, along))
-        x_steps = [s * n for s, n in zip(steps, along)]
-        return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), x_steps, x_at=x_at))
+    ),
+)
 
 
-@op(kind="any")
-class split:
-    """x cut along `axis` into pieces of these sizes"""
+@slice.infer
+def _(x, *, starts, stops, steps):
+    if not len(starts) == len(stops) == len(steps) == x.rank:
+        raise GraphError(f"a slice of {x} needs {x.rank} starts, stops and steps")
+    for d, a, b, s in zip(x.shape, starts, stops, steps):
+        if not (0 <= a < b <= d and s >= 1):
+            raise GraphError(f"{a}:{b}:{s} is no slice of a dimension of {d}")
+    return per_tensor(x).with_shape(*(-((a - b) // s) for a, b, s in zip(starts, stops, steps)))
 
-    cases = both("channels", (1, 2, 3, 6), sizes=(1, 3, 2), axis=-1) + both("rows", (4, 3), sizes=(3, 1), axis=0)
 
-    def infer(x, *, sizes, axis):
-        axis = axis_of(axis, x)
-        if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 1:
-            raise GraphError(f"axis {axis} of {x} cannot be cut into {tuple(sizes)}")
-        per_tensor(x)
-        return tuple(x.with_shape(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in sizes)
+@slice.eval
+def _(x, *, starts, stops, steps):
+    index = tuple(np.s_[a:b:s] for a, b, s in zip(starts, stops, steps))
+    return np.ascontiguousarray(x[index])
 
-    def eval(x, *, sizes, axis):
-        pieces = np.split(x, np.cumsum(sizes)[:-1], axis=axis)
-        return tuple(np.ascontiguousarray(p) for p in pieces)
 
-    def grad(gs, ys, x, *, sizes, axis):
-        if None not in gs:
-            return (concat(*gs, axis=axis, name=f"{x.name}.grad"),)
-        axis, total = axis_of(axis, x.type), None
-        for at, g in zip(np.cumsum((0, *sizes)), gs):
-            if g is not None:
-                part = placed(g, x, axis, int(at))
-                total = part if total is None else lookup("add")(total, part, name=f"{x.name}.grad")
-        return (total,)
+@slice.grad
+def _(g, y, x, *, starts, steps):
+    return (lookup("slice_dx")(g, shape=x.shape, starts=starts, steps=steps, name=f"{x.name}.grad"),)
 
-    def emit(*values, axis):
-        *ys, x = values
-        return Call("split_bytes", x, *cuts(x, ys, axis), *ys)
+
+@slice.emit
+def _(y, x, *, starts, steps):
+    along = row_steps(x.shape)
+    x_at = sum(a * n for a, n in zip(starts, along))
+    x_steps = [s * n for s, n in zip(steps, along)]
+    return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), x_steps, x_at=x_at))
+
+
+split = op(
+    "split",
+    "x cut along `axis` into pieces of these sizes",
+    kind="any",
+    cases=both("channels", (1, 2, 3, 6), sizes=(1, 3, 2), axis=-1) + both("rows", (4, 3), sizes=(3, 1), axis=0),
+)
+
+
+@split.infer
+def _(x, *, sizes, axis):
+    axis = axis_of(axis, x)
+    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 1:
+        raise GraphError(f"axis {axis} of {x} cannot be cut into {tuple(sizes)}")
+    per_tensor(x)
+    return tuple(x.with_shape(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in sizes)
+
+
+@split.eval
+def _(x, *, sizes, axis):
+    pieces = np.split(x, np.cumsum(sizes)[:-1], axis=axis)
+    return tuple(np.ascontiguousarray(p) for p in pieces)
+
+
+@split.grad
+def _(gs, ys, x, *, sizes, axis):
+    if None not in gs:
+        return (concat(*gs, axis=axis, name=f"{x.name}.grad"),)
+    axis, total = axis_of(axis, x.type), None
+    for at, g in zip(np.cumsum((0, *sizes)), gs):
+        if g is not None:
+            part = placed(g, x, axis, int(at))
+            total = part if total is None else lookup("add")(total, part, name=f"{x.name}.grad")
+    return (total,)
+
+
+@split.emit
+def _(*values, axis):
+    *ys, x = values
+    return Call("split_bytes", x, *cuts(x, ys, axis), *ys)
 
 
 def placed(g, x, axis: int, at: int):
@@ -263,34 +315,43 @@ def nearest(size: int, out: int, coordinates: str, rounding: str) -> np.ndarray:
     return np.clip(ROUNDINGS[rounding](n, d), 0, size - 1).astype(np.int32)
 
 
-@op(kind="any")
-class resize:
-    """Nearest-neighbour resampling of x[N,H,W,C] to `size` = (OH, OW); coordinates and rounding named as in ONNX"""
-
-    cases = (
+resize = op(
+    "resize",
+    "Nearest-neighbour resampling of x[N,H,W,C] to `size` = (OH, OW); coordinates and rounding named as in ONNX",
+    kind="any",
+    cases=(
         both("twice", (1, 2, 3, 2), size=(4, 6))
         + both("odd", (2, 3, 5, 1), size=(5, 3), coordinates="half_pixel", rounding="round_prefer_ceil")
         + both("corners", (1, 3, 4, 3), size=(7, 2), coordinates="align_corners", rounding="round_prefer_floor")
-    )
+    ),
+)
 
-    def infer(x, *, size, coordinates="asymmetric", rounding="floor"):
-        if x.rank != 4:
-            raise GraphError(f"resize wants rank 4, got {x}")
-        if coordinates not in COORDINATES or rounding not in ROUNDINGS:
-            raise GraphError(f"resize knows no coordinates {coordinates!r} with rounding {rounding!r}")
-        if len(size) != 2 or min(size) < 1:
-            raise GraphError(f"resize to {tuple(size)}")
-        return per_tensor(x).with_shape(x.shape[0], *size, x.shape[3])
 
-    def eval(x, *, size, coordinates, rounding):
-        rows, columns = (nearest(x.shape[i + 1], size[i], coordinates, rounding) for i in (0, 1))
-        return np.ascontiguousarray(x[:, rows][:, :, columns])
+@resize.infer
+def _(x, *, size, coordinates="asymmetric", rounding="floor"):
+    if x.rank != 4:
+        raise GraphError(f"resize wants rank 4, got {x}")
+    if coordinates not in COORDINATES or rounding not in ROUNDINGS:
+        raise GraphError(f"resize knows no coordinates {coordinates!r} with rounding {rounding!r}")
+    if len(size) != 2 or min(size) < 1:
+        raise GraphError(f"resize to {tuple(size)}")
+    return per_tensor(x).with_shape(x.shape[0], *size, x.shape[3])
 
-    def grad(g, y, x, *, coordinates, rounding):
-        attrs = {"size": x.shape[1:3], "coordinates": coordinates, "rounding": rounding}
-        return (lookup("resize_dx")(g, **attrs, name=f"{x.name}.grad"),)
 
-    def emit(y, x, *, size, coordinates, rounding):
-        n, h, w, c = x.shape
-        maps = [Table(nearest(x.shape[i + 1], size[i], coordinates, rounding)) for i in (0, 1)]
-        return Call("resize_nearest", y, x, *maps, n, h, w, *size, c * x.type.numpy.itemsize)
+@resize.eval
+def _(x, *, size, coordinates, rounding):
+    rows, columns = (nearest(x.shape[i + 1], size[i], coordinates, rounding) for i in (0, 1))
+    return np.ascontiguousarray(x[:, rows][:, :, columns])
+
+
+@resize.grad
+def _(g, y, x, *, coordinates, rounding):
+    attrs = {"size": x.shape[1:3], "coordinates": coordinates, "rounding": rounding}
+    return (lookup("resize_dx")(g, **attrs, name=f"{x.name}.grad"),)
+
+
+@resize.emit
+def _(y, x, *, size, coordinates, rounding):
+    n, h, w, c = x.shape
+    maps = [Table(nearest(x.shape[i + 1], size[i], coordinates, rounding)) for i in (0, 1)]
+    return Call("resize_nearest", y, x, *maps, n, h, w, *size, c * x.type.numpy.itemsize)

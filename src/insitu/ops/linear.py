@@ -55,37 +55,47 @@ def _matrix(shape, side: int) -> tuple[int, ...]:
     return shape if len(shape) > 1 else ((1, *shape), (*shape, 1))[side]
 
 
-@op
-class linear:
-    """y[..., o] = b[o] + sum over i of w[o,i] x[..., i]"""
-
-    cases = [
+linear = op(
+    "linear",
+    "y[..., o] = b[o] + sum over i of w[o,i] x[..., i]",
+    cases=[
         Case("row", (f32(1, 5), f32(3, 5), f32(3))),
         Case("no bias", (f32(2, 3, 19), f32(17, 19))),
         Case("vector", (f32(4), f32(1, 4), f32(1))),
         Case("wide", (f32(5, 33), f32(37, 33), f32(37))),
         Case("many rows, deep", (f32(3, 3, 130), f32(34, 130), f32(34))),
-    ]
+    ],
+)
 
-    def infer(x, w, b=None):
-        return Type(x.dtype, linear_output(x, w, b))
 
-    def eval(x, w, b=None):
-        y = x @ w.T
-        return y if b is None else y + b
+@linear.infer
+def _(x, w, b=None):
+    return Type(x.dtype, linear_output(x, w, b))
 
-    def grad(g, y, x, w, b=None):
-        return linear_grads(g, x, w, b)
 
-    def emit(y, x, w, b=None, *, fixed=(), target="host"):
-        if 1 in fixed and target == "host":
-            return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
-        shape = linear_shape(y, w)
-        panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if shape.fields["rows"] >= TILE else (0, 0)
-        return Call("linear_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
+@linear.eval
+def _(x, w, b=None):
+    y = x @ w.T
+    return y if b is None else y + b
 
-    def macs(y, x, w, b=None):
-        return y.type.size * w.shape[1]
+
+@linear.grad
+def _(g, y, x, w, b=None):
+    return linear_grads(g, x, w, b)
+
+
+@linear.emit
+def _(y, x, w, b=None, *, fixed=(), target="host"):
+    if 1 in fixed and target == "host":
+        return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
+    shape = linear_shape(y, w)
+    panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if shape.fields["rows"] >= TILE else (0, 0)
+    return Call("linear_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
+
+
+@linear.macs
+def _(y, x, w, b=None):
+    return y.type.size * w.shape[1]
 
 
 def linear_grads(g, x, w, b) -> tuple:
@@ -101,14 +111,13 @@ def linear_shape(y, w) -> Struct:
     return Struct("linear_shape", rows=y.type.size // o, i=i, o=o)
 
 
-@op
-class linear_s8:
+linear_s8 = op(
+    "linear_s8",
     """acc[..., o] = b[o] + sum over i of w[o,i] (x[..., i] - x_zero); y = requantise(acc), clamped to lo..hi
 
     Weights are symmetric: one scale, or one for each output (axis 0).
-    """
-
-    cases = with_masks([
+    """,
+    cases=with_masks([
         Case("row", (s8(1, 5, s=0.1, z=-3), s8(3, 5, s=0.02), s32(3)), out=s8(s=0.2, z=5)),
         Case(
             "litert, per tensor", (s8(1, 67, s=0.07, z=9), s8(81, 67, s=0.013), s32(81)),
@@ -119,35 +128,46 @@ class linear_s8:
             {"rounding": "litert"}, out=s8(s=0.2, z=-5),
         ),
         Case("no bias", (s8(4, s=0.07, z=1), s8(1, 4, s=0.01)), out=s8(s=0.02)),
-    ])  # fmt: skip
+    ]),
+)  # fmt: skip
 
-    def infer(x, w, b=None, *, lo=-128, hi=127, rounding="single", mask=False, out):
-        want_weights("linear_s8", x, w, b, axis=0)
-        return beside(quantised("linear_s8", out, linear_output(x, w, b), rounding, lo, hi), mask)
 
-    def eval(x, w, b=None, *, lo, hi, rounding, mask, node):
-        tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
-        acc = centred(x, tx.zero) @ w.T.astype(np.float64)
-        m, shift = linear_multipliers(tx, tw, ty, rounding)
-        return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, "single"), lo, hi, mask)
+@linear_s8.infer
+def _(x, w, b=None, *, lo=-128, hi=127, rounding="single", mask=False, out):
+    want_weights("linear_s8", x, w, b, axis=0)
+    return beside(quantised("linear_s8", out, linear_output(x, w, b), rounding, lo, hi), mask)
 
-    def grad(g, y, x, w, b=None):
-        return linear_grads(unclamped(g, y), x, w, b)
 
-    def emit(*values, lo, hi, rounding, node, fixed=(), target="host"):
-        y, mask, x, w, b = with_mask(node)
-        shape = linear_shape(y, w)
-        multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
-        q = layer_requant(x.type, y.type, multipliers, lo, hi, "single")
-        if 1 not in fixed or target == "mcu":
-            return Call("linear_s8", y, mask, x, w, b, shape, q, Scratch(2 * w.shape[1]))
-        tile = min(TILE, shape.fields["rows"])
-        weights = (Packed(w, packed_s8()), b, Packed(w, offsets_s8(x.type.zero)))
-        scratch = Scratch(tile * ((w.shape[1] + 3) // 4 * 4))
-        return Call("linear_packed_s8", y, mask, x, *weights, shape, q, tile, scratch)
+@linear_s8.eval
+def _(x, w, b=None, *, lo, hi, rounding, mask, node):
+    tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
+    acc = centred(x, tx.zero) @ w.T.astype(np.float64)
+    m, shift = linear_multipliers(tx, tw, ty, rounding)
+    return clamped(rescaled(integer_sums(acc, b), m, shift, ty.zero, "single"), lo, hi, mask)
 
-    def macs(y, x, w, b=None):
-        return y.type.size * w.shape[1]
+
+@linear_s8.grad
+def _(g, y, x, w, b=None):
+    return linear_grads(unclamped(g, y), x, w, b)
+
+
+@linear_s8.emit
+def _(*values, lo, hi, rounding, node, fixed=(), target="host"):
+    y, mask, x, w, b = with_mask(node)
+    shape = linear_shape(y, w)
+    multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
+    q = layer_requant(x.type, y.type, multipliers, lo, hi, "single")
+    if 1 not in fixed or target == "mcu":
+        return Call("linear_s8", y, mask, x, w, b, shape, q, Scratch(2 * w.shape[1]))
+    tile = min(TILE, shape.fields["rows"])
+    weights = (Packed(w, packed_s8()), b, Packed(w, offsets_s8(x.type.zero)))
+    scratch = Scratch(tile * ((w.shape[1] + 3) // 4 * 4))
+    return Call("linear_packed_s8", y, mask, x, *weights, shape, q, tile, scratch)
+
+
+@linear_s8.macs
+def _(y, x, w, b=None):
+    return y.type.size * w.shape[1]
 
 
 def linear_multipliers(x: Type, w: Type, y: Type, rounding: str):
@@ -181,33 +201,43 @@ def turned(x):
     return lookup("transpose")(x, perm=(*batch, j, i))
 
 
-@op
-class matmul:
-    """y = a @ b as numpy has it: y[.., i, j] = sum over k of a[.., i, k] b[.., k, j], leading dimensions broadcast"""
-
-    cases = [
+matmul = op(
+    "matmul",
+    "y = a @ b as numpy has it: y[.., i, j] = sum over k of a[.., i, k] b[.., k, j], leading dimensions broadcast",
+    cases=[
         Case("matrix", (f32(3, 5), f32(5, 7))),
         Case("batch", (f32(2, 3, 5), f32(2, 5, 4))),
         Case("broadcast", (f32(2, 1, 3, 4), f32(3, 4, 17))),
         Case("vector right", (f32(2, 3, 4), f32(4))),
         Case("vector left", (f32(4), f32(4, 3))),
         Case("one", (f32(1, 1), f32(1, 1))),
-    ]
+    ],
+)
 
-    def infer(a, b):
-        return Type(a.dtype, matmul_output(a, b))
 
-    def eval(a, b):
-        return a @ b
+@matmul.infer
+def _(a, b):
+    return Type(a.dtype, matmul_output(a, b))
 
-    def grad(g, y, a, b):
-        return matmul_grads(g, a, b)
 
-    def emit(y, a, b):
-        return Call("matmul_f32", y, a, b, matmul_shape(a, b))
+@matmul.eval
+def _(a, b):
+    return a @ b
 
-    def macs(y, a, b):
-        return y.type.size * a.shape[-1]
+
+@matmul.grad
+def _(g, y, a, b):
+    return matmul_grads(g, a, b)
+
+
+@matmul.emit
+def _(y, a, b):
+    return Call("matmul_f32", y, a, b, matmul_shape(a, b))
+
+
+@matmul.macs
+def _(y, a, b):
+    return y.type.size * a.shape[-1]
 
 
 def matmul_shape(a, b) -> Struct:
@@ -225,11 +255,10 @@ def _batch_index(own, batch) -> Table | None:
     return None if np.array_equal(index, np.arange(index.size)) else Table(index)
 
 
-@op
-class matmul_s8:
-    """acc = sum over k of (a[.., i, k] - a_zero) (b[.., k, j] - b_zero); y = requantise(acc), clamped to lo..hi"""
-
-    cases = [
+matmul_s8 = op(
+    "matmul_s8",
+    "acc = sum over k of (a[.., i, k] - a_zero) (b[.., k, j] - b_zero); y = requantise(acc), clamped to lo..hi",
+    cases=[
         Case("matrix", (s8(3, 5, s=0.1, z=-3), s8(5, 7, s=0.02, z=11)), out=s8(s=0.1, z=5)),
         Case(
             "litert, broadcast", (s8(2, 1, 3, 4, s=0.1, z=127), s8(3, 4, 17, s=0.02, z=-128)),
@@ -238,28 +267,39 @@ class matmul_s8:
         Case("vector right", (s8(2, 3, 4, s=0.1), s8(4, s=0.02, z=1)), out=s8(s=0.1)),
         Case("mask", (s8(2, 3, 4, s=0.1, z=5), s8(4, 11, s=0.02, z=1)), {"lo": -50, "hi": 40, "mask": True},
              out=s8(s=0.1)),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(a, b, *, lo=-128, hi=127, rounding="single", mask=False, out):
-        want_s8("matmul_s8", a=a, b=b)
-        return beside(quantised("matmul_s8", out, matmul_output(a, b), rounding, lo, hi), mask)
 
-    def eval(a, b, *, lo, hi, rounding, mask, node):
-        ta, tb, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
-        acc = (centred(a, ta.zero) @ centred(b, tb.zero)).astype(np.int64)
-        m, shift = tensor_multipliers(ta, tb, ty, rounding)
-        return clamped(rescaled(acc, m[0], shift[0], ty.zero, rounding), lo, hi, mask)
+@matmul_s8.infer
+def _(a, b, *, lo=-128, hi=127, rounding="single", mask=False, out):
+    want_s8("matmul_s8", a=a, b=b)
+    return beside(quantised("matmul_s8", out, matmul_output(a, b), rounding, lo, hi), mask)
 
-    def grad(g, y, a, b):
-        """In floats: products of two activations are rare and small."""
-        return matmul_grads(unclamped(g, y), lookup("dequantize")(a), lookup("dequantize")(b))
 
-    def emit(*values, lo, hi, rounding):
-        y, mask, a, b = apart(values, 2)
-        shape = matmul_shape(a, b)
-        multipliers = tensor_multipliers(a.type, b.type, y.type, rounding)
-        q = requant_struct(multipliers, a.type.zero, y.type.zero, lo, hi, rounding, w_zero=b.type.zero)
-        return Call("matmul_s8", y, mask, a, b, shape, channels_of(y.type), q, Scratch(4 * shape.fields["n"]))
+@matmul_s8.eval
+def _(a, b, *, lo, hi, rounding, mask, node):
+    ta, tb, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
+    acc = (centred(a, ta.zero) @ centred(b, tb.zero)).astype(np.int64)
+    m, shift = tensor_multipliers(ta, tb, ty, rounding)
+    return clamped(rescaled(acc, m[0], shift[0], ty.zero, rounding), lo, hi, mask)
 
-    def macs(y, a, b):
-        return y.type.size * a.shape[-1]
+
+@matmul_s8.grad
+def _(g, y, a, b):
+    """In floats: products of two activations are rare and small."""
+    return matmul_grads(unclamped(g, y), lookup("dequantize")(a), lookup("dequantize")(b))
+
+
+@matmul_s8.emit
+def _(*values, lo, hi, rounding):
+    y, mask, a, b = apart(values, 2)
+    shape = matmul_shape(a, b)
+    multipliers = tensor_multipliers(a.type, b.type, y.type, rounding)
+    q = requant_struct(multipliers, a.type.zero, y.type.zero, lo, hi, rounding, w_zero=b.type.zero)
+    return Call("matmul_s8", y, mask, a, b, shape, channels_of(y.type), q, Scratch(4 * shape.fields["n"]))
+
+
+@matmul_s8.macs
+def _(y, a, b):
+    return y.type.size * a.shape[-1]

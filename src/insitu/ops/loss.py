@@ -27,177 +27,225 @@ def _labels(*values) -> np.ndarray:
     return np.array(values, np.int32)
 
 
-@op
-class softmax_cross_entropy:
-    """loss = mean over samples of -log softmax(x[n])[label[n]]"""
-
-    cases = [
+softmax_cross_entropy = op(
+    "softmax_cross_entropy",
+    "loss = mean over samples of -log softmax(x[n])[label[n]]",
+    cases=[
         Case("one", (f32(1, 5), _labels(3))),
         Case("batch", (f32(3, 5), _labels(0, 4, 2))),
         Case("many classes", (f32(2, 37), _labels(36, 0))),
-    ]
-
-    def infer(x, labels):
-        _matrix("softmax_cross_entropy", x)
-        if labels.dtype != "s32" or labels.shape not in ((x.shape[0],), ()):
-            raise GraphError(f"{labels} is not one s32 label for each of {x.shape[0]} samples")
-        return Type(x.dtype, ())
-
-    def eval(x, labels):
-        labels = np.reshape(labels, -1)
-        if ((labels < 0) | (labels >= x.shape[1])).any():
-            return np.asarray(np.nan, x.dtype)  # no class: the step is skipped, and counted
-        return -log_probabilities(x)[np.arange(x.shape[0]), labels].mean()
-
-    def grad(g, y, x, labels):
-        return softmax_cross_entropy_dx(g, x, labels, name=f"{x.name}.grad"), None
-
-    def emit(y, x, labels):
-        return Call("softmax_cross_entropy_f32", y, x, labels, *x.shape)
+    ],
+)
 
 
-@op
-class softmax_cross_entropy_dx:
-    """dx[n,c] = g (softmax(x[n])[c] - (c == label[n])) / samples"""
+@softmax_cross_entropy.infer
+def _(x, labels):
+    _matrix("softmax_cross_entropy", x)
+    if labels.dtype != "s32" or labels.shape not in ((x.shape[0],), ()):
+        raise GraphError(f"{labels} is not one s32 label for each of {x.shape[0]} samples")
+    return Type(x.dtype, ())
 
-    cases = [
+
+@softmax_cross_entropy.eval
+def _(x, labels):
+    labels = np.reshape(labels, -1)
+    if ((labels < 0) | (labels >= x.shape[1])).any():
+        return np.asarray(np.nan, x.dtype)  # no class: the step is skipped, and counted
+    return -log_probabilities(x)[np.arange(x.shape[0]), labels].mean()
+
+
+@softmax_cross_entropy.grad
+def _(g, y, x, labels):
+    return softmax_cross_entropy_dx(g, x, labels, name=f"{x.name}.grad"), None
+
+
+@softmax_cross_entropy.emit
+def _(y, x, labels):
+    return Call("softmax_cross_entropy_f32", y, x, labels, *x.shape)
+
+
+softmax_cross_entropy_dx = op(
+    "softmax_cross_entropy_dx",
+    "dx[n,c] = g (softmax(x[n])[c] - (c == label[n])) / samples",
+    cases=[
         Case("one", (np.array(1.0, np.float32), f32(1, 5), _labels(3))),
         Case("batch", (np.array(0.5, np.float32), f32(3, 5), _labels(0, 4, 2))),
-    ]
-
-    def infer(g, x, labels):
-        return x
-
-    def eval(g, x, labels):
-        p = np.exp(log_probabilities(x))
-        labels = np.reshape(labels, -1)
-        known = (labels >= 0) & (labels < x.shape[1])
-        p[np.flatnonzero(known), labels[known]] -= 1
-        return g * p / x.shape[0]
-
-    def emit(dx, g, x, labels):
-        return Call("softmax_cross_entropy_dx_f32", dx, g, x, labels, *x.shape)
-
-    def in_place(dx, g, x, labels):
-        return 1
+    ],
+)
+softmax_cross_entropy_dx.may(in_place=(1,))
 
 
-@op
-class soft_cross_entropy:
-    """loss = mean over samples of -sum over c of target[n,c] log softmax(x[n])[c]; targets sum to one"""
-
-    cases = [Case("batch", (f32(3, 5), np.full((3, 5), 0.2, np.float32)))]
-
-    def infer(x, target):
-        if _matrix("soft_cross_entropy", x).shape != target.shape:
-            raise GraphError(f"targets {target} for logits {x}")
-        return Type(x.dtype, ())
-
-    def eval(x, target):
-        return -(target * log_probabilities(x)).sum() / x.shape[0]
-
-    def grad(g, y, x, target):
-        return soft_cross_entropy_dx(g, x, target, name=f"{x.name}.grad"), None
-
-    def emit(y, x, target):
-        return Call("soft_cross_entropy_f32", y, x, target, *x.shape)
+@softmax_cross_entropy_dx.infer
+def _(g, x, labels):
+    return x
 
 
-@op
-class soft_cross_entropy_dx:
-    """dx = g (softmax(x) sum(target) - target) / samples"""
-
-    cases = [Case("batch", (np.array(0.5, np.float32), f32(3, 5), np.full((3, 5), 0.2, np.float32)))]
-
-    def infer(g, x, target):
-        return x
-
-    def eval(g, x, target):
-        p = np.exp(log_probabilities(x))
-        return g * (p * target.sum(-1, keepdims=True) - target) / x.shape[0]
-
-    def emit(dx, g, x, target):
-        return Call("soft_cross_entropy_dx_f32", dx, g, x, target, *x.shape)
-
-    def in_place(dx, g, x, target):
-        return 1
+@softmax_cross_entropy_dx.eval
+def _(g, x, labels):
+    p = np.exp(log_probabilities(x))
+    labels = np.reshape(labels, -1)
+    known = (labels >= 0) & (labels < x.shape[1])
+    p[np.flatnonzero(known), labels[known]] -= 1
+    return g * p / x.shape[0]
 
 
-@op
-class binary_cross_entropy:
-    """loss = mean over elements of log(1 + exp(-|x|)) + max(x, 0) - x target, with logits x"""
-
-    cases = [Case("batch", (f32(3, 5), np.eye(3, 5, dtype=np.float32)))]
-
-    def infer(x, target):
-        if x.shape != target.shape:
-            raise GraphError(f"targets {target} for logits {x}")
-        return Type(x.dtype, ())
-
-    def eval(x, target):
-        return (np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0) - x * target).mean()
-
-    def grad(g, y, x, target):
-        return binary_cross_entropy_dx(g, x, target, name=f"{x.name}.grad"), None
-
-    def emit(y, x, target):
-        return Call("binary_cross_entropy_f32", y, x, target, x.type.size)
+@softmax_cross_entropy_dx.emit
+def _(dx, g, x, labels):
+    return Call("softmax_cross_entropy_dx_f32", dx, g, x, labels, *x.shape)
 
 
-@op
-class binary_cross_entropy_dx:
-    """dx = g (sigmoid(x) - target) / elements"""
-
-    cases = [Case("batch", (np.array(0.5, np.float32), f32(3, 5), np.eye(3, 5, dtype=np.float32)))]
-
-    def infer(g, x, target):
-        return x
-
-    def eval(g, x, target):
-        return g * (1 / (1 + np.exp(-x)) - target) / x.size
-
-    def emit(dx, g, x, target):
-        return Call("binary_cross_entropy_dx_f32", dx, g, x, target, x.type.size)
-
-    def in_place(dx, g, x, target):
-        return 1
+soft_cross_entropy = op(
+    "soft_cross_entropy",
+    "loss = mean over samples of -sum over c of target[n,c] log softmax(x[n])[c]; targets sum to one",
+    cases=[Case("batch", (f32(3, 5), np.full((3, 5), 0.2, np.float32)))],
+)
 
 
-@op
-class mean_squared_error:
-    """loss = mean over elements of (x - target)^2"""
-
-    cases = [Case("batch", (f32(3, 5), f32(3, 5))), Case("map", (f32(1, 3, 3, 2), f32(1, 3, 3, 2)))]
-
-    def infer(x, target):
-        if x.shape != target.shape:
-            raise GraphError(f"targets {target} for outputs {x}")
-        return Type(x.dtype, ())
-
-    def eval(x, target):
-        return np.square(x - target).mean()
-
-    def grad(g, y, x, target):
-        return mean_squared_error_dx(g, x, target, name=f"{x.name}.grad"), None
-
-    def emit(y, x, target):
-        return Call("mean_squared_error_f32", y, x, target, x.type.size)
+@soft_cross_entropy.infer
+def _(x, target):
+    if _matrix("soft_cross_entropy", x).shape != target.shape:
+        raise GraphError(f"targets {target} for logits {x}")
+    return Type(x.dtype, ())
 
 
-@op
-class mean_squared_error_dx:
-    """dx = 2 g (x - target) / elements"""
+@soft_cross_entropy.eval
+def _(x, target):
+    return -(target * log_probabilities(x)).sum() / x.shape[0]
 
-    cases = [Case("batch", (np.array(0.5, np.float32), f32(3, 5), f32(3, 5)))]
 
-    def infer(g, x, target):
-        return x
+@soft_cross_entropy.grad
+def _(g, y, x, target):
+    return soft_cross_entropy_dx(g, x, target, name=f"{x.name}.grad"), None
 
-    def eval(g, x, target):
-        return 2 * g * (x - target) / x.size
 
-    def emit(dx, g, x, target):
-        return Call("mean_squared_error_dx_f32", dx, g, x, target, x.type.size)
+@soft_cross_entropy.emit
+def _(y, x, target):
+    return Call("soft_cross_entropy_f32", y, x, target, *x.shape)
 
-    def in_place(dx, g, x, target):
-        return 1
+
+soft_cross_entropy_dx = op(
+    "soft_cross_entropy_dx",
+    "dx = g (softmax(x) sum(target) - target) / samples",
+    cases=[Case("batch", (np.array(0.5, np.float32), f32(3, 5), np.full((3, 5), 0.2, np.float32)))],
+)
+soft_cross_entropy_dx.may(in_place=(1,))
+
+
+@soft_cross_entropy_dx.infer
+def _(g, x, target):
+    return x
+
+
+@soft_cross_entropy_dx.eval
+def _(g, x, target):
+    p = np.exp(log_probabilities(x))
+    return g * (p * target.sum(-1, keepdims=True) - target) / x.shape[0]
+
+
+@soft_cross_entropy_dx.emit
+def _(dx, g, x, target):
+    return Call("soft_cross_entropy_dx_f32", dx, g, x, target, *x.shape)
+
+
+binary_cross_entropy = op(
+    "binary_cross_entropy",
+    "loss = mean over elements of log(1 + exp(-|x|)) + max(x, 0) - x target, with logits x",
+    cases=[Case("batch", (f32(3, 5), np.eye(3, 5, dtype=np.float32)))],
+)
+
+
+@binary_cross_entropy.infer
+def _(x, target):
+    if x.shape != target.shape:
+        raise GraphError(f"targets {target} for logits {x}")
+    return Type(x.dtype, ())
+
+
+@binary_cross_entropy.eval
+def _(x, target):
+    return (np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0) - x * target).mean()
+
+
+@binary_cross_entropy.grad
+def _(g, y, x, target):
+    return binary_cross_entropy_dx(g, x, target, name=f"{x.name}.grad"), None
+
+
+@binary_cross_entropy.emit
+def _(y, x, target):
+    return Call("binary_cross_entropy_f32", y, x, target, x.type.size)
+
+
+binary_cross_entropy_dx = op(
+    "binary_cross_entropy_dx",
+    "dx = g (sigmoid(x) - target) / elements",
+    cases=[Case("batch", (np.array(0.5, np.float32), f32(3, 5), np.eye(3, 5, dtype=np.float32)))],
+)
+binary_cross_entropy_dx.may(in_place=(1,))
+
+
+@binary_cross_entropy_dx.infer
+def _(g, x, target):
+    return x
+
+
+@binary_cross_entropy_dx.eval
+def _(g, x, target):
+    return g * (1 / (1 + np.exp(-x)) - target) / x.size
+
+
+@binary_cross_entropy_dx.emit
+def _(dx, g, x, target):
+    return Call("binary_cross_entropy_dx_f32", dx, g, x, target, x.type.size)
+
+
+mean_squared_error = op(
+    "mean_squared_error",
+    "loss = mean over elements of (x - target)^2",
+    cases=[Case("batch", (f32(3, 5), f32(3, 5))), Case("map", (f32(1, 3, 3, 2), f32(1, 3, 3, 2)))],
+)
+
+
+@mean_squared_error.infer
+def _(x, target):
+    if x.shape != target.shape:
+        raise GraphError(f"targets {target} for outputs {x}")
+    return Type(x.dtype, ())
+
+
+@mean_squared_error.eval
+def _(x, target):
+    return np.square(x - target).mean()
+
+
+@mean_squared_error.grad
+def _(g, y, x, target):
+    return mean_squared_error_dx(g, x, target, name=f"{x.name}.grad"), None
+
+
+@mean_squared_error.emit
+def _(y, x, target):
+    return Call("mean_squared_error_f32", y, x, target, x.type.size)
+
+
+mean_squared_error_dx = op(
+    "mean_squared_error_dx",
+    "dx = 2 g (x - target) / elements",
+    cases=[Case("batch", (np.array(0.5, np.float32), f32(3, 5), f32(3, 5)))],
+)
+mean_squared_error_dx.may(in_place=(1,))
+
+
+@mean_squared_error_dx.infer
+def _(g, x, target):
+    return x
+
+
+@mean_squared_error_dx.eval
+def _(g, x, target):
+    return 2 * g * (x - target) / x.size
+
+
+@mean_squared_error_dx.emit
+def _(dx, g, x, target):
+    return Call("mean_squared_error_dx_f32", dx, g, x, target, x.type.size)

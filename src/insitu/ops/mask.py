@@ -61,32 +61,36 @@ def unclamped(g, y):
     return mask_grad(g[0], y[1], name=f"{y[0].name}.grad.masked")
 
 
-@op
-class mask_grad:
-    """y = g where the mask's bit is one, else 0"""
-
-    cases = [
+mask_grad = op(
+    "mask_grad",
+    "y = g where the mask's bit is one, else 0",
+    cases=[
         Case("image", (f32(1, 2, 3, 5), Type("u8", (6, 1)))),
         Case("wide", (f32(2, 19), Type("u8", (2, 3)))),
         Case("whole bytes", (f32(3, 16), Type("u8", (3, 2)))),
         Case("scalar", (f32(), Type("u8", (1, 1)))),
-    ]
+    ],
+)
+mask_grad.may(in_place=True)
 
-    def infer(g, mask):
-        if mask != mask_type(g):
-            raise GraphError(f"{mask} is no mask of {g}")
-        return g
 
-    def eval(g, mask):
-        rows = g.reshape(mask.shape[0], -1)
-        bits = np.unpackbits(mask, axis=1, count=rows.shape[1], bitorder="little")
-        return np.where(bits, rows, 0).reshape(g.shape)
+@mask_grad.infer
+def _(g, mask):
+    if mask != mask_type(g):
+        raise GraphError(f"{mask} is no mask of {g}")
+    return g
 
-    def emit(y, g, mask):
-        return Call("mask_grad_f32", y, g, mask, mask.shape[0], channels_of(g.type))
 
-    def in_place(y, g, mask):
-        return 0
+@mask_grad.eval
+def _(g, mask):
+    rows = g.reshape(mask.shape[0], -1)
+    bits = np.unpackbits(mask, axis=1, count=rows.shape[1], bitorder="little")
+    return np.where(bits, rows, 0).reshape(g.shape)
+
+
+@mask_grad.emit
+def _(y, g, mask):
+    return Call("mask_grad_f32", y, g, mask, mask.shape[0], channels_of(g.type))
 
 
 def straight_through(g, y, x):

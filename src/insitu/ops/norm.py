@@ -13,7 +13,7 @@ from insitu.graph.call import Call, Scratch
 from insitu.ops._fixed import softmax_s8 as fixed_softmax
 from insitu.ops._fixed import softmax_scaling
 from insitu.ops._gradients import fitted, from_output, straight
-from insitu.ops._rules import SMALL, axis_of, first, same, small, want_float, want_rounding, want_s8
+from insitu.ops._rules import SMALL, axis_of, same, small, want_float, want_rounding, want_s8
 
 MAX_CLASSES = 4095  # the sum of exponentials has 12 integer bits
 AXES = [
@@ -36,172 +36,196 @@ def walk_along(x, axis: int) -> tuple[int, int, int]:
     return int(np.prod(x.shape[:axis])), x.shape[axis], int(np.prod(x.shape[axis + 1 :]))
 
 
-@op
-class softmax:
-    """y = exp(x - max x) / sum of exp(x - max x), along one axis"""
-
-    cases = AXES
-    infer = infer_along
-    grad = from_output("softmax_dx")
-    in_place = first
-
-    def eval(x, *, axis):
-        e = np.exp(x - x.max(axis=axis, keepdims=True))
-        return e / e.sum(axis=axis, keepdims=True)
-
-    def emit(y, x, *, axis):
-        return Call("softmax_f32", y, x, *walk_along(x, axis))
+softmax = op("softmax", "y = exp(x - max x) / sum of exp(x - max x), along one axis", cases=AXES)
+softmax.infer(infer_along)
+softmax.grad(from_output("softmax_dx"))
+softmax.may(in_place=True)
 
 
-@op
-class softmax_s8:
+@softmax.eval
+def _(x, *, axis):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.emit
+def _(y, x, *, axis):
+    return Call("softmax_f32", y, x, *walk_along(x, axis))
+
+
+softmax_s8 = op(
+    "softmax_s8",
     """Softmax along the last axis in fixed point: differences to the maximum with 5 integer bits, a polynomial for
-    exp, Newton for the reciprocal. The result has scale 1/256, zero point -128. Both roundings are the same."""
-
-    cases = [
+    exp, Newton for the reciprocal. The result has scale 1/256, zero point -128. Both roundings are the same.""",
+    cases=[
         Case("odd", (s8(3, 7, s=0.1, z=5),)),
         Case("one", (s8(2, 1, s=0.1),)),
         Case("steep", (s8(3, 11, s=0.5, z=-3),), {"rounding": "litert"}),
         Case("flat", (s8(2, 67, s=0.004),)),
         Case("many alike", (s8(2, 1500, s=0.0005),)),
-    ]
-
-    def infer(x, *, rounding="single"):
-        want_s8(x)
-        want_rounding(rounding)
-        if x.rank < 1 or x.shape[-1] > MAX_CLASSES:
-            raise GraphError(f"softmax_s8 sums at most {MAX_CLASSES} exponentials, got {x}", hint="dequantize first")
-        return s8(*x.shape, s=1 / 256, z=-128)
-
-    def eval(x, *, node):
-        return fixed_softmax(x, node.inputs[0].type.scale)
-
-    def grad(g, y, x):
-        return (lookup("softmax_dx")(g, lookup("dequantize")(y), name=f"{x.name}.grad"),)
-
-    def emit(y, x):
-        n = x.shape[-1]
-        return Call("softmax_s8", y, x, x.type.size // n, n, *softmax_scaling(x.type.scale))
-
-    def in_place(y, x):
-        return 0
+    ],
+)
+softmax_s8.may(in_place=True)
 
 
-@op
-class log_softmax:
-    """y = x - max x - log(sum of exp(x - max x)), along one axis"""
-
-    cases = AXES
-    infer = infer_along
-    grad = from_output("log_softmax_dx")
-    in_place = first
-
-    def eval(x, *, axis):
-        d = x - x.max(axis=axis, keepdims=True)
-        return d - np.log(np.exp(d).sum(axis=axis, keepdims=True))
-
-    def emit(y, x, *, axis):
-        return Call("log_softmax_f32", y, x, *walk_along(x, axis))
+@softmax_s8.infer
+def _(x, *, rounding="single"):
+    want_s8(x)
+    want_rounding(rounding)
+    if x.rank < 1 or x.shape[-1] > MAX_CLASSES:
+        raise GraphError(f"softmax_s8 sums at most {MAX_CLASSES} exponentials, got {x}", hint="dequantize first")
+    return s8(*x.shape, s=1 / 256, z=-128)
 
 
-@op
-class batch_norm:
-    """y = (x - mean) / sqrt(var + epsilon) * scale + bias, one of each a channel of `axis`"""
+@softmax_s8.eval
+def _(x, *, node):
+    return fixed_softmax(x, node.inputs[0].type.scale)
 
-    cases = [
+
+@softmax_s8.grad
+def _(g, y, x):
+    return (lookup("softmax_dx")(g, lookup("dequantize")(y), name=f"{x.name}.grad"),)
+
+
+@softmax_s8.emit
+def _(y, x):
+    n = x.shape[-1]
+    return Call("softmax_s8", y, x, x.type.size // n, n, *softmax_scaling(x.type.scale))
+
+
+log_softmax = op("log_softmax", "y = x - max x - log(sum of exp(x - max x)), along one axis", cases=AXES)
+log_softmax.infer(infer_along)
+log_softmax.grad(from_output("log_softmax_dx"))
+log_softmax.may(in_place=True)
+
+
+@log_softmax.eval
+def _(x, *, axis):
+    d = x - x.max(axis=axis, keepdims=True)
+    return d - np.log(np.exp(d).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.emit
+def _(y, x, *, axis):
+    return Call("log_softmax_f32", y, x, *walk_along(x, axis))
+
+
+batch_norm = op(
+    "batch_norm",
+    "y = (x - mean) / sqrt(var + epsilon) * scale + bias, one of each a channel of `axis`",
+    domain=(0.1, 2.0),
+    cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
         Case("flat", (f32(3, 7), f32(7), f32(7), f32(7), f32(7)), {"epsilon": 1e-3}),
         Case("axis 1", (f32(2, 3, 4), f32(3), f32(3), f32(3), f32(3)), {"axis": 1}),
-    ]
-    domain = (0.1, 2.0)  # a variance is positive
-
-    def infer(x, scale, bias, mean, var, *, axis=-1, epsilon=1e-5, momentum=0.1):
-        want_float(x, scale, bias, mean, var)
-        channels = x.shape[axis_of(axis, x)]
-        for v in (scale, bias, mean, var):
-            if v.shape != (channels,):
-                raise GraphError(f"{v} is not one number for each of {channels} channels")
-        return x
-
-    def eval(x, scale, bias, mean, var, *, axis, epsilon):
-        shape = [-1 if d == axis % x.ndim else 1 for d in range(x.ndim)]
-        scale, bias, mean, var = (v.reshape(shape) for v in (scale, bias, mean, var))
-        return (x - mean) / np.sqrt(var + epsilon) * scale + bias
-
-    def grad(g, y, x, scale, bias, mean, var, *, axis, epsilon):
-        """Mean and var are statistics, not parameters: they have none."""
-        dx = lookup("batch_norm_dx")(g, scale, var, axis=axis, epsilon=epsilon, name=f"{x.name}.grad")
-        dscale = lookup("batch_norm_dscale")(g, x, mean, var, axis=axis, epsilon=epsilon, name=f"{scale.name}.grad")
-        others = tuple(d for d in range(len(x.shape)) if d != axis % len(x.shape))
-        return dx, dscale, lookup("sum")(g, axes=others, name=f"{bias.name}.grad"), None, None
-
-    def emit(y, x, scale, bias, mean, var, *, axis, epsilon):
-        walk = walk_along(x, axis)
-        scratch = Scratch(4 * walk[1])
-        return Call("batch_norm_f32", y, x, scale, bias, mean, var, *walk, float(epsilon), scratch)
-
-    def in_place(y, x, scale, bias, mean, var):
-        return 0
+    ],
+)
+batch_norm.may(in_place=True)
 
 
-@op
-class layer_norm:
-    """y = (x - mean) / sqrt(var + epsilon) * scale + bias; mean and var over the last `dims` dimensions"""
+@batch_norm.infer
+def _(x, scale, bias, mean, var, *, axis=-1, epsilon=1e-5, momentum=0.1):
+    want_float(x, scale, bias, mean, var)
+    channels = x.shape[axis_of(axis, x)]
+    for v in (scale, bias, mean, var):
+        if v.shape != (channels,):
+            raise GraphError(f"{v} is not one number for each of {channels} channels")
+    return x
 
-    cases = [
+
+@batch_norm.eval
+def _(x, scale, bias, mean, var, *, axis, epsilon):
+    shape = [-1 if d == axis % x.ndim else 1 for d in range(x.ndim)]
+    scale, bias, mean, var = (v.reshape(shape) for v in (scale, bias, mean, var))
+    return (x - mean) / np.sqrt(var + epsilon) * scale + bias
+
+
+@batch_norm.grad
+def _(g, y, x, scale, bias, mean, var, *, axis, epsilon):
+    """Mean and var are statistics, not parameters: they have none."""
+    dx = lookup("batch_norm_dx")(g, scale, var, axis=axis, epsilon=epsilon, name=f"{x.name}.grad")
+    dscale = lookup("batch_norm_dscale")(g, x, mean, var, axis=axis, epsilon=epsilon, name=f"{scale.name}.grad")
+    others = tuple(d for d in range(len(x.shape)) if d != axis % len(x.shape))
+    return dx, dscale, lookup("sum")(g, axes=others, name=f"{bias.name}.grad"), None, None
+
+
+@batch_norm.emit
+def _(y, x, scale, bias, mean, var, *, axis, epsilon):
+    walk = walk_along(x, axis)
+    scratch = Scratch(4 * walk[1])
+    return Call("batch_norm_f32", y, x, scale, bias, mean, var, *walk, float(epsilon), scratch)
+
+
+layer_norm = op(
+    "layer_norm",
+    "y = (x - mean) / sqrt(var + epsilon) * scale + bias; mean and var over the last `dims` dimensions",
+    cases=[
         Case("last", (f32(2, 3, 7), f32(7), f32(7))),
         Case("no bias", (f32(3, 5), f32(5))),
         Case("bare", (f32(3, 5),), {"epsilon": 1e-3}),
         Case("two dims", (f32(2, 3, 4), f32(3, 4), f32(3, 4)), {"dims": 2}),
-    ]
-
-    def infer(x, scale=None, bias=None, *, dims=1, epsilon=1e-5):
-        want_float(x)
-        if not 1 <= dims <= x.rank:
-            raise GraphError(f"cannot normalise {dims} dimensions of {x}")
-        for v in (scale, bias):
-            if v is not None and v.shape != x.shape[x.rank - dims :]:
-                raise GraphError(f"{v} does not fit the last {dims} dimensions of {x}")
-        return x
-
-    def eval(x, scale=None, bias=None, *, dims, epsilon):
-        axes = tuple(range(x.ndim - dims, x.ndim))
-        d = x - x.mean(axis=axes, keepdims=True)
-        y = d / np.sqrt((d * d).mean(axis=axes, keepdims=True) + epsilon)
-        y = y if scale is None else y * scale
-        return y if bias is None else y + bias
-
-    def grad(g, y, x, scale=None, bias=None, *, dims, epsilon):
-        known = (x,) if scale is None else (x, scale)
-        dx = lookup("layer_norm_dx")(g, *known, dims=dims, epsilon=epsilon, name=f"{x.name}.grad")
-        if scale is None:
-            return (dx,)
-        dscale = lookup("layer_norm_dscale")(g, x, dims=dims, epsilon=epsilon, name=f"{scale.name}.grad")
-        return dx, dscale, None if bias is None else fitted(g, bias)
-
-    def emit(y, x, scale=None, bias=None, *, dims, epsilon):
-        n = int(np.prod(x.shape[len(x.shape) - dims :]))
-        return Call("layer_norm_f32", y, x, scale, bias, y.type.size // n, n, float(epsilon))
-
-    def in_place(y, x, scale=None, bias=None):
-        return 0
+    ],
+)
+layer_norm.may(in_place=True)
 
 
-@op
-class dropout:
-    """y = x in inference; in training each element is zero with probability p, the others are divided by 1 - p"""
+@layer_norm.infer
+def _(x, scale=None, bias=None, *, dims=1, epsilon=1e-5):
+    want_float(x)
+    if not 1 <= dims <= x.rank:
+        raise GraphError(f"cannot normalise {dims} dimensions of {x}")
+    for v in (scale, bias):
+        if v is not None and v.shape != x.shape[x.rank - dims :]:
+            raise GraphError(f"{v} does not fit the last {dims} dimensions of {x}")
+    return x
 
-    cases = SMALL + small(p=0.2)
-    in_place = first
-    grad = straight
 
-    def infer(x, *, p=0.5):
-        if not 0 <= p < 1:
-            raise GraphError(f"dropout with p = {p} keeps nothing")
-        return same(x)
+@layer_norm.eval
+def _(x, scale=None, bias=None, *, dims, epsilon):
+    axes = tuple(range(x.ndim - dims, x.ndim))
+    d = x - x.mean(axis=axes, keepdims=True)
+    y = d / np.sqrt((d * d).mean(axis=axes, keepdims=True) + epsilon)
+    y = y if scale is None else y * scale
+    return y if bias is None else y + bias
 
-    def eval(x):
-        return x
 
-    def emit(y, x):
-        return Call("copy_bytes", y, x, y.type.bytes, alias=True)
+@layer_norm.grad
+def _(g, y, x, scale=None, bias=None, *, dims, epsilon):
+    known = (x,) if scale is None else (x, scale)
+    dx = lookup("layer_norm_dx")(g, *known, dims=dims, epsilon=epsilon, name=f"{x.name}.grad")
+    if scale is None:
+        return (dx,)
+    dscale = lookup("layer_norm_dscale")(g, x, dims=dims, epsilon=epsilon, name=f"{scale.name}.grad")
+    return dx, dscale, None if bias is None else fitted(g, bias)
+
+
+@layer_norm.emit
+def _(y, x, scale=None, bias=None, *, dims, epsilon):
+    n = int(np.prod(x.shape[len(x.shape) - dims :]))
+    return Call("layer_norm_f32", y, x, scale, bias, y.type.size // n, n, float(epsilon))
+
+
+dropout = op(
+    "dropout",
+    "y = x in inference; in training each element is zero with probability p, the others are divided by 1 - p",
+    cases=SMALL + small(p=0.2),
+)
+dropout.grad(straight)
+dropout.may(in_place=True)
+
+
+@dropout.infer
+def _(x, *, p=0.5):
+    if not 0 <= p < 1:
+        raise GraphError(f"dropout with p = {p} keeps nothing")
+    return same(x)
+
+
+@dropout.eval
+def _(x):
+    return x
+
+
+@dropout.emit
+def _(y, x):
+    return Call("copy_bytes", y, x, y.type.bytes, alias=True)

@@ -29,38 +29,34 @@ def infer_along(g, y, *, axis=-1):
     return g
 
 
-def over_gradient(dx, g, y) -> int:
-    return 0
+softmax_dx = op("softmax_dx", "dx = y (g - sum of g y), along one axis", cases=AXES)
+softmax_dx.infer(infer_along)
+softmax_dx.may(in_place=True)
 
 
-@op
-class softmax_dx:
-    """dx = y (g - sum of g y), along one axis"""
-
-    cases = AXES
-    infer = infer_along
-    in_place = over_gradient
-
-    def eval(g, y, *, axis):
-        return y * (g - (g * y).sum(axis=axis, keepdims=True))
-
-    def emit(dx, g, y, *, axis):
-        return Call("softmax_dx_f32", dx, g, y, *walk_along(y, axis))
+@softmax_dx.eval
+def _(g, y, *, axis):
+    return y * (g - (g * y).sum(axis=axis, keepdims=True))
 
 
-@op
-class log_softmax_dx:
-    """dx = g - exp(y) sum of g, along one axis"""
+@softmax_dx.emit
+def _(dx, g, y, *, axis):
+    return Call("softmax_dx_f32", dx, g, y, *walk_along(y, axis))
 
-    cases = AXES
-    infer = infer_along
-    in_place = over_gradient
 
-    def eval(g, y, *, axis):
-        return g - np.exp(y) * g.sum(axis=axis, keepdims=True)
+log_softmax_dx = op("log_softmax_dx", "dx = g - exp(y) sum of g, along one axis", cases=AXES)
+log_softmax_dx.infer(infer_along)
+log_softmax_dx.may(in_place=True)
 
-    def emit(dx, g, y, *, axis):
-        return Call("log_softmax_dx_f32", dx, g, y, *walk_along(y, axis))
+
+@log_softmax_dx.eval
+def _(g, y, *, axis):
+    return g - np.exp(y) * g.sum(axis=axis, keepdims=True)
+
+
+@log_softmax_dx.emit
+def _(dx, g, y, *, axis):
+    return Call("log_softmax_dx_f32", dx, g, y, *walk_along(y, axis))
 
 
 def per_channel(v, rank: int, axis: int):
@@ -71,54 +67,64 @@ def other_axes(rank: int, axis: int) -> tuple[int, ...]:
     return tuple(d for d in range(rank) if d != axis % rank)
 
 
-@op
-class batch_norm_dx:
-    """dx = g scale / sqrt(var + epsilon), one factor a channel of `axis`: mean and var are fixed"""
-
-    cases = [
+batch_norm_dx = op(
+    "batch_norm_dx",
+    "dx = g scale / sqrt(var + epsilon), one factor a channel of `axis`: mean and var are fixed",
+    domain=(0.1, 2.0),
+    cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5))),
         Case("axis 1", (f32(2, 3, 4), f32(3), f32(3)), {"axis": 1, "epsilon": 1e-3}),
-    ]
-    domain = (0.1, 2.0)
-
-    def infer(g, scale, var, *, axis=-1, epsilon=1e-5):
-        channels = g.shape[axis_of(axis, g)]
-        if scale.shape != (channels,) or var.shape != (channels,):
-            raise GraphError(f"{scale} and {var} are not numbers for each of {channels} channels")
-        return g
-
-    def eval(g, scale, var, *, axis, epsilon):
-        return g * per_channel(scale / np.sqrt(var + epsilon), g.ndim, axis)
-
-    def emit(dx, g, scale, var, *, axis, epsilon):
-        walk = walk_along(g, axis)
-        return Call("batch_norm_dx_f32", dx, g, scale, var, *walk, float(epsilon), Scratch(4 * walk[1]))
-
-    def in_place(dx, g, scale, var):
-        return 0
+    ],
+)
+batch_norm_dx.may(in_place=True)
 
 
-@op
-class batch_norm_dscale:
-    """dscale = the sum of g (x - mean) / sqrt(var + epsilon) for each channel of `axis`"""
+@batch_norm_dx.infer
+def _(g, scale, var, *, axis=-1, epsilon=1e-5):
+    channels = g.shape[axis_of(axis, g)]
+    if scale.shape != (channels,) or var.shape != (channels,):
+        raise GraphError(f"{scale} and {var} are not numbers for each of {channels} channels")
+    return g
 
-    cases = [
+
+@batch_norm_dx.eval
+def _(g, scale, var, *, axis, epsilon):
+    return g * per_channel(scale / np.sqrt(var + epsilon), g.ndim, axis)
+
+
+@batch_norm_dx.emit
+def _(dx, g, scale, var, *, axis, epsilon):
+    walk = walk_along(g, axis)
+    return Call("batch_norm_dx_f32", dx, g, scale, var, *walk, float(epsilon), Scratch(4 * walk[1]))
+
+
+batch_norm_dscale = op(
+    "batch_norm_dscale",
+    "dscale = the sum of g (x - mean) / sqrt(var + epsilon) for each channel of `axis`",
+    domain=(0.1, 2.0),
+    cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(2, 3, 2, 5), f32(5), f32(5))),
         Case("axis 1", (f32(2, 3, 4), f32(2, 3, 4), f32(3), f32(3)), {"axis": 1, "epsilon": 1e-3}),
-    ]
-    domain = (0.1, 2.0)
+    ],
+)
 
-    def infer(g, x, mean, var, *, axis=-1, epsilon=1e-5):
-        if g.shape != x.shape:
-            raise GraphError(f"a gradient {g} does not belong to {x}")
-        return Type(g.dtype, (x.shape[axis_of(axis, x)],))
 
-    def eval(g, x, mean, var, *, axis, epsilon):
-        sums = (g * (x - per_channel(mean, x.ndim, axis))).sum(axis=other_axes(x.ndim, axis))
-        return sums / np.sqrt(var + epsilon)
+@batch_norm_dscale.infer
+def _(g, x, mean, var, *, axis=-1, epsilon=1e-5):
+    if g.shape != x.shape:
+        raise GraphError(f"a gradient {g} does not belong to {x}")
+    return Type(g.dtype, (x.shape[axis_of(axis, x)],))
 
-    def emit(dscale, g, x, mean, var, *, axis, epsilon):
-        return Call("batch_norm_dscale_f32", dscale, g, x, mean, var, *walk_along(x, axis), float(epsilon))
+
+@batch_norm_dscale.eval
+def _(g, x, mean, var, *, axis, epsilon):
+    sums = (g * (x - per_channel(mean, x.ndim, axis))).sum(axis=other_axes(x.ndim, axis))
+    return sums / np.sqrt(var + epsilon)
+
+
+@batch_norm_dscale.emit
+def _(dscale, g, x, mean, var, *, axis, epsilon):
+    return Call("batch_norm_dscale_f32", dscale, g, x, mean, var, *walk_along(x, axis), float(epsilon))
 
 
 NORMS = [
@@ -137,43 +143,53 @@ def normal(x, dims: int, epsilon: float):
     return d * r, r
 
 
-@op
-class layer_norm_dx:
-    """dx = r (h - mean of h - n mean of h n), h = g scale, n the normalised x, r = 1 / sqrt(var + epsilon)"""
-
-    cases = NORMS
-
-    def infer(g, x, scale=None, *, dims=1, epsilon=1e-5):
-        if g.shape != x.shape:
-            raise GraphError(f"a gradient {g} does not belong to {x}")
-        return g
-
-    def eval(g, x, scale=None, *, dims, epsilon):
-        axes = tuple(range(x.ndim - dims, x.ndim))
-        n, r = normal(x, dims, epsilon)
-        h = g if scale is None else g * scale
-        return r * (h - h.mean(axis=axes, keepdims=True) - n * (h * n).mean(axis=axes, keepdims=True))
-
-    def emit(dx, g, x, scale=None, *, dims, epsilon):
-        n = int(np.prod(x.shape[len(x.shape) - dims :]))
-        return Call("layer_norm_dx_f32", dx, g, x, scale, x.type.size // n, n, float(epsilon))
-
-    def in_place(dx, g, x, scale=None):
-        return 0
+layer_norm_dx = op(
+    "layer_norm_dx",
+    "dx = r (h - mean of h - n mean of h n), h = g scale, n the normalised x, r = 1 / sqrt(var + epsilon)",
+    cases=NORMS,
+)
+layer_norm_dx.may(in_place=True)
 
 
-@op
-class layer_norm_dscale:
-    """dscale = the sum over rows of g n, n the normalised x"""
+@layer_norm_dx.infer
+def _(g, x, scale=None, *, dims=1, epsilon=1e-5):
+    if g.shape != x.shape:
+        raise GraphError(f"a gradient {g} does not belong to {x}")
+    return g
 
-    cases = [Case(c.name, c.inputs[:2], c.attrs) for c in NORMS]
 
-    def infer(g, x, *, dims=1, epsilon=1e-5):
-        return g.with_shape(*x.shape[x.rank - dims :])
+@layer_norm_dx.eval
+def _(g, x, scale=None, *, dims, epsilon):
+    axes = tuple(range(x.ndim - dims, x.ndim))
+    n, r = normal(x, dims, epsilon)
+    h = g if scale is None else g * scale
+    return r * (h - h.mean(axis=axes, keepdims=True) - n * (h * n).mean(axis=axes, keepdims=True))
 
-    def eval(g, x, *, dims, epsilon):
-        return (g * normal(x, dims, epsilon)[0]).sum(axis=tuple(range(x.ndim - dims)))
 
-    def emit(dscale, g, x, *, dims, epsilon):
-        n = dscale.type.size
-        return Call("layer_norm_dscale_f32", dscale, g, x, x.type.size // n, n, float(epsilon))
+@layer_norm_dx.emit
+def _(dx, g, x, scale=None, *, dims, epsilon):
+    n = int(np.prod(x.shape[len(x.shape) - dims :]))
+    return Call("layer_norm_dx_f32", dx, g, x, scale, x.type.size // n, n, float(epsilon))
+
+
+layer_norm_dscale = op(
+    "layer_norm_dscale",
+    "dscale = the sum over rows of g n, n the normalised x",
+    cases=[Case(c.name, c.inputs[:2], c.attrs) for c in NORMS],
+)
+
+
+@layer_norm_dscale.infer
+def _(g, x, *, dims=1, epsilon=1e-5):
+    return g.with_shape(*x.shape[x.rank - dims :])
+
+
+@layer_norm_dscale.eval
+def _(g, x, *, dims, epsilon):
+    return (g * normal(x, dims, epsilon)[0]).sum(axis=tuple(range(x.ndim - dims)))
+
+
+@layer_norm_dscale.emit
+def _(dscale, g, x, *, dims, epsilon):
+    n = dscale.type.size
+    return Call("layer_norm_dscale_f32", dscale, g, x, x.type.size // n, n, float(epsilon))

@@ -12,116 +12,128 @@ from insitu.ops._rules import axis_of, want_float
 from insitu.ops.norm import walk_along
 from insitu.ops.norm_backward import other_axes, per_channel
 
-
-@op
-class batch_norm_train:
+batch_norm_train = op(
+    "batch_norm_train",
     """y = (x - mean) / sqrt(var + epsilon) * scale + bias with the mean and variance of the batch, a channel of `axis`
 
     Gives y, the mean, 1 / sqrt(var + epsilon), and the running statistics: (1 - momentum) of the old and momentum of
     the batch's, the variance unbiased, as torch.
-    """
-
-    overwrites = True
-    cases = [
+    """,
+    cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
         Case("flat", (f32(3, 7), f32(7), f32(7), f32(7), f32(7)), {"epsilon": 1e-3, "momentum": 0.3}),
         Case("axis 1", (f32(2, 3, 11), f32(3), f32(3), f32(3), f32(3)), {"axis": 1}),
         Case("long", (f32(150, 2), f32(2), f32(2), f32(2), f32(2))),
-    ]
-
-    def infer(x, scale, bias, running_mean, running_var, *, axis=-1, epsilon=1e-5, momentum=0.1):
-        want_float(x, scale, bias, running_mean, running_var)
-        channels = Type(x.dtype, (x.shape[axis_of(axis, x)],))
-        for v in (scale, bias, running_mean, running_var):
-            if v.shape != channels.shape:
-                raise GraphError(f"{v} is not one number for each of {channels.size} channels")
-        if x.size == channels.size:
-            raise GraphError(
-                f"{x} has one element a channel, which has no variance",
-                hint="a larger batch, or freeze the statistics",
-            )
-        return x, channels, channels, running_mean, running_var
-
-    def eval(x, scale, bias, running_mean, running_var, *, axis, epsilon, momentum):
-        others = other_axes(x.ndim, axis)
-        mean, var = x.mean(axis=others), x.var(axis=others)
-        rstd = 1 / np.sqrt(var + epsilon)
-        m, factor, b = (per_channel(v, x.ndim, axis) for v in (mean, rstd * scale, bias))
-        count = x.size // mean.size
-        unbiased = var * (count / (count - 1))
-        old = 1 - momentum
-        running = old * running_mean + momentum * mean, old * running_var + momentum * unbiased
-        return (x - m) * factor + b, mean, rstd, *running
-
-    def grad(g, y, x, scale, bias, running_mean, running_var, *, axis):
-        if g[0] is None:
-            return None, None, None, None, None
-        _, mean, rstd, *_ = y
-        found = batch_norm_train_dx(g[0], x, scale, mean, rstd, axis=axis, name=f"{x.name}.grad")
-        return *found, None, None
-
-    def emit(y, mean, rstd, new_mean, new_var, x, scale, bias, running_mean, running_var, *, axis, epsilon, momentum):
-        walk = walk_along(x, axis)
-        return Call("batch_norm_train_f32", y, mean, rstd, new_mean, new_var, x, scale, bias, *walk, float(epsilon),
-                    float(momentum), Scratch(4 * walk[1]))  # fmt: skip
-
-    def in_place(y, mean, rstd, new_mean, new_var, x, scale, bias, running_mean, running_var):
-        return None, None, None, 3, 4
+    ],
+)
+batch_norm_train.must(in_place=(None, None, None, 3, 4))
 
 
-@op
-class batch_norm_again:
-    """y = (x - mean) rstd scale + bias, a channel of `axis`: the y of batch_norm_train once more, from what it gave"""
+@batch_norm_train.infer
+def _(x, scale, bias, running_mean, running_var, *, axis=-1, epsilon=1e-5, momentum=0.1):
+    want_float(x, scale, bias, running_mean, running_var)
+    channels = Type(x.dtype, (x.shape[axis_of(axis, x)],))
+    for v in (scale, bias, running_mean, running_var):
+        if v.shape != channels.shape:
+            raise GraphError(f"{v} is not one number for each of {channels.size} channels")
+    if x.size == channels.size:
+        raise GraphError(
+            f"{x} has one element a channel, which has no variance",
+            hint="a larger batch, or freeze the statistics",
+        )
+    return x, channels, channels, running_mean, running_var
 
-    cases = [
+
+@batch_norm_train.eval
+def _(x, scale, bias, running_mean, running_var, *, axis, epsilon, momentum):
+    others = other_axes(x.ndim, axis)
+    mean, var = x.mean(axis=others), x.var(axis=others)
+    rstd = 1 / np.sqrt(var + epsilon)
+    m, factor, b = (per_channel(v, x.ndim, axis) for v in (mean, rstd * scale, bias))
+    count = x.size // mean.size
+    unbiased = var * (count / (count - 1))
+    old = 1 - momentum
+    running = old * running_mean + momentum * mean, old * running_var + momentum * unbiased
+    return (x - m) * factor + b, mean, rstd, *running
+
+
+@batch_norm_train.grad
+def _(g, y, x, scale, bias, running_mean, running_var, *, axis):
+    if g[0] is None:
+        return None, None, None, None, None
+    _, mean, rstd, *_ = y
+    found = batch_norm_train_dx(g[0], x, scale, mean, rstd, axis=axis, name=f"{x.name}.grad")
+    return *found, None, None
+
+
+@batch_norm_train.emit
+def _(y, mean, rstd, new_mean, new_var, x, scale, bias, running_mean, running_var, *, axis, epsilon, momentum):
+    walk = walk_along(x, axis)
+    return Call("batch_norm_train_f32", y, mean, rstd, new_mean, new_var, x, scale, bias, *walk, float(epsilon),
+                float(momentum), Scratch(4 * walk[1]))  # fmt: skip
+
+
+batch_norm_again = op(
+    "batch_norm_again",
+    "y = (x - mean) rstd scale + bias, a channel of `axis`: the y of batch_norm_train once more, from what it gave",
+    cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
         Case("axis 1", (f32(2, 3, 11), f32(3), f32(3), f32(3), f32(3)), {"axis": 1}),
-    ]
-
-    def infer(x, scale, bias, mean, rstd, *, axis=-1):
-        if not scale.shape == bias.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
-            raise GraphError(f"{scale}, {bias}, {mean}, {rstd} are not one number for each channel of {x}")
-        return x
-
-    def eval(x, scale, bias, mean, rstd, *, axis):
-        m, factor, b = (per_channel(v, x.ndim, axis) for v in (mean, rstd * scale, bias))
-        return (x - m) * factor + b
-
-    def emit(y, x, scale, bias, mean, rstd, *, axis):
-        walk = walk_along(x, axis)
-        return Call("batch_norm_again_f32", y, x, scale, bias, mean, rstd, *walk, Scratch(4 * walk[1]))
-
-    def in_place(y, x, scale, bias, mean, rstd):
-        return 0
+    ],
+)
+batch_norm_again.may(in_place=True)
 
 
-@op
-class batch_norm_train_dx:
+@batch_norm_again.infer
+def _(x, scale, bias, mean, rstd, *, axis=-1):
+    if not scale.shape == bias.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
+        raise GraphError(f"{scale}, {bias}, {mean}, {rstd} are not one number for each channel of {x}")
+    return x
+
+
+@batch_norm_again.eval
+def _(x, scale, bias, mean, rstd, *, axis):
+    m, factor, b = (per_channel(v, x.ndim, axis) for v in (mean, rstd * scale, bias))
+    return (x - m) * factor + b
+
+
+@batch_norm_again.emit
+def _(y, x, scale, bias, mean, rstd, *, axis):
+    walk = walk_along(x, axis)
+    return Call("batch_norm_again_f32", y, x, scale, bias, mean, rstd, *walk, Scratch(4 * walk[1]))
+
+
+batch_norm_train_dx = op(
+    "batch_norm_train_dx",
     """dx = scale r (g - dbias / count - n dscale / count), dscale = sum of g n, dbias = sum of g, a channel of `axis`;
-    n = (x - mean) r is the normalised x"""
-
-    cases = [
+    n = (x - mean) r is the normalised x""",
+    cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(2, 3, 2, 5), f32(5), f32(5), f32(5))),
         Case("axis 1", (f32(2, 3, 11), f32(2, 3, 11), f32(3), f32(3), f32(3)), {"axis": 1}),
         Case("long", (f32(150, 2), f32(150, 2), f32(2), f32(2), f32(2))),
-    ]
+    ],
+)
+batch_norm_train_dx.may(in_place=(0, None, None))
 
-    def infer(g, x, scale, mean, rstd, *, axis=-1):
-        if g.shape != x.shape or not scale.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
-            raise GraphError(f"a gradient {g} does not belong to {x} with {scale}, {mean}, {rstd}")
-        return g, scale, scale
 
-    def eval(g, x, scale, mean, rstd, *, axis):
-        others, count = other_axes(x.ndim, axis), x.size // scale.size
-        n = (x - per_channel(mean, x.ndim, axis)) * per_channel(rstd, x.ndim, axis)
-        dscale, dbias = (g * n).sum(axis=others), g.sum(axis=others)
-        factor, a, b = (per_channel(v, x.ndim, axis) for v in (scale * rstd, dbias / count, dscale / count))
-        return factor * (g - a - n * b), dscale, dbias
+@batch_norm_train_dx.infer
+def _(g, x, scale, mean, rstd, *, axis=-1):
+    if g.shape != x.shape or not scale.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
+        raise GraphError(f"a gradient {g} does not belong to {x} with {scale}, {mean}, {rstd}")
+    return g, scale, scale
 
-    def emit(dx, dscale, dbias, g, x, scale, mean, rstd, *, axis):
-        walk = walk_along(x, axis)
-        scratch = Scratch(8 * walk[1])
-        return Call("batch_norm_train_dx_f32", dx, dscale, dbias, g, x, scale, mean, rstd, *walk, scratch)
 
-    def in_place(dx, dscale, dbias, g, x, scale, mean, rstd):
-        return 0, None, None
+@batch_norm_train_dx.eval
+def _(g, x, scale, mean, rstd, *, axis):
+    others, count = other_axes(x.ndim, axis), x.size // scale.size
+    n = (x - per_channel(mean, x.ndim, axis)) * per_channel(rstd, x.ndim, axis)
+    dscale, dbias = (g * n).sum(axis=others), g.sum(axis=others)
+    factor, a, b = (per_channel(v, x.ndim, axis) for v in (scale * rstd, dbias / count, dscale / count))
+    return factor * (g - a - n * b), dscale, dbias
+
+
+@batch_norm_train_dx.emit
+def _(dx, dscale, dbias, g, x, scale, mean, rstd, *, axis):
+    walk = walk_along(x, axis)
+    scratch = Scratch(8 * walk[1])
+    return Call("batch_norm_train_dx_f32", dx, dscale, dbias, g, x, scale, mean, rstd, *walk, scratch)

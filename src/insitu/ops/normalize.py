@@ -7,8 +7,9 @@ from math import isfinite
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Table
+from insitu.graph.stripes import Rows
 from insitu.ops._rules import axis_of
 from insitu.ops._stripes import alike
 from insitu.ops.quant import round_half_away
@@ -35,11 +36,11 @@ def table(mean, std, y: Type) -> np.ndarray:
     return (round_half_away(q) + y.zero).astype(np.int8)
 
 
-@op(kind="any")
-class normalize:
-    """y = (x - mean) / std, one number for all or one a channel of `axis`; x u8 or f32, y f32, or s8 from a u8 table"""
-
-    cases = [
+normalize = op(
+    "normalize",
+    "y = (x - mean) / std, one number for all or one a channel of `axis`; x u8 or f32, y f32, or s8 from a u8 table",
+    kind="any",
+    cases=[
         Case("u8, one", (u8(1, 3, 5, 2),), {"mean": (10.0,), "std": (50.0,)}),
         Case("u8, channels", (u8(2, 3, 3, 3),), {"mean": (1.0, 128.0, 250.0), "std": (3.0, 60.0, 127.5)}),
         Case("u8, channels first", (u8(2, 3, 3, 2),), {"mean": (1.0, 128.0, 250.0), "std": (3.0, 9.0, 7.0), "axis": 1}),
@@ -49,43 +50,58 @@ class normalize:
         Case("s8, channels first", (u8(2, 3, 3, 2),), {"mean": (1.0, 9.0, 99.0), "std": (60.0,) * 3, "axis": 1},
              s8(s=0.05)),
         Case("s8, pixel - 128", (ALL_BYTES,), RAW, s8(s=2 / 255)),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(x, *, mean, std, axis=-1, out=None):
-        want = x.shape[axis_of(axis, x)]
-        if x.dtype not in ("u8", "f32", "f64") or len(mean) != len(std) or len(mean) not in (1, want):
-            raise GraphError(f"{len(mean)} means and {len(std)} deviations for {x}")
-        if not all(isfinite(m) and isfinite(s) and s > 0 for m, s in zip(mean, std)):
-            raise GraphError("a mean is not finite, or a deviation not above zero")
-        if out is None or out.dtype != "s8":
-            return Type("f32" if x.dtype == "u8" else x.dtype, x.shape)
-        if x.dtype != "u8" or out.quant is None or out.quant.per_channel:
-            raise GraphError(f"gives s8 with one scale from u8, not {out} from {x}")
-        return Type("s8", x.shape, out.quant)
 
-    def eval(x, *, mean, std, axis, node):
-        y, axis = node.output.type, axis % x.ndim
-        if y.dtype == "s8":
-            rows = table(mean, std, y)
-            channel = np.arange(x.shape[axis]) if len(mean) > 1 else np.zeros(x.shape[axis], int)
-            return rows[channel.reshape([-1 if d == axis else 1 for d in range(x.ndim)]), x]
-        return reals(x.astype(np.float32) if x.dtype == np.uint8 else x, mean, std, axis)
+@normalize.infer
+def _(x, *, mean, std, axis=-1, out=None):
+    want = x.shape[axis_of(axis, x)]
+    if x.dtype not in ("u8", "f32", "f64") or len(mean) != len(std) or len(mean) not in (1, want):
+        raise GraphError(f"{len(mean)} means and {len(std)} deviations for {x}")
+    if not all(isfinite(m) and isfinite(s) and s > 0 for m, s in zip(mean, std)):
+        raise GraphError("a mean is not finite, or a deviation not above zero")
+    if out is None or out.dtype != "s8":
+        return Type("f32" if x.dtype == "u8" else x.dtype, x.shape)
+    if x.dtype != "u8" or out.quant is None or out.quant.per_channel:
+        raise GraphError(f"gives s8 with one scale from u8, not {out} from {x}")
+    return Type("s8", x.shape, out.quant)
 
-    def grad(g, y, x, *, mean, std, axis):
-        return (None,)  # pixels are not trained, and nothing before them is
 
-    def emit(y, x, *, mean, std, axis):
-        axis = axis % x.type.rank
-        channels = len(mean)
-        inner = int(np.prod(x.shape[axis + 1 :])) if channels > 1 else 1
-        sizes = (x.type.size, channels, inner)
-        if y.dtype == "s8":
-            return Call("normalize_s8", y, x, Table(table(mean, std, y.type)), *sizes)
-        numbers = Table(np.array(mean, np.float32)), Table(np.array(std, np.float32))
-        return Call("normalize_u8" if x.dtype == "u8" else "normalize_f32", y, x, *numbers, *sizes)
+@normalize.eval
+def _(x, *, mean, std, axis, node):
+    y, axis = node.output.type, axis % x.ndim
+    if y.dtype == "s8":
+        rows = table(mean, std, y)
+        channel = np.arange(x.shape[axis]) if len(mean) > 1 else np.zeros(x.shape[axis], int)
+        return rows[channel.reshape([-1 if d == axis else 1 for d in range(x.ndim)]), x]
+    return reals(x.astype(np.float32) if x.dtype == np.uint8 else x, mean, std, axis)
 
-    def stripe(y, x, *, mean, axis):
-        return alike(y, x) if len(mean) == 1 or axis % 4 == 3 else None
 
-    def in_place(y, x):
-        return 0 if y.type.numpy.itemsize == x.type.numpy.itemsize else None
+@normalize.grad
+def _(g, y, x, *, mean, std, axis):
+    return (None,)  # pixels are not trained, and nothing before them is
+
+
+@normalize.emit
+def _(y, x, *, mean, std, axis):
+    axis = axis % x.type.rank
+    channels = len(mean)
+    inner = int(np.prod(x.shape[axis + 1 :])) if channels > 1 else 1
+    sizes = (x.type.size, channels, inner)
+    if y.dtype == "s8":
+        return Call("normalize_s8", y, x, Table(table(mean, std, y.type)), *sizes)
+    numbers = Table(np.array(mean, np.float32)), Table(np.array(std, np.float32))
+    return Call("normalize_u8" if x.dtype == "u8" else "normalize_f32", y, x, *numbers, *sizes)
+
+
+def pixel_rows(y: Value, x: Value, *, mean, axis: int) -> tuple[Rows | None, ...] | None:
+    """By rows, unless a channel is a plane."""
+    return alike(y, x) if len(mean) == 1 or axis % 4 == 3 else None
+
+
+def over_same_size(y: Value, x: Value) -> int | None:
+    return 0 if y.type.numpy.itemsize == x.type.numpy.itemsize else None
+
+
+normalize.may(stripes=pixel_rows, in_place=over_same_size)

@@ -11,12 +11,11 @@ from insitu.ops.conv import patches
 from insitu.ops.conv_backward import scatter_patches
 from insitu.ops.pool import pool_output, pool_shape, window_counts
 
-
-@op(kind="any")
-class max_pool2d_dx:
-    """dx = the sum of g over the windows whose first maximum, row by row, is that element"""
-
-    cases = [
+max_pool2d_dx = op(
+    "max_pool2d_dx",
+    "dx = the sum of g over the windows whose first maximum, row by row, is that element",
+    kind="any",
+    cases=[
         Case("2x2", (f32(1, 2, 2, 3), f32(1, 5, 4, 3)), {"kernel": (2, 2), "stride": (2, 2)}),
         Case(
             "3x3 padded", (f32(2, 3, 3, 17), f32(2, 5, 6, 17)),
@@ -32,31 +31,37 @@ class max_pool2d_dx:
         Case(
             "ties", (f32(1, 2, 2, 1), np.zeros((1, 3, 3, 1), np.float32)), {"kernel": (2, 2), "stride": (1, 1)},
         ),
-    ]  # fmt: skip
-
-    def infer(g, x, *, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
-        if pool_output(x, kernel, stride, padding, dilation) != g.shape:
-            raise GraphError(f"a gradient {g} does not belong to windows of {kernel} on {x}")
-        return Type(g.dtype, x.shape)
-
-    def eval(g, x, *, kernel, stride, padding, dilation):
-        lowest = -np.inf if x.dtype.kind == "f" else -129
-        wide = x if x.dtype.kind == "f" else x.astype(np.int16)
-        cols = patches(wide, kernel, stride, padding, dilation, fill=lowest)
-        flat = cols.reshape(*g.shape[:3], -1, g.shape[3])
-        first = flat.argmax(axis=3)[:, :, :, None] == np.arange(flat.shape[3])[:, None]
-        parts = (first * g[:, :, :, None]).reshape(cols.shape)
-        return scatter_patches(parts, x.shape[1:3], kernel, stride, padding, dilation)
-
-    def emit(dx, g, x, *, kernel, stride, padding, dilation):
-        return Call(f"max_pool2d_dx_{x.dtype}", dx, g, x, pool_shape(g, x, kernel, stride, padding, dilation))
+    ],
+)  # fmt: skip
 
 
-@op
-class avg_pool2d_dx:
-    """dx = the sum over the windows that hold the element of g / count; `size` is that of x"""
+@max_pool2d_dx.infer
+def _(g, x, *, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
+    if pool_output(x, kernel, stride, padding, dilation) != g.shape:
+        raise GraphError(f"a gradient {g} does not belong to windows of {kernel} on {x}")
+    return Type(g.dtype, x.shape)
 
-    cases = [
+
+@max_pool2d_dx.eval
+def _(g, x, *, kernel, stride, padding, dilation):
+    lowest = -np.inf if x.dtype.kind == "f" else -129
+    wide = x if x.dtype.kind == "f" else x.astype(np.int16)
+    cols = patches(wide, kernel, stride, padding, dilation, fill=lowest)
+    flat = cols.reshape(*g.shape[:3], -1, g.shape[3])
+    first = flat.argmax(axis=3)[:, :, :, None] == np.arange(flat.shape[3])[:, None]
+    parts = (first * g[:, :, :, None]).reshape(cols.shape)
+    return scatter_patches(parts, x.shape[1:3], kernel, stride, padding, dilation)
+
+
+@max_pool2d_dx.emit
+def _(dx, g, x, *, kernel, stride, padding, dilation):
+    return Call(f"max_pool2d_dx_{x.dtype}", dx, g, x, pool_shape(g, x, kernel, stride, padding, dilation))
+
+
+avg_pool2d_dx = op(
+    "avg_pool2d_dx",
+    "dx = the sum over the windows that hold the element of g / count; `size` is that of x",
+    cases=[
         Case("2x2", (f32(1, 2, 2, 3),), {"size": (5, 4), "kernel": (2, 2), "stride": (2, 2)}),
         Case(
             "padded", (f32(2, 3, 3, 17),),
@@ -69,19 +74,26 @@ class avg_pool2d_dx:
                 "count_include_pad": True,
             },
         ),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(g, *, size, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False):
-        dx = g.with_shape(g.shape[0], *size, g.shape[3])
-        if pool_output(dx, kernel, stride, padding) != g.shape:
-            raise GraphError(f"a gradient {g} does not belong to windows of {kernel} on {size}")
-        return dx
 
-    def eval(g, *, size, kernel, stride, padding, count_include_pad):
-        counts = window_counts(*size, kernel, stride, padding, count_include_pad)
-        each = (g / counts.astype(g.dtype))[:, :, :, None, None]
-        parts = np.broadcast_to(each, (*g.shape[:3], *kernel, g.shape[3]))
-        return scatter_patches(parts, size, kernel, stride, padding, (1, 1))
+@avg_pool2d_dx.infer
+def _(g, *, size, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False):
+    dx = g.with_shape(g.shape[0], *size, g.shape[3])
+    if pool_output(dx, kernel, stride, padding) != g.shape:
+        raise GraphError(f"a gradient {g} does not belong to windows of {kernel} on {size}")
+    return dx
 
-    def emit(dx, g, *, kernel, stride, padding, count_include_pad):
-        return Call("avg_pool2d_dx_f32", dx, g, pool_shape(g, dx, kernel, stride, padding), int(count_include_pad))
+
+@avg_pool2d_dx.eval
+def _(g, *, size, kernel, stride, padding, count_include_pad):
+    counts = window_counts(*size, kernel, stride, padding, count_include_pad)
+    each = (g / counts.astype(g.dtype))[:, :, :, None, None]
+    parts = np.broadcast_to(each, (*g.shape[:3], *kernel, g.shape[3]))
+    return scatter_patches(parts, size, kernel, stride, padding, (1, 1))
+
+
+@avg_pool2d_dx.emit
+def _(dx, g, *, kernel, stride, padding, count_include_pad):
+    return Call("avg_pool2d_dx_f32", dx, g, pool_shape(g, dx, kernel, stride, padding), int(count_include_pad))

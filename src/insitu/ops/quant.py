@@ -28,59 +28,72 @@ def round_half_away(x):
     return np.trunc(x.astype(np.float64) + np.copysign(0.5, x))
 
 
-@op(kind="any")
-class quantize:
-    """q = clamp(round(x / s) + z), a float32 division (not a product with 1/s), ties away from zero, as LiteRT"""
-
-    cases = [
+quantize = op(
+    "quantize",
+    "q = clamp(round(x / s) + z), a float32 division (not a product with 1/s), ties away from zero, as LiteRT",
+    kind="any",
+    cases=[
         Case("odd", (f32(3, 7),), out=s8(s=0.01, z=-3)),
         Case(
             "saturates", (np.array([1e9, -1e9, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997], np.float32),), out=s8(s=1.0, z=1)
         ),
-    ]
-
-    def infer(x, *, out):
-        want_float(x)
-        return quantised(x.shape, out)
-
-    def eval(x, *, node):
-        t = node.output.type
-        # the clamp comes first, so that the conversion to an integer cannot overflow; not a number becomes the lowest
-        q = x.astype(np.float32) / np.float32(t.scale)
-        q = np.fmin(np.fmax(q, np.float32(-128 - t.zero)), np.float32(127 - t.zero))
-        return (round_half_away(q) + t.zero).astype(np.int8)
-
-    def grad(g, q, x):
-        """Straight through, and nothing where the rounded value is clamped."""
-        lo, hi = ((end - q.type.zero) * q.type.scale for end in (-128.5, 127.5))
-        return (lookup("clamp_dx")(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
-
-    stripe = alike
-
-    def emit(y, x):
-        return Call("quantize_s8", y, x, y.type.size, float(np.float32(y.type.scale)), y.type.zero)
+    ],
+)
+quantize.may(stripes=alike)
 
 
-@op(kind="any")
-class dequantize:
-    """x = s * (q - z) in float32"""
+@quantize.infer
+def _(x, *, out):
+    want_float(x)
+    return quantised(x.shape, out)
 
-    cases = [Case("odd", (s8(3, 7, s=0.01, z=-3),)), Case("long", (s8(67, s=0.3, z=127),))]
 
-    grad = straight
+@quantize.eval
+def _(x, *, node):
+    t = node.output.type
+    # the clamp comes first, so that the conversion to an integer cannot overflow; not a number becomes the lowest
+    q = x.astype(np.float32) / np.float32(t.scale)
+    q = np.fmin(np.fmax(q, np.float32(-128 - t.zero)), np.float32(127 - t.zero))
+    return (round_half_away(q) + t.zero).astype(np.int8)
 
-    def infer(x):
-        want_s8(x)
-        return Type("f32", x.shape)
 
-    def eval(x, *, node):
-        t = node.inputs[0].type
-        return np.float32(t.scale) * (x.astype(np.int32) - t.zero).astype(np.float32)
+@quantize.grad
+def _(g, q, x):
+    """Straight through, and nothing where the rounded value is clamped."""
+    lo, hi = ((end - q.type.zero) * q.type.scale for end in (-128.5, 127.5))
+    return (lookup("clamp_dx")(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
 
-    stripe = alike
 
-    def emit(y, x):
-        return Call("dequantize_s8", y, x, y.type.size, float(np.float32(x.type.scale)), x.type.zero)
+@quantize.emit
+def _(y, x):
+    return Call("quantize_s8", y, x, y.type.size, float(np.float32(y.type.scale)), y.type.zero)
+
+
+dequantize = op(
+    "dequantize",
+    "x = s * (q - z) in float32",
+    kind="any",
+    cases=[Case("odd", (s8(3, 7, s=0.01, z=-3),)), Case("long", (s8(67, s=0.3, z=127),))],
+)
+dequantize.grad(straight)
+dequantize.may(stripes=alike)
+
+
+@dequantize.infer
+def _(x):
+    want_s8(x)
+    return Type("f32", x.shape)
+
+
+@dequantize.eval
+def _(x, *, node):
+    t = node.inputs[0].type
+    return np.float32(t.scale) * (x.astype(np.int32) - t.zero).astype(np.float32)
+
+
+@dequantize.emit
+def _(y, x):
+    return Call("dequantize_s8", y, x, y.type.size, float(np.float32(x.type.scale)), x.type.zero)
 
 
 def rescaling(x: Type, y: Type) -> tuple[int, int]:
@@ -90,31 +103,33 @@ def rescaling(x: Type, y: Type) -> tuple[int, int]:
     return quantize_multiplier(x.scale / y.scale)
 
 
-@op
-class requantize_s8:
-    """The same real values with another scale and zero point: requantise x - zx with sx / sy"""
+requantize_s8 = op(
+    "requantize_s8",
+    "The same real values with another scale and zero point: requantise x - zx with sx / sy",
+    cases=ROUNDED + mask_cases(ROUNDED[::3]),
+)
+requantize_s8.grad(straight_through)
+requantize_s8.may(stripes=alike, in_place=True)
 
-    cases = ROUNDED + mask_cases(ROUNDED[::3])
-    grad = straight_through
 
-    def infer(x, *, rounding="single", mask=False, out):
-        want_s8(x)
-        want_rounding(rounding)
-        return beside(quantised(x.shape, out), mask)
+@requantize_s8.infer
+def _(x, *, rounding="single", mask=False, out):
+    want_s8(x)
+    want_rounding(rounding)
+    return beside(quantised(x.shape, out), mask)
 
-    def eval(x, *, node, rounding, mask):
-        a, y = node.inputs[0].type, node.output.type
-        return clamped(rescaled(x.astype(np.int64) - a.zero, *rescaling(a, y), y.zero, rounding), -128, 127, mask)
 
-    stripe = alike
+@requantize_s8.eval
+def _(x, *, node, rounding, mask):
+    a, y = node.inputs[0].type, node.output.type
+    return clamped(rescaled(x.astype(np.int64) - a.zero, *rescaling(a, y), y.zero, rounding), -128, 127, mask)
 
-    def emit(*values, rounding):
-        y, mask, x = apart(values, 1)
-        m, shift = rescaling(x.type, y.type)
-        zeros = {"a_zero": x.type.zero, "b_zero": 0, "y_zero": y.type.zero}
-        q = Struct("product_quant", **zeros, lo=-128, hi=127, m=m, shift=shift)
-        kernel = "requantize_s8" if rounding == "single" else "requantize_litert_s8"
-        return Call(kernel, y, mask, x, y.type.size, channels_of(y.type), q)
 
-    def in_place(*values):
-        return 0
+@requantize_s8.emit
+def _(*values, rounding):
+    y, mask, x = apart(values, 1)
+    m, shift = rescaling(x.type, y.type)
+    zeros = {"a_zero": x.type.zero, "b_zero": 0, "y_zero": y.type.zero}
+    q = Struct("product_quant", **zeros, lo=-128, hi=127, m=m, shift=shift)
+    kernel = "requantize_s8" if rounding == "single" else "requantize_litert_s8"
+    return Call(kernel, y, mask, x, y.type.size, channels_of(y.type), q)

@@ -61,34 +61,37 @@ FLOAT_CASES = [
 ]
 
 
-@op
-class mean:
-    """The mean over `axes`; with keepdims they stay, of size 1"""
-
-    cases = FLOAT_CASES
-
-    def infer(x, *, axes, keepdims=False):
-        return Type(x.dtype, reduce_output(x, axes, keepdims))
-
-    def eval(x, *, axes, keepdims):
-        return x.mean(axis=tuple(axes), keepdims=keepdims)
-
-    def grad(g, y, x, *, axes):
-        return (mean_dx(g, x, axes),)
-
-    def emit(y, x, *, axes):
-        return Call("mean_f32", y, x, reduce_struct(x.type, axes))
+mean = op("mean", "The mean over `axes`; with keepdims they stay, of size 1", cases=FLOAT_CASES)
 
 
-@op
-class mean_s8:
+@mean.infer
+def _(x, *, axes, keepdims=False):
+    return Type(x.dtype, reduce_output(x, axes, keepdims))
+
+
+@mean.eval
+def _(x, *, axes, keepdims):
+    return x.mean(axis=tuple(axes), keepdims=keepdims)
+
+
+@mean.grad
+def _(g, y, x, *, axes):
+    return (mean_dx(g, x, axes),)
+
+
+@mean.emit
+def _(y, x, *, axes):
+    return Call("mean_f32", y, x, reduce_struct(x.type, axes))
+
+
+mean_s8 = op(
+    "mean_s8",
     """requantise(sum over `axes` of x - x_zero), by s_x / (s_y count)
 
     single   the multiplier is that real number
     litert   the multiplier of s_x / s_y is divided by the count in integers, as LiteRT does
-    """
-
-    cases = [
+    """,
+    cases=[
         Case("global pool", (s8(2, 3, 5, 19, s=0.1, z=-7),), {"axes": (1, 2)}, out=s8(s=0.08, z=3)),
         Case(
             "litert, global pool", (s8(2, 3, 5, 19, s=0.1, z=-7),),
@@ -100,28 +103,37 @@ class mean_s8:
         Case("mask", (s8(2, 3, 2, 19, s=0.1, z=-7),), {"axes": (1, 2), "mask": True}, out=s8(s=0.01, z=3)),
         Case("litert, mask", (s8(4, 3, 2, s=0.1),), {"axes": (1, 2), "mask": True, "rounding": "litert"},
              out=s8(s=0.01)),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(x, *, axes, keepdims=False, rounding="single", mask=False, out):
-        want_s8("mean_s8", x=x)
-        return beside(quantised("mean_s8", out, reduce_output(x, axes, keepdims), rounding), mask)
 
-    def eval(x, *, axes, keepdims, rounding, mask, node):
-        tx, ty = node.inputs[0].type, node.output.type
-        acc = (x.astype(np.int64) - tx.zero).sum(axis=tuple(axes), keepdims=keepdims)
-        m, shift = mean_multiplier(tx, ty, reduce_count(tx, axes), rounding)
-        return clamped(rescaled(acc, m, shift, ty.zero, rounding), -128, 127, mask)
+@mean_s8.infer
+def _(x, *, axes, keepdims=False, rounding="single", mask=False, out):
+    want_s8("mean_s8", x=x)
+    return beside(quantised("mean_s8", out, reduce_output(x, axes, keepdims), rounding), mask)
 
-    def grad(g, y, x, *, axes):
-        return (mean_dx(unclamped(g, y), x, axes),)
 
-    def emit(*values, axes, rounding):
-        y, mask, x = apart(values, 1)
-        shape = reduce_struct(x.type, axes)
-        m, shift = mean_multiplier(x.type, y.type, shape.fields["reduce"], rounding)
-        multipliers = np.array([m], np.int32), np.array([shift], np.int8)
-        q = requant_struct(multipliers, x.type.zero, y.type.zero, -128, 127, rounding)
-        return Call("mean_s8", y, mask, x, shape, channels_of(y.type), q, Scratch(4 * shape.fields["inner"]))
+@mean_s8.eval
+def _(x, *, axes, keepdims, rounding, mask, node):
+    tx, ty = node.inputs[0].type, node.output.type
+    acc = (x.astype(np.int64) - tx.zero).sum(axis=tuple(axes), keepdims=keepdims)
+    m, shift = mean_multiplier(tx, ty, reduce_count(tx, axes), rounding)
+    return clamped(rescaled(acc, m, shift, ty.zero, rounding), -128, 127, mask)
+
+
+@mean_s8.grad
+def _(g, y, x, *, axes):
+    return (mean_dx(unclamped(g, y), x, axes),)
+
+
+@mean_s8.emit
+def _(*values, axes, rounding):
+    y, mask, x = apart(values, 1)
+    shape = reduce_struct(x.type, axes)
+    m, shift = mean_multiplier(x.type, y.type, shape.fields["reduce"], rounding)
+    multipliers = np.array([m], np.int32), np.array([shift], np.int8)
+    q = requant_struct(multipliers, x.type.zero, y.type.zero, -128, 127, rounding)
+    return Call("mean_s8", y, mask, x, shape, channels_of(y.type), q, Scratch(4 * shape.fields["inner"]))
 
 
 def mean_multiplier(x: Type, y: Type, count: int, rounding: str) -> tuple[int, int]:
@@ -134,39 +146,52 @@ def mean_multiplier(x: Type, y: Type, count: int, rounding: str) -> tuple[int, i
     return (m << extra) // count, shift - extra
 
 
-@op
-class sum:
-    """The sum over `axes`; with keepdims they stay, of size 1"""
-
-    cases = FLOAT_CASES
-
-    def infer(x, *, axes, keepdims=False):
-        return Type(x.dtype, reduce_output(x, axes, keepdims))
-
-    def eval(x, *, axes, keepdims):
-        return x.sum(axis=tuple(axes), keepdims=keepdims)
-
-    def grad(g, y, x, *, axes):
-        return (lookup("expand")(g, shape=x.shape, axes=axes, name=f"{x.name}.grad"),)
-
-    def emit(y, x, *, axes):
-        return Call("sum_reduce_f32", y, x, reduce_struct(x.type, axes))
+sum = op("sum", "The sum over `axes`; with keepdims they stay, of size 1", cases=FLOAT_CASES)
 
 
-@op(kind="any")
-class amax:
-    """The maximum over `axes`; with keepdims they stay, of size 1. A quantised x keeps its scale."""
+@sum.infer
+def _(x, *, axes, keepdims=False):
+    return Type(x.dtype, reduce_output(x, axes, keepdims))
 
-    cases = [*FLOAT_CASES, Case("s8", (s8(2, 3, 4, 5, s=0.5, z=3),), {"axes": (1, 2)})]
 
-    def infer(x, *, axes, keepdims=False):
-        return Type(x.dtype, reduce_output(x, axes, keepdims), x.quant)
+@sum.eval
+def _(x, *, axes, keepdims):
+    return x.sum(axis=tuple(axes), keepdims=keepdims)
 
-    def eval(x, *, axes, keepdims):
-        return x.max(axis=tuple(axes), keepdims=keepdims)
 
-    def grad(g, y, x, *, axes):
-        return (lookup("amax_dx")(g, x, axes=axes, name=f"{x.name}.grad"),)
+@sum.grad
+def _(g, y, x, *, axes):
+    return (lookup("expand")(g, shape=x.shape, axes=axes, name=f"{x.name}.grad"),)
 
-    def emit(y, x, *, axes):
-        return Call(f"amax_{y.dtype}", y, x, reduce_struct(x.type, axes))
+
+@sum.emit
+def _(y, x, *, axes):
+    return Call("sum_reduce_f32", y, x, reduce_struct(x.type, axes))
+
+
+amax = op(
+    "amax",
+    "The maximum over `axes`; with keepdims they stay, of size 1. A quantised x keeps its scale.",
+    kind="any",
+    cases=[*FLOAT_CASES, Case("s8", (s8(2, 3, 4, 5, s=0.5, z=3),), {"axes": (1, 2)})],
+)
+
+
+@amax.infer
+def _(x, *, axes, keepdims=False):
+    return Type(x.dtype, reduce_output(x, axes, keepdims), x.quant)
+
+
+@amax.eval
+def _(x, *, axes, keepdims):
+    return x.max(axis=tuple(axes), keepdims=keepdims)
+
+
+@amax.grad
+def _(g, y, x, *, axes):
+    return (lookup("amax_dx")(g, x, axes=axes, name=f"{x.name}.grad"),)
+
+
+@amax.emit
+def _(y, x, *, axes):
+    return Call(f"amax_{y.dtype}", y, x, reduce_struct(x.type, axes))

@@ -26,159 +26,195 @@ def repeated_axes(shape, own) -> tuple[int, ...]:
     return tuple(d for d, (n, m) in enumerate(zip(shape, full)) if n != m)
 
 
-@op
-class unbroadcast:
-    """The sum over the axes along which a value of this `shape` was repeated: the gradient of broadcasting"""
-
-    cases = [
+unbroadcast = op(
+    "unbroadcast",
+    "The sum over the axes along which a value of this `shape` was repeated: the gradient of broadcasting",
+    cases=[
         Case("last axis", (f32(2, 3, 5),), {"shape": (5,)}),
         Case("rows", (f32(2, 3, 5),), {"shape": (3, 1)}),
         Case("scalar", (f32(3, 7),), {"shape": ()}),
         Case("apart", (f32(2, 3, 4, 5),), {"shape": (1, 3, 1, 5)}),
         Case("last", (f32(2, 19),), {"shape": (2, 1)}),
         Case("same", (f32(2, 3),), {"shape": (2, 3)}),
-    ]
-
-    def infer(g, *, shape):
-        if len(shape) > g.rank or np.broadcast_shapes(g.shape, shape) != g.shape:
-            raise GraphError(f"{tuple(shape)} does not broadcast to {g}")
-        return g.with_shape(*shape)
-
-    def eval(g, *, shape):
-        return g.sum(axis=repeated_axes(g.shape, shape)).reshape(shape)
-
-    def emit(y, g, *, shape):
-        return Call("unbroadcast_f32", y, g, reduce_struct(g.type, repeated_axes(g.shape, shape)))
+    ],
+)
 
 
-@op
-class expand:
-    """factor * g, repeated along the reduced `axes` of `shape`: the gradient of a sum or a mean over them"""
+@unbroadcast.infer
+def _(g, *, shape):
+    if len(shape) > g.rank or np.broadcast_shapes(g.shape, shape) != g.shape:
+        raise GraphError(f"{tuple(shape)} does not broadcast to {g}")
+    return g.with_shape(*shape)
 
-    cases = [
+
+@unbroadcast.eval
+def _(g, *, shape):
+    return g.sum(axis=repeated_axes(g.shape, shape)).reshape(shape)
+
+
+@unbroadcast.emit
+def _(y, g, *, shape):
+    return Call("unbroadcast_f32", y, g, reduce_struct(g.type, repeated_axes(g.shape, shape)))
+
+
+expand = op(
+    "expand",
+    "factor * g, repeated along the reduced `axes` of `shape`: the gradient of a sum or a mean over them",
+    cases=[
         Case("global pool", (f32(2, 5),), {"shape": (2, 3, 4, 5), "axes": (1, 2), "factor": 1 / 12}),
         Case("last", (f32(3, 1),), {"shape": (3, 17), "axes": (-1,)}),
         Case("apart", (f32(3, 5),), {"shape": (2, 3, 4, 5), "axes": (0, 2)}),
         Case("all", (f32(),), {"shape": (2, 3), "axes": (0, 1)}),
         Case("none", (f32(2, 3),), {"shape": (2, 3), "axes": ()}),
-    ]
-
-    def infer(g, *, shape, axes, factor=1.0):
-        x = g.with_shape(*shape)
-        if g.shape not in (reduce_output(x, axes, False), reduce_output(x, axes, True)):
-            raise GraphError(f"{g} is not the shape of {x} reduced over {tuple(axes)}")
-        return x
-
-    def eval(g, *, shape, axes, factor):
-        gone = reduced_axes(len(shape), axes)
-        kept = [1 if d in gone else n for d, n in enumerate(shape)]
-        return np.broadcast_to(g.reshape(kept) * factor, shape)
-
-    def emit(y, g, *, axes, factor):
-        return Call("expand_f32", y, g, reduce_struct(y.type, axes), float(factor))
+    ],
+)
 
 
-@op(kind="any")
-class amax_dx:
-    """dx = g where x is the first maximum over `axes`, else 0"""
+@expand.infer
+def _(g, *, shape, axes, factor=1.0):
+    x = g.with_shape(*shape)
+    if g.shape not in (reduce_output(x, axes, False), reduce_output(x, axes, True)):
+        raise GraphError(f"{g} is not the shape of {x} reduced over {tuple(axes)}")
+    return x
 
-    cases = [
+
+@expand.eval
+def _(g, *, shape, axes, factor):
+    gone = reduced_axes(len(shape), axes)
+    kept = [1 if d in gone else n for d, n in enumerate(shape)]
+    return np.broadcast_to(g.reshape(kept) * factor, shape)
+
+
+@expand.emit
+def _(y, g, *, axes, factor):
+    return Call("expand_f32", y, g, reduce_struct(y.type, axes), float(factor))
+
+
+amax_dx = op(
+    "amax_dx",
+    "dx = g where x is the first maximum over `axes`, else 0",
+    kind="any",
+    cases=[
         Case("global pool", (f32(2, 5), f32(2, 3, 4, 5)), {"axes": (1, 2)}),
         Case("last", (f32(3, 1), f32(3, 17)), {"axes": (-1,)}),
         Case("apart", (f32(3, 5), f32(2, 3, 4, 5)), {"axes": (0, 2)}),
         Case("s8, ties", (f32(4), s8(19, 4, s=0.5, z=3)), {"axes": (0,)}),
         Case("ties", (f32(2), np.zeros((2, 3), np.float32)), {"axes": (1,)}),
-    ]
-
-    def infer(g, x, *, axes):
-        if g.shape not in (reduce_output(x, axes, False), reduce_output(x, axes, True)):
-            raise GraphError(f"{g} is not the shape of {x} reduced over {tuple(axes)}")
-        return Type(g.dtype, x.shape)
-
-    def eval(g, x, *, axes):
-        gone = reduced_axes(x.ndim, axes)
-        order = [d for d in range(x.ndim) if d not in gone] + list(gone)
-        rows = x.transpose(order).reshape(g.size, -1)
-        dx = np.zeros(rows.shape, g.dtype)
-        dx[np.arange(g.size), rows.argmax(axis=1)] = g.reshape(-1)
-        return dx.reshape([x.shape[d] for d in order]).transpose(np.argsort(order))
-
-    def emit(dx, g, x, *, axes):
-        return Call(f"amax_dx_{x.dtype}", dx, g, x, reduce_struct(x.type, axes))
+    ],
+)
 
 
-@op(kind="any")
-class mul_real:
-    """y = g * x in real numbers: a gradient times a value that may be quantised; x broadcasts to the shape of g"""
+@amax_dx.infer
+def _(g, x, *, axes):
+    if g.shape not in (reduce_output(x, axes, False), reduce_output(x, axes, True)):
+        raise GraphError(f"{g} is not the shape of {x} reduced over {tuple(axes)}")
+    return Type(g.dtype, x.shape)
 
-    cases = [
+
+@amax_dx.eval
+def _(g, x, *, axes):
+    gone = reduced_axes(x.ndim, axes)
+    order = [d for d in range(x.ndim) if d not in gone] + list(gone)
+    rows = x.transpose(order).reshape(g.size, -1)
+    dx = np.zeros(rows.shape, g.dtype)
+    dx[np.arange(g.size), rows.argmax(axis=1)] = g.reshape(-1)
+    return dx.reshape([x.shape[d] for d in order]).transpose(np.argsort(order))
+
+
+@amax_dx.emit
+def _(dx, g, x, *, axes):
+    return Call(f"amax_dx_{x.dtype}", dx, g, x, reduce_struct(x.type, axes))
+
+
+mul_real = op(
+    "mul_real",
+    "y = g * x in real numbers: a gradient times a value that may be quantised; x broadcasts to the shape of g",
+    kind="any",
+    cases=[
         Case("s8", (f32(1, 2, 3, 5), s8(1, 2, 3, 5, s=0.1, z=-3))),
         Case("s8 gate", (f32(1, 2, 3, 5), s8(1, 1, 1, 5, s=0.02, z=7))),
         Case("s8 rows", (f32(2, 3, 5), s8(3, 1, s=0.02, z=7))),
-    ]
-
-    def infer(g, x):
-        if broadcast(g, x) != g.shape or x.dtype != "s8" or x.quant is None or x.quant.per_channel:
-            raise GraphError(f"{x} is not s8 with one scale that broadcasts to {g}")
-        return g
-
-    def eval(g, x, *, node):
-        return g * real(x, node.inputs[1].type)
-
-    def emit(y, g, x):
-        scale = float(np.float32(x.type.scale))
-        return Call("mul_real_s8", y, g, x, pair_shape(y, g, x), scale, x.type.zero)
-
-    def in_place(y, g, x):
-        return 0
+    ],
+)
+mul_real.may(in_place=True)
 
 
-@op
-class slice_dx:
-    """g put back at the places it was sliced from, of a value of this `shape`; zero elsewhere"""
+@mul_real.infer
+def _(g, x):
+    if broadcast(g, x) != g.shape or x.dtype != "s8" or x.quant is None or x.quant.per_channel:
+        raise GraphError(f"{x} is not s8 with one scale that broadcasts to {g}")
+    return g
 
-    cases = [
+
+@mul_real.eval
+def _(g, x, *, node):
+    return g * real(x, node.inputs[1].type)
+
+
+@mul_real.emit
+def _(y, g, x):
+    scale = float(np.float32(x.type.scale))
+    return Call("mul_real_s8", y, g, x, pair_shape(y, g, x), scale, x.type.zero)
+
+
+slice_dx = op(
+    "slice_dx",
+    "g put back at the places it was sliced from, of a value of this `shape`; zero elsewhere",
+    cases=[
         Case("rows", (f32(2, 3),), {"shape": (4, 3), "starts": (1, 0), "steps": (1, 1)}),
         Case("steps", (f32(3, 2),), {"shape": (7, 5), "starts": (1, 0), "steps": (2, 3)}),
-    ]
-
-    def infer(g, *, shape, starts, steps):
-        for d, n, a, s in zip(shape, g.shape, starts, steps):
-            if a < 0 or s < 1 or a + (n - 1) * s >= d:
-                raise GraphError(f"{g} is no slice of {tuple(shape)} from {tuple(starts)} in steps of {tuple(steps)}")
-        return g.with_shape(*shape)
-
-    def eval(g, *, shape, starts, steps):
-        dx = np.zeros(shape, g.dtype)
-        dx[tuple(np.s_[a : a + (n - 1) * s + 1 : s] for n, a, s in zip(g.shape, starts, steps))] = g
-        return dx
-
-    def emit(dx, g, *, starts, steps):
-        along = row_steps(dx.shape)
-        at = sum(a * n for a, n in zip(starts, along))
-        box = box_shape(dx, g.shape, [s * n for s, n in zip(steps, along)], row_steps(g.shape), y_at=at)
-        return Call("pad_b4", dx, g, box, dx.type.size, 0.0)
+    ],
+)
 
 
-@op
-class resize_dx:
-    """dx[n,r,q,c] = the sum of g over all outputs that copied that pixel; `size` is that of x"""
+@slice_dx.infer
+def _(g, *, shape, starts, steps):
+    for d, n, a, s in zip(shape, g.shape, starts, steps):
+        if a < 0 or s < 1 or a + (n - 1) * s >= d:
+            raise GraphError(f"{g} is no slice of {tuple(shape)} from {tuple(starts)} in steps of {tuple(steps)}")
+    return g.with_shape(*shape)
 
-    cases = [
+
+@slice_dx.eval
+def _(g, *, shape, starts, steps):
+    dx = np.zeros(shape, g.dtype)
+    dx[tuple(np.s_[a : a + (n - 1) * s + 1 : s] for n, a, s in zip(g.shape, starts, steps))] = g
+    return dx
+
+
+@slice_dx.emit
+def _(dx, g, *, starts, steps):
+    along = row_steps(dx.shape)
+    at = sum(a * n for a, n in zip(starts, along))
+    box = box_shape(dx, g.shape, [s * n for s, n in zip(steps, along)], row_steps(g.shape), y_at=at)
+    return Call("pad_b4", dx, g, box, dx.type.size, 0.0)
+
+
+resize_dx = op(
+    "resize_dx",
+    "dx[n,r,q,c] = the sum of g over all outputs that copied that pixel; `size` is that of x",
+    cases=[
         Case("twice", (f32(1, 4, 6, 2),), {"size": (2, 3)}),
         Case("odd", (f32(2, 5, 3, 1),), {"size": (3, 5), "coordinates": "half_pixel", "rounding": "round_prefer_ceil"}),
-    ]
+    ],
+)
 
-    def infer(g, *, size, coordinates="asymmetric", rounding="floor"):
-        return g.with_shape(g.shape[0], *size, g.shape[3])
 
-    def eval(g, *, size, coordinates, rounding):
-        rows, columns = (nearest(size[i], g.shape[i + 1], coordinates, rounding) for i in (0, 1))
-        dx = np.zeros((g.shape[0], *size, g.shape[3]), g.dtype)
-        np.add.at(dx, (slice(None), rows[:, None], columns[None, :]), g)
-        return dx
+@resize_dx.infer
+def _(g, *, size, coordinates="asymmetric", rounding="floor"):
+    return g.with_shape(g.shape[0], *size, g.shape[3])
 
-    def emit(dx, g, *, size, coordinates, rounding):
-        n, oh, ow, c = g.shape
-        maps = [Table(nearest(size[i], g.shape[i + 1], coordinates, rounding)) for i in (0, 1)]
-        return Call("resize_dx_f32", dx, g, *maps, n, prod(size), size[1], oh, ow, c)
+
+@resize_dx.eval
+def _(g, *, size, coordinates, rounding):
+    rows, columns = (nearest(size[i], g.shape[i + 1], coordinates, rounding) for i in (0, 1))
+    dx = np.zeros((g.shape[0], *size, g.shape[3]), g.dtype)
+    np.add.at(dx, (slice(None), rows[:, None], columns[None, :]), g)
+    return dx
+
+
+@resize_dx.emit
+def _(dx, g, *, size, coordinates, rounding):
+    n, oh, ow, c = g.shape
+    maps = [Table(nearest(size[i], g.shape[i + 1], coordinates, rounding)) for i in (0, 1)]
+    return Call("resize_dx_f32", dx, g, *maps, n, prod(size), size[1], oh, ow, c)

@@ -24,67 +24,80 @@ def keeps_shape(w, padding) -> bool:
     return (w.shape[0] - 1, w.shape[1] - 1) == (sum(padding[:2]), sum(padding[2:]))
 
 
-@op
-class depthwise2d_over_s8:
-    """depthwise2d_s8 with a window that moves by one, and a result of the shape of x"""
-
-    cases = with_masks([
+depthwise2d_over_s8 = op(
+    "depthwise2d_over_s8",
+    "depthwise2d_s8 with a window that moves by one, and a result of the shape of x",
+    cases=with_masks([
         Case("3x3", (s8(1, 5, 4, 7, s=0.1, z=-7), s8(3, 3, 7, s=ramp(7), axis=2), s32(7)),
              {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4)),
         Case("litert, 5x3, more than one image", (s8(2, 4, 3, 35, s=0.05, z=127), s8(5, 3, 35, s=0.02)),
              {"padding": (3, 1, 2, 0), "lo": -100, "hi": 90, "rounding": "litert"}, out=s8(s=0.2, z=-128)),
         Case("more rows than at a time", (s8(1, 19, 20, 5, s=0.1, z=9), s8(7, 7, 5, s=ramp(5), axis=2), s32(5)),
              {"padding": (3, 3, 3, 3)}, out=s8(s=0.5, z=4)),
-    ])  # fmt: skip
-
-    def infer(x, w, b=None, *, padding, lo=-128, hi=127, rounding="single", mask=False, out):
-        if x.shape[3] != w.shape[2] or not keeps_shape(w, padding):
-            raise GraphError(f"{x} and {w} with a padding of {padding} do not give a result of the same shape")
-        attrs = {**ONES, "padding": padding, "lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
-        return depthwise2d_s8.apply("infer", (x, w, b), attrs, out=out)
-
-    def eval(x, w, b=None, *, node):
-        return depthwise2d_s8.apply("eval", (x, w, b), {**ONES, **node.attrs}, node=node)
-
-    def emit(*values, padding, lo, hi, rounding, node):
-        y, mask, x, w, b = with_mask(node)
-        shape = depthwise_shape(y, x, w, (1, 1), padding, (1, 1))
-        q = layer_requant(x.type, y.type, channel_multipliers(x.type, w.type, y.type, w.shape[2]), lo, hi, rounding)
-        band, width, scratch = planes_band(True, **shape.fields)
-        return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
-
-    def in_place(*values):
-        return 0
-
-    def macs(y, x, w, b=None):
-        return y.type.size * w.shape[0] * w.shape[1]
+    ]),
+)  # fmt: skip
+depthwise2d_over_s8.may(in_place=True)
 
 
-@op(kind="any")
-class depthwise2d_dx_over:
-    """dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q; dx has the shape of g"""
+@depthwise2d_over_s8.infer
+def _(x, w, b=None, *, padding, lo=-128, hi=127, rounding="single", mask=False, out):
+    if x.shape[3] != w.shape[2] or not keeps_shape(w, padding):
+        raise GraphError(f"{x} and {w} with a padding of {padding} do not give a result of the same shape")
+    attrs = {**ONES, "padding": padding, "lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
+    return depthwise2d_s8.apply("infer", (x, w, b), attrs, out=out)
 
-    cases = [
+
+@depthwise2d_over_s8.eval
+def _(x, w, b=None, *, node):
+    return depthwise2d_s8.apply("eval", (x, w, b), {**ONES, **node.attrs}, node=node)
+
+
+@depthwise2d_over_s8.emit
+def _(*values, padding, lo, hi, rounding, node):
+    y, mask, x, w, b = with_mask(node)
+    shape = depthwise_shape(y, x, w, (1, 1), padding, (1, 1))
+    q = layer_requant(x.type, y.type, channel_multipliers(x.type, w.type, y.type, w.shape[2]), lo, hi, rounding)
+    band, width, scratch = planes_band(True, **shape.fields)
+    return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
+
+
+@depthwise2d_over_s8.macs
+def _(y, x, w, b=None):
+    return y.type.size * w.shape[0] * w.shape[1]
+
+
+depthwise2d_dx_over = op(
+    "depthwise2d_dx_over",
+    "dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q; dx has the shape of g",
+    kind="any",
+    cases=[
         Case("3x3", (f32(1, 5, 4, 7), s8(3, 3, 7, s=0.02)), {"padding": (1, 1, 1, 1)}),
         Case("5x3, many channels", (f32(2, 4, 3, 35), s8(5, 3, 35, s=np.linspace(0.01, 0.2, 35), axis=2)),
              {"padding": (3, 1, 2, 0)}),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
+depthwise2d_dx_over.may(in_place=True)
 
-    def infer(g, w, *, padding):
-        if w.dtype != "s8" or g.shape[3] != w.shape[2] or not keeps_shape(w, padding):
-            raise GraphError(f"{g} and {w} with a padding of {padding} do not give an input of the same shape")
-        return g
 
-    def eval(g, w, *, padding, node):
-        attrs = depthwise2d_dx.complete({"size": g.shape[1:3], "channels": g.shape[3], "padding": padding})
-        return depthwise2d_dx.apply("eval", (g, w), attrs, node=node)
+@depthwise2d_dx_over.infer
+def _(g, w, *, padding):
+    if w.dtype != "s8" or g.shape[3] != w.shape[2] or not keeps_shape(w, padding):
+        raise GraphError(f"{g} and {w} with a padding of {padding} do not give an input of the same shape")
+    return g
 
-    def emit(dx, g, w, *, padding):
-        shape = depthwise_struct(g, dx, w.shape[:2], (1, 1), padding, (1, 1))
-        return gathered_dx(dx, g, w, shape, over=True)
 
-    def in_place(dx, g, w):
-        return 0
+@depthwise2d_dx_over.eval
+def _(g, w, *, padding, node):
+    attrs = depthwise2d_dx.complete({"size": g.shape[1:3], "channels": g.shape[3], "padding": padding})
+    return depthwise2d_dx.apply("eval", (g, w), attrs, node=node)
 
-    def macs(dx, g, w):
-        return g.type.size * w.shape[0] * w.shape[1]
+
+@depthwise2d_dx_over.emit
+def _(dx, g, w, *, padding):
+    shape = depthwise_struct(g, dx, w.shape[:2], (1, 1), padding, (1, 1))
+    return gathered_dx(dx, g, w, shape, over=True)
+
+
+@depthwise2d_dx_over.macs
+def _(dx, g, w):
+    return g.type.size * w.shape[0] * w.shape[1]

@@ -12,7 +12,7 @@ from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
 from insitu.ops._requant import align16, channel_multipliers, layer_requant, ramp
-from insitu.ops._stripes import windowed
+from insitu.ops._stripes import conv_rows
 from insitu.ops.channels import positions
 from insitu.ops.conv import conv2d_s8, conv_shape, pairs_tile
 from insitu.ops.linear import linear_multipliers, linear_s8
@@ -53,11 +53,10 @@ def put_together(node: Node, channels) -> Node:
     return replace(node, inputs=(x, whole, *b))
 
 
-@op
-class conv2d_parts_s8:
-    """conv2d_s8 with a weight in two parts: channels[k] of w is trained[..., k], the others are those of `fixed`"""
-
-    cases = with_masks([
+conv2d_parts_s8 = op(
+    "conv2d_parts_s8",
+    "conv2d_s8 with a weight in two parts: channels[k] of w is trained[..., k], the others are those of `fixed`",
+    cases=with_masks([
         Case("1x1", (s8(1, 3, 3, 5, s=0.1, z=-7), s8(19, 1, 1, 2, s=ramp(19), axis=0),
                      s8(19, 1, 1, 3, s=ramp(19), axis=0), s32(19)), {"channels": (4, 1)}, out=s8(s=0.3, z=4)),
         Case("1x1, more outputs than at a time",
@@ -74,61 +73,76 @@ class conv2d_parts_s8:
         Case("litert, dilated", (s8(1, 7, 6, 3, s=0.1, z=1), s8(9, 3, 2, 1, s=ramp(9), axis=0),
                                  s8(9, 3, 2, 2, s=ramp(9), axis=0), s32(9)),
              {"channels": (1,), "dilation": (2, 3), "padding": (2, 2, 3, 0), "rounding": "litert"}, out=s8(s=0.2)),
-    ])  # fmt: skip
-
-    def infer(
-        x, trained, fixed, b=None, *, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
-        lo=-128, hi=127, rounding="single", mask=False, out,
-    ):  # fmt: skip
-        if groups != 1:
-            raise GraphError(f"conv2d_parts_s8 has one group, not {groups}")
-        w = merged_type(trained, fixed, channels)
-        window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        attrs = {**window, "lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
-        return conv2d_s8.apply("infer", (x, w, b), attrs, out=out)
-
-    def eval(x, trained, fixed, b=None, *, channels, node):
-        whole = put_together(node, channels)
-        return conv2d_s8.apply("eval", (x, merged(trained, fixed, channels), b), dict(node.attrs), node=whole)
-
-    def emit(*values, channels, stride, padding, dilation, lo, hi, rounding, node, tight=0):
-        y, (x, w, *_) = node.output, put_together(node, channels).inputs
-        shape = conv_shape(y, x, w, stride, padding, dilation, 1)
-        multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
-        return parts_call(node, shape, layer_requant(x.type, y.type, multipliers, lo, hi, rounding), channels, tight)
-
-    def macs(y, x, trained, fixed, b=None):
-        return y.type.size * (trained.type.size + fixed.type.size) // trained.shape[0]
-
-    def stripe(y, x, trained, fixed, b=None, *, stride, padding, dilation):
-        return windowed(trained.shape[1], stride, padding, dilation)
+    ]),
+)  # fmt: skip
+conv2d_parts_s8.may(stripes=conv_rows)
 
 
-@op
-class linear_parts_s8:
-    """linear_s8 with a weight in two parts: channels[k] of w is trained[..., k], the others are those of `fixed`"""
+@conv2d_parts_s8.infer
+def _(
+    x, trained, fixed, b=None, *, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
+    lo=-128, hi=127, rounding="single", mask=False, out,
+):  # fmt: skip
+    if groups != 1:
+        raise GraphError(f"conv2d_parts_s8 has one group, not {groups}")
+    w = merged_type(trained, fixed, channels)
+    window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    attrs = {**window, "lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
+    return conv2d_s8.apply("infer", (x, w, b), attrs, out=out)
 
-    cases = with_masks([
+
+@conv2d_parts_s8.eval
+def _(x, trained, fixed, b=None, *, channels, node):
+    whole = put_together(node, channels)
+    return conv2d_s8.apply("eval", (x, merged(trained, fixed, channels), b), dict(node.attrs), node=whole)
+
+
+@conv2d_parts_s8.emit
+def _(*values, channels, stride, padding, dilation, lo, hi, rounding, node, tight=0):
+    y, (x, w, *_) = node.output, put_together(node, channels).inputs
+    shape = conv_shape(y, x, w, stride, padding, dilation, 1)
+    multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
+    return parts_call(node, shape, layer_requant(x.type, y.type, multipliers, lo, hi, rounding), channels, tight)
+
+
+@conv2d_parts_s8.macs
+def _(y, x, trained, fixed, b=None):
+    return y.type.size * (trained.type.size + fixed.type.size) // trained.shape[0]
+
+
+linear_parts_s8 = op(
+    "linear_parts_s8",
+    "linear_s8 with a weight in two parts: channels[k] of w is trained[..., k], the others are those of `fixed`",
+    cases=with_masks([
         Case("row", (s8(1, 6, s=0.1, z=-3), s8(11, 4, s=0.02), s8(11, 2, s=0.02), s32(11)), {"channels": (5, 0, 2, 3)},
              out=s8(s=0.2, z=5)),
         Case("litert, per channel, rows, no bias",
              (s8(3, 3, 300, s=0.07, z=-128), s8(17, 12, s=ramp(17), axis=0), s8(17, 288, s=ramp(17), axis=0)),
              {"channels": tuple(range(0, 300, 25)), "rounding": "litert"}, out=s8(s=3.0, z=-5)),
-    ])  # fmt: skip
+    ]),
+)  # fmt: skip
 
-    def infer(x, trained, fixed, b=None, *, channels, lo=-128, hi=127, rounding="single", mask=False, out):
-        attrs = {"lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
-        return linear_s8.apply("infer", (x, merged_type(trained, fixed, channels), b), attrs, out=out)
 
-    def eval(x, trained, fixed, b=None, *, channels, node):
-        whole = put_together(node, channels)
-        return linear_s8.apply("eval", (x, merged(trained, fixed, channels), b), dict(node.attrs), node=whole)
+@linear_parts_s8.infer
+def _(x, trained, fixed, b=None, *, channels, lo=-128, hi=127, rounding="single", mask=False, out):
+    attrs = {"lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
+    return linear_s8.apply("infer", (x, merged_type(trained, fixed, channels), b), attrs, out=out)
 
-    def emit(*values, channels, lo, hi, rounding, node, tight=0):
-        y, (x, w, *_) = node.output, put_together(node, channels).inputs
-        shape = conv_shape(*map(as_image, (y.type, x.type, w.type)), (1, 1), (0,) * 4, (1, 1), 1)
-        multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
-        return parts_call(node, shape, layer_requant(x.type, y.type, multipliers, lo, hi, "single"), channels, tight)
 
-    def macs(y, x, trained, fixed, b=None):
-        return y.type.size * x.shape[-1]
+@linear_parts_s8.eval
+def _(x, trained, fixed, b=None, *, channels, node):
+    whole = put_together(node, channels)
+    return linear_s8.apply("eval", (x, merged(trained, fixed, channels), b), dict(node.attrs), node=whole)
+
+
+@linear_parts_s8.emit
+def _(*values, channels, lo, hi, rounding, node, tight=0):
+    y, (x, w, *_) = node.output, put_together(node, channels).inputs
+    shape = conv_shape(*map(as_image, (y.type, x.type, w.type)), (1, 1), (0,) * 4, (1, 1), 1)
+    multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
+    return parts_call(node, shape, layer_requant(x.type, y.type, multipliers, lo, hi, "single"), channels, tight)
+
+
+@linear_parts_s8.macs
+def _(y, x, trained, fixed, b=None):
+    return y.type.size * x.shape[-1]

@@ -32,55 +32,73 @@ def parts_of(fixed, dx, channels) -> tuple:
     return fixed, positions(channels, dx.shape[-1]), len(channels)
 
 
-@op(kind="any")
-class linear_dx_parts:
-    """dx[..., i] = sum over o of g[..., o] w[o,i], channels[k] of w being trained[o,k], the others those of `fixed`"""
-
-    cases = [
+linear_dx_parts = op(
+    "linear_dx_parts",
+    "dx[..., i] = sum over o of g[..., o] w[o,i], channels[k] of w being trained[o,k], the others those of `fixed`",
+    kind="any",
+    cases=[
         Case("rows", (f32(2, 3, 5), s8(5, 2, s=0.1), s8(5, 4, s=0.1)), {"channels": (3, 0)}),
         Case("1x1", (f32(1, 3, 3, 19), s8(19, 1, 1, 3, s=SCALES, axis=0), s8(19, 1, 1, 34, s=SCALES, axis=0)),
              {"channels": (36, 1, 7)}),
         Case("deep", (f32(1, 3, 7, 131), s8(131, 1, 1, 25, s=0.02), s8(131, 1, 1, 25, s=0.02)),
              {"channels": tuple(range(1, 50, 2))}),
-    ]  # fmt: skip
-
-    def infer(g, trained, fixed, *, channels):
-        w = merged_type(trained, fixed, channels)
-        return Type(g.dtype, (*g.shape[:-1], w.shape[-1]))
-
-    def eval(g, trained, fixed, *, channels, node):
-        w = real(merged(trained, fixed, channels), node.inputs[1].type)
-        return g @ w.reshape(w.shape[0], -1)
-
-    def emit(dx, g, trained, fixed, *, channels, tight=False):
-        return fours_dx(dx, g, trained, tight, parts_of(fixed, dx, channels))
-
-    def macs(dx, g, trained, fixed):
-        return g.type.size * dx.shape[-1]
+    ],
+)  # fmt: skip
 
 
-@op(kind="int8")
-class linear_dx_parts_block:
-    """dx[..., i] = sum over o of g[..., o] w[o,i], as linear_dx_parts, in block floating numbers"""
+@linear_dx_parts.infer
+def _(g, trained, fixed, *, channels):
+    w = merged_type(trained, fixed, channels)
+    return Type(g.dtype, (*g.shape[:-1], w.shape[-1]))
 
-    cases = [
+
+@linear_dx_parts.eval
+def _(g, trained, fixed, *, channels, node):
+    w = real(merged(trained, fixed, channels), node.inputs[1].type)
+    return g @ w.reshape(w.shape[0], -1)
+
+
+@linear_dx_parts.emit
+def _(dx, g, trained, fixed, *, channels, tight=False):
+    return fours_dx(dx, g, trained, tight, parts_of(fixed, dx, channels))
+
+
+@linear_dx_parts.macs
+def _(dx, g, trained, fixed):
+    return g.type.size * dx.shape[-1]
+
+
+linear_dx_parts_block = op(
+    "linear_dx_parts_block",
+    "dx[..., i] = sum over o of g[..., o] w[o,i], as linear_dx_parts, in block floating numbers",
+    kind="int8",
+    cases=[
         *both("rows", (3, 5), s8(5, 2, s=0.1), s8(5, 4, s=0.1), channels=(3, 0)),
         *both("1x1", (1, 3, 4, 19), s8(19, 1, 1, 3, s=SCALES, axis=0), s8(19, 1, 1, 34, s=SCALES, axis=0),
               channels=(36, 1, 7)),
-    ]  # fmt: skip
+    ],
+)  # fmt: skip
 
-    def infer(m, e, trained, fixed, *, channels):
-        want_block(m, e)
-        return pair(m.dtype, (*m.shape[:-1], merged_type(trained, fixed, channels).shape[-1]))
 
-    def eval(m, e, trained, fixed, *, channels, node):
-        w = merged(trained, fixed, channels)
-        t = merged_type(node.inputs[2].type, node.inputs[3].type, channels).with_shape(w.shape[0], w.shape[-1])
-        whole = replace(node, inputs=(*node.inputs[:2], Value("w", t)))
-        return linear_dx_block.apply("eval", (m, e, w.reshape(t.shape)), {}, node=whole)
+@linear_dx_parts_block.infer
+def _(m, e, trained, fixed, *, channels):
+    want_block(m, e)
+    return pair(m.dtype, (*m.shape[:-1], merged_type(trained, fixed, channels).shape[-1]))
 
-    def emit(dx, dxe, m, e, trained, fixed, *, channels, tight=False):
-        return pairs_dx(dx, dxe, m, e, trained, rows_struct(m, dx), tight, parts_of(fixed, dx, channels))
 
-    def macs(dx, m, e, trained, fixed):
-        return m.type.size * dx.shape[-1]
+@linear_dx_parts_block.eval
+def _(m, e, trained, fixed, *, channels, node):
+    w = merged(trained, fixed, channels)
+    t = merged_type(node.inputs[2].type, node.inputs[3].type, channels).with_shape(w.shape[0], w.shape[-1])
+    whole = replace(node, inputs=(*node.inputs[:2], Value("w", t)))
+    return linear_dx_block.apply("eval", (m, e, w.reshape(t.shape)), {}, node=whole)
+
+
+@linear_dx_parts_block.emit
+def _(dx, dxe, m, e, trained, fixed, *, channels, tight=False):
+    return pairs_dx(dx, dxe, m, e, trained, rows_struct(m, dx), tight, parts_of(fixed, dx, channels))
+
+
+@linear_dx_parts_block.macs
+def _(dx, m, e, trained, fixed):
+    return m.type.size * dx.shape[-1]

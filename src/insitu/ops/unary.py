@@ -8,152 +8,145 @@ import numpy as np
 
 from insitu.graph import lookup, op
 from insitu.ops._gradients import from_input, scaled
-from insitu.ops._rules import EXTREME, SMALL, first, same, unary
+from insitu.ops._rules import EXTREME, SMALL, same, unary
 from insitu.ops.activation import erf as erf_of
 
-
-@op
-class exp:
-    """y = e^x"""
-
-    cases = SMALL + EXTREME[1:]
-    infer = same
-    emit = unary("exp_f32")
-    in_place = first
-
-    def eval(x):
-        return np.exp(x)
-
-    def grad(g, y, x):
-        return (lookup("mul")(g, y),)
+exp = op("exp", "y = e^x", cases=SMALL + EXTREME[1:])
+exp.infer(same)
+exp.emit(unary("exp_f32"))
+exp.may(in_place=True)
 
 
-@op
-class log:
-    """y = ln(x), for x > 0"""
-
-    cases = SMALL
-    domain = (0.05, 4.0)
-    infer = same
-    emit = unary("log_f32")
-    in_place = first
-
-    def eval(x):
-        return np.log(x)
-
-    def grad(g, y, x):
-        return (lookup("div")(g, x),)
+@exp.eval
+def _(x):
+    return np.exp(x)
 
 
-@op
-class sqrt:
-    """y = sqrt(x), for x >= 0"""
-
-    cases = SMALL
-    domain = (0.05, 4.0)
-    infer = same
-    emit = unary("sqrt_f32")
-    in_place = first
-
-    def eval(x):
-        return np.sqrt(x)
-
-    def grad(g, y, x):
-        return (scaled(lookup("div")(g, y), 0.5),)
+@exp.grad
+def _(g, y, x):
+    return (lookup("mul")(g, y),)
 
 
-@op
-class rsqrt:
-    """y = 1 / sqrt(x), for x > 0"""
-
-    cases = SMALL
-    domain = (0.05, 4.0)
-    infer = same
-    emit = unary("rsqrt_f32")
-    in_place = first
-
-    def eval(x):
-        return 1 / np.sqrt(x)
-
-    def grad(g, y, x):
-        return (scaled(lookup("mul")(g, lookup("div")(y, x)), -0.5),)
+log = op("log", "y = ln(x), for x > 0", domain=(0.05, 4.0), cases=SMALL)
+log.infer(same)
+log.emit(unary("log_f32"))
+log.may(in_place=True)
 
 
-@op
-class reciprocal:
-    """y = 1 / x"""
-
-    cases = SMALL
-    domain = (0.2, 4.0)
-    infer = same
-    emit = unary("reciprocal_f32")
-    in_place = first
-
-    def eval(x):
-        return 1 / x
-
-    def grad(g, y, x):
-        return (neg(lookup("mul")(g, square(y))),)
+@log.eval
+def _(x):
+    return np.log(x)
 
 
-@op
-class neg:
-    """y = -x"""
-
-    cases = SMALL
-    infer = same
-    emit = unary("neg_f32")
-    in_place = first
-
-    def eval(x):
-        return -x
-
-    def grad(g, y, x):
-        return (neg(g),)
+@log.grad
+def _(g, y, x):
+    return (lookup("div")(g, x),)
 
 
-@op
-class abs:
-    """y = |x|"""
-
-    cases = SMALL
-    infer = same
-    grad = from_input("abs_dx")
-    emit = unary("abs_f32")
-    in_place = first
-
-    def eval(x):
-        return np.abs(x)
+sqrt = op("sqrt", "y = sqrt(x), for x >= 0", domain=(0.05, 4.0), cases=SMALL)
+sqrt.infer(same)
+sqrt.emit(unary("sqrt_f32"))
+sqrt.may(in_place=True)
 
 
-@op
-class square:
-    """y = x * x"""
-
-    cases = SMALL
-    infer = same
-    emit = unary("square_f32")
-    in_place = first
-
-    def eval(x):
-        return x * x
-
-    def grad(g, y, x):
-        return (scaled(lookup("mul")(g, x), 2.0),)
+@sqrt.eval
+def _(x):
+    return np.sqrt(x)
 
 
-@op
-class erf:
-    """y = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt"""
+@sqrt.grad
+def _(g, y, x):
+    return (scaled(lookup("div")(g, y), 0.5),)
 
-    cases = SMALL + EXTREME
-    infer = same
-    emit = unary("erf_f32")
-    in_place = first
 
-    def eval(x):
-        return erf_of(x).astype(x.dtype)
+rsqrt = op("rsqrt", "y = 1 / sqrt(x), for x > 0", domain=(0.05, 4.0), cases=SMALL)
+rsqrt.infer(same)
+rsqrt.emit(unary("rsqrt_f32"))
+rsqrt.may(in_place=True)
 
-    def grad(g, y, x):
-        bell = exp(neg(square(x)))
-        return (scaled(lookup("mul")(g, bell), 2 / math.sqrt(math.pi)),)
+
+@rsqrt.eval
+def _(x):
+    return 1 / np.sqrt(x)
+
+
+@rsqrt.grad
+def _(g, y, x):
+    return (scaled(lookup("mul")(g, lookup("div")(y, x)), -0.5),)
+
+
+reciprocal = op("reciprocal", "y = 1 / x", domain=(0.2, 4.0), cases=SMALL)
+reciprocal.infer(same)
+reciprocal.emit(unary("reciprocal_f32"))
+reciprocal.may(in_place=True)
+
+
+@reciprocal.eval
+def _(x):
+    return 1 / x
+
+
+@reciprocal.grad
+def _(g, y, x):
+    return (neg(lookup("mul")(g, square(y))),)
+
+
+neg = op("neg", "y = -x", cases=SMALL)
+neg.infer(same)
+neg.emit(unary("neg_f32"))
+neg.may(in_place=True)
+
+
+@neg.eval
+def _(x):
+    return -x
+
+
+@neg.grad
+def _(g, y, x):
+    return (neg(g),)
+
+
+abs = op("abs", "y = |x|", cases=SMALL)
+abs.infer(same)
+abs.grad(from_input("abs_dx"))
+abs.emit(unary("abs_f32"))
+abs.may(in_place=True)
+
+
+@abs.eval
+def _(x):
+    return np.abs(x)
+
+
+square = op("square", "y = x * x", cases=SMALL)
+square.infer(same)
+square.emit(unary("square_f32"))
+square.may(in_place=True)
+
+
+@square.eval
+def _(x):
+    return x * x
+
+
+@square.grad
+def _(g, y, x):
+    return (scaled(lookup("mul")(g, x), 2.0),)
+
+
+erf = op("erf", "y = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt", cases=SMALL + EXTREME)
+erf.infer(same)
+erf.emit(unary("erf_f32"))
+erf.may(in_place=True)
+
+
+@erf.eval
+def _(x):
+    return erf_of(x).astype(x.dtype)
+
+
+@erf.grad
+def _(g, y, x):
+    bell = exp(neg(square(x)))
+    return (scaled(lookup("mul")(g, bell), 2 / math.sqrt(math.pi)),)

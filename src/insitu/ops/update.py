@@ -54,205 +54,222 @@ def zeros() -> np.ndarray:
     return np.zeros(3, np.int32)
 
 
-@op
-class sgd:
-    """w' = w - rate (factor dw + decay w), factor from `clip`; gives w and the counters"""
-
-    overwrites = True
-    cases = [
+sgd = op(
+    "sgd",
+    "w' = w - rate (factor dw + decay w), factor from `clip`; gives w and the counters",
+    cases=[
         Case("plain", (f32(3, 5), f32(3, 5), scalar(0.1), zeros())),
         Case("decay, clip", (f32(37), f32(37), scalar(0.05), zeros()), {"decay": 0.01, "clip": 0.5}),
         Case("not finite", (f32(4), np.array([1, np.inf, 2, 3], np.float32), scalar(0.05), zeros())),
         Case("rate of zero", (f32(4), f32(4), scalar(0.0), zeros()), {"clip": 0.01}),
         Case("infinite rate", (f32(4), f32(4), scalar(np.inf), zeros()), {"decay": 0.1}),
-    ]
-
-    def infer(w, dw, rate, count, *, decay=0.0, clip=0.0):
-        same_shape(w, dw)
-        return w, count
-
-    def eval(w, dw, rate, count, *, decay, clip):
-        factor, skipped, clipped = factor_of(dw, rate, clip)
-        if not factor:
-            return w, counted(count, skipped, clipped)
-        return w - rate * (factor * dw + decay * w), counted(count, 0, clipped)
-
-    def emit(w_new, count_new, w, dw, rate, count, *, decay, clip):
-        return Call("sgd_f32", w_new, count_new, dw, rate, decay, clip, w.type.size)
-
-    def in_place(w_new, count_new, w, dw, rate, count):
-        return 0, 3
+    ],
+)
+sgd.must(in_place=(0, 3))
 
 
-@op
-class sgd_momentum:
-    """m' = momentum m + factor dw + decay w; w' = w - rate m' (or, with nesterov, w - rate (dw.. + momentum m'))"""
+@sgd.infer
+def _(w, dw, rate, count, *, decay=0.0, clip=0.0):
+    same_shape(w, dw)
+    return w, count
 
-    overwrites = True
-    cases = [
+
+@sgd.eval
+def _(w, dw, rate, count, *, decay, clip):
+    factor, skipped, clipped = factor_of(dw, rate, clip)
+    if not factor:
+        return w, counted(count, skipped, clipped)
+    return w - rate * (factor * dw + decay * w), counted(count, 0, clipped)
+
+
+@sgd.emit
+def _(w_new, count_new, w, dw, rate, count, *, decay, clip):
+    return Call("sgd_f32", w_new, count_new, dw, rate, decay, clip, w.type.size)
+
+
+sgd_momentum = op(
+    "sgd_momentum",
+    "m' = momentum m + factor dw + decay w; w' = w - rate m' (or, with nesterov, w - rate (dw.. + momentum m'))",
+    cases=[
         Case("plain", (f32(3, 5), f32(3, 5), f32(3, 5), scalar(0.1), zeros())),
         Case("decay, nesterov", (f32(37), f32(37), f32(37), scalar(0.1), zeros()), {"decay": 0.01, "nesterov": True}),
-    ]
-
-    def infer(w, m, dw, rate, count, *, momentum=0.9, decay=0.0, clip=0.0, nesterov=False):
-        same_shape(w, dw, m)
-        return w, m, count
-
-    def eval(w, m, dw, rate, count, *, momentum, decay, clip, nesterov):
-        factor, skipped, clipped = factor_of(dw, rate, clip)
-        if not factor:
-            return w, m, counted(count, skipped, clipped)
-        d = factor * dw + decay * w
-        m = momentum * m + d
-        return w - rate * (d + momentum * m if nesterov else m), m, counted(count, 0, clipped)
-
-    def emit(w_new, m_new, count_new, w, m, dw, rate, count, *, momentum, decay, clip, nesterov):
-        n = w.type.size
-        return Call(
-            "sgd_momentum_f32", w_new, m_new, count_new, dw, rate, momentum, decay, clip, int(nesterov), n
-        )  # fmt: skip
-
-    def in_place(w_new, m_new, count_new, w, m, dw, rate, count):
-        return 0, 1, 4
+    ],
+)
+sgd_momentum.must(in_place=(0, 1, 4))
 
 
-@op
-class adam:
+@sgd_momentum.infer
+def _(w, m, dw, rate, count, *, momentum=0.9, decay=0.0, clip=0.0, nesterov=False):
+    same_shape(w, dw, m)
+    return w, m, count
+
+
+@sgd_momentum.eval
+def _(w, m, dw, rate, count, *, momentum, decay, clip, nesterov):
+    factor, skipped, clipped = factor_of(dw, rate, clip)
+    if not factor:
+        return w, m, counted(count, skipped, clipped)
+    d = factor * dw + decay * w
+    m = momentum * m + d
+    return w - rate * (d + momentum * m if nesterov else m), m, counted(count, 0, clipped)
+
+
+@sgd_momentum.emit
+def _(w_new, m_new, count_new, w, m, dw, rate, count, *, momentum, decay, clip, nesterov):
+    n = w.type.size
+    return Call(
+        "sgd_momentum_f32", w_new, m_new, count_new, dw, rate, momentum, decay, clip, int(nesterov), n
+    )  # fmt: skip
+
+
+adam = op(
+    "adam",
     """m' = b1 m + (1-b1) d, v' = b2 v + (1-b2) d^2, w' = w - rate (m'/(1-b1^t) / (sqrt(v'/(1-b2^t)) + eps) + decay w)
 
     d = factor dw; decay is decoupled (AdamW). `bias` holds 1 - b1^t and 1 - b2^t: kept as such, because 1 - 0.999 in
     single precision would be off by 1e-5.
-    """
-
-    overwrites = True
-    cases = [
+    """,
+    cases=[
         Case("first", (f32(3, 5), np.zeros((3, 5), np.float32), np.zeros((3, 5), np.float32), np.zeros(2, np.float32),
                        f32(3, 5), scalar(0.1), zeros())),
         Case("tenth", (f32(37), f32(37), np.full(37, 0.3, np.float32), np.array([1 - 0.9**9, 1 - 0.999**9], np.float32),
                        f32(37), scalar(0.01), zeros()), {"decay": 0.01}),
-    ]  # fmt: skip
-
-    def infer(w, m, v, bias, dw, rate, count, *, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0, clip=0.0):
-        same_shape(w, dw)
-        if bias.shape != (2,):
-            raise GraphError(f"adam keeps 1 - beta1^t and 1 - beta2^t in f32[2], not {bias}")
-        return w, m, v, bias, count
-
-    def eval(w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon, decay, clip):
-        factor, skipped, clipped = factor_of(dw, rate, clip)
-        if not factor:
-            return w, m, v, bias, counted(count, skipped, clipped)
-        d = factor * dw
-        betas = np.array([beta1, beta2])
-        bias = bias * betas + (1 - betas)
-        m, v = beta1 * m + (1 - beta1) * d, beta2 * v + (1 - beta2) * d * d
-        step = (m / bias[0]) / (np.sqrt(v / bias[1]) + epsilon)
-        return w - rate * (step + decay * w), m, v, bias, counted(count, 0, clipped)
-
-    def emit(w_new, m_new, v_new, p_new, count_new, w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon,
-             decay, clip):  # fmt: skip
-        options = Struct("adam_options", beta1=beta1, beta2=beta2, rest1=1 - beta1, rest2=1 - beta2, epsilon=epsilon,
-                         decay=decay, clip=clip)  # fmt: skip
-        return Call("adam_f32", w_new, m_new, v_new, p_new, count_new, dw, rate, options, w.type.size)
-
-    def in_place(w_new, m_new, v_new, p_new, count_new, w, m, v, bias, dw, rate, count):
-        return 0, 1, 2, 3, 6
+    ],
+)  # fmt: skip
+adam.must(in_place=(0, 1, 2, 3, 6))
 
 
-@op
-class accumulate:
-    """total' = total + dw; where there is a gate and it is zero, total' = total"""
+@adam.infer
+def _(w, m, v, bias, dw, rate, count, *, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0, clip=0.0):
+    same_shape(w, dw)
+    if bias.shape != (2,):
+        raise GraphError(f"adam keeps 1 - beta1^t and 1 - beta2^t in f32[2], not {bias}")
+    return w, m, v, bias, count
 
-    overwrites = True
-    cases = [
+
+@adam.eval
+def _(w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon, decay, clip):
+    factor, skipped, clipped = factor_of(dw, rate, clip)
+    if not factor:
+        return w, m, v, bias, counted(count, skipped, clipped)
+    d = factor * dw
+    betas = np.array([beta1, beta2])
+    bias = bias * betas + (1 - betas)
+    m, v = beta1 * m + (1 - beta1) * d, beta2 * v + (1 - beta2) * d * d
+    step = (m / bias[0]) / (np.sqrt(v / bias[1]) + epsilon)
+    return w - rate * (step + decay * w), m, v, bias, counted(count, 0, clipped)
+
+
+@adam.emit
+def _(w_new, m_new, v_new, p_new, count_new, w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon,
+         decay, clip):  # fmt: skip
+    options = Struct("adam_options", beta1=beta1, beta2=beta2, rest1=1 - beta1, rest2=1 - beta2, epsilon=epsilon,
+                     decay=decay, clip=clip)  # fmt: skip
+    return Call("adam_f32", w_new, m_new, v_new, p_new, count_new, dw, rate, options, w.type.size)
+
+
+accumulate = op(
+    "accumulate",
+    "total' = total + dw; where there is a gate and it is zero, total' = total",
+    cases=[
         Case("odd", (f32(3, 5), f32(3, 5))),
         Case("open", (f32(3, 5), f32(3, 5), scalar(1.0))),
         Case("shut", (f32(4), np.array([1, np.nan, 2, np.inf], np.float32), scalar(0.0))),
-    ]
-
-    def infer(total, dw, gate=None):
-        same_shape(total, dw)
-        return total
-
-    def eval(total, dw, gate=None):
-        return total if gate is not None and gate == 0 else total + dw
-
-    def emit(new, total, dw, gate=None):
-        return Call("accumulate_f32", new, dw, gate, total.type.size)
-
-    def in_place(new, total, dw, gate=None):
-        return 0
+    ],
+)
+accumulate.must(in_place=True)
 
 
-@op
-class take_sum:
-    """mean = share total; total' = 0"""
-
-    overwrites = True
-    cases = [Case("odd", (f32(3, 5), scalar(0.25)))]
-
-    def infer(total, share):
-        return total, total
-
-    def eval(total, share):
-        return share * total, np.zeros_like(total)
-
-    def emit(mean, new, total, share):
-        return Call("take_sum_f32", mean, new, share, total.type.size)
-
-    def in_place(mean, new, total, share):
-        return None, 0
+@accumulate.infer
+def _(total, dw, gate=None):
+    same_shape(total, dw)
+    return total
 
 
-@op
-class guard:
-    """rate' = rate; 0, and counted as skipped, where the loss or the rate is not finite: nothing is updated"""
+@accumulate.eval
+def _(total, dw, gate=None):
+    return total if gate is not None and gate == 0 else total + dw
 
-    overwrites = True
-    cases = [
+
+@accumulate.emit
+def _(new, total, dw, gate=None):
+    return Call("accumulate_f32", new, dw, gate, total.type.size)
+
+
+take_sum = op("take_sum", "mean = share total; total' = 0", cases=[Case("odd", (f32(3, 5), scalar(0.25)))])
+take_sum.must(in_place=(None, 0))
+
+
+@take_sum.infer
+def _(total, share):
+    return total, total
+
+
+@take_sum.eval
+def _(total, share):
+    return share * total, np.zeros_like(total)
+
+
+@take_sum.emit
+def _(mean, new, total, share):
+    return Call("take_sum_f32", mean, new, share, total.type.size)
+
+
+guard = op(
+    "guard",
+    "rate' = rate; 0, and counted as skipped, where the loss or the rate is not finite: nothing is updated",
+    cases=[
         Case("finite", (scalar(2.5), scalar(0.1), zeros())),
         Case("infinite loss", (scalar(np.inf), scalar(0.1), np.array([4, 5, 6], np.int32))),
         Case("no number", (scalar(np.nan), scalar(0.1), zeros())),
         Case("infinite rate", (scalar(2.5), scalar(-np.inf), zeros())),
-    ]
-
-    def infer(loss, rate, count):
-        if loss.size != 1 or rate.size != 1:
-            raise GraphError(f"guard wants one loss and one rate, not {loss} and {rate}")
-        return rate, count
-
-    def eval(loss, rate, count):
-        finite = np.isfinite(loss).all() and np.isfinite(rate).all()
-        return rate if finite else np.zeros_like(rate), counted(count, int(not finite))
-
-    def emit(rate_new, count_new, loss, rate, count):
-        return Call("guard_rate", rate_new, count_new, loss, rate)
-
-    def in_place(rate_new, count_new, loss, rate, count):
-        return None, 2
+    ],
+)
+guard.must(in_place=(None, 2))
 
 
-@op
-class limit:
-    """rate' = rate min(1, clip / |g|): one gradient's norm limits the whole step; 0 where g is not finite; counted"""
+@guard.infer
+def _(loss, rate, count):
+    if loss.size != 1 or rate.size != 1:
+        raise GraphError(f"guard wants one loss and one rate, not {loss} and {rate}")
+    return rate, count
 
-    overwrites = True
-    cases = [
+
+@guard.eval
+def _(loss, rate, count):
+    finite = np.isfinite(loss).all() and np.isfinite(rate).all()
+    return rate if finite else np.zeros_like(rate), counted(count, int(not finite))
+
+
+@guard.emit
+def _(rate_new, count_new, loss, rate, count):
+    return Call("guard_rate", rate_new, count_new, loss, rate)
+
+
+limit = op(
+    "limit",
+    "rate' = rate min(1, clip / |g|): one gradient's norm limits the whole step; 0 where g is not finite; counted",
+    cases=[
         Case("below", (scalar(0.1), f32(3, 5), zeros()), {"clip": 100.0}),
         Case("above", (scalar(0.1), f32(37), zeros()), {"clip": 0.5}),
         Case("not finite", (scalar(0.1), np.array([1, np.inf], np.float32), zeros()), {"clip": 0.5}),
         Case("rate of zero", (scalar(0.0), f32(37), zeros()), {"clip": 0.5}),
-    ]
+    ],
+)
+limit.must(in_place=(None, 2))
 
-    def infer(rate, g, count, *, clip):
-        return rate, count
 
-    def eval(rate, g, count, *, clip):
-        factor, skipped, clipped = factor_of(g, rate, clip)
-        return rate * factor, counted(count, skipped, clipped)
+@limit.infer
+def _(rate, g, count, *, clip):
+    return rate, count
 
-    def emit(rate_new, count_new, rate, g, count, *, clip):
-        return Call("limit_rate", rate_new, count_new, rate, g, clip, g.type.size)
 
-    def in_place(rate_new, count_new, rate, g, count):
-        return None, 2
+@limit.eval
+def _(rate, g, count, *, clip):
+    factor, skipped, clipped = factor_of(g, rate, clip)
+    return rate * factor, counted(count, skipped, clipped)
+
+
+@limit.emit
+def _(rate_new, count_new, rate, g, count, *, clip):
+    return Call("limit_rate", rate_new, count_new, rate, g, clip, g.type.size)

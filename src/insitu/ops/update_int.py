@@ -114,92 +114,100 @@ def usual(state, *last) -> list[Case]:
     ]
 
 
-@op
-class sgd_nearest_s8:
-    """w' = w - round(rate (factor dw / scale + decay w)): steps below half of one are lost"""
-
-    overwrites = True
-    cases = usual(lambda w: ())
-
-    def infer(w, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
-        same_shape(w, dw)
-        return w, count
-
-    def eval(w, dw, rate, count, *, clip, qas, decay, node):
-        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
-        if not factor:
-            return w, counted(count, skipped, clipped)
-        step = step_of(w, dw, rate, factor, node.inputs[0].type, qas, decay)
-        w, _, saturated = moved(w, nearest(step, FAR), 1)
-        return w, counted(count, 0, clipped, saturated)
-
-    def emit(w_new, count_new, w, dw, rate, count, *, clip, qas, decay):
-        return Call("sgd_nearest_s8", w_new, count_new, dw, rate, options(w.type, clip, qas, decay))
-
-    def in_place(w_new, count_new, w, dw, rate, count):
-        return 0, 3
+sgd_nearest_s8 = op(
+    "sgd_nearest_s8",
+    "w' = w - round(rate (factor dw / scale + decay w)): steps below half of one are lost",
+    cases=usual(lambda w: ()),
+)
+sgd_nearest_s8.must(in_place=(0, 3))
 
 
-@op
-class sgd_stochastic_s8:
+@sgd_nearest_s8.infer
+def _(w, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+    same_shape(w, dw)
+    return w, count
+
+
+@sgd_nearest_s8.eval
+def _(w, dw, rate, count, *, clip, qas, decay, node):
+    factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+    if not factor:
+        return w, counted(count, skipped, clipped)
+    step = step_of(w, dw, rate, factor, node.inputs[0].type, qas, decay)
+    w, _, saturated = moved(w, nearest(step, FAR), 1)
+    return w, counted(count, 0, clipped, saturated)
+
+
+@sgd_nearest_s8.emit
+def _(w_new, count_new, w, dw, rate, count, *, clip, qas, decay):
+    return Call("sgd_nearest_s8", w_new, count_new, dw, rate, options(w.type, clip, qas, decay))
+
+
+sgd_stochastic_s8 = op(
+    "sgd_stochastic_s8",
     """w' = w - rate (factor dw / scale + decay w), rounded to a neighbour at random so that the mean is right
 
     The random numbers are hashes of (step, stream, element): a stream is a parameter's own number, and the seed is
     where the counter of steps starts.
-    """
-
-    overwrites = True
-    cases = usual(lambda w: (), np.array([7], np.int32)) + [
-        Case("stream", (*WHOLE, scalar(0.01), zeros(), np.array([-3], np.int32)), {"stream": 2**31 - 1})
-    ]
-
-    def infer(w, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
-        same_shape(w, dw)
-        return w, count
-
-    def eval(w, dw, rate, count, step, *, clip, qas, decay, stream, node):
-        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
-        if not factor:
-            return w, counted(count, skipped, clipped)
-        by = step_of(w, dw, rate, factor, node.inputs[0].type, qas, decay)
-        by = round_random(by, FAR, random_u32(int(step[0]), stream, w.size))
-        w, _, saturated = moved(w, by, 1)
-        return w, counted(count, 0, clipped, saturated)
-
-    def emit(w_new, count_new, w, dw, rate, count, step, *, clip, qas, decay, stream):
-        given = options(w.type, clip, qas, decay, stream)
-        return Call("sgd_stochastic_s8", w_new, count_new, dw, rate, step, given)
-
-    def in_place(w_new, count_new, w, dw, rate, count, step):
-        return 0, 3
+    """,
+    cases=usual(lambda w: (), np.array([7], np.int32))
+    + [Case("stream", (*WHOLE, scalar(0.01), zeros(), np.array([-3], np.int32)), {"stream": 2**31 - 1})],
+)
+sgd_stochastic_s8.must(in_place=(0, 3))
 
 
-@op
-class sgd_residual_s8:
-    """w + r/256 moves by -rate (factor dw / scale + decay (w + r/256)), to the nearest 1/256: 16-bit fixed point"""
+@sgd_stochastic_s8.infer
+def _(w, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
+    same_shape(w, dw)
+    return w, count
 
-    overwrites = True
-    cases = usual(lambda w: (s8(*w.shape),))
 
-    def infer(w, r, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
-        same_shape(w, dw, r)
-        return w, r, count
+@sgd_stochastic_s8.eval
+def _(w, dw, rate, count, step, *, clip, qas, decay, stream, node):
+    factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+    if not factor:
+        return w, counted(count, skipped, clipped)
+    by = step_of(w, dw, rate, factor, node.inputs[0].type, qas, decay)
+    by = round_random(by, FAR, random_u32(int(step[0]), stream, w.size))
+    w, _, saturated = moved(w, by, 1)
+    return w, counted(count, 0, clipped, saturated)
 
-    def eval(w, r, dw, rate, count, *, clip, qas, decay, node):
-        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
-        if not factor:
-            return w, r, counted(count, skipped, clipped)
-        full = w.astype(np.int32) * 256 + r
-        step = step_of(full, dw, rate, factor, node.inputs[0].type, qas, decay, 256)
-        w, r, saturated = moved(full, nearest(step, FAR), 256)
-        return w, r, counted(count, 0, clipped, saturated)
 
-    def emit(w_new, r_new, count_new, w, r, dw, rate, count, *, clip, qas, decay, target="host"):
-        given = options(w.type, clip, qas, decay, target=target)
-        return Call("sgd_residual_s8", w_new, r_new, count_new, dw, rate, given)
+@sgd_stochastic_s8.emit
+def _(w_new, count_new, w, dw, rate, count, step, *, clip, qas, decay, stream):
+    given = options(w.type, clip, qas, decay, stream)
+    return Call("sgd_stochastic_s8", w_new, count_new, dw, rate, step, given)
 
-    def in_place(w_new, r_new, count_new, w, r, dw, rate, count):
-        return 0, 1, 4
+
+sgd_residual_s8 = op(
+    "sgd_residual_s8",
+    "w + r/256 moves by -rate (factor dw / scale + decay (w + r/256)), to the nearest 1/256: 16-bit fixed point",
+    cases=usual(lambda w: (s8(*w.shape),)),
+)
+sgd_residual_s8.must(in_place=(0, 1, 4))
+
+
+@sgd_residual_s8.infer
+def _(w, r, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+    same_shape(w, dw, r)
+    return w, r, count
+
+
+@sgd_residual_s8.eval
+def _(w, r, dw, rate, count, *, clip, qas, decay, node):
+    factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+    if not factor:
+        return w, r, counted(count, skipped, clipped)
+    full = w.astype(np.int32) * 256 + r
+    step = step_of(full, dw, rate, factor, node.inputs[0].type, qas, decay, 256)
+    w, r, saturated = moved(full, nearest(step, FAR), 256)
+    return w, r, counted(count, 0, clipped, saturated)
+
+
+@sgd_residual_s8.emit
+def _(w_new, r_new, count_new, w, r, dw, rate, count, *, clip, qas, decay, target="host"):
+    given = options(w.type, clip, qas, decay, target=target)
+    return Call("sgd_residual_s8", w_new, r_new, count_new, dw, rate, given)
 
 
 def unpack4(packed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -214,91 +222,100 @@ def pack4(r: np.ndarray) -> np.ndarray:
     return halves[0::2] | halves[1::2] << 4
 
 
-@op
-class sgd_residual4_s8:
+sgd_residual4_s8 = op(
+    "sgd_residual4_s8",
     """w + r/16 moves by -rate (factor dw / scale + decay (w + r/16)), rounded to a neighbouring 1/16 at random
 
     r is u8[ceil(n/2)]: two residuals -8..7 a byte. The random numbers are those of sgd_stochastic_s8.
-    """
-
-    overwrites = True
-    cases = usual(lambda w: (Type("u8", (-(-w.size // 2),)),), np.array([7], np.int32))
-
-    def infer(w, r, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
-        same_shape(w, dw)
-        if r.dtype != "u8" or r.shape != (-(-w.size // 2),):
-            raise GraphError(f"the residuals of {w} are u8[{-(-w.size // 2)}], not {r}")
-        return w, r, count
-
-    def eval(w, r, dw, rate, count, step, *, clip, qas, decay, stream, node):
-        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
-        if not factor:
-            return w, r, counted(count, skipped, clipped)
-        full = w.astype(np.int32) * 16 + unpack4(r, w.shape)
-        by = step_of(full, dw, rate, factor, node.inputs[0].type, qas, decay, 16)
-        by = round_random(by, FAR, random_u32(int(step[0]), stream, w.size))
-        w, rest, saturated = moved(full, by, 16)
-        return w, pack4(rest), counted(count, 0, clipped, saturated)
-
-    def emit(w_new, r_new, count_new, w, r, dw, rate, count, step, *, clip, qas, decay, stream):
-        given = options(w.type, clip, qas, decay, stream)
-        return Call("sgd_residual4_s8", w_new, r_new, count_new, dw, rate, step, given)
-
-    def in_place(w_new, r_new, count_new, w, r, dw, rate, count, step):
-        return 0, 1, 4
+    """,
+    cases=usual(lambda w: (Type("u8", (-(-w.size // 2),)),), np.array([7], np.int32)),
+)
+sgd_residual4_s8.must(in_place=(0, 1, 4))
 
 
-@op
-class sgd_master_s8:
-    """m' = m - rate (factor dw / scale + decay m); w' = round(m'), m being a float copy of w in the same unit"""
-
-    overwrites = True
-    cases = usual(lambda w: (f32(*w.shape),))
-
-    def infer(w, m, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
-        same_shape(w, dw, m)
-        return w, m, count
-
-    def eval(w, m, dw, rate, count, *, clip, qas, decay, node):
-        factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
-        if not factor:
-            return w, m, counted(count, skipped, clipped)
-        now = m.astype(np.float32) - step_of(m, dw, rate, factor, node.inputs[0].type, qas, decay)
-        kept = np.clip(now, np.float32(-MOST), np.float32(MOST))
-        return nearest(kept, MOST).astype(np.int8), kept, counted(count, 0, clipped, int((now != kept).sum()))
-
-    def emit(w_new, m_new, count_new, w, m, dw, rate, count, *, clip, qas, decay):
-        return Call("sgd_master_s8", w_new, m_new, count_new, dw, rate, options(w.type, clip, qas, decay))
-
-    def in_place(w_new, m_new, count_new, w, m, dw, rate, count):
-        return 0, 1, 4
+@sgd_residual4_s8.infer
+def _(w, r, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
+    same_shape(w, dw)
+    if r.dtype != "u8" or r.shape != (-(-w.size // 2),):
+        raise GraphError(f"the residuals of {w} are u8[{-(-w.size // 2)}], not {r}")
+    return w, r, count
 
 
-@op
-class sgd_bias_s32:
-    """b' = b - round(rate factor db / scale): a bias integer is fine enough to be stepped in place"""
+@sgd_residual4_s8.eval
+def _(w, r, dw, rate, count, step, *, clip, qas, decay, stream, node):
+    factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+    if not factor:
+        return w, r, counted(count, skipped, clipped)
+    full = w.astype(np.int32) * 16 + unpack4(r, w.shape)
+    by = step_of(full, dw, rate, factor, node.inputs[0].type, qas, decay, 16)
+    by = round_random(by, FAR, random_u32(int(step[0]), stream, w.size))
+    w, rest, saturated = moved(full, by, 16)
+    return w, pack4(rest), counted(count, 0, clipped, saturated)
 
-    overwrites = True
-    cases = [
+
+@sgd_residual4_s8.emit
+def _(w_new, r_new, count_new, w, r, dw, rate, count, step, *, clip, qas, decay, stream):
+    given = options(w.type, clip, qas, decay, stream)
+    return Call("sgd_residual4_s8", w_new, r_new, count_new, dw, rate, step, given)
+
+
+sgd_master_s8 = op(
+    "sgd_master_s8",
+    "m' = m - rate (factor dw / scale + decay m); w' = round(m'), m being a float copy of w in the same unit",
+    cases=usual(lambda w: (f32(*w.shape),)),
+)
+sgd_master_s8.must(in_place=(0, 1, 4))
+
+
+@sgd_master_s8.infer
+def _(w, m, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+    same_shape(w, dw, m)
+    return w, m, count
+
+
+@sgd_master_s8.eval
+def _(w, m, dw, rate, count, *, clip, qas, decay, node):
+    factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
+    if not factor:
+        return w, m, counted(count, skipped, clipped)
+    now = m.astype(np.float32) - step_of(m, dw, rate, factor, node.inputs[0].type, qas, decay)
+    kept = np.clip(now, np.float32(-MOST), np.float32(MOST))
+    return nearest(kept, MOST).astype(np.int8), kept, counted(count, 0, clipped, int((now != kept).sum()))
+
+
+@sgd_master_s8.emit
+def _(w_new, m_new, count_new, w, m, dw, rate, count, *, clip, qas, decay):
+    return Call("sgd_master_s8", w_new, m_new, count_new, dw, rate, options(w.type, clip, qas, decay))
+
+
+sgd_bias_s32 = op(
+    "sgd_bias_s32",
+    "b' = b - round(rate factor db / scale): a bias integer is fine enough to be stepped in place",
+    cases=[
         Case("per channel", (s32(3, s=(1e-3, 2e-3, 5e-2), axis=0), f32(3), scalar(0.01), zeros())),
         Case("clip", (s32(37, s=1e-4), f32(37), scalar(3.0), zeros()), {"clip": 2.0}),
         Case("rate of zero", (s32(37, s=1e-4), f32(37), scalar(0.0), zeros()), {"clip": 2.0}),
-    ]
+    ],
+)
+sgd_bias_s32.must(in_place=(0, 3))
 
-    def infer(b, db, rate, count, *, clip=0.0, qas=True):
-        same_shape(b, db)
-        return b, count
 
-    def eval(b, db, rate, count, *, clip, qas, node):
-        factor, skipped, clipped = factor_of(db.astype(np.float32), rate, clip)
-        if not factor:
-            return b, counted(count, skipped, clipped)
-        now = b.astype(np.int64) - nearest(step_of(b, db, rate, factor, node.inputs[0].type, qas), 2.0**30)
-        kept = np.clip(now, -(2**31), 2**31 - 1)
-        return kept.astype(np.int32), counted(count, 0, clipped, int((now != kept).sum()))
+@sgd_bias_s32.infer
+def _(b, db, rate, count, *, clip=0.0, qas=True):
+    same_shape(b, db)
+    return b, count
 
-    def emit(b_new, count_new, b, db, rate, count, *, clip, qas, target="host"):
-        return Call("sgd_bias_s32", b_new, count_new, db, rate, options(b.type, clip, qas, target=target))
 
-    def in_place(b_new, count_new, b, db, rate, count):
-        return 0, 3
+@sgd_bias_s32.eval
+def _(b, db, rate, count, *, clip, qas, node):
+    factor, skipped, clipped = factor_of(db.astype(np.float32), rate, clip)
+    if not factor:
+        return b, counted(count, skipped, clipped)
+    now = b.astype(np.int64) - nearest(step_of(b, db, rate, factor, node.inputs[0].type, qas), 2.0**30)
+    kept = np.clip(now, -(2**31), 2**31 - 1)
+    return kept.astype(np.int32), counted(count, 0, clipped, int((now != kept).sum()))
+
+
+@sgd_bias_s32.emit
+def _(b_new, count_new, b, db, rate, count, *, clip, qas, target="host"):
+    return Call("sgd_bias_s32", b_new, count_new, db, rate, options(b.type, clip, qas, target=target))

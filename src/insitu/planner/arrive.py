@@ -19,17 +19,10 @@ from insitu.planner.stream import Loops, regions
 
 WHOLE = "give the input whole (without rows)"
 
-OP = Op(
-    name=ARRIVE,
-    doc="Rows of an input, as they come; made by the planner.",
-    defaults={},
-    rules={
-        "eval": lambda x: x,
-        "emit": lambda y, x: Call("copy_bytes", y, x, y.type.bytes, alias=True),
-        "stripe": lambda y, x: (Rows(),),
-    },
-    cases=(), kind="any", source=__file__, overwrites=False, domain=None,
-)  # fmt: skip
+OP = Op(ARRIVE, "Rows of an input, as they come; made by the planner.")
+OP.eval(lambda x: x)
+OP.emit(lambda y, x: Call("copy_bytes", y, x, y.type.bytes, alias=True))
+OP.may(stripes=lambda y, x: (Rows(),))
 
 
 def arriving(graph: Graph, loops: Loops, enough: int, stream: bool) -> Graph:

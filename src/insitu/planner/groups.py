@@ -88,13 +88,11 @@ def _macs(*values, node: Grouped) -> int:
     return sum(int(n.rule("macs", n.output, *n.inputs)) for n in (*node.nodes, *node.chain.again) if n.op.has("macs"))
 
 
-GROUPED = Op(
-    name="grouped",
-    doc="The backward pass of an inverted-residual block in groups of channels; made by the planner.",
-    defaults={},
-    rules={"eval": one_by_one, "emit": lambda *values, node: node.tiles, "in_place": _in_place, "macs": _macs},
-    cases=(), kind="any", source=__file__, overwrites=False, domain=None,
-)  # fmt: skip
+GROUPED = Op("grouped", "The backward pass of an inverted-residual block in groups of channels; made by the planner.")
+GROUPED.eval(one_by_one)
+GROUPED.emit(lambda *values, node: node.tiles)
+GROUPED.macs(_macs)
+GROUPED.may(in_place=_in_place)
 
 
 Known = dict[tuple, list[tuple[Tiles, int]]]  # ways to run a chain: its calls, and the channels of a group

@@ -13,9 +13,9 @@ from insitu.graph.stripes import Rows
 def reads(node: Node) -> tuple[tuple[Value, Rows], ...] | None:
     """The inputs a node reads row by row; None where it cannot run in stripes."""
     y = node.output
-    if not node.op.has("stripe") or len(node.outputs) > 1 or len(y.shape) != 4 or y.shape[0] != 1:
+    if len(node.outputs) > 1 or len(y.shape) != 4 or y.shape[0] != 1:
         return None
-    rows = node.rule("stripe", *node.outputs, *node.inputs)
+    rows = node.rows()
     if rows is None:
         return None
     found = tuple((v, r) for v, r in zip(node.inputs, rows) if r is not None)

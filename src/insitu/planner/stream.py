@@ -49,13 +49,11 @@ def _in_place(*values, node: Streamed) -> tuple[int | None, ...]:
     return tuple(found)
 
 
-STREAM = Op(
-    name="stream",
-    doc="Several ops in stripes of rows; made by the planner.",
-    defaults={},
-    rules={"eval": one_by_one, "emit": lambda *values, node: node.loop, "macs": _macs, "in_place": _in_place},
-    cases=(), kind="any", source=__file__, overwrites=False, domain=None,
-)  # fmt: skip
+STREAM = Op("stream", "Several ops in stripes of rows; made by the planner.")
+STREAM.eval(one_by_one)
+STREAM.emit(lambda *values, node: node.loop)
+STREAM.macs(_macs)
+STREAM.may(in_place=_in_place)
 
 
 def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:

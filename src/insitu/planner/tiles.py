@@ -43,14 +43,11 @@ def _in_place(*values, node: Tiled) -> tuple[int | None, ...]:
     return tuple(names.index(shared[v.name].name) for v in node.outputs)
 
 
-TILED = Op(
-    name="tiled",
-    doc="The gradient of a weight and its update in tiles; made by the planner.",
-    defaults={},
-    rules={"eval": one_by_one, "emit": lambda *values, node: node.tiles, "in_place": _in_place,
-           "macs": lambda *values, node: 2 * node.nodes[0].rule("macs", node.nodes[0].output, *node.nodes[0].inputs)},
-    cases=(), kind="any", source=__file__, overwrites=True, domain=None,
-)  # fmt: skip
+TILED = Op("tiled", "The gradient of a weight and its update in tiles; made by the planner.")
+TILED.eval(one_by_one)
+TILED.emit(lambda *values, node: node.tiles)
+TILED.macs(lambda *values, node: 2 * node.nodes[0].rule("macs", node.nodes[0].output, *node.nodes[0].inputs))
+TILED.must(in_place=_in_place)
 
 
 def tiled(graph: Graph, node: Node, emit: Callable[[Node], Call]) -> Iterator[Graph]:

@@ -138,7 +138,10 @@ class _Rows:
         """Every row the op needs for the rows it makes is there, and padding begins where the value ends."""
         given = {p.value.name: p for p in window.read}
         first, last = window.made.first, window.made.first + window.made.count - 1
-        for v, rows in zip(node.inputs, node.rule("stripe", node.output, *node.inputs)):
+        needed = node.rows()
+        if needed is None:
+            raise GraphError(f"{node.op.name} cannot run in stripes", where=f"%{node.name}")
+        for v, rows in zip(node.inputs, needed):
             if rows is None:
                 continue
             p = given.get(v.name)

@@ -40,7 +40,7 @@ def _cheap(nodes: tuple[Node, ...]) -> dict[str, Node]:
 def _is_unary(node: Node) -> bool:
     """Element by element, from one value alone."""
     shapes = {v.shape for v in (*node.inputs, *node.outputs)}
-    return len(node.inputs) == len(node.outputs) == len(shapes) == 1 and node.op.has("in_place")
+    return len(node.inputs) == len(node.outputs) == len(shapes) == 1 and bool(node.op.facts.in_place)
 
 
 class _Again:
