@@ -26,6 +26,7 @@ from insitu.learner.feed import Feed, run_many
 from insitu.learner.model import Model
 from insitu.planner import Plan
 from insitu.preprocess import Transform, fuse_transform
+from insitu.progress import stage
 from insitu.proof import Certificate, certify, drawn
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
@@ -71,15 +72,18 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     scheme, notes = _choose(scheme, recipe or Recipe())
     limits = limits_of(board, sram, flash, prefer)
     recipe = with_gradients(recipe or Recipe(), limits)
-    g = say("1-loaded", load(model, example))
+    with stage("reading the model"):
+        g = say("1-loaded", load(model, example))
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=has_targets(recipe))
-    g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
+    with stage("calibrating"):
+        g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
     g = new_head(g, classes, samples, recipe, head_after, head_init, seed)
     g = say("4-head", integer_head(g) if head == "int8" else g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
     parts = Parts(g, s, recipe, batch, has_statistics(g), head_of(g))
-    graphs = say("6-training", parts.graphs())
+    with stage("gradients and updates"):
+        graphs = say("6-training", parts.graphs())
     deployed = check_budget(parts, graphs, limits)
     learner = Learner(graphs, None, classes, parts=parts, notes=notes, deployed=deployed)
     if dump:

@@ -27,7 +27,7 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.learner.progress import bar
+    from insitu.progress import bar
     from insitu.reports.html import write_page
 
     with bar() as progress:

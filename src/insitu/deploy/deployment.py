@@ -16,6 +16,7 @@ from insitu.firmware import Firmware, build_firmware
 from insitu.graph import Graph
 from insitu.planner import plan_all
 from insitu.planner.spent import spent
+from insitu.progress import stage
 
 # where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
@@ -116,7 +117,8 @@ def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) ->
     if limits.prefer == "speed" and limits.sram is not None:
         rooms = (limits.sram - state - LINKED_SRAM, room)  # the first where all of it can be placed, too
         yield from (emit_program(plan_all(graphs, "mcu", enough)) for enough in rooms if enough > floor)
-    made = emit_program(plan_all(graphs, "mcu", floor))
+    with stage("planning memory"):
+        made = emit_program(plan_all(graphs, "mcu", floor))
     yield made
     if made.arena_bytes < staged_bytes(made):
         yield replace(made, in_place=True)
@@ -124,7 +126,8 @@ def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) ->
     if longest.lower_bound_bytes > floor:  # nothing could make it lower
         return
     for enough in (room, 0) if 0 < room < floor else (0,):
-        lower = emit_program(plan_all(graphs, "mcu", enough))
+        with stage("planning less memory"):
+            lower = emit_program(plan_all(graphs, "mcu", enough))
         if lower.arena_bytes < made.arena_bytes:
             made = lower
             yield replace(made, in_place=True)
@@ -147,7 +150,8 @@ def deploy_program(program: Program, limits: Limits, port: str = "emulator", fla
     if limits.board is None:
         raise BoardError("there is nothing to link for the host", hint="insitu boards lists the boards")
     linked = limits.board.core.arm
-    firmware = build_firmware(program, limits.board, port=port, flags=flags, compiler=compiler) if linked else None
+    with stage(f"compiling and linking for {limits.board.name}"):
+        firmware = build_firmware(program, limits.board, port=port, flags=flags, compiler=compiler) if linked else None
     return Deployment(limits, program, firmware)
 
 

@@ -10,7 +10,7 @@ from insitu.data import Samples
 from insitu.devices.host import HostDevice
 from insitu.errors import DataError
 from insitu.learner.feed import Crew, Feed
-from insitu.learner.progress import Report
+from insitu.progress import Report
 
 STEPS_A_REPORT = 256
 

@@ -26,9 +26,9 @@ from insitu.learner.course import Course
 from insitu.learner.epoch import Results
 from insitu.learner.feed import Augment, Crew, Feed, run_many, usual_threads
 from insitu.learner.measures import MEASURES
-from insitu.learner.progress import Report, bar
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
+from insitu.progress import Report, bar, stage
 from insitu.training.head import widen_head
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
@@ -74,14 +74,17 @@ class Learner:
     def plans(self) -> dict[str, Plan]:
         """The functions' plans for this machine, made when they are first asked for."""
         if self._plans is None:
-            self._plans = {verb: plan(g) for verb, g in self.graphs.items()}
+            with stage("planning for this machine"):
+                self._plans = {verb: plan(g) for verb, g in self.graphs.items()}
         return self._plans
 
     @property
     def device(self) -> HostDevice:
         """Where the program runs; built and opened when it is first asked for."""
         if self._device is None:
-            self._device = open_plans(self.plans)
+            plans = self.plans
+            with stage("compiling for this machine"):
+                self._device = open_plans(plans)
         return self._device
 
     @property

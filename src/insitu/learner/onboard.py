@@ -18,8 +18,8 @@ from insitu.errors import BoardError, DataError, GraphError
 from insitu.firmware import read_image
 from insitu.graph import Value
 from insitu.learner.course import Course
-from insitu.learner.progress import Report, bar
 from insitu.planner.spent import spent_text
+from insitu.progress import Report, bar
 from insitu.table import pairs, size, table
 
 MEASURED = EmulatorDevice, QemuDevice  # what can count

@@ -1,0 +1,45 @@
+"""What is being done, on stderr, where someone watches: a bar for what is counted, a line for a slow stage."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
+
+Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+SLOW = 1.0  # seconds after which a stage is named
+
+
+@contextmanager
+def bar(report: Report | None = None):
+    """Gives `report(words, done, total)`: the caller's own, a bar if stderr is a terminal, or nothing."""
+    if report is not None or not sys.stderr.isatty():
+        yield report or (lambda words, done, total: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda words, done, total: shown.update(task, description=words, completed=done, total=total)
+
+
+@contextmanager
+def stage(words: str, after: float = SLOW) -> Iterator[None]:
+    """Names what runs inside, once it has taken `after` seconds; the line is gone when it ends."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    status = Console(stderr=True).status(f"{words} ...", spinner="line")
+    timer = Timer(after, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        status.stop()
