@@ -32,7 +32,7 @@ def test_the_generated_program_is_the_golden_one(golden):
     files = emit_program(small_plan(), "small").files
     for name, text in files.items():
         golden(GOLDEN / name, text)
-    assert {p.name for p in GOLDEN.iterdir()} == set(files)
+    assert {p.name for p in GOLDEN.glob("small*")} == set(files)
 
 
 def test_the_same_plan_gives_the_same_bytes():
