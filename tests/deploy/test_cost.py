@@ -14,7 +14,7 @@ from insitu.deploy.cost import RATE, count, count_on, lowering_cost, random_inpu
 from insitu.deploy.lowering import Counted, LoweringCost, lowering_rows, lowering_table
 from insitu.errors import BoardError
 from insitu.learner.model import Model
-from insitu.planner.apart import taken_apart
+from insitu.planner.changes.weight_parts import taken_apart
 from insitu.planner.plan import plan_ordered
 from insitu.planner.spent import changes, spent
 

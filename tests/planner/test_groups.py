@@ -17,13 +17,14 @@ from insitu.graph.tiles import Entries, Tiles
 from insitu.ops._block import exponents
 from insitu.ops.block_sums import in_two
 from insitu.ops.mask import mask_type
-from insitu.planner import groups, plan, verify
-from insitu.planner.groups import Grouped, grouped, ungrouped
+from insitu.planner import plan, verify
+from insitu.planner.changes.channel_groups import chain as chains
+from insitu.planner.changes.channel_groups.chain import Grouped, grouped, ungrouped
+from insitu.planner.changes.update_tiles import tiled
+from insitu.planner.place.rooms import arranged
 from insitu.planner.plan import call_of, plan_ordered
-from insitu.planner.rooms import arranged
 from insitu.planner.spent import changes, spent, spent_text
-from insitu.planner.tiles import tiled
-from insitu.planner.verify_tiles import verify_tiles
+from insitu.planner.verify.passes import verify_tiles
 
 from .test_stream import step_of
 
@@ -243,7 +244,7 @@ def test_a_weight_that_changes_before_it_is_read_again_keeps_the_block_whole(mon
     """Its update would run between the passes, and the second one would make other gradients; verify sees that, too."""
     graph = Projecting(2, **FULL).graph()
     assert all_groups(graph) == []
-    monkeypatch.setattr(groups, "_too_early", lambda chain, between: False)
+    monkeypatch.setattr(chains, "_too_early", lambda chain, between: False)
     for made in all_groups(graph):
         with pytest.raises(GraphError, match="%projected: pass 2 reads it after its update has replaced it"):
             verify(plan_ordered(made, target="mcu"))

@@ -14,10 +14,10 @@ from insitu.graph import Graph, Type, build, f32, lookup, s8
 from insitu.graph.eval import run_step
 from insitu.ops._block import exponents
 from insitu.planner import plan, verify
-from insitu.planner.apart import taken_apart
+from insitu.planner.changes.in_place import laid_over
+from insitu.planner.changes.kept_channels import narrowed
+from insitu.planner.changes.weight_parts import taken_apart
 from insitu.planner.lower import CHANGES
-from insitu.planner.narrow import narrowed
-from insitu.planner.over import laid_over
 from insitu.planner.plan import plan_ordered
 from insitu.planner.spent import changes, spent
 

@@ -15,11 +15,11 @@ from insitu.graph import Graph, build, lookup, s8
 from insitu.graph.stripes import Loop
 from insitu.graph.text import arrays, parse
 from insitu.planner import plan, plan_all, verify
-from insitu.planner.arrive import with_source
+from insitu.planner.changes.stripes.arrive import with_source
+from insitu.planner.changes.stripes.loop import loop_of
+from insitu.planner.changes.stripes.node import HEIGHTS, fused, regions
 from insitu.planner.plan import call_of, plan_ordered
-from insitu.planner.stream import HEIGHTS, fused, regions
-from insitu.planner.stripes import loop_of
-from insitu.planner.verify_stripes import verify_loop
+from insitu.planner.verify.stripes import verify_loop
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head

@@ -16,10 +16,10 @@ from insitu.graph import Graph, build, lookup, s8, s32
 from insitu.graph.stripes import Loop, Move, Turn
 from insitu.importers import load
 from insitu.planner import plan, plan_all, verify
+from insitu.planner.changes.stripes.loop import grows_over, loop_of
+from insitu.planner.changes.stripes.node import HEIGHTS, Streamed, fused, regions
 from insitu.planner.plan import call_of, plan_ordered
-from insitu.planner.stream import HEIGHTS, Streamed, fused, regions
-from insitu.planner.stripes import grows_over, loop_of
-from insitu.planner.verify_stripes import verify_loop
+from insitu.planner.verify.stripes import verify_loop
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
 from insitu.training.head import HEAD, replace_head

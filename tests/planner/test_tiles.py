@@ -16,12 +16,12 @@ from insitu.graph.eval import run_step
 from insitu.graph.tiles import Tiles
 from insitu.ops._block import exponents
 from insitu.planner import plan, verify
+from insitu.planner.changes.less_scratch import Tight, loosened, tightened
+from insitu.planner.changes.update_tiles import Tiled, tiled
 from insitu.planner.lower import CHANGES
 from insitu.planner.plan import call_of, plan_ordered
 from insitu.planner.spent import spent, spent_text
-from insitu.planner.tight import Tight, loosened, tightened
-from insitu.planner.tiles import Tiled, tiled
-from insitu.planner.verify_tiles import verify_tiles
+from insitu.planner.verify.passes import verify_tiles
 
 from ..ops.case_library import all_bound
 from .test_stream import step_of

@@ -15,7 +15,7 @@ from insitu.deploy import Deployment, Limits, bare_sram, board_programs, deploy,
 from insitu.errors import BudgetError, Error
 from insitu.graph import Graph, lookup
 from insitu.planner import Plan, plan
-from insitu.planner.arrive import can_arrive
+from insitu.planner.changes.stripes.arrive import can_arrive
 from insitu.quantizer.fold import is_int8
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme

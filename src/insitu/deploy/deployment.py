@@ -21,7 +21,7 @@ from insitu.progress import stage
 # where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
 LINKED_SRAM = 2048  # of small programs on a Cortex-M: stack and protocol
-PLACED = 0.95  # of an arena is alive at its peak, or more: the rest is lost between places (planner/arena.py)
+PLACED = 0.95  # of an arena is alive at its peak, or more: the rest is lost between places (planner/place/arena.py)
 IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
 
 

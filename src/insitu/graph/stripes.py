@@ -1,8 +1,8 @@
 """A part of a graph that runs in stripes, row by row through all of its ops, as values: nothing is planned here.
 
 An op's `stripe` rule says which rows of each input a row of its output needs (`Rows`, or None for an input that is
-read whole). From that planner/stripes.py makes a `Loop`: the call of one fused node, in which every value inside has a
-buffer of a few rows. codegen/stripes.py writes it down as a C loop.
+read whole). From that planner/changes/stripes makes a `Loop`: the call of one fused node, in which every value inside
+has a buffer of a few rows. codegen/stripes.py writes it down as a C loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from insitu.graph.call import Call, Scratch
 from insitu.graph.graph import Node, Value
 
-ARRIVE = "arrive"  # the op that takes rows of an input as they come: planner/arrive.py
+ARRIVE = "arrive"  # the op that takes rows of an input as they come: planner/changes/stripes/arrive.py
 
 
 @dataclass(frozen=True)

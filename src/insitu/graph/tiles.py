@@ -1,6 +1,6 @@
 """Calls that are made again for tile after tile of a value, as values: nothing is planned here.
 
-Where a value need not exist whole, planner/tiles.py makes a `Tiles`: the call of one fused node that runs passes over
+Where a value need not exist whole, planner/changes makes a `Tiles`: the call of one fused node that runs passes over
 tiles, each pass the same few kernels on the next part of what they work on. codegen/tiles.py writes it down in C.
 """
 

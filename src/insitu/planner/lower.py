@@ -1,10 +1,9 @@
 """Instructions spent to lower the peak: what runs at the step that needs most is changed, as long as that helps.
 
-A change is a function of a graph and one of its nodes that gives another graph with the same results, or None: a call
-with less scratch (tight.py), a depthwise layer in place (over.py), a weight read in two parts (apart.py), a weight's
-gradient and update in tiles (tiles.py), the backward pass of a block in groups of channels (groups.py); the last two
-offer several sizes. It is tried on the node at the peak, and on those that make or read what is large there. Stripes
-(cuts.py) come first. What turned out not to be needed is taken back.
+A change (changes/) is a function of a graph and one of its nodes that gives another graph with the same results, or
+None: less scratch, in place, a weight read in two parts, an update in tiles, a block in groups of channels; the last
+two offer several sizes. It is tried on the node at the peak, and on those that make or read what is large there.
+Stripes come first. What turned out not to be needed is taken back.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from insitu.graph import Graph, Node
-from insitu.planner.apart import layer_apart, taken_apart
-from insitu.planner.cuts import cut_up
-from insitu.planner.groups import Grouped, Known, grouped, ungrouped
-from insitu.planner.over import laid_over
-from insitu.planner.stream import Loops, able, streams
-from insitu.planner.tight import loosened, loosest, tightened, tightest
-from insitu.planner.tiles import tiled, untiled
+from insitu.planner.changes.channel_groups.chain import Grouped, Known, grouped, ungrouped
+from insitu.planner.changes.in_place import laid_over
+from insitu.planner.changes.less_scratch import loosened, loosest, tightened, tightest
+from insitu.planner.changes.stripes.cuts import cut_up
+from insitu.planner.changes.stripes.node import Loops, able, streams
+from insitu.planner.changes.update_tiles import tiled, untiled
+from insitu.planner.changes.weight_parts import layer_apart, taken_apart
 
 if TYPE_CHECKING:
     from insitu.planner.plan import Plan

@@ -12,14 +12,14 @@ from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
 from insitu.graph.stripes import Loop
 from insitu.graph.tiles import Tiles
-from insitu.planner.arena import ALIGN, lower_bound, place
-from insitu.planner.arrive import arriving
+from insitu.planner.changes.kept_channels import narrowed
+from insitu.planner.changes.less_scratch import level_of
+from insitu.planner.changes.stripes.arrive import arriving
+from insitu.planner.changes.stripes.node import Loops, able
 from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
 from insitu.planner.lower import lowered
-from insitu.planner.narrow import narrowed
 from insitu.planner.order import candidates
-from insitu.planner.stream import Loops, able
-from insitu.planner.tight import level_of
+from insitu.planner.place.arena import ALIGN, lower_bound, place
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
@@ -85,7 +85,7 @@ class Plan:
 def plan(
     graph: Graph, align: int = ALIGN, target: str = "host", *, stream: bool | None = None, enough: int = 0
 ) -> Plan:
-    """The best of several orders, with calls and offsets; proven by verify.py.
+    """The best of several orders, with calls and offsets; proven by verify/replay.py.
 
     stream   spend instructions where that lowers the peak: stripes, less scratch, tiles (lower.py); None: on a small
              machine

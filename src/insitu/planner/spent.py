@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from insitu.graph import Node
-from insitu.planner.apart import TWINS
-from insitu.planner.groups import Grouped
-from insitu.planner.narrow import is_kept
-from insitu.planner.over import OVER
+from insitu.planner.changes.channel_groups.chain import Grouped
+from insitu.planner.changes.in_place import OVER
+from insitu.planner.changes.kept_channels import is_kept
+from insitu.planner.changes.less_scratch import Tight
+from insitu.planner.changes.stripes.node import Streamed
+from insitu.planner.changes.update_tiles import Tiled
+from insitu.planner.changes.weight_parts import TWINS
 from insitu.planner.plan import Plan
-from insitu.planner.stream import Streamed
-from insitu.planner.tight import Tight
-from insitu.planner.tiles import Tiled
 
 PARTS = {twin for twin, _ in TWINS.values()}
 

@@ -1,6 +1,6 @@
 """An independent proof that a plan is safe: it replays the program on a map of the arena.
 
-Shares no code with lifetimes.py or arena.py on purpose. Each arena byte remembers which value was
+Shares no code with lifetimes.py or place/ on purpose. Each arena byte remembers which value was
 last written there; a call that reads a value must find every byte of it still its own.
 """
 
@@ -13,8 +13,8 @@ from insitu.graph import Value
 from insitu.graph.stripes import Loop
 from insitu.graph.tiles import Tiles
 from insitu.planner.plan import Plan
-from insitu.planner.verify_stripes import verify_loop
-from insitu.planner.verify_tiles import verify_tiles
+from insitu.planner.verify.passes import verify_tiles
+from insitu.planner.verify.stripes import verify_loop
 
 FREE = -1
 

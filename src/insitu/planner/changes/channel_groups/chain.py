@@ -9,7 +9,7 @@ runs group after group, in whole blocks of exponents. The last dx is taken in tw
 what they become (ops/block_sums.py). The sums need the largest exponent of all groups, and the update the norm of the
 whole gradient: both are found in a first pass, and a second one makes the gradients again. What must happen in between,
 such as the updates of biases, runs between the passes. The same bytes. To the rest of the planner this is one node with
-scratch; where it pays is decided in lower.py, its calls are made in group_calls.py.
+scratch; where it pays is decided in lower.py, its calls are made in calls.py.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from insitu.graph.tiles import Tiles
 from insitu.graph.types import GROUP
 from insitu.ops.block_sums import in_two
 from insitu.ops.conv import conv_shape, is_pointwise
-from insitu.planner.fused import one_by_one, source_of
-from insitu.planner.group_calls import ENDS, group_tiles
+from insitu.planner.changes.channel_groups.calls import ENDS, group_tiles
+from insitu.planner.changes.fused import one_by_one, source_of
+from insitu.planner.changes.less_scratch import swapped
+from insitu.planner.changes.update_tiles import Tiled, untiled, update_of
 from insitu.planner.lifetimes import state_homes
 from insitu.planner.order import dependencies, settled
-from insitu.planner.tight import swapped
-from insitu.planner.tiles import Tiled, untiled, update_of
 
 MAKES = "conv2d_dx_block"  # the first of a chain
 INSIDE = ("mask_grad_block", "depthwise2d_dx_block")  # a channel of their result needs no other channel

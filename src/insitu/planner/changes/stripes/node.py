@@ -1,4 +1,4 @@
-"""A part of a graph that runs in stripes (stripes.py) as one node, `stream`.
+"""A part of a graph that runs in stripes (loop.py) as one node, `stream`.
 
 Its inputs and outputs exist whole, values inside have buffers of a few rows. To the rest of the planner it is a node
 like any other, with scratch. Which parts these are, and how high a stripe is, is decided in cuts.py.
@@ -13,12 +13,12 @@ from fractions import Fraction
 from insitu.graph import Graph, Node, Op
 from insitu.graph.call import Call
 from insitu.graph.stripes import ARRIVE, Loop
-from insitu.planner.fused import one_by_one
-from insitu.planner.region import Region, reads, region_of
-from insitu.planner.schedule import Schedule
-from insitu.planner.sketch import Sketch
-from insitu.planner.stripes import Emit, Known, grows_over, identity, loop_of
-from insitu.planner.tight import at_level
+from insitu.planner.changes.fused import one_by_one
+from insitu.planner.changes.less_scratch import at_level
+from insitu.planner.changes.stripes.estimate import Sketch
+from insitu.planner.changes.stripes.loop import Emit, Known, grows_over, identity, loop_of
+from insitu.planner.changes.stripes.region import Region, reads, region_of
+from insitu.planner.changes.stripes.schedule import Schedule
 
 HEIGHTS = tuple(Fraction(n) for n in ("1/4", "1/2", "1", "2", "4", "8"))  # rows of the last value a stripe
 

@@ -2,7 +2,7 @@
 
 Nothing is computed twice. Rows are made as late as they can be, but never more at a time than a value's share of a
 stripe, so that filling and emptying the pipeline needs no larger buffers than running it. Everything is an array over
-stripes: many regions and heights are asked about before one is made a loop (stripes.py).
+stripes: many regions and heights are asked about before one is made a loop (loop.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from insitu.graph import Node, Value
 from insitu.graph.stripes import Line, Rows, row_bytes
-from insitu.planner.region import Region
+from insitu.planner.changes.stripes.region import Region
 
 FAR = 1 << 40  # beyond every row
 Counts = dict[str, np.ndarray]  # value -> a number for each stripe

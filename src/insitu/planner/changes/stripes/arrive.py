@@ -13,9 +13,9 @@ from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Op, Value
 from insitu.graph.call import Call
 from insitu.graph.stripes import ARRIVE, Rows
-from insitu.planner.cuts import cut_up
-from insitu.planner.region import reads
-from insitu.planner.stream import Loops, regions
+from insitu.planner.changes.stripes.cuts import cut_up
+from insitu.planner.changes.stripes.node import Loops, regions
+from insitu.planner.changes.stripes.region import reads
 
 WHOLE = "give the input whole (without rows)"
 

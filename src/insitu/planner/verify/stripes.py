@@ -1,7 +1,7 @@
 """An independent proof that a loop over stripes is safe: it replays the stripes on a map of its bytes.
 
-Shares no code with stripes.py and turns.py. Each byte remembers which row of which value lies there; a call must find
-the rows it reads, all that its op needs of them, and every row of a result must be made once, in order.
+Shares no code with changes/stripes/ and place/. Each byte remembers which row of which value lies there; a call must
+find the rows it reads, all that its op needs of them, and every row of a result must be made once, in order.
 """
 
 from __future__ import annotations

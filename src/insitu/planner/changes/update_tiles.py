@@ -18,9 +18,9 @@ from insitu.graph.types import GROUP
 from insitu.ops._block import exponents
 from insitu.ops._boxes import box_shape
 from insitu.ops._tiled import TILED_UPDATES, TiledUpdate
-from insitu.planner.fused import one_by_one
-from insitu.planner.rooms import arranged
-from insitu.planner.tight import LEVELS, Tight
+from insitu.planner.changes.fused import one_by_one
+from insitu.planner.changes.less_scratch import LEVELS, Tight
+from insitu.planner.place.rooms import arranged
 
 # op -> how many values its gradient consists of: mantissas may have exponents beside them, one a group of channels
 GRADIENTS = {"conv2d_dw": 1, "linear_dw": 1, "conv2d_dw_block": 2, "linear_dw_block": 2}

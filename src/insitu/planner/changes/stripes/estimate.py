@@ -1,6 +1,6 @@
 """What a region would need as a loop over stripes of some height, without making it: bytes, and roughly instructions.
 
-A call with less scratch is a choice for each node: only its own turn needs less by that (tight.py).
+A call with less scratch is a choice for each node: only its own turn needs less by that (less_scratch.py).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from functools import cached_property
 
 from insitu.graph import Node, Value
 from insitu.graph.stripes import row_bytes, scratch_bytes
-from insitu.planner.schedule import Schedule
-from insitu.planner.stripes import Emit, Known, call_on
-from insitu.planner.tight import LEVELS, at_level
-from insitu.planner.turns import Kept, kept_best
+from insitu.planner.changes.less_scratch import LEVELS, at_level
+from insitu.planner.changes.stripes.loop import Emit, Known, call_on
+from insitu.planner.changes.stripes.schedule import Schedule
+from insitu.planner.place.lines import Kept, kept_best
 
 CALL_COST = 500  # what a call costs beside its arithmetic, in the unit of a byte read
 Levels = tuple[int, ...]  # of scratch, for each node: 0 is as usual

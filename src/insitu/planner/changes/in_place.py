@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from insitu.graph import Graph, Node, lookup
 from insitu.ops.tiled_depthwise import keeps_shape
-from insitu.planner.tight import swapped
+from insitu.planner.changes.less_scratch import swapped
 
 # op -> its twin that works in place
 OVER = {"depthwise2d_dx": "depthwise2d_dx_over", "depthwise2d_s8": "depthwise2d_over_s8"}

@@ -16,11 +16,11 @@ from math import inf
 
 from insitu.graph import Graph, Node, Value
 from insitu.graph.stripes import ARRIVE, row_bytes
+from insitu.planner.changes.less_scratch import at_level
+from insitu.planner.changes.stripes.estimate import CALL_COST, Levels, Sketch
+from insitu.planner.changes.stripes.node import HEIGHTS, Loops, Streamed, frozen, put, takes_rows, unrolled
+from insitu.planner.changes.stripes.region import Region, reads
 from insitu.planner.lifetimes import state_homes
-from insitu.planner.region import Region, reads
-from insitu.planner.sketch import CALL_COST, Levels, Sketch
-from insitu.planner.stream import HEIGHTS, Loops, Streamed, frozen, put, takes_rows, unrolled
-from insitu.planner.tight import at_level
 
 LONGEST = 12  # nodes of a part: there are many more ways to cut if it may be longer, hardly better ones
 TRIES = 6  # at making parts that need as little as they were thought to

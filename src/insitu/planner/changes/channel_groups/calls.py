@@ -1,7 +1,7 @@
 """The calls of a chain that runs in groups of channels: what each group copies, makes, adds up and keeps.
 
 A node inside is cut to the channels of a group and asked for its call; what differs from group to group must be a part
-of a table. Values that lie channel by channel are pointed into, others are copied. Which nodes these are: groups.py.
+of a table. Values that lie channel by channel are pointed into, others are copied. Which nodes these are: chain.py.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from insitu.ops._boxes import box_shape
 from insitu.ops._tiled import TILED_UPDATES
 from insitu.ops.block_conv import of_columns
 from insitu.ops.block_sums import part_of_sums
-from insitu.planner.fused import source_of
-from insitu.planner.rooms import arranged
-from insitu.planner.tight import LEVELS, Tight
+from insitu.planner.changes.fused import source_of
+from insitu.planner.changes.less_scratch import LEVELS, Tight
+from insitu.planner.place.rooms import arranged
 
 if TYPE_CHECKING:
-    from insitu.planner.groups import Chain
+    from insitu.planner.changes.channel_groups.chain import Chain
 
 Emit = Callable[[Node], Call]
 ENDS = ("bias_grad_block", "conv2d_dw_block")  # what they make is read outside of the groups

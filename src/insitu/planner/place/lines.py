@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from insitu.graph.stripes import ARRIVE, row_bytes
-from insitu.planner.arena import ALIGN, Problem
-from insitu.planner.schedule import Schedule
+from insitu.planner.changes.stripes.schedule import Schedule
+from insitu.planner.place.arena import ALIGN, Problem
 
 ROUNDS = 200  # of search where the first places leave a gap
 

@@ -1,6 +1,6 @@
 """An independent proof that passes over tiles are safe: it replays them on a map of their rooms and scratch.
 
-Shares no code with tiles.py, groups.py and rooms.py. A room must hold what a step reads when it does: written in the
+Shares no code with changes/ and place/. A room must hold what a step reads when it does: written in the
 same tile, or, if it is kept, in an earlier one, or part by part in a pass before. What is walked through part by part,
 and what is counted, must end where the value ends.
 """

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from insitu.graph import Node, Value
 from insitu.graph.stripes import scratch_bytes
 from insitu.graph.tiles import Part, Pass, Step, Tiles, aligned
-from insitu.planner.arena import place
 from insitu.planner.lifetimes import Buffer
+from insitu.planner.place.arena import place
 
 Passes = tuple[Pass, ...]
 

@@ -1,4 +1,4 @@
-"""What several nodes as one mean: a part in stripes (stream.py), in tiles (tiles.py), in groups (groups.py)."""
+"""What several nodes as one mean: in stripes (stripes/), tiles (update_tiles.py) or groups (channel_groups/)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A set of nodes as one loop over stripes: the calls, where their rows lie, which rows move when.
 
-Which rows are made when is said by schedule.py, where line buffers lie by turns.py; which nodes, and how high a stripe
+Which rows are made when is said by schedule.py, where line buffers lie by lines.py; which nodes, and how high a stripe
 is, by cuts.py.
 """
 
@@ -14,10 +14,10 @@ from functools import cached_property
 from insitu.graph import Node, Value
 from insitu.graph.call import Call
 from insitu.graph.stripes import Loop, Move, Piece, Turn, Window, row_bytes, scratch_bytes
-from insitu.planner.region import Region, reads
-from insitu.planner.schedule import Schedule
-from insitu.planner.tight import level_of
-from insitu.planner.turns import Kept, kept_best, place_turns, sizes_of
+from insitu.planner.changes.less_scratch import level_of
+from insitu.planner.changes.stripes.region import Region, reads
+from insitu.planner.changes.stripes.schedule import Schedule
+from insitu.planner.place.lines import Kept, kept_best, place_turns, sizes_of
 
 Emit = Callable[[Node], Call]  # the kernel call of a node
 Known = dict[tuple, Call]  # calls by node and size: the same in many stripes, and for many regions

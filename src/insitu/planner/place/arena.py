@@ -1,8 +1,8 @@
 """Place every buffer of an ordered graph at a fixed offset in one arena.
 
-Several greedy orders are tried; where they leave a gap to the lower bound, so are those that stack.py proposes, and a
-seeded search improves on the best. Small problems are searched exhaustively. Nothing here chooses the order of the
-graph (order.py) or trusts itself (verify.py).
+Several greedy orders are tried; where they leave a gap to the lower bound, so are those that stacking.py proposes, and
+a seeded search improves on the best. Small problems are searched exhaustively. Nothing here chooses the order of the
+graph (order.py) or trusts itself (verify/replay.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import permutations
 from random import Random
 
 from insitu.planner.lifetimes import Buffer
-from insitu.planner.stack import stacked
+from insitu.planner.place.stacking import stacked
 
 ALIGN = 16
 EXACT = 7  # so many buffers or fewer: every order is tried
