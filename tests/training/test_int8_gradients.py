@@ -10,9 +10,9 @@ import pytest
 
 import insitu.ops  # noqa: F401  fills the registry
 from insitu.graph import REGISTRY, Builder, build, evaluate, f32, lookup, s8, type_of
+from insitu.ops._functions import real
 from insitu.ops._gradients import table_slope
 from insitu.ops._tables import unary_table
-from insitu.ops.conv_backward import real
 from insitu.ops.mask import pack_mask
 from insitu.training.autodiff import differentiate
 from tests.ops.case_library import draw

@@ -1,56 +1,42 @@
-"""What many gradient rules share: names, and the rules of functions of one value. No op is declared here.
-
-Backward ops are looked up by name: they are declared in files that import those of the forward ops.
-"""
+"""What many gradient rules share: names, and the rules of functions of one value. No op is declared here."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Type, Value, building, lookup
+from insitu.graph import Node, Op, Type, Value, building
+from insitu.graph.op import Grads
 
 
-def from_output(backward: str):
+def from_output(backward: Op) -> Callable[..., Grads]:
     """grad: backward(g, y), so that x need not be kept."""
 
-    def grad(g, y, x, *, node):
+    def grad(g: Value, y: Value, x: Value, *, node: Node) -> Grads:
         return (_apply(backward, g, y, x, node),)
 
     return grad
 
 
-def from_input(backward: str):
+def from_input(backward: Op) -> Callable[..., Grads]:
     """grad: backward(g, x)."""
 
-    def grad(g, y, x, *, node):
+    def grad(g: Value, y: Value, x: Value, *, node: Node) -> Grads:
         return (_apply(backward, g, x, x, node),)
 
     return grad
 
 
-def _apply(backward: str, g: Value, known: Value, x: Value, node) -> Value:
+def _apply(backward: Op, g: Value, known: Value, x: Value, node: Node) -> Value:
     """Call a backward op with those attributes of the forward node that it has too."""
-    op = lookup(backward)
-    return op(g, known, **{k: node.attrs[k] for k in op.defaults}, name=f"{x.name}.grad")
+    return backward(g, known, **{k: node.attrs[k] for k in backward.defaults}, name=f"{x.name}.grad")
 
 
-def straight(g, y, x):
+def straight(g: Value, y: Value, x: Value) -> Grads:
     """grad: passes through unchanged."""
     return (g,)
-
-
-def scaled(g: Value, factor: float) -> Value:
-    """factor * g, for rules too rare to deserve a kernel."""
-    constant = building().constant("factor", np.array(factor, np.float32))
-    return lookup("mul")(g, constant)
-
-
-def fitted(g: Value, x: Value) -> Value:
-    """The gradient of x, which was broadcast to the shape of g: summed over the axes it was repeated along."""
-    if g.shape == x.shape:
-        return g
-    return lookup("unbroadcast")(g, shape=x.shape, name=f"{x.name}.grad")
 
 
 REACH = 3  # entries to each side that a slope is fitted to: rounding leaves a single difference little

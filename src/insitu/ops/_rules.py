@@ -82,3 +82,9 @@ def axis_of(axis: int, x: Type) -> int:
     if not -x.rank <= axis < x.rank:
         raise GraphError(f"axis {axis} is not one of {x}")
     return axis % x.rank
+
+
+def walk_along(x, axis: int) -> tuple[int, int, int]:
+    """(outer, length, inner): x seen as [outer, length, inner] around one axis."""
+    axis = axis_of(axis, x.type)
+    return int(np.prod(x.shape[:axis])), x.shape[axis], int(np.prod(x.shape[axis + 1 :]))

@@ -10,20 +10,31 @@ import math
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, lookup, op, s8
+from insitu.graph import Case, f32, op, s8
 from insitu.graph.call import Call
-from insitu.ops._gradients import fitted, fitted_slope, from_input, from_output
+from insitu.ops._functions import erf, sigmoid_of
+from insitu.ops._gradients import fitted_slope, from_input, from_output
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import EXTREME, SMALL, broadcast, quantised, same, small, unary, want_float, want_s8
 from insitu.ops._stripes import alike
-
-erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-def sigmoid_of(x):
-    """1 / (1 + exp(-x)) without overflow."""
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, e) / (1 + e)
+from insitu.ops.activation_backward import (
+    clamp_dx,
+    elu_dx,
+    gelu_dx,
+    hard_sigmoid_dx,
+    hard_swish_dx,
+    leaky_relu_dx,
+    lut_dx,
+    prelu_dx,
+    relu6_dx,
+    relu_dx,
+    sigmoid_dx,
+    silu_dx,
+    softplus_dx,
+    tanh_dx,
+)
+from insitu.ops.arith import mul
+from insitu.ops.shape_backward import fitted
 
 
 def gelu_tanh(x):
@@ -39,7 +50,7 @@ GELU = {"none": gelu_erf, "tanh": gelu_tanh}
 
 relu = op("relu", "y = max(x, 0)", cases=SMALL)
 relu.infer(same)
-relu.grad(from_output("relu_dx"))
+relu.grad(from_output(relu_dx))
 relu.emit(unary("relu_f32"))
 relu.may(in_place=True, stripes=alike)
 
@@ -51,7 +62,7 @@ def _(x):
 
 relu6 = op("relu6", "y = min(max(x, 0), 6)", cases=SMALL)
 relu6.infer(same)
-relu6.grad(from_output("relu6_dx"))
+relu6.grad(from_output(relu6_dx))
 relu6.may(in_place=True, stripes=alike)
 
 
@@ -66,7 +77,7 @@ def _(y, x):
 
 
 clamp = op("clamp", "y = min(max(x, lo), hi)", cases=small(lo=-0.5, hi=0.25) + small(lo=0.1))
-clamp.grad(from_input("clamp_dx"))
+clamp.grad(from_input(clamp_dx))
 clamp.may(in_place=True, stripes=alike)
 
 
@@ -88,7 +99,7 @@ def _(y, x, *, lo, hi):
 
 
 leaky_relu = op("leaky_relu", "y = x where x > 0, else slope * x", cases=SMALL + small(slope=0.3))
-leaky_relu.grad(from_input("leaky_relu_dx"))
+leaky_relu.grad(from_input(leaky_relu_dx))
 leaky_relu.may(in_place=True, stripes=alike)
 
 
@@ -109,7 +120,7 @@ def _(y, x, *, slope):
 
 sigmoid = op("sigmoid", "y = 1 / (1 + exp(-x))", cases=SMALL + EXTREME)
 sigmoid.infer(same)
-sigmoid.grad(from_output("sigmoid_dx"))
+sigmoid.grad(from_output(sigmoid_dx))
 sigmoid.emit(unary("sigmoid_f32"))
 sigmoid.eval(sigmoid_of)
 sigmoid.may(in_place=True, stripes=alike)
@@ -117,7 +128,7 @@ sigmoid.may(in_place=True, stripes=alike)
 
 tanh = op("tanh", "y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))", cases=SMALL + EXTREME)
 tanh.infer(same)
-tanh.grad(from_output("tanh_dx"))
+tanh.grad(from_output(tanh_dx))
 tanh.emit(unary("tanh_f32"))
 tanh.may(in_place=True, stripes=alike)
 
@@ -128,7 +139,7 @@ def _(x):
 
 
 hard_sigmoid = op("hard_sigmoid", "y = min(max(alpha * x + beta, 0), 1)", cases=SMALL + small(alpha=0.2, beta=0.4))
-hard_sigmoid.grad(from_input("hard_sigmoid_dx"))
+hard_sigmoid.grad(from_input(hard_sigmoid_dx))
 hard_sigmoid.may(in_place=True, stripes=alike)
 
 
@@ -149,7 +160,7 @@ def _(y, x, *, alpha, beta):
 
 hard_swish = op("hard_swish", "y = x * min(max(x + 3, 0), 6) / 6", cases=SMALL)
 hard_swish.infer(same)
-hard_swish.grad(from_input("hard_swish_dx"))
+hard_swish.grad(from_input(hard_swish_dx))
 hard_swish.emit(unary("hard_swish_f32"))
 hard_swish.may(in_place=True, stripes=alike)
 
@@ -161,7 +172,7 @@ def _(x):
 
 silu = op("silu", "y = x / (1 + exp(-x)), also called swish", cases=SMALL + EXTREME)
 silu.infer(same)
-silu.grad(from_input("silu_dx"))
+silu.grad(from_input(silu_dx))
 silu.emit(unary("silu_f32"))
 silu.may(in_place=True, stripes=alike)
 
@@ -176,7 +187,7 @@ gelu = op(
     """y = x * Phi(x), Phi the normal distribution; `approximate="tanh"` takes the usual formula with tanh""",
     cases=SMALL + EXTREME + small(approximate="tanh"),
 )
-gelu.grad(from_input("gelu_dx"))
+gelu.grad(from_input(gelu_dx))
 gelu.may(in_place=True, stripes=alike)
 
 
@@ -198,7 +209,7 @@ def _(y, x, *, approximate):
 
 
 elu = op("elu", "y = x where x > 0, else alpha * (exp(x) - 1)", cases=SMALL + EXTREME + small(alpha=0.7))
-elu.grad(from_input("elu_dx"))
+elu.grad(from_input(elu_dx))
 elu.may(in_place=True, stripes=alike)
 
 
@@ -219,7 +230,7 @@ def _(y, x, *, alpha):
 
 softplus = op("softplus", "y = log(1 + exp(x))", cases=SMALL + EXTREME)
 softplus.infer(same)
-softplus.grad(from_input("softplus_dx"))
+softplus.grad(from_input(softplus_dx))
 softplus.emit(unary("softplus_f32"))
 softplus.may(in_place=True, stripes=alike)
 
@@ -256,8 +267,8 @@ def _(x, slope):
 
 @prelu.grad
 def _(g, y, x, slope):
-    below = lookup("mul")(g, lookup("clamp")(x, hi=0.0))
-    return lookup("prelu_dx")(g, x, slope, name=f"{x.name}.grad"), fitted(below, slope)
+    below = mul(g, clamp(x, hi=0.0))
+    return prelu_dx(g, x, slope, name=f"{x.name}.grad"), fitted(below, slope)
 
 
 @prelu.emit
@@ -299,7 +310,7 @@ def _(x, table, slope=None):
 @lut_s8.grad
 def _(g, y, x, table, slope=None):
     slope = slope or fitted_slope(table, x, y)
-    return lookup("lut_dx")(g, x, slope, name=f"{x.name}.grad"), None, None
+    return lut_dx(g, x, slope, name=f"{x.name}.grad"), None, None
 
 
 @lut_s8.emit

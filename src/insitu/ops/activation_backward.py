@@ -12,9 +12,9 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, f32, op, s8
 from insitu.graph.call import Call
+from insitu.ops._functions import erf, sigmoid_of
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import broadcast
-from insitu.ops.activation import erf, sigmoid_of
 
 BOTH = [Case("odd", (f32(1, 3, 5), f32(1, 3, 5))), Case("one", (f32(1), f32(1))), Case("long", (f32(67), f32(67)))]
 KINKS = [Case("kinks", (f32(6), np.array([0.0, 6.0, -3.0, 3.0, -0.0, 1.0], np.float32)))]

@@ -8,15 +8,26 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op, s8
+from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Struct
 from insitu.ops._fixed import pair_multipliers
-from insitu.ops._gradients import fitted
 from insitu.ops._pairs import over_equal, pair_shape
 from insitu.ops._requant import quantize_multiplier, requant_litert, rescaled
-from insitu.ops._rules import ROUNDINGS, broadcast, quantised, want_clamp, want_float, want_rounding, want_s8
+from insitu.ops._rules import (
+    ROUNDINGS,
+    SMALL,
+    broadcast,
+    quantised,
+    same,
+    unary,
+    want_clamp,
+    want_float,
+    want_rounding,
+    want_s8,
+)
 from insitu.ops._stripes import alike
 from insitu.ops.mask import apart, beside, channels_of, clamped, mask_cases, unclamped
+from insitu.ops.shape_backward import fitted, mul_real
 
 PAIRS = [
     Case("same shape", (f32(1, 3, 5), f32(1, 3, 5))),
@@ -185,7 +196,7 @@ def _(x, y):
 
 @sub.grad
 def _(g, z, x, y):
-    return fitted(g, x), fitted(lookup("neg")(g), y)
+    return fitted(g, x), fitted(neg(g), y)
 
 
 sub_s8 = op(
@@ -205,7 +216,7 @@ def _(x, y, *, node, lo, hi, rounding, mask):
 @sub_s8.grad
 def _(g, z, x, y):
     g = unclamped(g, z)
-    return fitted(g, x), fitted(lookup("neg")(g), y)
+    return fitted(g, x), fitted(neg(g), y)
 
 
 @sub_s8.emit
@@ -244,7 +255,7 @@ def _(x, y, *, node, lo, hi, rounding, mask):
 
 @mul_s8.grad
 def _(g, z, x, y):
-    g, by = unclamped(g, z), lookup("mul_real")
+    g, by = unclamped(g, z), mul_real
     return fitted(by(g, y), x), fitted(by(g, x), y)
 
 
@@ -271,4 +282,20 @@ def _(x, y):
 @div.grad
 def _(g, z, x, y):
     share = div(g, y)
-    return fitted(share, x), fitted(lookup("neg")(mul(share, z)), y)
+    return fitted(share, x), fitted(neg(mul(share, z)), y)
+
+
+neg = op("neg", "y = -x", cases=SMALL)
+neg.infer(same)
+neg.emit(unary("neg_f32"))
+neg.may(in_place=True)
+
+
+@neg.eval
+def _(x):
+    return -x
+
+
+@neg.grad
+def _(g, y, x):
+    return (neg(g),)

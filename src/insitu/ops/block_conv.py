@@ -30,7 +30,7 @@ from insitu.ops._block import (
     widened,
 )
 from insitu.ops._requant import align16
-from insitu.ops.conv import conv_output, conv_shape, is_pointwise
+from insitu.ops._windows import conv_output, conv_shape, is_pointwise
 from insitu.ops.conv_backward import dw_eval
 
 WEIGHT_BITS, INPUT_BITS = 7, 8  # of the sizes of what mantissas are multiplied with: w, and x - zero

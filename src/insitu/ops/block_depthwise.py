@@ -23,10 +23,9 @@ from insitu.ops._block import (
     weight_shares,
     widened,
 )
+from insitu.ops._windows import depthwise_output, patches
 from insitu.ops.block_conv import INPUT_BITS, aligned, even_piece, gathered_rows, pixel_count, spread_taps, sums_pair
-from insitu.ops.conv import patches
 from insitu.ops.conv_backward import depthwise_struct
-from insitu.ops.depthwise import depthwise_output
 
 MAX_TAPS = 511  # of a kernel: sums of so many products of 15 and 7 bits stay below 2^31
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op, s8, s32
+from insitu.graph import Case, Type, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct
 from insitu.ops._requant import (
     TILE,
@@ -26,75 +26,10 @@ from insitu.ops._requant import (
     want_weights,
 )  # fmt: skip
 from insitu.ops._stripes import conv_rows
+from insitu.ops._windows import centred, conv_eval, conv_output, conv_shape, integer_sums, is_pointwise
+from insitu.ops.conv_backward import bias_grad, conv2d_dw, conv2d_dx
+from insitu.ops.layout import reshape
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
-
-
-def window_size(size: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1) -> int:
-    """How many outputs a window of this kind has along one axis."""
-    span = (kernel - 1) * dilation + 1
-    if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
-        raise GraphError(f"kernel {kernel}, stride {stride}, dilation {dilation}, padding {before},{after}")
-    if size + before + after < span:
-        raise GraphError(f"a window of {span} does not fit {size} + {before} + {after} of padding")
-    return (size + before + after - span) // stride + 1
-
-
-def conv_output(x: Type, w: Type, b, stride, padding, dilation, groups) -> tuple[int, ...]:
-    """The output shape, or an error that says which size does not fit."""
-    if x.rank != 4 or w.rank != 4:
-        raise GraphError(f"conv2d wants x of rank 4 and w of rank 4, got {x} and {w}")
-    n, h, wd, c = x.shape
-    o, kh, kw, ci = w.shape
-    if groups < 1 or ci * groups != c or o % groups:
-        raise GraphError(f"{c} input and {o} output channels in {groups} groups do not fit weights {w}")
-    if b is not None and b.shape != (o,):
-        raise GraphError(f"the bias {b} is not one number for each of {o} channels")
-    oh = window_size(h, kh, stride[0], padding[0], padding[1], dilation[0])
-    ow = window_size(wd, kw, stride[1], padding[2], padding[3], dilation[1])
-    return n, oh, ow, o
-
-
-def patches(x, kernel, stride, padding, dilation, fill=0):
-    """Every window of x: [N,OH,OW,KH,KW,C], a copy; padding holds `fill`."""
-    top, bottom, left, right = padding
-    x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
-    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
-    windows = np.lib.stride_tricks.sliding_window_view(x, span, axis=(1, 2))
-    windows = windows[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
-    return np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3))
-
-
-def conv_eval(x, w, stride, padding, dilation, groups, fill=0):
-    """The sums, without bias, in the type of numpy's own matmul."""
-    cols = patches(x, w.shape[1:3], stride, padding, dilation, fill)
-    n, oh, ow, kh, kw, c = cols.shape
-    o = w.shape[0]
-    cols = cols.reshape(n * oh * ow, kh * kw, groups, c // groups).transpose(2, 0, 1, 3)
-    cols = cols.reshape(groups, n * oh * ow, -1)
-    weights = w.reshape(groups, o // groups, -1).transpose(0, 2, 1)
-    return (cols @ weights).transpose(1, 0, 2).reshape(n, oh, ow, o)
-
-
-def centred(x, zero: int) -> np.ndarray:
-    """x - zero in float64, where products and sums of int8 are exact and matmul is fast."""
-    return x.astype(np.float64) - zero
-
-
-def integer_sums(sums, b) -> np.ndarray:
-    """Exact float64 sums as integers, with the bias."""
-    acc = sums.astype(np.int64)
-    return acc if b is None else acc + b
-
-
-def conv_shape(y, x, w, stride, padding, dilation, groups) -> Struct:
-    """The C struct of a convolution's sizes."""
-    n, h, wd, c = x.shape
-    _, oh, ow, o = y.shape
-    return Struct(
-        "conv2d_shape",
-        n=n, h=h, w=wd, c=c, oh=oh, ow=ow, o=o, kh=w.shape[1], kw=w.shape[2],
-        sh=stride[0], sw=stride[1], dh=dilation[0], dw=dilation[1], pt=padding[0], pl=padding[2], groups=groups,
-    )  # fmt: skip
 
 
 def conv_call(y, x, w, b, shape: Struct, fixed, target) -> Call:
@@ -108,9 +43,9 @@ def conv_call(y, x, w, b, shape: Struct, fixed, target) -> Call:
 
 def conv_grads(g, x, w, b, attrs) -> tuple:
     """The gradients of x, w and, where there is one, of the bias."""
-    dx = lookup("conv2d_dx")(g, w, size=x.shape[1:3], **attrs, name=f"{x.name}.grad")
-    dw = lookup("conv2d_dw")(g, x, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
-    return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
+    dx = conv2d_dx(g, w, size=x.shape[1:3], **attrs, name=f"{x.name}.grad")
+    dw = conv2d_dw(g, x, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
+    return (dx, dw) if b is None else (dx, dw, bias_grad(g, name=f"{b.name}.grad"))
 
 
 conv2d = op(
@@ -177,11 +112,6 @@ def packed_panel(outputs: int, runs: int, length: int) -> tuple[int, int]:
     each = runs * ((length + 3) // 4 * 4)
     panel = min(align16(outputs), max(16, 8192 // each // 16 * 16))
     return panel, panel * each
-
-
-def is_pointwise(*, h, w, oh, ow, kh, kw, sh, sw, **_) -> bool:
-    """A 1x1 kernel that moves by one: every input has one output."""
-    return kh * kw * sh * sw == 1 and (oh, ow) == (h, w)
 
 
 def pairs_tile(window: int, tight: int, *, n, oh, ow, **sizes) -> tuple[int, int]:
@@ -335,10 +265,10 @@ def _(x, w, b=None, *, stride, padding, dilation, groups):
 
 @conv1d.grad
 def _(g, y, x, w, b=None, *, stride, padding, dilation, groups):
-    gi, xi, wi = (lookup("reshape")(v, shape=widened(v.type).shape) for v in (g, x, w))
+    gi, xi, wi = (reshape(v, shape=widened(v.type).shape) for v in (g, x, w))
     attrs = {"stride": (1, stride), "padding": (0, 0, *padding), "dilation": (1, dilation), "groups": groups}
     dx, dw, *db = conv_grads(gi, xi, wi, b, attrs)
-    flat = [lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((dx, x), (dw, w))]
+    flat = [reshape(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((dx, x), (dw, w))]
     return *flat, *db
 
 

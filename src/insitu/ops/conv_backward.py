@@ -12,30 +12,19 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Scales, Scratch, Source, Struct, Table
-from insitu.ops.conv import conv_output, conv_shape, is_pointwise, patches
-from insitu.ops.depthwise import depthwise_output, taps_scratch
+from insitu.ops._functions import real
+from insitu.ops._windows import (
+    conv_output,
+    conv_shape,
+    depthwise_output,
+    is_pointwise,
+    patches,
+    scatter_patches,
+    taps_scratch,
+)
 
 PIECE = 16  # pixels whose gradients are scaled, or whose channels are picked, at a time: what scratch is for
 TIGHT_PIECE = 4  # the same, where scratch is short
-
-
-def real(array, type: Type):
-    """The reals a value stands for, as float64 where it is quantised."""
-    if type.quant is None:
-        return array
-    return (array.astype(np.float64) - type.zero) * type.quant.scales(type.rank)
-
-
-def scatter_patches(cols, size, kernel, stride, padding, dilation):
-    """The adjoint of `patches`: [N,OH,OW,KH,KW,C] summed back to [N,H,W,C]."""
-    n, oh, ow, _, _, c = cols.shape
-    top, bottom, left, right = padding
-    out = np.zeros((n, size[0] + top + bottom, size[1] + left + right, c), cols.dtype)
-    for u in range(kernel[0]):
-        for v in range(kernel[1]):
-            i, j = u * dilation[0], v * dilation[1]
-            out[:, i : i + oh * stride[0] : stride[0], j : j + ow * stride[1] : stride[1]] += cols[:, :, :, u, v]
-    return out[:, top : top + size[0], left : left + size[1]]
 
 
 def dx_eval(g, w, size, stride, padding, dilation, groups):

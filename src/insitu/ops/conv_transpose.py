@@ -8,9 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op
+from insitu.graph import Case, Type, f32, op
 from insitu.graph.call import Call
-from insitu.ops.conv import conv_shape
+from insitu.ops._windows import conv_shape
+from insitu.ops.conv import conv2d
+from insitu.ops.conv_backward import bias_grad, conv2d_dw
+from insitu.ops.layout import slice as slice_of
 
 
 def transposed_size(size, kernel, stride, before, after, dilation, extra) -> int:
@@ -44,7 +47,7 @@ def without_extra(g, stride, output_padding):
         return g
     n, oh, ow, o = g.shape
     stops = (n, oh - output_padding[0], ow - output_padding[1], o)
-    return lookup("slice")(g, starts=(0, 0, 0, 0), stops=stops, steps=(1, 1, 1, 1))
+    return slice_of(g, starts=(0, 0, 0, 0), stops=stops, steps=(1, 1, 1, 1))
 
 
 conv_transpose2d = op(
@@ -91,9 +94,9 @@ def _(g, y, x, w, b=None, *, stride, padding, output_padding, dilation, groups):
     """A transposed convolution is the adjoint of a convolution: dx is that convolution of g."""
     attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     used = without_extra(g, stride, output_padding)
-    dx = lookup("conv2d")(used, w, **attrs, name=f"{x.name}.grad")
-    dw = lookup("conv2d_dw")(x, used, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
-    return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
+    dx = conv2d(used, w, **attrs, name=f"{x.name}.grad")
+    dw = conv2d_dw(x, used, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
+    return (dx, dw) if b is None else (dx, dw, bias_grad(g, name=f"{b.name}.grad"))
 
 
 @conv_transpose2d.emit

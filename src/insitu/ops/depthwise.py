@@ -7,59 +7,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op, s8, s32
-from insitu.graph.call import Call, Scratch, Struct
+from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph.call import Call, Scratch
 from insitu.ops._requant import align16, channel_multipliers, layer_requant, quantised, ramp, rescaled, want_weights
 from insitu.ops._stripes import depthwise_rows
-from insitu.ops.conv import centred, integer_sums, patches, window_size
+from insitu.ops._windows import (
+    centred,
+    depthwise_eval,
+    depthwise_output,
+    depthwise_shape,
+    integer_sums,
+    taps_scratch,
+)
+from insitu.ops.conv_backward import bias_grad, depthwise2d_dw, depthwise2d_dx
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
-
-
-def depthwise_output(x: Type, w: Type, b, stride, padding, dilation) -> tuple[int, ...]:
-    if x.rank != 4 or w.rank != 3:
-        raise GraphError(f"depthwise2d wants x of rank 4 and w of rank 3, got {x} and {w}")
-    n, h, wd, c = x.shape
-    kh, kw, o = w.shape
-    if o % c:
-        raise GraphError(f"{o} output channels are no multiple of {c} input channels")
-    if b is not None and b.shape != (o,):
-        raise GraphError(f"the bias {b} is not one number for each of {o} channels")
-    oh = window_size(h, kh, stride[0], padding[0], padding[1], dilation[0])
-    ow = window_size(wd, kw, stride[1], padding[2], padding[3], dilation[1])
-    return n, oh, ow, o
-
-
-def depthwise_eval(x, w, stride, padding, dilation):
-    """The sums, without bias."""
-    cols = patches(x, w.shape[:2], stride, padding, dilation)
-    weights = w.reshape(*w.shape[:2], x.shape[3], -1)
-    sums = np.einsum("nijuvc,uvcm->nijcm", cols, weights)
-    return sums.reshape(*sums.shape[:3], -1)
-
-
-def taps_scratch(kernel) -> Scratch:
-    """Room for a list of all taps: two pointers and a number each."""
-    return Scratch(24 * kernel[0] * kernel[1])
-
-
-def depthwise_shape(y, x, w, stride, padding, dilation) -> Struct:
-    """The C struct of a convolution's sizes, in as many groups as there are input channels."""
-    n, h, wd, c = x.shape
-    _, oh, ow, o = y.shape
-    return Struct(
-        "conv2d_shape",
-        n=n, h=h, w=wd, c=c, oh=oh, ow=ow, o=o, kh=w.shape[0], kw=w.shape[1],
-        sh=stride[0], sw=stride[1], dh=dilation[0], dw=dilation[1], pt=padding[0], pl=padding[2], groups=c,
-    )  # fmt: skip
 
 
 def depthwise_grads(g, x, w, b, attrs) -> tuple:
     """The gradients of x, w and, where there is one, of the bias."""
     size = {"size": x.shape[1:3], "channels": x.shape[3]}
-    dx = lookup("depthwise2d_dx")(g, w, **size, **attrs, name=f"{x.name}.grad")
-    dw = lookup("depthwise2d_dw")(g, x, kernel=w.shape[:2], **attrs, name=f"{w.name}.grad")
-    return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
+    dx = depthwise2d_dx(g, w, **size, **attrs, name=f"{x.name}.grad")
+    dw = depthwise2d_dw(g, x, kernel=w.shape[:2], **attrs, name=f"{w.name}.grad")
+    return (dx, dw) if b is None else (dx, dw, bias_grad(g, name=f"{b.name}.grad"))
 
 
 depthwise2d = op(

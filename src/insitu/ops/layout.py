@@ -12,10 +12,13 @@ from math import prod
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op, s8
+from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Table
 from insitu.ops._boxes import box_shape, row_steps
+from insitu.ops._functions import COORDINATES, ROUNDINGS, nearest
 from insitu.ops._rules import axis_of
+from insitu.ops.arith import add
+from insitu.ops.shape_backward import resize_dx, slice_dx
 
 
 def per_tensor(x: Type) -> Type:
@@ -237,7 +240,7 @@ def _(x, *, starts, stops, steps):
 
 @slice.grad
 def _(g, y, x, *, starts, steps):
-    return (lookup("slice_dx")(g, shape=x.shape, starts=starts, steps=steps, name=f"{x.name}.grad"),)
+    return (slice_dx(g, shape=x.shape, starts=starts, steps=steps, name=f"{x.name}.grad"),)
 
 
 @slice.emit
@@ -279,7 +282,7 @@ def _(gs, ys, x, *, sizes, axis):
     for at, g in zip(np.cumsum((0, *sizes)), gs):
         if g is not None:
             part = placed(g, x, axis, int(at))
-            total = part if total is None else lookup("add")(total, part, name=f"{x.name}.grad")
+            total = part if total is None else add(total, part, name=f"{x.name}.grad")
     return (total,)
 
 
@@ -292,27 +295,7 @@ def _(*values, axis):
 def placed(g, x, axis: int, at: int):
     """The gradient of one piece of x, at its place among zeros."""
     starts = tuple(at if d == axis else 0 for d in range(len(x.shape)))
-    return lookup("slice_dx")(g, shape=x.shape, starts=starts, steps=(1,) * len(starts), name=f"{x.name}.grad")
-
-
-# output index i of `out` from `size` inputs -> the input coordinate as numerator and denominator: exact, no float
-COORDINATES = {
-    "asymmetric": lambda i, size, out: (i * size, out),
-    "half_pixel": lambda i, size, out: ((2 * i + 1) * size - out, 2 * out),
-    "align_corners": lambda i, size, out: (i * (size - 1), max(out - 1, 1)),
-}
-ROUNDINGS = {
-    "floor": lambda n, d: n // d,
-    "ceil": lambda n, d: -(-n // d),
-    "round_prefer_floor": lambda n, d: -((d - 2 * n) // (2 * d)),
-    "round_prefer_ceil": lambda n, d: (2 * n + d) // (2 * d),
-}
-
-
-def nearest(size: int, out: int, coordinates: str, rounding: str) -> np.ndarray:
-    """For each of `out` outputs, the input it copies."""
-    n, d = COORDINATES[coordinates](np.arange(out, dtype=np.int64), size, out)
-    return np.clip(ROUNDINGS[rounding](n, d), 0, size - 1).astype(np.int32)
+    return slice_dx(g, shape=x.shape, starts=starts, steps=(1,) * len(starts), name=f"{x.name}.grad")
 
 
 resize = op(
@@ -347,7 +330,7 @@ def _(x, *, size, coordinates, rounding):
 @resize.grad
 def _(g, y, x, *, coordinates, rounding):
     attrs = {"size": x.shape[1:3], "coordinates": coordinates, "rounding": rounding}
-    return (lookup("resize_dx")(g, **attrs, name=f"{x.name}.grad"),)
+    return (resize_dx(g, **attrs, name=f"{x.name}.grad"),)
 
 
 @resize.emit

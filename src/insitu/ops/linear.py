@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op, s8, s32
+from insitu.graph import Case, Type, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct, Table
-from insitu.ops._gradients import fitted
 from insitu.ops._requant import (
     TILE,
     channel_multipliers,
@@ -24,8 +23,13 @@ from insitu.ops._requant import (
     want_s8,
     want_weights,
 )  # fmt: skip
-from insitu.ops.conv import centred, integer_sums
+from insitu.ops._windows import centred, integer_sums
+from insitu.ops.conv_backward import bias_grad
+from insitu.ops.layout import reshape, transpose
+from insitu.ops.linear_backward import linear_dw, linear_dx
 from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped, with_mask, with_masks
+from insitu.ops.quant import dequantize
+from insitu.ops.shape_backward import fitted
 
 
 def linear_output(x: Type, w: Type, b) -> tuple[int, ...]:
@@ -100,9 +104,9 @@ def _(y, x, w, b=None):
 
 def linear_grads(g, x, w, b) -> tuple:
     """The gradients of x, w and, where there is one, of the bias."""
-    dx = lookup("linear_dx")(g, w, name=f"{x.name}.grad")
-    dw = lookup("linear_dw")(g, x, name=f"{w.name}.grad")
-    return (dx, dw) if b is None else (dx, dw, lookup("bias_grad")(g, name=f"{b.name}.grad"))
+    dx = linear_dx(g, w, name=f"{x.name}.grad")
+    dw = linear_dw(g, x, name=f"{w.name}.grad")
+    return (dx, dw) if b is None else (dx, dw, bias_grad(g, name=f"{b.name}.grad"))
 
 
 def linear_shape(y, w) -> Struct:
@@ -188,17 +192,17 @@ def ties_away(m: np.ndarray, shift: np.ndarray) -> np.ndarray:
 
 def matmul_grads(g, a, b) -> tuple:
     """Each is the product of g with the other, turned; a vector counts as a matrix while they are formed."""
-    left, right = (lookup("reshape")(v, shape=_matrix(v.shape, i)) for i, v in enumerate((a, b)))
+    left, right = (reshape(v, shape=_matrix(v.shape, i)) for i, v in enumerate((a, b)))
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    g = lookup("reshape")(g, shape=(*batch, left.shape[-2], right.shape[-1]))
-    da, db = fitted(lookup("matmul")(g, turned(right)), left), fitted(lookup("matmul")(turned(left), g), right)
-    return tuple(lookup("reshape")(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((da, a), (db, b)))
+    g = reshape(g, shape=(*batch, left.shape[-2], right.shape[-1]))
+    da, db = fitted(matmul(g, turned(right)), left), fitted(matmul(turned(left), g), right)
+    return tuple(reshape(d, shape=v.shape, name=f"{v.name}.grad") for d, v in ((da, a), (db, b)))
 
 
 def turned(x):
     """The last two dimensions exchanged."""
     *batch, i, j = range(len(x.shape))
-    return lookup("transpose")(x, perm=(*batch, j, i))
+    return transpose(x, perm=(*batch, j, i))
 
 
 matmul = op(
@@ -288,7 +292,7 @@ def _(a, b, *, lo, hi, rounding, mask, node):
 @matmul_s8.grad
 def _(g, y, a, b):
     """In floats: products of two activations are rare and small."""
-    return matmul_grads(unclamped(g, y), lookup("dequantize")(a), lookup("dequantize")(b))
+    return matmul_grads(unclamped(g, y), dequantize(a), dequantize(b))
 
 
 @matmul_s8.emit

@@ -7,7 +7,8 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Scratch, Struct
-from insitu.ops.conv_backward import PIECE, TIGHT_PIECE, fours_dw, fours_dx, real, scale_table
+from insitu.ops._functions import real
+from insitu.ops.conv_backward import PIECE, TIGHT_PIECE, fours_dw, fours_dx, scale_table
 
 linear_dx = op(
     "linear_dx",

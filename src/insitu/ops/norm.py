@@ -8,12 +8,23 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, lookup, op, s8
+from insitu.graph import Case, f32, op, s8
 from insitu.graph.call import Call, Scratch
 from insitu.ops._fixed import softmax_s8 as fixed_softmax
 from insitu.ops._fixed import softmax_scaling
-from insitu.ops._gradients import fitted, from_output, straight
-from insitu.ops._rules import SMALL, axis_of, same, small, want_float, want_rounding, want_s8
+from insitu.ops._gradients import from_output, straight
+from insitu.ops._rules import SMALL, axis_of, same, small, walk_along, want_float, want_rounding, want_s8
+from insitu.ops.norm_backward import (
+    batch_norm_dscale,
+    batch_norm_dx,
+    layer_norm_dscale,
+    layer_norm_dx,
+    log_softmax_dx,
+    softmax_dx,
+)
+from insitu.ops.quant import dequantize
+from insitu.ops.reduce import sum as sum_of
+from insitu.ops.shape_backward import fitted
 
 MAX_CLASSES = 4095  # the sum of exponentials has 12 integer bits
 AXES = [
@@ -30,15 +41,9 @@ def infer_along(x, *, axis=-1):
     return same(x)
 
 
-def walk_along(x, axis: int) -> tuple[int, int, int]:
-    """(outer, length, inner): x seen as [outer, length, inner] around one axis."""
-    axis = axis_of(axis, x.type)
-    return int(np.prod(x.shape[:axis])), x.shape[axis], int(np.prod(x.shape[axis + 1 :]))
-
-
 softmax = op("softmax", "y = exp(x - max x) / sum of exp(x - max x), along one axis", cases=AXES)
 softmax.infer(infer_along)
-softmax.grad(from_output("softmax_dx"))
+softmax.grad(from_output(softmax_dx))
 softmax.may(in_place=True)
 
 
@@ -84,7 +89,7 @@ def _(x, *, node):
 
 @softmax_s8.grad
 def _(g, y, x):
-    return (lookup("softmax_dx")(g, lookup("dequantize")(y), name=f"{x.name}.grad"),)
+    return (softmax_dx(g, dequantize(y), name=f"{x.name}.grad"),)
 
 
 @softmax_s8.emit
@@ -95,7 +100,7 @@ def _(y, x):
 
 log_softmax = op("log_softmax", "y = x - max x - log(sum of exp(x - max x)), along one axis", cases=AXES)
 log_softmax.infer(infer_along)
-log_softmax.grad(from_output("log_softmax_dx"))
+log_softmax.grad(from_output(log_softmax_dx))
 log_softmax.may(in_place=True)
 
 
@@ -143,10 +148,10 @@ def _(x, scale, bias, mean, var, *, axis, epsilon):
 @batch_norm.grad
 def _(g, y, x, scale, bias, mean, var, *, axis, epsilon):
     """Mean and var are statistics, not parameters: they have none."""
-    dx = lookup("batch_norm_dx")(g, scale, var, axis=axis, epsilon=epsilon, name=f"{x.name}.grad")
-    dscale = lookup("batch_norm_dscale")(g, x, mean, var, axis=axis, epsilon=epsilon, name=f"{scale.name}.grad")
+    dx = batch_norm_dx(g, scale, var, axis=axis, epsilon=epsilon, name=f"{x.name}.grad")
+    dscale = batch_norm_dscale(g, x, mean, var, axis=axis, epsilon=epsilon, name=f"{scale.name}.grad")
     others = tuple(d for d in range(len(x.shape)) if d != axis % len(x.shape))
-    return dx, dscale, lookup("sum")(g, axes=others, name=f"{bias.name}.grad"), None, None
+    return dx, dscale, sum_of(g, axes=others, name=f"{bias.name}.grad"), None, None
 
 
 @batch_norm.emit
@@ -192,10 +197,10 @@ def _(x, scale=None, bias=None, *, dims, epsilon):
 @layer_norm.grad
 def _(g, y, x, scale=None, bias=None, *, dims, epsilon):
     known = (x,) if scale is None else (x, scale)
-    dx = lookup("layer_norm_dx")(g, *known, dims=dims, epsilon=epsilon, name=f"{x.name}.grad")
+    dx = layer_norm_dx(g, *known, dims=dims, epsilon=epsilon, name=f"{x.name}.grad")
     if scale is None:
         return (dx,)
-    dscale = lookup("layer_norm_dscale")(g, x, dims=dims, epsilon=epsilon, name=f"{scale.name}.grad")
+    dscale = layer_norm_dscale(g, x, dims=dims, epsilon=epsilon, name=f"{scale.name}.grad")
     return dx, dscale, None if bias is None else fitted(g, bias)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op
 from insitu.graph.call import Call, Scratch
-from insitu.ops._rules import axis_of, want_float
-from insitu.ops.norm import walk_along
+from insitu.ops._rules import axis_of, walk_along, want_float
 from insitu.ops.norm_backward import other_axes, per_channel
 
 batch_norm_train = op(

@@ -5,35 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op, s8
-from insitu.graph.call import Call, Scratch, Struct
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph.call import Call, Scratch
 from insitu.ops._requant import quantised, quantize_multipliers, requant_struct, rescaled, want_s8
 from insitu.ops._stripes import pool_rows
-from insitu.ops.conv import patches, window_size
+from insitu.ops._windows import patches, pool_output, pool_shape, window_counts
 from insitu.ops.mask import apart, beside, clamped, unclamped
-
-
-def pool_output(x: Type, kernel, stride, padding, dilation=(1, 1)) -> tuple[int, ...]:
-    if x.rank != 4:
-        raise GraphError(f"pooling wants x of rank 4, got {x}")
-    n, h, w, c = x.shape
-    oh = window_size(h, kernel[0], stride[0], padding[0], padding[1], dilation[0])
-    ow = window_size(w, kernel[1], stride[1], padding[2], padding[3], dilation[1])
-    for size, count, k, s, d, before in zip((h, w), (oh, ow), kernel, stride, dilation, padding[::2]):
-        if before > (k - 1) * d or (count - 1) * s - before >= size:
-            raise GraphError(f"padding {padding} makes a window of {kernel} that holds nothing but padding")
-    return n, oh, ow, c
-
-
-def pool_shape(y, x, kernel, stride, padding, dilation=(1, 1)) -> Struct:
-    """The C struct of a convolution's sizes, used for windows."""
-    n, h, w, c = x.shape
-    return Struct(
-        "conv2d_shape",
-        n=n, h=h, w=w, c=c, oh=y.shape[1], ow=y.shape[2], o=c, kh=kernel[0], kw=kernel[1],
-        sh=stride[0], sw=stride[1], dh=dilation[0], dw=dilation[1], pt=padding[0], pl=padding[2], groups=c,
-    )  # fmt: skip
-
+from insitu.ops.pool_backward import avg_pool2d_dx, max_pool2d_dx
 
 max_pool2d = op(
     "max_pool2d",
@@ -63,18 +41,12 @@ def _(x, *, kernel, stride, padding, dilation):
 
 @max_pool2d.grad
 def _(g, y, x, *, node):
-    return (lookup("max_pool2d_dx")(g, x, **node.attrs, name=f"{x.name}.grad"),)
+    return (max_pool2d_dx(g, x, **node.attrs, name=f"{x.name}.grad"),)
 
 
 @max_pool2d.emit
 def _(y, x, *, kernel, stride, padding, dilation):
     return Call(f"max_pool2d_{y.dtype}", y, x, pool_shape(y, x, kernel, stride, padding, dilation))
-
-
-def window_counts(h, w, kernel, stride, padding, count_include_pad):
-    """How many elements each window divides by: [1,OH,OW,1]."""
-    inside = patches(np.ones((1, h, w, 1)), kernel, stride, padding, (1, 1), fill=float(count_include_pad))
-    return inside.sum(axis=(3, 4)).astype(np.int64)
 
 
 avg_pool2d = op(
@@ -105,7 +77,7 @@ def _(x, *, kernel, stride, padding, count_include_pad):
 
 @avg_pool2d.grad
 def _(g, y, x, *, node):
-    return (lookup("avg_pool2d_dx")(g, size=x.shape[1:3], **node.attrs, name=f"{x.name}.grad"),)
+    return (avg_pool2d_dx(g, size=x.shape[1:3], **node.attrs, name=f"{x.name}.grad"),)
 
 
 @avg_pool2d.emit
@@ -187,7 +159,7 @@ def _(x, *, kernel, stride, padding, count_include_pad, lo, hi, rounding, mask, 
 @avg_pool2d_s8.grad
 def _(g, y, x, *, kernel, stride, padding, count_include_pad):
     windows = {"kernel": kernel, "stride": stride, "padding": padding, "count_include_pad": count_include_pad}
-    return (lookup("avg_pool2d_dx")(unclamped(g, y), size=x.shape[1:3], **windows, name=f"{x.name}.grad"),)
+    return (avg_pool2d_dx(unclamped(g, y), size=x.shape[1:3], **windows, name=f"{x.name}.grad"),)
 
 
 @avg_pool2d_s8.emit

@@ -7,9 +7,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call
-from insitu.ops.conv import patches
-from insitu.ops.conv_backward import scatter_patches
-from insitu.ops.pool import pool_output, pool_shape, window_counts
+from insitu.ops._windows import patches, pool_output, pool_shape, scatter_patches, window_counts
 
 max_pool2d_dx = op(
     "max_pool2d_dx",

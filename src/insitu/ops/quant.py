@@ -8,12 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op, s8
+from insitu.graph import Case, Type, f32, op, s8
 from insitu.graph.call import Call, Struct
 from insitu.ops._gradients import straight
 from insitu.ops._requant import quantize_multiplier, rescaled
 from insitu.ops._rules import ROUNDINGS, quantised, want_float, want_rounding, want_s8
 from insitu.ops._stripes import alike
+from insitu.ops.activation_backward import clamp_dx
 from insitu.ops.mask import apart, beside, channels_of, clamped, mask_cases, straight_through
 
 ROUNDED = [
@@ -61,7 +62,7 @@ def _(x, *, node):
 def _(g, q, x):
     """Straight through, and nothing where the rounded value is clamped."""
     lo, hi = ((end - q.type.zero) * q.type.scale for end in (-128.5, 127.5))
-    return (lookup("clamp_dx")(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
+    return (clamp_dx(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
 
 
 @quantize.emit

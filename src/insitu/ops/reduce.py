@@ -4,51 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, lookup, op, s8
-from insitu.graph.call import Call, Scratch, Struct, Table
+from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph.call import Call, Scratch
+from insitu.ops._axes import reduce_count, reduce_output, reduce_struct
 from insitu.ops._requant import quantised, quantize_multiplier, requant_struct, rescaled, want_s8
 from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped
-
-
-def reduced_axes(rank: int, axes) -> tuple[int, ...]:
-    """The axes, non-negative and in order."""
-    found = sorted(a + rank if a < 0 else a for a in axes)
-    if len(set(found)) != len(found) or any(not 0 <= a < rank for a in found):
-        raise GraphError(f"axes {tuple(axes)} do not fit rank {rank}")
-    return tuple(found)
-
-
-def reduce_output(x: Type, axes, keepdims) -> tuple[int, ...]:
-    gone = reduced_axes(x.rank, axes)
-    if keepdims:
-        return tuple(1 if d in gone else n for d, n in enumerate(x.shape))
-    return tuple(n for d, n in enumerate(x.shape) if d not in gone)
-
-
-def reduce_count(x: Type, axes) -> int:
-    return int(np.prod([x.shape[a] for a in reduced_axes(x.rank, axes)], dtype=np.int64))
-
-
-def reduce_struct(x: Type, axes) -> Struct:
-    """The C struct of its sizes. Reduced axes that lie together are one block; others are listed by offset."""
-    gone = reduced_axes(x.rank, axes)
-    wide = [n for n in range(x.rank) if x.shape[n] > 1 and n in gone]
-    inner = int(np.prod(x.shape[(wide or [-1])[-1] + 1 :], dtype=np.int64)) if wide else x.size
-    sizes = {"outer": x.size // inner // reduce_count(x, axes), "reduce": reduce_count(x, axes), "inner": inner}
-    between = range(wide[0], wide[-1]) if wide else ()
-    if all(n in gone or x.shape[n] == 1 for n in between):
-        return Struct("reduce_shape", **sizes, outer_at=None, reduce_at=None)
-    starts = np.arange(x.size, dtype=np.int32).reshape(x.shape)
-    kept = starts[tuple(0 if n in gone or n > wide[-1] else slice(None) for n in range(x.rank))]
-    steps = starts[tuple(slice(None) if n in gone else 0 for n in range(x.rank))]
-    return Struct("reduce_shape", **sizes, outer_at=Table(kept.ravel()), reduce_at=Table(steps.ravel()))
+from insitu.ops.shape_backward import amax_dx, expand
 
 
 def mean_dx(g, x, axes):
     """The gradient of a mean, float or int8: g / count everywhere."""
     share = 1 / reduce_count(x.type, axes)
-    return lookup("expand")(g, shape=x.shape, axes=axes, factor=share, name=f"{x.name}.grad")
+    return expand(g, shape=x.shape, axes=axes, factor=share, name=f"{x.name}.grad")
 
 
 FLOAT_CASES = [
@@ -161,7 +128,7 @@ def _(x, *, axes, keepdims):
 
 @sum.grad
 def _(g, y, x, *, axes):
-    return (lookup("expand")(g, shape=x.shape, axes=axes, name=f"{x.name}.grad"),)
+    return (expand(g, shape=x.shape, axes=axes, name=f"{x.name}.grad"),)
 
 
 @sum.emit
@@ -189,7 +156,7 @@ def _(x, *, axes, keepdims):
 
 @amax.grad
 def _(g, y, x, *, axes):
-    return (lookup("amax_dx")(g, x, axes=axes, name=f"{x.name}.grad"),)
+    return (amax_dx(g, x, axes=axes, name=f"{x.name}.grad"),)
 
 
 @amax.emit

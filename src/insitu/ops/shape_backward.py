@@ -10,14 +10,13 @@ from math import prod
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Table
+from insitu.ops._axes import reduce_output, reduce_struct, reduced_axes
 from insitu.ops._boxes import box_shape, row_steps
+from insitu.ops._functions import nearest, real
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import broadcast
-from insitu.ops.conv_backward import real
-from insitu.ops.layout import nearest
-from insitu.ops.reduce import reduce_output, reduce_struct, reduced_axes
 
 
 def repeated_axes(shape, own) -> tuple[int, ...]:
@@ -218,3 +217,10 @@ def _(dx, g, *, size, coordinates, rounding):
     n, oh, ow, c = g.shape
     maps = [Table(nearest(size[i], g.shape[i + 1], coordinates, rounding)) for i in (0, 1)]
     return Call("resize_dx_f32", dx, g, *maps, n, prod(size), size[1], oh, ow, c)
+
+
+def fitted(g: Value, x: Value) -> Value:
+    """The gradient of x, which was broadcast to the shape of g: summed over the axes it was repeated along."""
+    if g.shape == x.shape:
+        return g
+    return unbroadcast(g, shape=x.shape, name=f"{x.name}.grad")

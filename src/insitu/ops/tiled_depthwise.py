@@ -12,8 +12,9 @@ from insitu.errors import GraphError
 from insitu.graph import Case, f32, op, s8, s32
 from insitu.graph.call import Call, Scratch
 from insitu.ops._requant import channel_multipliers, layer_requant, ramp
+from insitu.ops._windows import depthwise_shape
 from insitu.ops.conv_backward import depthwise2d_dx, depthwise_struct, gathered_dx
-from insitu.ops.depthwise import depthwise2d_s8, depthwise_shape, planes_band
+from insitu.ops.depthwise import depthwise2d_s8, planes_band
 from insitu.ops.mask import with_mask, with_masks
 
 ONES = {"stride": (1, 1), "dilation": (1, 1)}

@@ -13,8 +13,9 @@ from insitu.graph import Case, Node, Type, Value, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
 from insitu.ops._requant import align16, channel_multipliers, layer_requant, ramp
 from insitu.ops._stripes import conv_rows
+from insitu.ops._windows import conv_shape
 from insitu.ops.channels import positions
-from insitu.ops.conv import conv2d_s8, conv_shape, pairs_tile
+from insitu.ops.conv import conv2d_s8, pairs_tile
 from insitu.ops.linear import linear_multipliers, linear_s8
 from insitu.ops.mask import with_masks
 from insitu.ops.tiled_parts import merged, merged_type

@@ -12,9 +12,10 @@ import numpy as np
 
 from insitu.graph import Case, Type, Value, f32, op, s8
 from insitu.ops._block import both, pair, want_block
+from insitu.ops._functions import real
 from insitu.ops.block_conv import linear_dx_block, pairs_dx, rows_struct
 from insitu.ops.channels import merge_channels, positions
-from insitu.ops.conv_backward import fours_dx, real
+from insitu.ops.conv_backward import fours_dx
 
 SCALES = np.linspace(0.01, 0.2, 19)
 

@@ -6,10 +6,19 @@ import math
 
 import numpy as np
 
-from insitu.graph import lookup, op
-from insitu.ops._gradients import from_input, scaled
+from insitu.graph import Value, building, op
+from insitu.ops._functions import erf as erf_of
+from insitu.ops._gradients import from_input
 from insitu.ops._rules import EXTREME, SMALL, same, unary
-from insitu.ops.activation import erf as erf_of
+from insitu.ops.activation_backward import abs_dx
+from insitu.ops.arith import div, mul, neg
+
+
+def scaled(g: Value, factor: float) -> Value:
+    """factor * g, for rules too rare to deserve a kernel."""
+    constant = building().constant("factor", np.array(factor, np.float32))
+    return mul(g, constant)
+
 
 exp = op("exp", "y = e^x", cases=SMALL + EXTREME[1:])
 exp.infer(same)
@@ -24,7 +33,7 @@ def _(x):
 
 @exp.grad
 def _(g, y, x):
-    return (lookup("mul")(g, y),)
+    return (mul(g, y),)
 
 
 log = op("log", "y = ln(x), for x > 0", domain=(0.05, 4.0), cases=SMALL)
@@ -40,7 +49,7 @@ def _(x):
 
 @log.grad
 def _(g, y, x):
-    return (lookup("div")(g, x),)
+    return (div(g, x),)
 
 
 sqrt = op("sqrt", "y = sqrt(x), for x >= 0", domain=(0.05, 4.0), cases=SMALL)
@@ -56,7 +65,7 @@ def _(x):
 
 @sqrt.grad
 def _(g, y, x):
-    return (scaled(lookup("div")(g, y), 0.5),)
+    return (scaled(div(g, y), 0.5),)
 
 
 rsqrt = op("rsqrt", "y = 1 / sqrt(x), for x > 0", domain=(0.05, 4.0), cases=SMALL)
@@ -72,7 +81,7 @@ def _(x):
 
 @rsqrt.grad
 def _(g, y, x):
-    return (scaled(lookup("mul")(g, lookup("div")(y, x)), -0.5),)
+    return (scaled(mul(g, div(y, x)), -0.5),)
 
 
 reciprocal = op("reciprocal", "y = 1 / x", domain=(0.2, 4.0), cases=SMALL)
@@ -88,28 +97,12 @@ def _(x):
 
 @reciprocal.grad
 def _(g, y, x):
-    return (neg(lookup("mul")(g, square(y))),)
-
-
-neg = op("neg", "y = -x", cases=SMALL)
-neg.infer(same)
-neg.emit(unary("neg_f32"))
-neg.may(in_place=True)
-
-
-@neg.eval
-def _(x):
-    return -x
-
-
-@neg.grad
-def _(g, y, x):
-    return (neg(g),)
+    return (neg(mul(g, square(y))),)
 
 
 abs = op("abs", "y = |x|", cases=SMALL)
 abs.infer(same)
-abs.grad(from_input("abs_dx"))
+abs.grad(from_input(abs_dx))
 abs.emit(unary("abs_f32"))
 abs.may(in_place=True)
 
@@ -132,7 +125,7 @@ def _(x):
 
 @square.grad
 def _(g, y, x):
-    return (scaled(lookup("mul")(g, x), 2.0),)
+    return (scaled(mul(g, x), 2.0),)
 
 
 erf = op("erf", "y = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt", cases=SMALL + EXTREME)
@@ -149,4 +142,4 @@ def _(x):
 @erf.grad
 def _(g, y, x):
     bell = exp(neg(square(x)))
-    return (scaled(lookup("mul")(g, bell), 2 / math.sqrt(math.pi)),)
+    return (scaled(mul(g, bell), 2 / math.sqrt(math.pi)),)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from insitu.graph import REGISTRY, Op
 
 # format -> where its table stands: module, name
-TABLES = {"onnx": ("from_onnx", "TABLE"), "tflite": ("tflite_ops", "OPS"), "torch": ("from_torch", "TABLE")}
+TABLES = {"onnx": ("onnx.read", "TABLE"), "tflite": ("tflite.ops", "OPS"), "torch": ("torch.read", "TABLE")}
 # ops that importers put in for layout and not because the foreign op means them
 PLUMBING = {"transpose", "reshape"}
 # helpers for an activation that is fused into an operator: not what the operator means
@@ -33,7 +33,9 @@ def table_of(form: str) -> dict[str, Callable]:
     module, name = TABLES[form]
     try:
         found = getattr(importlib.import_module(f"insitu.importers.{module}"), name)
-    except ImportError:
+    except ModuleNotFoundError as e:
+        if (e.name or "").startswith("insitu"):
+            raise
         return {}
     return {str(foreign): function for foreign, function in found.items()}
 

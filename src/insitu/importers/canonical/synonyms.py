@@ -14,7 +14,7 @@ from insitu.graph import Node, Value, lookup
 from insitu.graph.rewrite import Rewriter, Rule
 from insitu.importers.canonical.computed import computed
 from insitu.importers.canonical.transposes import again, make
-from insitu.ops.layout import COORDINATES, ROUNDINGS, nearest
+from insitu.ops._functions import COORDINATES, ROUNDINGS, nearest
 
 # --- the same node twice ---------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import numpy as np
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import Value
 from insitu.importers.onnx.node import Call, axes_of, ops, to_first, to_last
-from insitu.ops.layout import COORDINATES, ROUNDINGS, nearest
+from insitu.ops._functions import COORDINATES, ROUNDINGS, nearest
 
 
 @dataclass(frozen=True)

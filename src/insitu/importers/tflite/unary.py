@@ -15,7 +15,8 @@ from insitu.graph import Op, Value
 from insitu.importers.tflite.read import Step
 from insitu.ops._tables import litert_table
 from insitu.ops.activation import clamp, elu, gelu, hard_swish, leaky_relu, lut_s8, relu, relu6, sigmoid, tanh
-from insitu.ops.unary import abs, exp, log, neg, rsqrt, sqrt, square
+from insitu.ops.arith import neg
+from insitu.ops.unary import abs, exp, log, rsqrt, sqrt, square
 
 # fused activation -> (op, attributes, range in real numbers)
 FUSED: dict[str, tuple[Op, dict, tuple[float | None, float | None]]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from insitu.graph import Graph, Node, lookup
-from insitu.ops.conv import conv_shape, is_pointwise
+from insitu.ops._windows import conv_shape, is_pointwise
 from insitu.planner.order import settled
 
 # op -> its twin that reads parts, and which of its inputs is the weight

@@ -23,8 +23,8 @@ from insitu.graph import Graph, Node, Op, Value
 from insitu.graph.call import Call
 from insitu.graph.tiles import Tiles
 from insitu.graph.types import GROUP
+from insitu.ops._windows import conv_shape, is_pointwise
 from insitu.ops.block_sums import in_two
-from insitu.ops.conv import conv_shape, is_pointwise
 from insitu.planner.changes.channel_groups.calls import ENDS, group_tiles
 from insitu.planner.changes.fused import one_by_one, source_of
 from insitu.planner.changes.less_scratch import swapped
