@@ -1,46 +1,24 @@
 """A board on a serial port: pyserial on one end of a pseudo-terminal, the firmware on the other."""
 
 import os
-import subprocess
 
 import pytest
 
 from insitu.devices.host import open_program
-from insitu.devices.process import build_firmware
 from insitu.devices.serial import open_serial
 from insitu.errors import DeviceError
 
 from .firmware import calls, program, samples
+from .terminal import Terminal
 
 pytest.importorskip("serial")
 if not hasattr(os, "openpty"):
     pytest.skip("no pseudo-terminals on this system", allow_module_level=True)
 
 
-class Board:
-    """The firmware behind a pseudo-terminal; `port` is its name."""
-
-    def __init__(self, kind: str = "int8"):
-        self.near, self.far = os.openpty()  # the far end stays open, or the near one would see the end too early
-        self.port = os.ttyname(self.far)
-        self.process = subprocess.Popen([str(build_firmware(program(kind)))], stdin=self.near, stdout=self.near)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for end in {self.near, self.far} - {-1}:
-            os.close(end)
-
-    def unplug(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.near)
-        self.near = -1
-
-
 @pytest.fixture
 def board():
-    made = Board()
+    made = Terminal(program())
     yield made
     made.close()
 

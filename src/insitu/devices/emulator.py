@@ -74,7 +74,12 @@ class EmulatorDevice(LinkDevice):
         check_emulated(board)
         self.core = Cortex(image, board, sram, flash, limit)
         self.calls = _own_lines(self.core, lines)
+        self._counted: dict[str, dict[str, int]] = {}
         super().__init__(EmulatorChannel(self.core), program, timeout=PATIENCE)
+
+    @property
+    def counter(self) -> EmulatorDevice:
+        return self
 
     @property
     def total(self) -> int:
@@ -83,18 +88,18 @@ class EmulatorDevice(LinkDevice):
 
     def measure(self, verb: str, *inputs) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
         """Run a verb once; its outputs, and the instructions of each of its calls."""
-        lines = self.calls[verb]
-        before = self.core.slots[list(lines.slots)].copy()
+        before = self._slots(verb)
         outputs = self.run(verb, *inputs)
-        spent = (self.core.slots[list(lines.slots)] - before).tolist()
-        layers: dict[str, int] = {}
-        for name, count in zip(lines.names, spent):
-            layers[name] = layers.get(name, 0) + int(count)
-        return outputs, layers
+        self._counted[verb] = self._layers(verb, before)
+        return outputs, self._counted[verb]
+
+    def counted(self) -> dict[str, dict[str, int]]:
+        """Verb -> layer -> instructions: of the first call of each verb, or the last that was measured."""
+        return dict(self._counted)
 
     def instructions(self, verb: str) -> int:
         """Spent in a verb so far, over all its runs."""
-        return int(self.core.slots[list(self.calls[verb].slots)].sum())
+        return int(self._slots(verb).sum())
 
     def stack_bytes(self) -> int:
         return self.core.stack_bytes()
@@ -103,6 +108,22 @@ class EmulatorDevice(LinkDevice):
         """Pull the plug and put it in again: SRAM is noise, the program starts anew."""
         self.core.reset()
         self.link.done = None
+
+    def _call(self, verb: str, samples: list[bytes]) -> None:
+        before = self._slots(verb)
+        super()._call(verb, samples)
+        if verb not in self._counted:
+            self._counted[verb] = self._layers(verb, before)
+
+    def _slots(self, verb: str) -> np.ndarray:
+        return self.core.slots[list(self.calls[verb].slots)]
+
+    def _layers(self, verb: str, before: np.ndarray) -> dict[str, int]:
+        """Instructions spent since then, by layer."""
+        layers: dict[str, int] = {}
+        for name, count in zip(self.calls[verb].names, (self._slots(verb) - before).tolist()):
+            layers[name] = layers.get(name, 0) + int(count)
+        return layers
 
 
 def open_emulator(program: Program, board: str | Board = "stm32f746", *, flags: tuple[str, ...] = (),

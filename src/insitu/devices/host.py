@@ -6,13 +6,16 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
 from insitu.codegen import Program, emit_program
 from insitu.codegen.state import COMPLAINTS, HEADER_BYTES
+from insitu.devices.device import Trained, Updates, Verbs, closed, train_by_calls
 from insitu.errors import DataError, ToolError
 from insitu.graph import Graph, Value
+from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
 from insitu.toolchain.cache import forget, sealed
 from insitu.toolchain.compiler import CC_HINT, NATIVE, build_library
@@ -52,19 +55,41 @@ class Routine:
 class HostDevice:
     """A compiled program, its state and an arena to run it in. Not for two threads at once: open two."""
 
+    counter = None  # nothing counts instructions here
+
     def __init__(self, program: Program, library: ctypes.CDLL):
         self.program, self.plan = program, program.plans["predict"]
         self.routines = {verb: Routine(program, verb, library) for verb in program.plans}
         self.inputs, self.outputs = self.plan.graph.inputs, self.plan.graph.outputs
         self._library = library
         self._arena = aligned(program.arena_bytes)
-        self._state = aligned(program.state_bytes)
+        self._content: np.ndarray | None = aligned(program.state_bytes)
         if program.state:
-            self._function("init")(ctypes.c_void_p(self._state.ctypes.data))
+            self.reset()
+
+    def __enter__(self) -> HostDevice:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._content = None
+
+    @property
+    def _state(self) -> np.ndarray:
+        if self._content is None:
+            raise closed(f"{self.graph.name} on the host")
+        return self._content
 
     @property
     def graph(self) -> Graph:
         return self.plan.graph
+
+    @property
+    def verbs(self) -> Verbs:
+        """The program's functions: name -> inputs, outputs."""
+        return {verb: (routine.inputs, routine.outputs) for verb, routine in self.routines.items()}
 
     def info(self) -> dict[str, int]:
         return {
@@ -84,13 +109,22 @@ class HostDevice:
 
     def run(self, verb: str, *inputs) -> tuple[np.ndarray, ...]:
         """Run one of the program's functions; once for each sample there is more than the graph takes."""
-        routine = self.routines[verb]
+        routine = self._routine(verb)
         arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
         rounds = rounds_of(routine.inputs, arrays)
         outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in routine.outputs]
         for i in range(rounds):
             routine.run(routine.arguments(self._state, self._arena, arrays, outputs, i))
         return tuple(o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, routine.outputs))
+
+    def train(self, updates: Updates) -> Trained:
+        """Make these updates."""
+        return train_by_calls(self, updates)
+
+    def counters(self) -> dict[str, int]:
+        """How often an update was skipped (not finite), clipped, or saturated a weight."""
+        count = self.state().get("counters", np.zeros(len(COUNTERS), np.int32))
+        return dict(zip(COUNTERS, map(int, count)))
 
     def values(self, *inputs) -> dict[str, np.ndarray]:
         """Every output by name: of a device opened with `keep`, every value of the graph."""
@@ -153,6 +187,15 @@ class HostDevice:
         if code:
             raise DataError(COMPLAINTS[code], where="state")
 
+    def reset(self) -> None:
+        """Back to the state that the program began with."""
+        self._function("init")(ctypes.c_void_p(self._state.ctypes.data))
+
+    def _routine(self, verb: str) -> Routine:
+        if verb not in self.routines:
+            raise DataError(f"the program has no {verb!r}", hint=", ".join(self.routines))
+        return self.routines[verb]
+
     def _function(self, verb: str):
         if not self.program.state:
             raise DataError("this program has no state: it was compiled for inference alone")
@@ -183,8 +226,12 @@ def open_plans(plans: Mapping[str, Plan], *, flags: tuple[str, ...] = (NATIVE,))
     return open_program(emit_program(plans), flags=flags)
 
 
-def open_program(program: Program, *, flags: tuple[str, ...] = (NATIVE,)) -> HostDevice:
-    return HostDevice(program, _loaded(program, flags))
+Kind = TypeVar("Kind", bound=HostDevice)
+
+
+def open_program(program: Program, *, flags: tuple[str, ...] = (NATIVE,), kind: type[Kind] = HostDevice) -> Kind:
+    """Build and load a program; `kind` is the sort of host device that runs it."""
+    return kind(program, _loaded(program, flags))
 
 
 def _loaded(program: Program, flags: tuple[str, ...]) -> ctypes.CDLL:

@@ -19,6 +19,7 @@ from insitu.codegen import Program
 from insitu.codegen.device import CRC_BYTES, DATA_BYTES, FRAME_BYTES, INFO, PROTOCOL, Interface, interface_of
 from insitu.codegen.state import COMPLAINTS, check_saved
 from insitu.devices.agree import differences
+from insitu.devices.device import Counter, Trained, Updates, Verbs, closed, train_by_calls
 from insitu.devices.host import fit, rounds_of, zip_inputs
 from insitu.errors import DataError, DeviceError
 from insitu.ops.update import COUNTERS
@@ -142,10 +143,13 @@ class Link:
     def __init__(self, channel: Channel, timeout: float = 2.0, tries: int = 5):
         self.channel, self.timeout, self.tries = channel, timeout, tries
         self.done: int | None = None  # what the device should have done since it started
+        self.closed = False
         self._sequence, self._pending = int(time.time_ns()) & 0xFFFF, bytearray()
 
     def ask(self, kind: str, *, patience: float = 0.0, **fields) -> bytes:
         """The data of the answer; an error of the device is raised as one. With `patience` it may take so long."""
+        if self.closed:
+            raise closed("device")
         self._sequence = self._sequence % 0xFFFF + 1  # 0 is the answer to what could not be read
         sent = frame(request(kind, self._sequence, **fields))
         waits = self._waits(patience)
@@ -232,7 +236,7 @@ class LinkDevice:
         self.program = program
         self.channel, self.run_timeout = channel, run_timeout
         self.link = Link(channel, timeout, tries)
-        self.verbs = {verb: number for number, verb in enumerate(self.interface.verbs)}
+        self._numbers = {verb: number for number, verb in enumerate(self.interface.verbs)}
         self._info = self._agree(self.link.ask("info"))
 
     def __enter__(self) -> LinkDevice:
@@ -242,7 +246,19 @@ class LinkDevice:
         self.close()
 
     def close(self) -> None:
-        self.channel.close()
+        if not self.link.closed:
+            self.link.closed = True
+            self.channel.close()
+
+    @property
+    def verbs(self) -> Verbs:
+        """The program's functions: name -> inputs, outputs."""
+        return self.interface.verbs
+
+    @property
+    def counter(self) -> Counter | None:
+        """None: nothing counts instructions on the far end."""
+        return None
 
     def info(self) -> dict[str, int]:
         """What the device says of itself, in bytes and numbers."""
@@ -265,8 +281,12 @@ class LinkDevice:
         for i in range(rounds):
             self._call(verb, [_sample(v, a, i) for v, a in zip(values, arrays)])
             for k, v in enumerate(results):
-                flat[k][i] = np.frombuffer(self._read("output", v.type.bytes, self.verbs[verb], k), v.type.numpy)
+                flat[k][i] = np.frombuffer(self._read("output", v.type.bytes, self._numbers[verb], k), v.type.numpy)
         return tuple(o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, results))
+
+    def train(self, updates: Updates) -> Trained:
+        """Make these updates."""
+        return train_by_calls(self, updates)
 
     def ping(self, data: bytes = b"") -> float:
         """Seconds to the device and back."""
@@ -322,7 +342,7 @@ class LinkDevice:
         return self.interface.state
 
     def _call(self, verb: str, samples: list[bytes]) -> None:
-        number = self.verbs[verb]
+        number = self._numbers[verb]
         for index, data in enumerate(samples):
             busy = self.run_timeout if self.interface.rows.get(verb) == index else 0.0  # it is worked on as it comes
             for at in range(0, len(data), DATA_BYTES):

@@ -72,6 +72,7 @@ class QemuDevice(LinkDevice):
                  timeout: float | None = None):  # fmt: skip
         self.image, self.machine = image, machine
         self.spent = 0  # instructions of the last call
+        self._counted: dict[str, dict[str, int]] = {}
         self.qemu = Qemu(image, board, machine, timeout or PATIENCE)
         try:
             super().__init__(self.qemu, program, timeout=2 * self.qemu.patience)  # it complains before that
@@ -79,10 +80,19 @@ class QemuDevice(LinkDevice):
             self.qemu.close()
             raise
 
+    @property
+    def counter(self) -> QemuDevice:
+        return self
+
     def measure(self, verb: str, *inputs) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
         """Run a verb once; its outputs, and the instructions that took."""
         outputs = self.run(verb, *inputs)
-        return outputs, {WHOLE: self.spent}
+        self._counted[verb] = {WHOLE: self.spent}
+        return outputs, self._counted[verb]
+
+    def counted(self) -> dict[str, dict[str, int]]:
+        """Verb -> instructions, all under one name: of the first call of each verb, or the last that was measured."""
+        return dict(self._counted)
 
     def stack_bytes(self) -> int:
         """How deep the stack has been: what no paint is left of."""
@@ -99,6 +109,7 @@ class QemuDevice(LinkDevice):
         super()._call(verb, samples)
         (ticks,) = self.qemu.words(self.image.by_name["port_spent"].address, 1)
         self.spent = (ticks * self.machine.tick_ns + (1 << SHIFT - 1)) >> SHIFT
+        self._counted.setdefault(verb, {WHOLE: self.spent})
 
 
 class Qemu(ProcessChannel):

@@ -5,7 +5,8 @@
         image.rows(piece)
     scores, = image.end()
 
-`device.run` takes whole samples of the same program. On a board the protocol does this (c/device/device.c).
+`device.run` takes whole samples of the same program; a RowsDevice hands them over in pieces itself, as a board's
+protocol does (c/device/device.c).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import ctypes
 
 import numpy as np
 
+from insitu.codegen import Program
 from insitu.codegen.rows import COMPLAINTS
-from insitu.devices.host import HostDevice, argument, fit, pointer, zip_inputs
+from insitu.devices.device import Arrays, Trained, Updates, train_by_calls
+from insitu.devices.host import HostDevice, argument, fit, open_program, pointer, rounds_of, zip_inputs
 from insitu.errors import DataError
 
 
@@ -65,3 +68,38 @@ class Arrival:
         code = function(*state, ctypes.c_void_p(device._arena.ctypes.data), *arguments)
         if code:
             raise DataError(COMPLAINTS[code], where=f"{self.verb}_{part}")
+
+
+class RowsDevice(HostDevice):
+    """A host device whose images arrive as a camera delivers them, a few rows at a time."""
+
+    rows = 1  # of a piece
+
+    def run(self, verb: str, *inputs) -> Arrays:
+        """Run a function of the program, once for each sample more than it takes."""
+        routine = self._routine(verb)
+        if not self.program.plans[verb].graph.by_rows:
+            return super().run(verb, *inputs)
+        arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
+        rounds = rounds_of(routine.inputs, arrays)
+        each = [[a[i : i + 1] if v.shape else a[0] for v, a in zip(routine.inputs, arrays)] for i in range(rounds)]
+        found = [self._arrived(Arrival(self, verb), sample) for sample in each]
+        return (
+            found[0] if rounds == 1 else tuple(np.concatenate(list(map(np.atleast_1d, part))) for part in zip(*found))
+        )
+
+    def train(self, updates: Updates) -> Trained:
+        return train_by_calls(self, updates)
+
+    def _arrived(self, image: Arrival, sample: list[np.ndarray]) -> Arrays:
+        """One image from its first row to its last, with what goes along with it."""
+        at = self.routines[image.verb].inputs.index(image.image)
+        pixels = sample.pop(at)[0]
+        for first in range(0, len(pixels), self.rows):
+            image.rows(pixels[first : first + self.rows])
+        return image.end(*sample)
+
+
+def open_rows(program: Program) -> RowsDevice:
+    """A program that takes rows, fed with them."""
+    return open_program(program, kind=RowsDevice)

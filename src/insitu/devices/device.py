@@ -1,0 +1,198 @@
+"""What every device is, wherever it runs: a program with its state, which predicts and can be trained.
+
+    with open_emulator(program, "nrf52840") as device:
+        device.train(Updates((x, y), order=range(len(x)), rates=[0.01] * len(x)))
+        device.predict(x)
+
+The host (host.py), an emulated core (emulator.py), QEMU (qemu.py), a board on a serial port (serial.py) and a process
+(process.py) all are one; a test written against this interface runs on each of them. How samples get there is the
+device's own business: by address on the host, in frames over a line. Which samples, how often and how fast is the
+learner's (learner/loop.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from insitu.errors import DataError, DeviceError, GraphError
+from insitu.graph import Value
+
+Arrays = tuple[np.ndarray, ...]
+Values = tuple[Value, ...]
+Verbs = Mapping[str, tuple[Values, Values]]  # name -> inputs, outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Updates:
+    """Updates to make one after the other, of `batch` samples each; the last may have fewer where gradients add up."""
+
+    arrays: Arrays  # inputs, then labels or targets: each [samples, ...], one sample's bytes side by side
+    order: Sequence[int]  # which samples, in this order
+    rates: Sequence[float]  # of each update
+    batch: int = 1
+    threads: int | None = None  # to use over the samples of a batch; changes no result
+
+    def groups(self) -> Iterator[tuple[int, Sequence[int], float]]:
+        """Of each update: where it begins in the order, its samples, its rate."""
+        for i, first in enumerate(range(0, len(self.order), self.batch)):
+            yield first, self.order[first : first + self.batch], self.rates[i]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What updates gave for each of their samples, in order, just before it was learned from."""
+
+    losses: np.ndarray  # float32; samples that are taken at once share their mean
+    outputs: Arrays
+    threads: int = 1  # that were used
+
+
+class Counter(Protocol):
+    """What a device can do beside if it counts instructions."""
+
+    def measure(self, verb: str, *inputs) -> tuple[Arrays, dict[str, int]]:
+        """Run a verb once: its outputs, and the instructions of each layer. `counted` has them, too."""
+        ...
+
+    def counted(self) -> dict[str, dict[str, int]]:
+        """Verb -> layer -> instructions: of the first call of each verb, or the last that was measured."""
+        ...
+
+    def stack_bytes(self) -> int:
+        """How deep the stack has been."""
+        ...
+
+
+class Device(Protocol):
+    """A program that runs somewhere. Once it is closed, whatever needs it to run is a DeviceError."""
+
+    @property
+    def verbs(self) -> Verbs:
+        """The program's functions: name -> inputs, outputs."""
+        ...
+
+    @property
+    def counter(self) -> Counter | None:
+        """For devices that count instructions; None for the others."""
+        ...
+
+    def info(self) -> dict[str, int]:
+        """arena_bytes, state_bytes, and what else this device knows of itself."""
+        ...
+
+    def predict(self, *inputs) -> Any:
+        """The outputs for these inputs, any number of samples: one array, or a tuple of them."""
+        ...
+
+    def run(self, verb: str, *inputs) -> Arrays:
+        """Run a function of the program, once for each sample more than it takes."""
+        ...
+
+    def train(self, updates: Updates) -> Trained:
+        """Make these updates."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """Updates skipped, clipped and saturated so far."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """A copy of everything persistent, by name."""
+        ...
+
+    def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over these persistent values; what is not named stays."""
+        ...
+
+    def save_state(self) -> bytes:
+        """The state as the program's own `save` writes it: the same bytes on every device."""
+        ...
+
+    def load_state(self, data: bytes) -> None:
+        """Take back a saved state; a wrong or damaged one is an error and changes nothing."""
+        ...
+
+    def reset(self) -> None:
+        """Back to the state that the program began with."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the device holds: a port, a process, memory. May be called twice."""
+        ...
+
+    def __enter__(self) -> Device: ...
+
+    def __exit__(self, *_) -> None: ...
+
+
+def closed(what: str) -> DeviceError:
+    """The error for a device that was closed."""
+    return DeviceError("is closed", where=what, hint="open it again: on(...) of a learner, or the open_... you called")
+
+
+# how a program learns ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a program takes its samples: an update per call, or gradients that add up until they are applied."""
+
+    verb: str  # train_step, or accumulate
+    samples: int  # that a call takes
+    loss: Value
+    outputs: Values  # beside the loss
+
+    @property
+    def adds_up(self) -> bool:
+        return self.verb == "accumulate"
+
+    def results(self, count: int) -> Trained:
+        """Room for what so many samples give."""
+        outputs = tuple(np.zeros((count, *v.shape[1:]), v.type.numpy) for v in self.outputs)
+        return Trained(np.zeros(count, np.float32), outputs)
+
+
+def method_of(verbs: Verbs) -> Method:
+    """How this program learns."""
+    verb = next((v for v in ("accumulate", "train_step") if v in verbs), None)
+    if verb is None:
+        raise GraphError("this program only predicts: it cannot be trained", hint="insitu.compile(...) makes one")
+    inputs, (loss, *outputs) = verbs[verb]
+    return Method(verb, inputs[0].shape[0], loss, tuple(outputs))
+
+
+def check_updates(method: Method, updates: Updates) -> None:
+    """An error where the program cannot take its samples in such batches."""
+    if method.adds_up:
+        return
+    if updates.batch != method.samples or len(updates.order) % method.samples:
+        what = f"this program takes {method.samples} samples per update, not {len(updates.order)} in {updates.batch}s"
+        raise DataError(what, where="train")
+
+
+def train_by_calls(device: Device, updates: Updates) -> Trained:
+    """Make updates with nothing but `run`: what devices on a line do."""
+    method = method_of(device.verbs)
+    check_updates(method, updates)
+    found = method.results(len(updates.order))
+    for first, chosen, rate in updates.groups():
+        if not method.adds_up:
+            _keep(found, first, len(chosen), device.run("train_step", *_taken(updates, chosen), np.float32(rate)))
+            continue
+        for k, n in enumerate(chosen, first):
+            _keep(found, k, 1, device.run("accumulate", *_taken(updates, [n])))
+        device.run("apply", np.float32(rate), np.float32(1 / len(chosen)))
+    return found
+
+
+def _taken(updates: Updates, chosen: Sequence[int]) -> list[np.ndarray]:
+    return [a[list(chosen)] for a in updates.arrays]
+
+
+def _keep(found: Trained, first: int, count: int, outputs: Arrays) -> None:
+    for place, part in zip((found.losses, *found.outputs), outputs):
+        place[first : first + count] = part
