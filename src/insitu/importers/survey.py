@@ -78,9 +78,10 @@ def _pt2(path: Path):
 
 def program_ops(program) -> list[tuple[str, str, bool]]:
     """(layer, aten op, known) of a torch.export.ExportedProgram."""
+    from insitu.importers.torch.blocks import nodes_of
     from insitu.importers.torch.read import TABLE, _op_name, layer_of
 
-    calls = [n for n in program.graph.nodes if getattr(n.target, "namespace", "") == "aten"]
+    calls = [n for n in nodes_of(program.graph) if getattr(n.target, "namespace", "") == "aten"]
     named = [(node, _op_name(node.target)) for node in calls]
     return [(layer_of(node, op), op, op in TABLE or op == "sym_size") for node, op in named]
 

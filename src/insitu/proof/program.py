@@ -257,14 +257,17 @@ def cut_graphs(subject: Subject) -> dict[str, Graph]:
 
 def cut_steps(subject: Subject, device) -> Iterator[Finding]:
     """Bytes after a step from the frozen layers' outputs, against those after the same step from the sample."""
-    for verb in dict.fromkeys(subject.verbs if subject.cut else ()):
+    cut = subject.cut
+    if cut is None:
+        return
+    for verb in dict.fromkeys(subject.verbs):
         graph, arrays = subject.graphs[verb], subject.arrays(verb)
         given = {v.name: a for v, a in zip(graph.inputs, arrays)}
-        samples = [given[v.name] for v in subject.cut.prefix.inputs if v.name in given]
+        samples = [given[v.name] for v in cut.prefix.inputs if v.name in given]
         if samples:  # else it works on state alone
             made = device.run(PREFIX, *samples)
-            given |= {v.name: a for v, a in zip(subject.cut.prefix.outputs, made)}
-        rest = [given[v.name] for v in subject.cut.rest[verb].inputs]
+            given |= {v.name: a for v, a in zip(cut.prefix.outputs, made)}
+        rest = [given[v.name] for v in cut.rest[verb].inputs]
         yield from different(verb, outcome(device, f"{REST}{verb}", rest), outcome(device, verb, arrays))
 
 

@@ -22,6 +22,7 @@ from insitu.errors import GraphError, ModelError, Unsupported, needs
 from insitu.graph import Builder, Graph, Value, build, f32
 from insitu.importers.canonical.clean import clean
 from insitu.importers.safe.child import read_in_child
+from insitu.importers.torch import blocks
 from insitu.importers.torch import conv as torch_conv
 from insitu.importers.torch import layout as torch_layout
 from insitu.importers.torch import math as torch_math
@@ -64,6 +65,8 @@ def read_program(program, *, batch: int = 1, name: str = "program", names: Names
 def raw_graph(program, *, batch: int, name: str, names: Names) -> Graph:
     """Before clean(): an op or two for each aten call, transposes around those that are NHWC inside."""
     builder = Builder(name)
+    for text in blocks.notes(program.graph):
+        builder.note(text)
     if mutates_a_view(program.graph):
         # writing through a view needs torch's own functionalisation, which takes dropout away
         with warnings.catch_warnings():
@@ -72,17 +75,16 @@ def raw_graph(program, *, batch: int, name: str, names: Names) -> Graph:
         builder.note("it writes through views: functionalised by torch, which drops dropout")
     with build(builder):
         walk = _Walk(program, builder, batch, names)
-        live = _live(program)
+        wanted = {str(o) for o in program.graph_signature.user_outputs}
+        live = _live([n for n in program.graph.nodes if str(n.name) in wanted])
         for node in program.graph.nodes:
             if node in live or node.op == "placeholder":
                 walk.visit(node)
         return builder.graph(*_outputs(walk))
 
 
-def _live(program) -> set:
-    """The nodes the user's outputs depend on. Counting batches, say, is done beside them."""
-    wanted = {str(o) for o in program.graph_signature.user_outputs}
-    left = [n for n in program.graph.nodes if str(n.name) in wanted]
+def _live(left: list) -> set:
+    """The nodes these depend on. Counting batches, say, is done beside them."""
     found = set()
     while left:
         node = left.pop()
@@ -135,9 +137,19 @@ class _Walk:
         if node.op == "placeholder":
             self.env[node] = _placeholder(self, node)
         elif node.op == "get_attr":
-            self.env[node] = self.parameter(str(node.target), _attribute(self.program.graph_module, str(node.target)))
+            found = _attribute(node.graph.owning_module, str(node.target))
+            self.env[node] = self.parameter(str(node.target), found) if hasattr(found, "data_ptr") else found
         elif node.op == "call_function":
             self.env[node] = _call(self, node)
+
+    def block(self, graph, given: Sequence) -> Any:
+        """What a block gives for these arguments."""
+        live = _live([*blocks.result(graph)])
+        self.env.update(zip((n for n in graph.nodes if n.op == "placeholder"), given))
+        for node in graph.nodes:
+            if node in live and node.op != "placeholder":
+                self.visit(node)
+        return self.argument(blocks.result(graph))
 
     def parameter(self, name: str, tensor) -> Value | None:
         key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
@@ -220,6 +232,9 @@ def _attribute(module, path: str):
 
 
 def _call(walk: _Walk, node):
+    inner = blocks.submodule(node)
+    if inner:
+        return walk.block(inner[0].graph, walk.argument(inner[1]))
     args, kwargs = walk.argument(node.args), {k: walk.argument(v) for k, v in node.kwargs.items()}
     if node.target is operator.getitem:
         return args[0][args[1]]

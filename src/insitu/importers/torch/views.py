@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import operator
 
+from insitu.importers.torch.blocks import graphs_of, submodule
+
 VIEWS = frozenset(
     (
         "view reshape flatten unflatten permute transpose t movedim squeeze unsqueeze expand slice select narrow split "
@@ -17,17 +19,28 @@ VIEWS = frozenset(
 
 
 def mutates_a_view(graph) -> bool:
-    """Is memory changed in place that another value, read later, shares?"""
+    """Is memory changed in place that another value, read later, shares? In the graph, or in a block of it."""
+    return any(_mutates(g, inside=g is not graph) for g in graphs_of(graph))
+
+
+def _mutates(graph, inside: bool) -> bool:
     nodes = list(graph.nodes)
     position = {n: i for i, n in enumerate(nodes)}
     owner = _owners(nodes)
     for i, node in enumerate(nodes):
         if not _in_place(node):
             continue
+        if _unknown(owner[node], inside):
+            return True
         shared = [m for m in nodes[:i] if owner[m] is owner[node]]
         if any(position[user] > i for m in shared for user in m.users):
             return True
     return False
+
+
+def _unknown(owner, inside: bool) -> bool:
+    """Is this memory that a block was given, or gave? Who else reads it is not known here."""
+    return bool(submodule(owner)) or (inside and owner.op == "placeholder")
 
 
 def _owners(nodes) -> dict:
