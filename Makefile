@@ -27,7 +27,7 @@ types: $(VENV)/.dev
 	$(BIN)/pyright
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --durations=20
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --durations=20
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
@@ -51,7 +51,7 @@ fuzz: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m insitu.reports.ops_page > docs/ops.md
-	$(BIN)/python -m pytest tests/test_docs.py tests/codegen/test_golden.py --update-golden
+	$(BIN)/python -m pytest tests/test_docs.py tests/codegen --update-golden
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

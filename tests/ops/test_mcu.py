@@ -13,6 +13,7 @@ from insitu.schemes.scheme import read_scheme
 from insitu.training.head import HEAD, replace_head
 from insitu.training.train import train_graphs
 
+from ..each import each
 from .case_library import TARGETS, all_bound, library
 
 
@@ -25,20 +26,23 @@ LABELS = tuple(name for name, b in all_bound().items() if _kernels(b.graph, "mcu
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("label", LABELS)
-def test_small_kernels_give_the_bytes_of_the_wide_ones(label, target):
-    bound = all_bound()[label]
-    device = library(target, "mcu", LABELS)[label]
-    device.poison(0xA5)
-    got, want = (_many(d.predict(*bound.feeds)) for d in (device, library("scalar", "host", LABELS)[label]))
-    meant = map(np.asarray, _many(evaluate(bound.graph, *bound.feeds, precision=np.float64)))
-    for v, g, w, m in zip(bound.graph.outputs, got, want, meant):
-        if v.dtype in ("f32", "f64"):
-            np.testing.assert_allclose(g, m, rtol=1e-5, atol=1e-5 * np.abs(m).max())
-            if any(i.dtype == "s8" for i in bound.graph.nodes[0].inputs):  # int8 programs learn the same everywhere
-                assert g.tobytes() == w.tobytes()
-        else:
-            np.testing.assert_array_equal(g, m)
+def test_small_kernels_give_the_bytes_of_the_wide_ones(target):
+    small, wide = library(target, "mcu", LABELS), library("scalar", "host")
+
+    def claim(label: str) -> None:
+        bound = all_bound()[label]
+        small[label].poison(0xA5)
+        got, want = (_many(d[label].predict(*bound.feeds)) for d in (small, wide))
+        meant = map(np.asarray, _many(evaluate(bound.graph, *bound.feeds, precision=np.float64)))
+        for v, g, w, m in zip(bound.graph.outputs, got, want, meant):
+            if v.dtype in ("f32", "f64"):
+                np.testing.assert_allclose(g, m, rtol=1e-5, atol=1e-5 * np.abs(m).max())
+                if any(i.dtype == "s8" for i in bound.graph.nodes[0].inputs):  # int8 programs learn the same everywhere
+                    assert g.tobytes() == w.tobytes()
+            else:
+                np.testing.assert_array_equal(g, m)
+
+    each(LABELS, claim)
 
 
 def _many(x):

@@ -9,6 +9,7 @@ from insitu.codegen import emit_program
 from insitu.graph import evaluate
 from insitu.planner import plan
 
+from ..each import each
 from .case_library import _joined, all_bound, library
 from .test_mcu import LABELS
 
@@ -43,18 +44,21 @@ def machine(name: str):
 
 
 @pytest.mark.parametrize("name", BUILDS)
-@pytest.mark.parametrize("label", CASES)
-def test_an_emulated_core_gives_the_bytes_of_the_host(label, name):
+def test_an_emulated_core_gives_the_bytes_of_the_host(name):
     programs, core = machine(name)
-    bound = all_bound()[label]
-    core.write("bench_arena", np.full(programs[label].arena_bytes, 0xA5, np.uint8))
-    got = core.run(programs[label], "predict", *bound.feeds)[1]
-    want = library("scalar", "host", CASES)[label].predict(*bound.feeds)
-    for a, b in zip(got, want if isinstance(want, tuple) else (want,)):
-        if a.dtype == np.float32 and not any(i.dtype == "s8" for i in bound.graph.nodes[0].inputs):
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * np.abs(b).max())
-        else:
-            assert a.tobytes() == b.tobytes()
+
+    def claim(label: str) -> None:
+        bound = all_bound()[label]
+        core.write("bench_arena", np.full(programs[label].arena_bytes, 0xA5, np.uint8))
+        got = core.run(programs[label], "predict", *bound.feeds)[1]
+        want = library("scalar", "host")[label].predict(*bound.feeds)
+        for a, b in zip(got, want if isinstance(want, tuple) else (want,)):
+            if a.dtype == np.float32 and not any(i.dtype == "s8" for i in bound.graph.nodes[0].inputs):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * np.abs(b).max())
+            else:
+                assert a.tobytes() == b.tobytes()
+
+    each(CASES, claim)
 
 
 @pytest.mark.parametrize("name", BUILDS)

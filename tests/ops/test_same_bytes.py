@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ..each import each
 from .case_library import all_bound, library
 
 BACKWARD = (
@@ -14,20 +15,23 @@ def labels() -> list[str]:
     return [label for label in all_bound() if label.partition(":")[0] in BACKWARD]
 
 
-@pytest.mark.parametrize("label", labels())
-def test_vectors_and_plain_c_give_the_same_bytes(label):
-    feeds = all_bound()[label].feeds
+def same_bytes(label: str, feeds: tuple[np.ndarray, ...]) -> None:
     native, scalar = (_bytes(library(target)[label], feeds) for target in ("native", "scalar"))
     assert native == scalar
 
 
-@pytest.mark.parametrize("label", labels())
-def test_sums_that_round_at_every_step_are_added_in_the_same_order(label):
+def test_vectors_and_plain_c_give_the_same_bytes():
+    each(labels(), lambda label: same_bytes(label, all_bound()[label].feeds))
+
+
+def test_sums_that_round_at_every_step_are_added_in_the_same_order():
     """Numbers of very different size: another order of additions would give other bytes."""
-    rng = np.random.default_rng(1)
-    feeds = tuple(_uneven(x, rng) for x in all_bound()[label].feeds)
-    native, scalar = (_bytes(library(target)[label], feeds) for target in ("native", "scalar"))
-    assert native == scalar
+
+    def claim(label: str) -> None:
+        rng = np.random.default_rng(1)
+        same_bytes(label, tuple(_uneven(x, rng) for x in all_bound()[label].feeds))
+
+    each(labels(), claim)
 
 
 ROWS = ("conv_transpose2d", "matmul", "avg_pool2d")  # y += a x, row after row: fused everywhere
@@ -40,8 +44,7 @@ def test_rows_added_to_rows_give_the_same_bytes(op):
     for label in rows:
         if label.startswith(f"{op}:"):
             for feeds in (all_bound()[label].feeds, tuple(_uneven(x, rng) for x in all_bound()[label].feeds)):
-                native, scalar = (_bytes(library(t, "host", rows)[label], feeds) for t in ("native", "scalar"))
-                assert native == scalar, label
+                same_bytes(label, feeds)
 
 
 def _uneven(x: np.ndarray, rng) -> np.ndarray:
