@@ -40,13 +40,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from insitu.errors import GraphError
 
 if TYPE_CHECKING:
-    from insitu.graph.graph import Value
+    from insitu.graph.graph import Node, Value
     from insitu.graph.stripes import Rows
+    from insitu.graph.tiles import TiledUpdate
 
 REGISTRY: dict[str, Op] = {}
 RULES = ("infer", "eval", "grad", "emit", "macs")
 
 Kind = Literal["float", "int8", "any"]
+Change = Literal["", "in_place", "weights_in_parts", "blocks_in_groups"]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Grads = tuple["Value | None", ...]  # what `grad` gives: one for each input
 Index = int | None | tuple[int | None, ...]  # of the input that the first output, or each output, takes over
@@ -64,6 +66,37 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Twin:
+    """An op that gives the same bytes and needs less memory, where `when`, a rule, says so."""
+
+    op: Op
+    when: Callable[..., bool] | None = None
+
+    def fits(self, node: Node) -> bool:
+        """Can it stand for this node?"""
+        return self.when is None or bool(node.ask(self.when))
+
+
+@dataclass(frozen=True)
+class PartsTwin(Twin):
+    """One that takes trained channels and fixed ones in place of input `weight`, and `channels` as an attribute."""
+
+    weight: int = 1
+    cheap: bool = False  # it costs next to nothing: weights are put together all the same, some at a time
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How an op takes part in a gradient that is made in groups of channels."""
+
+    axes: tuple[int | None, ...] = ()  # where each input has the channels of a group, None where it has none
+    inside: bool = False  # a channel of its result needs no other channel of the gradient
+    ends: bool = False  # what it makes of a group is read outside of the groups
+    sums: bool = False  # adds up all channels: its result leads out of the groups
+    gradient: int = 2  # how many of its first inputs are the gradient
+
+
+@dataclass(frozen=True)
 class Facts:
     """What the planner may do with an op. Rules here take outputs and inputs, and attributes by keyword."""
 
@@ -73,6 +106,16 @@ class Facts:
     overwrites: bool = False  # the kernel changes the inputs that `in_place` names: they must be shared, not merely may
     # a rule: which rows of each input a row of the output needs (None: all of it); None where it cannot run by rows
     stripes: Callable[..., tuple[Rows | None, ...] | None] | None = None
+    over: Twin | None = None  # the same with its result where its first input lies
+    parts: PartsTwin | None = None  # the same with a weight in two parts, trained channels and fixed
+    made_for: Change = ""  # an op that the planner alone makes: for which change
+    some_channels: bool = False  # with the attribute `channels` it reads only these of its last input
+    # the gradient of a weight, which can be made for some output channels alone: so many of its first inputs are the
+    # layer's gradient (2 where exponents lie beside mantissas)
+    by_outputs: int = 0
+    tiles: TiledUpdate | None = None  # an update that can be made tile by tile of its gradient
+    groups: Groups | None = None  # its part in a gradient that is made in groups of channels
+    arrives: bool = False  # takes rows of an input as they come
 
 
 class Op:

@@ -109,7 +109,7 @@ class Loop(Call):
     def source(self) -> Value | None:
         """The input of the graph whose rows arrive one after the other, where the loop takes them."""
         first = self.nodes[0]
-        taken = first.op.name == ARRIVE and any(line.value == first.output for line in self.lines)
+        taken = first.op.facts.arrives and any(line.value == first.output for line in self.lines)
         return first.inputs[0] if taken else None
 
     @property

@@ -6,11 +6,12 @@ tiles, each pass the same few kernels on the next part of what they work on. cod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from insitu.graph.call import Call, Scratch, Table
 from insitu.graph.graph import Node, Value
+from insitu.graph.types import Type
 
 
 def aligned(bytes: int) -> int:
@@ -39,6 +40,21 @@ class Count:
     """An argument: the number t * step in tile t."""
 
     step: int
+
+
+@dataclass(frozen=True)
+class TiledUpdate:
+    """How an update works on tiles of its gradient; `grad` are the indices of the inputs that are the gradient.
+
+    Two passes over the tiles: the first adds up the squares of the norm, by which the gradient is clipped, the second
+    takes the step. `norm` holds what the first leaves. The bytes are those of the whole update.
+    """
+
+    grad: tuple[int, ...]
+    norm: Type
+    add: Callable[[Node, Value, tuple[Value, ...]], Call]  # squares of a tile
+    factor: Callable[[Node, Value], Call]
+    step: Callable[[Node, Value, tuple[Value, ...]], Call]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, Value, f32, op, quant
 from insitu.graph.call import Call
+from insitu.graph.op import Groups
 from insitu.ops._block import (
     BITS,
     LEAST,
@@ -181,6 +182,7 @@ mask_grad_block = op(
     ],
 )
 mask_grad_block.may(in_place=True)
+mask_grad_block.may(groups=Groups((-1, -1), inside=True, gradient=1))
 
 
 @mask_grad_block.infer
@@ -300,6 +302,7 @@ bias_grad_block = op(
         *both("whole words", (1, 9, 4, 28)),
     ],
 )
+bias_grad_block.may(groups=Groups((-1, -1), ends=True))
 
 
 @bias_grad_block.infer

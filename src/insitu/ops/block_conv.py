@@ -13,6 +13,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Type, f32, op, quant, s8
 from insitu.graph.call import Call, Scratch, Shares, Source, Struct, Table
+from insitu.graph.op import Groups
 from insitu.graph.types import GROUP
 from insitu.ops._block import (
     SHARE,
@@ -156,6 +157,7 @@ conv2d_dx_block = op(
         *both("dilated", (1, 7, 9, 3), s8(3, 3, 3, 2, s=0.1), size=(9, 9), dilation=(2, 3), padding=(1, 1, 3, 3)),
     ],
 )  # fmt: skip
+conv2d_dx_block.may(groups=Groups((None, None, -1), sums=True))
 
 
 @conv2d_dx_block.infer
@@ -258,6 +260,7 @@ conv2d_dw_block = op(
               padding=(1, 1, 1, 1)),
     ],
 )  # fmt: skip
+conv2d_dw_block.may(by_outputs=2, some_channels=True, groups=Groups((-1, -1, None), ends=True))
 
 
 @conv2d_dw_block.infer
@@ -357,6 +360,7 @@ linear_dw_block = op(
     kind="int8",
     cases=[*both("row", (1, 5), s8(1, 35, s=0.04, z=-11)), *both("rows", (2, 3, 7), s8(2, 3, 9, s=0.04, z=3))],
 )
+linear_dw_block.may(by_outputs=2)
 
 
 @linear_dw_block.infer

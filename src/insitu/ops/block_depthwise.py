@@ -7,7 +7,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Value, f32, op, s8
 from insitu.graph.call import Call, Scratch, Shares, Source, Struct, Table
-from insitu.graph.op import Index
+from insitu.graph.op import Groups, Index
 from insitu.graph.types import GROUP
 from insitu.ops._block import (
     SHARE,
@@ -59,6 +59,7 @@ depthwise2d_dx_block = op(
         *both("7x7 on 4x4", (1, 4, 4, 21), s8(7, 7, 21, s=0.02), size=(4, 4), padding=(3, 3, 3, 3)),
     ],
 )  # fmt: skip
+depthwise2d_dx_block.may(groups=Groups((-1, -1, -1), inside=True))
 
 
 @depthwise2d_dx_block.infer

@@ -90,6 +90,7 @@ dx_sums_block = op(
               channels=(36, 1, 7)),
     ],
 )  # fmt: skip
+dx_sums_block.may(made_for="blocks_in_groups")
 
 
 @dx_sums_block.infer
@@ -145,6 +146,7 @@ dx_store_block = op(
     ],
 )  # fmt: skip
 dx_store_block.may(in_place=(0, None))
+dx_store_block.may(made_for="blocks_in_groups")
 
 
 @dx_store_block.infer

@@ -10,14 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, op, quant, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, quant, s8
 from insitu.graph.call import Call
+from insitu.graph.tiles import Count, TiledUpdate
 from insitu.graph.types import GROUP, s32
 from insitu.ops._block import MOST as ENDLESS
 from insitu.ops._block import bit_length, exponents
 from insitu.ops.block import channel_runs, float_parts, power, spread_groups
 from insitu.ops.update import counted, same_shape, scalar, zeros
-from insitu.ops.update_int import FAR, moved, options, per_channel, spread
+from insitu.ops.update_int import FAR, moved, options, per_channel, spread, tile_options
 
 BIAS_FAR = 1 << 30
 
@@ -153,6 +154,24 @@ def _(w_new, r_new, count_new, w, r, dw, e, rate, count, *, clip, qas, decay, ta
     given = options(w.type, clip, qas, decay, target=target)
     runs = channel_runs(dw.type)
     return Call("sgd_residual_block_s8", w_new, r_new, count_new, dw, e, rate, scale_of(dw.type), *runs, given)
+
+
+def norm_tile(node: Node, norm: Value, grad: tuple[Value, ...]) -> Call:
+    n, (_, inner) = grad[0].type.size, channel_runs(grad[0].type)
+    return Call("norm_tile_s32b", norm, *grad, scale_of(grad[0].type), inner, Count(n), n)
+
+
+def norm_factor(node: Node, norm: Value) -> Call:
+    return Call("norm_factor_s32b", norm, node.outputs[2], node.inputs[4], float(node.attrs["clip"]))
+
+
+def residual_tile(node: Node, norm: Value, grad: tuple[Value, ...]) -> Call:
+    n, (_, inner) = grad[0].type.size, channel_runs(grad[0].type)
+    sizes = (scale_of(grad[0].type), inner, Count(n), n, tile_options(node))
+    return Call("sgd_residual_block_tile_s8", *node.outputs, *grad, node.inputs[4], norm, *sizes)
+
+
+sgd_residual_block_s8.may(tiles=TiledUpdate((2, 3), f32(2), norm_tile, norm_factor, residual_tile))
 
 
 sgd_bias_block_s32 = op(

@@ -183,6 +183,7 @@ conv2d_dw = op(
              {"kernel": (3, 3), "padding": (1, 1, 1, 1), "channels": (6, 0, 2)}),
     ],
 )  # fmt: skip
+conv2d_dw.may(by_outputs=1, some_channels=True)
 
 
 @conv2d_dw.infer

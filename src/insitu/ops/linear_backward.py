@@ -61,6 +61,7 @@ linear_dw = op(
         Case("s8", (f32(2, 5), s8(2, 35, s=0.04, z=-11))),
     ],
 )
+linear_dw.may(by_outputs=1)
 
 
 @linear_dw.infer

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, op, s8, s32
+from insitu.graph import Case, Node, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Scratch
+from insitu.graph.op import Twin
 from insitu.ops._requant import channel_multipliers, layer_requant, ramp
 from insitu.ops._windows import depthwise_shape
 from insitu.ops.conv_backward import depthwise2d_dx, depthwise_struct, gathered_dx
@@ -23,6 +24,13 @@ ONES = {"stride": (1, 1), "dilation": (1, 1)}
 def keeps_shape(w, padding) -> bool:
     """The padding is what the window lacks at the edges: there are as many outputs as inputs."""
     return (w.shape[0] - 1, w.shape[1] - 1) == (sum(padding[:2]), sum(padding[2:]))
+
+
+def fits_over(*values: Value, stride, padding, dilation, node: Node) -> bool:
+    """A window that moves by one, of s8 weights, and a result of the input's type and shape."""
+    (x, w), y = node.inputs[:2], node.output
+    alike = (x.shape, x.dtype, w.dtype) == (y.shape, y.dtype, "s8") and keeps_shape(w, padding)
+    return alike and (*stride, *dilation) == (1, 1, 1, 1)
 
 
 depthwise2d_over_s8 = op(
@@ -38,6 +46,8 @@ depthwise2d_over_s8 = op(
     ]),
 )  # fmt: skip
 depthwise2d_over_s8.may(in_place=True)
+depthwise2d_over_s8.may(made_for="in_place")
+depthwise2d_s8.may(over=Twin(depthwise2d_over_s8, when=fits_over))
 
 
 @depthwise2d_over_s8.infer
@@ -78,6 +88,8 @@ depthwise2d_dx_over = op(
     ],
 )  # fmt: skip
 depthwise2d_dx_over.may(in_place=True)
+depthwise2d_dx_over.may(made_for="in_place")
+depthwise2d_dx.may(over=Twin(depthwise2d_dx_over, when=fits_over))
 
 
 @depthwise2d_dx_over.infer

@@ -11,6 +11,7 @@ from dataclasses import replace
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, op, s8, s32
 from insitu.graph.call import Call, Scratch, Struct
+from insitu.graph.op import PartsTwin
 from insitu.ops._requant import align16, channel_multipliers, layer_requant, ramp
 from insitu.ops._stripes import conv_rows
 from insitu.ops._windows import conv_shape
@@ -54,6 +55,10 @@ def put_together(node: Node, channels) -> Node:
     return replace(node, inputs=(x, whole, *b))
 
 
+def one_group(*values: Value, groups: int) -> bool:
+    return groups == 1
+
+
 conv2d_parts_s8 = op(
     "conv2d_parts_s8",
     "conv2d_s8 with a weight in two parts: channels[k] of w is trained[..., k], the others are those of `fixed`",
@@ -77,6 +82,8 @@ conv2d_parts_s8 = op(
     ]),
 )  # fmt: skip
 conv2d_parts_s8.may(stripes=conv_rows)
+conv2d_parts_s8.may(made_for="weights_in_parts")
+conv2d_s8.may(parts=PartsTwin(conv2d_parts_s8, when=one_group, cheap=True))
 
 
 @conv2d_parts_s8.infer
@@ -122,6 +129,8 @@ linear_parts_s8 = op(
              {"channels": tuple(range(0, 300, 25)), "rounding": "litert"}, out=s8(s=3.0, z=-5)),
     ]),
 )  # fmt: skip
+linear_parts_s8.may(made_for="weights_in_parts")
+linear_s8.may(parts=PartsTwin(linear_parts_s8, cheap=True))
 
 
 @linear_parts_s8.infer

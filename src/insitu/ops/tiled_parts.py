@@ -10,12 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.graph import Case, Type, Value, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
+from insitu.graph.op import Groups, PartsTwin
 from insitu.ops._block import both, pair, want_block
 from insitu.ops._functions import real
-from insitu.ops.block_conv import linear_dx_block, pairs_dx, rows_struct
+from insitu.ops._windows import conv_shape, is_pointwise
+from insitu.ops.block_conv import conv2d_dx_block, linear_dx_block, pairs_dx, rows_struct
 from insitu.ops.channels import merge_channels, positions
-from insitu.ops.conv_backward import fours_dx
+from insitu.ops.conv_backward import conv2d_dx, fours_dx
+from insitu.ops.linear_backward import linear_dx
 
 SCALES = np.linspace(0.01, 0.2, 19)
 
@@ -33,6 +36,12 @@ def parts_of(fixed, dx, channels) -> tuple:
     return fixed, positions(channels, dx.shape[-1]), len(channels)
 
 
+def moves_by_one(*values: Value, stride, padding, dilation, groups: int, node: Node) -> bool:
+    """A 1x1 convolution whose gradient has a pixel for each of its input's."""
+    shape = conv_shape(node.inputs[0], node.output, node.inputs[-1], stride, padding, dilation, groups)
+    return groups == 1 and is_pointwise(**shape.fields)
+
+
 linear_dx_parts = op(
     "linear_dx_parts",
     "dx[..., i] = sum over o of g[..., o] w[o,i], channels[k] of w being trained[o,k], the others those of `fixed`",
@@ -45,6 +54,9 @@ linear_dx_parts = op(
              {"channels": tuple(range(1, 50, 2))}),
     ],
 )  # fmt: skip
+linear_dx_parts.may(made_for="weights_in_parts")
+linear_dx.may(parts=PartsTwin(linear_dx_parts))
+conv2d_dx.may(parts=PartsTwin(linear_dx_parts, when=moves_by_one))
 
 
 @linear_dx_parts.infer
@@ -79,6 +91,9 @@ linear_dx_parts_block = op(
               channels=(36, 1, 7)),
     ],
 )  # fmt: skip
+linear_dx_parts_block.may(made_for="weights_in_parts", groups=Groups(sums=True))
+linear_dx_block.may(parts=PartsTwin(linear_dx_parts_block, weight=2))
+conv2d_dx_block.may(parts=PartsTwin(linear_dx_parts_block, when=moves_by_one, weight=2))
 
 
 @linear_dx_parts_block.infer

@@ -19,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scales, Struct, Table
+from insitu.graph.tiles import Count, TiledUpdate
 from insitu.graph.types import s32
 from insitu.ops._random import random_u32
 from insitu.ops.update import counted, factor_of, same_shape, scalar, zeros
@@ -208,6 +209,29 @@ def _(w, r, dw, rate, count, *, clip, qas, decay, node):
 def _(w_new, r_new, count_new, w, r, dw, rate, count, *, clip, qas, decay, target="host"):
     given = options(w.type, clip, qas, decay, target=target)
     return Call("sgd_residual_s8", w_new, r_new, count_new, dw, rate, given)
+
+
+def norm_tile(node: Node, norm: Value, grad: tuple[Value, ...]) -> Call:
+    n = grad[0].type.size
+    return Call("norm_tile_f32", norm, grad[0], Count(n), n)
+
+
+def norm_factor(node: Node, norm: Value) -> Call:
+    return Call("norm_factor_f32", norm, node.outputs[2], node.inputs[3], float(node.attrs["clip"]))
+
+
+def residual_tile(node: Node, norm: Value, grad: tuple[Value, ...]) -> Call:
+    n = grad[0].type.size
+    sizes = (Count(n), n, tile_options(node))
+    return Call("sgd_residual_tile_s8", *node.outputs, grad[0], node.inputs[3], norm, *sizes)
+
+
+def tile_options(node: Node) -> Struct:
+    given = (node.attrs[name] for name in ("clip", "qas", "decay"))
+    return options(node.inputs[0].type, *given, target="mcu")  # tiles are made where memory is short
+
+
+sgd_residual_s8.may(tiles=TiledUpdate((2,), f32(9), norm_tile, norm_factor, residual_tile))
 
 
 def unpack4(packed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

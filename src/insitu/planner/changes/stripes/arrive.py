@@ -22,7 +22,7 @@ WHOLE = "give the input whole (without rows)"
 OP = Op(ARRIVE, "Rows of an input, as they come; made by the planner.")
 OP.eval(lambda x: x)
 OP.emit(lambda y, x: Call("copy_bytes", y, x, y.type.bytes, alias=True))
-OP.may(stripes=lambda y, x: (Rows(),))
+OP.may(stripes=lambda y, x: (Rows(),), arrives=True)
 
 
 def arriving(graph: Graph, loops: Loops, enough: int, stream: bool) -> Graph:
