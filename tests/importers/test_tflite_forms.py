@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from insitu.cli.check import examine
+from insitu.errors import ModelError, Unsupported
 from insitu.graph import check, evaluate
 from insitu.importers.tflite.read import layer_name, read_tflite
 from tests.importers.tflite_files import File, T, const, ints, litert, one
@@ -128,3 +130,36 @@ def test_a_layer_and_its_weights_share_a_name():
     graph = read_tflite(file.bytes())
     assert [n.name for n in graph.nodes] == ["net/dense", "net/dense.relu", "net/dense_1"]
     assert [n.inputs[1].name for n in graph.nodes if len(n.inputs) > 1] == ["net/dense.weight", "net/dense_1.weight"]
+
+
+def with_variables() -> bytes:
+    """A file whose first operator fills variables by another subgraph, as converters write it."""
+    file, first = File(), File()
+    handle = first.op("VAR_HANDLE", [], T((), np.int32))
+    first.op("ASSIGN_VARIABLE", [handle, first.tensor(const(np.ones(3, np.float32)))])
+    file.others = [first]
+    file.inputs = [file.tensor(T((1, 3)))]
+    file.op("CALL_ONCE", [], initSubgraphIndex=1)
+    value = file.op("READ_VARIABLE", [file.op("VAR_HANDLE", [], T((), np.int32))], T((3,)))
+    file.outputs = [file.op("ADD", [file.op("RELU", [0], T((1, 3), name="act")), value], T((1, 3)))]
+    return file.bytes()
+
+
+def test_an_operator_without_outputs_is_unsupported_by_name(tmp_path):
+    with pytest.raises(Unsupported, match="the operator CALL_ONCE is not supported"):
+        read_tflite(with_variables())
+    path = tmp_path / "net.tflite"
+    path.write_bytes(with_variables())
+    report = examine(str(path), 1)
+    assert [r.op for r in report.rows] == ["CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "RELU", "ADD"]
+    assert [r.op for r in report.rows if not r.imported] == ["CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE"]
+    assert "freeze its variables" in report.advice
+
+
+def test_a_known_operator_without_outputs_is_a_broken_file():
+    file = File()
+    file.inputs = file.outputs = [file.tensor(T((1, 3)))]
+    file.op("RELU", [0])
+    with pytest.raises(ModelError, match="RELU has no outputs") as e:
+        read_tflite(file.bytes())
+    assert not isinstance(e.value, Unsupported)

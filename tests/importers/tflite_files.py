@@ -35,12 +35,13 @@ def ints(*numbers) -> T:
 
 @dataclass
 class File:
-    """Operators over tensors; `op` appends one and gives the index of its (first) output."""
+    """Operators over tensors; `op` appends one and gives the index of its (first) output, -1 where it has none."""
 
     tensors: list[T] = field(default_factory=list)
     operators: list[tuple] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
+    others: list[File] = field(default_factory=list)  # further subgraphs
 
     def tensor(self, t: T) -> int:
         self.tensors.append(t)
@@ -49,7 +50,7 @@ class File:
     def op(self, name: str, inputs: list[int], *results: T, **options) -> int:
         outputs = [self.tensor(t) for t in results]
         self.operators.append((name, inputs, outputs, options))
-        return outputs[0]
+        return outputs[0] if outputs else -1
 
     def bytes(self) -> bytes:
         import flatbuffers
@@ -59,14 +60,17 @@ class File:
         model.version, model.description = 3, "test"
         model.buffers = [schema.BufferT()]
         model.operatorCodes = []
-        graph = schema.SubGraphT()
-        model.subgraphs = [graph]
-        graph.tensors = [_tensor(schema, model, i, t) for i, t in enumerate(self.tensors)]
-        graph.inputs, graph.outputs = self.inputs, self.outputs
-        graph.operators = [_operator(schema, model, *o) for o in self.operators]
+        model.subgraphs = [file._subgraph(schema, model) for file in (self, *self.others)]
         builder = flatbuffers.Builder(1024)
         builder.Finish(model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
+
+    def _subgraph(self, schema, model):
+        graph = schema.SubGraphT()
+        graph.tensors = [_tensor(schema, model, i, t) for i, t in enumerate(self.tensors)]
+        graph.inputs, graph.outputs = self.inputs, self.outputs
+        graph.operators = [_operator(schema, model, *o) for o in self.operators]
+        return graph
 
 
 def one(name: str, inputs: list[T | None], *results: T, **options) -> bytes:
@@ -128,6 +132,7 @@ _BY_TYPE = {
     "PadV2Options": "PADV2", "MaximumMinimumOptions": "MAXIMUM MINIMUM", "ExpandDimsOptions": "EXPAND_DIMS",
     "SliceOptions": "SLICE", "HardSwishOptions": "HARD_SWISH", "ExpOptions": "EXP", "NegOptions": "NEG",
     "AbsOptions": "ABS", "SquareOptions": "SQUARE", "QuantizeOptions": "QUANTIZE", "DequantizeOptions": "DEQUANTIZE",
+    "CallOnceOptions": "CALL_ONCE",
 }  # fmt: skip
 OPTIONS = {name: kind for kind, names in _BY_TYPE.items() for name in names.split()}
 

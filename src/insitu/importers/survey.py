@@ -63,7 +63,7 @@ def _tflite(path: Path):
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     for operator in subgraph.operators:
         result = subgraph.tensors[operator.outputs[0]].name if operator.outputs else ""
-        yield layer_name(result), operator.name, operator.name in OPS or operator.name in FOLDS
+        yield layer_name(result) or operator.name, operator.name, operator.name in OPS or operator.name in FOLDS
 
 
 def _pt2(path: Path):

@@ -27,6 +27,7 @@ INSTEAD = {
     "NonMaxSuppression": "nothing: cut the model before its post-processing",
     "NON_MAX_SUPPRESSION_V4": "nothing: cut the model before its post-processing",
     "ARG_MAX": "nothing: cut the model before it, and take the argmax of the scores yourself",
+    **dict.fromkeys(("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"), "constants: freeze its variables"),
     "ArgMax": "nothing: cut the model before it, and take the argmax of the scores yourself",
 }
 

@@ -83,6 +83,8 @@ class _Importer:
         with build(self.builder):
             self._inputs()
             for operator in self.subgraph.operators:
+                if not operator.outputs:
+                    raise _without_result(operator, operator.name in OPS or operator.name in FOLDS)
                 step = Step(self, operator, self._stem(operator))
                 step.located(lambda s=step: self._apply(s, FOLDS, OPS))
             outputs = [self.value(i) for i in self.subgraph.outputs]
@@ -185,7 +187,7 @@ class _Importer:
             self.folded[operator.outputs[0]] = known
             return
         if operator.name not in ops:
-            raise Unsupported(f"the operator {operator.name} is not supported", hint="`insitu ops` lists what is")
+            raise unsupported(operator)
         results = ops[operator.name](step)
         results = results if isinstance(results, tuple) else (results,)
         if len(results) != len(operator.outputs):
@@ -201,6 +203,14 @@ class _Importer:
         same = len(t.shape) == value.type.rank
         if t.shape and not (same and all(a == b or d in free for d, (a, b) in enumerate(zip(t.shape, value.shape)))):
             raise ModelError(f"is computed as {value.type}, the file has the shape {t.shape}", where=t.where)
+
+
+def unsupported(operator: Operator) -> Unsupported:
+    return Unsupported(f"the operator {operator.name} is not supported", hint="`insitu ops` lists what is")
+
+
+def _without_result(operator: Operator, known: bool) -> ModelError:
+    return ModelError(f"the operator {operator.name} has no outputs") if known else unsupported(operator)
 
 
 @dataclass(frozen=True)

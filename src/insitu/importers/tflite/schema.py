@@ -105,7 +105,7 @@ class Tensor:
 class Operator:
     name: str  # CONV_2D, or CUSTOM:name
     inputs: tuple[int, ...]  # -1 where an optional one is left out
-    outputs: tuple[int, ...]
+    outputs: tuple[int, ...]  # none of what works on variables alone: CALL_ONCE, ASSIGN_VARIABLE
     options: Mapping[str, Any]
 
 
@@ -209,8 +209,6 @@ def _operator(t: Table, codes: list[str], tensors: int) -> Operator:
         raise ModelError(f"refers to operator code {code} of {len(codes)}", where=t.where)
     inputs = _indices(t, 1, "inputs", tensors, optional=True)
     outputs = _indices(t, 2, "outputs", tensors)
-    if not outputs:
-        raise ModelError("an operator without outputs", where=t.where)
     return Operator(codes[code], inputs, outputs, _options(t, codes[code]))
 
 
