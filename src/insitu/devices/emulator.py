@@ -16,7 +16,7 @@ from insitu.boards import Board, find_board
 from insitu.codegen import Program
 from insitu.codegen.device import Interface, interface_of
 from insitu.devices.cortex import Cortex
-from insitu.devices.link import LinkDevice
+from insitu.devices.link import LinkDevice, in_turn
 from insitu.errors import BoardError, DeviceError
 from insitu.firmware import Firmware, Image, build_firmware
 from insitu.graph.stripes import Loop
@@ -86,6 +86,7 @@ class EmulatorDevice(LinkDevice):
         """Instructions since the start, protocol and all."""
         return int(self.core.slots.sum())
 
+    @in_turn
     def measure(self, verb: str, *inputs) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
         """Run a verb once; its outputs, and the instructions of each of its calls."""
         before = self._slots(verb)

@@ -12,6 +12,7 @@ import numpy as np
 
 from insitu.codegen import Program, emit_program
 from insitu.codegen.state import COMPLAINTS, HEADER_BYTES
+from insitu.devices.arenas import Arenas, aligned
 from insitu.devices.device import Trained, Updates, Verbs, closed, train_by_calls
 from insitu.errors import DataError, ToolError
 from insitu.graph import Graph, Value
@@ -20,7 +21,6 @@ from insitu.planner import Plan, plan
 from insitu.toolchain.cache import forget, sealed
 from insitu.toolchain.compiler import CC_HINT, NATIVE, build_library
 
-ARENA_ALIGN = 64
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32, "s8": ctypes.c_int8}
 
 
@@ -30,6 +30,7 @@ class Routine:
     def __init__(self, program: Program, verb: str, library: ctypes.CDLL):
         graph = program.plans[verb].graph
         self.inputs, self.outputs, self.stateful = graph.inputs, graph.outputs, program.state is not None
+        self.changes = bool(graph.updates)  # the state, that is
         self._call = getattr(library, f"{program.prefix}_{verb}")
         self._call.restype = None
         lasting = [ctypes.c_void_p] if self.stateful else []
@@ -46,14 +47,29 @@ class Routine:
     def run(self, arguments: list) -> None:
         self._call(*arguments)
 
-    def bound(self, state, arena: np.ndarray) -> Callable[..., None]:
-        """The C function on this state and arena, which must outlive it: takes addresses and scalars, unchecked."""
+    def bound(self, state: np.ndarray, arena: np.ndarray) -> Callable[..., None]:
+        """The C function on this state and arena, both kept alive by it: takes addresses and scalars, unchecked."""
         lasting = [state.ctypes.data] if self.stateful else []
-        return partial(self._call, *lasting, arena.ctypes.data)
+        return Holding((state, arena), self._call, *lasting, arena.ctypes.data)
+
+
+class Holding(partial):
+    """A call on addresses, and the arrays that lie there: they live as long as it does."""
+
+    kept: tuple[np.ndarray, ...]
+
+    def __new__(cls, kept, function, *addresses):
+        self = super().__new__(cls, function, *addresses)
+        self.kept = kept
+        return self
 
 
 class HostDevice:
-    """A compiled program, its state and an arena to run it in. Not for two threads at once: open two."""
+    """A compiled program, its state and arenas to run it in.
+
+    Threads may share one: predictions run side by side, each in an arena of its own; whatever changes the state waits
+    until it is alone.
+    """
 
     counter = None  # nothing counts instructions here
 
@@ -62,7 +78,7 @@ class HostDevice:
         self.routines = {verb: Routine(program, verb, library) for verb in program.plans}
         self.inputs, self.outputs = self.plan.graph.inputs, self.plan.graph.outputs
         self._library = library
-        self._arena = aligned(program.arena_bytes)
+        self.arenas = Arenas(program.arena_bytes)
         self._content: np.ndarray | None = aligned(program.state_bytes)
         if program.state:
             self.reset()
@@ -74,10 +90,10 @@ class HostDevice:
         self.close()
 
     def close(self) -> None:
-        self._content = None
+        self.arenas.alone(lambda _: setattr(self, "_content", None))
 
     @property
-    def _state(self) -> np.ndarray:
+    def _state(self) -> np.ndarray:  # to be asked for when it is one's turn: nobody closes the device meanwhile
         if self._content is None:
             raise closed(f"{self.graph.name} on the host")
         return self._content
@@ -113,8 +129,12 @@ class HostDevice:
         arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
         rounds = rounds_of(routine.inputs, arrays)
         outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in routine.outputs]
-        for i in range(rounds):
-            routine.run(routine.arguments(self._state, self._arena, arrays, outputs, i))
+
+        def every_round(arena: np.ndarray) -> None:
+            for i in range(rounds):
+                routine.run(routine.arguments(self._state, arena, arrays, outputs, i))
+
+        self.turn(verb)(every_round)
         return tuple(o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, routine.outputs))
 
     def train(self, updates: Updates) -> Trained:
@@ -126,18 +146,26 @@ class HostDevice:
         count = self.state().get("counters", np.zeros(len(COUNTERS), np.int32))
         return dict(zip(COUNTERS, map(int, count)))
 
+    def turn(self, verb: str):
+        """How this verb's turn is taken: a function that runs a job, which it gives an arena."""
+        return self.arenas.alone if self.routines[verb].changes else self.arenas.share
+
     def values(self, *inputs) -> dict[str, np.ndarray]:
         """Every output by name: of a device opened with `keep`, every value of the graph."""
         return {v.name: r for v, r in zip(self.outputs, self.run("predict", *inputs))}
 
     def prepared(self, *inputs, verb: str = "predict"):
-        """A function that is nothing but the C call on these inputs, which gives the outputs as views: for timing."""
+        """A function that is nothing but the C call on these inputs, which gives the outputs as views: for timing.
+
+        It has an arena of its own and takes no turn: not while another thread uses this device.
+        """
         routine = self.routines[verb]
         arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
         outputs = [np.empty(v.shape, v.type.numpy) for v in routine.outputs]
-        arguments = routine.arguments(self._state, self._arena, arrays, outputs)
+        state, arena = self._state, aligned(self.program.arena_bytes)
+        arguments = routine.arguments(state, arena, arrays, outputs)
 
-        def run(keep=(arrays, outputs)):
+        def run(keep=(state, arena, arrays, outputs)):
             routine.run(arguments)
             return outputs
 
@@ -146,35 +174,47 @@ class HostDevice:
     def bound(self, verb: str, arena: np.ndarray | None = None) -> Callable[..., None]:
         """One of the program's functions with nothing in between: for loops that have checked their arrays.
 
-        Another arena makes it safe to run beside other calls that do not change the state.
+        It takes no turn: for a device of one's own (`twin`), or an arena that a turn gave.
         """
-        return self.routines[verb].bound(self._state, self._arena if arena is None else arena)
+        return self.routines[verb].bound(self._state, self.arenas.first.memory if arena is None else arena)
 
     def poison(self, content) -> None:
-        """Fill the arena with this byte, or these bytes: no call may depend on what an earlier one left there."""
-        self._arena[:] = content
+        """Fill the arenas with this byte, or these bytes: no call may depend on what an earlier one left there."""
+        self.arenas.fill(content)
 
     def twin(self) -> HostDevice:
-        """The same program with a state and an arena of its own, for another thread."""
+        """The same program with a state and arenas of its own."""
         return HostDevice(self.program, self._library)
 
     # state ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, np.ndarray]:
         """A copy of everything that lasts, by name."""
-        return self.program.state.unpack(self._state.tobytes()) if self.program.state else {}
+        layout = self.program.state
+        return layout.unpack(self.arenas.share(lambda _: self._state.tobytes())) if layout else {}
+
+    def follow(self, other: HostDevice) -> None:
+        """Take over the state of a twin."""
+        state = other.arenas.share(lambda _: other._state.copy())
+        self.arenas.alone(lambda _: np.copyto(self._state, state))
 
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over these lasting values; what is not named stays."""
         if not self.program.state:
             raise DataError("this program has no state: it was compiled for inference alone")
-        packed = self.program.state.pack({**self.state(), **arrays})
-        self._state[:] = np.frombuffer(packed, np.uint8)
+        layout = self.program.state
+
+        def change(_) -> None:
+            packed = layout.pack({**layout.unpack(self._state.tobytes()), **arrays})
+            self._state[:] = np.frombuffer(packed, np.uint8)
+
+        self.arenas.alone(change)
 
     def save_state(self) -> bytes:
         """The state as <prefix>_save writes it."""
         out = np.zeros(HEADER_BYTES + self.program.state_bytes, np.uint8)
-        self._function("save")(ctypes.c_void_p(self._state.ctypes.data), ctypes.c_void_p(out.ctypes.data))
+        save = self._function("save")
+        self.arenas.share(lambda _: save(pointer_to(self._state), pointer_to(out)))
         return out.tobytes()
 
     def load_state(self, data: bytes) -> None:
@@ -182,14 +222,15 @@ class HostDevice:
         load = self._function("load")
         load.restype = ctypes.c_int32
         buffer = np.frombuffer(data, np.uint8)
-        pointers = (ctypes.c_void_p(self._state.ctypes.data), ctypes.c_void_p(buffer.ctypes.data))
-        code = load(*pointers, ctypes.c_uint32(len(data)))
+        size = ctypes.c_uint32(len(data))
+        code = self.arenas.alone(lambda _: load(pointer_to(self._state), pointer_to(buffer), size))
         if code:
             raise DataError(COMPLAINTS[code], where="state")
 
     def reset(self) -> None:
         """Back to the state that the program began with."""
-        self._function("init")(ctypes.c_void_p(self._state.ctypes.data))
+        init = self._function("init")
+        self.arenas.alone(lambda _: init(pointer_to(self._state)))
 
     def _routine(self, verb: str) -> Routine:
         if verb not in self.routines:
@@ -207,6 +248,10 @@ def argument(value: Value, array: np.ndarray, i: int = 0):
     if value.shape:
         return pointer(value, array, i)
     return SCALARS[value.dtype](array.reshape(-1)[0].item())
+
+
+def pointer_to(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
 
 
 def pointer(value: Value, array: np.ndarray, i: int = 0) -> ctypes.c_void_p:
@@ -275,10 +320,3 @@ def rounds_of(values: tuple[Value, ...], arrays: list[np.ndarray]) -> int:
     if len(counts) > 1:
         raise DataError(f"the inputs have different numbers of samples: {sorted(counts)}")
     return counts.pop()
-
-
-def aligned(size: int) -> np.ndarray:
-    """Zeroed bytes at an address that every kernel likes."""
-    raw = np.zeros(size + ARENA_ALIGN, np.uint8)
-    start = -raw.ctypes.data % ARENA_ALIGN
-    return raw[start : start + max(size, 1)]

@@ -10,6 +10,8 @@ import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import wraps
+from threading import RLock
 from typing import Protocol
 from zlib import crc32
 
@@ -227,14 +229,25 @@ def raise_status(status: int, kind: str) -> None:
     raise fault(f"the device {what}", where=kind, hint=HINTS.get(status, ""))
 
 
+def in_turn(method):
+    """A method whose requests belong together: another thread waits until all of them are answered."""
+
+    @wraps(method)
+    def run(self, *arguments, **named):
+        with self.lock:
+            return method(self, *arguments, **named)
+
+    return run
+
+
 class LinkDevice:
-    """A program on the far end of a channel: the host device's calls, over the line."""
+    """A program on the far end of a channel: the host device's calls, over the line, one after the other."""
 
     def __init__(self, channel: Channel, program: Program | Interface, *, timeout: float = 2.0,
                  run_timeout: float = RUN_TIMEOUT, tries: int = 5):  # fmt: skip
         self.interface = program if isinstance(program, Interface) else interface_of(program)
         self.program = program
-        self.channel, self.run_timeout = channel, run_timeout
+        self.channel, self.run_timeout, self.lock = channel, run_timeout, RLock()
         self.link = Link(channel, timeout, tries)
         self._numbers = {verb: number for number, verb in enumerate(self.interface.verbs)}
         self._info = self._agree(self.link.ask("info"))
@@ -269,6 +282,7 @@ class LinkDevice:
         shaped = self.run("predict", *inputs)
         return shaped[0] if len(shaped) == 1 else shaped
 
+    @in_turn
     def run(self, verb: str, *inputs) -> tuple[np.ndarray, ...]:
         """Run one of the program's functions; once for each sample there is more than the graph takes."""
         if verb not in self.interface.verbs:
@@ -284,10 +298,12 @@ class LinkDevice:
                 flat[k][i] = np.frombuffer(self._read("output", v.type.bytes, self._numbers[verb], k), v.type.numpy)
         return tuple(o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, results))
 
+    @in_turn
     def train(self, updates: Updates) -> Trained:
         """Make these updates."""
         return train_by_calls(self, updates)
 
+    @in_turn
     def ping(self, data: bytes = b"") -> float:
         """Seconds to the device and back."""
         start = time.perf_counter()
@@ -295,6 +311,7 @@ class LinkDevice:
             raise DeviceError("a ping came back changed", where="device")
         return time.perf_counter() - start
 
+    @in_turn
     def counters(self) -> dict[str, int]:
         """Updates skipped, clipped, saturated; since the start: calls, loads and resets done, good and bad frames."""
         words = np.frombuffer(self.link.ask("counters"), "<u4").tolist()
@@ -307,6 +324,7 @@ class LinkDevice:
         layout = self.interface.state
         return layout.unpack(check_saved(self.save_state(), layout)) if layout else {}
 
+    @in_turn
     def save_state(self) -> bytes:
         """The state as <prefix>_save writes it."""
         layout = self._layout()
@@ -314,6 +332,7 @@ class LinkDevice:
         check_saved(data, layout)
         return data
 
+    @in_turn
     def load_state(self, data: bytes) -> None:
         """Take back a saved state; a wrong or damaged one is an error and changes nothing: it is not even sent.
 
@@ -325,11 +344,13 @@ class LinkDevice:
             self.link.ask("state_in", offset=at, data=data[at : at + DATA_BYTES])
         self.link.ask("state_commit")
 
+    @in_turn
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over these lasting values; what is not named stays."""
         layout = self._layout()
         self.load_state(layout.saved(layout.pack({**self.state(), **arrays})))
 
+    @in_turn
     def reset(self) -> None:
         """Back to the state the program began with."""
         self.link.ask("reset")

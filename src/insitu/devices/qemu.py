@@ -25,7 +25,7 @@ from insitu.boards import Board, Memory, find_board
 from insitu.codegen import Program
 from insitu.codegen.device import Interface
 from insitu.devices.cortex import PAGE, PAINT
-from insitu.devices.link import LinkDevice
+from insitu.devices.link import LinkDevice, in_turn
 from insitu.devices.process import ProcessChannel
 from insitu.errors import BoardError, BudgetError, DeviceError, ToolError
 from insitu.firmware import Image, account, build_firmware
@@ -84,6 +84,7 @@ class QemuDevice(LinkDevice):
     def counter(self) -> QemuDevice:
         return self
 
+    @in_turn
     def measure(self, verb: str, *inputs) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
         """Run a verb once; its outputs, and the instructions that took."""
         outputs = self.run(verb, *inputs)

@@ -12,18 +12,22 @@ protocol does (c/device/device.c).
 from __future__ import annotations
 
 import ctypes
+from threading import Lock
 
 import numpy as np
 
 from insitu.codegen import Program
 from insitu.codegen.rows import COMPLAINTS
 from insitu.devices.device import Arrays, Trained, Updates, train_by_calls
-from insitu.devices.host import HostDevice, argument, fit, open_program, pointer, rounds_of, zip_inputs
+from insitu.devices.host import HostDevice, argument, fit, open_program, pointer, pointer_to, rounds_of, zip_inputs
 from insitu.errors import DataError
 
 
 class Arrival:
-    """One image after the other, each from `begin` to `end`. What does not fit what came before is a DataError."""
+    """One image after the other, each from `begin` to `end`. What does not fit what came before is a DataError.
+
+    An image waits in the device's first arena: another call there ends it, as on a board.
+    """
 
     def __init__(self, device: HostDevice, verb: str = "predict"):
         graph = device.program.plans[verb].graph
@@ -64,8 +68,13 @@ class Arrival:
         device = self.device
         function = getattr(device._library, f"{device.program.prefix}_{self.verb}_{part}")
         function.restype = None if part == "begin" else ctypes.c_int32
-        state = [ctypes.c_void_p(device._state.ctypes.data)] if lasting and device.program.state else []
-        code = function(*state, ctypes.c_void_p(device._arena.ctypes.data), *arguments)
+
+        def call(arena: np.ndarray):
+            state = [pointer_to(device._state)] if lasting and device.program.state else []
+            return function(*state, pointer_to(arena), *arguments)
+
+        changes = lasting and device.routines[self.verb].changes
+        code = device.arenas.alone(call) if changes else device.arenas.share_first(call)
         if code:
             raise DataError(COMPLAINTS[code], where=f"{self.verb}_{part}")
 
@@ -75,6 +84,10 @@ class RowsDevice(HostDevice):
 
     rows = 1  # of a piece
 
+    def __init__(self, program: Program, library: ctypes.CDLL):
+        super().__init__(program, library)
+        self._whole = Lock()  # one image at a time waits in the first arena
+
     def run(self, verb: str, *inputs) -> Arrays:
         """Run a function of the program, once for each sample more than it takes."""
         routine = self._routine(verb)
@@ -83,7 +96,8 @@ class RowsDevice(HostDevice):
         arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
         rounds = rounds_of(routine.inputs, arrays)
         each = [[a[i : i + 1] if v.shape else a[0] for v, a in zip(routine.inputs, arrays)] for i in range(rounds)]
-        found = [self._arrived(Arrival(self, verb), sample) for sample in each]
+        with self._whole:
+            found = [self._arrived(Arrival(self, verb), sample) for sample in each]
         return (
             found[0] if rounds == 1 else tuple(np.concatenate(list(map(np.atleast_1d, part))) for part in zip(*found))
         )

@@ -14,10 +14,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from insitu.devices.host import HostDevice, aligned
+from insitu.devices.host import HostDevice
 from insitu.errors import DataError
 from insitu.graph import Graph
 
@@ -26,6 +27,7 @@ Augment = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 Locate = Callable[[int, int], tuple[list[int], object]]
 WORTH_A_THREAD = 64 << 10  # bytes of arena: programs that need less are over before a thread has started
 SLOTS = 4  # samples in flight for each thread
+AT_ONCE = 64  # samples before others have their turn
 
 
 def usual_threads(device: HostDevice) -> int:
@@ -86,14 +88,17 @@ def run_many(feed: Feed, verb: str = "predict", views: int = 1, report: Callable
     outputs = tuple(np.empty((count, *v.shape), v.type.numpy) for v in values)
     ends = [(o.ctypes.data, v.type.bytes) for v, o in zip(values, outputs)]
 
-    def run(part: range) -> None:
-        arena = aligned(device.program.arena_bytes)
+    def some(part: range, arena: np.ndarray) -> None:
         call = device.bound(verb, arena)
         for i in part:
             where, _keep = locate(*divmod(i, views))
             call(*where, *(start + i * size for start, size in ends))
-            if report and i % 64 == 0 and part.start == 0:
-                report(i * threads, count)
+
+    def run(part: range) -> None:
+        for first in range(part.start, part.stop, AT_ONCE):
+            device.turn(verb)(partial(some, range(first, min(first + AT_ONCE, part.stop))))
+            if report and part.start == 0:
+                report(first * threads, count)
 
     parts = [range(count * t // threads, count * (t + 1) // threads) for t in range(threads)]
     with ThreadPoolExecutor(threads) as pool:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import RLock
 
 import numpy as np
 
@@ -54,7 +55,11 @@ class History:
 
 
 class Learner:
-    """Holds a device with a training program. Made by `insitu.compile`."""
+    """Holds a device with a training program. Made by `insitu.compile`.
+
+    Threads may share one. Predictions run side by side, while it learns, too: then they are those of the last epoch
+    that is over. What changes it (fit, load, add_class) waits for its turn.
+    """
 
     def __init__(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
                  classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = (),
@@ -62,29 +67,36 @@ class Learner:
         self.parts, self.notes = parts, notes
         self.deployed = deployed  # where it was compiled for a board
         self.recipe = parts.recipe if parts else Recipe()
+        self._changing, self._opening = RLock(), RLock()
         self._open(graphs, plans)
         self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
 
-    def _open(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None) -> None:
-        self.graphs = dict(graphs)
-        self._plans, self._device = dict(plans) if plans else None, None
+    def _open(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
+              state: Mapping[str, np.ndarray] | None = None) -> None:  # fmt: skip
+        """Take these graphs; with what a smaller program has learned, its device is opened now, else when asked for."""
+        plans, device = dict(plans) if plans else None, None
+        if state:
+            plans = plans or plan_here(graphs)
+            device = open_here(plans)
+            device.load_arrays(grown(state, device.state()))
+        self.graphs, self._plans, self._device = dict(graphs), plans, device
+        self._trained: HostDevice | None = None  # the twin that learns, where nothing is cached
         self._cut: tuple[Split, HostDevice, HostDevice] | None = None
 
     @property
     def plans(self) -> dict[str, Plan]:
         """The functions' plans for this machine, made when they are first asked for."""
-        if self._plans is None:
-            with stage("planning for this machine"):
-                self._plans = {verb: plan(g) for verb, g in self.graphs.items()}
-        return self._plans
+        with self._opening:
+            if self._plans is None:
+                self._plans = plan_here(self.graphs)
+            return self._plans
 
     @property
     def device(self) -> HostDevice:
         """Where the program runs; built and opened when it is first asked for."""
         if self._device is None:
-            plans = self.plans
-            with stage("compiling for this machine"):
-                self._device = open_plans(plans)
+            with self._opening:  # one for all threads
+                self._device = self._device or open_here(self.plans)
         return self._device
 
     @property
@@ -113,7 +125,8 @@ class Learner:
         `augment(x, rng)` gives a changed copy of a batch of samples; with `views=k` it is applied k times to each
         sample beforehand, which lets the frozen layers' outputs be kept; without `views` it is applied afresh each
         epoch. `warmup` is in epochs, `rate` is the largest learning rate. `fit(epochs=9, stop_epoch=4)`, then
-        `fit(epochs=9, start_epoch=4)` is the same as `fit(epochs=9)`.
+        `fit(epochs=9, start_epoch=4)` is the same as `fit(epochs=9)`. Interrupted, the learner has what it had at the
+        end of the last epoch.
         """
         course = Course(epochs, rate, self._batch(batch), schedule, warmup, seed)
         whole(start_epoch, "start_epoch")
@@ -122,17 +135,23 @@ class Learner:
             optional(value, name, 1)
         data = self.samples(x, y)
         held_out = None if validation is None else self.samples(*pair(validation), part="test")
-        with bar(progress) as report:
+        with self._changing, bar(progress) as report:
             feed = self._feed(data, augment, views, cache, seed, report)
             history = History(cached=feed.cached)
             for epoch in range(start_epoch, last):
                 self._epoch(feed, data, course, epoch, threads, history, report)
-                if feed.cached:  # what was learned on the rest of the network, back to the whole
-                    self.device.load_arrays(feed.device.state())
+                self._take_over(feed)
                 if held_out is not None:
                     history.validation.append(self._score(held_out)[self.measure])
-        history.counters = self.counters()
+            history.counters = self.counters()
         return history
+
+    def _take_over(self, feed: Feed) -> None:
+        """What was learned, on a twin or on the rest of the network, back to the device that predicts."""
+        if feed.cached:
+            self.device.load_arrays(feed.device.state())
+        else:
+            self.device.follow(feed.device)
 
     def _batch(self, batch: int | None) -> int:
         made_for = self.parts.batch if self.parts else 1
@@ -170,11 +189,17 @@ class Learner:
         found = self._split() if wanted else None
         rows = tuple(x[:, None] for x in data.inputs)
         if found is None:
-            return Feed(self.device, rows, False, augment, views, seed)
+            return Feed(self._twin(), rows, False, augment, views, seed)
         _, prefix, rest = found
         rest.load_arrays(self.device.state())
         source = Feed(prefix, rows, False, augment, views, seed)
         return Feed(rest, run_prefix(source, report), True)
+
+    def _twin(self) -> HostDevice:
+        """A device to learn on: who predicts meanwhile never meets half an update."""
+        self._trained = self._trained or self.device.twin()
+        self._trained.follow(self.device)
+        return self._trained
 
     def _split(self):
         """The program cut where the frozen layers end; None where nothing is frozen."""
@@ -215,18 +240,14 @@ class Learner:
         """
         if self.parts is None or self.parts.head is None:
             raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
-        old, was = self.device.state(), self.classes
-        parts = replace(self.parts, forward=widen_head(self.parts.forward, was + 1))
-        graphs = parts.graphs()
-        deployed = self.deployed and check_budget(parts, graphs, self.deployed.limits)
-        self.parts, self.deployed = parts, deployed
-        self._open(graphs)
-        new = self.device.state()
-        for name, array in old.items():
-            new[name][tuple(slice(n) for n in array.shape)] = array
-        self.device.load_arrays(new)
-        self.classes = was + 1
-        return was
+        with self._changing:
+            was = self.classes
+            parts = replace(self.parts, forward=widen_head(self.parts.forward, was + 1))
+            graphs = parts.graphs()
+            deployed = self.deployed and check_budget(parts, graphs, self.deployed.limits)
+            self._open(graphs, state=self.device.state())
+            self.parts, self.deployed, self.classes = parts, deployed, was + 1
+            return was
 
     # keeping ----------------------------------------------------------------------------------
 
@@ -251,7 +272,8 @@ class Learner:
         except OSError as e:
             raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
         try:
-            self.device.load_state(data)
+            with self._changing:
+                self.device.load_state(data)
         except DataError as e:
             hint = "a state goes with the model, scheme and options it was saved with"
             raise DataError(e.what, where=str(path), hint=hint) from e
@@ -290,6 +312,23 @@ def run_prefix(source: Feed, report: Report) -> tuple[np.ndarray, ...]:
     views = source.views if source.augment and source.views else 1
     outputs = run_many(source, views=views, report=lambda done, total: report("frozen layers", done, total))
     return tuple(o.reshape(-1, views, *o.shape[1:]) for o in outputs)
+
+
+def plan_here(graphs: Mapping[str, Graph]) -> dict[str, Plan]:
+    with stage("planning for this machine"):
+        return {verb: plan(g) for verb, g in graphs.items()}
+
+
+def open_here(plans: Mapping[str, Plan]) -> HostDevice:
+    with stage("compiling for this machine"):
+        return open_plans(plans)
+
+
+def grown(old: Mapping[str, np.ndarray], new: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The new arrays with the old ones in their first corner."""
+    for name, array in old.items():
+        new[name][tuple(slice(n) for n in array.shape)] = array
+    return new
 
 
 def pair(data):

@@ -1,0 +1,84 @@
+"""The arenas of one device, and who may run when.
+
+Calls that only read the device's state run side by side, each in an arena of its own; a call that changes the state
+runs alone. Arenas are made when they are needed, and used again. Locks are taken by `with` alone, never by a function
+of ours that Ctrl-C could interrupt between taking a lock and remembering it: nothing here stays locked. What runs in
+an arena is the device's business (host.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TypeVar
+
+import numpy as np
+
+ARENA_ALIGN = 64
+Made = TypeVar("Made")
+Job = Callable[[np.ndarray], Made]  # takes the arena it may use
+
+
+class Arena:
+    def __init__(self, bytes: int):
+        self.memory, self.lock = aligned(bytes), Lock()
+
+
+class Arenas:
+    """Jobs must not ask for a turn themselves."""
+
+    def __init__(self, bytes: int):
+        self.bytes, self.first = bytes, Arena(bytes)
+        self._all, self._free = [self.first], [self.first]
+        self._door = Lock()  # held while the state is changed: readers who come later cannot keep a change waiting
+
+    def share(self, job: Job[Made]) -> Made:
+        """Run a job that leaves the state alone, beside others of its kind."""
+        with self._door:
+            arena = self._free.pop() if self._free else self._another()
+        try:
+            with arena.lock:
+                return job(arena.memory)
+        finally:
+            self._free.append(arena)
+
+    def share_first(self, job: Job[Made]) -> Made:
+        """The same in the first arena, whoever else wants it: for jobs that find there what an earlier one left."""
+        with self._door:
+            pass
+        with self.first.lock:
+            return job(self.first.memory)
+
+    def alone(self, job: Job[Made]) -> Made:
+        """Run a job that changes the state: in the first arena, when nobody else runs."""
+        with self._door:
+            return holding([arena.lock for arena in self._all], lambda: job(self.first.memory))
+
+    def fill(self, content) -> None:
+        """Write this byte, or these bytes, over whatever earlier calls left."""
+
+        def everywhere(_) -> None:
+            for arena in self._all:
+                arena.memory[:] = content
+
+        self.alone(everywhere)
+
+    def _another(self) -> Arena:
+        arena = Arena(self.bytes)
+        self._all.append(arena)
+        return arena
+
+
+def holding(locks: Sequence[Lock], job: Callable[[], Made]) -> Made:
+    """Run a job with all of these locks held."""
+    if not locks:
+        return job()
+    with locks[0]:
+        return holding(locks[1:], job)
+
+
+def aligned(size: int) -> np.ndarray:
+    """Zeroed bytes at an address that every kernel likes."""
+    raw = np.zeros(size + ARENA_ALIGN, np.uint8)
+    start = -raw.ctypes.data % ARENA_ALIGN
+    return raw[start : start + max(size, 1)]
