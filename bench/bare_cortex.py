@@ -10,7 +10,6 @@ import ctypes
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,8 @@ import numpy as np
 
 from insitu.codegen import Program
 from insitu.graph import Value
-from insitu.toolchain.compiler import C_FOLDER, closure
+from insitu.toolchain.sources import C_FOLDER, closure, kernel_path
+from insitu.toolchain.zig import zig_command
 
 CODE, DATA, END = 0x08000000, 0x20000000, 0x0A000000
 MEGABYTE = 1 << 20
@@ -63,7 +63,7 @@ class Image:
 
 
 def zig() -> list[str]:
-    return [sys.executable, "-m", "ziglang", "cc"]
+    return [*zig_command(), "cc"]
 
 
 def folder() -> Path:
@@ -82,7 +82,7 @@ def build(
     made = {name: text for program in programs for name, text in program.files.items()}
     files = {**join(made), "bench.c": stage(programs), "link.ld": LINK}
     kernels = closure(tuple({k for program in programs for k in program.kernels}))
-    sources = [C_FOLDER / "kernels" / f"{k}.c" for k in kernels]
+    sources = [kernel_path(k) for k in kernels]
     text = repr([files, common, "entry", [p.read_text() for p in [*sources, *sorted(C_FOLDER.rglob("*.h"))]]])
     place = folder() / hashlib.sha256(text.encode()).hexdigest()[:24]
     if not (place / "program.elf").exists():

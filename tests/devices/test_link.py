@@ -16,7 +16,8 @@ from insitu.devices.link import KINDS, STATUS, frame, stuff, unframe, unstuff
 from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, build, f32, lookup
 from insitu.planner import plan
-from insitu.toolchain.compiler import C_FOLDER, compile_c
+from insitu.toolchain.compiler import compile_c
+from insitu.toolchain.sources import C_FOLDER
 
 from ..conftest import ROOT
 from .firmware import calls, open_link, program, samples

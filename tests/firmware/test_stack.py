@@ -11,7 +11,7 @@ from insitu.errors import ToolError
 from insitu.firmware import build_firmware
 from insitu.firmware.build import find_tools, firmware_sources
 from insitu.firmware.stack import EXCEPTION, branch, decode, expanded, pushed
-from insitu.toolchain.compiler import C_FOLDER
+from insitu.toolchain.sources import C_FOLDER
 
 from .images import CORES, KINDS, board, changed, firmware, program, steps
 

@@ -22,7 +22,7 @@ from insitu.proof.program import Tools, same_state
 from insitu.proof.steps import real_steps
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
-from insitu.toolchain import compiler
+from insitu.toolchain import sources
 from insitu.training import prefix
 from insitu.training.head import replace_head
 from insitu.training.train import Recipe, train_graphs
@@ -255,15 +255,12 @@ def test_a_shifted_offset_is_seen_in_the_bytes_even_where_nobody_verifies(monkey
 def stale_scratch(monkeypatch, tmp_path):
     """A kernel that no longer clears the sums it keeps in its scratch."""
     folder = tmp_path / "c"
-    shutil.copytree(compiler.C_FOLDER, folder)
+    shutil.copytree(sources.C_FOLDER, folder)
     kernel = folder / "kernels" / "mean_s8.c"
     text = kernel.read_text()
     assert "acc[i] = 0;" in text
     kernel.write_text(text.replace("acc[i] = 0;", "(void)i;"))
-    monkeypatch.setattr(compiler, "C_FOLDER", folder)
-    compiler.kernel_source.cache_clear()
-    yield
-    compiler.kernel_source.cache_clear()
+    monkeypatch.setattr(sources, "C_FOLDER", folder)
 
 
 def test_a_stale_scratch(stale_scratch):

@@ -14,7 +14,8 @@ from insitu.errors import ToolError
 from insitu.firmware.build import find_tools
 from insitu.graph import build, f32, lookup
 from insitu.toolchain import cache
-from insitu.toolchain.compiler import C_FOLDER, STRICT, build_library, closure, compile_c
+from insitu.toolchain.compiler import STRICT, build_library, compile_c
+from insitu.toolchain.sources import C_FOLDER, closure, kernel_path
 
 TRY = """
 import sys
@@ -133,6 +134,6 @@ def test_no_kernel_needs_libm_whatever_the_flags(level, tmp_path):
     for extra in ((), ("-DINSITU_SCALAR",), ("-march=native",)):
         for name in chosen:
             flags = ["-std=c99", "-ffp-contract=off", level, *STRICT, *extra, "-I", str(C_FOLDER)]
-            compile_c([*flags, "-c", str(C_FOLDER / "kernels" / f"{name}.c"), "-o", str(tmp_path / f"{name}.o")])
+            compile_c([*flags, "-c", str(kernel_path(name)), "-o", str(tmp_path / f"{name}.o")])
     objects = b"".join(p.read_bytes() for p in tmp_path.glob("*.o"))
     assert b"\0sqrtf\0" not in objects and b"\0fmaf\0" not in objects

@@ -21,7 +21,7 @@ from insitu.deploy.bundle_texts import arduino_sketch, cmake, example_main, libr
 from insitu.deploy.manifest import manifest
 from insitu.errors import ToolError
 from insitu.firmware.linker import linker_script
-from insitu.toolchain.compiler import C_FOLDER, closure, kernel_source
+from insitu.toolchain.sources import C_FOLDER, closure, kernel_source
 
 OTHERS = ("boards", "emulator", "device")  # folders of headers that a program alone does not need
 FIRMWARE = ("boards/startup.c", "boards/startup.h", "boards/port_emulator.c", "boards/port_uart.c")

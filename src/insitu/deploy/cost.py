@@ -26,7 +26,7 @@ from insitu.graph import Graph, Value
 from insitu.planner import plan
 from insitu.planner.spent import changes, spent_text
 from insitu.toolchain.cache import cached, forget, key_of
-from insitu.toolchain.compiler import C_FOLDER
+from insitu.toolchain.sources import C_FOLDER
 
 Layers = dict[str, dict[str, int]]  # verb -> layer -> instructions
 RATE = 0.01

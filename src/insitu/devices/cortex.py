@@ -19,7 +19,8 @@ from insitu.boards import Board
 from insitu.errors import DeviceError, needs
 from insitu.firmware.image import Image
 from insitu.toolchain.cache import cached, key_of
-from insitu.toolchain.compiler import C_FOLDER, compile_c, compiler_version
+from insitu.toolchain.compiler import compile_c, compiler_version
+from insitu.toolchain.sources import C_FOLDER
 
 PORT = 0x40000000  # as in c/boards/port_emulator.c
 ADDRESS, COUNT, READ, WRITE = 0, 4, 8, 12

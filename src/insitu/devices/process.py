@@ -16,7 +16,8 @@ from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError
 from insitu.toolchain.cache import cached, key_of
-from insitu.toolchain.compiler import C_FOLDER, FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects
+from insitu.toolchain.compiler import FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects
+from insitu.toolchain.sources import C_FOLDER, included, read
 
 PORT = "device/ports/stdio.c"
 
@@ -60,10 +61,8 @@ def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path
     sources = [C_FOLDER / name for name in (*SOURCES, PORT)]
     objects = kernel_objects((*program.kernels, *KERNELS), flags)
     texts = [part for name in sorted(files) for part in (name, files[name])]
-    headers = [p.read_text() for p in sorted(C_FOLDER.rglob("*.h"))]
-    key = key_of(
-        compiler_version(), *flags, *texts, *(s.read_text() for s in sources), *(o.name for o in objects), *headers
-    )
+    read_by = [part for text in (*files.values(), *map(read, sources)) for part in (text, *included(text, given=files))]
+    key = key_of(compiler_version(), *flags, *texts, *(o.name for o in objects), *read_by)
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:

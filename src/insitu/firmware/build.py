@@ -6,15 +6,13 @@ linked twice: once to see how deep its stack can get, then with just that much r
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +25,8 @@ from insitu.firmware.image import Image, parse_image
 from insitu.firmware.linker import linker_script
 from insitu.firmware.stack import Depth, stack_depth
 from insitu.toolchain.cache import cached, key_of
-from insitu.toolchain.compiler import C_FOLDER, closure
+from insitu.toolchain.sources import C_FOLDER, closure, included, kernel_source
+from insitu.toolchain.zig import zig_command
 
 FLAGS = (
     "-std=c99", "-g", "-ffreestanding", "-ffp-contract=off", "-fno-math-errno", "-fomit-frame-pointer",
@@ -35,6 +34,8 @@ FLAGS = (
     "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
 ZIG = ("-fno-sanitize=undefined",)
+ALONE = ("-nostdlib",)  # zig builds its runtime first, which takes longer than a firmware
+RUNTIME = "runtime/runtime.o"  # what a core with an FPU needs of one
 FIRST_STACK = 4096  # bytes, until the depth is known
 ROOMY = 1 << 27  # linked without limits first: what does not fit is told by us, not by the linker
 
@@ -77,7 +78,14 @@ def linkable(board: Board) -> Board:
 
 def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
            symbols: Mapping[str, int] | None = None) -> tuple[Image, Depth]:  # fmt: skip
-    """The image with just as much stack as it can ever need."""
+    """The image with just as much stack as it can ever need; with our own runtime where that is enough."""
+    if tools.alone:
+        try:
+            small = replace(tools, link=(*tools.link, *tools.alone), alone=())
+            return linked({**objects, **runtime(tools)}, small, board, symbols)
+        except ToolError as e:
+            if "undefined symbol" not in e.what:
+                raise
     first = parse_image(link(objects, tools, linker_script(board, FIRST_STACK, ROOMY, ROOMY, symbols)))
     depth = stack_depth(first, board.core.fpu)
     return parse_image(link(objects, tools, linker_script(board, depth.bytes, ROOMY, ROOMY, symbols))), depth
@@ -92,7 +100,7 @@ def firmware_sources(program: Program, port: str, extra: Mapping[str, str]) -> d
     headers = {name: text for name, text in model.items() if name.endswith(".h")}
     found = {f"model/{name[:-2]}.o": (text, headers) for name, text in model.items() if name.endswith(".c")}
     for name in closure((*program.kernels, *KERNELS)):
-        found[f"kernels/{name}.o"] = ((C_FOLDER / "kernels" / f"{name}.c").read_text(), {})
+        found[f"kernels/{name}.o"] = (kernel_source(name), {})
     for source in SOURCES:
         found[f"device/{Path(source).stem}.o"] = ((C_FOLDER / source).read_text(), {})
     found["startup/startup.o"] = ((C_FOLDER / "boards" / "startup.c").read_text(), {})
@@ -118,6 +126,11 @@ def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, st
         raise ToolError(f"cannot be read: {e.strerror or e}", where=str(e.filename)) from e
 
 
+def runtime(tools: Tools) -> dict[str, Path]:
+    source = ((C_FOLDER / "boards" / "runtime.c").read_text(), {})
+    return {RUNTIME: compile_one(RUNTIME, source, tools, (), (C_FOLDER,))}
+
+
 # tools ------------------------------------------------------------------------------------------
 
 
@@ -127,15 +140,16 @@ class Tools:
     command: tuple[str, ...]
     flags: tuple[str, ...]
     link: tuple[str, ...]
+    alone: tuple[str, ...] = ()  # how to link without the compiler's own runtime; empty where that is needed or at hand
 
 
 def find_tools(compiler: str, cpu: Cpu) -> Tools:
     """The cross compiler for a core."""
     if compiler == "zig":
-        if not importlib.util.find_spec("ziglang"):
+        if not zig_command():
             raise ToolError("no cross compiler found", hint='pip install "insitu[emulate]"')
-        command = (sys.executable, "-m", "ziglang", "cc")
-        return Tools("zig", (*command, *cpu.zig), (*FLAGS, cpu.level, *ZIG), ("-Wl,--gc-sections",))
+        command = (*zig_command(), "cc", *cpu.zig)
+        return Tools("zig", command, (*FLAGS, cpu.level, *ZIG), ("-Wl,--gc-sections",), ALONE if cpu.fpu else ())
     if not shutil.which(compiler):
         raise ToolError(f"{compiler} is not on the PATH", hint="zig, from pip, needs no installation")
     link = ("-nostartfiles", "-Wl,--gc-sections", "-Wl,--build-id=none", "-specs=nosys.specs")
@@ -160,9 +174,8 @@ def compile_all(sources: Sources, tools: Tools, flags: tuple[str, ...], include:
 def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, flags: tuple[str, ...],
                 include: tuple[Path, ...]) -> Path:  # fmt: skip
     text, headers = source
-    given = [f"{k}\n{v}" for k, v in sorted(headers.items())]
     options = (*tools.command[1:], *tools.flags, *flags)
-    key = key_of(version(tools.command), *options, name, text, header_texts(include), *given)
+    key = key_of(version(tools.command), *options, name, text, *included(text, include, headers))
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -173,11 +186,6 @@ def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, fla
             checked([*command, "-c", str(Path(folder) / f"{Path(name).stem}.c"), "-o", str(path)])
 
     return cached("cross", key, ".o", make)
-
-
-@cache
-def header_texts(folders: tuple[Path, ...]) -> str:
-    return "".join(f"{p.name}\n{p.read_text()}" for folder in folders for p in sorted(folder.rglob("*.h")))
 
 
 def link(objects: Mapping[str, Path], tools: Tools, script: str) -> bytes:

@@ -13,7 +13,7 @@ from insitu.graph import REGISTRY, Case, Op, Type, build, lookup, type_of
 from insitu.planner.plan import call_of
 from insitu.reports.mapping import foreign_names
 from insitu.table import pairs, table
-from insitu.toolchain.compiler import C_FOLDER, closure, kernel_source
+from insitu.toolchain.sources import C_FOLDER, closure, kernel_paths, kernel_source
 
 DECLARING = ("kernels.h", "isa.h")  # headers that declare everything, whoever uses it
 SHOWN = ("float", "any", "int8")  # the order of the table
@@ -134,7 +134,7 @@ def _value(builder, name: str, given, constant: bool):
 
 def fast_paths(kernels: tuple[str, ...]) -> tuple[str, ...]:
     """Machines that have a twin of a primitive which these kernels use."""
-    known = tuple(k for k in kernels if (C_FOLDER / "kernels" / f"{k}.c").exists())
+    known = tuple(k for k in kernels if k in kernel_paths(C_FOLDER))
     words = {w for k in closure(known) for w in _words(kernel_source(k))}
     return tuple(sorted(machine for machine, primitives in primitives_by_machine().items() if words & primitives))
 

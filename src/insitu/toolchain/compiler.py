@@ -7,7 +7,6 @@ With `$INSITU_STRICT` set, as in the tests, a kernel that the compiler warns of 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import re
@@ -22,8 +21,9 @@ from pathlib import Path
 
 from insitu.errors import ToolError
 from insitu.toolchain.cache import cached, forget, key_of, seal
+from insitu.toolchain.sources import C_FOLDER, closure, included, kernel_path, kernel_source
+from insitu.toolchain.zig import zig_command
 
-C_FOLDER = Path(__file__).parent.parent / "c"
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
 NATIVE = "-march=native"
 SCALAR = "-DINSITU_SCALAR"
@@ -47,8 +47,8 @@ def find_compiler() -> tuple[str, ...]:
     for name in ("cc", "gcc", "clang"):
         if shutil.which(name):
             return (name,)
-    if importlib.util.find_spec("ziglang"):
-        return (sys.executable, "-m", "ziglang", "cc")
+    if zig_command():
+        return (*zig_command(), "cc")
     raise ToolError("no C compiler found", hint='pip install "insitu[toolchain]"   (or set CC)')
 
 
@@ -61,9 +61,8 @@ def compiler_version() -> str:
 def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """A shared library of these generated files and the kernels they call; cached by content."""
     objects = kernel_objects(kernels, flags)
-    key = key_of(
-        compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), _headers(), "sealed"
-    )
+    parts = [part for text in files.values() for part in included(text, given=files)]
+    key = key_of(compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), *parts, "sealed")
 
     def make(path: Path) -> None:
         try:
@@ -83,47 +82,11 @@ def kernel_objects(kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,))
         return list(pool.map(lambda name: _object(name, flags), names))
 
 
-def closure(kernels: tuple[str, ...]) -> list[str]:
-    """These kernels and every kernel they call, sorted."""
-    known = {p.stem for p in (C_FOLDER / "kernels").glob("*.c")}
-    found, todo = set(), list(kernels)
-    while todo:
-        name = todo.pop()
-        if name in found:
-            continue
-        if name not in known:
-            raise ToolError(f"there is no kernel {name}.c", where=str(C_FOLDER / "kernels"))
-        found.add(name)
-        todo += [w for w in called(f"kernels/{name}.c") if w in known]
-    return sorted(found)
-
-
-@cache
-def called(path: str) -> frozenset[str]:
-    """What the functions of a file, and of the headers it includes, call. Prototypes stand at the left edge."""
-    text = (C_FOLDER / path).read_text()
-    names = {w for line in text.splitlines() if line[:1].isspace() for w in re.findall(r"\b(\w+)\(", line)}
-    for header in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
-        if header != "kernels.h":  # prototypes of everything
-            names |= called(header)
-    return frozenset(names)
-
-
-@cache
-def kernel_source(name: str) -> str:
-    return (C_FOLDER / "kernels" / f"{name}.c").read_text()
-
-
-@cache
-def _headers() -> str:
-    return "".join(p.name + p.read_text() for p in sorted(C_FOLDER.rglob("*.h")))
-
-
 def _object(name: str, flags: tuple[str, ...]) -> Path:
     if os.environ.get("INSITU_STRICT") and set(flags) <= {NATIVE, SCALAR, *STRICT}:  # sanitizers make warnings
         flags = (*(f for f in flags if f not in STRICT), *STRICT)  # one order: asked for or not, it is the same object
-    key = key_of(compiler_version(), *FLAGS, *flags, kernel_source(name), _headers())
-    source = C_FOLDER / "kernels" / f"{name}.c"
+    text, source = kernel_source(name), kernel_path(name)
+    key = key_of(compiler_version(), *FLAGS, *flags, text, *included(text))
 
     def make(path: Path) -> None:
         compile_c([*FLAGS, *flags, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])

@@ -1,0 +1,104 @@
+"""The hand-written C: where a kernel's file lies, which kernels it calls, and what a file includes.
+
+A file's `included` texts are all that its object depends on besides compiler and flags. An `#include` under an `#if`
+counts, whichever machine it is compiled for. Nothing here compiles (compiler.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from insitu.errors import ToolError
+
+C_FOLDER = Path(__file__).parent.parent / "c"
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+EVERYTHING = "kernels.h"  # prototypes of all kernels: not calls of them
+
+
+# kernels ----------------------------------------------------------------------------------------
+
+
+def kernel_path(name: str) -> Path:
+    """The file of a kernel."""
+    found = kernel_paths(C_FOLDER).get(name)
+    if found is None:
+        raise ToolError(f"there is no kernel {name}.c", where=str(C_FOLDER / "kernels"))
+    return found
+
+
+def kernel_source(name: str) -> str:
+    return read(kernel_path(name))
+
+
+@cache
+def kernel_paths(folder: Path) -> dict[str, Path]:
+    """Every kernel: function -> file."""
+    return {p.stem: p for p in sorted((folder / "kernels").rglob("*.c"))}
+
+
+def closure(kernels: Iterable[str]) -> list[str]:
+    """These kernels and every kernel they call, sorted."""
+    known = kernel_paths(C_FOLDER)
+    found, todo = set(), list(kernels)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += [word for word in called(kernel_path(name)) if word in known]
+    return sorted(found)
+
+
+@cache
+def called(path: Path) -> frozenset[str]:
+    """What the functions of a file, and of the headers it includes, call. Prototypes stand at the left edge."""
+    text = read(path)
+    names = {w for line in text.splitlines() if line[:1].isspace() for w in re.findall(r"\b(\w+)\(", line)}
+    for header in includes(text):
+        if header != EVERYTHING:
+            names |= called(C_FOLDER / header)
+    return frozenset(names)
+
+
+# headers ----------------------------------------------------------------------------------------
+
+
+def included(text: str, folders: tuple[Path, ...] = (), given: Mapping[str, str] | None = None) -> list[str]:
+    """Names and texts of everything that a C file includes, and that these include, in a fixed order.
+
+    A name is looked for among `given` files, then in `folders` (the hand-written C by default). One that is nowhere is
+    left to the compiler, which complains.
+    """
+    given, folders = given or {}, folders or (C_FOLDER,)
+    found: dict[str, str] = {}
+    todo = list(includes(text))
+    while todo:
+        name = todo.pop()
+        header = given[name] if name in given else found_in(folders, name)
+        if name not in found and header is not None:
+            found[name] = header
+            todo += includes(header)
+    return [part for name in sorted(found) for part in (name, found[name])]
+
+
+@cache
+def includes(text: str) -> tuple[str, ...]:
+    return tuple(INCLUDE.findall(text))
+
+
+def found_in(folders: tuple[Path, ...], name: str) -> str | None:
+    path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    return read(path) if path else None
+
+
+def read(path: Path) -> str:
+    """A file's text, read again only where it has changed."""
+    stat = path.stat()
+    return _read(path, stat.st_mtime_ns, stat.st_size)
+
+
+@cache
+def _read(path: Path, changed: int, size: int) -> str:
+    return path.read_text()
