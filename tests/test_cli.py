@@ -308,7 +308,7 @@ def test_a_result_that_cannot_be_written_is_refused_before_the_work(capsys, quan
     with pytest.raises(SystemExit) as stop:
         main(["predict", str(quantised), "--data", str(samples), "-o", str(tmp_path / "none" / "y.npz")])
     assert stop.value.code == 2
-    assert "is not a file that can be written" in capsys.readouterr().err
+    assert "cannot write a file to" in capsys.readouterr().err
 
 
 # --- bench ----------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_one_class_alone_is_noted(capsys, tmp_path):
     np.savez(tmp_path / "one.npz", x=digits().x_train[:10], y=np.full(10, 3))
     status, _, err = run(capsys, "train", TARGET, "--data", tmp_path / "one.npz", "--scheme", "head")
     assert status == 0
-    assert "note: all samples are of one class" in err
+    assert "note: all samples belong to one class" in err
 
 
 def test_what_it_knew_before_is_what_evaluate_says(learned, parts):
@@ -177,18 +177,18 @@ def test_predict_refuses_what_train_refuses(capsys, learned, tmp_path):
 # --- words ----------------------------------------------------------------------------------------------
 
 WRONG = {
-    "--rate nan": "'nan' is not a number above zero",
-    "--rate 0": "'0' is not a number above zero",
-    "--clip -1": "'-1' is not a number, zero or more",
-    "--epochs 0": "'0' is not a whole number, 1 or more",
-    "--epochs 2.5": "'2.5' is not a whole number, 1 or more",
-    "--start-epoch -1": "'-1' is not a whole number, 0 or more",
-    "--split 1": "'1' is not between 0 and 1",
-    "--pixels 1": "'1' is not a range, such as 0:1 or -1:1",
-    "--size 0x3": "'0x3' is not a height and a width",
-    "--mean a": "'a' is not a number",
-    "--sram 1T": "'1T' is not a number of bytes",
-    "--warmup inf": "'inf' is not a number, zero or more",
+    "--rate nan": "must be a number > 0, not 'nan'",
+    "--rate 0": "must be a number > 0, not '0'",
+    "--clip -1": "must be a number >= 0, not '-1'",
+    "--epochs 0": "must be an integer >= 1, not '0'",
+    "--epochs 2.5": "must be an integer >= 1, not '2.5'",
+    "--start-epoch -1": "must be an integer >= 0, not '-1'",
+    "--split 1": "must be between 0 and 1, not '1'",
+    "--pixels 1": "must be a range such as 0:1 or -1:1, not '1'",
+    "--size 0x3": "must be a height and a width such as 96x128, not '0x3'",
+    "--mean a": "must be one number, or one per channel such as 0.48,0.46,0.41, not 'a'",
+    "--sram 1T": "must be a number of bytes such as 256K, not '1T'",
+    "--warmup inf": "must be a number >= 0, not 'inf'",
 }
 
 

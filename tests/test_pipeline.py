@@ -257,7 +257,7 @@ def test_a_file_where_the_folder_should_be_is_told_before_anything_is_compiled(b
     (tmp_path / "build").write_text("mine")
     with pytest.raises(SystemExit):
         main(["compile", "no such model.onnx", "-o", str(tmp_path / "build" / below)])
-    assert f"{tmp_path / 'build'} is in the way" in capsys.readouterr().err
+    assert f"{tmp_path / 'build'} already exists and is not a folder" in capsys.readouterr().err
     assert (tmp_path / "build").read_text() == "mine"
 
 
@@ -266,7 +266,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_compiled(tmp
     tmp_path.chmod(0o555)
     with pytest.raises(SystemExit):
         main(["compile", "no such model.onnx", "-o", str(tmp_path / "build")])
-    assert "not a folder that can be written" in capsys.readouterr().err
+    assert f"{tmp_path} is read-only" in capsys.readouterr().err
 
 
 def test_the_verbs_say_what_is_wrong(samples, tmp_path, capsys):

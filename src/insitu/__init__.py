@@ -1,6 +1,6 @@
 """insitu trains neural networks where their data is. This is the whole public interface.
 
-A name is imported when it is first used: `import insitu` costs little where only some of it is needed.
+Each name is imported on first use, so `import insitu` is cheap if only part of it is needed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
     "split",
 ]
 
-# public name -> the module that has it
+# public name -> the module that defines it
 HOMES = {
     "Augment": "data", "Samples": "data", "split": "data", "Graph": "graph", "Type": "graph", "History": "learner",
     "Learner": "learner", "Model": "learner.model", "load": "learner.model", "compile": "pipeline", "prove": "pipeline",

@@ -5,13 +5,13 @@
     │   └── Unsupported   it can be read, but uses something insitu does not have (yet)
     ├── GraphError        a graph breaks a rule of its stage; names the value
     ├── DataError         samples have the wrong shape, range or type
-    ├── SchemeError       a scheme cannot be read, or names what the model does not have
+    ├── SchemeError       a scheme cannot be read, or names a layer the model does not have
     ├── BoardError        a board is unknown, or its profile is wrong
     ├── BudgetError       the program does not fit the memory it was given
     ├── DeviceError       a device does not answer, answers wrongly, or runs another program
-    └── ToolError         something outside is missing or failed: a compiler, an optional package
+    └── ToolError         a compiler or an optional package is missing or failed
 
-Each says what happened, where, and what to do. The command line prints one without a
+Each error says what happened, where, and what to do. The command line prints it without a
 traceback and exits with 1; a bug keeps its traceback.
 """
 
@@ -54,7 +54,7 @@ class DataError(Error):
 
 
 class SchemeError(Error):
-    """A scheme cannot be read, or names what the model does not have."""
+    """A scheme cannot be read, or names a layer the model does not have."""
 
 
 class BoardError(Error):

@@ -1,4 +1,4 @@
-"""Where insitu keeps files of its own on this machine."""
+"""Where insitu keeps its own files on this machine."""
 
 from __future__ import annotations
 

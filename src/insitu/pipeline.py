@@ -1,6 +1,6 @@
-"""The whole compiler as one function, one line a stage: from the model you have to a program that learns.
+"""The whole compiler as one function, one line per stage: from your model to a program that learns.
 
-Each stage is a folder of its own and knows nothing of the others; what one needs of another is handed over here.
+Each stage is a folder of its own and knows nothing of the others; this file passes results from one to the next.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from insitu.training.parts import Parts
 from insitu.training.train import Recipe, has_targets
 
 PRECISIONS = ("int8", "float")
-AUTO = "head"  # what scheme="auto" means until the search for schemes exists
+AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 
 
 def compile(model, *, example=None, classes: int | None = None, data=None, scheme: str = "auto",
@@ -49,26 +49,25 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
     model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
-    classes     how many the new head has; None keeps the model's own classifier, in float
-    data        samples: to calibrate a float model for int8, and for head_init="prototypes"
+    classes     the number of classes of the new head; None keeps the model's own classifier, in float
+    data        samples, to calibrate a float model for int8 and for head_init="prototypes"
     head        the classifier's arithmetic: float (default) or int8
-    scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" is head for now
-    batch       1: an update a sample; more: gradients are added up and applied once a batch. A float network with
-                batch norm that is trained in full takes the batch at once and learns its statistics; otherwise
-                they are frozen
+    scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" means head for now
+    batch       1: one update per sample; more: gradients are added up and applied once per batch. A float network
+                with batch norm that is trained in full takes the whole batch at once and learns its statistics;
+                otherwise the statistics are frozen
     transform   resize and normalise pixels as part of the graph
-    board       a name (`insitu boards`) or a profile.json: the program is linked for it, and must fit; it still runs
-                here, and `deployed` has its firmware
-    sram, flash bytes the program may take (262144, or "256K": K is 1,024); a BudgetError says what does not fit
-    prefer      on a board: "memory" spends instructions wherever that lowers the peak, "speed" only as far as the SRAM
-                it may take asks for
-    dump        a folder for one text file a stage
+    board       a name (`insitu boards`) or a profile.json: the program is linked for this board, and must fit; it
+                still runs here, and `deployed` has the firmware
+    sram, flash the bytes the program may use (262144, or "256K": K is 1,024); a BudgetError says what does not fit
+    prefer      on a board: "memory" spends instructions wherever that lowers the peak, "speed" only until it fits
+    dump        a folder that gets one text file per stage
     """
     batch, classes, seed = whole(batch, "batch", 1), optional(classes, "classes", 1), whole(seed, "seed")
     sram, flash = byte_count(sram, "sram"), byte_count(flash, "flash")
     say = Dump(dump)
     if head not in PRECISIONS:
-        raise DataError(f"head is {head!r}", hint=" or ".join(PRECISIONS))
+        raise DataError(f"head is {head!r}, which is unknown", hint=" or ".join(PRECISIONS))
     scheme, notes = _choose(scheme, recipe or Recipe())
     limits = limits_of(board, sram, flash, prefer)
     recipe = with_gradients(recipe or Recipe(), limits)
@@ -94,10 +93,10 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
 def prove(model, *, example=None, classes: int | None = None, data=None, scheme: str = "full",
           precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
           recipe: Recipe | None = None, steps: int = 5, seed: int = 0) -> Certificate:  # fmt: skip
-    """The gradient certificate of the training program that `compile` would make; arguments are those of compile.
+    """The gradient certificate of the training program that `compile` would make. Takes the arguments of `compile`.
 
-    `.ok` says whether everything holds, `.broken` what does not. Samples are drawn at random where none are given.
-    The head starts at random weights, because from zeros no gradient would reach the layers before it.
+    `.ok` says whether everything holds, `.broken` what does not. Without `data`, samples are drawn at random.
+    The head starts from random weights: with zeros, no gradient would reach the layers before it.
     """
     recipe = recipe or Recipe()
     g = load(model, example)
@@ -113,7 +112,7 @@ def prove(model, *, example=None, classes: int | None = None, data=None, scheme:
 
 
 def with_gradients(recipe: Recipe, limits: Limits) -> Recipe:
-    """The recipe with its kind of gradients chosen."""
+    """The recipe with the kind of gradients filled in."""
     return replace(recipe, grad=recipe.grad or usual_gradients(limits.board))
 
 
@@ -122,17 +121,17 @@ def load(model, example=None) -> Graph:
     graph = model.graph if isinstance(model, Model) else load_graph(model, example)
     if any(v.shape[:1] != (1,) for v in graph.inputs):
         raise ModelError(
-            f"takes {graph.inputs[0].type}: one sample at a time is wanted",
+            f"takes {graph.inputs[0].type}, but must take one sample at a time",
             where=graph.name,
-            hint="an example with a first axis of 1; `batch` says how many samples make an update",
+            hint="use an example whose first axis is 1; `batch` says how many samples make an update",
         )
     return graph
 
 
 def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: str, batch: int = 1) -> Graph:
-    """The graph in the arithmetic it will be trained in; a graph that is int8 already stays so."""
+    """The graph in the arithmetic it will be trained in; an int8 graph stays int8."""
     if precision not in PRECISIONS:
-        raise DataError(f"precision is {precision!r}", hint=" or ".join(PRECISIONS))
+        raise DataError(f"precision is {precision!r}, which is unknown", hint=" or ".join(PRECISIONS))
     if is_int8(graph):
         return fuse_transform(graph)
     if precision == "float":
@@ -140,7 +139,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
         return graph if whole else fold(graph)  # frozen statistics fold away
     if samples is None:
         raise DataError(
-            "a float model needs samples to be made int8",
+            "converting a float model to int8 needs samples",
             where=graph.name,
             hint='compile(..., data=x) with typical inputs, or precision="float"',
         )
@@ -149,7 +148,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
 
 
 def has_statistics(graph: Graph) -> bool:
-    """Is there batch norm left, whose statistics are learned over a batch?"""
+    """Does the graph still have a batch norm, whose statistics are learned over a batch?"""
     return any(n.op.name == "batch_norm" for n in graph.nodes)
 
 
@@ -162,14 +161,14 @@ def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, aft
     if init != "prototypes":
         return made
     if samples is None or samples.labels is None or classes is None:
-        raise DataError("prototypes are means over labelled samples", hint="compile(..., classes=N, data=(x, y))")
+        raise DataError("prototypes are means of labelled samples", hint="compile(..., classes=N, data=(x, y))")
     if samples.labels.min() < 0 or samples.labels.max() >= classes:
-        raise DataError(f"labels go up to {samples.labels.max()}, there are {classes} classes")
+        raise DataError(f"labels go up to {samples.labels.max()}, but there are only {classes} classes")
     return with_head(made, *prototypes(features_of(made, samples), samples.labels, classes))
 
 
 def features_of(graph: Graph, samples: Samples) -> np.ndarray:
-    """What the head sees of each sample."""
+    """The head's input for each sample."""
     from insitu.graph import drop_unused
 
     body = drop_unused(replace(graph, outputs=(graph.producer[HEAD].inputs[0],)))
@@ -177,7 +176,7 @@ def features_of(graph: Graph, samples: Samples) -> np.ndarray:
 
 
 def float_output(graph: Graph) -> Graph:
-    """The graph with its output in reals."""
+    """The graph with a float output."""
     out = graph.outputs[0]
     if out.dtype != "s8":
         return graph
@@ -198,7 +197,7 @@ def head_of(graph: Graph) -> str | None:
 def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
     if scheme != "auto":
         return scheme, ()
-    note = f"scheme auto: only the {AUTO} is trained, for now; --scheme last:6 trains more"
+    note = f"scheme auto: for now only the {AUTO} is trained; --scheme last:6 trains more"
     print(note, file=sys.stderr)
     return AUTO, (note,)
 
@@ -207,7 +206,7 @@ def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
 
 
 class Dump:
-    """Writes what a stage made to a text file, if a folder was named; gives it back either way."""
+    """Writes the result of a stage to a text file, if there is a folder, and returns the result."""
 
     def __init__(self, folder: str | Path | None):
         self.folder = Path(folder) if folder else None

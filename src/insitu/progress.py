@@ -1,4 +1,4 @@
-"""What is being done, on stderr, where someone watches: a bar for what is counted, a line for a slow stage."""
+"""Progress on stderr, if it is a terminal: a bar for counted work, a line for a slow stage."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
-Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+Report = Callable[[str, int, int], None]  # (what is being done, how much is done, the total)
 SLOW = 1.0  # seconds after which a stage is named
 
 
 @contextmanager
 def bar(report: Report | None = None):
-    """Gives `report(words, done, total)`: the caller's own, a bar if stderr is a terminal, or nothing."""
+    """Yields `report(words, done, total)`: the caller's own, a bar if stderr is a terminal, or a no-op."""
     if report is not None or not sys.stderr.isatty():
         yield report or (lambda words, done, total: None)
         return
@@ -28,7 +28,7 @@ def bar(report: Report | None = None):
 
 @contextmanager
 def stage(words: str, after: float = SLOW) -> Iterator[None]:
-    """Names what runs inside, once it has taken `after` seconds; the line is gone when it ends."""
+    """Shows `words` once the block has taken `after` seconds; removes the line when the block ends."""
     if not sys.stderr.isatty():
         yield
         return

@@ -8,7 +8,7 @@ GAP = "  "
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], widest: int = 60) -> str:
-    """A heading, a rule and a line a row. Columns that hold only numbers are flush right."""
+    """A heading, a rule, and one line per row. Columns that hold only numbers are right-aligned."""
     cells = [[clip(text(cell), widest) for cell in row] for row in rows]
     right = [_all_numbers(column) for column in zip(*cells)] or [False] * len(headers)
     widths = [max(map(len, column)) for column in zip(headers, *cells)]
@@ -17,14 +17,14 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], widest: int 
 
 
 def pairs(items: Iterable[tuple[str, object]]) -> str:
-    """`name   value`, one a line, the values aligned."""
+    """`name   value`, one pair per line, the values aligned."""
     items = [(name, text(value)) for name, value in items]
     width = max((len(name) for name, _ in items), default=0)
     return "\n".join(f"{name:<{width}}{GAP}{value}".rstrip() for name, value in items)
 
 
 def text(cell: object) -> str:
-    """How a value is printed: yes and no for booleans, commas in integers, four digits of a float."""
+    """How a value is printed: yes or no for a boolean, commas in integers, four digits of a float."""
     if cell is None:
         return "-"
     if isinstance(cell, bool):
@@ -39,7 +39,7 @@ def clip(words: str, width: int) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them: KB is 1,000 bytes."""
+    """Bytes in readable form: KB is 1,000 bytes."""
     return f"{count:,} B" if count < 10_000 else f"{count / 1000:,.1f} KB"
 
 

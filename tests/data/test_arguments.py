@@ -24,7 +24,7 @@ def learner():
     ("seed", -1), ("seed", 0.5), ("sram", "2 kilo"), ("sram", "0K"), ("sram", 1.5), ("flash", -1),
 ])  # fmt: skip
 def test_compile_refuses(name, value):
-    with pytest.raises(DataError, match=f"{name} is"):
+    with pytest.raises(DataError, match=f"{name} must"):
         insitu.compile(TARGET, **{"classes": 3, "data": X, "scheme": "head", name: value})
 
 
@@ -33,7 +33,7 @@ def test_compile_refuses(name, value):
     ("momentum", 1.5), ("momentum", float("nan")), ("seed", -1),
 ])  # fmt: skip
 def test_a_recipe_refuses(name, value):
-    with pytest.raises(DataError, match=f"{name} is"):
+    with pytest.raises(DataError, match=f"{name} must"):
         Recipe(**{name: value})
 
 
@@ -45,7 +45,7 @@ def test_a_recipe_refuses(name, value):
 def test_fit_refuses_and_learns_nothing(learner, name, value):
     before = learner.device.save_state()
     word = {"rate": "learning rate", "warmup": "warm-up"}.get(name, name)
-    with pytest.raises(DataError, match=f"{word} is"):
+    with pytest.raises(DataError, match=f"{word} must"):
         learner.fit(X, Y, **{name: value})
     assert learner.device.save_state() == before
 

@@ -257,9 +257,9 @@ PICTURE = graph(f32(1, 4, 4, 3))
 
 
 def test_an_empty_folder_is_an_error_that_says_what_belongs_there(tmp_path):
-    with pytest.raises(DataError, match="holds no images") as e:
+    with pytest.raises(DataError, match="has no images") as e:
         read_samples(tmp_path, PICTURE)
-    assert ".png" in e.value.hint and "a subfolder a class" in e.value.hint
+    assert ".png" in e.value.hint and "one subfolder per class" in e.value.hint
 
 
 def test_what_a_folder_leaves_out_or_changes_is_said(tmp_path):
@@ -276,7 +276,7 @@ def test_what_a_folder_leaves_out_or_changes_is_said(tmp_path):
         found.notes,
         (
             "notes.txt",
-            "1 images lie beside",
+            "1 images outside the class folders",
             "no images in bird",
             "2 sizes",
         ),
@@ -294,5 +294,5 @@ def test_a_tidy_folder_has_nothing_to_say(tmp_path):
 def test_a_file_that_is_no_image_is_named(tmp_path):
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "bad.png").write_text("no picture")
-    with pytest.raises(DataError, match=r"bad\.png: is no image"):
+    with pytest.raises(DataError, match=r"bad\.png: is not an image"):
         read_samples(tmp_path, PICTURE)

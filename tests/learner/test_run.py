@@ -144,7 +144,7 @@ def test_what_cannot_be_run_is_told_in_a_line(what, folder, capsys):
 def test_where_a_state_cannot_be_written_is_told_before_training(folder, capsys):
     with pytest.raises(SystemExit):
         main(["run", str(folder), "--steps", "1", "--save", "nowhere/state.bin"])
-    assert "not a file that can be written" in capsys.readouterr().err
+    assert "cannot write a file to" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("where", ["emulator", "qemu"])

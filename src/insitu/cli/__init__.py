@@ -1,6 +1,6 @@
-"""The command line: `insitu VERB ...`. One file a verb; this one parses, dispatches and reports errors.
+"""The command line: `insitu VERB ...`. Each verb has its own file; this one parses, dispatches and reports errors.
 
-A user's mistake prints without a traceback and exits with 1, a wrong command line with 2; a bug keeps its
+A user's mistake prints without a traceback and exits with 1, a wrong command line exits with 2. A bug keeps its
 traceback.
 """
 
@@ -19,14 +19,14 @@ VERBS = (check, ops, quantize, compile, run, train, predict, prove, bench, board
 EXAMPLES = """\
 examples:
   insitu check model.onnx                             can it be imported, and trained?
-  insitu ops conv2d                                   all there is to know about one op
+  insitu ops conv2d                                   everything about one op
   insitu quantize model.onnx --data samples.npz       an int8 model, and what that cost
   insitu compile model.onnx --data x.npz --classes 5  a program in C that trains it
   insitu compile model.onnx ... --board stm32f746 -o build    firmware for a board
   insitu run build --data x.npz                       train with that firmware, on an emulated core
   insitu train model.onnx --data x.npz --classes 5    train it here, with that program
   insitu predict model.insitu --data samples.npz      run the generated C
-  insitu prove model.onnx --classes 5 --scheme last:6  are its gradients, its C and its memory plan right?
+  insitu prove model.onnx --classes 5 --scheme last:6  are its gradients, C and memory plan correct?
   insitu bench model.tflite                           time and memory
   insitu demo                                         a watch learns its wearer on an emulated board
   insitu zoo                                          named models and data sets
@@ -34,7 +34,7 @@ examples:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one verb; gives the exit status."""
+    """Run one verb and return the exit status."""
     arguments = parser().parse_args(argv)
     try:
         return arguments.run(arguments)
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong and where help is, not all options there are."""
+    """Says what is wrong and how to get help, instead of listing every option."""
 
     def error(self, message: str):
         self.exit(2, f"{self.prog}: {message}\n  try: {self.prog} --help\n")
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     top = Parser(
         prog="insitu",
-        description="Trains neural networks where their data is: a compiler from your model to plain C99.",
+        description="Train neural networks where their data is: a compiler from your model to plain C99.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""`insitu bench MODEL`: how long one prediction takes, and what it needs."""
+"""`insitu bench MODEL`: how long one prediction takes, and how much memory it needs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from insitu.learner.model import load
 HELP = "time a model's generated C, and show its memory"
 EXAMPLES = """\
   insitu bench model.onnx                 median of 21 timings, arena, constants, multiply-adds
-  insitu bench model.tflite               beside LiteRT (XNNPACK, one thread), where installed
+  insitu bench model.tflite               compared with LiteRT (XNNPACK, one thread), if installed
 """
 
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
-    parser.add_argument("--repeats", type=count, default=21, metavar="N", help="timings to take the median of (21)")
+    parser.add_argument("--repeats", type=count, default=21, metavar="N", help="take the median of N timings (21)")
     parser.add_argument("--map", action="store_true", help="draw the arena")
 
 

@@ -1,4 +1,4 @@
-"""`insitu boards`: the boards there are, their memory, and whether their firmware runs here."""
+"""`insitu boards`: the known boards, their memory, and whether their firmware runs here."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from insitu.cli.output import show
 HELP = "list the boards a program can be compiled for"
 EXAMPLES = """\
   insitu boards                        all of them
-  insitu boards stm32f746              one, as a profile to start your own from
+  insitu boards stm32f746              one board; its profile is a start for your own
   insitu boards stm32f746 --json > mine.json
 """
 RUNS = {"unicorn": "emulated", "qemu": "emulated by QEMU, where installed", "": "compiled only"}
 
 
 def arguments(parser) -> None:
-    parser.add_argument("board", nargs="?", metavar="BOARD", help="a name, or a profile of your own")
+    parser.add_argument("board", nargs="?", metavar="BOARD", help="a name, or your own profile.json")
 
 
 def run(arguments) -> int:

@@ -1,4 +1,4 @@
-"""`insitu check MODEL`: can it be imported, and trained? The exit status says so too."""
+"""`insitu check MODEL`: can the model be imported and trained? The exit status says so too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from insitu.importers.survey import form_of, survey
 HELP = "list every op of a model: imported or not, trainable or not, and what to do about it"
 EXAMPLES = """\
   insitu check model.onnx                 exit status 0 if at least one layer can be trained
-  insitu check model.tflite --json        the same for a program
+  insitu check model.tflite --json        the same as JSON
   insitu check model.pt2 --batch 4        where the file leaves the batch open
 """
 
@@ -31,7 +31,7 @@ def run(arguments) -> int:
 
 
 def examine(path: str, batch: int):
-    """The report on a file: of its graph, or of its list of ops where there is no graph."""
+    """The report on a file: on its graph, or on its list of ops if it has no graph."""
     from insitu.reports.trainable import check_graph, check_uses
 
     try:
@@ -40,6 +40,6 @@ def examine(path: str, batch: int):
         try:
             uses = survey(path)
         except (Error, OSError):
-            raise problem from None  # not even a list of ops: the first error says most
+            raise problem from None  # not even a list of ops: the first error is the most helpful one
         name = Path(path).stem
         return check_uses(name, form_of(path), uses, f"{problem.where}: {problem.what}", problem.hint)

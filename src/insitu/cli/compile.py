@@ -1,4 +1,4 @@
-"""`insitu compile MODEL`: a training program in C, and the memory it needs. Also the options `insitu train` shares."""
+"""`insitu compile MODEL`: a training program in C, and the memory it needs. Defines the options shared with `train`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import amount, count, height_width, index, numbers, size, target_folder
 
-HELP = "turn a model into a C program that trains it, and show the memory that needs"
+HELP = "turn a model into a C program that trains it, and show how much memory it needs"
 EXAMPLES = """\
   insitu compile model.tflite --classes 10                            a new head, trained alone
   insitu compile model.onnx --data x.npz --classes 4 --scheme last:6  calibrated on x.npz, six layers trained
   insitu compile net.pkl --classes 10 --scheme bias:22 --sram 256K -o net_c
-  insitu compile net.pkl --classes 10 --board stm32f746 -o build      with firmware, linked and accounted for
-  insitu compile net.pkl --classes 10 --board rp2040 --measure        and count a step, emulated: what less memory cost
-  insitu compile net.pkl --classes 10 --board rp2040 --sram 200K --prefer speed   with all of the 200 KB, and quicker
-  insitu compile net.pkl --classes 10 --state state.bin -o net_c      the program starts from what was learned
+  insitu compile net.pkl --classes 10 --board stm32f746 -o build      with firmware; every byte accounted for
+  insitu compile net.pkl --classes 10 --board rp2040 --measure        count the instructions of an emulated step
+  insitu compile net.pkl --classes 10 --board rp2040 --sram 200K --prefer speed   use all of the 200 KB, and run faster
+  insitu compile net.pkl --classes 10 --state state.bin -o net_c      the program starts from this state
 """
 LOSSES = ("cross_entropy", "soft_cross_entropy", "binary_cross_entropy", "mse")
 OPTIMIZERS = ("sgd", "momentum", "adam")
@@ -27,48 +27,52 @@ PREFERENCES = ("memory", "speed")
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
     add_compiler(parser)
-    add_data(parser, required=False, help="samples, to make a float model int8")
+    add_data(parser, required=False, help="samples to calibrate a float model for int8")
     parser.add_argument("--state", type=Path, metavar="FILE", help="start from this state (`insitu train --save`)")
     parser.add_argument(
-        "--measure", action="store_true", help="count instructions on the emulated board, and what less memory costs"
+        "--measure", action="store_true", help="count instructions on the emulated board, and the cost of saving memory"
     )
     parser.add_argument("-o", "--output", metavar="DIR", type=target_folder, help="write the C program to this folder")
 
 
 def add_compiler(parser) -> None:
-    """The options that `insitu.compile` takes."""
+    """Add the options of `insitu.compile`."""
     losses = ", ".join(LOSSES)
     parser.add_argument("--scheme", default="auto", metavar="S", help="head, full, last:6, bias:22, a name or file")
-    parser.add_argument("--classes", type=count, metavar="N", help="a new head with N classes (else the model's own)")
-    parser.add_argument("--precision", choices=("int8", "float"), default="int8", help="arithmetic (int8)")
-    parser.add_argument("--batch", type=count, default=1, metavar="N", help="samples an update (1)")
+    parser.add_argument("--classes", type=count, metavar="N", help="new head with N classes (default: the model's own)")
+    parser.add_argument(
+        "--precision", choices=("int8", "float"), default="int8", help="arithmetic of the layers (int8)"
+    )
+    parser.add_argument("--batch", type=count, default=1, metavar="N", help="samples per update (1)")
     parser.add_argument("--head", choices=("float", "int8"), default="float", help="arithmetic of the head (float)")
     parser.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
     parser.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
     parser.add_argument("--loss", choices=LOSSES, default=LOSSES[0], metavar="L", help=f"{losses} ({LOSSES[0]})")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="of float values (sgd)")
-    parser.add_argument("--arithmetic", choices=ARITHMETICS, default="residual", help="of int8 weights (residual)")
-    parser.add_argument("--grad", choices=GRADIENTS, help="gradients of int8 layers (f32; on a board s16)")
-    parser.add_argument("--rows", action="store_true", help="the image arrives row by row, and is never held whole")
-    parser.add_argument("--clip", type=amount, metavar="NORM", help="largest norm of a gradient; 0: any (64)")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="for float parameters (sgd)")
+    parser.add_argument(
+        "--arithmetic", choices=ARITHMETICS, default="residual", help="updates of int8 weights (residual)"
+    )
+    parser.add_argument("--grad", choices=GRADIENTS, help="type of gradients in int8 layers (f32; on a board s16)")
+    parser.add_argument("--rows", action="store_true", help="the image arrives row by row and is never held as a whole")
+    parser.add_argument("--clip", type=amount, metavar="NORM", help="clip gradients to this norm; 0: do not clip (64)")
     parser.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
     parser.add_argument("--board", default="host", metavar="B", help="a board's name or profile.json (`insitu boards`)")
     parser.add_argument(
-        "--sram", type=size, metavar="BYTES", help="what a step may take in all, for instance 256K (x 1,024)"
+        "--sram", type=size, metavar="BYTES", help="SRAM a step may use in total, e.g. 256K (K is 1,024)"
     )
     parser.add_argument(
-        "--flash", type=size, metavar="BYTES", help="what constants may take, on a board all of the program; 1M"
+        "--flash", type=size, metavar="BYTES", help="flash the constants (on a board: the program) may use, e.g. 1M"
     )
     parser.add_argument(
         "--prefer", choices=PREFERENCES, default=PREFERENCES[0],
-        help="on a board: least memory, or only as little as --sram asks for, and fewer instructions (memory)",
+        help="on a board: use as little memory as possible, or as few instructions as fit into --sram (memory)",
     )  # fmt: skip
-    parser.add_argument("--mean", type=numbers, metavar="M,..", help="of pixels in 0..1: the program takes bytes")
-    parser.add_argument("--std", type=numbers, metavar="S,..", help="of pixels in 0..1")
-    parser.add_argument("--size", type=height_width, metavar="HxW", help="of the images that come in")
-    parser.add_argument("--raw-pixels", action="store_true", help="the int8 input is pixel - 128")
+    parser.add_argument("--mean", type=numbers, metavar="M,..", help="mean of pixels in 0..1: the program takes bytes")
+    parser.add_argument("--std", type=numbers, metavar="S,..", help="standard deviation of pixels in 0..1")
+    parser.add_argument("--size", type=height_width, metavar="HxW", help="size of the incoming images")
+    parser.add_argument("--raw-pixels", action="store_true", help="the model's int8 input is pixel - 128")
     parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
-    parser.add_argument("--dump", metavar="DIR", type=Path, help="write a text file a stage")
+    parser.add_argument("--dump", metavar="DIR", type=Path, help="write one text file per stage")
 
 
 def run(arguments) -> int:
@@ -91,7 +95,7 @@ def run(arguments) -> int:
 
 
 def write(learner, folder: Path, deployed=None) -> list[Path]:
-    """The program's folder: with firmware where it was compiled for a board. It starts from what was learned."""
+    """Write the program's folder, with firmware if it was compiled for a board. It starts from the learned state."""
     from insitu.deploy.bundle import write_board, write_bundle
     from insitu.learner.learned import learned_program
 
@@ -100,7 +104,7 @@ def write(learner, folder: Path, deployed=None) -> list[Path]:
 
 
 def from_learned(learner):
-    """What was deployed, starting from what was learned; None without a board."""
+    """The deployed program, starting from the learned state; None without a board."""
     from dataclasses import replace
 
     import numpy as np
@@ -120,7 +124,7 @@ def from_learned(learner):
 
 
 def check_measured(board: str) -> None:
-    """Before anything is compiled: can instructions be counted there?"""
+    """Raise, before anything is compiled, if instructions cannot be counted on this board."""
     from insitu.boards import find_board
     from insitu.devices.emulator import check_emulated
     from insitu.errors import BoardError
@@ -131,7 +135,7 @@ def check_measured(board: str) -> None:
 
 
 def measured(learner, deployed):
-    """With instructions counted, and what lowering the peak cost."""
+    """The deployment with counted instructions and the cost of lowering the peak."""
     from dataclasses import replace
 
     from insitu.deploy import starting_from
@@ -145,7 +149,7 @@ def measured(learner, deployed):
 
 
 def build(arguments, data: str | None):
-    """The learner, and the samples that were read on the way; a float model is calibrated on `data`."""
+    """The learner, and the samples read from `data`; a float model is calibrated on them."""
     from insitu import pipeline
     from insitu.training.train import has_targets
 
@@ -181,7 +185,7 @@ def _transform(arguments, graph):
 
 
 def describe(learner, deployed=None) -> dict:
-    """What a program needs and trains."""
+    """What a program trains, and the memory it needs."""
     parts, deployed = learner.parts, deployed or learner.deployed
     program = deployed.program if deployed else learner.device.program
     return {
@@ -209,7 +213,7 @@ def to_text(report: dict) -> str:
         *lowering_rows(spent_text(report.get("lowered", {})), report.get("lowering")),
         ("state", size(report["state_bytes"]) + (f", {IN_PLACE}" if report.get("in_place") else "")),
         ("constants", size(report["const_bytes"])),
-        *([(f"{m} in all", _share(report, m.lower())) for m in ("SRAM", "flash")] if "board" in report else []),
+        *([(f"total {m}", _share(report, m.lower())) for m in ("SRAM", "flash")] if "board" in report else []),
         *_instructions(report),
         *([("starts from", report["state"])] if report.get("state") else []),
         *([("written to", f"{report['output']} ({files} files)")] if files else []),
@@ -218,15 +222,15 @@ def to_text(report: dict) -> str:
 
 
 def _kept(report: dict) -> str:
-    """Where the arena's place is larger than the arena."""
+    """What to say if the memory reserved for the arena is larger than the arena."""
     from insitu.table import size
 
     place = report.get("sram", {}).get("arena", 0)
-    return f", in a place of {size(place)}: a state that comes in waits there" if place > report["arena_bytes"] else ""
+    return f", {size(place)} reserved to receive a state" if place > report["arena_bytes"] else ""
 
 
 def _instructions(report: dict) -> list[tuple[str, str]]:
-    """Of each function, where they were counted."""
+    """The instructions of each function, if they were counted."""
     known = ("train_step", "accumulate", "apply", "predict")
     counts = {verb: report.get(f"{verb}_instructions") for verb in known}
     return [(verb, f"{count:,} instructions") for verb, count in counts.items() if count is not None]

@@ -1,4 +1,4 @@
-"""`insitu demo`: a watch learns its wearer in the firmware of an emulated board; a page shows what that took."""
+"""`insitu demo`: a watch learns its wearer in the firmware of an emulated board; a page shows what it took."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from insitu.cli.values import count, target_file
 
 HELP = "a smartwatch learns its wearer in the firmware of an emulated Cortex-M; writes report.html"
 EXAMPLES = """\
-  insitu demo                        under two minutes; with what pip installs, nothing is downloaded
+  insitu demo                        under two minutes, from installed packages only; no download
   insitu demo --wearer 2 --board stm32f746
-  insitu demo --board host           the same program on this computer: seconds
-  insitu demo --vision               mcunet-5fps and photos, where the zoo's cache has them
+  insitu demo --board host           the same program on this computer, in seconds
+  insitu demo --vision               mcunet-5fps and photos, if the zoo's cache has them
 """
 
 
 def arguments(parser) -> None:
-    parser.add_argument("--wearer", type=count, metavar="N", help="1 to 10: whom the network has not seen (5)")
+    parser.add_argument("--wearer", type=count, metavar="N", help="1 to 10: the person the network has not seen (5)")
     parser.add_argument("--board", metavar="NAME", help="a board that can be emulated, or host (nrf52840)")
-    parser.add_argument("--epochs", type=count, metavar="N", help="times that each window is learned from (20)")
-    parser.add_argument("--vision", action="store_true", help="photos instead: needs files of `insitu zoo`")
+    parser.add_argument("--epochs", type=count, metavar="N", help="how often each window is learned from (20)")
+    parser.add_argument("--vision", action="store_true", help="photos instead: needs files from `insitu zoo`")
     parser.add_argument(
         "-o", "--output", type=target_file, default="report.html", metavar="FILE", help="the page (report.html)"
     )

@@ -1,4 +1,4 @@
-"""What errors advise in Python, said in the words of a command line. Every such hint is a row of this table."""
+"""Hints that name Python arguments, rewritten for the command line. Each such hint is one row of this table."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from insitu.errors import Error
 SPOKEN = (
     (r'compile\(\.\.\., data=x\) with typical inputs, or precision="float"',
      "--data FILE with typical inputs, or --precision float"),
-    (r"compile\(\.\.\., classes=N, data=\(x, y\)\)", "--classes N --data FILE, of samples with labels"),
+    (r"compile\(\.\.\., classes=N, data=\(x, y\)\)", "--classes N --data FILE, where FILE has labels"),
     (r"insitu\.compile\(\.\.\., batch=(\d+)\)", r"--batch \1"),
     (r"make it with insitu\.compile\(\.\.\.\)", "insitu compile MODEL"),
     (r"views=16, or cache=False", "--views 16"),
     (r"model\.quantize\(x\) with typical inputs x", "--data FILE with typical inputs"),
     (r"insitu\.Transform, or scale them", "scale them; or compile and train with --mean 0 --std 1, which takes bytes"),
     (r"give a Transform", "train with --mean and --std"),
-    (r"an example with a first axis of 1; `batch` says how many samples make an update",
+    (r"use an example whose first axis is 1; `batch` says how many samples make an update",
      "export it for a batch of 1; --batch says how many samples make an update"),
-    (r"np\.savez\(file, x=samples, y=labels\)", "np.savez(FILE, x=samples, y=labels) writes one that fits"),
+    (r"np\.savez\(file, x=samples, y=labels\)", "np.savez(FILE, x=samples, y=labels) writes a suitable file"),
 )  # fmt: skip
 
 
 def spoken(hint: str) -> str:
-    """The hint with flags in place of arguments."""
+    """The hint with command-line options in place of Python arguments."""
     for python, words in SPOKEN:
         hint = re.sub(python, words, hint)
     return hint

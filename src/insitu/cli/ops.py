@@ -6,10 +6,10 @@ from insitu.cli.output import show
 
 HELP = "list all ops, or everything about one of them"
 EXAMPLES = """\
-  insitu ops                 a line an op: meaning, gradient, kernels, importers
+  insitu ops                 one line per op: meaning, gradient, kernels, importers
   insitu ops conv2d          where it is declared, its attributes, kernels, cases and tests
-  insitu ops Conv            what a format's op becomes: names of ONNX, LiteRT and torch are known
-  insitu ops --json          the same for a program
+  insitu ops Conv            what an ONNX, LiteRT or torch op becomes
+  insitu ops --json          the same as JSON
 """
 
 

@@ -1,4 +1,4 @@
-"""Where words go: results on stdout as text or JSON, progress on stderr and only where someone watches."""
+"""Output: results go to stdout as text or JSON, progress goes to stderr and only if that is a terminal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from insitu.graph import Graph
 
 
 def show(arguments, text: str, data) -> None:
-    """The result of a verb: `data` with --json, else `text`."""
+    """Print the result of a verb: `data` with --json, else `text`."""
     print(json.dumps(_plain(data), indent=2, allow_nan=False) if arguments.json else text)
 
 
 def _plain(data):
-    """JSON has no infinity and no NaN: null says that there is no number."""
+    """The data with null for infinity and NaN, which JSON does not have."""
     if isinstance(data, dict):
         return {str(k): _plain(v) for k, v in data.items()}
     if isinstance(data, list | tuple):
@@ -28,7 +28,7 @@ def _plain(data):
 
 @contextmanager
 def progress(label: str):
-    """Gives `report(done, total)`, a bar on stderr where that is a terminal and nothing elsewhere."""
+    """Yields `report(done, total)`: a bar on stderr if that is a terminal, else a no-op."""
     if not sys.stderr.isatty():
         yield lambda done, total=None: None
         return
@@ -41,16 +41,16 @@ def progress(label: str):
 
 
 def add_data(parser, required: bool = True, help: str = ".npz, .npy, .csv, or a folder of images") -> None:
-    """The options of every verb that reads samples."""
+    """Add the options of every verb that reads samples."""
     parser.add_argument("--data", required=required, metavar="FILE", help=help)
     parser.add_argument("--samples", type=count, metavar="N", help="take the first N samples only")
     parser.add_argument(
-        "--pixels", type=pixels, default=(0.0, 1.0), metavar="LO:HI", help="what 0..255 of an image becomes (0:1)"
+        "--pixels", type=pixels, default=(0.0, 1.0), metavar="LO:HI", help="scale pixels 0..255 to this range (0:1)"
     )
 
 
 def read_data(arguments, graph: Graph, path: str | None = None, *, part: str = "train", targets=False) -> Samples:
-    """The samples of a file (that of --data), checked; says on stderr what was left out."""
+    """The checked samples of a file (default: --data); says on stderr what was left out."""
     path = arguments.data if path is None else path
     found = as_samples(path, graph, pixels=arguments.pixels, part=part, targets=targets)
     for note in found.notes:

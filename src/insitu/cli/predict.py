@@ -1,4 +1,4 @@
-"""`insitu predict MODEL --data FILE`: run the generated C on samples, as the model is or as it has learned."""
+"""`insitu predict MODEL --data FILE`: run the generated C on samples, with the model's own or a learned state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from insitu.learner.model import Model, load
 HELP = "run the generated C of a model on samples"
 EXAMPLES = """\
   insitu predict model.onnx --data samples.npz              top classes of each sample
-  insitu predict model.insitu --data photos/ --top 1        a folder of images, a subfolder a class
+  insitu predict model.insitu --data photos/ --top 1        a folder of images, one subfolder per class
   insitu predict model.tflite --data x.npy -o y.npz         every output, by name
   insitu predict model.tflite --data x.npy --state state.bin --classes 5      what `insitu train --classes 5` saved
 """
@@ -30,9 +30,9 @@ def arguments(parser) -> None:
     add_data(parser)
     parser.add_argument("--top", type=count, default=3, metavar="K", help="classes to name for each sample (3)")
     parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the outputs to this .npz file")
-    parser.add_argument("--state", type=Path, metavar="FILE", help="with this state (`insitu train --save`)")
-    group = parser.add_argument_group("with --state: as they were in training")
-    group.add_argument("--calibrate", metavar="FILE", help="what --data was, for a float model")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="use this state (`insitu train --save`)")
+    group = parser.add_argument_group("with --state: give the options used in training")
+    group.add_argument("--calibrate", metavar="FILE", help="the --data of training, for a float model")
     add_compiler(group)
 
 
@@ -58,21 +58,21 @@ def learned(arguments) -> Model:
 
     if not arguments.calibrate and arguments.precision == "int8" and not load(arguments.model).is_int8:
         raise DataError(
-            "a float model must be made int8 as it was for training", where=arguments.model,
-            hint="--calibrate FILE, what --data was then; or predict with what `insitu train --save-model` wrote",
+            "a float model must be converted to int8 exactly as in training", where=arguments.model,
+            hint="--calibrate FILE, the --data of training; or predict with the model that `train --save-model` wrote",
         )  # fmt: skip
     whole = Namespace(**{**vars(arguments), "samples": None})  # --samples is about what to predict
     learner, _ = build(whole, arguments.calibrate)
     try:
         learner.load(arguments.state)
     except DataError as e:
-        hint = "the options that training had: --classes, --scheme, --batch, ...; --calibrate with its --data"
+        hint = "give the options used in training: --classes, --scheme, --batch, ...; --calibrate with its --data"
         raise DataError(e.what, where=e.where, hint=hint) from e
     return learned_model(learner)
 
 
 def read_samples(arguments, graph: Graph) -> Samples:
-    """The test part of the data; labels must be classes of the model, where its outputs are scores of classes."""
+    """The test part of the data; if the model's outputs are class scores, the labels must be its classes."""
     from insitu.reports.outputs import is_scores
 
     value = graph.outputs[0]

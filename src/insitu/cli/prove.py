@@ -1,4 +1,4 @@
-"""`insitu prove MODEL --classes N --scheme S`: the gradient certificate; exit status 0 only if all of it holds."""
+"""`insitu prove MODEL --classes N --scheme S`: the gradient certificate. Exit status 0 only if all of it holds."""
 
 from __future__ import annotations
 
@@ -20,19 +20,23 @@ EXAMPLES = """\
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
-    parser.add_argument("--classes", type=count, metavar="N", help="a new head with N classes (else the model's own)")
+    parser.add_argument("--classes", type=count, metavar="N", help="new head with N classes (default: the model's own)")
     parser.add_argument(
         "--scheme", default="full", metavar="S", help="head, full, last:6, bias:22, a published name, a file (full)"
     )
-    parser.add_argument("--precision", choices=("int8", "float"), default="int8", help="of the trained layers (int8)")
-    parser.add_argument("--head", choices=("float", "int8"), default="float", help="of the classifier (float)")
+    parser.add_argument(
+        "--precision", choices=("int8", "float"), default="int8", help="arithmetic of the layers (int8)"
+    )
+    parser.add_argument("--head", choices=("float", "int8"), default="float", help="arithmetic of the head (float)")
     parser.add_argument("--head-after", metavar="LAYER", help="the layer whose output the new head takes")
     parser.add_argument("--loss", choices=LOSSES, default=LOSSES[0], metavar="L", help=", ".join(LOSSES))
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="of float parameters (sgd)")
-    parser.add_argument("--arithmetic", choices=ARITHMETICS, default="residual", help="of int8 weights (residual)")
-    parser.add_argument("--batch", type=count, default=1, metavar="N", help="above 1: gradients are added up (1)")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="for float parameters (sgd)")
+    parser.add_argument(
+        "--arithmetic", choices=ARITHMETICS, default="residual", help="updates of int8 weights (residual)"
+    )
+    parser.add_argument("--batch", type=count, default=1, metavar="N", help="samples per update (1)")
     parser.add_argument("--steps", type=count, default=5, metavar="N", help="training steps to follow (5)")
-    parser.add_argument("--seed", type=index, default=0, metavar="N", help="of samples, directions and the head (0)")
+    parser.add_argument("--seed", type=index, default=0, metavar="N", help="seed of samples, directions and head (0)")
     parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the certificate as JSON too")
     add_data(parser, required=False)
 

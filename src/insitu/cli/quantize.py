@@ -1,4 +1,4 @@
-"""`insitu quantize MODEL --data FILE`: an int8 model, and what that cost."""
+"""`insitu quantize MODEL --data FILE`: an int8 model, and the accuracy it costs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from insitu.graph import Graph
 from insitu.learner.model import Model, load
 
 METHODS = ("mse", "minmax", "percentile")
-HELP = "make an int8 model, calibrated on samples, and show what that cost layer by layer"
+HELP = "make an int8 model, calibrated on samples, and show the error layer by layer"
 EXAMPLES = """\
   insitu quantize model.onnx --data samples.npz                      writes model.insitu
-  insitu quantize model.onnx --data samples.npz --method minmax      nothing seen is clipped
+  insitu quantize model.onnx --data samples.npz --method minmax      no calibration value is clipped
   insitu quantize model.tflite --data photos/ --pixels -1:1 -o m.insitu
 """
 
@@ -27,7 +27,7 @@ def arguments(parser) -> None:
     add_data(parser)
     parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="the int8 model (MODEL with .insitu)")
     parser.add_argument("--method", choices=METHODS, default=METHODS[0], help="how ranges are found (mse)")
-    parser.add_argument("--int8-io", action="store_true", help="inputs and outputs are int8 too (they stay float)")
+    parser.add_argument("--int8-io", action="store_true", help="make inputs and outputs int8 too (default: float)")
     parser.add_argument("--batches", type=count, metavar="N", help="calibrate on the first N samples")
     parser.add_argument(
         "--compare", type=count, default=200, metavar="N", help="samples to compare float and int8 on (200)"
@@ -40,7 +40,7 @@ def run(arguments) -> int:
     if target.exists() and target.samefile(arguments.model):
         raise ModelError("would be overwritten by its own result", where=str(target), hint="-o FILE")
     if model.is_int8:
-        raise ModelError("is int8 already: there is nothing to quantise", where=arguments.model)
+        raise ModelError("is already int8: nothing to quantise", where=arguments.model)
     samples = read_data(arguments, model.graph)
     held_out = read_held_out(arguments.data, model.graph, pixels=arguments.pixels)
     compared = (held_out or samples).head(arguments.compare)
@@ -54,7 +54,7 @@ def run(arguments) -> int:
 
 
 def quantized(model: Model, samples: Samples, arguments) -> tuple[Model, Graph]:
-    """The int8 model, and the float graph whose values its own stand for."""
+    """The int8 model, and the float graph whose values its values stand for."""
     from insitu.quantizer import calibrate, fold, quantize, reference
 
     inference = fold(model.graph)

@@ -1,4 +1,4 @@
-"""`insitu run DIR`: train with a board's firmware, emulated or over a serial line, and show what it takes."""
+"""`insitu run DIR`: train with a board's firmware, emulated or over a serial line, and show what it needs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from insitu.cli.values import amount, count, index, rate, target_file
 HELP = "train with a board's firmware: emulated here, or on the board itself"
 EXAMPLES = """\
   insitu run build/ --data samples.npz --epochs 3        on the emulated board, with your samples
-  insitu run build/ --steps 10                           on random samples: what a step takes
+  insitu run build/ --steps 10                           on random samples, to measure a step
   insitu run build/ --on serial:/dev/ttyACM0 --data x.npz  on the board
-  insitu run build/ --on qemu --steps 2                  on another emulator, where QEMU is installed
+  insitu run build/ --on qemu --steps 2                  on another emulator, if QEMU is installed
 """
 
 
 def arguments(parser) -> None:
-    parser.add_argument("folder", metavar="DIR", type=Path, help="what `insitu compile --board ... -o DIR` wrote")
+    parser.add_argument(
+        "folder", metavar="DIR", type=Path, help="the folder that `insitu compile --board ... -o DIR` wrote"
+    )
     parser.add_argument("--on", default="emulator", metavar="WHERE", help="emulator, qemu or serial:PORT (emulator)")
     parser.add_argument("--data", metavar="FILE", help="samples with labels to train on")
     parser.add_argument(
-        "--steps", type=count, metavar="N", help="the first N samples of the data; without --data, N random ones"
+        "--steps", type=count, metavar="N", help="use the first N samples of the data; without --data, N random ones"
     )
     parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
     parser.add_argument("--rate", type=amount, default=0.01, metavar="R", help="learning rate (0.01)")
-    parser.add_argument("--batch", type=count, metavar="N", help="samples an update (as it was compiled)")
+    parser.add_argument("--batch", type=count, metavar="N", help="samples per update (default: as compiled)")
     parser.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
     parser.add_argument("--save", type=target_file, metavar="FILE", help="write the state when done")
-    parser.add_argument("--limit", type=count, metavar="N", help="instructions a request may take, emulated (2e10)")
-    parser.add_argument("--timeout", type=rate, metavar="S", help="seconds it may take on qemu or a board (600)")
+    parser.add_argument("--limit", type=count, metavar="N", help="most instructions per request, emulated (2e10)")
+    parser.add_argument("--timeout", type=rate, metavar="S", help="most seconds per request on qemu or a board (600)")
     parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
 
 

@@ -19,27 +19,29 @@ EXAMPLES = """\
   insitu train model.onnx --data x.npz --scheme last:4 --save-model learned.insitu
   insitu train net.pkl --data x.npz --classes 10 --epochs 20 --start-epoch 10 --resume state.bin --save state.bin
 """
-DATA = ".npz, .csv, or a folder of images a class; x_train of an .npz trains, x_test measures"
+DATA = ".npz, .csv, or one folder of images per class; an .npz's x_train trains, its x_test measures"
 
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
     add_compiler(parser)
     add_data(parser, help=DATA)
-    parser.add_argument("--test", metavar="FILE", help="samples to measure on, before and after each epoch")
-    parser.add_argument("--split", type=share, metavar="SHARE", help="train on this share, measure on the rest")
+    parser.add_argument("--test", metavar="FILE", help="samples to test on, before training and after each epoch")
+    parser.add_argument(
+        "--split", type=share, metavar="SHARE", help="train on this share of the data, test on the rest"
+    )
     parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
-    parser.add_argument("--rate", type=rate, default=0.01, metavar="R", help="largest learning rate (0.01)")
+    parser.add_argument("--rate", type=rate, default=0.01, metavar="R", help="highest learning rate (0.01)")
     parser.add_argument("--schedule", choices=("cosine", "constant"), default="cosine", help="(cosine)")
-    parser.add_argument("--warmup", type=amount, default=1.0, metavar="N", help="epochs in which the rate rises (1)")
+    parser.add_argument("--warmup", type=amount, default=1.0, metavar="N", help="epochs while the rate rises (1)")
     parser.add_argument("--augment", action="store_true", help="crop, flip and colour images at random")
-    parser.add_argument("--views", type=count, metavar="K", help="K fixed random changes a sample, kept")
-    parser.add_argument("--threads", type=count, metavar="N", help="over the samples of a batch; changes no result")
+    parser.add_argument("--views", type=count, metavar="K", help="K fixed random variants of each sample, cached")
+    parser.add_argument("--threads", type=count, metavar="N", help="threads per batch; changes no result")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="start from a saved state")
-    parser.add_argument("--start-epoch", type=index, default=0, metavar="N", help="epochs that were done before (0)")
+    parser.add_argument("--start-epoch", type=index, default=0, metavar="N", help="epochs already done (0)")
     parser.add_argument("--stop-epoch", type=count, metavar="N", help="stop early, as if interrupted")
     parser.add_argument("-o", "--save", "--output", dest="output", type=target_file, metavar="FILE",
-                        help="write the state: to --resume, for `insitu compile --state`, for a device")  # fmt: skip
+                        help="write the state: for --resume, `insitu compile --state`, or a device")  # fmt: skip
     parser.add_argument("--save-model", type=target_file, metavar="FILE", help="write the trained model (.insitu)")
 
 
@@ -52,7 +54,7 @@ def run(arguments) -> int:
         learner.load(arguments.resume)
     say(f"training on {counted(training)}{'' if test is None else f'; tested on {counted(test)}'}")
     if not has_targets(learner.recipe) and training.labels is not None and len(set(training.labels.tolist())) == 1:
-        say("note: all samples are of one class: there is nothing to tell apart")
+        say("note: all samples belong to one class: there is nothing to tell apart")
     before = learner.evaluate(training if test is None else test)[learner.measure]
     history = learner.fit(
         training, epochs=arguments.epochs, rate=arguments.rate, batch=arguments.batch, schedule=arguments.schedule,
@@ -74,10 +76,10 @@ def run(arguments) -> int:
 
 
 def _divided(learner, samples: Samples | None, arguments) -> tuple[Samples, Samples | None]:
-    """What to train on, and what to measure on: --test, the rest of a --split, or the test part of an .npz."""
+    """The samples to train on and to test on: --test, the rest of a --split, or the test part of an .npz."""
     assert samples is not None  # --data is required
     if arguments.split and arguments.test:
-        raise DataError("both --split and --test say what to measure on", hint="give one of them")
+        raise DataError("--split and --test both say what to test on", hint="give only one of them")
     if arguments.split:
         return split(samples, arguments.split, arguments.seed)
     graph, targets = learner.graphs["predict"], has_targets(learner.recipe)

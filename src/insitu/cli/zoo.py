@@ -1,24 +1,24 @@
-"""`insitu zoo`: named models and data sets; where they come from, and whether they are here."""
+"""`insitu zoo`: named models and data sets, where they come from, and whether they are in the cache."""
 
 from __future__ import annotations
 
 from insitu.cli.output import show
 from insitu.table import pairs, size, table
 
-HELP = "named models and data sets: where they come from, and whether they are here"
+HELP = "named models and data sets: where they come from, and whether they are in the cache"
 EXAMPLES = """\
-  insitu zoo                         what there is, and what of it is in the cache
-  insitu zoo path mcunet-5fps        the checked file; without it, how to get it
-  insitu zoo check                   the sha256 of everything that is here
-  insitu zoo add mcunet-5fps.pkl     take a file that you fetched into the cache
+  insitu zoo                         all entries, and which are in the cache
+  insitu zoo path mcunet-5fps        the path of the verified file, or how to get it
+  insitu zoo check                   verify the sha256 of every cached file
+  insitu zoo add mcunet-5fps.pkl     copy a downloaded file into the cache
   insitu compile zoo:mcunet-5fps --classes 10      a name works wherever a file does
 """
 
 
 def arguments(parser) -> None:
     parser.add_argument("what", nargs="?", choices=tuple(ACTIONS), default="list", help="list, path, check or add")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of an entry; for add a file")
-    parser.add_argument("--as", dest="entry", metavar="NAME", help="add: the entry that this file is")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="name of an entry; for add: a file")
+    parser.add_argument("--as", dest="entry", metavar="NAME", help="for add: the entry this file belongs to")
 
 
 def run(arguments) -> int:
@@ -67,7 +67,7 @@ def _named(arguments) -> str:
     from insitu.errors import DataError
 
     if not arguments.name:
-        raise DataError(f"insitu zoo {arguments.what} wants a name", hint="insitu zoo lists them")
+        raise DataError(f"insitu zoo {arguments.what} needs a name", hint="insitu zoo lists them")
     return arguments.name
 
 

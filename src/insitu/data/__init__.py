@@ -1,4 +1,4 @@
-"""Samples a user has, as arrays a program takes: read, checked, split and augmented; and arguments a user gives."""
+"""The user's samples as the arrays a program takes: read, checked, split, augmented. Also checks of arguments."""
 
 from insitu.data.augment import Augment
 from insitu.data.reading import as_samples, read_held_out, read_samples

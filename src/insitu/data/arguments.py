@@ -1,4 +1,4 @@
-"""Numbers a user gives: one of the wrong kind or range is a DataError that names it, before anything is done."""
+"""Numeric arguments from the user: a wrong type or range is a DataError that names the argument, before any work."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 
 
 def whole(value, name: str, least: int = 0) -> int:
-    """A whole number; 2.0 and True are none."""
+    """The value as an integer >= `least`; 2.0 and True are refused."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise DataError(f"{name} is {value!r}, a whole number from {least} on is wanted")
+        raise DataError(f"{name} must be an integer >= {least}, not {value!r}")
     return int(value)
 
 
@@ -24,13 +24,13 @@ def optional(value, name: str, least: int = 0) -> int | None:
 
 
 def number(value, name: str, most: float = np.inf) -> float:
-    """A number from zero on that single precision can hold."""
+    """The value as a float >= 0 that fits into single precision."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= most:
-        limit = "" if np.isinf(most) else f" to {most:g}"
-        raise DataError(f"{name} is {value!r}, a number from 0 on{limit} is wanted")
+        allowed = "a number >= 0" if np.isinf(most) else f"a number from 0 to {most:g}"
+        raise DataError(f"{name} must be {allowed}, not {value!r}")
     with np.errstate(over="ignore"):
         if not np.isfinite(np.float32(value)):
-            raise DataError(f"{name} is {value!r}: single precision cannot hold that", hint="up to 3e38")
+            raise DataError(f"{name} must fit into single precision, not {value!r}", hint="at most 3e38")
     return float(value)
 
 
@@ -40,5 +40,5 @@ def byte_count(value, name: str) -> int | None:
         return optional(value, name, 1)
     m = re.fullmatch(r"([0-9]+)([KM]?)B?", value.strip().upper())
     if not m or int(m[1]) < 1:
-        raise DataError(f"{name} is {value!r}, a number of bytes is wanted", hint='262144 or "256K"')
+        raise DataError(f"{name} must be a number of bytes, not {value!r}", hint='262144 or "256K"')
     return int(m[1]) * UNITS[m[2]]

@@ -1,9 +1,9 @@
-"""Random changes of images: crop, flip, brightness, contrast, saturation. numpy alone; the same seed, the same change.
+"""Random changes to images: crop, flip, brightness, contrast, saturation. Pure numpy; same seed, same changes.
 
     learner.fit(x, y, augment=Augment(), views=16)
 
-Works on what a graph takes: u8 pixels, s8 (pixel - 128), or floats within `bounds`. Channels come last; where an
-image has them first, it is turned and turned back.
+Works on the inputs of a graph: u8 pixels, s8 (pixel - 128), or floats within `bounds`. Channels come last; an image
+with channels first is transposed and transposed back.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ GREY = np.array([0.299, 0.587, 0.114], np.float32)  # how bright red, green and 
 
 @dataclass(frozen=True)
 class Augment:
-    """A function of (images, rng). What is 0, False or None is not done."""
+    """A function of (images, rng). A field that is 0, False or None switches that change off."""
 
-    crop: tuple[float, float] | None = (0.35, 1.0)  # share of the area that is kept, then enlarged again
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)  # width to height of what is kept
-    pad: int = 0  # instead: shift by up to so many pixels, the border repeated
+    crop: tuple[float, float] | None = (0.35, 1.0)  # share of the area to keep; enlarged to full size again
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)  # width / height of the crop
+    pad: int = 0  # if not 0, instead of a crop: shift by up to this many pixels, repeating the border
     flip: bool = True  # left and right
     brightness: float = 0.25
     contrast: float = 0.25
@@ -33,7 +33,7 @@ class Augment:
     def __call__(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A changed copy of images [N, H, W, C] (or [N, C, H, W])."""
         if x.ndim != 4:
-            raise DataError(f"images of shape N x H x W x C are wanted, not {x.shape}")
+            raise DataError(f"images must have shape N x H x W x C, not {x.shape}")
         first = x.shape[3] not in (1, 3) and x.shape[1] in (1, 3)
         images = x.transpose(0, 2, 3, 1) if first else x
         made = np.stack([self._one(image, rng) for image in images])
@@ -58,7 +58,7 @@ class Augment:
         return info.min, info.max
 
     def _box(self, rng: np.random.Generator, height: int, width: int) -> tuple[float, float, float, float]:
-        """(top, left, height, width) of what is kept."""
+        """(top, left, height, width) of the crop."""
         assert self.crop is not None
         area = rng.uniform(*self.crop) * height * width
         ratio = np.exp(rng.uniform(*np.log(self.ratio)))
@@ -77,13 +77,13 @@ class Augment:
 
 
 def shifted(image: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Moved by (rows, columns); what comes in from outside is the border."""
+    """The image moved by (rows, columns); the border is repeated outside of it."""
     rows, columns = (np.clip(np.arange(n) + d, 0, n - 1) for n, d in zip(image.shape, by))
     return image[rows][:, columns]
 
 
 def resized(image: np.ndarray, box: tuple[float, float, float, float]) -> np.ndarray:
-    """The box of an image, enlarged to the whole, bilinear."""
+    """The box of an image, enlarged to the image's size with bilinear interpolation."""
     top, left, h, w = box
     height, width = image.shape[:2]
     rows, row_shares = _between(top, h, height)
@@ -93,7 +93,7 @@ def resized(image: np.ndarray, box: tuple[float, float, float, float]) -> np.nda
 
 
 def _between(start: float, length: float, size: int) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """For each of `size` points of a stretch: the two pixels beside it, and the share of the second."""
+    """For each of `size` points along a stretch: the two neighbouring pixels, and the weight of the second."""
     at = np.clip(start + (np.arange(size) + 0.5) * length / size - 0.5, 0, size - 1)
     below = np.floor(at).astype(int)
     return (below, np.minimum(below + 1, size - 1)), (at - below).astype(np.float32)

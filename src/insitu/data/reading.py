@@ -1,15 +1,15 @@
-"""Samples from whatever the user has: files, folders, arrays, datasets. Whole in memory; nothing is augmented.
+"""Samples from whatever the user has: files, folders, arrays, datasets. All in memory; nothing is augmented.
 
     samples = read_samples("digits.npz", graph)
     samples.inputs[0]        float32[N, ...] in the shape of the graph's input
-    samples.labels           int64[N], or None where the file has none
+    samples.labels           int64[N], or None if the file has none
     as_samples((x, y), graph)                             arrays, a torch Dataset, any iterable of pairs
 
-An .npz names its arrays: those called like the graph's inputs, or `x` (`data`, `images`, `inputs`); labels are `y`
-(`labels`, `targets`). Where it has two parts, `x_train` and `x_test`, training and calibration read the one and
-measurements the other (`part`). A .csv has a sample a line (or, for an input of windows, a moment a line), the label
-last or in a column headed `label`. A folder of images has a subfolder a class, or images alone; pixels are scaled to
-`pixels`, or stay as they are for an input that takes bytes.
+In an .npz, inputs are the arrays named like the graph's inputs, or `x` (`data`, `images`, `inputs`); labels are `y`
+(`labels`, `targets`). If it has two parts, `x_train` and `x_test`, training and calibration read the first and
+tests the second (`part`). A .csv has one sample per line (for an input of windows, one point in time per line), with
+the label last or in a column headed `label`. A folder of images has one subfolder per class, or only images. Pixels
+are scaled to `pixels`, or left as they are if the input takes bytes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["Samples", "as_samples", "check_labels", "fit", "read_held_out", "rea
 
 INPUT_STEMS = ("x", "data", "images", "inputs")
 LABEL_STEMS = ("y", "labels", "label", "targets")
-# what the arrays of a part are called, best first; a file with one part only is that part for everyone
+# names of the arrays of a part, best first; a file with only one part uses it for everything
 PARTS = {"train": ("_train", "", "_test"), "test": ("_test", "", "_train")}
 INPUT_KEYS = {part: [stem + end for end in ends for stem in INPUT_STEMS] for part, ends in PARTS.items()}
 LABEL_KEYS = {stem + end for end in PARTS["train"] for stem in LABEL_STEMS}
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
-# what readers raise for a file that is broken, or is something else
+# what readers raise for a file that is broken or of another format
 DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error)
 
 
@@ -44,9 +44,9 @@ DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZip
 class Reading:
     """How a file is read."""
 
-    pixels: tuple[float, float] = (0.0, 1.0)  # what 0..255 of an image becomes
-    part: str = "train"  # or test: which arrays of an .npz that has both
-    targets: bool = False  # labels are not class numbers but what the output should be
+    pixels: tuple[float, float] = (0.0, 1.0)  # the range that pixels 0..255 are scaled to
+    part: str = "train"  # or "test": which part of an .npz that has both
+    targets: bool = False  # labels are not class numbers but the outputs to learn
 
 
 def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] = (0.0, 1.0), part: str = "train",
@@ -55,10 +55,10 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
     path = Path(path)
     reader = _folder if path.is_dir() else READERS.get(path.suffix.lower())
     if not path.exists():
-        raise DataError("there is no such file", where=str(path))
+        raise DataError("no such file", where=str(path))
     if reader is None:
         raise DataError(
-            f"unknown kind of data {path.suffix!r}", where=str(path), hint=", ".join(READERS) + ", a folder"
+            f"unknown kind of data {path.suffix!r}", where=str(path), hint=", ".join(READERS) + ", or a folder"
         )
     try:
         samples = reader(path, graph, Reading(pixels, part, targets))
@@ -68,7 +68,7 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
 
 
 def read_held_out(path: str | Path, graph: Graph, **reading) -> Samples | None:
-    """The labelled test part of an .npz that has a training part beside it; None of anything else."""
+    """The labelled test part of an .npz that also has a training part; None for anything else."""
     path = Path(path)
     if path.suffix.lower() != ".npz" or not path.is_file():
         return None
@@ -84,8 +84,8 @@ def as_samples(data, graph: Graph, *, targets: bool = False, pixels: tuple[float
                part: str = "train") -> Samples:  # fmt: skip
     """Samples from whatever the user has: a path, Samples, an array, (x, y), a torch Dataset, any iterable of pairs.
 
-    With `targets` the second of a pair is not a class number but what the model's output should be. `part` says
-    whether a file that has both gives its training samples or its test samples.
+    With `targets` the second item of a pair is not a class number but the output to learn. `part` chooses between
+    the training samples and the test samples of a file that has both.
     """
     if isinstance(data, str | Path):
         found = read_samples(data, graph, pixels=pixels, part=part, targets=targets)
@@ -100,7 +100,7 @@ def as_samples(data, graph: Graph, *, targets: bool = False, pixels: tuple[float
 
 
 def _pair(data, count: int) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
-    """(inputs, labels) from arrays, a pair of arrays, or anything that gives one pair after the other."""
+    """(inputs, labels) from arrays, a pair of arrays, or an iterable of pairs."""
     if hasattr(data, "shape"):
         return (_array(data),), None
     if isinstance(data, tuple) and len(data) == 2 and hasattr(data[0], "shape"):
@@ -111,14 +111,14 @@ def _pair(data, count: int) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
 
 
 def _walk(data) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Every (x, y) of an iterable, stacked. A Dataset that only knows lengths and indices is walked by index."""
+    """All (x, y) of an iterable, stacked. A Dataset with only a length and indices is walked by index."""
     if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
         raise DataError(f"cannot take samples from a {type(data).__name__}", hint="(x, y), a path, or an iterable")
     items = (data[i] for i in range(len(data))) if not hasattr(data, "__iter__") else iter(data)
     xs, ys = [], []
     for i, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:
-            raise DataError(f"is a {type(item).__name__}, (x, y) is wanted", where=f"sample {i}")
+            raise DataError(f"must be a pair (x, y), not a {type(item).__name__}", where=f"sample {i}")
         xs.append(item[0] if isinstance(item[0], tuple) else (item[0],))
         ys.append(item[1])
     if not xs:
@@ -164,7 +164,7 @@ def _input_keys(arrays: Mapping[str, np.ndarray], graph: Graph, path: Path, part
 
 
 def _label_key(arrays: Mapping[str, np.ndarray], chosen: str) -> str | None:
-    """The labels that go with these inputs: of the same part, or of the whole."""
+    """The labels that belong to these inputs: of the same part, or of the whole file."""
     end = next((e for e in ("_train", "_test") if chosen.endswith(e)), "")
     ends = (end, "") if end else ("", "_train") if chosen not in INPUT_STEMS else ("",)
     return next((stem + e for e in ends for stem in LABEL_STEMS if stem + e in arrays), None)
@@ -174,19 +174,19 @@ def _only(graph: Graph, path: Path) -> Value:
     if len(graph.inputs) != 1:
         names = ", ".join(v.name for v in graph.inputs)
         raise DataError(
-            f"the model has several inputs ({names})", where=str(path), hint="an .npz with an array for each"
+            f"the model has several inputs ({names})", where=str(path), hint="an .npz with one array per input"
         )
     return graph.inputs[0]
 
 
 def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
-    """A sample a line; or, for an input of windows, a moment a line, cut into windows one after the other."""
+    """One sample per line; for an input of windows, one point in time per line, cut into consecutive windows."""
     value = _only(graph, path)
     with path.open(newline="") as f:
         rows = [row for row in csv.reader(f) if row]
     heading = rows.pop(0) if rows and not any(map(_is_number, rows[0])) else []
     if len({len(row) for row in rows}) > 1:
-        raise DataError("the lines differ in length", where=str(path))
+        raise DataError("the lines have different lengths", where=str(path))
     column = _label_column(value, heading, len(rows[0]) if rows else 0)
     words = None if column is None else [row.pop(column) for row in rows]
     table = np.array(rows, np.float64)
@@ -197,7 +197,7 @@ def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
 
 
 def _label_column(value: Value, heading: list[str], width: int) -> int | None:
-    """The column headed `label`, or the one too many at the end."""
+    """The column headed `label`, or the last one if there is one more than the input needs."""
     if "label" in heading:
         return heading.index("label")
     expected = {int(np.prod(value.shape[1:])), *(value.shape[1:] if value.type.rank == 3 else ())}
@@ -205,7 +205,7 @@ def _label_column(value: Value, heading: list[str], width: int) -> int | None:
 
 
 def _numbered(words: list[str], where: str, targets: bool) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as class numbers; where they are names, in the order of the alphabet."""
+    """Labels as class numbers; names are numbered in alphabetical order."""
     if all(map(_is_number, words)):
         given = np.array(words, np.float64)
         return (given if targets else class_numbers(given, where)), ()
@@ -214,9 +214,9 @@ def _numbered(words: list[str], where: str, targets: bool) -> tuple[np.ndarray, 
 
 
 def windows(value: Value, table: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """[moments, channels] cut into the windows an input [1, length, channels] (or channels first) takes.
+    """[times, channels] cut into the windows that an input [1, length, channels] (or channels first) takes.
 
-    What is left over at the end is dropped, and so is a window in which the label changes.
+    An incomplete window at the end is dropped, and so is a window in which the label changes.
     """
     last = table.shape[1] == value.shape[2]
     length = value.shape[1] if last else value.shape[2]
@@ -242,13 +242,13 @@ def _is_number(text: str) -> bool:
 
 
 def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
-    """A subfolder a class, in the order of their names; or images without labels."""
+    """One subfolder per class, in the order of their names; or only images, without labels."""
     value = _only(graph, path)
     classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     groups = [_images_in(folder) for folder in classes] or [_images_in(path)]
     files = [file for group in groups for file in group]
     if not files:
-        raise DataError("holds no images", where=str(path), hint=f"a subfolder a class, with {', '.join(IMAGES)}")
+        raise DataError("has no images", where=str(path), hint=f"one subfolder per class, with {', '.join(IMAGES)}")
     read = [_image(file, value) for file in files]
     x = np.stack([pixels for pixels, _ in read])
     if value.dtype != "u8":
@@ -260,16 +260,16 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
 
 
 def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, value: Value) -> tuple[str, ...]:
-    """What was left out or changed on the way, and may not be what was meant."""
+    """What was left out or changed while reading, which the user may not have meant."""
     ignored = [p for folder in (groups or [path]) for p in folder.iterdir() if p.suffix.lower() not in IMAGES]
     loose = _images_in(path) if groups else []
     empty = [folder.name for folder, files in groups.items() if not files]
     height, width, *_ = _layout(value)
     found = (
-        (ignored, f"{len(ignored)} files are no images and were left out, {ignored and ignored[0].name} for one"),
-        (loose, f"{len(loose)} images lie beside the classes' folders and were left out"),
+        (ignored, f"{len(ignored)} files are not images and were left out, for example {ignored and ignored[0].name}"),
+        (loose, f"{len(loose)} images outside the class folders were left out"),
         (empty, f"no images in {', '.join(empty)}: a class without samples"),
-        (sizes - {(width, height)}, f"images of {len(sizes)} sizes were made {height}x{width}"),
+        (sizes - {(width, height)}, f"images of {len(sizes)} sizes were resized to {height}x{width}"),
     )
     return tuple(words for there, words in found if there)
 
@@ -279,7 +279,7 @@ def _images_in(folder: Path) -> list[Path]:
 
 
 def _image(path: Path, value: Value) -> tuple[np.ndarray, tuple[int, int]]:
-    """float32 0..255 in the size, layout and number of channels of the input; and the size it had."""
+    """The image as float32 0..255 in the size, layout and channels of the input; and its original size."""
     try:
         from PIL import Image
     except ImportError:
@@ -288,16 +288,16 @@ def _image(path: Path, value: Value) -> tuple[np.ndarray, tuple[int, int]]:
     try:
         image = Image.open(path).convert("L" if channels == 1 else "RGB")
     except OSError as e:
-        raise DataError("is no image, whatever its name says", where=str(path)) from e
+        raise DataError("is not an image, despite its name", where=str(path)) from e
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR), np.float32)
     pixels = pixels.reshape(height, width, channels)
     return (pixels.transpose(2, 0, 1) if first else pixels), image.size
 
 
 def _layout(value: Value) -> tuple[int, int, int, bool]:
-    """(height, width, channels, are channels first?) of an image input."""
+    """(height, width, channels, whether channels come first) of an image input."""
     if value.type.rank != 4 or not {1, 3} & {value.shape[1], value.shape[3]}:
-        raise DataError(f"input {value.name} is {value.type}, not an image of one or three channels")
+        raise DataError(f"input {value.name} is {value.type}, not an image with one or three channels")
     first = value.shape[3] not in (1, 3)
     _, a, b, c = value.shape
     return (b, c, a, True) if first else (a, b, c, False)

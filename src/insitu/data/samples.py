@@ -1,4 +1,4 @@
-"""Samples in memory, held against what a model takes: shape, layout, type, range, labels (files: reading.py)."""
+"""Samples in memory, checked against the model: shape, layout, type, range, labels (reading.py reads files)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from insitu.graph import Graph, Type, Value
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    inputs: tuple[np.ndarray, ...]  # one for each input of the graph, samples along the first axis
+    inputs: tuple[np.ndarray, ...]  # one array per input of the graph, samples along the first axis
     labels: np.ndarray | None = None
-    names: tuple[str, ...] = ()  # of the classes, where the data have names for them
-    source: str = ""  # where they were read: which arrays of which file
+    names: tuple[str, ...] = ()  # of the classes, if the data has names for them
+    source: str = ""  # where they come from: which arrays of which file
     notes: tuple[str, ...] = ()  # what reading them left out or changed
 
     def __len__(self) -> int:
         return len(self.inputs[0])
 
     def take(self, which) -> Samples:
-        """Those with these numbers (or this slice)."""
+        """The samples with these indices (or of this slice)."""
         labels = None if self.labels is None else self.labels[which]
         return replace(self, inputs=tuple(x[which] for x in self.inputs), labels=labels)
 
@@ -31,9 +31,9 @@ class Samples:
 
 
 def split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
-    """The samples in two parts, the first holding this share of them, drawn with this seed."""
+    """The samples in two parts, drawn at random with this seed; the first has this share of them."""
     if not 0 < share < 1:
-        raise DataError(f"a share of {share} is not between 0 and 1")
+        raise DataError(f"share must be between 0 and 1, not {share}")
     count = round(len(samples) * share)
     if count in (0, len(samples)):
         raise DataError(f"{len(samples)} samples cannot be split at {share}: one part would be empty")
@@ -62,27 +62,27 @@ def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
 def counted(samples: Samples, where: str) -> Samples:
     counts = {len(x) for x in samples.inputs}
     if counts == {0} or not counts:
-        raise DataError("holds no samples", where=where)
+        raise DataError("has no samples", where=where)
     if samples.labels is not None:
         counts.add(len(samples.labels))
     if len(counts) > 1:
-        raise DataError(f"inputs and labels differ in number: {sorted(counts)}", where=where)
+        raise DataError(f"the numbers of inputs and labels differ: {sorted(counts)}", where=where)
     return samples
 
 
 def fit(value: Value, x: np.ndarray, where: str = "") -> np.ndarray:
-    """An array as samples of this input: the missing batch axis added, reals quantised where the input is s8."""
+    """An array as samples of this input: adds a missing batch axis, quantises floats if the input is s8."""
     shape, batch = value.shape, (value.shape or (1,))[0]
     if batch == 1 and x.shape[1:] != shape[1:] and x.shape == shape[1:]:
         x = x[None]  # a single sample
     if x.ndim and x.shape[1:] != shape[1:] and _same_but_ones(x.shape[1:], shape[1:]):
-        x = x.reshape(-1, *shape[1:])  # flat rows, or a channel axis of one left out
+        x = x.reshape(-1, *shape[1:])  # flat rows, or a missing axis for a single channel
     if x.ndim != len(shape) or x.shape[1:] != shape[1:]:
         found = "x".join(map(str, x.shape))
         hint = _layout_hint(x.shape, shape)
-        raise DataError(f"the data have shape {found}, input {value.name} is {value.type}", where=where, hint=hint)
+        raise DataError(f"the data has shape {found}, input {value.name} is {value.type}", where=where, hint=hint)
     if x.dtype.kind not in "fiub":
-        raise DataError(f"the data are {x.dtype}, numbers are wanted", where=where)
+        raise DataError(f"the data must be numbers, not {x.dtype}", where=where)
     return np.ascontiguousarray(_as_type(value, x, where))
 
 
@@ -98,19 +98,19 @@ def _layout_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
         first = (0, len(given) - 1, *range(1, len(given) - 1))
         for name, perm in (("first", last), ("last", first)):
             if tuple(given[p] for p in perm)[1:] == wanted[1:]:
-                return f"the channels come {name}: x.transpose{perm}"
+                return f"the data has its channels {name}: x.transpose{perm}"
     return ""
 
 
 def _as_type(value: Value, x: np.ndarray, where: str) -> np.ndarray:
-    """Floats stay reals; for a quantised input, what is not already its integers is a real and is quantised."""
+    """The array in the input's type. For a quantised input, anything but its own integer type is quantised."""
     q, want = value.type.quant, value.type.numpy
     if x.dtype == want:
         return x
     if q is None:
         if want.kind in "iu" and not (np.all(x == np.round(x)) and _within(x, np.iinfo(want))):
-            raise DataError(f"input {value.name} is {value.type}, the data are not such integers", where=where,
-                            hint="pixels as they are, 0 to 255")  # fmt: skip
+            raise DataError(f"input {value.name} is {value.type}, but the data does not fit that type", where=where,
+                            hint="give unscaled pixels, 0 to 255")  # fmt: skip
         return x.astype(want)
     limits = np.iinfo(want)
     _check_range(x, value.type, f"input {value.name}")
@@ -122,13 +122,11 @@ def _within(x: np.ndarray, limits) -> bool:
 
 
 def check_samples(samples: Samples, graph: Graph, where: str = "") -> Samples:
-    """Finite, and in the range the model was calibrated on."""
+    """The samples, if they are finite and within the range the model was calibrated on."""
     for v, x in zip(graph.inputs, samples.inputs):
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-            raise DataError(
-                "holds a number that is not finite", where=": ".join(filter(None, (where, f"sample {bad}")))
-            )
+            raise DataError("has a number that is not finite", where=": ".join(filter(None, (where, f"sample {bad}"))))
         known = next((n.output.type for n in graph.users.get(v.name, ()) if n.op.name == "quantize"), None)
         if known is not None:
             _check_range(x, known, where or f"input {v.name}")
@@ -136,9 +134,9 @@ def check_samples(samples: Samples, graph: Graph, where: str = "") -> Samples:
 
 
 def _check_range(x: np.ndarray, type: Type, where: str) -> None:
-    """An error where hardly any of the data is within what the input can represent, or all of it in a corner of that.
+    """Raise if hardly any of the data is within the input's range, or if all of it is in a small corner of that.
 
-    Calibration clips outliers and new data go a bit further, so the border is half a range away.
+    Calibration clips outliers and new data goes a little further, so the limit is half a range away.
     """
     if x.size == 0 or not np.isfinite(x).all():
         return
@@ -150,18 +148,18 @@ def _check_range(x: np.ndarray, type: Type, where: str) -> None:
         pixels = lowest >= 0 and 2 < highest <= 255
         looks = "these look like pixels, 0 to 255: insitu.Transform, or scale them" if pixels else ""
         raise DataError(
-            f"the data lie in {lowest:.3g} to {highest:.3g}, the model was made for {low:.3g} to {high:.3g}",
+            f"the data lies in {lowest:.3g} to {highest:.3g}, the model was made for {low:.3g} to {high:.3g}",
             where=where,
             hint=looks or "scale the data as in calibration, or give a Transform",
         )
 
 
 def check_labels(samples: Samples, classes: int) -> Samples:
-    """The samples with labels as the C takes them, or an error where one is no class of the model."""
+    """The samples with labels as the C takes them; raises if a label is not one of the model's classes."""
     y = samples.labels
     if y is None:
         raise DataError("the samples have no labels")
     y = class_numbers(y, "labels")
     if y.min() < 0 or y.max() >= classes:
-        raise DataError(f"labels lie in {y.min()}..{y.max()}, the model has classes 0..{classes - 1}")
+        raise DataError(f"labels are {y.min()}..{y.max()}, but the model has classes 0..{classes - 1}")
     return replace(samples, labels=np.ascontiguousarray(y, np.int32))
