@@ -120,7 +120,7 @@ BAD = {
     "an unknown precision": ({"precision": "int4"}, DataError, "precision"),
     "an unknown scheme": ({"precision": "float", "scheme": "some"}, Error, "unknown scheme"),
     "an unknown board": ({"precision": "float", "board": "toaster"}, BoardError, "board"),
-    "no classes": ({"precision": "float", "classes": 0}, DataError, "classes is 0"),
+    "no classes": ({"precision": "float", "classes": 0}, DataError, "classes must be an integer >= 1"),
     "an unknown start": ({"precision": "float", "classes": 2, "head_init": "ones"}, GraphError, "head"),
     "a layer that is not there": ({"precision": "float", "classes": 2, "head_after": "x"}, GraphError, "no such layer"),
     "data of another shape": ({"data": X[:, :5]}, DataError, "shape 40x5"),
