@@ -74,6 +74,11 @@ class Struct:
     def __init__(self, struct: str, /, **fields: int | float | Table | tuple | None):
         self.struct, self.fields = struct, fields
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Its fields that are integers."""
+        return {name: value for name, value in self.fields.items() if isinstance(value, int)}
+
 
 @dataclass(frozen=True)
 class Call:

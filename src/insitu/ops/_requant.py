@@ -91,7 +91,9 @@ def tensor_multipliers(a: Type, b: Type, y: Type, rounding: str, channels: int =
 def layer_requant(x: Type, y: Type, multipliers, lo: int, hi: int, rounding: str) -> Struct:
     """Of a layer with weights: whoever needs their scales later may find them in its multipliers."""
     q = requant_struct(multipliers, x.zero, y.zero, lo, hi, rounding)
-    return Struct(q.struct, **{**q.fields, "m": Multipliers(q.fields["m"].array, x.scale, y.scale)})
+    m = q.fields["m"]
+    assert isinstance(m, Table)
+    return Struct(q.struct, **{**q.fields, "m": Multipliers(m.array, x.scale, y.scale)})
 
 
 def requant_struct(multipliers, x_zero: int, y_zero: int, lo: int, hi: int, rounding: str, w_zero: int = 0) -> Struct:
@@ -189,6 +191,7 @@ def want_s8(op: str, **types: Type | None) -> None:
 def want_weights(op: str, x: Type, w: Type, b: Type | None, axis: int) -> None:
     """x has one scale, w is symmetric with one scale or one for each channel of `axis`, b is s32."""
     want_s8(op, x=x, w=w)
+    assert x.quant is not None and w.quant is not None  # want_s8 has seen to it
     if x.quant.per_channel:
         raise GraphError(f"{op}: the activation {x} has a scale for each channel")
     if w.quant.zero != 0 or w.quant.axis not in (None, axis):

@@ -46,7 +46,7 @@ def want_clamp(lo: int, hi: int) -> None:
         raise GraphError(f"a clamp to [{lo}, {hi}] does not fit s8")
 
 
-def quantised(shape, out: Type | None) -> Type:
+def quantised(shape, out: Type | tuple[Type, ...] | None) -> Type:
     """The s8 type of this shape with the numerics the caller asked for."""
     out = out[0] if isinstance(out, tuple) else out  # the type of the mask follows
     if out is None or out.dtype != "s8" or out.quant is None or out.quant.per_channel:

@@ -10,6 +10,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Type
 from insitu.graph.call import Scratch, Struct
+from insitu.ops._types import Pair
 
 
 def window_size(size: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1) -> int:
@@ -37,7 +38,7 @@ def conv_output(x: Type, w: Type, b, stride, padding, dilation, groups) -> tuple
     return n, oh, ow, o
 
 
-def patches(x, kernel, stride, padding, dilation, fill=0):
+def patches(x, kernel, stride, padding, dilation, fill: float = 0):
     """Every window of x: [N,OH,OW,KH,KW,C], a copy; padding holds `fill`."""
     top, bottom, left, right = padding
     x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
@@ -145,9 +146,9 @@ def pool_shape(y, x, kernel, stride, padding, dilation=(1, 1)) -> Struct:
     )  # fmt: skip
 
 
-def window_counts(h, w, kernel, stride, padding, count_include_pad):
+def window_counts(size: Pair, kernel, stride, padding, count_include_pad):
     """How many elements each window divides by: [1,OH,OW,1]."""
-    inside = patches(np.ones((1, h, w, 1)), kernel, stride, padding, (1, 1), fill=float(count_include_pad))
+    inside = patches(np.ones((1, *size, 1)), kernel, stride, padding, (1, 1), fill=float(count_include_pad))
     return inside.sum(axis=(3, 4)).astype(np.int64)
 
 

@@ -10,13 +10,15 @@ import math
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, op, s8
+from insitu.graph import Case, Type, Value, f32, op, s8
 from insitu.graph.call import Call
+from insitu.graph.op import Grads
 from insitu.ops._functions import erf, sigmoid_of
 from insitu.ops._gradients import fitted_slope, from_input, from_output
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import EXTREME, SMALL, broadcast, quantised, same, small, unary, want_float, want_s8
 from insitu.ops._stripes import alike
+from insitu.ops._types import Array, Out
 from insitu.ops.activation_backward import (
     clamp_dx,
     elu_dx,
@@ -56,7 +58,7 @@ relu.may(in_place=True, stripes=alike)
 
 
 @relu.eval
-def _(x):
+def _(x: Array) -> Array:
     return np.maximum(x, 0)
 
 
@@ -67,12 +69,12 @@ relu6.may(in_place=True, stripes=alike)
 
 
 @relu6.eval
-def _(x):
+def _(x: Array) -> Array:
     return np.clip(x, 0, 6)
 
 
 @relu6.emit
-def _(y, x):
+def _(y: Value, x: Value) -> Call:
     return Call("clamp_f32", y, x, y.type.size, 0.0, 6.0)
 
 
@@ -82,19 +84,19 @@ clamp.may(in_place=True, stripes=alike)
 
 
 @clamp.infer
-def _(x, *, lo=-math.inf, hi=math.inf):
+def _(x: Type, *, lo: float = -math.inf, hi: float = math.inf) -> Type:
     if not lo <= hi:
         raise GraphError(f"clamp from {lo} to {hi} is empty")
     return same(x)
 
 
 @clamp.eval
-def _(x, *, lo, hi):
+def _(x: Array, *, lo: float, hi: float) -> Array:
     return np.clip(x, lo, hi)
 
 
 @clamp.emit
-def _(y, x, *, lo, hi):
+def _(y: Value, x: Value, *, lo: float, hi: float) -> Call:
     return Call("clamp_f32", y, x, y.type.size, float(lo), float(hi))
 
 
@@ -104,17 +106,17 @@ leaky_relu.may(in_place=True, stripes=alike)
 
 
 @leaky_relu.infer
-def _(x, *, slope=0.01):
+def _(x: Type, *, slope: float = 0.01) -> Type:
     return same(x)
 
 
 @leaky_relu.eval
-def _(x, *, slope):
+def _(x: Array, *, slope: float) -> Array:
     return np.where(x > 0, x, x * slope)
 
 
 @leaky_relu.emit
-def _(y, x, *, slope):
+def _(y: Value, x: Value, *, slope: float) -> Call:
     return Call("leaky_relu_f32", y, x, y.type.size, float(slope))
 
 
@@ -134,7 +136,7 @@ tanh.may(in_place=True, stripes=alike)
 
 
 @tanh.eval
-def _(x):
+def _(x: Array) -> Array:
     return np.tanh(x)
 
 
@@ -144,17 +146,17 @@ hard_sigmoid.may(in_place=True, stripes=alike)
 
 
 @hard_sigmoid.infer
-def _(x, *, alpha=1 / 6, beta=0.5):
+def _(x: Type, *, alpha: float = 1 / 6, beta: float = 0.5) -> Type:
     return same(x)
 
 
 @hard_sigmoid.eval
-def _(x, *, alpha, beta):
+def _(x: Array, *, alpha: float, beta: float) -> Array:
     return np.clip(x * alpha + beta, 0, 1)
 
 
 @hard_sigmoid.emit
-def _(y, x, *, alpha, beta):
+def _(y: Value, x: Value, *, alpha: float, beta: float) -> Call:
     return Call("hard_sigmoid_f32", y, x, y.type.size, float(alpha), float(beta))
 
 
@@ -166,7 +168,7 @@ hard_swish.may(in_place=True, stripes=alike)
 
 
 @hard_swish.eval
-def _(x):
+def _(x: Array) -> Array:
     return x * np.clip(x + 3, 0, 6) / 6
 
 
@@ -178,7 +180,7 @@ silu.may(in_place=True, stripes=alike)
 
 
 @silu.eval
-def _(x):
+def _(x: Array) -> Array:
     return x * sigmoid_of(x)
 
 
@@ -192,19 +194,19 @@ gelu.may(in_place=True, stripes=alike)
 
 
 @gelu.infer
-def _(x, *, approximate="none"):
+def _(x: Type, *, approximate: str = "none") -> Type:
     if approximate not in GELU:
         raise GraphError(f"gelu knows approximate= {', '.join(GELU)}, not {approximate!r}")
     return same(x)
 
 
 @gelu.eval
-def _(x, *, approximate):
+def _(x: Array, *, approximate: str) -> Array:
     return GELU[approximate](x)
 
 
 @gelu.emit
-def _(y, x, *, approximate):
+def _(y: Value, x: Value, *, approximate: str) -> Call:
     return Call({"none": "gelu_f32", "tanh": "gelu_tanh_f32"}[approximate], y, x, y.type.size)
 
 
@@ -214,17 +216,17 @@ elu.may(in_place=True, stripes=alike)
 
 
 @elu.infer
-def _(x, *, alpha=1.0):
+def _(x: Type, *, alpha: float = 1.0) -> Type:
     return same(x)
 
 
 @elu.eval
-def _(x, *, alpha):
+def _(x: Array, *, alpha: float) -> Array:
     return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
 @elu.emit
-def _(y, x, *, alpha):
+def _(y: Value, x: Value, *, alpha: float) -> Call:
     return Call("elu_f32", y, x, y.type.size, float(alpha))
 
 
@@ -236,7 +238,7 @@ softplus.may(in_place=True, stripes=alike)
 
 
 @softplus.eval
-def _(x):
+def _(x: Array) -> Array:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
@@ -253,7 +255,7 @@ prelu.may(in_place=True)
 
 
 @prelu.infer
-def _(x, slope):
+def _(x: Type, slope: Type) -> Type:
     want_float(x, slope)
     if broadcast(x, slope) != x.shape:
         raise GraphError(f"the slope {slope} does not broadcast to {x}")
@@ -261,18 +263,18 @@ def _(x, slope):
 
 
 @prelu.eval
-def _(x, slope):
+def _(x: Array, slope: Array) -> Array:
     return np.where(x > 0, x, x * slope)
 
 
 @prelu.grad
-def _(g, y, x, slope):
+def _(g: Value, y: Value, x: Value, slope: Value) -> Grads:
     below = mul(g, clamp(x, hi=0.0))
     return prelu_dx(g, x, slope, name=f"{x.name}.grad"), fitted(below, slope)
 
 
 @prelu.emit
-def _(y, x, slope):
+def _(y: Value, x: Value, slope: Value) -> Call:
     return Call("prelu_f32", y, x, slope, pair_shape(y, x, slope))
 
 
@@ -293,7 +295,7 @@ lut_s8.may(stripes=alike, in_place=True)
 
 
 @lut_s8.infer
-def _(x, table, slope=None, *, out):
+def _(x: Type, table: Type, slope: Type | None = None, *, out: Out) -> Type:
     want_s8(x)
     if table.dtype != "s8" or table.shape != (256,):
         raise GraphError(f"the table must be s8[256], not {table}")
@@ -303,16 +305,16 @@ def _(x, table, slope=None, *, out):
 
 
 @lut_s8.eval
-def _(x, table, slope=None):
+def _(x: Array, table: Array, slope: Array | None = None) -> Array:
     return table[x.astype(np.int32) + 128]
 
 
 @lut_s8.grad
-def _(g, y, x, table, slope=None):
+def _(g: Value, y: Value, x: Value, table: Value, slope: Value | None = None) -> Grads:
     slope = slope or fitted_slope(table, x, y)
     return lut_dx(g, x, slope, name=f"{x.name}.grad"), None, None
 
 
 @lut_s8.emit
-def _(y, x, table, slope=None):
+def _(y: Value, x: Value, table: Value, slope: Value | None = None) -> Call:
     return Call("lut_s8", y, x, table, y.type.size)

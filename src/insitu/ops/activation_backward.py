@@ -10,11 +10,12 @@ import math
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, op, s8
+from insitu.graph import Case, Type, Value, f32, op, s8
 from insitu.graph.call import Call
 from insitu.ops._functions import erf, sigmoid_of
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import broadcast
+from insitu.ops._types import Array
 
 BOTH = [Case("odd", (f32(1, 3, 5), f32(1, 3, 5))), Case("one", (f32(1), f32(1))), Case("long", (f32(67), f32(67)))]
 KINKS = [Case("kinks", (f32(6), np.array([0.0, 6.0, -3.0, 3.0, -0.0, 1.0], np.float32)))]
@@ -47,7 +48,7 @@ relu_dx.may(in_place=True)
 
 
 @relu_dx.eval
-def _(g, y):
+def _(g: Array, y: Array) -> Array:
     return np.where(y > 0, g, 0)
 
 
@@ -58,7 +59,7 @@ relu6_dx.may(in_place=True)
 
 
 @relu6_dx.eval
-def _(g, y):
+def _(g: Array, y: Array) -> Array:
     return np.where((y > 0) & (y < 6), g, 0)
 
 
@@ -67,17 +68,17 @@ clamp_dx.may(in_place=True)
 
 
 @clamp_dx.infer
-def _(g, x, *, lo=-math.inf, hi=math.inf):
+def _(g: Type, x: Type, *, lo: float = -math.inf, hi: float = math.inf) -> Type:
     return like(g, x)
 
 
 @clamp_dx.eval
-def _(g, x, *, lo, hi):
+def _(g: Array, x: Array, *, lo: float, hi: float) -> Array:
     return np.where((x >= lo) & (x <= hi), g, 0)
 
 
 @clamp_dx.emit
-def _(dx, g, x, *, lo, hi):
+def _(dx: Value, g: Value, x: Value, *, lo: float, hi: float) -> Call:
     return Call("clamp_dx_f32", dx, g, x, dx.type.size, float(lo), float(hi))
 
 
@@ -86,17 +87,17 @@ leaky_relu_dx.may(in_place=True)
 
 
 @leaky_relu_dx.infer
-def _(g, x, *, slope=0.01):
+def _(g: Type, x: Type, *, slope: float = 0.01) -> Type:
     return like(g, x)
 
 
 @leaky_relu_dx.eval
-def _(g, x, *, slope):
+def _(g: Array, x: Array, *, slope: float) -> Array:
     return np.where(x > 0, g, g * slope)
 
 
 @leaky_relu_dx.emit
-def _(dx, g, x, *, slope):
+def _(dx: Value, g: Value, x: Value, *, slope: float) -> Call:
     return Call("leaky_relu_dx_f32", dx, g, x, dx.type.size, float(slope))
 
 
@@ -107,7 +108,7 @@ sigmoid_dx.may(in_place=True)
 
 
 @sigmoid_dx.eval
-def _(g, y):
+def _(g: Array, y: Array) -> Array:
     return g * y * (1 - y)
 
 
@@ -118,7 +119,7 @@ tanh_dx.may(in_place=True)
 
 
 @tanh_dx.eval
-def _(g, y):
+def _(g: Array, y: Array) -> Array:
     return g * (1 - y * y)
 
 
@@ -131,17 +132,17 @@ hard_sigmoid_dx.may(in_place=True)
 
 
 @hard_sigmoid_dx.infer
-def _(g, x, *, alpha=1 / 6, beta=0.5):
+def _(g: Type, x: Type, *, alpha: float = 1 / 6, beta: float = 0.5) -> Type:
     return like(g, x)
 
 
 @hard_sigmoid_dx.eval
-def _(g, x, *, alpha, beta):
+def _(g: Array, x: Array, *, alpha: float, beta: float) -> Array:
     return np.where((x > -beta / alpha) & (x < (1 - beta) / alpha), g * alpha, 0)
 
 
 @hard_sigmoid_dx.emit
-def _(dx, g, x, *, alpha, beta):
+def _(dx: Value, g: Value, x: Value, *, alpha: float, beta: float) -> Call:
     bounds = -beta / alpha, (1 - beta) / alpha
     return Call("hard_sigmoid_dx_f32", dx, g, x, dx.type.size, float(alpha), *bounds)
 
@@ -153,7 +154,7 @@ hard_swish_dx.may(in_place=True)
 
 
 @hard_swish_dx.eval
-def _(g, x):
+def _(g: Array, x: Array) -> Array:
     return g * np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5))
 
 
@@ -164,7 +165,7 @@ silu_dx.may(in_place=True)
 
 
 @silu_dx.eval
-def _(g, x):
+def _(g: Array, x: Array) -> Array:
     s = sigmoid_of(x)
     return g * s * (1 + x * (1 - s))
 
@@ -191,17 +192,17 @@ gelu_dx.may(in_place=True)
 
 
 @gelu_dx.infer
-def _(g, x, *, approximate="none"):
+def _(g: Type, x: Type, *, approximate: str = "none") -> Type:
     return like(g, x)
 
 
 @gelu_dx.eval
-def _(g, x, *, approximate):
+def _(g: Array, x: Array, *, approximate: str) -> Array:
     return g * {"none": gelu_slope, "tanh": gelu_tanh_slope}[approximate](x)
 
 
 @gelu_dx.emit
-def _(dx, g, x, *, approximate):
+def _(dx: Value, g: Value, x: Value, *, approximate: str) -> Call:
     kernel = {"none": "gelu_dx_f32", "tanh": "gelu_tanh_dx_f32"}[approximate]
     return Call(kernel, dx, g, x, dx.type.size)
 
@@ -211,17 +212,17 @@ elu_dx.may(in_place=True)
 
 
 @elu_dx.infer
-def _(g, x, *, alpha=1.0):
+def _(g: Type, x: Type, *, alpha: float = 1.0) -> Type:
     return like(g, x)
 
 
 @elu_dx.eval
-def _(g, x, *, alpha):
+def _(g: Array, x: Array, *, alpha: float) -> Array:
     return g * np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0)))
 
 
 @elu_dx.emit
-def _(dx, g, x, *, alpha):
+def _(dx: Value, g: Value, x: Value, *, alpha: float) -> Call:
     return Call("elu_dx_f32", dx, g, x, dx.type.size, float(alpha))
 
 
@@ -232,7 +233,7 @@ softplus_dx.may(in_place=True)
 
 
 @softplus_dx.eval
-def _(g, x):
+def _(g: Array, x: Array) -> Array:
     return g * sigmoid_of(x)
 
 
@@ -243,7 +244,7 @@ abs_dx.may(in_place=True)
 
 
 @abs_dx.eval
-def _(g, x):
+def _(g: Array, x: Array) -> Array:
     return g * np.sign(x)
 
 
@@ -260,19 +261,19 @@ prelu_dx.may(in_place=True)
 
 
 @prelu_dx.infer
-def _(g, x, slope):
+def _(g: Type, x: Type, slope: Type) -> Type:
     if broadcast(x, slope) != x.shape:
         raise GraphError(f"the slope {slope} does not broadcast to {x}")
     return like(g, x)
 
 
 @prelu_dx.eval
-def _(g, x, slope):
+def _(g: Array, x: Array, slope: Array) -> Array:
     return np.where(x > 0, g, g * slope)
 
 
 @prelu_dx.emit
-def _(dx, g, x, slope):
+def _(dx: Value, g: Value, x: Value, slope: Value) -> Call:
     return Call("prelu_dx_f32", dx, g, x, slope, pair_shape(dx, x, slope))
 
 
@@ -289,17 +290,17 @@ lut_dx.may(in_place=True)
 
 
 @lut_dx.infer
-def _(g, x, slope):
+def _(g: Type, x: Type, slope: Type) -> Type:
     if g.shape != x.shape or x.dtype != "s8" or slope.shape != (256,):
         raise GraphError(f"a gradient {g} does not belong to {x} with slopes {slope}")
     return g
 
 
 @lut_dx.eval
-def _(g, x, slope):
+def _(g: Array, x: Array, slope: Array) -> Array:
     return g * slope[x.astype(np.int32) + 128]
 
 
 @lut_dx.emit
-def _(dx, g, x, slope):
+def _(dx: Value, g: Value, x: Value, slope: Value) -> Call:
     return Call("lut_dx_s8", dx, g, x, slope, dx.type.size)

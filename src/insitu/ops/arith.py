@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Struct
+from insitu.graph.op import Grads
 from insitu.ops._fixed import pair_multipliers
 from insitu.ops._pairs import over_equal, pair_shape
 from insitu.ops._requant import quantize_multiplier, requant_litert, rescaled
@@ -26,6 +27,7 @@ from insitu.ops._rules import (
     want_s8,
 )
 from insitu.ops._stripes import alike
+from insitu.ops._types import Array, Masked
 from insitu.ops.mask import apart, beside, channels_of, clamped, mask_cases, unclamped
 from insitu.ops.shape_backward import fitted, mul_real
 
@@ -148,12 +150,12 @@ add.may(in_place=over_equal, stripes=alike)
 
 
 @add.eval
-def _(x, y):
+def _(x: Array, y: Array) -> Array:
     return x + y
 
 
 @add.grad
-def _(g, z, x, y):
+def _(g: Value, z: Value, x: Value, y: Value) -> Grads:
     return fitted(g, x), fitted(g, y)
 
 
@@ -168,18 +170,18 @@ add_s8.may(in_place=over_equal, stripes=alike)
 
 
 @add_s8.eval
-def _(x, y, *, node, lo, hi, rounding, mask):
+def _(x: Array, y: Array, *, node: Node, lo: int, hi: int, rounding: str, mask: bool) -> Array | tuple[Array, ...]:
     return clamped(eval_sum(x, y, node, rounding, 1), lo, hi, mask)
 
 
 @add_s8.grad
-def _(g, z, x, y):
-    g = unclamped(g, z)
-    return fitted(g, x), fitted(g, y)
+def _(g: Masked, z: Masked, x: Value, y: Value) -> Grads:
+    inside = unclamped(g, z)
+    return fitted(inside, x), fitted(inside, y)
 
 
 @add_s8.emit
-def _(*values, lo, hi, rounding):
+def _(*values: Value, lo: int, hi: int, rounding: str) -> Call:
     return emit_sum(values, lo, hi, rounding, 1)
 
 
@@ -190,12 +192,12 @@ sub.may(in_place=over_equal, stripes=alike)
 
 
 @sub.eval
-def _(x, y):
+def _(x: Array, y: Array) -> Array:
     return x - y
 
 
 @sub.grad
-def _(g, z, x, y):
+def _(g: Value, z: Value, x: Value, y: Value) -> Grads:
     return fitted(g, x), fitted(neg(g), y)
 
 
@@ -209,18 +211,18 @@ sub_s8.may(in_place=over_equal, stripes=alike)
 
 
 @sub_s8.eval
-def _(x, y, *, node, lo, hi, rounding, mask):
+def _(x: Array, y: Array, *, node: Node, lo: int, hi: int, rounding: str, mask: bool) -> Array | tuple[Array, ...]:
     return clamped(eval_sum(x, y, node, rounding, -1), lo, hi, mask)
 
 
 @sub_s8.grad
-def _(g, z, x, y):
-    g = unclamped(g, z)
-    return fitted(g, x), fitted(neg(g), y)
+def _(g: Masked, z: Masked, x: Value, y: Value) -> Grads:
+    inside = unclamped(g, z)
+    return fitted(inside, x), fitted(neg(inside), y)
 
 
 @sub_s8.emit
-def _(*values, lo, hi, rounding):
+def _(*values: Value, lo: int, hi: int, rounding: str) -> Call:
     return emit_sum(values, lo, hi, rounding, -1)
 
 
@@ -231,12 +233,12 @@ mul.may(in_place=over_equal, stripes=alike)
 
 
 @mul.eval
-def _(x, y):
+def _(x: Array, y: Array) -> Array:
     return x * y
 
 
 @mul.grad
-def _(g, z, x, y):
+def _(g: Value, z: Value, x: Value, y: Value) -> Grads:
     return fitted(mul(g, y), x), fitted(mul(g, x), y)
 
 
@@ -246,7 +248,7 @@ mul_s8.may(in_place=over_equal, stripes=alike)
 
 
 @mul_s8.eval
-def _(x, y, *, node, lo, hi, rounding, mask):
+def _(x: Array, y: Array, *, node: Node, lo: int, hi: int, rounding: str, mask: bool) -> Array | tuple[Array, ...]:
     a, b = (v.type for v in node.inputs)
     product = (x.astype(np.int64) - a.zero) * (y.astype(np.int64) - b.zero)
     m, shift = product_multiplier(a, b, node.output.type, rounding)
@@ -254,13 +256,13 @@ def _(x, y, *, node, lo, hi, rounding, mask):
 
 
 @mul_s8.grad
-def _(g, z, x, y):
+def _(g: Masked, z: Masked, x: Value, y: Value) -> Grads:
     g, by = unclamped(g, z), mul_real
     return fitted(by(g, y), x), fitted(by(g, x), y)
 
 
 @mul_s8.emit
-def _(*values, lo, hi, rounding):
+def _(*values: Value, lo: int, hi: int, rounding: str) -> Call:
     y, mask, a, b = apart(values, 2)
     m, shift = product_multiplier(a.type, b.type, y.type, rounding)
     q = Struct("product_quant", **zeros_and_clamp(y, a, b, lo, hi), m=m, shift=shift)
@@ -275,12 +277,12 @@ div.may(in_place=over_equal, stripes=alike)
 
 
 @div.eval
-def _(x, y):
+def _(x: Array, y: Array) -> Array:
     return x / y
 
 
 @div.grad
-def _(g, z, x, y):
+def _(g: Value, z: Value, x: Value, y: Value) -> Grads:
     share = div(g, y)
     return fitted(share, x), fitted(neg(mul(share, z)), y)
 
@@ -292,10 +294,10 @@ neg.may(in_place=True)
 
 
 @neg.eval
-def _(x):
+def _(x: Array) -> Array:
     return -x
 
 
 @neg.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (neg(g),)

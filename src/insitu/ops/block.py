@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, Value, f32, op, quant
+from insitu.graph import Case, Node, Type, Value, f32, op, quant
 from insitu.graph.call import Call
 from insitu.graph.op import Groups
 from insitu.ops._block import (
@@ -34,6 +34,7 @@ from insitu.ops._block import (
     want_block,
     widened,
 )
+from insitu.ops._types import Array, Ints
 from insitu.ops.mask import channels_of, mask_type
 
 GUARD = 14  # bits below the mantissas that a sum of two keeps until it is rounded
@@ -89,14 +90,14 @@ to_block = op(
 
 
 @to_block.infer
-def _(g, *, dtype):
+def _(g: Type, *, dtype: str) -> tuple[Type, ...]:
     if g.dtype != "f32" or dtype not in BITS:
         raise GraphError(f"{g} cannot become {dtype}")
     return pair(dtype, g.shape)
 
 
 @to_block.eval
-def _(g, *, dtype, node):
+def _(g: Array, *, dtype: str, node: Node) -> tuple[Array, ...]:
     t, bits = node.output.type, BITS[dtype]
     whole, exponent, finite = (by_rows(x, t) for x in float_parts(g))
     highest = by_blocks(np.where(whole != 0, exponent + 1000, 0), t).max(axis=2) - 1000
@@ -110,7 +111,7 @@ def _(g, *, dtype, node):
 
 
 @to_block.emit
-def _(m, e, g):
+def _(m: Value, e: Value, g: Value) -> Call:
     return Call(f"to_block_{m.dtype}", m, e, g, *row_sizes(m.type))
 
 
@@ -130,14 +131,14 @@ from_block = op(
 
 
 @from_block.infer
-def _(m, e):
+def _(m: Type, e: Type) -> Type:
     if e != exponents(m) or (m.dtype != "s32b" and m.dtype not in BITS):
         raise GraphError(f"{m} and {e} are no block floating value")
     return f32(*m.shape)
 
 
 @from_block.eval
-def _(m, e, *, node):
+def _(m: Array, e: Array, *, node: Node) -> Array:
     t = node.inputs[0].type
     if t.dtype == "s32b":
         by = spread_groups(power(e), t)
@@ -149,7 +150,7 @@ def _(m, e, *, node):
 
 
 @from_block.emit
-def _(g, m, e):
+def _(g: Value, m: Value, e: Value) -> Call:
     t = m.type
     if t.dtype == "s32b":
         return Call("from_block_s32b", g, m, e, t.scale if t.quant else 1.0, t.size, *channel_runs(t))
@@ -186,21 +187,21 @@ mask_grad_block.may(groups=Groups((-1, -1), inside=True, gradient=1))
 
 
 @mask_grad_block.infer
-def _(m, mask):
+def _(m: Type, mask: Type) -> Type:
     if m.dtype not in BITS or mask != mask_type(m):
         raise GraphError(f"{mask} is no mask of {m}")
     return m
 
 
 @mask_grad_block.eval
-def _(m, mask):
+def _(m: Array, mask: Array) -> Array:
     rows = m.reshape(mask.shape[0], -1)
     bits = np.unpackbits(mask, axis=1, count=rows.shape[1], bitorder="little")
     return np.where(bits, rows, rows.dtype.type(0)).reshape(m.shape)
 
 
 @mask_grad_block.emit
-def _(y, m, mask):
+def _(y: Value, m: Value, mask: Value) -> Call:
     return Call(f"mask_grad_{m.dtype}", y, m, mask, mask.shape[0], channels_of(m.type))
 
 
@@ -227,7 +228,7 @@ add_block.may(in_place=(0, 1))
 
 
 @add_block.infer
-def _(a, ae, b, be):
+def _(a: Type, ae: Type, b: Type, be: Type) -> tuple[Type, ...]:
     want_block(a, ae)
     if (b, be) != (a, ae):
         raise GraphError(f"{a} and {b} are of two kinds")
@@ -235,7 +236,7 @@ def _(a, ae, b, be):
 
 
 @add_block.eval
-def _(a, ae, b, be, *, node):
+def _(a: Array, ae: Array, b: Array, be: Array, *, node: Node) -> tuple[Array, ...]:
     t = node.output.type
     (x, ex), (y, ey) = widened(a, ae, t), widened(b, be, t)
     e = np.maximum(ex, ey)
@@ -244,7 +245,7 @@ def _(a, ae, b, be, *, node):
 
 
 @add_block.emit
-def _(m, e, a, ae, b, be):
+def _(m: Value, e: Value, a: Value, ae: Value, b: Value, be: Value) -> Call:
     return Call(f"add_{m.dtype}", m, e, a, ae, b, be, *row_sizes(m.type))
 
 
@@ -260,7 +261,7 @@ expand_block = op(
 
 
 @expand_block.infer
-def _(m, e, *, shape, factor=1.0):
+def _(m: Type, e: Type, *, shape: Ints, factor: float = 1.0) -> tuple[Type, ...]:
     want_block(m, e)
     if len(shape) != 4 or m.shape[0] != shape[0] or m.size != shape[0] * shape[3] or not factor > 0:
         raise GraphError(f"{m} is no mean of each image of {shape}")
@@ -268,7 +269,7 @@ def _(m, e, *, shape, factor=1.0):
 
 
 @expand_block.eval
-def _(m, e, *, shape, factor):
+def _(m: Array, e: Array, *, shape: Ints, factor: float) -> tuple[Array, ...]:
     n, h, _, c = shape
     share, k = shares(factor, 1 << SHARE)
     x = rounded(m.astype(np.int64).reshape(n, 1, 1, c) * int(share[0]), SHARE)
@@ -277,7 +278,7 @@ def _(m, e, *, shape, factor):
 
 
 @expand_block.emit
-def _(y, ye, m, e, *, shape, factor):
+def _(y: Value, ye: Value, m: Value, e: Value, *, shape: Ints, factor: float) -> Call:
     n, h, w, c = shape
     share, k = shares(factor, 1 << SHARE)
     return Call(f"expand_{m.dtype}", y, ye, m, e, n, h, w, c, int(share[0]), k)
@@ -306,14 +307,14 @@ bias_grad_block.may(groups=Groups((-1, -1), ends=True))
 
 
 @bias_grad_block.infer
-def _(m, e):
+def _(m: Type, e: Type) -> tuple[Type, ...]:
     want_block(m, e)
     db = Type("s32b", (m.shape[-1],))
     return db, exponents(db)
 
 
 @bias_grad_block.eval
-def _(m, e, *, node):
+def _(m: Array, e: Array, *, node: Node) -> tuple[Array, ...]:
     t = node.inputs[0].type
     x, ex = widened(m, e, t)
     highest, room = ex.max(axis=0), sum_room(t.size // t.shape[-1])
@@ -322,6 +323,6 @@ def _(m, e, *, node):
 
 
 @bias_grad_block.emit
-def _(db, de, m, e):
+def _(db: Value, de: Value, m: Value, e: Value) -> Call:
     t = m.type
     return Call(f"bias_grad_{t.dtype}", db, de, m, e, *row_sizes(t), sum_room(t.size // t.shape[-1]))

@@ -1,4 +1,4 @@
-"""Integer gradients of convolutions and linear layers: block floating twins of conv2d_dx, conv2d_dw and the like.
+"""Integer gradients of convolutions: block floating twins of conv2d_dx and conv2d_dw. Linear layers: block_linear.py.
 
 dx: for each row of dx, the rows of g it gathers from are brought to their largest exponent; sums are int32, and the
 largest of a block decides its exponent. dw: each group of output channels of g is brought to its largest exponent; sums
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Type, f32, op, quant, s8
+from insitu.graph import Node, Type, Value, f32, op, quant, s8
 from insitu.graph.call import Call, Scratch, Shares, Source, Struct, Table
 from insitu.graph.op import Groups
 from insitu.graph.types import GROUP
@@ -31,6 +31,7 @@ from insitu.ops._block import (
     widened,
 )
 from insitu.ops._requant import align16
+from insitu.ops._types import Array, Ints, Padding, Pair
 from insitu.ops._windows import conv_output, conv_shape, is_pointwise
 from insitu.ops.conv_backward import dw_eval
 
@@ -107,9 +108,9 @@ def followed(w: Type) -> bool:
 def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: int, parts: tuple = (None, None, 0)) -> Call:
     """The kernel for microcontrollers, where every pixel of dx has one of g. `parts`: see fours_dx."""
     share, k, room = share_source(w.type, w.shape[0])
-    lines, pixels, o = (shape.fields[name] for name in ("h", "w", "o"))
+    lines, pixels, o = (shape.sizes[name] for name in ("h", "w", "o"))
     length = (o + 3) // 4 * 4
-    rows = pairs_rows(lines * shape.fields["n"], pixels, length, tight)
+    rows = pairs_rows(lines * shape.sizes["n"], pixels, length, tight)
     count = rows * pixels
     sums = -(-count // 64) * 64 if count > 32 else next(p for p in (8, 16, 32) if p >= count)
     scratch = room + 4 * GROUP * sums + 2 * length * (4 + (count + 3) // 4 * 4)
@@ -123,10 +124,10 @@ def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: int, parts: tuple = (None, 
 def deep_dx(dx, dxe, m, e, w, shape: Struct, parts: tuple) -> Call:
     """Some outputs at a time: slower, and less where there are many of them."""
     share, k, room = share_source(w.type, w.shape[0])
-    lines, pixels, o = (shape.fields[name] for name in ("h", "w", "o"))
+    lines, pixels, o = (shape.sizes[name] for name in ("h", "w", "o"))
     depth = min((o + 3) // 4 * 4, DEEP)
-    rows = pairs_rows(lines * shape.fields["n"], pixels, depth, 1)
-    sums = 4 * rows * pixels * shape.fields["c"]
+    rows = pairs_rows(lines * shape.sizes["n"], pixels, depth, 1)
+    sums = 4 * rows * pixels * shape.sizes["c"]
     scratch = Scratch(room + 512 + sums + 2 * depth * (4 + (rows * pixels + 3) // 4 * 4))
     sizes = (*share, k, headroom(o, WEIGHT_BITS), rows, depth, shape, scratch)
     return Call(f"conv2d_deep_dx_{m.dtype}", dx, dxe, m, e, w, *parts, *sizes)
@@ -161,7 +162,10 @@ conv2d_dx_block.may(groups=Groups((None, None, -1), sums=True))
 
 
 @conv2d_dx_block.infer
-def _(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+def _(
+    m: Type, e: Type, w: Type, *, size: Pair, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1), groups: int = 1,
+) -> tuple[Type, ...]:  # fmt: skip
     want_block(m, e)
     weight_shares(w, w.shape[0])
     shape = (m.shape[0], *size, w.shape[3] * groups)
@@ -171,7 +175,7 @@ def _(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), gr
 
 
 @conv2d_dx_block.eval
-def _(m, e, w, *, groups, node):
+def _(m: Array, e: Array, w: Array, *, groups: int, node: Node) -> tuple[Array, ...]:
     table, k = weight_shares(node.inputs[2].type, w.shape[0])
     drop, parts = dx_drop(node.inputs[2].type, groups), w.astype(np.float64).reshape(groups, -1, *w.shape[1:])
 
@@ -185,10 +189,13 @@ def _(m, e, w, *, groups, node):
 
 
 @conv2d_dx_block.emit
-def _(dx, dxe, m, e, w, *, stride, padding, dilation, groups, target="host", tight=False):
+def _(
+    dx: Value, dxe: Value, m: Value, e: Value, w: Value, *, stride: Pair, padding: Padding, dilation: Pair, groups: int,
+    target: str = "host", tight: int = 0,
+) -> Call:  # fmt: skip
     table, k = weight_shares(w.type, w.shape[0])
     shape = conv_shape(m, dx, w, stride, padding, dilation, groups)
-    if target == "mcu" and groups == 1 and is_pointwise(**shape.fields):
+    if target == "mcu" and groups == 1 and is_pointwise(**shape.sizes):
         return pairs_dx(dx, dxe, m, e, w, shape, tight)
     scratch = Scratch(4 * dx.shape[2] * dx.shape[3] + 2 * m.shape[2] * m.shape[3])
     drop = dx_drop(w.type, groups)
@@ -196,7 +203,7 @@ def _(dx, dxe, m, e, w, *, stride, padding, dilation, groups, target="host", tig
 
 
 @conv2d_dx_block.macs
-def _(dx, m, e, w):
+def _(dx: Value, m: Value, e: Value, w: Value) -> int:
     return m.type.size * w.type.size // w.shape[0]
 
 
@@ -231,7 +238,7 @@ def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct, tight: int) -> Call:
     pixels, count = pixel_count(m.type), dw.shape[-1]
     most = TIGHT_PIECE // tight if tight else PAIRS_SUMS
     piece = even_piece(pixels, max(16, min(most, 3072 // count)))
-    side = 0 if is_pointwise(**shape.fields) else (x.shape[-1] + 3) // 4 * 4
+    side = 0 if is_pointwise(**shape.sizes) else (x.shape[-1] + 3) // 4 * 4
     scratch = Scratch(piece * (4 + 2 * (1 + GROUP + (count + 3) // 4 * 4)) + side)
     table = Table(np.array(channels, np.int32)) if channels else None
     sizes = (table, count, x.type.zero, headroom(pixels, INPUT_BITS), piece, shape, scratch)
@@ -264,7 +271,10 @@ conv2d_dw_block.may(by_outputs=2, some_channels=True, groups=Groups((-1, -1, Non
 
 
 @conv2d_dw_block.infer
-def _(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
+def _(
+    m: Type, e: Type, x: Type, *, kernel: Pair, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1), groups: int = 1, channels: Ints = (),
+) -> tuple[Type, ...]:  # fmt: skip
     want_block(m, e)
     ci = x.shape[3] // max(groups, 1)
     if conv_output(x, f32(m.shape[3], *kernel, ci), None, stride, padding, dilation, groups) != m.shape:
@@ -275,7 +285,10 @@ def _(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), 
 
 
 @conv2d_dw_block.eval
-def _(m, e, x, *, kernel, stride, padding, dilation, groups, channels, node):
+def _(
+    m: Array, e: Array, x: Array, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair, groups: int,
+    channels: Ints, node: Node,
+) -> tuple[Array, ...]:  # fmt: skip
     t = node.inputs[0].type
     p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
     x = x.astype(np.float64) - node.inputs[2].type.zero
@@ -285,7 +298,10 @@ def _(m, e, x, *, kernel, stride, padding, dilation, groups, channels, node):
 
 
 @conv2d_dw_block.emit
-def _(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
+def _(
+    dw: Value, dwe: Value, m: Value, e: Value, x: Value, *, stride: Pair, padding: Padding, dilation: Pair, groups: int,
+    channels: Ints, target: str = "host", tight: int = 0,
+) -> Call:  # fmt: skip
     shape = conv_shape(m, x, dw, stride, padding, dilation, groups)
     if target == "mcu" and groups == 1:
         return pairs_dw(dw, dwe, m, e, x, channels, shape, tight)
@@ -296,99 +312,5 @@ def _(dw, dwe, m, e, x, *, stride, padding, dilation, groups, channels, target="
 
 
 @conv2d_dw_block.macs
-def _(dw, m, e, x):
+def _(dw: Value, m: Value, e: Value, x: Value) -> int:
     return dw.type.size * m.type.size // m.shape[3]
-
-
-def rows_struct(g, x) -> Struct:
-    """A linear layer is a 1x1 convolution of an image with as many rows as g has."""
-    h, o, i = g.type.rows, g.shape[-1], x.shape[-1]
-    w = g.type.size // h // o
-    return Struct("conv2d_shape", n=1, h=h, w=w, c=i, oh=h, ow=w, o=o, kh=1, kw=1, sh=1, sw=1, dh=1, dw=1, pt=0, pl=0,
-                  groups=1)  # fmt: skip
-
-
-linear_dx_block = op(
-    "linear_dx_block",
-    "dx[..., i] = sum over o of g[..., o] w[o,i]",
-    kind="int8",
-    cases=[
-        *both("row", (1, 5), s8(5, 35, s=np.linspace(0.01, 0.2, 5), axis=0)),
-        *both("rows", (2, 3, 17), s8(17, 19, s=0.1)),
-    ],
-)
-
-
-@linear_dx_block.infer
-def _(m, e, w):
-    want_block(m, e)
-    weight_shares(w, w.shape[0])
-    if w.rank != 2 or m.shape[-1] != w.shape[0]:
-        raise GraphError(f"a gradient {m} does not belong to weights {w}")
-    return pair(m.dtype, (*m.shape[:-1], w.shape[1]))
-
-
-@linear_dx_block.eval
-def _(m, e, w, *, node):
-    table, k = weight_shares(node.inputs[2].type, w.shape[0])
-    wide, high = widened(m, e, node.inputs[0].type)
-    drop = headroom(w.shape[0], WEIGHT_BITS)
-    highest = high.max(axis=1, keepdims=True)
-    distance = a_channel(highest - high, w.shape[0])[:, None]
-    p = rounded(wide * table.astype(np.int64), SHARE + drop + distance)
-    return packed(p @ w.astype(np.int64), highest + k + drop, node.output.type)
-
-
-@linear_dx_block.emit
-def _(dx, dxe, m, e, w, *, target="host", tight=False):
-    table, k = weight_shares(w.type, w.shape[0])
-    if target == "mcu":
-        return pairs_dx(dx, dxe, m, e, w, rows_struct(m, dx), tight)
-    shape, drop = rows_struct(m, dx), headroom(w.shape[0], WEIGHT_BITS)
-    scratch = Scratch(shape.fields["w"] * (4 * w.shape[1] + 2 * w.shape[0]))
-    return Call(f"conv2d_dx_{m.dtype}", dx, dxe, m, e, w, Table(table), k, drop, shape, scratch)
-
-
-@linear_dx_block.macs
-def _(dx, m, e, w):
-    return m.type.size * w.shape[1]
-
-
-linear_dw_block = op(
-    "linear_dw_block",
-    "(dw, e): dw[o,i] 2^e = sum over rows of g[..., o] (x - zero)[..., i]; the scale of x is in the type of dw",
-    kind="int8",
-    cases=[*both("row", (1, 5), s8(1, 35, s=0.04, z=-11)), *both("rows", (2, 3, 7), s8(2, 3, 9, s=0.04, z=3))],
-)
-linear_dw_block.may(by_outputs=2)
-
-
-@linear_dw_block.infer
-def _(m, e, x):
-    want_block(m, e)
-    if m.shape[:-1] != x.shape[:-1]:
-        raise GraphError(f"a gradient {m} does not belong to an input {x}")
-    return sums_pair((m.shape[-1], x.shape[-1]), x)
-
-
-@linear_dw_block.eval
-def _(m, e, x, *, node):
-    t = node.inputs[0].type
-    p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
-    x = x.astype(np.int64).reshape(-1, x.shape[-1]) - node.inputs[2].type.zero
-    return (p.reshape(-1, t.shape[-1]).T @ x).astype(np.int32), exponents_of(exponent)
-
-
-@linear_dw_block.emit
-def _(dw, dwe, m, e, x, *, target="host", tight=False):
-    shape = rows_struct(m, x)
-    if target == "mcu":
-        return pairs_dw(dw, dwe, m, e, x, (), shape, tight)
-    scratch = Scratch(2 * shape.fields["w"] * m.shape[-1])
-    sizes = (None, x.shape[-1], x.type.zero, headroom(pixel_count(m.type), INPUT_BITS), shape, scratch)
-    return Call(f"conv2d_dw_{m.dtype}", dw, dwe, m, e, x, *sizes)
-
-
-@linear_dw_block.macs
-def _(dw, m, e, x):
-    return m.type.size * x.shape[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Value, f32, op, s8
+from insitu.graph import Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scratch, Shares, Source, Struct, Table
 from insitu.graph.op import Groups, Index
 from insitu.graph.types import GROUP
@@ -23,6 +23,7 @@ from insitu.ops._block import (
     weight_shares,
     widened,
 )
+from insitu.ops._types import Array, Padding, Pair
 from insitu.ops._windows import depthwise_output, patches
 from insitu.ops.block_conv import INPUT_BITS, aligned, even_piece, gathered_rows, pixel_count, spread_taps, sums_pair
 from insitu.ops.conv_backward import depthwise_struct
@@ -34,7 +35,7 @@ PIECE_BYTES = 4096  # of the gradient that is turned for dw
 BAND_BYTES = 2048  # of rows of g that a microcontroller lays out at a time, where memory is not short
 
 
-def band_rows(tight: bool, *, oh, ow, kh, sh, dh, **_) -> int:
+def band_rows(tight: int, *, oh, ow, kh, sh, dh, **_) -> int:
     """How many rows of g depthwise2d_dx has room for: at least those that a row of dx gathers from."""
     least = (kh - 1) * dh // sh + 1
     return min(oh, least if tight else max(least, BAND_BYTES // (2 * GROUP * ow)))
@@ -63,7 +64,10 @@ depthwise2d_dx_block.may(groups=Groups((-1, -1, -1), inside=True))
 
 
 @depthwise2d_dx_block.infer
-def _(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+def _(
+    m: Type, e: Type, w: Type, *, size: Pair, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
+) -> tuple[Type, ...]:  # fmt: skip
     want_block(m, e)
     weight_shares(w, w.shape[2])
     shape = (m.shape[0], *size, m.shape[3])
@@ -75,7 +79,7 @@ def _(m, e, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
 
 
 @depthwise2d_dx_block.eval
-def _(m, e, w, *, node):
+def _(m: Array, e: Array, w: Array, *, node: Node) -> tuple[Array, ...]:
     t, (table, k) = node.inputs[0].type, group_shares(node.inputs[2].type, w.shape[2])
     wide, high = widened(m, e, t)
     n, h, c = t.shape[0], t.shape[1], t.shape[3]
@@ -83,26 +87,30 @@ def _(m, e, w, *, node):
     distance = a_channel(highest - high, c)[:, None]
     p = rounded(wide * table.astype(np.int64), SHARE + distance).reshape(t.shape)
     sums, taps = np.zeros(node.output.shape, np.int64), w.astype(np.int64)
+    stride, top, dilation = (node.attrs[a][0] for a in ("stride", "padding", "dilation"))
     for image, r in np.ndindex(*sums.shape[:2]):
-        for u, i in gathered_rows(r, w.shape[0], *(node.attrs[a][0] for a in ("stride", "padding", "dilation")), h):
+        for u, i in gathered_rows(r, w.shape[0], stride, top, dilation, h):
             sums[image, r] += spread_taps(p[image, i][:, None] * taps[u], node)
     exponent = np.repeat(highest[::h], sums.shape[1], axis=0) + k
     return packed(sums, exponent, node.output.type)
 
 
 @depthwise2d_dx_block.emit
-def _(dx, dxe, m, e, w, *, stride, padding, dilation, target="host", tight=False):
+def _(
+    dx: Value, dxe: Value, m: Value, e: Value, w: Value, *, stride: Pair, padding: Padding, dilation: Pair,
+    target: str = "host", tight: int = 0,
+) -> Call:  # fmt: skip
     table, k = group_shares(w.type, w.shape[2])
     shares = Shares(table, k) if target == "mcu" else Table(table)
     source = Source(shares) if isinstance(shares, Shares) else None
     shape = depthwise_struct(m, dx, w.shape[:2], stride, padding, dilation)
-    rows = band_rows(tight, **shape.fields) if target == "mcu" else m.shape[1]
+    rows = band_rows(tight, **shape.sizes) if target == "mcu" else m.shape[1]
     scratch = Scratch(GROUP * (4 * dx.shape[2] + 2 + 2 * rows * m.shape[2]))
     return Call(f"depthwise2d_dx_{m.dtype}", dx, dxe, m, e, w, shares, source, Table(k), rows, shape, scratch)
 
 
 @depthwise2d_dx_block.macs
-def _(dx, m, e, w):
+def _(dx: Value, m: Value, e: Value, w: Value) -> int:
     return m.type.size * w.shape[0] * w.shape[1]
 
 
@@ -136,7 +144,10 @@ depthwise2d_dw_block = op(
 
 
 @depthwise2d_dw_block.infer
-def _(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+def _(
+    m: Type, e: Type, x: Type, *, kernel: Pair, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
+) -> tuple[Type, ...]:  # fmt: skip
     want_block(m, e)
     dw = (*kernel, m.shape[3])
     if x.shape[3] != m.shape[3] or depthwise_output(x, f32(*dw), None, stride, padding, dilation) != m.shape:
@@ -145,7 +156,9 @@ def _(m, e, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
 
 
 @depthwise2d_dw_block.eval
-def _(m, e, x, *, kernel, stride, padding, dilation, node):
+def _(
+    m: Array, e: Array, x: Array, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair, node: Node
+) -> tuple[Array, ...]:
     t = node.inputs[0].type
     p, exponent = aligned(m, e, t, headroom(pixel_count(t), INPUT_BITS))
     cols = patches(x.astype(np.int64) - node.inputs[2].type.zero, kernel, stride, padding, dilation)
@@ -153,7 +166,10 @@ def _(m, e, x, *, kernel, stride, padding, dilation, node):
 
 
 @depthwise2d_dw_block.emit
-def _(dw, dwe, m, e, x, *, kernel, stride, padding, dilation, target="host", tight=False):
+def _(
+    dw: Value, dwe: Value, m: Value, e: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Padding,
+    dilation: Pair, target: str = "host", tight: int = 0,
+) -> Call:  # fmt: skip
     shape = depthwise_struct(m, x, kernel, stride, padding, dilation)
     drop, scratch = headroom(pixel_count(m.type), INPUT_BITS), Scratch(2 * m.shape[2] * m.shape[3])
     if target == "mcu":
@@ -162,5 +178,5 @@ def _(dw, dwe, m, e, x, *, kernel, stride, padding, dilation, target="host", tig
 
 
 @depthwise2d_dw_block.macs
-def _(dw, m, e, x):
+def _(dw: Value, m: Value, e: Value, x: Value) -> int:
     return m.type.size * dw.shape[0] * dw.shape[1]

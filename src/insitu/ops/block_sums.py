@@ -27,7 +27,9 @@ from insitu.ops._block import (
     weight_shares,
     widened,
 )
-from insitu.ops.block_conv import WEIGHT_BITS, pairs_rows, rows_struct
+from insitu.ops._types import Array, Ints
+from insitu.ops.block_conv import WEIGHT_BITS, pairs_rows
+from insitu.ops.block_linear import rows_struct
 from insitu.ops.channels import positions
 from insitu.ops.tiled_parts import SCALES, merged, merged_type
 
@@ -49,8 +51,8 @@ def sums_shape(m: Type, inputs: int) -> tuple[int, int, int]:
 def sum_call(acc, gradient: tuple, weights: tuple, shares, first, n: int, node: Node, drop: int, tight: int) -> Call:
     """What the gradient of some outputs adds: mantissas and exponents of these, exponents of all."""
     shape = sums_struct(node.inputs[0], node.output.shape[1])
-    pixels = shape.fields["w"]
-    rows = pairs_rows(shape.fields["h"], pixels, (n + 3) // 4 * 4, tight)
+    pixels = shape.sizes["w"]
+    rows = pairs_rows(shape.sizes["h"], pixels, (n + 3) // 4 * 4, tight)
     scratch = Scratch(512 + 2 * ((n + 3) // 4 * 4) * (4 + (rows * pixels + 3) // 4 * 4))
     function = f"conv2d_sum_dx_{node.inputs[0].dtype}"
     return Call(function, acc, *gradient, *weights, shares, drop, first, n, rows, n, shape, scratch)
@@ -94,7 +96,7 @@ dx_sums_block.may(made_for="blocks_in_groups")
 
 
 @dx_sums_block.infer
-def _(m, e, w, *fixed, channels=()):
+def _(m: Type, e: Type, w: Type, *fixed: Type, channels: Ints = ()) -> Type:
     want_block(m, e)
     whole = whole_weight(w, fixed[0] if fixed else None, channels)
     weight_shares(whole, whole.shape[0])
@@ -104,7 +106,7 @@ def _(m, e, w, *fixed, channels=()):
 
 
 @dx_sums_block.eval
-def _(m, e, w, *fixed, channels, node):
+def _(m: Array, e: Array, w: Array, *fixed: Array, channels: Ints, node: Node) -> Array:
     t = node.inputs[0].type
     whole = whole_weight(node.inputs[2].type, node.inputs[3].type if fixed else None, channels)
     w = merged(w, fixed[0], channels) if fixed else w
@@ -117,7 +119,7 @@ def _(m, e, w, *fixed, channels, node):
 
 
 @dx_sums_block.emit
-def _(acc, m, e, w, *fixed, channels, node, tight=0):
+def _(acc: Value, m: Value, e: Value, w: Value, *fixed: Value, channels: Ints, node: Node, tight: int = 0) -> Call:
     whole = whole_weight(w.type, fixed[0].type if fixed else None, channels)
     table, _, drop = shares_of(whole)
     parts = (w, *fixed, *_which(channels, acc.shape[1]))
@@ -125,7 +127,7 @@ def _(acc, m, e, w, *fixed, channels, node, tight=0):
 
 
 @dx_sums_block.macs
-def _(acc, m, e, w, *fixed):
+def _(acc: Value, m: Value, e: Value, w: Value, *fixed: Value) -> int:
     return m.type.size * acc.shape[1]
 
 
@@ -150,7 +152,7 @@ dx_store_block.may(made_for="blocks_in_groups")
 
 
 @dx_store_block.infer
-def _(acc, e, *, dtype, shape, by):
+def _(acc: Type, e: Type, *, dtype: str, shape: Ints, by: int) -> tuple[Type, ...]:
     made = pair(dtype, shape)
     rows, channels, pixels = acc.shape
     fits = acc.dtype == "s32" and acc.size == made[0].size and (rows, channels) == (made[0].rows, shape[-1])
@@ -160,14 +162,14 @@ def _(acc, e, *, dtype, shape, by):
 
 
 @dx_store_block.eval
-def _(acc, e, *, by, node):
+def _(acc: Array, e: Array, *, by: int, node: Node) -> tuple[Array, ...]:
     t = node.output.type
     high = e.astype(np.int64).reshape(acc.shape[0], -1).max(axis=1, keepdims=True) - (15 - BITS[t.dtype])
     return packed(acc.swapaxes(1, 2), high + by, t)
 
 
 @dx_store_block.emit
-def _(dx, dxe, acc, e, *, by):
+def _(dx: Value, dxe: Value, acc: Value, e: Value, *, by: int) -> Call:
     rows, channels, pixels = acc.shape
     sizes = (e.type.size // rows, by, rows, pixels, channels)
     return Call(f"conv2d_store_dx_{dx.dtype}", dx, dxe, acc, e, *sizes, Scratch(4 * pixels * channels))

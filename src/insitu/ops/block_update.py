@@ -16,6 +16,7 @@ from insitu.graph.tiles import Count, TiledUpdate
 from insitu.graph.types import GROUP, s32
 from insitu.ops._block import MOST as ENDLESS
 from insitu.ops._block import bit_length, exponents
+from insitu.ops._types import Array
 from insitu.ops.block import channel_runs, float_parts, power, spread_groups
 from insitu.ops.update import counted, same_shape, scalar, zeros
 from insitu.ops.update_int import FAR, moved, options, per_channel, spread, tile_options
@@ -129,14 +130,20 @@ sgd_residual_block_s8.must(in_place=(0, 1, 5))
 
 
 @sgd_residual_block_s8.infer
-def _(w, r, dw, e, rate, count, *, clip=0.0, qas=True, decay=0.0):
+def _(
+    w: Type, r: Type, dw: Type, e: Type, rate: Type, count: Type, *, clip: float = 0.0, qas: bool = True,
+    decay: float = 0.0,
+) -> tuple[Type, ...]:  # fmt: skip
     want_sums(w, dw, e)
     same_shape(w, r)
     return w, r, count
 
 
 @sgd_residual_block_s8.eval
-def _(w, r, dw, e, rate, count, *, clip, qas, decay, node):
+def _(
+    w: Array, r: Array, dw: Array, e: Array, rate: Array, count: Array, *, clip: float, qas: bool, decay: float,
+    node: Node,
+) -> tuple[Array, ...]:  # fmt: skip
     t = node.inputs[2].type
     factor, skipped, clipped = factor_of(dw, e, t, rate, clip)
     if not factor:
@@ -150,7 +157,10 @@ def _(w, r, dw, e, rate, count, *, clip, qas, decay, node):
 
 
 @sgd_residual_block_s8.emit
-def _(w_new, r_new, count_new, w, r, dw, e, rate, count, *, clip, qas, decay, target="host"):
+def _(
+    w_new: Value, r_new: Value, count_new: Value, w: Value, r: Value, dw: Value, e: Value, rate: Value, count: Value, *,
+    clip: float, qas: bool, decay: float, target: str = "host",
+) -> Call:  # fmt: skip
     given = options(w.type, clip, qas, decay, target=target)
     runs = channel_runs(dw.type)
     return Call("sgd_residual_block_s8", w_new, r_new, count_new, dw, e, rate, scale_of(dw.type), *runs, given)
@@ -188,13 +198,15 @@ sgd_bias_block_s32.must(in_place=(0, 4))
 
 
 @sgd_bias_block_s32.infer
-def _(b, db, e, rate, count, *, clip=0.0, qas=True):
+def _(b: Type, db: Type, e: Type, rate: Type, count: Type, *, clip: float = 0.0, qas: bool = True) -> tuple[Type, ...]:
     want_sums(b, db, e)
     return b, count
 
 
 @sgd_bias_block_s32.eval
-def _(b, db, e, rate, count, *, clip, qas, node):
+def _(
+    b: Array, db: Array, e: Array, rate: Array, count: Array, *, clip: float, qas: bool, node: Node
+) -> tuple[Array, ...]:
     t = node.inputs[1].type
     factor, skipped, clipped = factor_of(db, e, t, rate, clip)
     if not factor:
@@ -205,7 +217,10 @@ def _(b, db, e, rate, count, *, clip, qas, node):
 
 
 @sgd_bias_block_s32.emit
-def _(b_new, count_new, b, db, e, rate, count, *, clip, qas, target="host"):
+def _(
+    b_new: Value, count_new: Value, b: Value, db: Value, e: Value, rate: Value, count: Value, *, clip: float, qas: bool,
+    target: str = "host",
+) -> Call:  # fmt: skip
     given = options(b.type, clip, qas, target=target)
     runs = channel_runs(db.type)
     return Call("sgd_bias_block_s32", b_new, count_new, db, e, rate, scale_of(db.type), *runs, given)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Quant, Type, f32, op, quant, s8
+from insitu.graph import Case, Quant, Type, Value, f32, op, quant, s8
 from insitu.graph.call import Call, Table
+from insitu.graph.op import Grads
+from insitu.ops._types import Array, Ints
 
 
 def rest_of(channels: tuple[int, ...], total: int) -> list[int]:
@@ -60,7 +62,7 @@ merge_channels = op(
 
 
 @merge_channels.infer
-def _(trained, fixed, *, channels):
+def _(trained: Type, fixed: Type, *, channels: Ints) -> Type:
     total = trained.shape[-1] + fixed.shape[-1]
     alike = trained.quant == fixed.quant or (
         trained.quant and fixed.quant and trained.quant.axis == fixed.quant.axis == trained.rank - 1
@@ -75,7 +77,7 @@ def _(trained, fixed, *, channels):
 
 
 @merge_channels.eval
-def _(trained, fixed, *, channels):
+def _(trained: Array, fixed: Array, *, channels: Ints) -> Array:
     total = trained.shape[-1] + fixed.shape[-1]
     w = np.empty((*trained.shape[:-1], total), trained.dtype)
     w[..., list(channels)] = trained
@@ -84,13 +86,13 @@ def _(trained, fixed, *, channels):
 
 
 @merge_channels.grad
-def _(g, y, trained, fixed, *, channels):
+def _(g: Value, y: Value, trained: Value, fixed: Value, *, channels: Ints) -> Grads:
     others = tuple(rest_of(channels, y.shape[-1]))
     return take_channels(g, channels=channels), take_channels(g, channels=others)
 
 
 @merge_channels.emit
-def _(w, trained, fixed, *, channels):
+def _(w: Value, trained: Value, fixed: Value, *, channels: Ints) -> Call:
     rows, size = w.type.size // w.shape[-1], w.type.numpy.itemsize
     table = positions(channels, w.shape[-1])
     return Call(f"merge_channels_b{size}", w, trained, fixed, table, rows, w.shape[-1], len(channels))
@@ -108,19 +110,19 @@ take_channels = op(
 
 
 @take_channels.infer
-def _(x, *, channels):
+def _(x: Type, *, channels: Ints) -> Type:
     if not channels or not all(0 <= c < x.shape[-1] for c in channels):
         raise GraphError(f"channels {channels} of {x}")
     return x.with_shape(*x.shape[:-1], len(channels))
 
 
 @take_channels.eval
-def _(x, *, channels):
+def _(x: Array, *, channels: Ints) -> Array:
     return np.ascontiguousarray(x[..., list(channels)])
 
 
 @take_channels.emit
-def _(y, x, *, channels):
+def _(y: Value, x: Value, *, channels: Ints) -> Call:
     table = Table(np.array(channels, np.int32))
     rows, size = y.type.size // len(channels), y.type.numpy.itemsize
     return Call(f"take_channels_b{size}", y, x, table, rows, x.shape[-1], len(channels))

@@ -6,11 +6,14 @@ op of their own (depthwise.py): their weights lie the other way round.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct
+from insitu.graph.op import Grads
 from insitu.ops._requant import (
     TILE,
     align16,
@@ -26,6 +29,7 @@ from insitu.ops._requant import (
     want_weights,
 )  # fmt: skip
 from insitu.ops._stripes import conv_rows
+from insitu.ops._types import Array, Masked, Out, Padding, Pair
 from insitu.ops._windows import centred, conv_eval, conv_output, conv_shape, integer_sums, is_pointwise
 from insitu.ops.conv_backward import bias_grad, conv2d_dw, conv2d_dx
 from insitu.ops.layout import reshape
@@ -34,9 +38,9 @@ from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 def conv_call(y, x, w, b, shape: Struct, fixed, target) -> Call:
     """The float kernel: packed where the weights (input 1) are constant, there is one group, and room for a copy."""
-    if 1 in fixed and target == "host" and shape.fields["groups"] == 1:
+    if 1 in fixed and target == "host" and shape.sizes["groups"] == 1:
         return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, shape)
-    outputs, channels = w.shape[0] // shape.fields["groups"], w.shape[-1]
+    outputs, channels = w.shape[0] // shape.sizes["groups"], w.shape[-1]
     panel, depth = turned_panel(outputs, w.type.size // w.shape[0] // channels, channels)
     return Call("conv2d_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
 
@@ -73,29 +77,37 @@ conv2d.may(stripes=conv_rows)
 
 
 @conv2d.infer
-def _(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+def _(
+    x: Type, w: Type, b: Type | None = None, *, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1), groups: int = 1,
+) -> Type:  # fmt: skip
     return Type(x.dtype, conv_output(x, w, b, stride, padding, dilation, groups))
 
 
 @conv2d.eval
-def _(x, w, b=None, *, stride, padding, dilation, groups):
+def _(
+    x: Array, w: Array, b: Array | None = None, *, stride: Pair, padding: Padding, dilation: Pair, groups: int
+) -> Array:
     y = conv_eval(x, w, stride, padding, dilation, groups)
     return y if b is None else y + b
 
 
 @conv2d.grad
-def _(g, y, x, w, b=None, *, node):
+def _(g: Value, y: Value, x: Value, w: Value, b: Value | None = None, *, node: Node) -> Grads:
     return conv_grads(g, x, w, b, dict(node.attrs))
 
 
 @conv2d.emit
-def _(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=(), target="host"):
+def _(
+    y: Value, x: Value, w: Value, b: Value | None = None, *, stride: Pair, padding: Padding, dilation: Pair,
+    groups: int, fixed: Collection[int] = (), target: str = "host",
+) -> Call:  # fmt: skip
     shape = conv_shape(y, x, w, stride, padding, dilation, groups)
     return conv_call(y, x, w, b, shape, fixed, target)
 
 
 @conv2d.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.type.size // w.shape[0]
 
 
@@ -180,16 +192,20 @@ conv2d_s8.may(stripes=conv_rows)
 
 @conv2d_s8.infer
 def _(
-    x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
-    lo=-128, hi=127, rounding="single", mask=False, out,
-):  # fmt: skip
+    x: Type, w: Type, b: Type | None = None, *, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1), groups: int = 1, lo: int = -128, hi: int = 127, rounding: str = "single",
+    mask: bool = False, out: Out,
+) -> Type | tuple[Type, ...]:  # fmt: skip
     want_weights("conv2d_s8", x, w, b, axis=0)
     shape = conv_output(x, w, b, stride, padding, dilation, groups)
     return beside(quantised("conv2d_s8", out, shape, rounding, lo, hi), mask)
 
 
 @conv2d_s8.eval
-def _(x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, mask, node):
+def _(
+    x: Array, w: Array, b: Array | None = None, *, stride: Pair, padding: Padding, dilation: Pair, groups: int, lo: int,
+    hi: int, rounding: str, mask: bool, node: Node,
+) -> Array | tuple[Array, ...]:  # fmt: skip
     tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
     acc = conv_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation, groups)
     m, shift = channel_multipliers(tx, tw, ty, w.shape[0])
@@ -197,13 +213,19 @@ def _(x, w, b=None, *, stride, padding, dilation, groups, lo, hi, rounding, mask
 
 
 @conv2d_s8.grad
-def _(g, y, x, w, b=None, *, stride, padding, dilation, groups):
+def _(
+    g: Masked, y: Masked, x: Value, w: Value, b: Value | None = None, *, stride: Pair, padding: Padding, dilation: Pair,
+    groups: int,
+) -> Grads:  # fmt: skip
     attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return conv_grads(unclamped(g, y), x, w, b, attrs)
 
 
 @conv2d_s8.emit
-def _(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=(), target="host", tight=0):
+def _(
+    *values: Value, stride: Pair, padding: Padding, dilation: Pair, groups: int, lo: int, hi: int, rounding: str,
+    node: Node, fixed: Collection[int] = (), target: str = "host", tight: int = 0,
+) -> Call:  # fmt: skip
     y, mask, x, w, b = with_mask(node)
     shape = conv_shape(y, x, w, stride, padding, dilation, groups)
     multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
@@ -212,10 +234,10 @@ def _(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=
     if groups > 1:
         return Call("conv2d_grouped_s8", y, mask, x, w, b, shape, q, Scratch(2 * window))
     if target == "mcu":
-        tile, scratch = pairs_tile(window, tight, **shape.fields)
+        tile, scratch = pairs_tile(window, tight, **shape.sizes)
         return Call("conv2d_pairs_s8", y, mask, x, w, b, tile, w.shape[0], shape, q, Scratch(scratch))
     runs = w.shape[1] if dilation[1] == 1 else w.shape[1] * w.shape[2]
-    scratch = packed_scratch(runs, **shape.fields)
+    scratch = packed_scratch(runs, **shape.sizes)
     if 1 in fixed:
         weights = (Packed(w, packed_s8(runs)), b, Packed(w, offsets_s8(x.type.zero)))
         return Call("conv2d_packed_s8", y, mask, x, *weights, shape, q, Scratch(scratch))
@@ -225,7 +247,7 @@ def _(*values, stride, padding, dilation, groups, lo, hi, rounding, node, fixed=
 
 
 @conv2d_s8.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.type.size // w.shape[0]
 
 
@@ -248,7 +270,10 @@ conv1d = op(
 
 
 @conv1d.infer
-def _(x, w, b=None, *, stride=1, padding=(0, 0), dilation=1, groups=1):
+def _(
+    x: Type, w: Type, b: Type | None = None, *, stride: int = 1, padding: Pair = (0, 0), dilation: int = 1,
+    groups: int = 1,
+) -> Type:  # fmt: skip
     if x.rank != 3 or w.rank != 3:
         raise GraphError(f"conv1d wants x of rank 3 and w of rank 3, got {x} and {w}")
     n, _, length, o = conv_output(
@@ -258,13 +283,16 @@ def _(x, w, b=None, *, stride=1, padding=(0, 0), dilation=1, groups=1):
 
 
 @conv1d.eval
-def _(x, w, b=None, *, stride, padding, dilation, groups):
+def _(x: Array, w: Array, b: Array | None = None, *, stride: int, padding: Pair, dilation: int, groups: int) -> Array:
     y = conv_eval(x[:, None], w[:, None], (1, stride), (0, 0, *padding), (1, dilation), groups)[:, 0]
     return y if b is None else y + b
 
 
 @conv1d.grad
-def _(g, y, x, w, b=None, *, stride, padding, dilation, groups):
+def _(
+    g: Value, y: Value, x: Value, w: Value, b: Value | None = None, *, stride: int, padding: Pair, dilation: int,
+    groups: int,
+) -> Grads:  # fmt: skip
     gi, xi, wi = (reshape(v, shape=widened(v.type).shape) for v in (g, x, w))
     attrs = {"stride": (1, stride), "padding": (0, 0, *padding), "dilation": (1, dilation), "groups": groups}
     dx, dw, *db = conv_grads(gi, xi, wi, b, attrs)
@@ -273,12 +301,15 @@ def _(g, y, x, w, b=None, *, stride, padding, dilation, groups):
 
 
 @conv1d.emit
-def _(y, x, w, b=None, *, stride, padding, dilation, groups, fixed=(), target="host"):
+def _(
+    y: Value, x: Value, w: Value, b: Value | None = None, *, stride: int, padding: Pair, dilation: int, groups: int,
+    fixed: Collection[int] = (), target: str = "host",
+) -> Call:  # fmt: skip
     sizes = (widened(y.type), widened(x.type), widened(w.type))
     shape = conv_shape(*sizes, (1, stride), (0, 0, *padding), (1, dilation), groups)
     return conv_call(y, x, w, b, shape, fixed, target)
 
 
 @conv1d.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.type.size // w.shape[0]

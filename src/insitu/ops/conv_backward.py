@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scales, Scratch, Source, Struct, Table
 from insitu.ops._functions import real
+from insitu.ops._types import Array, Ints, Padding, Pair
 from insitu.ops._windows import (
     conv_output,
     conv_shape,
@@ -70,7 +71,7 @@ def rows_struct(g, x) -> Struct:
 TIGHT_ROWS, TIGHT_DEPTH = 16, 32  # rows, and of each so many outputs, laid out at a time where scratch is short
 
 
-def fours_dx(dx, g, w, tight: bool = False, parts: tuple = (None, None, 0)) -> Call:
+def fours_dx(dx, g, w, tight: int = 0, parts: tuple = (None, None, 0)) -> Call:
     """The kernel for microcontrollers: blocks of four rows and four columns. `parts`: where w is not the whole weight,
     the rest of it, where each column is, and how many w has."""
     shape, o = rows_struct(g, dx), g.shape[-1]
@@ -82,7 +83,7 @@ def fours_dx(dx, g, w, tight: bool = False, parts: tuple = (None, None, 0)) -> C
     return Call("linear_fours_dx_s8", dx, g, w, *parts, *scale_source(w.type, o), tile, depth, shape, scratch)
 
 
-def fours_dw(dw, g, x, channels, tight: bool = False) -> Call:
+def fours_dw(dw, g, x, channels, tight: int = 0) -> Call:
     """The same; all of the input's channels, or those that are trained."""
     shape, count = rows_struct(g, x), dw.shape[-1]
     wide = (count + 3) // 4 * 4
@@ -92,7 +93,7 @@ def fours_dw(dw, g, x, channels, tight: bool = False) -> Call:
     return Call("linear_fours_dw_s8", dw, g, x, table, count, piece, *quant, shape, Scratch(4 * piece * (wide + 4)))
 
 
-def windows_dw(dw, g, x, channels, shape: Struct, tight: bool = False) -> Call:
+def windows_dw(dw, g, x, channels, shape: Struct, tight: int = 0) -> Call:
     """The same for windows of more than one pixel, a tap after the other."""
     count, wide = dw.shape[-1], (dw.shape[-1] + 3) // 4 * 4
     piece = min(g.type.size // g.shape[-1], TIGHT_ROWS if tight else max(16, FOURS_FLOATS // wide))
@@ -125,7 +126,10 @@ conv2d_dx = op(
 
 
 @conv2d_dx.infer
-def _(g, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+def _(
+    g: Type, w: Type, *, size: Pair, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0), dilation: Pair = (1, 1),
+    groups: int = 1,
+) -> Type:  # fmt: skip
     dx = Type(g.dtype, (g.shape[0], *size, w.shape[3] * groups))
     if conv_output(dx, w, None, stride, padding, dilation, groups) != g.shape:
         raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
@@ -133,14 +137,19 @@ def _(g, w, *, size, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), group
 
 
 @conv2d_dx.eval
-def _(g, w, *, size, stride, padding, dilation, groups, node):
+def _(
+    g: Array, w: Array, *, size: Pair, stride: Pair, padding: Padding, dilation: Pair, groups: int, node: Node
+) -> Array:
     return dx_eval(g, real(w, node.inputs[1].type), size, stride, padding, dilation, groups)
 
 
 @conv2d_dx.emit
-def _(dx, g, w, *, stride, padding, dilation, groups, target="host", tight=False):
+def _(
+    dx: Value, g: Value, w: Value, *, stride: Pair, padding: Padding, dilation: Pair, groups: int, target: str = "host",
+    tight: int = 0,
+) -> Call:  # fmt: skip
     shape = conv_shape(g, dx, w, stride, padding, dilation, groups)
-    if target == "mcu" and w.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
+    if target == "mcu" and w.dtype == "s8" and groups == 1 and is_pointwise(**shape.sizes):
         return fours_dx(dx, g, w, tight)
     if w.dtype == "s8":
         piece = min(TIGHT_PIECE if tight else PIECE, g.type.size // g.shape[3])
@@ -150,7 +159,7 @@ def _(dx, g, w, *, stride, padding, dilation, groups, target="host", tight=False
 
 
 @conv2d_dx.macs
-def _(dx, g, w):
+def _(dx: Value, g: Value, w: Value) -> int:
     return g.type.size * w.type.size // w.shape[0]
 
 
@@ -187,7 +196,10 @@ conv2d_dw.may(by_outputs=1, some_channels=True)
 
 
 @conv2d_dw.infer
-def _(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1, channels=()):
+def _(
+    g: Type, x: Type, *, kernel: Pair, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0), dilation: Pair = (1, 1),
+    groups: int = 1, channels: Ints = (),
+) -> Type:  # fmt: skip
     ci = x.shape[3] // max(groups, 1)
     w = f32(g.shape[3], *kernel, ci)
     if conv_output(x, w, None, stride, padding, dilation, groups) != g.shape:
@@ -198,15 +210,21 @@ def _(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), gro
 
 
 @conv2d_dw.eval
-def _(g, x, *, kernel, stride, padding, dilation, groups, channels, node):
+def _(
+    g: Array, x: Array, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair, groups: int, channels: Ints,
+    node: Node,
+) -> Array:  # fmt: skip
     x = real(x, node.inputs[1].type)
     return dw_eval(g, x[..., list(channels)] if channels else x, kernel, stride, padding, dilation, groups)
 
 
 @conv2d_dw.emit
-def _(dw, g, x, *, stride, padding, dilation, groups, channels, target="host", tight=False):
+def _(
+    dw: Value, g: Value, x: Value, *, stride: Pair, padding: Padding, dilation: Pair, groups: int, channels: Ints,
+    target: str = "host", tight: int = 0,
+) -> Call:  # fmt: skip
     shape = conv_shape(g, x, dw, stride, padding, dilation, groups)
-    if target == "mcu" and x.dtype == "s8" and groups == 1 and is_pointwise(**shape.fields):
+    if target == "mcu" and x.dtype == "s8" and groups == 1 and is_pointwise(**shape.sizes):
         return fours_dw(dw, g, x, channels, tight)
     if target == "mcu" and x.dtype == "s8" and groups == 1:
         return windows_dw(dw, g, x, channels, shape, tight)
@@ -220,7 +238,7 @@ def _(dw, g, x, *, stride, padding, dilation, groups, channels, target="host", t
 
 
 @conv2d_dw.macs
-def _(dw, g, x):
+def _(dw: Value, g: Value, x: Value) -> int:
     return dw.type.size * g.type.size // g.shape[3]
 
 
@@ -232,17 +250,17 @@ bias_grad = op(
 
 
 @bias_grad.infer
-def _(g):
+def _(g: Type) -> Type:
     return Type(g.dtype, (g.shape[-1],))
 
 
 @bias_grad.eval
-def _(g):
+def _(g: Array) -> Array:
     return g.reshape(-1, g.shape[-1]).sum(0)
 
 
 @bias_grad.emit
-def _(db, g):
+def _(db: Value, g: Value) -> Call:
     return Call("bias_grad_f32", db, g, g.type.size // g.shape[-1], g.shape[-1])
 
 
@@ -284,7 +302,10 @@ depthwise2d_dx = op(
 
 
 @depthwise2d_dx.infer
-def _(g, w, *, size, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+def _(
+    g: Type, w: Type, *, size: Pair, channels: int, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
+) -> Type:  # fmt: skip
     dx = Type(g.dtype, (g.shape[0], *size, channels))
     if depthwise_output(dx, w, None, stride, padding, dilation) != g.shape:
         raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
@@ -292,7 +313,9 @@ def _(g, w, *, size, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1,
 
 
 @depthwise2d_dx.eval
-def _(g, w, *, size, channels, stride, padding, dilation, node):
+def _(
+    g: Array, w: Array, *, size: Pair, channels: int, stride: Pair, padding: Padding, dilation: Pair, node: Node
+) -> Array:
     w = real(w, node.inputs[1].type)
     kernel, n = w.shape[:2], g.shape[0]
     parts = g.reshape(*g.shape[:3], channels, -1)
@@ -301,7 +324,7 @@ def _(g, w, *, size, channels, stride, padding, dilation, node):
 
 
 @depthwise2d_dx.emit
-def _(dx, g, w, *, stride, padding, dilation, target="host"):
+def _(dx: Value, g: Value, w: Value, *, stride: Pair, padding: Padding, dilation: Pair, target: str = "host") -> Call:
     shape = depthwise_struct(g, dx, w.shape[:2], stride, padding, dilation)
     scale = scale_table(w.type, w.shape[2])
     if g.shape[3] == dx.shape[3]:
@@ -315,7 +338,7 @@ def _(dx, g, w, *, stride, padding, dilation, target="host"):
 
 
 @depthwise2d_dx.macs
-def _(dx, g, w):
+def _(dx: Value, g: Value, w: Value) -> int:
     return g.type.size * w.shape[0] * w.shape[1]
 
 
@@ -340,7 +363,9 @@ depthwise2d_dw = op(
 
 
 @depthwise2d_dw.infer
-def _(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+def _(
+    g: Type, x: Type, *, kernel: Pair, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0), dilation: Pair = (1, 1)
+) -> Type:
     dw = Type(g.dtype, (*kernel, g.shape[3]))
     if depthwise_output(x, dw, None, stride, padding, dilation) != g.shape:
         raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
@@ -348,7 +373,7 @@ def _(g, x, *, kernel, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
 
 
 @depthwise2d_dw.eval
-def _(g, x, *, kernel, stride, padding, dilation, node):
+def _(g: Array, x: Array, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair, node: Node) -> Array:
     x = real(x, node.inputs[1].type)
     cols = patches(x, kernel, stride, padding, dilation)
     parts = g.reshape(*g.shape[:3], x.shape[3], -1)
@@ -356,7 +381,7 @@ def _(g, x, *, kernel, stride, padding, dilation, node):
 
 
 @depthwise2d_dw.emit
-def _(dw, g, x, *, kernel, stride, padding, dilation):
+def _(dw: Value, g: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair) -> Call:
     shape = depthwise_struct(g, x, kernel, stride, padding, dilation)
     quant = (x.type.scale, x.type.zero) if x.dtype == "s8" else ()
     if g.shape[3] == x.shape[3]:
@@ -365,5 +390,5 @@ def _(dw, g, x, *, kernel, stride, padding, dilation):
 
 
 @depthwise2d_dw.macs
-def _(dw, g, x):
+def _(dw: Value, g: Value, x: Value) -> int:
     return dw.type.size * g.type.size // g.shape[3]

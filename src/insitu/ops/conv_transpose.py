@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
+from insitu.graph import Case, Node, Type, Value, f32, op
 from insitu.graph.call import Call
+from insitu.graph.op import Grads
+from insitu.ops._types import Array, Padding, Pair
 from insitu.ops._windows import conv_shape
 from insitu.ops.conv import conv2d
 from insitu.ops.conv_backward import bias_grad, conv2d_dw
@@ -36,8 +38,8 @@ def transposed_output(x: Type, w: Type, b, stride, padding, output_padding, dila
     o = w.shape[3] * groups
     if b is not None and b.shape != (o,):
         raise GraphError(f"the bias {b} is not one number for each of {o} channels")
-    oh = transposed_size(h, w.shape[1], stride[0], *padding[:2], dilation[0], output_padding[0])
-    ow = transposed_size(wd, w.shape[2], stride[1], *padding[2:], dilation[1], output_padding[1])
+    oh = transposed_size(h, w.shape[1], stride[0], padding[0], padding[1], dilation[0], output_padding[0])
+    ow = transposed_size(wd, w.shape[2], stride[1], padding[2], padding[3], dilation[1], output_padding[1])
     return n, oh, ow, o
 
 
@@ -67,12 +69,18 @@ conv_transpose2d = op(
 
 
 @conv_transpose2d.infer
-def _(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1):
+def _(
+    x: Type, w: Type, b: Type | None = None, *, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    output_padding: Pair = (0, 0), dilation: Pair = (1, 1), groups: int = 1,
+) -> Type:  # fmt: skip
     return Type(x.dtype, transposed_output(x, w, b, stride, padding, output_padding, dilation, groups))
 
 
 @conv_transpose2d.eval
-def _(x, w, b=None, *, stride, padding, dilation, groups, node):
+def _(
+    x: Array, w: Array, b: Array | None = None, *, stride: Pair, padding: Padding, dilation: Pair, groups: int,
+    node: Node,
+) -> Array:  # fmt: skip
     n, h, wd, c = x.shape
     _, kh, kw, og = w.shape
     _, oh, ow, o = node.output.shape
@@ -90,7 +98,10 @@ def _(x, w, b=None, *, stride, padding, dilation, groups, node):
 
 
 @conv_transpose2d.grad
-def _(g, y, x, w, b=None, *, stride, padding, output_padding, dilation, groups):
+def _(
+    g: Value, y: Value, x: Value, w: Value, b: Value | None = None, *, stride: Pair, padding: Padding,
+    output_padding: Pair, dilation: Pair, groups: int,
+) -> Grads:  # fmt: skip
     """A transposed convolution is the adjoint of a convolution: dx is that convolution of g."""
     attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     used = without_extra(g, stride, output_padding)
@@ -100,10 +111,12 @@ def _(g, y, x, w, b=None, *, stride, padding, output_padding, dilation, groups):
 
 
 @conv_transpose2d.emit
-def _(y, x, w, b=None, *, stride, padding, dilation, groups):
+def _(
+    y: Value, x: Value, w: Value, b: Value | None = None, *, stride: Pair, padding: Padding, dilation: Pair, groups: int
+) -> Call:
     return Call("conv_transpose2d_f32", y, x, w, b, conv_shape(y, x, w, stride, padding, dilation, groups))
 
 
 @conv_transpose2d.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return x.type.size * w.type.size // w.shape[0]

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Scratch
+from insitu.graph.op import Grads
 from insitu.ops._requant import align16, channel_multipliers, layer_requant, quantised, ramp, rescaled, want_weights
 from insitu.ops._stripes import depthwise_rows
+from insitu.ops._types import Array, Masked, Out, Padding, Pair
 from insitu.ops._windows import (
     centred,
     depthwise_eval,
@@ -49,24 +51,29 @@ depthwise2d.may(stripes=depthwise_rows)
 
 
 @depthwise2d.infer
-def _(x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1)):
+def _(
+    x: Type, w: Type, b: Type | None = None, *, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
+) -> Type:  # fmt: skip
     return Type(x.dtype, depthwise_output(x, w, b, stride, padding, dilation))
 
 
 @depthwise2d.eval
-def _(x, w, b=None, *, stride, padding, dilation):
+def _(x: Array, w: Array, b: Array | None = None, *, stride: Pair, padding: Padding, dilation: Pair) -> Array:
     y = depthwise_eval(x, w, stride, padding, dilation)
     return y if b is None else y + b
 
 
 @depthwise2d.grad
-def _(g, y, x, w, b=None, *, stride, padding, dilation):
+def _(
+    g: Value, y: Value, x: Value, w: Value, b: Value | None = None, *, stride: Pair, padding: Padding, dilation: Pair
+) -> Grads:
     attrs = {"stride": stride, "padding": padding, "dilation": dilation}
     return depthwise_grads(g, x, w, b, attrs)
 
 
 @depthwise2d.emit
-def _(y, x, w, b=None, *, stride, padding, dilation):
+def _(y: Value, x: Value, w: Value, b: Value | None = None, *, stride: Pair, padding: Padding, dilation: Pair) -> Call:
     shape = depthwise_shape(y, x, w, stride, padding, dilation)
     if y.shape[3] != x.shape[3]:
         return Call("depthwise2d_wide_f32", y, x, w, b, shape)
@@ -74,7 +81,7 @@ def _(y, x, w, b=None, *, stride, padding, dilation):
 
 
 @depthwise2d.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.shape[0] * w.shape[1]
 
 
@@ -136,16 +143,19 @@ depthwise2d_s8.may(stripes=depthwise_rows)
 
 @depthwise2d_s8.infer
 def _(
-    x, w, b=None, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), lo=-128, hi=127, rounding="single",
-    mask=False, out,
-):  # fmt: skip
+    x: Type, w: Type, b: Type | None = None, *, stride: Pair = (1, 1), padding: Padding = (0, 0, 0, 0),
+    dilation: Pair = (1, 1), lo: int = -128, hi: int = 127, rounding: str = "single", mask: bool = False, out: Out,
+) -> Type | tuple[Type, ...]:  # fmt: skip
     want_weights("depthwise2d_s8", x, w, b, axis=2)
     shape = depthwise_output(x, w, b, stride, padding, dilation)
     return beside(quantised("depthwise2d_s8", out, shape, rounding, lo, hi), mask)
 
 
 @depthwise2d_s8.eval
-def _(x, w, b=None, *, stride, padding, dilation, lo, hi, rounding, mask, node):
+def _(
+    x: Array, w: Array, b: Array | None = None, *, stride: Pair, padding: Padding, dilation: Pair, lo: int, hi: int,
+    rounding: str, mask: bool, node: Node,
+) -> Array | tuple[Array, ...]:  # fmt: skip
     tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
     acc = depthwise_eval(centred(x, tx.zero), w.astype(np.float64), stride, padding, dilation)
     m, shift = channel_multipliers(tx, tw, ty, w.shape[2])
@@ -153,13 +163,18 @@ def _(x, w, b=None, *, stride, padding, dilation, lo, hi, rounding, mask, node):
 
 
 @depthwise2d_s8.grad
-def _(g, y, x, w, b=None, *, stride, padding, dilation):
+def _(
+    g: Masked, y: Masked, x: Value, w: Value, b: Value | None = None, *, stride: Pair, padding: Padding, dilation: Pair
+) -> Grads:
     attrs = {"stride": stride, "padding": padding, "dilation": dilation}
     return depthwise_grads(unclamped(g, y), x, w, b, attrs)
 
 
 @depthwise2d_s8.emit
-def _(*values, stride, padding, dilation, lo, hi, rounding, node, target="host"):
+def _(
+    *values: Value, stride: Pair, padding: Padding, dilation: Pair, lo: int, hi: int, rounding: str, node: Node,
+    target: str = "host",
+) -> Call:  # fmt: skip
     y, mask, x, w, b = with_mask(node)
     shape = depthwise_shape(y, x, w, stride, padding, dilation)
     multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[2])
@@ -167,7 +182,7 @@ def _(*values, stride, padding, dilation, lo, hi, rounding, node, target="host")
     if y.shape[3] != x.shape[3]:
         return Call("depthwise2d_wide_s8", y, mask, x, w, b, shape, q)
     if target == "mcu" and dilation == (1, 1):
-        band, width, scratch = planes_band(**shape.fields)
+        band, width, scratch = planes_band(False, **shape.sizes)
         return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
     return Call(
         "depthwise2d_s8",
@@ -183,5 +198,5 @@ def _(*values, stride, padding, dilation, lo, hi, rounding, node, target="host")
 
 
 @depthwise2d_s8.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.shape[0] * w.shape[1]

@@ -8,10 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
+from insitu.graph import Case, Type, Value, f32, op
 from insitu.graph.call import Call
+from insitu.graph.op import Grads
 from insitu.ops._random import random_u32
 from insitu.ops._rules import want_float
+from insitu.ops._types import Array
 
 
 def _count(value: int) -> np.ndarray:
@@ -41,7 +43,7 @@ dropout_train.may(in_place=True)
 
 
 @dropout_train.infer
-def _(x, counter, *, p=0.5, layer=0):
+def _(x: Type, counter: Type, *, p: float = 0.5, layer: int = 0) -> Type:
     want_float(x)
     _want_counter(counter)
     if not 0 <= p < 1:
@@ -50,18 +52,18 @@ def _(x, counter, *, p=0.5, layer=0):
 
 
 @dropout_train.eval
-def _(x, counter, *, p, layer):
+def _(x: Array, counter: Array, *, p: float, layer: int) -> Array:
     keep = random_u32(int(counter[0]), layer, x.size) >> np.uint32(1) >= threshold(p)
     return np.where(keep.reshape(x.shape), x * (1 / (1 - p)), 0)
 
 
 @dropout_train.grad
-def _(g, y, x, counter, *, p, layer):
+def _(g: Value, y: Value, x: Value, counter: Value, *, p: float, layer: int) -> Grads:
     return dropout_train(g, counter, p=p, layer=layer, name=f"{x.name}.grad"), None
 
 
 @dropout_train.emit
-def _(y, x, counter, *, p, layer):
+def _(y: Value, x: Value, counter: Value, *, p: float, layer: int) -> Call:
     return Call("dropout_train_f32", y, x, counter, y.type.size, threshold(p), 1 / (1 - p), layer)
 
 
@@ -75,16 +77,16 @@ count_up.must(in_place=True)
 
 
 @count_up.infer
-def _(counter):
+def _(counter: Type) -> Type:
     _want_counter(counter)
     return counter
 
 
 @count_up.eval
-def _(counter):
+def _(counter: Array) -> Array:
     return (counter.view(np.uint32) + np.uint32(1)).view(np.int32)
 
 
 @count_up.emit
-def _(new, counter):
+def _(new: Value, counter: Value) -> Call:
     return Call("count_up_s32", new)

@@ -12,11 +12,13 @@ from math import prod
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Table
+from insitu.graph.op import Grads
 from insitu.ops._boxes import box_shape, row_steps
 from insitu.ops._functions import COORDINATES, ROUNDINGS, nearest
 from insitu.ops._rules import axis_of
+from insitu.ops._types import Array, Ints, Pair
 from insitu.ops.arith import add
 from insitu.ops.shape_backward import resize_dx, slice_dx
 
@@ -46,7 +48,7 @@ reshape.may(in_place=True)
 
 
 @reshape.infer
-def _(x, *, shape):
+def _(x: Type, *, shape: Ints) -> Type:
     known = prod(d for d in shape if d != -1)
     if list(shape).count(-1) > 1 or known < 1 or (x.size % known if -1 in shape else x.size != known):
         raise GraphError(f"{x} cannot be reshaped to {tuple(shape)}")
@@ -54,17 +56,17 @@ def _(x, *, shape):
 
 
 @reshape.eval
-def _(x, *, shape):
+def _(x: Array, *, shape: Ints) -> Array:
     return x.reshape(shape)
 
 
 @reshape.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (reshape(g, shape=x.shape, name=f"{x.name}.grad"),)
 
 
 @reshape.emit
-def _(y, x):
+def _(y: Value, x: Value) -> Call:
     return Call("copy_bytes", y, x, y.type.bytes, alias=True)
 
 
@@ -82,7 +84,7 @@ transpose = op(
 
 
 @transpose.infer
-def _(x, *, perm):
+def _(x: Type, *, perm: Ints) -> Type:
     if sorted(perm) != list(range(x.rank)):
         raise GraphError(f"{tuple(perm)} is no permutation of the {x.rank} dimensions of {x}")
     q = x.quant
@@ -92,18 +94,18 @@ def _(x, *, perm):
 
 
 @transpose.eval
-def _(x, *, perm):
+def _(x: Array, *, perm: Ints) -> Array:
     return np.ascontiguousarray(x.transpose(perm))
 
 
 @transpose.grad
-def _(g, y, x, *, perm):
+def _(g: Value, y: Value, x: Value, *, perm: Ints) -> Grads:
     back = tuple(int(i) for i in np.argsort(perm))
     return (transpose(g, perm=back, name=f"{x.name}.grad"),)
 
 
 @transpose.emit
-def _(y, x, *, perm):
+def _(y: Value, x: Value, *, perm: Ints) -> Call:
     steps = row_steps(x.shape)
     return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), [steps[p] for p in perm]))
 
@@ -122,26 +124,26 @@ pad = op(
 
 
 @pad.infer
-def _(x, *, pads, value=0.0):
+def _(x: Type, *, pads: tuple[Pair, ...], value: float = 0.0) -> Type:
     if len(pads) != x.rank or any(len(p) != 2 or min(p) < 0 for p in pads):
         raise GraphError(f"pads {pads} do not fit {x}", hint="one (before, after) a dimension, none negative")
     return per_tensor(x).with_shape(*(d + b + a for d, (b, a) in zip(x.shape, pads)))
 
 
 @pad.eval
-def _(x, *, pads, value, node):
+def _(x: Array, *, pads: tuple[Pair, ...], value: float, node: Node) -> Array:
     return np.pad(x, pads, constant_values=pad_value(node.inputs[0].type, value))
 
 
 @pad.grad
-def _(g, y, x, *, pads):
+def _(g: Value, y: Value, x: Value, *, pads: tuple[Pair, ...]) -> Grads:
     starts = tuple(b for b, _ in pads)
     stops = tuple(b + d for b, d in zip(starts, x.shape))
     return (slice(g, starts=starts, stops=stops, steps=(1,) * len(starts), name=f"{x.name}.grad"),)
 
 
 @pad.emit
-def _(y, x, *, pads, value):
+def _(y: Value, x: Value, *, pads: tuple[Pair, ...], value: float) -> Call:
     steps = row_steps(y.shape)
     box = box_shape(y, x.shape, steps, row_steps(x.shape), y_at=sum(b * s for (b, _), s in zip(pads, steps)))
     fill = pad_value(x.type, value)
@@ -171,7 +173,7 @@ concat = op(
 
 
 @concat.infer
-def _(*xs, axis):
+def _(*xs: Type, axis: int) -> Type:
     if not xs:
         raise GraphError("concat of nothing")
     axis = axis_of(axis, xs[0])
@@ -185,18 +187,18 @@ def _(*xs, axis):
 
 
 @concat.eval
-def _(*xs, axis):
+def _(*xs: Array, axis: int) -> Array:
     return np.concatenate(xs, axis=axis)
 
 
 @concat.grad
-def _(g, y, *xs, axis):
+def _(g: Value, y: Value, *xs: Value, axis: int) -> Grads:
     axis = axis_of(axis, y.type)
     return split(g, sizes=tuple(x.shape[axis] for x in xs), axis=axis, name=f"{y.name}.grad.parts")
 
 
 @concat.emit
-def _(y, *xs, axis):
+def _(y: Value, *xs: Value, axis: int) -> Call:
     return Call("concat_bytes", y, *cuts(y, xs, axis), *xs)
 
 
@@ -223,7 +225,7 @@ slice = op(
 
 
 @slice.infer
-def _(x, *, starts, stops, steps):
+def _(x: Type, *, starts: Ints, stops: Ints, steps: Ints) -> Type:
     if not len(starts) == len(stops) == len(steps) == x.rank:
         raise GraphError(f"a slice of {x} needs {x.rank} starts, stops and steps")
     for d, a, b, s in zip(x.shape, starts, stops, steps):
@@ -233,18 +235,18 @@ def _(x, *, starts, stops, steps):
 
 
 @slice.eval
-def _(x, *, starts, stops, steps):
+def _(x: Array, *, starts: Ints, stops: Ints, steps: Ints) -> Array:
     index = tuple(np.s_[a:b:s] for a, b, s in zip(starts, stops, steps))
     return np.ascontiguousarray(x[index])
 
 
 @slice.grad
-def _(g, y, x, *, starts, steps):
+def _(g: Value, y: Value, x: Value, *, starts: Ints, steps: Ints) -> Grads:
     return (slice_dx(g, shape=x.shape, starts=starts, steps=steps, name=f"{x.name}.grad"),)
 
 
 @slice.emit
-def _(y, x, *, starts, steps):
+def _(y: Value, x: Value, *, starts: Ints, steps: Ints) -> Call:
     along = row_steps(x.shape)
     x_at = sum(a * n for a, n in zip(starts, along))
     x_steps = [s * n for s, n in zip(steps, along)]
@@ -260,7 +262,7 @@ split = op(
 
 
 @split.infer
-def _(x, *, sizes, axis):
+def _(x: Type, *, sizes: Ints, axis: int) -> tuple[Type, ...]:
     axis = axis_of(axis, x)
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 1:
         raise GraphError(f"axis {axis} of {x} cannot be cut into {tuple(sizes)}")
@@ -269,13 +271,13 @@ def _(x, *, sizes, axis):
 
 
 @split.eval
-def _(x, *, sizes, axis):
+def _(x: Array, *, sizes: Ints, axis: int) -> tuple[Array, ...]:
     pieces = np.split(x, np.cumsum(sizes)[:-1], axis=axis)
     return tuple(np.ascontiguousarray(p) for p in pieces)
 
 
 @split.grad
-def _(gs, ys, x, *, sizes, axis):
+def _(gs: tuple[Value | None, ...], ys: tuple[Value, ...], x: Value, *, sizes: Ints, axis: int) -> Grads:
     if None not in gs:
         return (concat(*gs, axis=axis, name=f"{x.name}.grad"),)
     axis, total = axis_of(axis, x.type), None
@@ -287,7 +289,7 @@ def _(gs, ys, x, *, sizes, axis):
 
 
 @split.emit
-def _(*values, axis):
+def _(*values: Value, axis: int) -> Call:
     *ys, x = values
     return Call("split_bytes", x, *cuts(x, ys, axis), *ys)
 
@@ -311,7 +313,7 @@ resize = op(
 
 
 @resize.infer
-def _(x, *, size, coordinates="asymmetric", rounding="floor"):
+def _(x: Type, *, size: Pair, coordinates: str = "asymmetric", rounding: str = "floor") -> Type:
     if x.rank != 4:
         raise GraphError(f"resize wants rank 4, got {x}")
     if coordinates not in COORDINATES or rounding not in ROUNDINGS:
@@ -322,19 +324,19 @@ def _(x, *, size, coordinates="asymmetric", rounding="floor"):
 
 
 @resize.eval
-def _(x, *, size, coordinates, rounding):
+def _(x: Array, *, size: Pair, coordinates: str, rounding: str) -> Array:
     rows, columns = (nearest(x.shape[i + 1], size[i], coordinates, rounding) for i in (0, 1))
     return np.ascontiguousarray(x[:, rows][:, :, columns])
 
 
 @resize.grad
-def _(g, y, x, *, coordinates, rounding):
+def _(g: Value, y: Value, x: Value, *, coordinates: str, rounding: str) -> Grads:
     attrs = {"size": x.shape[1:3], "coordinates": coordinates, "rounding": rounding}
     return (resize_dx(g, **attrs, name=f"{x.name}.grad"),)
 
 
 @resize.emit
-def _(y, x, *, size, coordinates, rounding):
+def _(y: Value, x: Value, *, size: Pair, coordinates: str, rounding: str) -> Call:
     n, h, w, c = x.shape
     maps = [Table(nearest(x.shape[i + 1], size[i], coordinates, rounding)) for i in (0, 1)]
     return Call("resize_nearest", y, x, *maps, n, h, w, *size, c * x.type.numpy.itemsize)

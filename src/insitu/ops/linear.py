@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8, s32
+from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct, Table
+from insitu.graph.op import Grads
 from insitu.ops._requant import (
     TILE,
     channel_multipliers,
@@ -23,6 +26,7 @@ from insitu.ops._requant import (
     want_s8,
     want_weights,
 )  # fmt: skip
+from insitu.ops._types import Array, Masked, Out
 from insitu.ops._windows import centred, integer_sums
 from insitu.ops.conv_backward import bias_grad
 from insitu.ops.layout import reshape, transpose
@@ -73,32 +77,34 @@ linear = op(
 
 
 @linear.infer
-def _(x, w, b=None):
+def _(x: Type, w: Type, b: Type | None = None) -> Type:
     return Type(x.dtype, linear_output(x, w, b))
 
 
 @linear.eval
-def _(x, w, b=None):
+def _(x: Array, w: Array, b: Array | None = None) -> Array:
     y = x @ w.T
     return y if b is None else y + b
 
 
 @linear.grad
-def _(g, y, x, w, b=None):
+def _(g: Value, y: Value, x: Value, w: Value, b: Value | None = None) -> Grads:
     return linear_grads(g, x, w, b)
 
 
 @linear.emit
-def _(y, x, w, b=None, *, fixed=(), target="host"):
+def _(
+    y: Value, x: Value, w: Value, b: Value | None = None, *, fixed: Collection[int] = (), target: str = "host"
+) -> Call:
     if 1 in fixed and target == "host":
         return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
     shape = linear_shape(y, w)
-    panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if shape.fields["rows"] >= TILE else (0, 0)
+    panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if shape.sizes["rows"] >= TILE else (0, 0)
     return Call("linear_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
 
 
 @linear.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.shape[1]
 
 
@@ -137,13 +143,18 @@ linear_s8 = op(
 
 
 @linear_s8.infer
-def _(x, w, b=None, *, lo=-128, hi=127, rounding="single", mask=False, out):
+def _(
+    x: Type, w: Type, b: Type | None = None, *, lo: int = -128, hi: int = 127, rounding: str = "single",
+    mask: bool = False, out: Out,
+) -> Type | tuple[Type, ...]:  # fmt: skip
     want_weights("linear_s8", x, w, b, axis=0)
     return beside(quantised("linear_s8", out, linear_output(x, w, b), rounding, lo, hi), mask)
 
 
 @linear_s8.eval
-def _(x, w, b=None, *, lo, hi, rounding, mask, node):
+def _(
+    x: Array, w: Array, b: Array | None = None, *, lo: int, hi: int, rounding: str, mask: bool, node: Node
+) -> Array | tuple[Array, ...]:
     tx, tw, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
     acc = centred(x, tx.zero) @ w.T.astype(np.float64)
     m, shift = linear_multipliers(tx, tw, ty, rounding)
@@ -151,26 +162,28 @@ def _(x, w, b=None, *, lo, hi, rounding, mask, node):
 
 
 @linear_s8.grad
-def _(g, y, x, w, b=None):
+def _(g: Masked, y: Masked, x: Value, w: Value, b: Value | None = None) -> Grads:
     return linear_grads(unclamped(g, y), x, w, b)
 
 
 @linear_s8.emit
-def _(*values, lo, hi, rounding, node, fixed=(), target="host"):
+def _(
+    *values: Value, lo: int, hi: int, rounding: str, node: Node, fixed: Collection[int] = (), target: str = "host"
+) -> Call:
     y, mask, x, w, b = with_mask(node)
     shape = linear_shape(y, w)
     multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
     q = layer_requant(x.type, y.type, multipliers, lo, hi, "single")
     if 1 not in fixed or target == "mcu":
         return Call("linear_s8", y, mask, x, w, b, shape, q, Scratch(2 * w.shape[1]))
-    tile = min(TILE, shape.fields["rows"])
+    tile = min(TILE, shape.sizes["rows"])
     weights = (Packed(w, packed_s8()), b, Packed(w, offsets_s8(x.type.zero)))
     scratch = Scratch(tile * ((w.shape[1] + 3) // 4 * 4))
     return Call("linear_packed_s8", y, mask, x, *weights, shape, q, tile, scratch)
 
 
 @linear_s8.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.shape[1]
 
 
@@ -220,27 +233,27 @@ matmul = op(
 
 
 @matmul.infer
-def _(a, b):
+def _(a: Type, b: Type) -> Type:
     return Type(a.dtype, matmul_output(a, b))
 
 
 @matmul.eval
-def _(a, b):
+def _(a: Array, b: Array) -> Array:
     return a @ b
 
 
 @matmul.grad
-def _(g, y, a, b):
+def _(g: Value, y: Value, a: Value, b: Value) -> Grads:
     return matmul_grads(g, a, b)
 
 
 @matmul.emit
-def _(y, a, b):
+def _(y: Value, a: Value, b: Value) -> Call:
     return Call("matmul_f32", y, a, b, matmul_shape(a, b))
 
 
 @matmul.macs
-def _(y, a, b):
+def _(y: Value, a: Value, b: Value) -> int:
     return y.type.size * a.shape[-1]
 
 
@@ -276,13 +289,15 @@ matmul_s8 = op(
 
 
 @matmul_s8.infer
-def _(a, b, *, lo=-128, hi=127, rounding="single", mask=False, out):
+def _(
+    a: Type, b: Type, *, lo: int = -128, hi: int = 127, rounding: str = "single", mask: bool = False, out: Out
+) -> Type | tuple[Type, ...]:
     want_s8("matmul_s8", a=a, b=b)
     return beside(quantised("matmul_s8", out, matmul_output(a, b), rounding, lo, hi), mask)
 
 
 @matmul_s8.eval
-def _(a, b, *, lo, hi, rounding, mask, node):
+def _(a: Array, b: Array, *, lo: int, hi: int, rounding: str, mask: bool, node: Node) -> Array | tuple[Array, ...]:
     ta, tb, ty = node.inputs[0].type, node.inputs[1].type, node.output.type
     acc = (centred(a, ta.zero) @ centred(b, tb.zero)).astype(np.int64)
     m, shift = tensor_multipliers(ta, tb, ty, rounding)
@@ -290,20 +305,20 @@ def _(a, b, *, lo, hi, rounding, mask, node):
 
 
 @matmul_s8.grad
-def _(g, y, a, b):
+def _(g: Masked, y: Masked, a: Value, b: Value) -> Grads:
     """In floats: products of two activations are rare and small."""
     return matmul_grads(unclamped(g, y), dequantize(a), dequantize(b))
 
 
 @matmul_s8.emit
-def _(*values, lo, hi, rounding):
+def _(*values: Value, lo: int, hi: int, rounding: str) -> Call:
     y, mask, a, b = apart(values, 2)
     shape = matmul_shape(a, b)
     multipliers = tensor_multipliers(a.type, b.type, y.type, rounding)
     q = requant_struct(multipliers, a.type.zero, y.type.zero, lo, hi, rounding, w_zero=b.type.zero)
-    return Call("matmul_s8", y, mask, a, b, shape, channels_of(y.type), q, Scratch(4 * shape.fields["n"]))
+    return Call("matmul_s8", y, mask, a, b, shape, channels_of(y.type), q, Scratch(4 * shape.sizes["n"]))
 
 
 @matmul_s8.macs
-def _(y, a, b):
+def _(y: Value, a: Value, b: Value) -> int:
     return y.type.size * a.shape[-1]

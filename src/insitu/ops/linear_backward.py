@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scratch, Struct
 from insitu.ops._functions import real
+from insitu.ops._types import Array
 from insitu.ops.conv_backward import PIECE, TIGHT_PIECE, fours_dw, fours_dx, scale_table
 
 linear_dx = op(
@@ -23,19 +24,19 @@ linear_dx = op(
 
 
 @linear_dx.infer
-def _(g, w):
+def _(g: Type, w: Type) -> Type:
     if w.rank != 2 or g.shape[-1] != w.shape[0]:
         raise GraphError(f"a gradient {g} does not belong to weights {w}")
     return Type(g.dtype, (*g.shape[:-1], w.shape[1]))
 
 
 @linear_dx.eval
-def _(g, w, *, node):
+def _(g: Array, w: Array, *, node: Node) -> Array:
     return g @ real(w, node.inputs[1].type)
 
 
 @linear_dx.emit
-def _(dx, g, w, *, target="host", tight=False):
+def _(dx: Value, g: Value, w: Value, *, target: str = "host", tight: int = 0) -> Call:
     if target == "mcu" and w.dtype == "s8":
         return fours_dx(dx, g, w, tight)
     o, i = w.shape
@@ -47,7 +48,7 @@ def _(dx, g, w, *, target="host", tight=False):
 
 
 @linear_dx.macs
-def _(dx, g, w):
+def _(dx: Value, g: Value, w: Value) -> int:
     return g.type.size * w.shape[1]
 
 
@@ -65,19 +66,19 @@ linear_dw.may(by_outputs=1)
 
 
 @linear_dw.infer
-def _(g, x):
+def _(g: Type, x: Type) -> Type:
     if g.shape[:-1] != x.shape[:-1]:
         raise GraphError(f"a gradient {g} does not belong to an input {x}")
     return Type(g.dtype, (g.shape[-1], x.shape[-1]))
 
 
 @linear_dw.eval
-def _(g, x, *, node):
+def _(g: Array, x: Array, *, node: Node) -> Array:
     return g.reshape(-1, g.shape[-1]).T @ real(x, node.inputs[1].type).reshape(-1, x.shape[-1])
 
 
 @linear_dw.emit
-def _(dw, g, x, *, target="host", tight=False):
+def _(dw: Value, g: Value, x: Value, *, target: str = "host", tight: int = 0) -> Call:
     if target == "mcu" and x.dtype == "s8":
         return fours_dw(dw, g, x, (), tight)
     shape = Struct("linear_shape", rows=g.type.size // g.shape[-1], i=x.shape[-1], o=g.shape[-1])
@@ -87,5 +88,5 @@ def _(dw, g, x, *, target="host", tight=False):
 
 
 @linear_dw.macs
-def _(dw, g, x):
+def _(dw: Value, g: Value, x: Value) -> int:
     return g.type.size * x.shape[-1]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
+from insitu.graph import Case, Type, Value, f32, op
 from insitu.graph.call import Call
+from insitu.graph.op import Grads
+from insitu.ops._types import Array
 
 
 def log_probabilities(x):
@@ -39,7 +41,7 @@ softmax_cross_entropy = op(
 
 
 @softmax_cross_entropy.infer
-def _(x, labels):
+def _(x: Type, labels: Type) -> Type:
     _matrix("softmax_cross_entropy", x)
     if labels.dtype != "s32" or labels.shape not in ((x.shape[0],), ()):
         raise GraphError(f"{labels} is not one s32 label for each of {x.shape[0]} samples")
@@ -47,7 +49,7 @@ def _(x, labels):
 
 
 @softmax_cross_entropy.eval
-def _(x, labels):
+def _(x: Array, labels: Array) -> Array:
     labels = np.reshape(labels, -1)
     if ((labels < 0) | (labels >= x.shape[1])).any():
         return np.asarray(np.nan, x.dtype)  # no class: the step is skipped, and counted
@@ -55,12 +57,12 @@ def _(x, labels):
 
 
 @softmax_cross_entropy.grad
-def _(g, y, x, labels):
+def _(g: Value, y: Value, x: Value, labels: Value) -> Grads:
     return softmax_cross_entropy_dx(g, x, labels, name=f"{x.name}.grad"), None
 
 
 @softmax_cross_entropy.emit
-def _(y, x, labels):
+def _(y: Value, x: Value, labels: Value) -> Call:
     return Call("softmax_cross_entropy_f32", y, x, labels, *x.shape)
 
 
@@ -76,12 +78,12 @@ softmax_cross_entropy_dx.may(in_place=(1,))
 
 
 @softmax_cross_entropy_dx.infer
-def _(g, x, labels):
+def _(g: Type, x: Type, labels: Type) -> Type:
     return x
 
 
 @softmax_cross_entropy_dx.eval
-def _(g, x, labels):
+def _(g: Array, x: Array, labels: Array) -> Array:
     p = np.exp(log_probabilities(x))
     labels = np.reshape(labels, -1)
     known = (labels >= 0) & (labels < x.shape[1])
@@ -90,7 +92,7 @@ def _(g, x, labels):
 
 
 @softmax_cross_entropy_dx.emit
-def _(dx, g, x, labels):
+def _(dx: Value, g: Value, x: Value, labels: Value) -> Call:
     return Call("softmax_cross_entropy_dx_f32", dx, g, x, labels, *x.shape)
 
 
@@ -102,24 +104,24 @@ soft_cross_entropy = op(
 
 
 @soft_cross_entropy.infer
-def _(x, target):
+def _(x: Type, target: Type) -> Type:
     if _matrix("soft_cross_entropy", x).shape != target.shape:
         raise GraphError(f"targets {target} for logits {x}")
     return Type(x.dtype, ())
 
 
 @soft_cross_entropy.eval
-def _(x, target):
+def _(x: Array, target: Array) -> Array:
     return -(target * log_probabilities(x)).sum() / x.shape[0]
 
 
 @soft_cross_entropy.grad
-def _(g, y, x, target):
+def _(g: Value, y: Value, x: Value, target: Value) -> Grads:
     return soft_cross_entropy_dx(g, x, target, name=f"{x.name}.grad"), None
 
 
 @soft_cross_entropy.emit
-def _(y, x, target):
+def _(y: Value, x: Value, target: Value) -> Call:
     return Call("soft_cross_entropy_f32", y, x, target, *x.shape)
 
 
@@ -132,18 +134,18 @@ soft_cross_entropy_dx.may(in_place=(1,))
 
 
 @soft_cross_entropy_dx.infer
-def _(g, x, target):
+def _(g: Type, x: Type, target: Type) -> Type:
     return x
 
 
 @soft_cross_entropy_dx.eval
-def _(g, x, target):
+def _(g: Array, x: Array, target: Array) -> Array:
     p = np.exp(log_probabilities(x))
     return g * (p * target.sum(-1, keepdims=True) - target) / x.shape[0]
 
 
 @soft_cross_entropy_dx.emit
-def _(dx, g, x, target):
+def _(dx: Value, g: Value, x: Value, target: Value) -> Call:
     return Call("soft_cross_entropy_dx_f32", dx, g, x, target, *x.shape)
 
 
@@ -155,24 +157,24 @@ binary_cross_entropy = op(
 
 
 @binary_cross_entropy.infer
-def _(x, target):
+def _(x: Type, target: Type) -> Type:
     if x.shape != target.shape:
         raise GraphError(f"targets {target} for logits {x}")
     return Type(x.dtype, ())
 
 
 @binary_cross_entropy.eval
-def _(x, target):
+def _(x: Array, target: Array) -> Array:
     return (np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0) - x * target).mean()
 
 
 @binary_cross_entropy.grad
-def _(g, y, x, target):
+def _(g: Value, y: Value, x: Value, target: Value) -> Grads:
     return binary_cross_entropy_dx(g, x, target, name=f"{x.name}.grad"), None
 
 
 @binary_cross_entropy.emit
-def _(y, x, target):
+def _(y: Value, x: Value, target: Value) -> Call:
     return Call("binary_cross_entropy_f32", y, x, target, x.type.size)
 
 
@@ -185,17 +187,17 @@ binary_cross_entropy_dx.may(in_place=(1,))
 
 
 @binary_cross_entropy_dx.infer
-def _(g, x, target):
+def _(g: Type, x: Type, target: Type) -> Type:
     return x
 
 
 @binary_cross_entropy_dx.eval
-def _(g, x, target):
+def _(g: Array, x: Array, target: Array) -> Array:
     return g * (1 / (1 + np.exp(-x)) - target) / x.size
 
 
 @binary_cross_entropy_dx.emit
-def _(dx, g, x, target):
+def _(dx: Value, g: Value, x: Value, target: Value) -> Call:
     return Call("binary_cross_entropy_dx_f32", dx, g, x, target, x.type.size)
 
 
@@ -207,24 +209,24 @@ mean_squared_error = op(
 
 
 @mean_squared_error.infer
-def _(x, target):
+def _(x: Type, target: Type) -> Type:
     if x.shape != target.shape:
         raise GraphError(f"targets {target} for outputs {x}")
     return Type(x.dtype, ())
 
 
 @mean_squared_error.eval
-def _(x, target):
+def _(x: Array, target: Array) -> Array:
     return np.square(x - target).mean()
 
 
 @mean_squared_error.grad
-def _(g, y, x, target):
+def _(g: Value, y: Value, x: Value, target: Value) -> Grads:
     return mean_squared_error_dx(g, x, target, name=f"{x.name}.grad"), None
 
 
 @mean_squared_error.emit
-def _(y, x, target):
+def _(y: Value, x: Value, target: Value) -> Call:
     return Call("mean_squared_error_f32", y, x, target, x.type.size)
 
 
@@ -237,15 +239,15 @@ mean_squared_error_dx.may(in_place=(1,))
 
 
 @mean_squared_error_dx.infer
-def _(g, x, target):
+def _(g: Type, x: Type, target: Type) -> Type:
     return x
 
 
 @mean_squared_error_dx.eval
-def _(g, x, target):
+def _(g: Array, x: Array, target: Array) -> Array:
     return 2 * g * (x - target) / x.size
 
 
 @mean_squared_error_dx.emit
-def _(dx, g, x, target):
+def _(dx: Value, g: Value, x: Value, target: Value) -> Call:
     return Call("mean_squared_error_dx_f32", dx, g, x, target, x.type.size)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
+from insitu.graph import Case, Node, Type, Value, f32, op
 from insitu.graph.call import Call
+from insitu.graph.op import Grads
+from insitu.ops._types import Array, Masked
 
 
 def pack_mask(inside: np.ndarray) -> np.ndarray:
@@ -31,12 +33,12 @@ def mask_type(y: Type) -> Type:
     return Type("u8", (y.size // c, (c + 7) // 8))
 
 
-def beside(y: Type, mask: bool):
+def beside(y: Type, mask: bool) -> Type | tuple[Type, ...]:
     """infer: the output, and its mask where one is wanted."""
     return (y, mask_type(y)) if mask else y
 
 
-def clamped(values: np.ndarray, lo: int, hi: int, mask: bool):
+def clamped(values: np.ndarray, lo: int, hi: int, mask: bool) -> Array | tuple[Array, ...]:
     """eval: whole numbers as s8 within lo..hi, and the mask where one is wanted."""
     y = np.clip(values, lo, hi).astype(np.int8)
     return (y, pack_mask((values >= lo) & (values <= hi))) if mask else y
@@ -48,15 +50,16 @@ def apart(values: tuple, inputs: int) -> tuple:
     return y, rest[0] if len(rest) > inputs else None, *rest[-inputs:]
 
 
-def with_mask(node) -> tuple:
+def with_mask(node: Node) -> tuple:
     """emit: (y, mask or None, x, w, bias or None) of a layer with parameters."""
     y, *mask = node.outputs
     return y, mask[0] if mask else None, *node.inputs, *(None,) * (3 - len(node.inputs))
 
 
-def unclamped(g, y):
+def unclamped(g: Masked, y: Masked) -> Value:
     """grad: the gradient before the clamp; g itself where no mask was written."""
-    if not isinstance(y, tuple):
+    if not isinstance(g, tuple) or not isinstance(y, tuple):
+        assert isinstance(g, Value)
         return g
     return mask_grad(g[0], y[1], name=f"{y[0].name}.grad.masked")
 
@@ -75,25 +78,25 @@ mask_grad.may(in_place=True)
 
 
 @mask_grad.infer
-def _(g, mask):
+def _(g: Type, mask: Type) -> Type:
     if mask != mask_type(g):
         raise GraphError(f"{mask} is no mask of {g}")
     return g
 
 
 @mask_grad.eval
-def _(g, mask):
+def _(g: Array, mask: Array) -> Array:
     rows = g.reshape(mask.shape[0], -1)
     bits = np.unpackbits(mask, axis=1, count=rows.shape[1], bitorder="little")
     return np.where(bits, rows, 0).reshape(g.shape)
 
 
 @mask_grad.emit
-def _(y, g, mask):
+def _(y: Value, g: Value, mask: Value) -> Call:
     return Call("mask_grad_f32", y, g, mask, mask.shape[0], channels_of(g.type))
 
 
-def straight_through(g, y, x):
+def straight_through(g: Masked, y: Masked, x: Value) -> Grads:
     """grad of a change of scale: the same reals, but for those that were clamped."""
     return (unclamped(g, y),)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scratch
+from insitu.graph.op import Grads
 from insitu.ops._fixed import softmax_s8 as fixed_softmax
 from insitu.ops._fixed import softmax_scaling
 from insitu.ops._gradients import from_output, straight
 from insitu.ops._rules import SMALL, axis_of, same, small, walk_along, want_float, want_rounding, want_s8
+from insitu.ops._types import Array
 from insitu.ops.norm_backward import (
     batch_norm_dscale,
     batch_norm_dx,
@@ -48,13 +50,13 @@ softmax.may(in_place=True)
 
 
 @softmax.eval
-def _(x, *, axis):
+def _(x: Array, *, axis: int) -> Array:
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
 
 @softmax.emit
-def _(y, x, *, axis):
+def _(y: Value, x: Value, *, axis: int) -> Call:
     return Call("softmax_f32", y, x, *walk_along(x, axis))
 
 
@@ -74,7 +76,7 @@ softmax_s8.may(in_place=True)
 
 
 @softmax_s8.infer
-def _(x, *, rounding="single"):
+def _(x: Type, *, rounding: str = "single") -> Type:
     want_s8(x)
     want_rounding(rounding)
     if x.rank < 1 or x.shape[-1] > MAX_CLASSES:
@@ -83,17 +85,17 @@ def _(x, *, rounding="single"):
 
 
 @softmax_s8.eval
-def _(x, *, node):
+def _(x: Array, *, node: Node) -> Array:
     return fixed_softmax(x, node.inputs[0].type.scale)
 
 
 @softmax_s8.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (softmax_dx(g, dequantize(y), name=f"{x.name}.grad"),)
 
 
 @softmax_s8.emit
-def _(y, x):
+def _(y: Value, x: Value) -> Call:
     n = x.shape[-1]
     return Call("softmax_s8", y, x, x.type.size // n, n, *softmax_scaling(x.type.scale))
 
@@ -105,13 +107,13 @@ log_softmax.may(in_place=True)
 
 
 @log_softmax.eval
-def _(x, *, axis):
+def _(x: Array, *, axis: int) -> Array:
     d = x - x.max(axis=axis, keepdims=True)
     return d - np.log(np.exp(d).sum(axis=axis, keepdims=True))
 
 
 @log_softmax.emit
-def _(y, x, *, axis):
+def _(y: Value, x: Value, *, axis: int) -> Call:
     return Call("log_softmax_f32", y, x, *walk_along(x, axis))
 
 
@@ -129,7 +131,10 @@ batch_norm.may(in_place=True)
 
 
 @batch_norm.infer
-def _(x, scale, bias, mean, var, *, axis=-1, epsilon=1e-5, momentum=0.1):
+def _(
+    x: Type, scale: Type, bias: Type, mean: Type, var: Type, *, axis: int = -1, epsilon: float = 1e-05,
+    momentum: float = 0.1,
+) -> Type:  # fmt: skip
     want_float(x, scale, bias, mean, var)
     channels = x.shape[axis_of(axis, x)]
     for v in (scale, bias, mean, var):
@@ -139,14 +144,16 @@ def _(x, scale, bias, mean, var, *, axis=-1, epsilon=1e-5, momentum=0.1):
 
 
 @batch_norm.eval
-def _(x, scale, bias, mean, var, *, axis, epsilon):
+def _(x: Array, scale: Array, bias: Array, mean: Array, var: Array, *, axis: int, epsilon: float) -> Array:
     shape = [-1 if d == axis % x.ndim else 1 for d in range(x.ndim)]
     scale, bias, mean, var = (v.reshape(shape) for v in (scale, bias, mean, var))
     return (x - mean) / np.sqrt(var + epsilon) * scale + bias
 
 
 @batch_norm.grad
-def _(g, y, x, scale, bias, mean, var, *, axis, epsilon):
+def _(
+    g: Value, y: Value, x: Value, scale: Value, bias: Value, mean: Value, var: Value, *, axis: int, epsilon: float
+) -> Grads:
     """Mean and var are statistics, not parameters: they have none."""
     dx = batch_norm_dx(g, scale, var, axis=axis, epsilon=epsilon, name=f"{x.name}.grad")
     dscale = batch_norm_dscale(g, x, mean, var, axis=axis, epsilon=epsilon, name=f"{scale.name}.grad")
@@ -155,7 +162,7 @@ def _(g, y, x, scale, bias, mean, var, *, axis, epsilon):
 
 
 @batch_norm.emit
-def _(y, x, scale, bias, mean, var, *, axis, epsilon):
+def _(y: Value, x: Value, scale: Value, bias: Value, mean: Value, var: Value, *, axis: int, epsilon: float) -> Call:
     walk = walk_along(x, axis)
     scratch = Scratch(4 * walk[1])
     return Call("batch_norm_f32", y, x, scale, bias, mean, var, *walk, float(epsilon), scratch)
@@ -175,7 +182,7 @@ layer_norm.may(in_place=True)
 
 
 @layer_norm.infer
-def _(x, scale=None, bias=None, *, dims=1, epsilon=1e-5):
+def _(x: Type, scale: Type | None = None, bias: Type | None = None, *, dims: int = 1, epsilon: float = 1e-05) -> Type:
     want_float(x)
     if not 1 <= dims <= x.rank:
         raise GraphError(f"cannot normalise {dims} dimensions of {x}")
@@ -186,7 +193,7 @@ def _(x, scale=None, bias=None, *, dims=1, epsilon=1e-5):
 
 
 @layer_norm.eval
-def _(x, scale=None, bias=None, *, dims, epsilon):
+def _(x: Array, scale: Array | None = None, bias: Array | None = None, *, dims: int, epsilon: float) -> Array:
     axes = tuple(range(x.ndim - dims, x.ndim))
     d = x - x.mean(axis=axes, keepdims=True)
     y = d / np.sqrt((d * d).mean(axis=axes, keepdims=True) + epsilon)
@@ -195,7 +202,9 @@ def _(x, scale=None, bias=None, *, dims, epsilon):
 
 
 @layer_norm.grad
-def _(g, y, x, scale=None, bias=None, *, dims, epsilon):
+def _(
+    g: Value, y: Value, x: Value, scale: Value | None = None, bias: Value | None = None, *, dims: int, epsilon: float
+) -> Grads:
     known = (x,) if scale is None else (x, scale)
     dx = layer_norm_dx(g, *known, dims=dims, epsilon=epsilon, name=f"{x.name}.grad")
     if scale is None:
@@ -205,7 +214,7 @@ def _(g, y, x, scale=None, bias=None, *, dims, epsilon):
 
 
 @layer_norm.emit
-def _(y, x, scale=None, bias=None, *, dims, epsilon):
+def _(y: Value, x: Value, scale: Value | None = None, bias: Value | None = None, *, dims: int, epsilon: float) -> Call:
     n = int(np.prod(x.shape[len(x.shape) - dims :]))
     return Call("layer_norm_f32", y, x, scale, bias, y.type.size // n, n, float(epsilon))
 
@@ -220,17 +229,17 @@ dropout.may(in_place=True)
 
 
 @dropout.infer
-def _(x, *, p=0.5):
+def _(x: Type, *, p: float = 0.5) -> Type:
     if not 0 <= p < 1:
         raise GraphError(f"dropout with p = {p} keeps nothing")
     return same(x)
 
 
 @dropout.eval
-def _(x):
+def _(x: Array) -> Array:
     return x
 
 
 @dropout.emit
-def _(y, x):
+def _(y: Value, x: Value) -> Call:
     return Call("copy_bytes", y, x, y.type.bytes, alias=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
+from insitu.graph import Case, Type, Value, f32, op
 from insitu.graph.call import Call, Scratch
 from insitu.ops._rules import axis_of, walk_along
+from insitu.ops._types import Array
 
 AXES = [
     Case("last axis", (f32(2, 3, 7), f32(2, 3, 7))),
@@ -34,12 +35,12 @@ softmax_dx.may(in_place=True)
 
 
 @softmax_dx.eval
-def _(g, y, *, axis):
+def _(g: Array, y: Array, *, axis: int) -> Array:
     return y * (g - (g * y).sum(axis=axis, keepdims=True))
 
 
 @softmax_dx.emit
-def _(dx, g, y, *, axis):
+def _(dx: Value, g: Value, y: Value, *, axis: int) -> Call:
     return Call("softmax_dx_f32", dx, g, y, *walk_along(y, axis))
 
 
@@ -49,12 +50,12 @@ log_softmax_dx.may(in_place=True)
 
 
 @log_softmax_dx.eval
-def _(g, y, *, axis):
+def _(g: Array, y: Array, *, axis: int) -> Array:
     return g - np.exp(y) * g.sum(axis=axis, keepdims=True)
 
 
 @log_softmax_dx.emit
-def _(dx, g, y, *, axis):
+def _(dx: Value, g: Value, y: Value, *, axis: int) -> Call:
     return Call("log_softmax_dx_f32", dx, g, y, *walk_along(y, axis))
 
 
@@ -79,7 +80,7 @@ batch_norm_dx.may(in_place=True)
 
 
 @batch_norm_dx.infer
-def _(g, scale, var, *, axis=-1, epsilon=1e-5):
+def _(g: Type, scale: Type, var: Type, *, axis: int = -1, epsilon: float = 1e-05) -> Type:
     channels = g.shape[axis_of(axis, g)]
     if scale.shape != (channels,) or var.shape != (channels,):
         raise GraphError(f"{scale} and {var} are not numbers for each of {channels} channels")
@@ -87,12 +88,12 @@ def _(g, scale, var, *, axis=-1, epsilon=1e-5):
 
 
 @batch_norm_dx.eval
-def _(g, scale, var, *, axis, epsilon):
+def _(g: Array, scale: Array, var: Array, *, axis: int, epsilon: float) -> Array:
     return g * per_channel(scale / np.sqrt(var + epsilon), g.ndim, axis)
 
 
 @batch_norm_dx.emit
-def _(dx, g, scale, var, *, axis, epsilon):
+def _(dx: Value, g: Value, scale: Value, var: Value, *, axis: int, epsilon: float) -> Call:
     walk = walk_along(g, axis)
     return Call("batch_norm_dx_f32", dx, g, scale, var, *walk, float(epsilon), Scratch(4 * walk[1]))
 
@@ -109,20 +110,20 @@ batch_norm_dscale = op(
 
 
 @batch_norm_dscale.infer
-def _(g, x, mean, var, *, axis=-1, epsilon=1e-5):
+def _(g: Type, x: Type, mean: Type, var: Type, *, axis: int = -1, epsilon: float = 1e-05) -> Type:
     if g.shape != x.shape:
         raise GraphError(f"a gradient {g} does not belong to {x}")
     return Type(g.dtype, (x.shape[axis_of(axis, x)],))
 
 
 @batch_norm_dscale.eval
-def _(g, x, mean, var, *, axis, epsilon):
+def _(g: Array, x: Array, mean: Array, var: Array, *, axis: int, epsilon: float) -> Array:
     sums = (g * (x - per_channel(mean, x.ndim, axis))).sum(axis=other_axes(x.ndim, axis))
     return sums / np.sqrt(var + epsilon)
 
 
 @batch_norm_dscale.emit
-def _(dscale, g, x, mean, var, *, axis, epsilon):
+def _(dscale: Value, g: Value, x: Value, mean: Value, var: Value, *, axis: int, epsilon: float) -> Call:
     return Call("batch_norm_dscale_f32", dscale, g, x, mean, var, *walk_along(x, axis), float(epsilon))
 
 
@@ -151,14 +152,14 @@ layer_norm_dx.may(in_place=True)
 
 
 @layer_norm_dx.infer
-def _(g, x, scale=None, *, dims=1, epsilon=1e-5):
+def _(g: Type, x: Type, scale: Type | None = None, *, dims: int = 1, epsilon: float = 1e-05) -> Type:
     if g.shape != x.shape:
         raise GraphError(f"a gradient {g} does not belong to {x}")
     return g
 
 
 @layer_norm_dx.eval
-def _(g, x, scale=None, *, dims, epsilon):
+def _(g: Array, x: Array, scale: Array | None = None, *, dims: int, epsilon: float) -> Array:
     axes = tuple(range(x.ndim - dims, x.ndim))
     n, r = normal(x, dims, epsilon)
     h = g if scale is None else g * scale
@@ -166,7 +167,7 @@ def _(g, x, scale=None, *, dims, epsilon):
 
 
 @layer_norm_dx.emit
-def _(dx, g, x, scale=None, *, dims, epsilon):
+def _(dx: Value, g: Value, x: Value, scale: Value | None = None, *, dims: int, epsilon: float) -> Call:
     n = int(np.prod(x.shape[len(x.shape) - dims :]))
     return Call("layer_norm_dx_f32", dx, g, x, scale, x.type.size // n, n, float(epsilon))
 
@@ -179,16 +180,16 @@ layer_norm_dscale = op(
 
 
 @layer_norm_dscale.infer
-def _(g, x, *, dims=1, epsilon=1e-5):
+def _(g: Type, x: Type, *, dims: int = 1, epsilon: float = 1e-05) -> Type:
     return g.with_shape(*x.shape[x.rank - dims :])
 
 
 @layer_norm_dscale.eval
-def _(g, x, *, dims, epsilon):
+def _(g: Array, x: Array, *, dims: int, epsilon: float) -> Array:
     return (g * normal(x, dims, epsilon)[0]).sum(axis=tuple(range(x.ndim - dims)))
 
 
 @layer_norm_dscale.emit
-def _(dscale, g, x, *, dims, epsilon):
+def _(dscale: Value, g: Value, x: Value, *, dims: int, epsilon: float) -> Call:
     n = dscale.type.size
     return Call("layer_norm_dscale_f32", dscale, g, x, x.type.size // n, n, float(epsilon))

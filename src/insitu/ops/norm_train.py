@@ -6,9 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
+from insitu.graph import Case, Type, Value, f32, op
 from insitu.graph.call import Call, Scratch
+from insitu.graph.op import Grads
 from insitu.ops._rules import axis_of, walk_along, want_float
+from insitu.ops._types import Array
 from insitu.ops.norm_backward import other_axes, per_channel
 
 batch_norm_train = op(
@@ -29,7 +31,10 @@ batch_norm_train.must(in_place=(None, None, None, 3, 4))
 
 
 @batch_norm_train.infer
-def _(x, scale, bias, running_mean, running_var, *, axis=-1, epsilon=1e-5, momentum=0.1):
+def _(
+    x: Type, scale: Type, bias: Type, running_mean: Type, running_var: Type, *, axis: int = -1, epsilon: float = 1e-05,
+    momentum: float = 0.1,
+) -> tuple[Type, ...]:  # fmt: skip
     want_float(x, scale, bias, running_mean, running_var)
     channels = Type(x.dtype, (x.shape[axis_of(axis, x)],))
     for v in (scale, bias, running_mean, running_var):
@@ -44,7 +49,10 @@ def _(x, scale, bias, running_mean, running_var, *, axis=-1, epsilon=1e-5, momen
 
 
 @batch_norm_train.eval
-def _(x, scale, bias, running_mean, running_var, *, axis, epsilon, momentum):
+def _(
+    x: Array, scale: Array, bias: Array, running_mean: Array, running_var: Array, *, axis: int, epsilon: float,
+    momentum: float,
+) -> tuple[Array, ...]:  # fmt: skip
     others = other_axes(x.ndim, axis)
     mean, var = x.mean(axis=others), x.var(axis=others)
     rstd = 1 / np.sqrt(var + epsilon)
@@ -57,7 +65,10 @@ def _(x, scale, bias, running_mean, running_var, *, axis, epsilon, momentum):
 
 
 @batch_norm_train.grad
-def _(g, y, x, scale, bias, running_mean, running_var, *, axis):
+def _(
+    g: tuple[Value | None, ...], y: tuple[Value, ...], x: Value, scale: Value, bias: Value, running_mean: Value,
+    running_var: Value, *, axis: int,
+) -> Grads:  # fmt: skip
     if g[0] is None:
         return None, None, None, None, None
     _, mean, rstd, *_ = y
@@ -66,7 +77,10 @@ def _(g, y, x, scale, bias, running_mean, running_var, *, axis):
 
 
 @batch_norm_train.emit
-def _(y, mean, rstd, new_mean, new_var, x, scale, bias, running_mean, running_var, *, axis, epsilon, momentum):
+def _(
+    y: Value, mean: Value, rstd: Value, new_mean: Value, new_var: Value, x: Value, scale: Value, bias: Value,
+    running_mean: Value, running_var: Value, *, axis: int, epsilon: float, momentum: float,
+) -> Call:  # fmt: skip
     walk = walk_along(x, axis)
     return Call("batch_norm_train_f32", y, mean, rstd, new_mean, new_var, x, scale, bias, *walk, float(epsilon),
                 float(momentum), Scratch(4 * walk[1]))  # fmt: skip
@@ -84,20 +98,20 @@ batch_norm_again.may(in_place=True)
 
 
 @batch_norm_again.infer
-def _(x, scale, bias, mean, rstd, *, axis=-1):
+def _(x: Type, scale: Type, bias: Type, mean: Type, rstd: Type, *, axis: int = -1) -> Type:
     if not scale.shape == bias.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
         raise GraphError(f"{scale}, {bias}, {mean}, {rstd} are not one number for each channel of {x}")
     return x
 
 
 @batch_norm_again.eval
-def _(x, scale, bias, mean, rstd, *, axis):
+def _(x: Array, scale: Array, bias: Array, mean: Array, rstd: Array, *, axis: int) -> Array:
     m, factor, b = (per_channel(v, x.ndim, axis) for v in (mean, rstd * scale, bias))
     return (x - m) * factor + b
 
 
 @batch_norm_again.emit
-def _(y, x, scale, bias, mean, rstd, *, axis):
+def _(y: Value, x: Value, scale: Value, bias: Value, mean: Value, rstd: Value, *, axis: int) -> Call:
     walk = walk_along(x, axis)
     return Call("batch_norm_again_f32", y, x, scale, bias, mean, rstd, *walk, Scratch(4 * walk[1]))
 
@@ -116,14 +130,14 @@ batch_norm_train_dx.may(in_place=(0, None, None))
 
 
 @batch_norm_train_dx.infer
-def _(g, x, scale, mean, rstd, *, axis=-1):
+def _(g: Type, x: Type, scale: Type, mean: Type, rstd: Type, *, axis: int = -1) -> tuple[Type, ...]:
     if g.shape != x.shape or not scale.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
         raise GraphError(f"a gradient {g} does not belong to {x} with {scale}, {mean}, {rstd}")
     return g, scale, scale
 
 
 @batch_norm_train_dx.eval
-def _(g, x, scale, mean, rstd, *, axis):
+def _(g: Array, x: Array, scale: Array, mean: Array, rstd: Array, *, axis: int) -> tuple[Array, ...]:
     others, count = other_axes(x.ndim, axis), x.size // scale.size
     n = (x - per_channel(mean, x.ndim, axis)) * per_channel(rstd, x.ndim, axis)
     dscale, dbias = (g * n).sum(axis=others), g.sum(axis=others)
@@ -132,7 +146,9 @@ def _(g, x, scale, mean, rstd, *, axis):
 
 
 @batch_norm_train_dx.emit
-def _(dx, dscale, dbias, g, x, scale, mean, rstd, *, axis):
+def _(
+    dx: Value, dscale: Value, dbias: Value, g: Value, x: Value, scale: Value, mean: Value, rstd: Value, *, axis: int
+) -> Call:
     walk = walk_along(x, axis)
     scratch = Scratch(8 * walk[1])
     return Call("batch_norm_train_dx_f32", dx, dscale, dbias, g, x, scale, mean, rstd, *walk, scratch)

@@ -7,11 +7,13 @@ from math import isfinite
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, Value, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Table
+from insitu.graph.op import Grads
 from insitu.graph.stripes import Rows
 from insitu.ops._rules import axis_of
 from insitu.ops._stripes import alike
+from insitu.ops._types import Array, Out
 from insitu.ops.quant import round_half_away
 
 ALL_BYTES = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
@@ -55,13 +57,13 @@ normalize = op(
 
 
 @normalize.infer
-def _(x, *, mean, std, axis=-1, out=None):
+def _(x: Type, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int = -1, out: Out = None) -> Type:
     want = x.shape[axis_of(axis, x)]
     if x.dtype not in ("u8", "f32", "f64") or len(mean) != len(std) or len(mean) not in (1, want):
         raise GraphError(f"{len(mean)} means and {len(std)} deviations for {x}")
     if not all(isfinite(m) and isfinite(s) and s > 0 for m, s in zip(mean, std)):
         raise GraphError("a mean is not finite, or a deviation not above zero")
-    if out is None or out.dtype != "s8":
+    if not isinstance(out, Type) or out.dtype != "s8":
         return Type("f32" if x.dtype == "u8" else x.dtype, x.shape)
     if x.dtype != "u8" or out.quant is None or out.quant.per_channel:
         raise GraphError(f"gives s8 with one scale from u8, not {out} from {x}")
@@ -69,7 +71,7 @@ def _(x, *, mean, std, axis=-1, out=None):
 
 
 @normalize.eval
-def _(x, *, mean, std, axis, node):
+def _(x: Array, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int, node: Node) -> Array:
     y, axis = node.output.type, axis % x.ndim
     if y.dtype == "s8":
         rows = table(mean, std, y)
@@ -79,12 +81,12 @@ def _(x, *, mean, std, axis, node):
 
 
 @normalize.grad
-def _(g, y, x, *, mean, std, axis):
+def _(g: Value, y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int) -> Grads:
     return (None,)  # pixels are not trained, and nothing before them is
 
 
 @normalize.emit
-def _(y, x, *, mean, std, axis):
+def _(y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int) -> Call:
     axis = axis % x.type.rank
     channels = len(mean)
     inner = int(np.prod(x.shape[axis + 1 :])) if channels > 1 else 1

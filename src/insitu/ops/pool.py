@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scratch
+from insitu.graph.op import Grads
 from insitu.ops._requant import quantised, quantize_multipliers, requant_struct, rescaled, want_s8
 from insitu.ops._stripes import pool_rows
+from insitu.ops._types import Array, Masked, Out, Padding, Pair
 from insitu.ops._windows import patches, pool_output, pool_shape, window_counts
 from insitu.ops.mask import apart, beside, clamped, unclamped
 from insitu.ops.pool_backward import avg_pool2d_dx, max_pool2d_dx
@@ -29,23 +31,23 @@ max_pool2d.may(stripes=pool_rows)
 
 
 @max_pool2d.infer
-def _(x, *, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
+def _(x: Type, *, kernel: Pair, stride: Pair, padding: Padding = (0, 0, 0, 0), dilation: Pair = (1, 1)) -> Type:
     return Type(x.dtype, pool_output(x, kernel, stride, padding, dilation), x.quant)
 
 
 @max_pool2d.eval
-def _(x, *, kernel, stride, padding, dilation):
+def _(x: Array, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair) -> Array:
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     return patches(x, kernel, stride, padding, dilation, fill=lowest).max(axis=(3, 4))
 
 
 @max_pool2d.grad
-def _(g, y, x, *, node):
+def _(g: Value, y: Value, x: Value, *, node: Node) -> Grads:
     return (max_pool2d_dx(g, x, **node.attrs, name=f"{x.name}.grad"),)
 
 
 @max_pool2d.emit
-def _(y, x, *, kernel, stride, padding, dilation):
+def _(y: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair) -> Call:
     return Call(f"max_pool2d_{y.dtype}", y, x, pool_shape(y, x, kernel, stride, padding, dilation))
 
 
@@ -65,23 +67,23 @@ avg_pool2d.may(stripes=pool_rows)
 
 
 @avg_pool2d.infer
-def _(x, *, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False):
+def _(x: Type, *, kernel: Pair, stride: Pair, padding: Padding = (0, 0, 0, 0), count_include_pad: bool = False) -> Type:
     return Type(x.dtype, pool_output(x, kernel, stride, padding))
 
 
 @avg_pool2d.eval
-def _(x, *, kernel, stride, padding, count_include_pad):
-    counts = window_counts(*x.shape[1:3], kernel, stride, padding, count_include_pad)
+def _(x: Array, *, kernel: Pair, stride: Pair, padding: Padding, count_include_pad: bool) -> Array:
+    counts = window_counts((x.shape[1], x.shape[2]), kernel, stride, padding, count_include_pad)
     return patches(x, kernel, stride, padding, (1, 1)).sum(axis=(3, 4)) / counts.astype(x.dtype)
 
 
 @avg_pool2d.grad
-def _(g, y, x, *, node):
+def _(g: Value, y: Value, x: Value, *, node: Node) -> Grads:
     return (avg_pool2d_dx(g, size=x.shape[1:3], **node.attrs, name=f"{x.name}.grad"),)
 
 
 @avg_pool2d.emit
-def _(y, x, *, kernel, stride, padding, count_include_pad):
+def _(y: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Padding, count_include_pad: bool) -> Call:
     shape = pool_shape(y, x, kernel, stride, padding)
     return Call("avg_pool2d_f32", y, x, shape, int(count_include_pad))
 
@@ -132,9 +134,9 @@ avg_pool2d_s8.may(stripes=pool_rows)
 
 @avg_pool2d_s8.infer
 def _(
-    x, *, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False, lo=-128, hi=127, rounding="single",
-    mask=False, out,
-):  # fmt: skip
+    x: Type, *, kernel: Pair, stride: Pair, padding: Padding = (0, 0, 0, 0), count_include_pad: bool = False,
+    lo: int = -128, hi: int = 127, rounding: str = "single", mask: bool = False, out: Out,
+) -> Type | tuple[Type, ...]:  # fmt: skip
     want_s8("avg_pool2d_s8", x=x)
     y = quantised("avg_pool2d_s8", out, pool_output(x, kernel, stride, padding), rounding, lo, hi)
     if rounding == "litert" and y.quant != x.quant:
@@ -143,9 +145,12 @@ def _(
 
 
 @avg_pool2d_s8.eval
-def _(x, *, kernel, stride, padding, count_include_pad, lo, hi, rounding, mask, node):
+def _(
+    x: Array, *, kernel: Pair, stride: Pair, padding: Padding, count_include_pad: bool, lo: int, hi: int, rounding: str,
+    mask: bool, node: Node,
+) -> Array | tuple[Array, ...]:  # fmt: skip
     tx, ty = node.inputs[0].type, node.output.type
-    counts = window_counts(*x.shape[1:3], kernel, stride, padding, count_include_pad)
+    counts = window_counts((x.shape[1], x.shape[2]), kernel, stride, padding, count_include_pad)
     if rounding == "litert":
         fill = tx.zero if count_include_pad else 0
         acc = patches(x.astype(np.int64), kernel, stride, padding, (1, 1), fill).sum(axis=(3, 4))
@@ -157,13 +162,18 @@ def _(x, *, kernel, stride, padding, count_include_pad, lo, hi, rounding, mask, 
 
 
 @avg_pool2d_s8.grad
-def _(g, y, x, *, kernel, stride, padding, count_include_pad):
+def _(
+    g: Masked, y: Masked, x: Value, *, kernel: Pair, stride: Pair, padding: Padding, count_include_pad: bool
+) -> Grads:
     windows = {"kernel": kernel, "stride": stride, "padding": padding, "count_include_pad": count_include_pad}
     return (avg_pool2d_dx(unclamped(g, y), size=x.shape[1:3], **windows, name=f"{x.name}.grad"),)
 
 
 @avg_pool2d_s8.emit
-def _(*values, kernel, stride, padding, count_include_pad, lo, hi, rounding):
+def _(
+    *values: Value, kernel: Pair, stride: Pair, padding: Padding, count_include_pad: bool, lo: int, hi: int,
+    rounding: str,
+) -> Call:  # fmt: skip
     y, mask, x = apart(values, 1)
     multipliers = mean_multipliers(x.type, y.type, kernel)
     q = requant_struct(multipliers, x.type.zero, y.type.zero, lo, hi, rounding)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Type, Value, f32, op, s8
 from insitu.graph.call import Call
+from insitu.ops._types import Array, Padding, Pair
 from insitu.ops._windows import patches, pool_output, pool_shape, scatter_patches, window_counts
 
 max_pool2d_dx = op(
@@ -34,14 +35,16 @@ max_pool2d_dx = op(
 
 
 @max_pool2d_dx.infer
-def _(g, x, *, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
+def _(
+    g: Type, x: Type, *, kernel: Pair, stride: Pair, padding: Padding = (0, 0, 0, 0), dilation: Pair = (1, 1)
+) -> Type:
     if pool_output(x, kernel, stride, padding, dilation) != g.shape:
         raise GraphError(f"a gradient {g} does not belong to windows of {kernel} on {x}")
     return Type(g.dtype, x.shape)
 
 
 @max_pool2d_dx.eval
-def _(g, x, *, kernel, stride, padding, dilation):
+def _(g: Array, x: Array, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair) -> Array:
     lowest = -np.inf if x.dtype.kind == "f" else -129
     wide = x if x.dtype.kind == "f" else x.astype(np.int16)
     cols = patches(wide, kernel, stride, padding, dilation, fill=lowest)
@@ -52,7 +55,7 @@ def _(g, x, *, kernel, stride, padding, dilation):
 
 
 @max_pool2d_dx.emit
-def _(dx, g, x, *, kernel, stride, padding, dilation):
+def _(dx: Value, g: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair) -> Call:
     return Call(f"max_pool2d_dx_{x.dtype}", dx, g, x, pool_shape(g, x, kernel, stride, padding, dilation))
 
 
@@ -77,7 +80,9 @@ avg_pool2d_dx = op(
 
 
 @avg_pool2d_dx.infer
-def _(g, *, size, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False):
+def _(
+    g: Type, *, size: Pair, kernel: Pair, stride: Pair, padding: Padding = (0, 0, 0, 0), count_include_pad: bool = False
+) -> Type:
     dx = g.with_shape(g.shape[0], *size, g.shape[3])
     if pool_output(dx, kernel, stride, padding) != g.shape:
         raise GraphError(f"a gradient {g} does not belong to windows of {kernel} on {size}")
@@ -85,13 +90,13 @@ def _(g, *, size, kernel, stride, padding=(0, 0, 0, 0), count_include_pad=False)
 
 
 @avg_pool2d_dx.eval
-def _(g, *, size, kernel, stride, padding, count_include_pad):
-    counts = window_counts(*size, kernel, stride, padding, count_include_pad)
+def _(g: Array, *, size: Pair, kernel: Pair, stride: Pair, padding: Padding, count_include_pad: bool) -> Array:
+    counts = window_counts(size, kernel, stride, padding, count_include_pad)
     each = (g / counts.astype(g.dtype))[:, :, :, None, None]
     parts = np.broadcast_to(each, (*g.shape[:3], *kernel, g.shape[3]))
     return scatter_patches(parts, size, kernel, stride, padding, (1, 1))
 
 
 @avg_pool2d_dx.emit
-def _(dx, g, *, kernel, stride, padding, count_include_pad):
+def _(dx: Value, g: Value, *, kernel: Pair, stride: Pair, padding: Padding, count_include_pad: bool) -> Call:
     return Call("avg_pool2d_dx_f32", dx, g, pool_shape(g, dx, kernel, stride, padding), int(count_include_pad))

@@ -8,12 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Struct
+from insitu.graph.op import Grads
 from insitu.ops._gradients import straight
 from insitu.ops._requant import quantize_multiplier, rescaled
 from insitu.ops._rules import ROUNDINGS, quantised, want_float, want_rounding, want_s8
 from insitu.ops._stripes import alike
+from insitu.ops._types import Array, Out
 from insitu.ops.activation_backward import clamp_dx
 from insitu.ops.mask import apart, beside, channels_of, clamped, mask_cases, straight_through
 
@@ -44,13 +46,13 @@ quantize.may(stripes=alike)
 
 
 @quantize.infer
-def _(x, *, out):
+def _(x: Type, *, out: Out) -> Type:
     want_float(x)
     return quantised(x.shape, out)
 
 
 @quantize.eval
-def _(x, *, node):
+def _(x: Array, *, node: Node) -> Array:
     t = node.output.type
     # the clamp comes first, so that the conversion to an integer cannot overflow; not a number becomes the lowest
     q = x.astype(np.float32) / np.float32(t.scale)
@@ -59,14 +61,14 @@ def _(x, *, node):
 
 
 @quantize.grad
-def _(g, q, x):
+def _(g: Value, q: Value, x: Value) -> Grads:
     """Straight through, and nothing where the rounded value is clamped."""
     lo, hi = ((end - q.type.zero) * q.type.scale for end in (-128.5, 127.5))
     return (clamp_dx(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
 
 
 @quantize.emit
-def _(y, x):
+def _(y: Value, x: Value) -> Call:
     return Call("quantize_s8", y, x, y.type.size, float(np.float32(y.type.scale)), y.type.zero)
 
 
@@ -81,19 +83,19 @@ dequantize.may(stripes=alike)
 
 
 @dequantize.infer
-def _(x):
+def _(x: Type) -> Type:
     want_s8(x)
     return Type("f32", x.shape)
 
 
 @dequantize.eval
-def _(x, *, node):
+def _(x: Array, *, node: Node) -> Array:
     t = node.inputs[0].type
     return np.float32(t.scale) * (x.astype(np.int32) - t.zero).astype(np.float32)
 
 
 @dequantize.emit
-def _(y, x):
+def _(y: Value, x: Value) -> Call:
     return Call("dequantize_s8", y, x, y.type.size, float(np.float32(x.type.scale)), x.type.zero)
 
 
@@ -114,20 +116,20 @@ requantize_s8.may(stripes=alike, in_place=True)
 
 
 @requantize_s8.infer
-def _(x, *, rounding="single", mask=False, out):
+def _(x: Type, *, rounding: str = "single", mask: bool = False, out: Out) -> Type | tuple[Type, ...]:
     want_s8(x)
     want_rounding(rounding)
     return beside(quantised(x.shape, out), mask)
 
 
 @requantize_s8.eval
-def _(x, *, node, rounding, mask):
+def _(x: Array, *, node: Node, rounding: str, mask: bool) -> Array | tuple[Array, ...]:
     a, y = node.inputs[0].type, node.output.type
     return clamped(rescaled(x.astype(np.int64) - a.zero, *rescaling(a, y), y.zero, rounding), -128, 127, mask)
 
 
 @requantize_s8.emit
-def _(*values, rounding):
+def _(*values: Value, rounding: str) -> Call:
     y, mask, x = apart(values, 1)
     m, shift = rescaling(x.type, y.type)
     zeros = {"a_zero": x.type.zero, "b_zero": 0, "y_zero": y.type.zero}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from insitu.graph import Case, Type, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scratch
+from insitu.graph.op import Grads
 from insitu.ops._axes import reduce_count, reduce_output, reduce_struct
 from insitu.ops._requant import quantised, quantize_multiplier, requant_struct, rescaled, want_s8
+from insitu.ops._types import Array, Ints, Masked, Out
 from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped
 from insitu.ops.shape_backward import amax_dx, expand
 
@@ -32,22 +34,22 @@ mean = op("mean", "The mean over `axes`; with keepdims they stay, of size 1", ca
 
 
 @mean.infer
-def _(x, *, axes, keepdims=False):
+def _(x: Type, *, axes: Ints, keepdims: bool = False) -> Type:
     return Type(x.dtype, reduce_output(x, axes, keepdims))
 
 
 @mean.eval
-def _(x, *, axes, keepdims):
+def _(x: Array, *, axes: Ints, keepdims: bool) -> Array:
     return x.mean(axis=tuple(axes), keepdims=keepdims)
 
 
 @mean.grad
-def _(g, y, x, *, axes):
+def _(g: Value, y: Value, x: Value, *, axes: Ints) -> Grads:
     return (mean_dx(g, x, axes),)
 
 
 @mean.emit
-def _(y, x, *, axes):
+def _(y: Value, x: Value, *, axes: Ints) -> Call:
     return Call("mean_f32", y, x, reduce_struct(x.type, axes))
 
 
@@ -75,13 +77,15 @@ mean_s8 = op(
 
 
 @mean_s8.infer
-def _(x, *, axes, keepdims=False, rounding="single", mask=False, out):
+def _(
+    x: Type, *, axes: Ints, keepdims: bool = False, rounding: str = "single", mask: bool = False, out: Out
+) -> Type | tuple[Type, ...]:
     want_s8("mean_s8", x=x)
     return beside(quantised("mean_s8", out, reduce_output(x, axes, keepdims), rounding), mask)
 
 
 @mean_s8.eval
-def _(x, *, axes, keepdims, rounding, mask, node):
+def _(x: Array, *, axes: Ints, keepdims: bool, rounding: str, mask: bool, node: Node) -> Array | tuple[Array, ...]:
     tx, ty = node.inputs[0].type, node.output.type
     acc = (x.astype(np.int64) - tx.zero).sum(axis=tuple(axes), keepdims=keepdims)
     m, shift = mean_multiplier(tx, ty, reduce_count(tx, axes), rounding)
@@ -89,18 +93,18 @@ def _(x, *, axes, keepdims, rounding, mask, node):
 
 
 @mean_s8.grad
-def _(g, y, x, *, axes):
+def _(g: Masked, y: Masked, x: Value, *, axes: Ints) -> Grads:
     return (mean_dx(unclamped(g, y), x, axes),)
 
 
 @mean_s8.emit
-def _(*values, axes, rounding):
+def _(*values: Value, axes: Ints, rounding: str) -> Call:
     y, mask, x = apart(values, 1)
     shape = reduce_struct(x.type, axes)
-    m, shift = mean_multiplier(x.type, y.type, shape.fields["reduce"], rounding)
+    m, shift = mean_multiplier(x.type, y.type, shape.sizes["reduce"], rounding)
     multipliers = np.array([m], np.int32), np.array([shift], np.int8)
     q = requant_struct(multipliers, x.type.zero, y.type.zero, -128, 127, rounding)
-    return Call("mean_s8", y, mask, x, shape, channels_of(y.type), q, Scratch(4 * shape.fields["inner"]))
+    return Call("mean_s8", y, mask, x, shape, channels_of(y.type), q, Scratch(4 * shape.sizes["inner"]))
 
 
 def mean_multiplier(x: Type, y: Type, count: int, rounding: str) -> tuple[int, int]:
@@ -117,22 +121,22 @@ sum = op("sum", "The sum over `axes`; with keepdims they stay, of size 1", cases
 
 
 @sum.infer
-def _(x, *, axes, keepdims=False):
+def _(x: Type, *, axes: Ints, keepdims: bool = False) -> Type:
     return Type(x.dtype, reduce_output(x, axes, keepdims))
 
 
 @sum.eval
-def _(x, *, axes, keepdims):
+def _(x: Array, *, axes: Ints, keepdims: bool) -> Array:
     return x.sum(axis=tuple(axes), keepdims=keepdims)
 
 
 @sum.grad
-def _(g, y, x, *, axes):
+def _(g: Value, y: Value, x: Value, *, axes: Ints) -> Grads:
     return (expand(g, shape=x.shape, axes=axes, name=f"{x.name}.grad"),)
 
 
 @sum.emit
-def _(y, x, *, axes):
+def _(y: Value, x: Value, *, axes: Ints) -> Call:
     return Call("sum_reduce_f32", y, x, reduce_struct(x.type, axes))
 
 
@@ -145,20 +149,20 @@ amax = op(
 
 
 @amax.infer
-def _(x, *, axes, keepdims=False):
+def _(x: Type, *, axes: Ints, keepdims: bool = False) -> Type:
     return Type(x.dtype, reduce_output(x, axes, keepdims), x.quant)
 
 
 @amax.eval
-def _(x, *, axes, keepdims):
+def _(x: Array, *, axes: Ints, keepdims: bool) -> Array:
     return x.max(axis=tuple(axes), keepdims=keepdims)
 
 
 @amax.grad
-def _(g, y, x, *, axes):
+def _(g: Value, y: Value, x: Value, *, axes: Ints) -> Grads:
     return (amax_dx(g, x, axes=axes, name=f"{x.name}.grad"),)
 
 
 @amax.emit
-def _(y, x, *, axes):
+def _(y: Value, x: Value, *, axes: Ints) -> Call:
     return Call(f"amax_{y.dtype}", y, x, reduce_struct(x.type, axes))

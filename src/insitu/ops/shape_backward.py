@@ -10,13 +10,14 @@ from math import prod
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, Value, f32, op, s8
+from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Table
 from insitu.ops._axes import reduce_output, reduce_struct, reduced_axes
 from insitu.ops._boxes import box_shape, row_steps
 from insitu.ops._functions import nearest, real
 from insitu.ops._pairs import pair_shape
 from insitu.ops._rules import broadcast
+from insitu.ops._types import Array, Ints, Pair
 
 
 def repeated_axes(shape, own) -> tuple[int, ...]:
@@ -40,19 +41,19 @@ unbroadcast = op(
 
 
 @unbroadcast.infer
-def _(g, *, shape):
+def _(g: Type, *, shape: Ints) -> Type:
     if len(shape) > g.rank or np.broadcast_shapes(g.shape, shape) != g.shape:
         raise GraphError(f"{tuple(shape)} does not broadcast to {g}")
     return g.with_shape(*shape)
 
 
 @unbroadcast.eval
-def _(g, *, shape):
+def _(g: Array, *, shape: Ints) -> Array:
     return g.sum(axis=repeated_axes(g.shape, shape)).reshape(shape)
 
 
 @unbroadcast.emit
-def _(y, g, *, shape):
+def _(y: Value, g: Value, *, shape: Ints) -> Call:
     return Call("unbroadcast_f32", y, g, reduce_struct(g.type, repeated_axes(g.shape, shape)))
 
 
@@ -70,7 +71,7 @@ expand = op(
 
 
 @expand.infer
-def _(g, *, shape, axes, factor=1.0):
+def _(g: Type, *, shape: Ints, axes: Ints, factor: float = 1.0) -> Type:
     x = g.with_shape(*shape)
     if g.shape not in (reduce_output(x, axes, False), reduce_output(x, axes, True)):
         raise GraphError(f"{g} is not the shape of {x} reduced over {tuple(axes)}")
@@ -78,14 +79,14 @@ def _(g, *, shape, axes, factor=1.0):
 
 
 @expand.eval
-def _(g, *, shape, axes, factor):
+def _(g: Array, *, shape: Ints, axes: Ints, factor: float) -> Array:
     gone = reduced_axes(len(shape), axes)
     kept = [1 if d in gone else n for d, n in enumerate(shape)]
     return np.broadcast_to(g.reshape(kept) * factor, shape)
 
 
 @expand.emit
-def _(y, g, *, axes, factor):
+def _(y: Value, g: Value, *, axes: Ints, factor: float) -> Call:
     return Call("expand_f32", y, g, reduce_struct(y.type, axes), float(factor))
 
 
@@ -104,14 +105,14 @@ amax_dx = op(
 
 
 @amax_dx.infer
-def _(g, x, *, axes):
+def _(g: Type, x: Type, *, axes: Ints) -> Type:
     if g.shape not in (reduce_output(x, axes, False), reduce_output(x, axes, True)):
         raise GraphError(f"{g} is not the shape of {x} reduced over {tuple(axes)}")
     return Type(g.dtype, x.shape)
 
 
 @amax_dx.eval
-def _(g, x, *, axes):
+def _(g: Array, x: Array, *, axes: Ints) -> Array:
     gone = reduced_axes(x.ndim, axes)
     order = [d for d in range(x.ndim) if d not in gone] + list(gone)
     rows = x.transpose(order).reshape(g.size, -1)
@@ -121,7 +122,7 @@ def _(g, x, *, axes):
 
 
 @amax_dx.emit
-def _(dx, g, x, *, axes):
+def _(dx: Value, g: Value, x: Value, *, axes: Ints) -> Call:
     return Call(f"amax_dx_{x.dtype}", dx, g, x, reduce_struct(x.type, axes))
 
 
@@ -139,19 +140,19 @@ mul_real.may(in_place=True)
 
 
 @mul_real.infer
-def _(g, x):
+def _(g: Type, x: Type) -> Type:
     if broadcast(g, x) != g.shape or x.dtype != "s8" or x.quant is None or x.quant.per_channel:
         raise GraphError(f"{x} is not s8 with one scale that broadcasts to {g}")
     return g
 
 
 @mul_real.eval
-def _(g, x, *, node):
+def _(g: Array, x: Array, *, node: Node) -> Array:
     return g * real(x, node.inputs[1].type)
 
 
 @mul_real.emit
-def _(y, g, x):
+def _(y: Value, g: Value, x: Value) -> Call:
     scale = float(np.float32(x.type.scale))
     return Call("mul_real_s8", y, g, x, pair_shape(y, g, x), scale, x.type.zero)
 
@@ -167,7 +168,7 @@ slice_dx = op(
 
 
 @slice_dx.infer
-def _(g, *, shape, starts, steps):
+def _(g: Type, *, shape: Ints, starts: Ints, steps: Ints) -> Type:
     for d, n, a, s in zip(shape, g.shape, starts, steps):
         if a < 0 or s < 1 or a + (n - 1) * s >= d:
             raise GraphError(f"{g} is no slice of {tuple(shape)} from {tuple(starts)} in steps of {tuple(steps)}")
@@ -175,14 +176,14 @@ def _(g, *, shape, starts, steps):
 
 
 @slice_dx.eval
-def _(g, *, shape, starts, steps):
+def _(g: Array, *, shape: Ints, starts: Ints, steps: Ints) -> Array:
     dx = np.zeros(shape, g.dtype)
     dx[tuple(np.s_[a : a + (n - 1) * s + 1 : s] for n, a, s in zip(g.shape, starts, steps))] = g
     return dx
 
 
 @slice_dx.emit
-def _(dx, g, *, starts, steps):
+def _(dx: Value, g: Value, *, starts: Ints, steps: Ints) -> Call:
     along = row_steps(dx.shape)
     at = sum(a * n for a, n in zip(starts, along))
     box = box_shape(dx, g.shape, [s * n for s, n in zip(steps, along)], row_steps(g.shape), y_at=at)
@@ -200,20 +201,21 @@ resize_dx = op(
 
 
 @resize_dx.infer
-def _(g, *, size, coordinates="asymmetric", rounding="floor"):
+def _(g: Type, *, size: Pair, coordinates: str = "asymmetric", rounding: str = "floor") -> Type:
     return g.with_shape(g.shape[0], *size, g.shape[3])
 
 
 @resize_dx.eval
-def _(g, *, size, coordinates, rounding):
+def _(g: Array, *, size: Pair, coordinates: str, rounding: str) -> Array:
     rows, columns = (nearest(size[i], g.shape[i + 1], coordinates, rounding) for i in (0, 1))
     dx = np.zeros((g.shape[0], *size, g.shape[3]), g.dtype)
-    np.add.at(dx, (slice(None), rows[:, None], columns[None, :]), g)
+    where = (slice(None), rows[:, None], columns[None, :])
+    np.add.at(dx, where, g)  # type: ignore[arg-type]  # numpy takes slices here; its stub does not say so
     return dx
 
 
 @resize_dx.emit
-def _(dx, g, *, size, coordinates, rounding):
+def _(dx: Value, g: Value, *, size: Pair, coordinates: str, rounding: str) -> Call:
     n, oh, ow, c = g.shape
     maps = [Table(nearest(size[i], g.shape[i + 1], coordinates, rounding)) for i in (0, 1)]
     return Call("resize_dx_f32", dx, g, *maps, n, prod(size), size[1], oh, ow, c)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Node, Value, f32, op, s8, s32
+from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Scratch
 from insitu.graph.op import Twin
 from insitu.ops._requant import channel_multipliers, layer_requant, ramp
+from insitu.ops._types import Array, Out, Padding
 from insitu.ops._windows import depthwise_shape
 from insitu.ops.conv_backward import depthwise2d_dx, depthwise_struct, gathered_dx
 from insitu.ops.depthwise import depthwise2d_s8, planes_band
@@ -51,7 +52,10 @@ depthwise2d_s8.may(over=Twin(depthwise2d_over_s8, when=fits_over))
 
 
 @depthwise2d_over_s8.infer
-def _(x, w, b=None, *, padding, lo=-128, hi=127, rounding="single", mask=False, out):
+def _(
+    x: Type, w: Type, b: Type | None = None, *, padding: Padding, lo: int = -128, hi: int = 127,
+    rounding: str = "single", mask: bool = False, out: Out,
+) -> Type | tuple[Type, ...]:  # fmt: skip
     if x.shape[3] != w.shape[2] or not keeps_shape(w, padding):
         raise GraphError(f"{x} and {w} with a padding of {padding} do not give a result of the same shape")
     attrs = {**ONES, "padding": padding, "lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
@@ -59,21 +63,21 @@ def _(x, w, b=None, *, padding, lo=-128, hi=127, rounding="single", mask=False, 
 
 
 @depthwise2d_over_s8.eval
-def _(x, w, b=None, *, node):
+def _(x: Array, w: Array, b: Array | None = None, *, node: Node) -> Array | tuple[Array, ...]:
     return depthwise2d_s8.apply("eval", (x, w, b), {**ONES, **node.attrs}, node=node)
 
 
 @depthwise2d_over_s8.emit
-def _(*values, padding, lo, hi, rounding, node):
+def _(*values: Value, padding: Padding, lo: int, hi: int, rounding: str, node: Node) -> Call:
     y, mask, x, w, b = with_mask(node)
     shape = depthwise_shape(y, x, w, (1, 1), padding, (1, 1))
     q = layer_requant(x.type, y.type, channel_multipliers(x.type, w.type, y.type, w.shape[2]), lo, hi, rounding)
-    band, width, scratch = planes_band(True, **shape.fields)
+    band, width, scratch = planes_band(True, **shape.sizes)
     return Call("depthwise2d_planes_s8", y, mask, x, w, b, band, width, shape, q, Scratch(scratch))
 
 
 @depthwise2d_over_s8.macs
-def _(y, x, w, b=None):
+def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.shape[0] * w.shape[1]
 
 
@@ -93,24 +97,24 @@ depthwise2d_dx.may(over=Twin(depthwise2d_dx_over, when=fits_over))
 
 
 @depthwise2d_dx_over.infer
-def _(g, w, *, padding):
+def _(g: Type, w: Type, *, padding: Padding) -> Type:
     if w.dtype != "s8" or g.shape[3] != w.shape[2] or not keeps_shape(w, padding):
         raise GraphError(f"{g} and {w} with a padding of {padding} do not give an input of the same shape")
     return g
 
 
 @depthwise2d_dx_over.eval
-def _(g, w, *, padding, node):
+def _(g: Array, w: Array, *, padding: Padding, node: Node) -> Array:
     attrs = depthwise2d_dx.complete({"size": g.shape[1:3], "channels": g.shape[3], "padding": padding})
     return depthwise2d_dx.apply("eval", (g, w), attrs, node=node)
 
 
 @depthwise2d_dx_over.emit
-def _(dx, g, w, *, padding):
+def _(dx: Value, g: Value, w: Value, *, padding: Padding) -> Call:
     shape = depthwise_struct(g, dx, w.shape[:2], (1, 1), padding, (1, 1))
     return gathered_dx(dx, g, w, shape, over=True)
 
 
 @depthwise2d_dx_over.macs
-def _(dx, g, w):
+def _(dx: Value, g: Value, w: Value) -> int:
     return g.type.size * w.shape[0] * w.shape[1]

@@ -14,6 +14,7 @@ from insitu.graph.call import Call, Scratch, Struct
 from insitu.graph.op import PartsTwin
 from insitu.ops._requant import align16, channel_multipliers, layer_requant, ramp
 from insitu.ops._stripes import conv_rows
+from insitu.ops._types import Array, Ints, Out, Padding, Pair
 from insitu.ops._windows import conv_shape
 from insitu.ops.channels import positions
 from insitu.ops.conv import conv2d_s8, pairs_tile
@@ -35,9 +36,9 @@ def outputs_at_a_time(outputs: int, window: int, tight: int) -> int:
 def parts_call(node: Node, shape: Struct, q: Struct, channels, tight: int) -> Call:
     y, *mask = node.outputs
     x, trained, fixed, *b = node.inputs
-    window = shape.fields["kh"] * shape.fields["kw"] * shape.fields["c"]
-    some = outputs_at_a_time(shape.fields["o"], window, tight)
-    tile, scratch = pairs_tile(window, tight, **shape.fields)
+    window = shape.sizes["kh"] * shape.sizes["kw"] * shape.sizes["c"]
+    some = outputs_at_a_time(shape.sizes["o"], window, tight)
+    tile, scratch = pairs_tile(window, tight, **shape.sizes)
     weights = (trained, fixed, positions(channels, x.shape[-1]), len(channels), b[0] if b else None)
     room = Scratch(REQUANT + align16(some * window) + scratch)
     return Call("conv2d_parts_s8", y, mask[0] if mask else None, x, *weights, tile, some, shape, q, room)
@@ -88,9 +89,10 @@ conv2d_s8.may(parts=PartsTwin(conv2d_parts_s8, when=one_group, cheap=True))
 
 @conv2d_parts_s8.infer
 def _(
-    x, trained, fixed, b=None, *, channels, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1,
-    lo=-128, hi=127, rounding="single", mask=False, out,
-):  # fmt: skip
+    x: Type, trained: Type, fixed: Type, b: Type | None = None, *, channels: Ints, stride: Pair = (1, 1),
+    padding: Padding = (0, 0, 0, 0), dilation: Pair = (1, 1), groups: int = 1, lo: int = -128, hi: int = 127,
+    rounding: str = "single", mask: bool = False, out: Out,
+) -> Type | tuple[Type, ...]:  # fmt: skip
     if groups != 1:
         raise GraphError(f"conv2d_parts_s8 has one group, not {groups}")
     w = merged_type(trained, fixed, channels)
@@ -100,13 +102,18 @@ def _(
 
 
 @conv2d_parts_s8.eval
-def _(x, trained, fixed, b=None, *, channels, node):
+def _(
+    x: Array, trained: Array, fixed: Array, b: Array | None = None, *, channels: Ints, node: Node
+) -> Array | tuple[Array, ...]:
     whole = put_together(node, channels)
     return conv2d_s8.apply("eval", (x, merged(trained, fixed, channels), b), dict(node.attrs), node=whole)
 
 
 @conv2d_parts_s8.emit
-def _(*values, channels, stride, padding, dilation, lo, hi, rounding, node, tight=0):
+def _(
+    *values: Value, channels: Ints, stride: Pair, padding: Padding, dilation: Pair, lo: int, hi: int, rounding: str,
+    node: Node, tight: int = 0,
+) -> Call:  # fmt: skip
     y, (x, w, *_) = node.output, put_together(node, channels).inputs
     shape = conv_shape(y, x, w, stride, padding, dilation, 1)
     multipliers = channel_multipliers(x.type, w.type, y.type, w.shape[0])
@@ -114,7 +121,7 @@ def _(*values, channels, stride, padding, dilation, lo, hi, rounding, node, tigh
 
 
 @conv2d_parts_s8.macs
-def _(y, x, trained, fixed, b=None):
+def _(y: Value, x: Value, trained: Value, fixed: Value, b: Value | None = None) -> int:
     return y.type.size * (trained.type.size + fixed.type.size) // trained.shape[0]
 
 
@@ -134,25 +141,31 @@ linear_s8.may(parts=PartsTwin(linear_parts_s8, cheap=True))
 
 
 @linear_parts_s8.infer
-def _(x, trained, fixed, b=None, *, channels, lo=-128, hi=127, rounding="single", mask=False, out):
+def _(
+    x: Type, trained: Type, fixed: Type, b: Type | None = None, *, channels: Ints, lo: int = -128, hi: int = 127,
+    rounding: str = "single", mask: bool = False, out: Out,
+) -> Type | tuple[Type, ...]:  # fmt: skip
     attrs = {"lo": lo, "hi": hi, "rounding": rounding, "mask": mask}
     return linear_s8.apply("infer", (x, merged_type(trained, fixed, channels), b), attrs, out=out)
 
 
 @linear_parts_s8.eval
-def _(x, trained, fixed, b=None, *, channels, node):
+def _(
+    x: Array, trained: Array, fixed: Array, b: Array | None = None, *, channels: Ints, node: Node
+) -> Array | tuple[Array, ...]:
     whole = put_together(node, channels)
     return linear_s8.apply("eval", (x, merged(trained, fixed, channels), b), dict(node.attrs), node=whole)
 
 
 @linear_parts_s8.emit
-def _(*values, channels, lo, hi, rounding, node, tight=0):
+def _(*values: Value, channels: Ints, lo: int, hi: int, rounding: str, node: Node, tight: int = 0) -> Call:
     y, (x, w, *_) = node.output, put_together(node, channels).inputs
-    shape = conv_shape(*map(as_image, (y.type, x.type, w.type)), (1, 1), (0,) * 4, (1, 1), 1)
+    images = (as_image(v.type) for v in (y, x, w))
+    shape = conv_shape(*images, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1)
     multipliers = linear_multipliers(x.type, w.type, y.type, rounding)
     return parts_call(node, shape, layer_requant(x.type, y.type, multipliers, lo, hi, "single"), channels, tight)
 
 
 @linear_parts_s8.macs
-def _(y, x, trained, fixed, b=None):
+def _(y: Value, x: Value, trained: Value, fixed: Value, b: Value | None = None) -> int:
     return y.type.size * x.shape[-1]

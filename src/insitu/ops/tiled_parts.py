@@ -11,11 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.graph import Case, Node, Type, Value, f32, op, s8
+from insitu.graph.call import Call
 from insitu.graph.op import Groups, PartsTwin
 from insitu.ops._block import both, pair, want_block
 from insitu.ops._functions import real
+from insitu.ops._types import Array, Ints
 from insitu.ops._windows import conv_shape, is_pointwise
-from insitu.ops.block_conv import conv2d_dx_block, linear_dx_block, pairs_dx, rows_struct
+from insitu.ops.block_conv import conv2d_dx_block, pairs_dx
+from insitu.ops.block_linear import linear_dx_block, rows_struct
 from insitu.ops.channels import merge_channels, positions
 from insitu.ops.conv_backward import conv2d_dx, fours_dx
 from insitu.ops.linear_backward import linear_dx
@@ -39,7 +42,7 @@ def parts_of(fixed, dx, channels) -> tuple:
 def moves_by_one(*values: Value, stride, padding, dilation, groups: int, node: Node) -> bool:
     """A 1x1 convolution whose gradient has a pixel for each of its input's."""
     shape = conv_shape(node.inputs[0], node.output, node.inputs[-1], stride, padding, dilation, groups)
-    return groups == 1 and is_pointwise(**shape.fields)
+    return groups == 1 and is_pointwise(**shape.sizes)
 
 
 linear_dx_parts = op(
@@ -60,24 +63,24 @@ conv2d_dx.may(parts=PartsTwin(linear_dx_parts, when=moves_by_one))
 
 
 @linear_dx_parts.infer
-def _(g, trained, fixed, *, channels):
+def _(g: Type, trained: Type, fixed: Type, *, channels: Ints) -> Type:
     w = merged_type(trained, fixed, channels)
     return Type(g.dtype, (*g.shape[:-1], w.shape[-1]))
 
 
 @linear_dx_parts.eval
-def _(g, trained, fixed, *, channels, node):
+def _(g: Array, trained: Array, fixed: Array, *, channels: Ints, node: Node) -> Array:
     w = real(merged(trained, fixed, channels), node.inputs[1].type)
     return g @ w.reshape(w.shape[0], -1)
 
 
 @linear_dx_parts.emit
-def _(dx, g, trained, fixed, *, channels, tight=False):
+def _(dx: Value, g: Value, trained: Value, fixed: Value, *, channels: Ints, tight: int = 0) -> Call:
     return fours_dx(dx, g, trained, tight, parts_of(fixed, dx, channels))
 
 
 @linear_dx_parts.macs
-def _(dx, g, trained, fixed):
+def _(dx: Value, g: Value, trained: Value, fixed: Value) -> int:
     return g.type.size * dx.shape[-1]
 
 
@@ -97,13 +100,13 @@ conv2d_dx_block.may(parts=PartsTwin(linear_dx_parts_block, when=moves_by_one, we
 
 
 @linear_dx_parts_block.infer
-def _(m, e, trained, fixed, *, channels):
+def _(m: Type, e: Type, trained: Type, fixed: Type, *, channels: Ints) -> tuple[Type, ...]:
     want_block(m, e)
     return pair(m.dtype, (*m.shape[:-1], merged_type(trained, fixed, channels).shape[-1]))
 
 
 @linear_dx_parts_block.eval
-def _(m, e, trained, fixed, *, channels, node):
+def _(m: Array, e: Array, trained: Array, fixed: Array, *, channels: Ints, node: Node) -> tuple[Array, ...]:
     w = merged(trained, fixed, channels)
     t = merged_type(node.inputs[2].type, node.inputs[3].type, channels).with_shape(w.shape[0], w.shape[-1])
     whole = replace(node, inputs=(*node.inputs[:2], Value("w", t)))
@@ -111,10 +114,12 @@ def _(m, e, trained, fixed, *, channels, node):
 
 
 @linear_dx_parts_block.emit
-def _(dx, dxe, m, e, trained, fixed, *, channels, tight=False):
+def _(
+    dx: Value, dxe: Value, m: Value, e: Value, trained: Value, fixed: Value, *, channels: Ints, tight: int = 0
+) -> Call:
     return pairs_dx(dx, dxe, m, e, trained, rows_struct(m, dx), tight, parts_of(fixed, dx, channels))
 
 
 @linear_dx_parts_block.macs
-def _(dx, m, e, trained, fixed):
+def _(dx: Value, m: Value, e: Value, trained: Value, fixed: Value) -> int:
     return m.type.size * dx.shape[-1]

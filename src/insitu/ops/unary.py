@@ -7,9 +7,11 @@ import math
 import numpy as np
 
 from insitu.graph import Value, building, op
+from insitu.graph.op import Grads
 from insitu.ops._functions import erf as erf_of
 from insitu.ops._gradients import from_input
 from insitu.ops._rules import EXTREME, SMALL, same, unary
+from insitu.ops._types import Array
 from insitu.ops.activation_backward import abs_dx
 from insitu.ops.arith import div, mul, neg
 
@@ -27,12 +29,12 @@ exp.may(in_place=True)
 
 
 @exp.eval
-def _(x):
+def _(x: Array) -> Array:
     return np.exp(x)
 
 
 @exp.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (mul(g, y),)
 
 
@@ -43,12 +45,12 @@ log.may(in_place=True)
 
 
 @log.eval
-def _(x):
+def _(x: Array) -> Array:
     return np.log(x)
 
 
 @log.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (div(g, x),)
 
 
@@ -59,12 +61,12 @@ sqrt.may(in_place=True)
 
 
 @sqrt.eval
-def _(x):
+def _(x: Array) -> Array:
     return np.sqrt(x)
 
 
 @sqrt.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (scaled(div(g, y), 0.5),)
 
 
@@ -75,12 +77,12 @@ rsqrt.may(in_place=True)
 
 
 @rsqrt.eval
-def _(x):
+def _(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
 @rsqrt.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (scaled(mul(g, div(y, x)), -0.5),)
 
 
@@ -91,12 +93,12 @@ reciprocal.may(in_place=True)
 
 
 @reciprocal.eval
-def _(x):
+def _(x: Array) -> Array:
     return 1 / x
 
 
 @reciprocal.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (neg(mul(g, square(y))),)
 
 
@@ -108,7 +110,7 @@ abs.may(in_place=True)
 
 
 @abs.eval
-def _(x):
+def _(x: Array) -> Array:
     return np.abs(x)
 
 
@@ -119,12 +121,12 @@ square.may(in_place=True)
 
 
 @square.eval
-def _(x):
+def _(x: Array) -> Array:
     return x * x
 
 
 @square.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     return (scaled(mul(g, x), 2.0),)
 
 
@@ -135,11 +137,11 @@ erf.may(in_place=True)
 
 
 @erf.eval
-def _(x):
+def _(x: Array) -> Array:
     return erf_of(x).astype(x.dtype)
 
 
 @erf.grad
-def _(g, y, x):
+def _(g: Value, y: Value, x: Value) -> Grads:
     bell = exp(neg(square(x)))
     return (scaled(mul(g, bell), 2 / math.sqrt(math.pi)),)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Case, Type, f32, op
+from insitu.graph import Case, Type, Value, f32, op
 from insitu.graph.call import Call, Struct
+from insitu.ops._types import Array
 
 COUNTERS = ("skipped", "clipped", "saturated")
 
@@ -69,13 +70,13 @@ sgd.must(in_place=(0, 3))
 
 
 @sgd.infer
-def _(w, dw, rate, count, *, decay=0.0, clip=0.0):
+def _(w: Type, dw: Type, rate: Type, count: Type, *, decay: float = 0.0, clip: float = 0.0) -> tuple[Type, ...]:
     same_shape(w, dw)
     return w, count
 
 
 @sgd.eval
-def _(w, dw, rate, count, *, decay, clip):
+def _(w: Array, dw: Array, rate: Array, count: Array, *, decay: float, clip: float) -> tuple[Array, ...]:
     factor, skipped, clipped = factor_of(dw, rate, clip)
     if not factor:
         return w, counted(count, skipped, clipped)
@@ -83,7 +84,9 @@ def _(w, dw, rate, count, *, decay, clip):
 
 
 @sgd.emit
-def _(w_new, count_new, w, dw, rate, count, *, decay, clip):
+def _(
+    w_new: Value, count_new: Value, w: Value, dw: Value, rate: Value, count: Value, *, decay: float, clip: float
+) -> Call:
     return Call("sgd_f32", w_new, count_new, dw, rate, decay, clip, w.type.size)
 
 
@@ -99,13 +102,19 @@ sgd_momentum.must(in_place=(0, 1, 4))
 
 
 @sgd_momentum.infer
-def _(w, m, dw, rate, count, *, momentum=0.9, decay=0.0, clip=0.0, nesterov=False):
+def _(
+    w: Type, m: Type, dw: Type, rate: Type, count: Type, *, momentum: float = 0.9, decay: float = 0.0,
+    clip: float = 0.0, nesterov: bool = False,
+) -> tuple[Type, ...]:  # fmt: skip
     same_shape(w, dw, m)
     return w, m, count
 
 
 @sgd_momentum.eval
-def _(w, m, dw, rate, count, *, momentum, decay, clip, nesterov):
+def _(
+    w: Array, m: Array, dw: Array, rate: Array, count: Array, *, momentum: float, decay: float, clip: float,
+    nesterov: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     factor, skipped, clipped = factor_of(dw, rate, clip)
     if not factor:
         return w, m, counted(count, skipped, clipped)
@@ -115,7 +124,10 @@ def _(w, m, dw, rate, count, *, momentum, decay, clip, nesterov):
 
 
 @sgd_momentum.emit
-def _(w_new, m_new, count_new, w, m, dw, rate, count, *, momentum, decay, clip, nesterov):
+def _(
+    w_new: Value, m_new: Value, count_new: Value, w: Value, m: Value, dw: Value, rate: Value, count: Value, *,
+    momentum: float, decay: float, clip: float, nesterov: bool,
+) -> Call:  # fmt: skip
     n = w.type.size
     return Call(
         "sgd_momentum_f32", w_new, m_new, count_new, dw, rate, momentum, decay, clip, int(nesterov), n
@@ -140,7 +152,10 @@ adam.must(in_place=(0, 1, 2, 3, 6))
 
 
 @adam.infer
-def _(w, m, v, bias, dw, rate, count, *, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0, clip=0.0):
+def _(
+    w: Type, m: Type, v: Type, bias: Type, dw: Type, rate: Type, count: Type, *, beta1: float = 0.9,
+    beta2: float = 0.999, epsilon: float = 1e-08, decay: float = 0.0, clip: float = 0.0,
+) -> tuple[Type, ...]:  # fmt: skip
     same_shape(w, dw)
     if bias.shape != (2,):
         raise GraphError(f"adam keeps 1 - beta1^t and 1 - beta2^t in f32[2], not {bias}")
@@ -148,7 +163,10 @@ def _(w, m, v, bias, dw, rate, count, *, beta1=0.9, beta2=0.999, epsilon=1e-8, d
 
 
 @adam.eval
-def _(w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon, decay, clip):
+def _(
+    w: Array, m: Array, v: Array, bias: Array, dw: Array, rate: Array, count: Array, *, beta1: float, beta2: float,
+    epsilon: float, decay: float, clip: float,
+) -> tuple[Array, ...]:  # fmt: skip
     factor, skipped, clipped = factor_of(dw, rate, clip)
     if not factor:
         return w, m, v, bias, counted(count, skipped, clipped)
@@ -161,8 +179,10 @@ def _(w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon, decay, clip):
 
 
 @adam.emit
-def _(w_new, m_new, v_new, p_new, count_new, w, m, v, bias, dw, rate, count, *, beta1, beta2, epsilon,
-         decay, clip):  # fmt: skip
+def _(
+    w_new: Value, m_new: Value, v_new: Value, p_new: Value, count_new: Value, w: Value, m: Value, v: Value, bias: Value,
+    dw: Value, rate: Value, count: Value, *, beta1: float, beta2: float, epsilon: float, decay: float, clip: float,
+) -> Call:  # fmt: skip
     options = Struct("adam_options", beta1=beta1, beta2=beta2, rest1=1 - beta1, rest2=1 - beta2, epsilon=epsilon,
                      decay=decay, clip=clip)  # fmt: skip
     return Call("adam_f32", w_new, m_new, v_new, p_new, count_new, dw, rate, options, w.type.size)
@@ -181,18 +201,18 @@ accumulate.must(in_place=True)
 
 
 @accumulate.infer
-def _(total, dw, gate=None):
+def _(total: Type, dw: Type, gate: Type | None = None) -> Type:
     same_shape(total, dw)
     return total
 
 
 @accumulate.eval
-def _(total, dw, gate=None):
+def _(total: Array, dw: Array, gate: Array | None = None) -> Array:
     return total if gate is not None and gate == 0 else total + dw
 
 
 @accumulate.emit
-def _(new, total, dw, gate=None):
+def _(new: Value, total: Value, dw: Value, gate: Value | None = None) -> Call:
     return Call("accumulate_f32", new, dw, gate, total.type.size)
 
 
@@ -201,17 +221,17 @@ take_sum.must(in_place=(None, 0))
 
 
 @take_sum.infer
-def _(total, share):
+def _(total: Type, share: Type) -> tuple[Type, ...]:
     return total, total
 
 
 @take_sum.eval
-def _(total, share):
+def _(total: Array, share: Array) -> tuple[Array, ...]:
     return share * total, np.zeros_like(total)
 
 
 @take_sum.emit
-def _(mean, new, total, share):
+def _(mean: Value, new: Value, total: Value, share: Value) -> Call:
     return Call("take_sum_f32", mean, new, share, total.type.size)
 
 
@@ -229,20 +249,20 @@ guard.must(in_place=(None, 2))
 
 
 @guard.infer
-def _(loss, rate, count):
+def _(loss: Type, rate: Type, count: Type) -> tuple[Type, ...]:
     if loss.size != 1 or rate.size != 1:
         raise GraphError(f"guard wants one loss and one rate, not {loss} and {rate}")
     return rate, count
 
 
 @guard.eval
-def _(loss, rate, count):
+def _(loss: Array, rate: Array, count: Array) -> tuple[Array, ...]:
     finite = np.isfinite(loss).all() and np.isfinite(rate).all()
     return rate if finite else np.zeros_like(rate), counted(count, int(not finite))
 
 
 @guard.emit
-def _(rate_new, count_new, loss, rate, count):
+def _(rate_new: Value, count_new: Value, loss: Value, rate: Value, count: Value) -> Call:
     return Call("guard_rate", rate_new, count_new, loss, rate)
 
 
@@ -260,16 +280,16 @@ limit.must(in_place=(None, 2))
 
 
 @limit.infer
-def _(rate, g, count, *, clip):
+def _(rate: Type, g: Type, count: Type, *, clip: float) -> tuple[Type, ...]:
     return rate, count
 
 
 @limit.eval
-def _(rate, g, count, *, clip):
+def _(rate: Array, g: Array, count: Array, *, clip: float) -> tuple[Array, ...]:
     factor, skipped, clipped = factor_of(g, rate, clip)
     return rate * factor, counted(count, skipped, clipped)
 
 
 @limit.emit
-def _(rate_new, count_new, rate, g, count, *, clip):
+def _(rate_new: Value, count_new: Value, rate: Value, g: Value, count: Value, *, clip: float) -> Call:
     return Call("limit_rate", rate_new, count_new, rate, g, clip, g.type.size)

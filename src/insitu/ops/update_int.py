@@ -24,6 +24,7 @@ from insitu.graph.call import Call, Scales, Struct, Table
 from insitu.graph.tiles import Count, TiledUpdate
 from insitu.graph.types import s32
 from insitu.ops._random import random_u32
+from insitu.ops._types import Array
 from insitu.ops.update import counted, factor_of, same_shape, scalar, zeros
 
 MOST = 127  # what a weight saturates at, either way
@@ -124,13 +125,17 @@ sgd_nearest_s8.must(in_place=(0, 3))
 
 
 @sgd_nearest_s8.infer
-def _(w, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+def _(
+    w: Type, dw: Type, rate: Type, count: Type, *, clip: float = 0.0, qas: bool = True, decay: float = 0.0
+) -> tuple[Type, ...]:
     same_shape(w, dw)
     return w, count
 
 
 @sgd_nearest_s8.eval
-def _(w, dw, rate, count, *, clip, qas, decay, node):
+def _(
+    w: Array, dw: Array, rate: Array, count: Array, *, clip: float, qas: bool, decay: float, node: Node
+) -> tuple[Array, ...]:
     factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
     if not factor:
         return w, counted(count, skipped, clipped)
@@ -140,7 +145,10 @@ def _(w, dw, rate, count, *, clip, qas, decay, node):
 
 
 @sgd_nearest_s8.emit
-def _(w_new, count_new, w, dw, rate, count, *, clip, qas, decay):
+def _(
+    w_new: Value, count_new: Value, w: Value, dw: Value, rate: Value, count: Value, *, clip: float, qas: bool,
+    decay: float,
+) -> Call:  # fmt: skip
     return Call("sgd_nearest_s8", w_new, count_new, dw, rate, options(w.type, clip, qas, decay))
 
 
@@ -158,13 +166,19 @@ sgd_stochastic_s8.must(in_place=(0, 3))
 
 
 @sgd_stochastic_s8.infer
-def _(w, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
+def _(
+    w: Type, dw: Type, rate: Type, count: Type, step: Type, *, clip: float = 0.0, qas: bool = True, decay: float = 0.0,
+    stream: int = 0,
+) -> tuple[Type, ...]:  # fmt: skip
     same_shape(w, dw)
     return w, count
 
 
 @sgd_stochastic_s8.eval
-def _(w, dw, rate, count, step, *, clip, qas, decay, stream, node):
+def _(
+    w: Array, dw: Array, rate: Array, count: Array, step: Array, *, clip: float, qas: bool, decay: float, stream: int,
+    node: Node,
+) -> tuple[Array, ...]:  # fmt: skip
     factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
     if not factor:
         return w, counted(count, skipped, clipped)
@@ -175,7 +189,10 @@ def _(w, dw, rate, count, step, *, clip, qas, decay, stream, node):
 
 
 @sgd_stochastic_s8.emit
-def _(w_new, count_new, w, dw, rate, count, step, *, clip, qas, decay, stream):
+def _(
+    w_new: Value, count_new: Value, w: Value, dw: Value, rate: Value, count: Value, step: Value, *, clip: float,
+    qas: bool, decay: float, stream: int,
+) -> Call:  # fmt: skip
     given = options(w.type, clip, qas, decay, stream)
     return Call("sgd_stochastic_s8", w_new, count_new, dw, rate, step, given)
 
@@ -189,13 +206,17 @@ sgd_residual_s8.must(in_place=(0, 1, 4))
 
 
 @sgd_residual_s8.infer
-def _(w, r, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+def _(
+    w: Type, r: Type, dw: Type, rate: Type, count: Type, *, clip: float = 0.0, qas: bool = True, decay: float = 0.0
+) -> tuple[Type, ...]:
     same_shape(w, dw, r)
     return w, r, count
 
 
 @sgd_residual_s8.eval
-def _(w, r, dw, rate, count, *, clip, qas, decay, node):
+def _(
+    w: Array, r: Array, dw: Array, rate: Array, count: Array, *, clip: float, qas: bool, decay: float, node: Node
+) -> tuple[Array, ...]:
     factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
     if not factor:
         return w, r, counted(count, skipped, clipped)
@@ -206,7 +227,10 @@ def _(w, r, dw, rate, count, *, clip, qas, decay, node):
 
 
 @sgd_residual_s8.emit
-def _(w_new, r_new, count_new, w, r, dw, rate, count, *, clip, qas, decay, target="host"):
+def _(
+    w_new: Value, r_new: Value, count_new: Value, w: Value, r: Value, dw: Value, rate: Value, count: Value, *,
+    clip: float, qas: bool, decay: float, target: str = "host",
+) -> Call:  # fmt: skip
     given = options(w.type, clip, qas, decay, target=target)
     return Call("sgd_residual_s8", w_new, r_new, count_new, dw, rate, given)
 
@@ -258,7 +282,10 @@ sgd_residual4_s8.must(in_place=(0, 1, 4))
 
 
 @sgd_residual4_s8.infer
-def _(w, r, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
+def _(
+    w: Type, r: Type, dw: Type, rate: Type, count: Type, step: Type, *, clip: float = 0.0, qas: bool = True,
+    decay: float = 0.0, stream: int = 0,
+) -> tuple[Type, ...]:  # fmt: skip
     same_shape(w, dw)
     if r.dtype != "u8" or r.shape != (-(-w.size // 2),):
         raise GraphError(f"the residuals of {w} are u8[{-(-w.size // 2)}], not {r}")
@@ -266,7 +293,10 @@ def _(w, r, dw, rate, count, step, *, clip=0.0, qas=True, decay=0.0, stream=0):
 
 
 @sgd_residual4_s8.eval
-def _(w, r, dw, rate, count, step, *, clip, qas, decay, stream, node):
+def _(
+    w: Array, r: Array, dw: Array, rate: Array, count: Array, step: Array, *, clip: float, qas: bool, decay: float,
+    stream: int, node: Node,
+) -> tuple[Array, ...]:  # fmt: skip
     factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
     if not factor:
         return w, r, counted(count, skipped, clipped)
@@ -278,7 +308,10 @@ def _(w, r, dw, rate, count, step, *, clip, qas, decay, stream, node):
 
 
 @sgd_residual4_s8.emit
-def _(w_new, r_new, count_new, w, r, dw, rate, count, step, *, clip, qas, decay, stream):
+def _(
+    w_new: Value, r_new: Value, count_new: Value, w: Value, r: Value, dw: Value, rate: Value, count: Value, step: Value,
+    *, clip: float, qas: bool, decay: float, stream: int,
+) -> Call:  # fmt: skip
     given = options(w.type, clip, qas, decay, stream)
     return Call("sgd_residual4_s8", w_new, r_new, count_new, dw, rate, step, given)
 
@@ -292,13 +325,17 @@ sgd_master_s8.must(in_place=(0, 1, 4))
 
 
 @sgd_master_s8.infer
-def _(w, m, dw, rate, count, *, clip=0.0, qas=True, decay=0.0):
+def _(
+    w: Type, m: Type, dw: Type, rate: Type, count: Type, *, clip: float = 0.0, qas: bool = True, decay: float = 0.0
+) -> tuple[Type, ...]:
     same_shape(w, dw, m)
     return w, m, count
 
 
 @sgd_master_s8.eval
-def _(w, m, dw, rate, count, *, clip, qas, decay, node):
+def _(
+    w: Array, m: Array, dw: Array, rate: Array, count: Array, *, clip: float, qas: bool, decay: float, node: Node
+) -> tuple[Array, ...]:
     factor, skipped, clipped = factor_of(dw.astype(np.float32), rate, clip)
     if not factor:
         return w, m, counted(count, skipped, clipped)
@@ -308,7 +345,10 @@ def _(w, m, dw, rate, count, *, clip, qas, decay, node):
 
 
 @sgd_master_s8.emit
-def _(w_new, m_new, count_new, w, m, dw, rate, count, *, clip, qas, decay):
+def _(
+    w_new: Value, m_new: Value, count_new: Value, w: Value, m: Value, dw: Value, rate: Value, count: Value, *,
+    clip: float, qas: bool, decay: float,
+) -> Call:  # fmt: skip
     return Call("sgd_master_s8", w_new, m_new, count_new, dw, rate, options(w.type, clip, qas, decay))
 
 
@@ -325,13 +365,13 @@ sgd_bias_s32.must(in_place=(0, 3))
 
 
 @sgd_bias_s32.infer
-def _(b, db, rate, count, *, clip=0.0, qas=True):
+def _(b: Type, db: Type, rate: Type, count: Type, *, clip: float = 0.0, qas: bool = True) -> tuple[Type, ...]:
     same_shape(b, db)
     return b, count
 
 
 @sgd_bias_s32.eval
-def _(b, db, rate, count, *, clip, qas, node):
+def _(b: Array, db: Array, rate: Array, count: Array, *, clip: float, qas: bool, node: Node) -> tuple[Array, ...]:
     factor, skipped, clipped = factor_of(db.astype(np.float32), rate, clip)
     if not factor:
         return b, counted(count, skipped, clipped)
@@ -341,5 +381,8 @@ def _(b, db, rate, count, *, clip, qas, node):
 
 
 @sgd_bias_s32.emit
-def _(b_new, count_new, b, db, rate, count, *, clip, qas, target="host"):
+def _(
+    b_new: Value, count_new: Value, b: Value, db: Value, rate: Value, count: Value, *, clip: float, qas: bool,
+    target: str = "host",
+) -> Call:  # fmt: skip
     return Call("sgd_bias_s32", b_new, count_new, db, rate, options(b.type, clip, qas, target=target))
