@@ -12,11 +12,8 @@ FLOATS = ("f32", "f64")
 INTEGERS = ("s8", "u8", "s16", "s32", "s64", "b1")
 
 
-def _no_op(*names):
-    def rule(node: Node) -> str | None:
-        return f"{node.op.name} is not legal here" if node.op.name in names else None
-
-    return rule
+def _inference(node: Node) -> str | None:
+    return None if node.op.facts.inference else f"{node.op.name} is not legal here"
 
 
 def _no_int8_op(node: Node) -> str | None:
@@ -34,8 +31,8 @@ def _quantised_s8(node: Node) -> str | None:
 STAGES = {
     "any": (),
     "float": (_no_int8_op,),
-    "inference": (_no_int8_op, _no_op("batch_norm", "dropout")),
-    "int8": (_quantised_s8, _no_op("batch_norm", "dropout")),
+    "inference": (_no_int8_op, _inference),
+    "int8": (_quantised_s8, _inference),
 }
 
 

@@ -97,8 +97,31 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Parameters:
+    """Which inputs of an op are learned."""
+
+    weight: int = 1
+    bias: int | None = 2
+    layer: bool = True  # counted in schemes; a norm is not, and is trained along with `full`
+    by_channel: bool = True  # some channels of the weight's last axis can be trained alone
+
+
+@dataclass(frozen=True)
 class Facts:
-    """What the planner may do with an op. Rules here take outputs and inputs, and attributes by keyword."""
+    """What others may do with an op, or need to know of it; `op.may(...)` sets these.
+
+    First what training and the quantizer ask, then what the planner does. Rules here take outputs and inputs, and
+    attributes by keyword.
+    """
+
+    parameters: Parameters | None = None
+    operands: bool = False  # any input may be a parameter: none is a weight by its place
+    inference: bool = True  # may stand in a graph made for inference; False: quantizer/fold.py takes it out
+    int8: Op | None = None  # its int8 twin: the same inputs and attributes, a clamp lo..hi beside them if it has one
+    unary: bool = False  # a function of each element of its input alone: in int8 a table
+    moves: bool = False  # gives elements of its first input, whatever they stand for: one type in and out
+    # between which numbers its result lies, whatever goes in; a rule where attributes decide
+    bounds: tuple[float, float] | Callable[..., tuple[float, float]] | None = None
 
     # outputs that may lie where inputs do. True: the first output over the first input; a tuple: for each output the
     # index of an input or None; a rule: the same, asked for a node

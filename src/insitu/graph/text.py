@@ -67,7 +67,7 @@ def _stored(graph: Graph) -> list[tuple[Value, str, np.ndarray]]:
 
 def _hidden(graph: Graph) -> list[str]:
     """Parameters that do not show: operands of arithmetic, and such as the model has under another name."""
-    plain = {v.name for n in graph.nodes if n.op.name in ("add", "sub", "mul", "div", "concat") for v in n.inputs}
+    plain = {v.name for n in graph.nodes if n.op.facts.operands for v in n.inputs}
     return [
         v.name for v, kind, _ in _stored(graph)
         if kind == "const" and v.name in graph.parameters and (v.name in plain or graph.parameters[v.name] != v.name)

@@ -12,7 +12,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Type, Value, f32, op, s8
 from insitu.graph.call import Call
-from insitu.graph.op import Grads
+from insitu.graph.op import Grads, Parameters
 from insitu.ops._functions import erf, sigmoid_of
 from insitu.ops._gradients import fitted_slope, from_input, from_output
 from insitu.ops._pairs import pair_shape
@@ -54,7 +54,7 @@ relu = op("relu", "y = max(x, 0)", cases=SMALL)
 relu.infer(same)
 relu.grad(from_output(relu_dx))
 relu.emit(unary("relu_f32"))
-relu.may(in_place=True, stripes=alike)
+relu.may(in_place=True, stripes=alike, unary=True, bounds=(0.0, math.inf))
 
 
 @relu.eval
@@ -65,7 +65,7 @@ def _(x: Array) -> Array:
 relu6 = op("relu6", "y = min(max(x, 0), 6)", cases=SMALL)
 relu6.infer(same)
 relu6.grad(from_output(relu6_dx))
-relu6.may(in_place=True, stripes=alike)
+relu6.may(in_place=True, stripes=alike, unary=True, bounds=(0.0, 6.0))
 
 
 @relu6.eval
@@ -78,9 +78,13 @@ def _(y: Value, x: Value) -> Call:
     return Call("clamp_f32", y, x, y.type.size, 0.0, 6.0)
 
 
+def clamp_bounds(y: Value, x: Value, *, lo: float, hi: float) -> tuple[float, float]:
+    return float(lo), float(hi)
+
+
 clamp = op("clamp", "y = min(max(x, lo), hi)", cases=small(lo=-0.5, hi=0.25) + small(lo=0.1))
 clamp.grad(from_input(clamp_dx))
-clamp.may(in_place=True, stripes=alike)
+clamp.may(in_place=True, stripes=alike, unary=True, bounds=clamp_bounds)
 
 
 @clamp.infer
@@ -102,7 +106,7 @@ def _(y: Value, x: Value, *, lo: float, hi: float) -> Call:
 
 leaky_relu = op("leaky_relu", "y = x where x > 0, else slope * x", cases=SMALL + small(slope=0.3))
 leaky_relu.grad(from_input(leaky_relu_dx))
-leaky_relu.may(in_place=True, stripes=alike)
+leaky_relu.may(in_place=True, stripes=alike, unary=True)
 
 
 @leaky_relu.infer
@@ -125,14 +129,14 @@ sigmoid.infer(same)
 sigmoid.grad(from_output(sigmoid_dx))
 sigmoid.emit(unary("sigmoid_f32"))
 sigmoid.eval(sigmoid_of)
-sigmoid.may(in_place=True, stripes=alike)
+sigmoid.may(in_place=True, stripes=alike, unary=True, bounds=(0.0, 1.0))
 
 
 tanh = op("tanh", "y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))", cases=SMALL + EXTREME)
 tanh.infer(same)
 tanh.grad(from_output(tanh_dx))
 tanh.emit(unary("tanh_f32"))
-tanh.may(in_place=True, stripes=alike)
+tanh.may(in_place=True, stripes=alike, unary=True, bounds=(-1.0, 1.0))
 
 
 @tanh.eval
@@ -142,7 +146,7 @@ def _(x: Array) -> Array:
 
 hard_sigmoid = op("hard_sigmoid", "y = min(max(alpha * x + beta, 0), 1)", cases=SMALL + small(alpha=0.2, beta=0.4))
 hard_sigmoid.grad(from_input(hard_sigmoid_dx))
-hard_sigmoid.may(in_place=True, stripes=alike)
+hard_sigmoid.may(in_place=True, stripes=alike, unary=True, bounds=(0.0, 1.0))
 
 
 @hard_sigmoid.infer
@@ -164,7 +168,7 @@ hard_swish = op("hard_swish", "y = x * min(max(x + 3, 0), 6) / 6", cases=SMALL)
 hard_swish.infer(same)
 hard_swish.grad(from_input(hard_swish_dx))
 hard_swish.emit(unary("hard_swish_f32"))
-hard_swish.may(in_place=True, stripes=alike)
+hard_swish.may(in_place=True, stripes=alike, unary=True)
 
 
 @hard_swish.eval
@@ -176,7 +180,7 @@ silu = op("silu", "y = x / (1 + exp(-x)), also called swish", cases=SMALL + EXTR
 silu.infer(same)
 silu.grad(from_input(silu_dx))
 silu.emit(unary("silu_f32"))
-silu.may(in_place=True, stripes=alike)
+silu.may(in_place=True, stripes=alike, unary=True)
 
 
 @silu.eval
@@ -190,7 +194,7 @@ gelu = op(
     cases=SMALL + EXTREME + small(approximate="tanh"),
 )
 gelu.grad(from_input(gelu_dx))
-gelu.may(in_place=True, stripes=alike)
+gelu.may(in_place=True, stripes=alike, unary=True)
 
 
 @gelu.infer
@@ -212,7 +216,7 @@ def _(y: Value, x: Value, *, approximate: str) -> Call:
 
 elu = op("elu", "y = x where x > 0, else alpha * (exp(x) - 1)", cases=SMALL + EXTREME + small(alpha=0.7))
 elu.grad(from_input(elu_dx))
-elu.may(in_place=True, stripes=alike)
+elu.may(in_place=True, stripes=alike, unary=True)
 
 
 @elu.infer
@@ -234,7 +238,7 @@ softplus = op("softplus", "y = log(1 + exp(x))", cases=SMALL + EXTREME)
 softplus.infer(same)
 softplus.grad(from_input(softplus_dx))
 softplus.emit(unary("softplus_f32"))
-softplus.may(in_place=True, stripes=alike)
+softplus.may(in_place=True, stripes=alike, unary=True)
 
 
 @softplus.eval
@@ -251,7 +255,7 @@ prelu = op(
         Case("a slope a row", (f32(2, 3, 5), f32(3, 1))),
     ],
 )
-prelu.may(in_place=True)
+prelu.may(in_place=True, parameters=Parameters(bias=None, layer=False, by_channel=False))
 
 
 @prelu.infer

@@ -146,7 +146,7 @@ def emit_float(function: str):
 add = op("add", "z = x + y", cases=PAIRS)
 add.infer(infer_float)
 add.emit(emit_float("add_f32"))
-add.may(in_place=over_equal, stripes=alike)
+add.may(in_place=over_equal, stripes=alike, operands=True)
 
 
 @add.eval
@@ -167,6 +167,7 @@ add_s8 = op(
 )
 add_s8.infer(infer_s8)
 add_s8.may(in_place=over_equal, stripes=alike)
+add.may(int8=add_s8)
 
 
 @add_s8.eval
@@ -188,7 +189,7 @@ def _(*values: Value, lo: int, hi: int, rounding: str) -> Call:
 sub = op("sub", "z = x - y", cases=PAIRS)
 sub.infer(infer_float)
 sub.emit(emit_float("sub_f32"))
-sub.may(in_place=over_equal, stripes=alike)
+sub.may(in_place=over_equal, stripes=alike, operands=True)
 
 
 @sub.eval
@@ -208,6 +209,7 @@ sub_s8 = op(
 )
 sub_s8.infer(infer_s8)
 sub_s8.may(in_place=over_equal, stripes=alike)
+sub.may(int8=sub_s8)
 
 
 @sub_s8.eval
@@ -229,7 +231,7 @@ def _(*values: Value, lo: int, hi: int, rounding: str) -> Call:
 mul = op("mul", "z = x * y", cases=PAIRS)
 mul.infer(infer_float)
 mul.emit(emit_float("mul_f32"))
-mul.may(in_place=over_equal, stripes=alike)
+mul.may(in_place=over_equal, stripes=alike, operands=True)
 
 
 @mul.eval
@@ -245,6 +247,7 @@ def _(g: Value, z: Value, x: Value, y: Value) -> Grads:
 mul_s8 = op("mul_s8", "z = x * y on quantised values: requantise (x - zx)(y - zy) with sx sy / sz", cases=pairs_s8())
 mul_s8.infer(infer_s8)
 mul_s8.may(in_place=over_equal, stripes=alike)
+mul.may(int8=mul_s8)
 
 
 @mul_s8.eval
@@ -273,7 +276,7 @@ def _(*values: Value, lo: int, hi: int, rounding: str) -> Call:
 div = op("div", "z = x / y", domain=(0.3, 3.0), cases=PAIRS)
 div.infer(infer_float)
 div.emit(emit_float("div_f32"))
-div.may(in_place=over_equal, stripes=alike)
+div.may(in_place=over_equal, stripes=alike, operands=True)
 
 
 @div.eval
@@ -290,7 +293,7 @@ def _(g: Value, z: Value, x: Value, y: Value) -> Grads:
 neg = op("neg", "y = -x", cases=SMALL)
 neg.infer(same)
 neg.emit(unary("neg_f32"))
-neg.may(in_place=True)
+neg.may(in_place=True, unary=True)
 
 
 @neg.eval

@@ -13,7 +13,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct
-from insitu.graph.op import Grads
+from insitu.graph.op import Grads, Parameters
 from insitu.ops._requant import (
     TILE,
     align16,
@@ -73,7 +73,7 @@ conv2d = op(
         Case("3x3, deep", (f32(2, 4, 3, 30), f32(5, 3, 3, 30), f32(5)), {"stride": (2, 1), "padding": (1, 1, 1, 1)}),
     ],
 )
-conv2d.may(stripes=conv_rows)
+conv2d.may(stripes=conv_rows, parameters=Parameters())
 
 
 @conv2d.infer
@@ -187,7 +187,8 @@ conv2d_s8 = op(
         ),
     ]),
 )  # fmt: skip
-conv2d_s8.may(stripes=conv_rows)
+conv2d_s8.may(stripes=conv_rows, parameters=Parameters())
+conv2d.may(int8=conv2d_s8)
 
 
 @conv2d_s8.infer
@@ -267,6 +268,7 @@ conv1d = op(
         Case("one", (f32(1, 1, 1), f32(1, 1, 1), f32(1))),
     ],
 )
+conv1d.may(parameters=Parameters())
 
 
 @conv1d.infer

@@ -10,7 +10,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, f32, op
 from insitu.graph.call import Call
-from insitu.graph.op import Grads
+from insitu.graph.op import Grads, Parameters
 from insitu.ops._types import Array, Padding, Pair
 from insitu.ops._windows import conv_shape
 from insitu.ops.conv import conv2d
@@ -66,6 +66,7 @@ conv_transpose2d = op(
         Case("one pixel", (f32(1, 1, 1, 1), f32(1, 1, 1, 1))),
     ],
 )  # fmt: skip
+conv_transpose2d.may(parameters=Parameters(by_channel=False))
 
 
 @conv_transpose2d.infer

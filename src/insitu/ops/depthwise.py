@@ -9,7 +9,7 @@ import numpy as np
 
 from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Scratch
-from insitu.graph.op import Grads
+from insitu.graph.op import Grads, Parameters
 from insitu.ops._requant import align16, channel_multipliers, layer_requant, quantised, ramp, rescaled, want_weights
 from insitu.ops._stripes import depthwise_rows
 from insitu.ops._types import Array, Masked, Out, Padding, Pair
@@ -47,7 +47,7 @@ depthwise2d = op(
         ),
     ],
 )
-depthwise2d.may(stripes=depthwise_rows)
+depthwise2d.may(stripes=depthwise_rows, parameters=Parameters())
 
 
 @depthwise2d.infer
@@ -138,7 +138,8 @@ depthwise2d_s8 = op(
         Case("one channel to five", (s8(1, 4, 4, 1, s=0.1, z=3), s8(3, 3, 5, s=0.02), s32(5)), out=s8(s=0.3)),
     ]),
 )  # fmt: skip
-depthwise2d_s8.may(stripes=depthwise_rows)
+depthwise2d_s8.may(stripes=depthwise_rows, parameters=Parameters())
+depthwise2d.may(int8=depthwise2d_s8)
 
 
 @depthwise2d_s8.infer

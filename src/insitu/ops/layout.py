@@ -44,7 +44,7 @@ reshape = op(
     kind="any",
     cases=both("flatten", (2, 3, 5), shape=(2, -1)) + both("split", (6,), shape=(2, 3)),
 )
-reshape.may(in_place=True)
+reshape.may(in_place=True, moves=True)
 
 
 @reshape.infer
@@ -81,6 +81,7 @@ transpose = op(
         + both("reversed", (2, 3, 1, 2, 3), perm=(4, 3, 2, 1, 0))
     ),
 )
+transpose.may(moves=True)
 
 
 @transpose.infer
@@ -121,6 +122,7 @@ pad = op(
         + both("channels", (1, 2, 2, 3), pads=((0, 0), (0, 0), (0, 0), (0, 2)))
     ),
 )
+pad.may(moves=True)
 
 
 @pad.infer
@@ -170,6 +172,7 @@ concat = op(
         + both("one", (2, 3), axis=1)
     ),
 )
+concat.may(operands=True)
 
 
 @concat.infer
@@ -222,6 +225,7 @@ slice = op(
         + both("inner", (2, 3, 5), starts=(0, 1, 1), stops=(2, 3, 4), steps=(1, 1, 1))
     ),
 )
+slice.may(moves=True)
 
 
 @slice.infer
@@ -259,6 +263,7 @@ split = op(
     kind="any",
     cases=both("channels", (1, 2, 3, 6), sizes=(1, 3, 2), axis=-1) + both("rows", (4, 3), sizes=(3, 1), axis=0),
 )
+split.may(moves=True)
 
 
 @split.infer
@@ -310,6 +315,7 @@ resize = op(
         + both("corners", (1, 3, 4, 3), size=(7, 2), coordinates="align_corners", rounding="round_prefer_floor")
     ),
 )
+resize.may(moves=True)
 
 
 @resize.infer

@@ -9,7 +9,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct, Table
-from insitu.graph.op import Grads
+from insitu.graph.op import Grads, Parameters
 from insitu.ops._requant import (
     TILE,
     channel_multipliers,
@@ -74,6 +74,7 @@ linear = op(
         Case("many rows, deep", (f32(3, 3, 130), f32(34, 130), f32(34))),
     ],
 )
+linear.may(parameters=Parameters())
 
 
 @linear.infer
@@ -140,6 +141,8 @@ linear_s8 = op(
         Case("no bias", (s8(4, s=0.07, z=1), s8(1, 4, s=0.01)), out=s8(s=0.02)),
     ]),
 )  # fmt: skip
+linear.may(int8=linear_s8)
+linear_s8.may(parameters=Parameters())
 
 
 @linear_s8.infer
@@ -286,6 +289,7 @@ matmul_s8 = op(
              out=s8(s=0.1)),
     ],
 )  # fmt: skip
+matmul.may(int8=matmul_s8)
 
 
 @matmul_s8.infer

@@ -10,7 +10,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scratch
-from insitu.graph.op import Grads
+from insitu.graph.op import Grads, Parameters
 from insitu.ops._fixed import softmax_s8 as fixed_softmax
 from insitu.ops._fixed import softmax_scaling
 from insitu.ops._gradients import from_output, straight
@@ -46,7 +46,7 @@ def infer_along(x, *, axis=-1):
 softmax = op("softmax", "y = exp(x - max x) / sum of exp(x - max x), along one axis", cases=AXES)
 softmax.infer(infer_along)
 softmax.grad(from_output(softmax_dx))
-softmax.may(in_place=True)
+softmax.may(in_place=True, bounds=(0.0, 1.0))
 
 
 @softmax.eval
@@ -73,6 +73,7 @@ softmax_s8 = op(
     ],
 )
 softmax_s8.may(in_place=True)
+softmax.may(int8=softmax_s8)
 
 
 @softmax_s8.infer
@@ -127,7 +128,7 @@ batch_norm = op(
         Case("axis 1", (f32(2, 3, 4), f32(3), f32(3), f32(3), f32(3)), {"axis": 1}),
     ],
 )
-batch_norm.may(in_place=True)
+batch_norm.may(in_place=True, parameters=Parameters(layer=False, by_channel=False), inference=False)
 
 
 @batch_norm.infer
@@ -178,7 +179,7 @@ layer_norm = op(
         Case("two dims", (f32(2, 3, 4), f32(3, 4), f32(3, 4)), {"dims": 2}),
     ],
 )
-layer_norm.may(in_place=True)
+layer_norm.may(in_place=True, parameters=Parameters(layer=False, by_channel=False))
 
 
 @layer_norm.infer
@@ -225,7 +226,7 @@ dropout = op(
     cases=SMALL + small(p=0.2),
 )
 dropout.grad(straight)
-dropout.may(in_place=True)
+dropout.may(in_place=True, inference=False)
 
 
 @dropout.infer

@@ -27,7 +27,7 @@ max_pool2d = op(
         Case("s8 one", (s8(1, 1, 1, 1, s=0.1, z=5),), {"kernel": (1, 1), "stride": (1, 1)}),
     ],
 )
-max_pool2d.may(stripes=pool_rows)
+max_pool2d.may(stripes=pool_rows, moves=True)
 
 
 @max_pool2d.infer
@@ -130,6 +130,7 @@ avg_pool2d_s8 = op(
     ],
 )  # fmt: skip
 avg_pool2d_s8.may(stripes=pool_rows)
+avg_pool2d.may(int8=avg_pool2d_s8)
 
 
 @avg_pool2d_s8.infer

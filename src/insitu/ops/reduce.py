@@ -74,6 +74,7 @@ mean_s8 = op(
              out=s8(s=0.01)),
     ],
 )  # fmt: skip
+mean.may(int8=mean_s8)
 
 
 @mean_s8.infer
@@ -146,6 +147,7 @@ amax = op(
     kind="any",
     cases=[*FLOAT_CASES, Case("s8", (s8(2, 3, 4, 5, s=0.5, z=3),), {"axes": (1, 2)})],
 )
+amax.may(moves=True)
 
 
 @amax.infer

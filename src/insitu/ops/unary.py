@@ -25,7 +25,7 @@ def scaled(g: Value, factor: float) -> Value:
 exp = op("exp", "y = e^x", cases=SMALL + EXTREME[1:])
 exp.infer(same)
 exp.emit(unary("exp_f32"))
-exp.may(in_place=True)
+exp.may(in_place=True, unary=True)
 
 
 @exp.eval
@@ -41,7 +41,7 @@ def _(g: Value, y: Value, x: Value) -> Grads:
 log = op("log", "y = ln(x), for x > 0", domain=(0.05, 4.0), cases=SMALL)
 log.infer(same)
 log.emit(unary("log_f32"))
-log.may(in_place=True)
+log.may(in_place=True, unary=True)
 
 
 @log.eval
@@ -57,7 +57,7 @@ def _(g: Value, y: Value, x: Value) -> Grads:
 sqrt = op("sqrt", "y = sqrt(x), for x >= 0", domain=(0.05, 4.0), cases=SMALL)
 sqrt.infer(same)
 sqrt.emit(unary("sqrt_f32"))
-sqrt.may(in_place=True)
+sqrt.may(in_place=True, unary=True)
 
 
 @sqrt.eval
@@ -73,7 +73,7 @@ def _(g: Value, y: Value, x: Value) -> Grads:
 rsqrt = op("rsqrt", "y = 1 / sqrt(x), for x > 0", domain=(0.05, 4.0), cases=SMALL)
 rsqrt.infer(same)
 rsqrt.emit(unary("rsqrt_f32"))
-rsqrt.may(in_place=True)
+rsqrt.may(in_place=True, unary=True)
 
 
 @rsqrt.eval
@@ -89,7 +89,7 @@ def _(g: Value, y: Value, x: Value) -> Grads:
 reciprocal = op("reciprocal", "y = 1 / x", domain=(0.2, 4.0), cases=SMALL)
 reciprocal.infer(same)
 reciprocal.emit(unary("reciprocal_f32"))
-reciprocal.may(in_place=True)
+reciprocal.may(in_place=True, unary=True)
 
 
 @reciprocal.eval
@@ -106,7 +106,7 @@ abs = op("abs", "y = |x|", cases=SMALL)
 abs.infer(same)
 abs.grad(from_input(abs_dx))
 abs.emit(unary("abs_f32"))
-abs.may(in_place=True)
+abs.may(in_place=True, unary=True)
 
 
 @abs.eval
@@ -117,7 +117,7 @@ def _(x: Array) -> Array:
 square = op("square", "y = x * x", cases=SMALL)
 square.infer(same)
 square.emit(unary("square_f32"))
-square.may(in_place=True)
+square.may(in_place=True, unary=True)
 
 
 @square.eval
@@ -133,7 +133,7 @@ def _(g: Value, y: Value, x: Value) -> Grads:
 erf = op("erf", "y = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt", cases=SMALL + EXTREME)
 erf.infer(same)
 erf.emit(unary("erf_f32"))
-erf.may(in_place=True)
+erf.may(in_place=True, unary=True)
 
 
 @erf.eval

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from insitu.graph import Op
 from insitu.quantizer.weights import Weights, response
 
 
-def corrected_bias(op: str, b: np.ndarray, w: np.ndarray, rounded: Weights, mean: np.ndarray, attrs) -> np.ndarray:
+def corrected_bias(op: Op, b: np.ndarray, w: np.ndarray, rounded: Weights, mean: np.ndarray, attrs) -> np.ndarray:
     """b minus the mean error of each output channel; `mean` is E[x] a channel of the op's input."""
     return b - response(op, rounded.real - w, mean, attrs)

@@ -13,11 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.graph import Graph, Node
+from insitu.ops.activation import leaky_relu, relu
+from insitu.ops.depthwise import depthwise2d
 from insitu.quantizer.calibrate import Ranges
 from insitu.quantizer.fuse import is_private
 from insitu.quantizer.weights import ALONG_INPUT, SCALED
 
-HOMOGENEOUS = ("relu", "leaky_relu")  # f(s x) = s f(x) for s > 0
+HOMOGENEOUS = (relu, leaky_relu)  # f(s x) = s f(x) for s > 0
 MOST = 32.0  # a channel grows by this at most: one that was silent in calibration may speak up later
 
 
@@ -25,7 +27,7 @@ def equalize(graph: Graph, ranges: Ranges) -> tuple[Graph, Ranges]:
     """The same function with channels of equal range before each depthwise convolution, and its ranges."""
     constants = dict(graph.constants)
     for last in graph.nodes:
-        path = _path(graph, last) if last.op.name == "depthwise2d" else []
+        path = _path(graph, last) if last.op is depthwise2d else []
         factors = _factors(ranges, path[-1].name) if path else None
         if factors is None:
             continue
@@ -42,9 +44,9 @@ def _path(graph: Graph, last: Node) -> list[Node]:
     while is_private(graph, value) and value.name in graph.producer:
         node = graph.producer[value.name]
         path.insert(0, node)
-        if node.op.name in SCALED:
+        if node.op in SCALED:
             return path if _own_parameters(graph, node) and _own_parameters(graph, last) else []
-        if node.op.name not in HOMOGENEOUS:
+        if node.op not in HOMOGENEOUS:
             return []
         value = node.inputs[0]
     return []
@@ -67,12 +69,12 @@ def _factors(ranges: Ranges, name: str) -> np.ndarray | None:
 def _scale(constants: dict[str, np.ndarray], first: Node, last: Node, factors: np.ndarray) -> None:
     w, *b = (v.name for v in first.inputs[1:])
     dtype = constants[w].dtype
-    constants[w] = SCALED[first.op.name](constants[w].astype(np.float64), factors, first.attrs).astype(dtype)
+    constants[w] = SCALED[first.op](constants[w].astype(np.float64), factors, first.attrs).astype(dtype)
     for name in b:
         constants[name] = (constants[name] * factors).astype(dtype)
     w = last.inputs[1].name
     wide = constants[w].astype(np.float64)
-    constants[w] = (wide * ALONG_INPUT[last.op.name](wide, 1 / factors, last.attrs)).astype(dtype)
+    constants[w] = (wide * ALONG_INPUT[last.op](wide, 1 / factors, last.attrs)).astype(dtype)
 
 
 def _scaled(ranges: Ranges, name: str, factors: np.ndarray) -> Ranges:

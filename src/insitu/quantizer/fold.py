@@ -13,8 +13,15 @@ from math import inf
 
 import numpy as np
 
-from insitu.graph import Graph, Node, Value, check, lookup, rewrite
+from insitu.graph import Graph, Node, Value, check, rewrite
 from insitu.graph.rewrite import Rewriter
+from insitu.ops.activation import clamp, relu, relu6
+from insitu.ops.arith import add, div, mul, sub
+from insitu.ops.conv import conv1d, conv2d
+from insitu.ops.depthwise import depthwise2d
+from insitu.ops.layout import pad
+from insitu.ops.norm import batch_norm, dropout
+from insitu.ops.pool import max_pool2d
 from insitu.quantizer.weights import ALONG_INPUT, SCALED, response
 
 
@@ -33,7 +40,7 @@ def is_int8(graph: Graph) -> bool:
 
 
 def drop_dropout(node: Node, rw: Rewriter):
-    return node.inputs[0] if node.op.name == "dropout" else None
+    return node.inputs[0] if node.op is dropout else None
 
 
 def compute_constants(node: Node, rw: Rewriter):
@@ -51,19 +58,19 @@ def affine_into_producer(node: Node, rw: Rewriter):
     """conv, then y = a x + b a channel: one conv."""
     found = affine(node, rw)
     before = rw.producer(found[0]) if found else None
-    if found is None or before is None or before.op.name not in SCALED or rw.uses(found[0]) != 1:
+    if found is None or before is None or before.op not in SCALED or rw.uses(found[0]) != 1:
         return None
     weights = _parameters(before, rw)
     if weights is None:
         return None
     (w, b), (_, a, shift) = weights, found
-    scaled = SCALED[before.op.name](w, a, before.attrs)
+    scaled = SCALED[before.op](w, a, before.attrs)
     return _again(before, rw, before.inputs[0], scaled, b * a + shift, before.name)
 
 
 def affine_into_consumer(node: Node, rw: Rewriter):
     """y = a x + b a channel, then conv without padding (or b = 0): one conv."""
-    if node.op.name not in ALONG_INPUT or rw.uses(node.inputs[0]) != 1:
+    if node.op not in ALONG_INPUT or rw.uses(node.inputs[0]) != 1:
         return None
     before = rw.producer(node.inputs[0])
     found = affine(before, rw) if before else None
@@ -73,31 +80,31 @@ def affine_into_consumer(node: Node, rw: Rewriter):
     (w, b), (x, a, shift) = weights, found
     if np.any(shift) and any(np.ravel(node.attrs.get("padding", ()))):
         return None  # padding is zero after the shift, not before
-    scaled = w * ALONG_INPUT[node.op.name](w, a, node.attrs)
-    return _again(node, rw, x, scaled, b + response(node.op.name, w, shift, node.attrs), node.name)
+    scaled = w * ALONG_INPUT[node.op](w, a, node.attrs)
+    return _again(node, rw, x, scaled, b + response(node.op, w, shift, node.attrs), node.name)
 
 
 def spell_out_batch_norm(node: Node, rw: Rewriter):
     """batch_norm is mul + add."""
-    found = _batch_norm(node, rw) if node.op.name == "batch_norm" else None
+    found = _batch_norm(node, rw) if node.op is batch_norm else None
     if found is None:
         return None
     x, a, shift = found
     shape = [-1] + [1] * (x.type.rank - 1 - node.attrs["axis"] % x.type.rank)
     dtype, name = x.type.numpy, node.name
-    y = lookup("mul")(x, rw.constant(f"{name}.scale", a.reshape(shape).astype(dtype)), name=f"{name}.mul")
-    return lookup("add")(y, rw.constant(f"{name}.shift", shift.reshape(shape).astype(dtype)), name=name)
+    y = mul(x, rw.constant(f"{name}.scale", a.reshape(shape).astype(dtype)), name=f"{name}.mul")
+    return add(y, rw.constant(f"{name}.shift", shift.reshape(shape).astype(dtype)), name=name)
 
 
 def drop_identity(node: Node, rw: Rewriter):
     """x * 1, x + 0."""
-    found = affine(node, rw) if node.op.name in BINARY else None
+    found = affine(node, rw) if node.op in BINARY else None
     return found[0] if found and np.all(found[1] == 1) and np.all(found[2] == 0) else None
 
 
 def drop_clamp(node: Node, rw: Rewriter):
     """A clamp of what is within its bounds already."""
-    if node.op.name not in ("relu", "relu6", "clamp"):
+    if node.op not in CLAMPS:
         return None
     lo, hi = bounds(node)
     before = rw.producer(node.inputs[0])
@@ -107,29 +114,29 @@ def drop_clamp(node: Node, rw: Rewriter):
 
 def name_clamp(node: Node, rw: Rewriter):
     """clamp(0, 6) is relu6, clamp(0, inf) is relu: the same function has one name."""
-    if node.op.name != "clamp" or bounds(node) not in NAMED:
+    if node.op is not clamp or bounds(node) not in NAMED:
         return None
-    return lookup(NAMED[bounds(node)])(node.inputs[0], name=node.name)
+    return NAMED[bounds(node)](node.inputs[0], name=node.name)
 
 
 def pad_into_conv(node: Node, rw: Rewriter):
     """Zeros around an image, then a convolution: the convolution's own padding."""
-    pad = rw.producer(node.inputs[0], lookup("pad")) if node.op.name in PADDED else None
-    if pad is None or pad.attrs["value"] != 0 or rw.uses(pad.output) != 1:
+    before = rw.producer(node.inputs[0], pad) if node.op in PADDED else None
+    if before is None or before.attrs["value"] != 0 or rw.uses(before.output) != 1:
         return None
-    pads = pad.attrs["pads"]
+    pads = before.attrs["pads"]
     if any(pads[0]) or any(pads[-1]):  # of the batch or the channels
         return None
     padding = tuple(int(p) for p in np.add(node.attrs["padding"], np.ravel(pads[1:-1])))
-    return node.op(pad.inputs[0], *node.inputs[1:], name=node.name, **{**node.attrs, "padding": padding})
+    return node.op(before.inputs[0], *node.inputs[1:], name=node.name, **{**node.attrs, "padding": padding})
 
 
 def pad_into_max_pool(node: Node, rw: Rewriter):
     """The lowest number around an image, or zeros around one without negatives, then max_pool2d: its own padding."""
-    pad = rw.producer(node.inputs[0], lookup("pad")) if node.op.name == "max_pool2d" else None
-    if pad is None or rw.uses(pad.output) != 1:
+    before = rw.producer(node.inputs[0], pad) if node.op is max_pool2d else None
+    if before is None or rw.uses(before.output) != 1:
         return None
-    pads, value, x = pad.attrs["pads"], pad.attrs["value"], rw.producer(pad.inputs[0])
+    pads, value, x = before.attrs["pads"], before.attrs["value"], rw.producer(before.inputs[0])
     never_wins = value <= LOWEST or (value == 0 and x is not None and bounds(x)[0] >= 0)
     padding = tuple(int(p) for p in np.add(node.attrs["padding"], np.ravel(pads[1:-1])))
     kernel = node.attrs["kernel"]
@@ -142,7 +149,7 @@ def pad_into_max_pool(node: Node, rw: Rewriter):
         or max(padding[2:]) >= kernel[1]
     ):
         return None
-    return node.op(pad.inputs[0], name=node.name, **{**node.attrs, "padding": padding})
+    return node.op(before.inputs[0], name=node.name, **{**node.attrs, "padding": padding})
 
 
 LOWEST = -1e30
@@ -158,45 +165,37 @@ RULES = (
     pad_into_conv,
     pad_into_max_pool,
 )
-NAMED = {(0.0, 6.0): "relu6", (0.0, inf): "relu"}
-PADDED = ("conv2d", "depthwise2d", "conv1d")
-# op -> the bounds of what it gives, whatever goes in
-BOUNDS = {
-    "relu": (0.0, inf),
-    "relu6": (0.0, 6.0),
-    "sigmoid": (0.0, 1.0),
-    "hard_sigmoid": (0.0, 1.0),
-    "softmax": (0.0, 1.0),
-    "tanh": (-1.0, 1.0),
-}
+CLAMPS = (relu, relu6, clamp)
+NAMED = {(0.0, 6.0): relu6, (0.0, inf): relu}
+PADDED = (conv2d, depthwise2d, conv1d)
 
 
 def bounds(node: Node) -> tuple[float, float]:
-    if node.op.name == "clamp":
-        return float(node.attrs["lo"]), float(node.attrs["hi"])
-    return BOUNDS.get(node.op.name, (-inf, inf))
+    """Between which numbers its result lies, whatever goes in."""
+    found = node.op.facts.bounds
+    return node.ask(found) if callable(found) else found or (-inf, inf)
 
 
 # --- y = a x + b, one a and b for each channel of the last axis -------------------------------------------
 
 # op -> (a, b) of op(x, c) and, where it is affine in x, of op(c, x)
 BINARY = {
-    "add": (lambda c: (1.0, c), lambda c: (1.0, c)),
-    "sub": (lambda c: (1.0, -c), lambda c: (-1.0, c)),
-    "mul": (lambda c: (c, 0.0), lambda c: (c, 0.0)),
-    "div": (lambda c: (1 / c, 0.0), None),
+    add: (lambda c: (1.0, c), lambda c: (1.0, c)),
+    sub: (lambda c: (1.0, -c), lambda c: (-1.0, c)),
+    mul: (lambda c: (c, 0.0), lambda c: (c, 0.0)),
+    div: (lambda c: (1 / c, 0.0), None),
 }
 
 
 def affine(node: Node, rw: Rewriter) -> tuple[Value, np.ndarray, np.ndarray] | None:
     """(x, a, b), float64, one of each a channel; None where the node is something else."""
-    if node.op.name == "batch_norm":
+    if node.op is batch_norm:
         found = _batch_norm(node, rw)
         last = node.attrs["axis"] % node.output.type.rank == node.output.type.rank - 1
         return found if last else None
-    if node.op.name not in BINARY:
+    if node.op not in BINARY:
         return None
-    for side, form in enumerate(BINARY[node.op.name]):
+    for side, form in enumerate(BINARY[node.op]):
         x, c = node.inputs[side], rw.array(node.inputs[1 - side])
         channel = _per_channel(c, x.shape) if c is not None and rw.array(x) is None else None
         if form is not None and channel is not None and x.type == node.output.type:

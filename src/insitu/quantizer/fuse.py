@@ -9,27 +9,14 @@ from dataclasses import dataclass
 from math import inf
 
 from insitu.graph import Graph, Node, Value
-from insitu.quantizer.fold import bounds
+from insitu.ops.activation import prelu
+from insitu.ops.arith import add, div, mul, sub
+from insitu.ops.conv import conv1d
+from insitu.ops.conv_transpose import conv_transpose2d
+from insitu.quantizer.fold import CLAMPS, bounds
 
-CLAMPS = ("relu", "relu6", "clamp")
-# ops whose int8 kernel clamps on the way out
-CLAMPING = (
-    "conv2d",
-    "depthwise2d",
-    "conv1d",
-    "conv_transpose2d",
-    "linear",
-    "matmul",
-    "add",
-    "sub",
-    "mul",
-    "avg_pool2d",
-)
-UNARY = (
-    *CLAMPS, "leaky_relu", "sigmoid", "tanh", "hard_sigmoid", "hard_swish", "silu", "gelu", "elu", "softplus",
-    "exp", "log", "sqrt", "rsqrt", "reciprocal", "neg", "abs", "square", "erf",
-)  # fmt: skip
-BINARY = ("add", "sub", "mul", "div", "prelu")
+BINARY = (add, sub, mul, div, prelu)
+AS_CONV2D = (conv1d, conv_transpose2d)  # they become one
 
 
 @dataclass(frozen=True)
@@ -48,7 +35,7 @@ def find_fusions(graph: Graph) -> Fusions:
         if x is None:
             continue
         before = graph.producer.get(x.name) if is_private(graph, x) else None
-        if before and node.op.name in CLAMPS and before.op.name in CLAMPING and before.name not in chain:
+        if before and node.op in CLAMPS and _clamps(before) and before.name not in chain:
             clamp[before.name] = node
             absorbed.add(node.name)
         elif before and before.name in chain:
@@ -59,11 +46,17 @@ def find_fusions(graph: Graph) -> Fusions:
     return Fusions(clamp, chain, frozenset(absorbed))
 
 
+def _clamps(node: Node) -> bool:
+    """Does its int8 kernel clamp on the way out?"""
+    twin = node.op.facts.int8
+    return node.op in AS_CONV2D or (twin is not None and "lo" in twin.defaults)
+
+
 def argument(graph: Graph, node: Node) -> Value | None:
     """x, if the node computes a function of each element of x alone: relu(x), x * 2, 1 / x."""
-    if node.op.name in UNARY:
+    if node.op.facts.unary:
         return node.inputs[0]
-    if node.op.name not in BINARY:
+    if node.op not in BINARY:
         return None
     variable = [v for v in node.inputs if v.name not in graph.constants]
     if len(variable) != 1 or variable[0].shape != node.output.shape:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from insitu.graph import Graph, Node, build, check, drop_unused, lookup
+from insitu.graph import Graph, Node, build, check, drop_unused
 from insitu.quantizer.calibrate import Ranges
 from insitu.quantizer.equalize import equalize
 from insitu.quantizer.fold import fold, is_int8
 from insitu.quantizer.fuse import find_fusions
-from insitu.quantizer.lower import LOWER, function
+from insitu.quantizer.lower import lowering_of
 from insitu.quantizer.lowering import Lowering, Options, is_float
 from insitu.quantizer.prepare import prepare
-from insitu.quantizer.scales import MOVES, choose_scales
+from insitu.quantizer.scales import choose_scales
 
 
 def quantize(
@@ -85,8 +85,8 @@ def _inputs(low: Lowering, float_io: bool) -> None:
 
 def _lower(low: Lowering, node: Node) -> None:
     """Build the int8 form of a node, or the node itself where there is none."""
-    rule = LOWER.get(node.op.name, function if node.name in low.fusions.chain else None)
-    moved_in_float = node.op.name in MOVES and low.came_in_float(node.inputs[0])
+    rule = lowering_of(low, node)
+    moved_in_float = node.op.facts.moves and low.came_in_float(node.inputs[0])
     made = rule(low, node) if rule and all(map(is_float, node.inputs)) and not moved_in_float else None
     if made is None:
         _fall_back(low, node)
@@ -103,4 +103,4 @@ def _fall_back(low: Lowering, node: Node) -> None:
         low.builder.note(f"{node.name}: {node.op.name} has no int8 kernel, it runs in float")
     clamp = low.fusions.clamp.get(node.name)
     if clamp is not None:  # nothing took the clamp in: it runs in float too
-        low.set_float(clamp.output, lookup(clamp.op.name)(low.float(clamp.inputs[0]), name=clamp.name, **clamp.attrs))
+        low.set_float(clamp.output, clamp.op(low.float(clamp.inputs[0]), name=clamp.name, **clamp.attrs))

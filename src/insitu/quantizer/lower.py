@@ -6,12 +6,23 @@ where there is no int8 kernel for this node: it then runs in float, visibly (int
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 
 import numpy as np
 
-from insitu.graph import Node, Type, Value, lookup, s8, s32
+from insitu.graph import Node, Op, Type, Value, s8, s32
+from insitu.ops.activation import lut_s8, prelu
+from insitu.ops.arith import add, div, mul, sub
+from insitu.ops.conv import conv1d, conv2d
+from insitu.ops.conv_transpose import conv_transpose2d
+from insitu.ops.depthwise import depthwise2d
+from insitu.ops.layout import concat, pad, reshape, transpose
+from insitu.ops.layout import slice as slice_of
+from insitu.ops.linear import linear, matmul, matmul_s8
+from insitu.ops.norm import softmax, softmax_s8
+from insitu.ops.reduce import mean_s8
+from insitu.ops.reduce import sum as sum_of
 from insitu.quantizer.correct import corrected_bias
 from insitu.quantizer.lowering import Lowering
 from insitu.quantizer.weights import LIMIT, OUTPUT_AXIS, quantize_weights, scale_floor
@@ -29,27 +40,27 @@ def weighted(low: Lowering, node: Node):
     if found is None:
         return None
     x = low.s8(node.inputs[0])
-    return _weighted(low, node, node.op.name, x, *found, low.mean(node.inputs[0]), dict(node.attrs), node.output.shape)
+    return _weighted(low, node, node.op, x, *found, low.mean(node.inputs[0]), dict(node.attrs), node.output.shape)
 
 
-def conv1d(low: Lowering, node: Node):
+def lower_conv1d(low: Lowering, node: Node):
     """An image of one row."""
     found = _parameters(low, node)
     if found is None:
         return None
     (w, b), a, (n, length, c) = found, node.attrs, node.inputs[0].shape
-    image = lookup("reshape")(low.s8(node.inputs[0]), shape=(n, 1, length, c), name=f"{node.name}.image")
+    image = reshape(low.s8(node.inputs[0]), shape=(n, 1, length, c), name=f"{node.name}.image")
     attrs = {"stride": (1, a["stride"]), "padding": (0, 0, *a["padding"]), "dilation": (1, a["dilation"])}
     if a["groups"] == c > 1:
-        op, w = "depthwise2d", w[:, :, 0].T[None]
+        op, w = depthwise2d, w[:, :, 0].T[None]
     else:
-        op, w, attrs = "conv2d", w[:, None], {**attrs, "groups": a["groups"]}
+        op, w, attrs = conv2d, w[:, None], {**attrs, "groups": a["groups"]}
     _, longer, o = node.output.shape
     y = _weighted(low, node, op, image, w, b, low.mean(node.inputs[0]), attrs, (n, 1, longer, o), ".conv2d")
-    return y and lookup("reshape")(y, shape=node.output.shape, name=node.name)
+    return y and reshape(y, shape=node.output.shape, name=node.name)
 
 
-def conv_transpose2d(low: Lowering, node: Node):
+def lower_transposed(low: Lowering, node: Node):
     """Zeros between the pixels, then an ordinary convolution with the kernel turned round."""
     found, a = _parameters(low, node), node.attrs
     if found is None:
@@ -68,7 +79,7 @@ def conv_transpose2d(low: Lowering, node: Node):
     padding = (before[0], max(after[0], 0), before[1], max(after[1], 0))
     attrs = {"stride": (1, 1), "padding": padding, "dilation": a["dilation"], "groups": a["groups"]}
     mean = low.mean(node.inputs[0]) / np.prod(a["stride"])
-    return _weighted(low, node, "conv2d", x, _turned(w, a["groups"]), b, mean, attrs, node.output.shape)
+    return _weighted(low, node, conv2d, x, _turned(w, a["groups"]), b, mean, attrs, node.output.shape)
 
 
 def _turned(w: np.ndarray, groups: int) -> np.ndarray:
@@ -80,17 +91,17 @@ def _turned(w: np.ndarray, groups: int) -> np.ndarray:
 
 def _spread_out(x: Value, stride, cut, name: str) -> Value:
     """x[N,H,W,C] with stride - 1 zeros after each pixel, less `cut` rows and columns at the end."""
-    reshape, (n, h, w, c), (sh, sw) = lookup("reshape"), x.shape, stride
+    (n, h, w, c), (sh, sw) = x.shape, stride
     if sh == sw == 1:
         return x
     x = reshape(x, shape=(n, h, 1, w, 1, c), name=f"{name}.pixels")
     none = (0, 0)
-    x = lookup("pad")(x, pads=(none, none, (0, sh - 1), none, (0, sw - 1), none), name=f"{name}.spread")
+    x = pad(x, pads=(none, none, (0, sh - 1), none, (0, sw - 1), none), name=f"{name}.spread")
     x = reshape(x, shape=(n, h * sh, w * sw, c), name=f"{name}.image")
     if not any(cut):
         return x
     stops = (n, h * sh - cut[0], w * sw - cut[1], c)
-    return lookup("slice")(x, starts=(0,) * 4, stops=stops, steps=(1,) * 4, name=f"{name}.cut")
+    return slice_of(x, starts=(0,) * 4, stops=stops, steps=(1,) * 4, name=f"{name}.cut")
 
 
 def _parameters(low: Lowering, node: Node) -> tuple[np.ndarray, np.ndarray] | None:
@@ -99,7 +110,7 @@ def _parameters(low: Lowering, node: Node) -> tuple[np.ndarray, np.ndarray] | No
     return None if w is None or b is None else (w.astype(np.float64), b.astype(np.float64))
 
 
-def _weighted(low: Lowering, node, op: str, x: Value, w, b, mean, attrs, shape, suffix: str = "") -> Value | None:
+def _weighted(low: Lowering, node, op: Op, x: Value, w, b, mean, attrs, shape, suffix: str = "") -> Value | None:
     """The int8 op with weights and bias in integers; the bias makes up for the rounding of the weights."""
     out, clamp = low.output(node)
     axis, options = OUTPUT_AXIS[op], low.options
@@ -119,14 +130,15 @@ def _weighted(low: Lowering, node, op: str, x: Value, w, b, mean, attrs, shape, 
     bias = low.builder.constant(names[1], b.astype(np.int32), b_type)
     low.stands_for(weight, names[0])
     low.stands_for(bias, names[1])
-    return lookup(f"{op}_s8")(x, weight, bias, name=node.name + suffix, out=out.with_shape(*shape), **attrs, **clamp)
+    assert op.facts.int8
+    return op.facts.int8(x, weight, bias, name=node.name + suffix, out=out.with_shape(*shape), **attrs, **clamp)
 
 
-def matmul(low: Lowering, node: Node):
+def lower_matmul(low: Lowering, node: Node):
     (a, b), (out, clamp) = map(low.s8, node.inputs), low.output(node)
     if a.type.scale * b.type.scale > LARGEST * out.scale:
         return None
-    return lookup("matmul_s8")(a, b, name=node.name, out=out, **clamp)
+    return matmul_s8(a, b, name=node.name, out=out, **clamp)
 
 
 # --- element by element --------------------------------------------------------------------------------------
@@ -140,7 +152,7 @@ def function(low: Lowering, node: Node):
     reals = x.type.scale * (np.arange(-128.0, 128.0) - x.type.zero)
     table = low.builder.constant(f"{node.name}.table", to_integers(_filled(_through(low, chain, reals)), out))
     slope = low.builder.constant(f"{node.name}.slope", _slopes(low, chain, reals, out))
-    return lookup("lut_s8")(x, table, slope, name=node.name, out=out)
+    return lut_s8(x, table, slope, name=node.name, out=out)
 
 
 def _through(low: Lowering, chain: Sequence[Node], reals: np.ndarray) -> np.ndarray:
@@ -185,13 +197,11 @@ def binary(low: Lowering, node: Node):
         return function(low, node)
     x, y = (low.s8(v) for v in node.inputs)
     out, clamp = low.output(node)
-    if node.op.name == "mul":
+    if node.op is mul:
         fits = x.type.scale * y.type.scale <= LARGEST * out.scale
     else:
         fits = max(x.type.scale, y.type.scale) <= LARGEST_OF_SUM * out.scale
-    if not fits:
-        return None
-    return lookup(f"{node.op.name}_s8")(x, y, name=node.name, out=out, **clamp)
+    return node.op.facts.int8(x, y, name=node.name, out=out, **clamp) if fits and node.op.facts.int8 else None
 
 
 def unary_only(low: Lowering, node: Node):
@@ -202,8 +212,12 @@ def unary_only(low: Lowering, node: Node):
 # --- reductions ----------------------------------------------------------------------------------------------
 
 
-def mean(low: Lowering, node: Node):
-    return lookup("mean_s8")(low.s8(node.inputs[0]), name=node.name, out=low.type(node.output), **node.attrs)
+def twin(low: Lowering, node: Node):
+    """The int8 op with the same inputs and attributes."""
+    op = node.op.facts.int8
+    assert op is not None
+    out, clamp = low.output(node) if "lo" in op.defaults else (low.type(node.output), {})
+    return op(*map(low.s8, node.inputs), name=node.name, out=out, **node.attrs, **clamp)
 
 
 def total(low: Lowering, node: Node):
@@ -211,26 +225,21 @@ def total(low: Lowering, node: Node):
     x, out = low.s8(node.inputs[0]), low.type(node.output)
     n = node.inputs[0].type.size // node.output.type.size
     finer = s8(*out.shape, s=out.scale / n, z=out.zero)
-    average = lookup("mean_s8")(x, name=f"{node.name}.mean", out=finer, **node.attrs)
+    average = mean_s8(x, name=f"{node.name}.mean", out=finer, **node.attrs)
     table = low.builder.constant(f"{node.name}.table", np.arange(-128, 128).astype(np.int8))
-    return lookup("lut_s8")(average, table, name=node.name, out=out)
+    return lut_s8(average, table, name=node.name, out=out)
 
 
-def avg_pool2d(low: Lowering, node: Node):
-    out, clamp = low.output(node)
-    return lookup("avg_pool2d_s8")(low.s8(node.inputs[0]), name=node.name, out=out, **node.attrs, **clamp)
-
-
-def softmax(low: Lowering, node: Node):
+def lower_softmax(low: Lowering, node: Node):
     """Along the last axis; another axis goes there and back."""
     x, rank = low.s8(node.inputs[0]), node.output.type.rank
     axis = node.attrs["axis"] % rank
     if axis == rank - 1:
-        return lookup("softmax_s8")(x, name=node.name)
+        return softmax_s8(x, name=node.name)
     perm = [rank - 1 if d == axis else axis if d == rank - 1 else d for d in range(rank)]
-    x = lookup("transpose")(x, perm=perm, name=f"{node.name}.axis")
-    y = lookup("softmax_s8")(x, name=f"{node.name}.softmax")
-    return lookup("transpose")(y, perm=perm, name=node.name)
+    x = transpose(x, perm=perm, name=f"{node.name}.axis")
+    y = softmax_s8(x, name=f"{node.name}.softmax")
+    return transpose(y, perm=perm, name=node.name)
 
 
 # --- moves ---------------------------------------------------------------------------------------------------
@@ -241,7 +250,7 @@ def move(low: Lowering, node: Node):
     return node.op(low.s8(node.inputs[0]), name=low.stem(node), **node.attrs)
 
 
-def pad(low: Lowering, node: Node):
+def lower_pad(low: Lowering, node: Node):
     """A value below or above everything is the lowest or highest there is."""
     x = low.s8(node.inputs[0])
     lowest, highest = (x.type.scale * (q - x.type.zero) for q in (-128, 127))
@@ -249,16 +258,23 @@ def pad(low: Lowering, node: Node):
     return node.op(x, name=node.name, pads=node.attrs["pads"], value=value if isfinite(value) else 0.0)
 
 
-def concat(low: Lowering, node: Node):
+def lower_concat(low: Lowering, node: Node):
     out = low.type(node.output)
     return node.op(*(low.s8_as(v, out) for v in node.inputs), name=node.name, axis=node.attrs["axis"])
 
 
 LOWER = {
-    "conv2d": weighted, "depthwise2d": weighted, "linear": weighted, "conv1d": conv1d, "matmul": matmul,
-    "conv_transpose2d": conv_transpose2d,
-    "add": binary, "sub": binary, "mul": binary, "div": unary_only, "prelu": unary_only,
-    "mean": mean, "sum": total, "avg_pool2d": avg_pool2d, "softmax": softmax,
-    "max_pool2d": move, "amax": move, "reshape": move, "transpose": move, "slice": move, "split": move,
-    "resize": move, "pad": pad, "concat": concat,
+    conv2d: weighted, depthwise2d: weighted, linear: weighted, conv1d: lower_conv1d, matmul: lower_matmul,
+    conv_transpose2d: lower_transposed,
+    add: binary, sub: binary, mul: binary, div: unary_only, prelu: unary_only,
+    sum_of: total, softmax: lower_softmax, pad: lower_pad, concat: lower_concat,
 }  # fmt: skip
+
+
+def lowering_of(low: Lowering, node: Node) -> Callable | None:
+    """The function for this node: its op's own, or what is usual for such an op; None where it runs in float."""
+    if node.op in LOWER:
+        return LOWER[node.op]
+    if node.name in low.fusions.chain:
+        return function
+    return move if node.op.facts.moves else twin if node.op.facts.int8 else None

@@ -7,8 +7,9 @@ from math import isfinite
 
 import numpy as np
 
-from insitu.graph import Builder, Graph, Node, Quant, Type, Value, lookup
+from insitu.graph import Builder, Graph, Node, Quant, Type, Value
 from insitu.graph.check import FLOATS
+from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.quantizer.calibrate import Ranges
 from insitu.quantizer.fuse import Fusions, clamp_bounds
 from insitu.quantizer.scales import activation_quant
@@ -37,7 +38,7 @@ class Lowering:
                 self._s8[value.name] = self._constant(value, out)
             else:
                 name = f"{value.name}.s8"
-                self._s8[value.name] = lookup("quantize")(self._float[value.name], name=name, out=out)
+                self._s8[value.name] = quantize(self._float[value.name], name=name, out=out)
         return self._s8[value.name]
 
     def s8_as(self, value: Value, out: Type) -> Value:
@@ -47,7 +48,7 @@ class Lowering:
         x = self.s8(value)
         if x.type.quant == out.quant:
             return x
-        return lookup("requantize_s8")(x, name=f"{value.name}.again", out=out)
+        return requantize_s8(x, name=f"{value.name}.again", out=out)
 
     def float(self, value: Value) -> Value:
         """The value in float (or whatever it is, if it never was a float): dequantised here if need be."""
@@ -56,7 +57,7 @@ class Lowering:
                 array = self.graph.constants[value.name]
                 self._float[value.name] = self.builder.constant(value.name, array, value.type)
             else:
-                self._float[value.name] = lookup("dequantize")(self._s8[value.name], name=f"{value.name}.f32")
+                self._float[value.name] = dequantize(self._s8[value.name], name=f"{value.name}.f32")
         return self._float[value.name]
 
     def came_in_float(self, value: Value) -> bool:

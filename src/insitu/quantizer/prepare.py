@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from insitu.graph import Graph, Node, Value, lookup, rewrite
+from insitu.graph import Graph, Node, Value, rewrite
 from insitu.graph.rewrite import Rewriter
+from insitu.ops.arith import div, mul
+from insitu.ops.depthwise import depthwise2d
+from insitu.ops.layout import reshape
+from insitu.ops.linear import linear, matmul
 from insitu.quantizer.fold import affine
 
 
@@ -34,7 +38,6 @@ def affine_to_depthwise(node: Node, rw: Rewriter):
 def _depthwise(x: Value, a, b, name: str, rw: Rewriter) -> Value:
     w = rw.constant(f"{name}.scale", a.reshape(1, 1, -1).astype(np.float32))
     bias = rw.constant(f"{name}.shift", b.astype(np.float32))
-    depthwise2d, reshape = lookup("depthwise2d"), lookup("reshape")
     if x.type.rank == 4:
         return depthwise2d(x, w, bias, name=name)
     image = reshape(x, shape=(x.shape[0], 1, -1, x.shape[-1]), name=f"{name}.image")
@@ -50,18 +53,16 @@ def _continues(node: Node, rw: Rewriter) -> bool:
 
 def matmul_to_linear(node: Node, rw: Rewriter):
     """A product with a constant matrix."""
-    w = rw.array(node.inputs[1]) if node.op.name == "matmul" else None
+    w = rw.array(node.inputs[1]) if node.op is matmul else None
     if w is None or w.ndim != 2 or rw.array(node.inputs[0]) is not None:
         return None
     weight = rw.constant(node.inputs[1].name, np.ascontiguousarray(w.T))
-    return lookup("linear")(node.inputs[0], weight, name=node.name)
+    return linear(node.inputs[0], weight, name=node.name)
 
 
 def div_to_mul(node: Node, rw: Rewriter):
     """A quotient by a constant tensor (one number for all stays: a table does that)."""
-    c = rw.array(node.inputs[1]) if node.op.name == "div" else None
+    c = rw.array(node.inputs[1]) if node.op is div else None
     if c is None or c.size == 1 or not np.all(c):
         return None
-    return lookup("mul")(
-        node.inputs[0], rw.constant(f"{node.name}.reciprocal", (1 / c).astype(c.dtype)), name=node.name
-    )
+    return mul(node.inputs[0], rw.constant(f"{node.name}.reciprocal", (1 / c).astype(c.dtype)), name=node.name)

@@ -11,12 +11,13 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Quant, quant
 from insitu.graph.check import FLOATS
+from insitu.ops.activation import sigmoid, tanh
+from insitu.ops.layout import concat
+from insitu.ops.norm import softmax
 from insitu.quantizer.calibrate import Ranges
 
-# ops that move elements: what goes in and what comes out have one type
-MOVES = ("max_pool2d", "amax", "reshape", "transpose", "slice", "split", "pad", "resize")
 # op -> the scale of its output, whatever was seen: their whole range is known
-FIXED = {"sigmoid": quant(1 / 256, -128), "softmax": quant(1 / 256, -128), "tanh": quant(1 / 128, 0)}
+FIXED = {sigmoid: quant(1 / 256, -128), softmax: quant(1 / 256, -128), tanh: quant(1 / 128, 0)}
 FLOOR = 2.0**-26  # the smallest scale: requantisation multipliers stay within 31 bits
 
 
@@ -32,7 +33,7 @@ def activation_quant(low: float, high: float) -> Quant:
 def choose_scales(graph: Graph, ranges: Ranges) -> dict[str, Quant]:
     """The quantisation of every float value that is computed."""
     groups = _group(graph)
-    fixed = {n.name: FIXED[n.op.name] for n in graph.nodes if n.op.name in FIXED}
+    fixed = {n.name: FIXED[n.op] for n in graph.nodes if n.op in FIXED}
     return {name: q for group in groups for name, q in _one_scale(group, fixed, ranges).items()}
 
 
@@ -51,12 +52,12 @@ def _group(graph: Graph) -> list[list[str]]:
     """The float values, grouped by who must share a scale."""
     values = [*graph.inputs, *(v for n in graph.nodes for v in n.outputs)]
     group = {v.name: [v.name] for v in values if v.dtype in FLOATS}
-    fixed = {n.name for n in graph.nodes if n.op.name in FIXED}
+    fixed = {n.name for n in graph.nodes if n.op in FIXED}
     for node in graph.nodes:
-        if node.op.name in MOVES:
+        if node.op.facts.moves:
             _join(group, node, node.inputs)
     for node in graph.nodes:
-        if node.op.name == "concat":
+        if node.op is concat:
             alone = [v for v in node.inputs if _uses(graph, v.name) == 1]
             # sigmoid and tanh keep their own scale: a sum of ranges would be coarser for nothing
             _join(group, node, [v for v in alone if not fixed & set(group.get(v.name, ()))])

@@ -12,6 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.graph import Op
+from insitu.ops.conv import conv1d, conv2d
+from insitu.ops.conv_transpose import conv_transpose2d
+from insitu.ops.depthwise import depthwise2d
+from insitu.ops.linear import linear
+
 LIMIT = 2.0**29  # a bias in integers stays below this, so that the sum has room
 SMALLEST = 2.0**-30  # of a requantisation multiplier: below it the kernels' shift would not do
 CLIPS = np.linspace(1.0, 0.5, 26)  # the shares of a channel's largest weight that clipping tries
@@ -32,7 +38,7 @@ def _transposed(w, a, attrs):
     return (w.reshape(groups, c // groups, kh, kw, o) * a.reshape(groups, 1, 1, 1, o)).reshape(w.shape)
 
 
-SCALED = {"conv2d": _first, "conv1d": _first, "linear": _first, "depthwise2d": _last, "conv_transpose2d": _transposed}
+SCALED = {conv2d: _first, conv1d: _first, linear: _first, depthwise2d: _last, conv_transpose2d: _transposed}
 
 
 def _input_first(w, x, attrs):
@@ -47,11 +53,11 @@ def _input_last(w, x, attrs):
 
 
 # op -> x[C] shaped so that it multiplies the input channels of w
-ALONG_INPUT = {"conv2d": _input_first, "conv1d": _input_first, "linear": _input_first, "depthwise2d": _input_last}
-OUTPUT_AXIS = {"conv2d": 0, "conv1d": 0, "linear": 0, "depthwise2d": 2}
+ALONG_INPUT = {conv2d: _input_first, conv1d: _input_first, linear: _input_first, depthwise2d: _input_last}
+OUTPUT_AXIS = {conv2d: 0, conv1d: 0, linear: 0, depthwise2d: 2}
 
 
-def response(op: str, w, x, attrs) -> np.ndarray:
+def response(op: Op, w, x, attrs) -> np.ndarray:
     """What each output channel gets from an input that is x[c] everywhere in channel c."""
     products = np.moveaxis(w * ALONG_INPUT[op](w, x, attrs), OUTPUT_AXIS[op], 0)
     return products.reshape(len(products), -1).sum(axis=1)
