@@ -122,7 +122,7 @@ def test_on_a_board_a_byte_too_few_is_told_with_integer_gradients_or_a_smaller_s
     options = {"scheme": "full", "board": "stm32f746", "grad": "f32"}
     sram = need(compiled(name, **options))[0]
     compiled(name, **options, sram=sram)
-    with pytest.raises(BudgetError, match=r"of SRAM.*\n  peak at .*\n  beside it .*stack and protocol") as e:
+    with pytest.raises(BudgetError, match=r"of SRAM.*\n  peak at .*\n  plus .*stack and protocol") as e:
         compiled(name, **options, sram=sram - 1)
     assert ways(e.value)[0] == {"grad": "s16"} and "scheme" in ways(e.value)[1]
     follow(name, {**options, "sram": sram - 1}, e.value)

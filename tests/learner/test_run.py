@@ -127,7 +127,7 @@ def test_a_users_own_board_is_compiled_for_and_emulated(tmp_path, capsys):
 
 
 WRONG = {
-    "no folder": (("nowhere", "--steps", "1"), "is no folder of a board"),
+    "no folder": (("nowhere", "--steps", "1"), "is not the folder of a board"),
     "nothing to train on": (("{folder}",), "nothing to train on"),
     "another place": (("{folder}", "--steps", "1", "--on", "moon"), "cannot run on 'moon'"),
     "no state": (("{folder}", "--steps", "1", "--load", "nowhere.bin"), "nowhere.bin: cannot be read"),
@@ -155,21 +155,21 @@ def test_a_folder_without_firmware_says_that_its_core_is_not_emulated(tmp_path, 
 
 
 DAMAGED = {
-    "no JSON": (None, "cannot be understood"),
-    "a list": ([], "cannot be understood"),
-    "no verbs": ({"verbs": ...}, "there is no 'verbs'"),
-    "no predict": ({"verbs": {}}, "there is no 'predict'"),
-    "predict of nothing": ({"verbs": {"predict": {"inputs": [], "outputs": []}}}, "predict takes nothing"),
-    "no figures": ({"figures": ...}, "there is no 'figures'"),
-    "a list of figures": ({"figures": []}, "cannot be understood"),
-    "empty figures": ({"figures": {}}, "there is no 'sram_bytes'"),
+    "no JSON": (None, "is invalid"),
+    "a list": ([], "is invalid"),
+    "no verbs": ({"verbs": ...}, "'verbs' is missing"),
+    "no predict": ({"verbs": {}}, "'predict' is missing"),
+    "predict of nothing": ({"verbs": {"predict": {"inputs": [], "outputs": []}}}, "predict has no inputs"),
+    "no figures": ({"figures": ...}, "'figures' is missing"),
+    "a list of figures": ({"figures": []}, "is invalid"),
+    "empty figures": ({"figures": {}}, "'sram_bytes' is missing"),
     "a figure in words": ({"figures": {"sram_budget_bytes": "much"}}, "sram_budget_bytes is 'much'"),
     "a negative figure": ({"figures": {"flash_bytes": -1}}, "flash_bytes is -1"),
     "no word on linking": ({"figures": {"linked": None}}, "linked is None"),
     "a batch of none": ({"batch": 0}, "batch is 0"),
-    "a line without a number": ({"lines": {"predict": {"x": "y"}}}, "cannot be understood"),
+    "a line without a number": ({"lines": {"predict": {"x": "y"}}}, "is invalid"),
     "an unknown type": ({"state": {"model": 0, "fields": [{"name": "w", "dtype": "s7", "shape": [1]}]}}, "s7"),
-    "no board": ({"board": 3}, "a profile is an object"),
+    "no board": ({"board": 3}, "a profile must be a JSON object"),
 }
 
 

@@ -44,4 +44,4 @@ def test_a_letter_stands_only_where_its_block_is_alive():
 
 def test_the_headline_gives_the_bytes_and_the_bound():
     found = memory_map(plan(skip_graph()))
-    assert found.headline().startswith(f"arena {found.arena_bytes} B, at least {found.lower_bound_bytes} B")
+    assert found.headline().startswith(f"arena {found.arena_bytes} B, lower bound {found.lower_bound_bytes} B")

@@ -1,7 +1,7 @@
-"""Boards: what a program for each may use, and how it is compiled. One JSON file a board, or a file of the user's own.
+"""Boards: the memory a program may use on each, and how it is compiled. One JSON file per board, or the user's own.
 
-A profile names the chip's memory as it lies in its address space; it knows nothing of pins or peripherals. Energy
-figures are typical ones of the data sheets (core running from flash, peripherals off): estimates, no measurements.
+A profile describes the chip's memory in its address space, and no pins or peripherals. Energy figures are typical
+values from the data sheets (core running from flash, peripherals off): estimates, not measurements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from insitu.boards.cpu import CPUS, Cpu
 from insitu.errors import BoardError
 
 FOLDER = Path(__file__).parent
-ALIGN = {"sram": 16, "flash": 256}  # bytes: the stack at the start of the one, vectors at that of the other
+ALIGN = {"sram": 16, "flash": 256}  # bytes: SRAM starts with the stack, flash with the vectors
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Board:
     sram: Memory
     flash: Memory
     clock_mhz: float
-    mw_per_mhz: float | None  # milliwatts for each megahertz, running; None where nothing is published
+    mw_per_mhz: float | None  # milliwatts per megahertz while running; None if not published
     note: str = ""
 
     @property
@@ -48,11 +48,11 @@ class Board:
 
     @property
     def emulated(self) -> str:
-        """What runs its firmware here: an emulator's name, or nothing."""
+        """The emulator that runs its firmware here, or an empty string."""
         return self.core.emulator
 
     def milliseconds(self, instructions: float) -> float:
-        """At one instruction a cycle: a Cortex-M7 may do better, wait states and loads do worse."""
+        """Time at one instruction per cycle: a Cortex-M7 may be faster, wait states and loads make it slower."""
         return instructions / self.clock_mhz / 1000
 
     def millijoules(self, instructions: float) -> float | None:
@@ -79,9 +79,7 @@ def find_board(name: str | Path | Board) -> Board:
         return boards()[str(name)]
     if str(name).endswith(".json"):
         return read_board(Path(name))
-    raise BoardError(
-        f"there is no board {str(name)!r}", hint=f"{', '.join(boards())}; or a profile of your own, FILE.json"
-    )
+    raise BoardError(f"there is no board {str(name)!r}", hint=f"{', '.join(boards())}; or your own profile, FILE.json")
 
 
 def read_board(path: Path) -> Board:
@@ -98,7 +96,7 @@ def read_board(path: Path) -> Board:
 def board_of(found, path: Path) -> Board:
     """A checked profile; an error says which field is wrong."""
     if not isinstance(found, dict):
-        raise BoardError("a profile is an object of fields", where=str(path))
+        raise BoardError("a profile must be a JSON object", where=str(path))
     unknown = sorted(set(found) - {f.name for f in fields(Board)})
     if unknown:
         known = ", ".join(f.name for f in fields(Board))
@@ -106,7 +104,7 @@ def board_of(found, path: Path) -> Board:
     name, title, note = (_line(found, field, path) for field in ("name", "title", "note"))
     cpu = found.get("cpu")
     if not isinstance(cpu, str) or cpu not in CPUS:
-        raise BoardError(f"cpu is {cpu!r}", where=str(path), hint=", ".join(CPUS))
+        raise BoardError(f"cpu is {cpu!r}, which is unknown", where=str(path), hint=", ".join(CPUS))
     clock = _number(found, "clock_mhz", path)
     energy = None if found.get("mw_per_mhz") is None else _number(found, "mw_per_mhz", path)
     sram, flash = _memory(found, "sram", path), _memory(found, "flash", path)
@@ -116,10 +114,10 @@ def board_of(found, path: Path) -> Board:
 
 
 def _line(found: dict, field: str, path: Path) -> str:
-    """Words that go into comments of generated files: on one line, and they end no comment."""
+    """A text that goes into comments of generated files: it must be one line and must not end a comment."""
     text = found.get(field, "")
     if not isinstance(text, str) or not text.isprintable() or "*/" in text:
-        raise BoardError(f"{field} is {text!r}", where=str(path), hint="a line of text")
+        raise BoardError(f"{field} must be one line of text, not {text!r}", where=str(path))
     return text
 
 
@@ -127,21 +125,21 @@ def _memory(found: dict, field: str, path: Path) -> Memory:
     part = found.get(field)
     if not isinstance(part, dict) or set(part) != {"origin", "bytes"}:
         raise BoardError(
-            f"{field} wants origin and bytes", where=str(path), hint='{"origin": "0x20000000", "bytes": 262144}'
+            f"{field} needs origin and bytes", where=str(path), hint='{"origin": "0x20000000", "bytes": 262144}'
         )
     try:
         memory = Memory(*(int(v, 0) if isinstance(v, str) else index(v) for v in (part["origin"], part["bytes"])))
     except (TypeError, ValueError) as e:
         raise BoardError(f"{field}: {e}", where=str(path)) from e
     if memory.origin % ALIGN[field]:
-        raise BoardError(f"{field} lies at {memory.origin:#x}", where=str(path), hint=f"a multiple of {ALIGN[field]}")
+        raise BoardError(f"{field} starts at {memory.origin:#x}", where=str(path), hint=f"a multiple of {ALIGN[field]}")
     if not (0 <= memory.origin < memory.end <= 1 << 32) or memory.bytes < 1024:
-        raise BoardError(f"{field} lies at {memory.origin:#x} with {memory.bytes} bytes", where=str(path))
+        raise BoardError(f"{field} at {memory.origin:#x} cannot have {memory.bytes} bytes", where=str(path))
     return memory
 
 
 def _number(found: dict, field: str, path: Path) -> float:
     value = found.get(field)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
-        raise BoardError(f"{field} is {value!r}", where=str(path), hint="a number above zero")
+        raise BoardError(f"{field} must be a number > 0, not {value!r}", where=str(path))
     return float(value)

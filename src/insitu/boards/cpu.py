@@ -1,4 +1,4 @@
-"""Processor cores: how to compile for each, and what emulates it."""
+"""Processor cores: how to compile for each, and which emulator runs it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Cpu:
     name: str
     title: str
-    zig: tuple[str, ...]  # what `zig cc` is told
-    gcc: tuple[str, ...]  # what a bare-metal gcc is told
+    zig: tuple[str, ...]  # options for `zig cc`
+    gcc: tuple[str, ...]  # options for a bare-metal gcc
     fpu: bool
     dsp: bool  # 16-bit multiply-accumulate in pairs
     emulator: str = ""  # unicorn, qemu or nothing
@@ -18,7 +18,7 @@ class Cpu:
 
     @property
     def level(self) -> str:
-        """How a compiler optimises: with the DSP extension hot loops are assembler, and the rest may be small."""
+        """The optimisation level: with the DSP extension, hot loops are assembler and the rest is compiled for size."""
         return "-Os" if self.dsp else "-O2"
 
     @property
@@ -26,7 +26,8 @@ class Cpu:
         return self.name.startswith("cortex")
 
 
-# a compiler's own vectors need frames at 16 bytes, whose size the code does not say: those that count are in c/isa/
+# automatic vectorisation is off: its stack frames are aligned to 16 bytes, and their size cannot be read from the code.
+# The vector code that matters is written in c/isa/
 NO_OTHER_VECTORS = ("-fno-vectorize", "-fno-slp-vectorize")
 
 

@@ -204,12 +204,12 @@ def to_text(report: dict) -> str:
     from insitu.planner.spent import spent_text
     from insitu.table import pairs, size
 
-    trained, files = report["trained"], report.get("files")
+    trained, files, bound = report["trained"], report.get("files"), size(report["arena_lower_bound_bytes"])
     lines = pairs([
         ("model", report["model"]),
         ("scheme", f"{report['scheme']}, {len(trained)} trained tensors"),
         ("classes", report["classes"]),
-        ("arena", f"{size(report['arena_bytes'])} (at least {size(report['arena_lower_bound_bytes'])}){_kept(report)}"),
+        ("arena", f"{size(report['arena_bytes'])} (lower bound {bound}){_kept(report)}"),
         *lowering_rows(spent_text(report.get("lowered", {})), report.get("lowering")),
         ("state", size(report["state_bytes"]) + (f", {IN_PLACE}" if report.get("in_place") else "")),
         ("constants", size(report["const_bytes"])),

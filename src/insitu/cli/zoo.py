@@ -49,7 +49,7 @@ def check(arguments) -> int:
 
     chosen = [entry_of(arguments.name)] if arguments.name else list(ENTRIES.values())
     states = {e.name: state_of(e) for e in chosen}
-    words = {"here": "here, the known bytes", "missing": "not here", "other": "OTHER bytes than the known ones"}
+    words = {"here": "here, checksum matches", "missing": "not here", "other": "here, but the CHECKSUM DIFFERS"}
     show(arguments, pairs((name, words[state]) for name, state in states.items()), states)
     wanted = ("missing", "other") if arguments.name else ("other",)
     return int(any(state in wanted for state in states.values()))

@@ -1,4 +1,4 @@
-"""A training program for a board: its limits, whether it fits them, what lowering cost, and the folder to build."""
+"""A training program for a board: its limits, whether it fits, the cost of a lower peak, and the folder to build."""
 
 from insitu.deploy.deployment import (
     IN_PLACE,

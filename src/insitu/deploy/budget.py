@@ -1,7 +1,7 @@
-"""Does a training program fit the memory it was given? If not: what does not, and the cheapest way out.
+"""Does a training program fit the memory it was given? If not: what does not fit, and the cheapest way out.
 
-For a board everything is counted: the program is linked, stack, protocol and code included. Without a board it is the
-arena and the state against SRAM, and the constants against flash. A way out is named only after it was tried.
+For a board everything is counted: the program is linked, with stack, protocol and code. Without a board, the arena and
+the state count against SRAM and the constants against flash. A way out is suggested only after it was tried.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from insitu.schemes.scheme import read_scheme
 from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts
 
-ENOUGH = 2  # ways out to name
+ENOUGH = 2  # ways out to suggest
 GRADIENTS = ("f32", "s16", "s8")  # from the largest to the smallest
 
 
 def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits) -> Deployment | None:
-    """Raise a BudgetError if the program needs more than the limits allow; for a board, what it takes there."""
+    """Raise a BudgetError if the program needs more than the limits allow; for a board, return its deployment."""
     if limits.board is None and limits.sram is None and limits.flash is None:
         return None
     need = needed(graphs, limits)
@@ -37,20 +37,20 @@ def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits) -> D
 
 
 def complaint(need: Need, limits: Limits) -> str:
-    """What does not fit, and where the most of it is needed."""
+    """What does not fit, and where most of the memory is needed."""
     if limits.flash is not None and need.flash > limits.flash:
         what = "the program needs" if limits.board else "the constants take"
-        return f"{what} {kb(need.flash)} of flash, {limits.has('flash')} {kb(limits.flash)}."
+        return f"{what} {kb(need.flash)} of flash, {limits.has('flash', kb(limits.flash))}."
     assert limits.sram is not None
     return (
-        f"one training step needs {kb(need.sram)} of SRAM, {limits.has('sram')} {kb(limits.sram)}.\n"
-        f"{peak(need.program.plans)}\n  beside it {need.beside}"
+        f"one training step needs {kb(need.sram)} of SRAM, {limits.has('sram', kb(limits.sram))}.\n"
+        f"{peak(need.program.plans)}\n  plus {need.beside}"
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Need:
-    """What a program takes: SRAM, flash, and where the SRAM beside the arena goes."""
+    """The memory a program needs: SRAM, flash, and what else is in SRAM besides the arena."""
 
     sram: int
     flash: int
@@ -68,7 +68,7 @@ class Need:
 
 
 def needed(graphs: Mapping[str, Graph], limits: Limits) -> Need:
-    """For a board the program is linked; without a board, its arena and state are added up."""
+    """The memory these graphs need: linked for a board, or the sum of arena and state without one."""
     if limits.board:
         return linked(deploy(graphs, limits))
     program = emit_program({verb: plan(g) for verb, g in graphs.items()})
@@ -81,7 +81,7 @@ def linked(found: Deployment) -> Need:
 
 @dataclass(frozen=True)
 class Way:
-    """Options that change what a program takes; what is None stays as it is."""
+    """Options that change the memory a program needs; None leaves an option unchanged."""
 
     scheme: str | None = None
     grad: str | None = None
@@ -94,7 +94,7 @@ class Way:
 
 
 def way_out(parts: Parts, limits: Limits, need: Need) -> str:
-    """The cheapest ways out, as options to give; each was tried."""
+    """The cheapest ways out, as command-line options; each was tried."""
     found = [f"{way} (fits, {kb(bytes)})" for way, bytes in ways_out(parts, limits, need)]
     if found:
         return "   or   ".join(found)
@@ -105,14 +105,14 @@ def way_out(parts: Parts, limits: Limits, need: Need) -> str:
 
 
 def smallest(parts: Parts, limits: Limits, need: Need) -> tuple[Way, Need]:
-    """The head alone, in the arithmetic that takes less; or what was asked for, where that is no more."""
-    whole = Limits(limits.board)  # to the byte, though it does not fit
+    """The head alone, in the arithmetic that needs less; or the original options, if they need no more than that."""
+    whole = Limits(limits.board)  # no limits: the exact need, even if it does not fit
     tries = {way: tried(parts, way, whole, least=True) for way in only_head(parts)}
     return min(((Way(), need), *((w, n) for w, n in tries.items() if n)), key=lambda pair: pair[1].sram + pair[1].flash)
 
 
 def more_memory(need: Need, way: Way, least: Need, limits: Limits) -> str:
-    """More of the board's own memory, or of any where there is no board: as asked for, else for the least there is."""
+    """Options that allow more memory, up to the board's own: for the program as asked for, else for the smallest."""
     whole = Limits(limits.board, limits.board.sram.bytes, limits.board.flash.bytes) if limits.board else Limits()
     where = f" ({limits.board.name} has that much)" if limits.board else ""
     for options, n in ((Way(), need), (way, least)):
@@ -122,7 +122,7 @@ def more_memory(need: Need, way: Way, least: Need, limits: Limits) -> str:
 
 
 def amounts(need: Need, limits: Limits, whole: Limits) -> str:
-    """Options for the memory that is short, in whole kilobytes where there are as many."""
+    """Options for the memory that is short, rounded up to whole kilobytes if the board has that many."""
     words = []
     for name in ("sram", "flash"):
         bytes, most, all_of_it = getattr(need, name), getattr(limits, name), getattr(whole, name)
@@ -133,7 +133,7 @@ def amounts(need: Need, limits: Limits, whole: Limits) -> str:
 
 
 def other_board(parts: Parts, limits: Limits, need: Need) -> str:
-    """The smallest board that would do, after trying it."""
+    """The smallest board that is large enough; each was tried."""
     for way in (Way(), *only_head(parts)[:1]):
         for board in sorted(boards().values(), key=lambda b: (b.sram.bytes, b.flash.bytes)):
             whole = Limits(board, board.sram.bytes, board.flash.bytes)
@@ -142,11 +142,11 @@ def other_board(parts: Parts, limits: Limits, need: Need) -> str:
             there = tried(parts, way, whole)
             if there and there.fits(whole):
                 return " ".join(filter(None, (f"--board {board.name}", str(way), amounts(there, limits, whole))))
-    return "a smaller model: no board that insitu knows is large enough"
+    return "use a smaller model: no board that insitu knows is large enough"
 
 
 def peak(plans: Mapping[str, Plan]) -> str:
-    """The step that needs most, and the largest value alive then."""
+    """The step that needs the most memory, and the largest value alive at that step."""
     worst = max(plans.values(), key=lambda p: p.arena_bytes)
     step = worst.peak_step
     alive = [b for b in worst.buffers if b.first <= step <= b.last]
@@ -156,12 +156,12 @@ def peak(plans: Mapping[str, Plan]) -> str:
     what = "scratch" if largest.names[0].startswith("scratch ") else largest.names[-1]
     return (
         f"  peak at {name} (step {step}): {kb(worst.arena_bytes)} of arena, "
-        f"{kb(kept)} of it kept from before; the largest is {what}, {kb(largest.bytes)}"
+        f"{kb(kept)} of it kept from earlier steps; the largest value is {what}, {kb(largest.bytes)}"
     )
 
 
 def ways_out(parts: Parts, limits: Limits, need: Need) -> list[tuple[Way, int]]:
-    """What fits, with the bytes it takes: what trains as much, then less to train."""
+    """Options that fit, with the bytes they need: first those that train as much, then those that train less."""
     short = limits.sram is not None and need.sram > limits.sram  # gradients and images are in SRAM
     kinds = coarser_gradients(parts) if short else []
     by_rows = [False, True] if short and takes_rows(parts) else [False]
@@ -187,20 +187,20 @@ def first_that_fits(parts: Parts, ways: Iterable[Way], limits: Limits) -> tuple[
 
 
 def coarser(parts: Parts, grads: list[str], by_rows: Sequence[bool] = (False,)) -> list[Way]:
-    """The same scheme for less memory, from what costs least to most: integer gradients cost no accuracy that was seen
-    (docs/gradients.md), rows are to be delivered by the user's program, a head in integers costs accuracy."""
+    """The same scheme in less memory, cheapest first. Integer gradients cost no measurable accuracy
+    (docs/gradients.md), rows must be delivered by the user's program, and an int8 head costs accuracy."""
     heads = [None, *(["int8"] if has_float_head(parts) else [])]
     return [Way(grad=g, head=h, rows=r) for h in heads for r in by_rows for g in (None, *grads) if g or h or r]
 
 
 def takes_rows(parts: Parts) -> bool:
-    """Could its image arrive row by row, and does not yet? What is trained may still forbid it."""
+    """Is its image held as a whole, and could it arrive row by row? The trained layers may still forbid that."""
     image = parts.forward.inputs[0]
     return not parts.recipe.rows and can_arrive(replace(parts.forward, by_rows=image.name))
 
 
 def coarser_gradients(parts: Parts) -> list[str]:
-    """Kinds of gradients that take less than this program's; a float program has but one."""
+    """Kinds of gradients that need less memory than this program's; a float program has only one kind."""
     if not is_int8(parts.forward) or not parts.scheme.updates:
         return []
     return list(GRADIENTS[GRADIENTS.index(parts.recipe.grad or "f32") + 1 :])
@@ -212,7 +212,7 @@ def has_float_head(parts: Parts) -> bool:
 
 
 def smaller(parts: Parts) -> Iterator[list[str]]:
-    """Schemes below this one, kind by kind, each kind from large to small; the head alone comes last."""
+    """Smaller schemes, kind by kind, each kind from large to small; the head alone comes last."""
     count = len([layer for layer in layers(parts.forward) if layer.name != parts.head])
     trained = min(len(parts.scheme.updates), count)
     halves = [n for n in (trained >> k for k in range(1, 8)) if n]
@@ -226,7 +226,7 @@ def smaller(parts: Parts) -> Iterator[list[str]]:
 
 
 def only_head(parts: Parts) -> list[Way]:
-    """The least there is to train, in float and in integers."""
+    """The least that can be trained: the head, in float and in int8."""
     if not parts.head:
         return []
     heads = [None, *(["int8"] if has_float_head(parts) else [])]
@@ -234,7 +234,7 @@ def only_head(parts: Parts) -> list[Way]:
 
 
 def tried(parts: Parts, way: Way, limits: Limits, least: bool = False) -> Need | None:
-    """What these options would take, `least`: if SRAM were short; None where they do not fit, or cannot be compiled."""
+    """What these options would need (`least`: if SRAM were short); None if they do not fit or cannot be compiled."""
     try:
         graphs = changed(parts, way).graphs()
         if way.rows and not all(can_arrive(g) for g in graphs.values() if g.by_rows):
@@ -249,7 +249,7 @@ def tried(parts: Parts, way: Way, limits: Limits, least: bool = False) -> Need |
 
 
 def fitting(graphs: Mapping[str, Graph], limits: Limits) -> Need | None:
-    """The first of a board's programs that fits; what does not fit bare is not linked, which takes long."""
+    """The first of a board's programs that fits. Linking is slow, so what is too large without stack is not linked."""
     if limits.sram is not None and state_bytes(graphs) >= limits.sram:
         return None
     for program in board_programs(graphs, limits):
@@ -258,7 +258,7 @@ def fitting(graphs: Mapping[str, Graph], limits: Limits) -> Need | None:
         if need.fits(limits):
             return need
         if limits.flash is not None and need.flash > limits.flash:
-            break  # the others have as much code, or more
+            break  # the others have at least as much code
     return None
 
 

@@ -1,11 +1,11 @@
-"""A training program as a folder: for a build of your own, or for a board with its firmware.
+"""A training program as a folder: for your own build, or for a board with its firmware.
 
-`write_bundle` writes generated files, the kernels they call, and the headers:
+`write_bundle` writes the generated files, the kernels they call, and the headers:
 
     cc -std=c99 -O2 -ffp-contract=off -I. *.c kernels/*.c your_main.c
 
 `write_board` writes the same under src/, with a Makefile, CMake, an Arduino library, an example, the firmware's own
-files and image, and a README with what it takes.
+files and image, and a README with the memory it needs.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def board_files(deployment: Deployment) -> dict[str, str | bytes]:
 
 
 def write_bundle(program: Program, folder: str | Path) -> list[Path]:
-    """Write the folder; what else lies in it stays."""
+    """Write the folder; other files in it stay."""
     return write_files(bundle_files(program), folder)
 
 
 def write_board(deployment: Deployment, folder: str | Path) -> list[Path]:
-    """Write a board's folder; what else lies in it stays."""
+    """Write a board's folder; other files in it stay."""
     return write_files(board_files(deployment), folder)
 
 

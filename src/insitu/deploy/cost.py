@@ -1,7 +1,7 @@
-"""What lowering the peak costs: the same graphs planned without it, linked, and counted on the same emulated core.
+"""What a lower peak costs: the same graphs are also planned without it, linked, and counted on the same emulated core.
 
-Both programs learn the same bytes, so the same inputs take both through the same values. Where the one without changes
-is larger than the board, the core gets as much memory as it needs. Counts are exact; they are kept by content.
+Both programs learn the same bytes, so the same inputs give both the same values. If the program without a lowered peak
+is larger than the board, the core gets as much memory as it needs. Counts are exact, and cached by content.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ LEARNING = ("train_step", "accumulate", "apply")
 
 
 def lowering_cost(deployed: Deployment, graphs: Mapping[str, Graph]) -> LoweringCost | None:
-    """Both programs, counted; None where nothing was changed. `graphs` are what was deployed."""
+    """Both programs, counted; None if nothing was changed. `graphs` are the deployed ones."""
     if deployed.firmware is None:
-        raise BoardError("nothing was linked that could be counted", hint="insitu boards says what is emulated")
+        raise BoardError("instructions are counted on a linked firmware", hint="insitu boards says what is emulated")
     if not spent_text(lowered_by(deployed.program)):
         return None
     other = unlowered_firmware(graphs, deployed.firmware.board)
@@ -61,14 +61,14 @@ def counted(firmware: Firmware, layers: Layers) -> Counted:
 
 
 def unlowered_firmware(graphs: Mapping[str, Graph], board: Board) -> Firmware:
-    """The program with nothing done to need less memory, for a core like the board's with room for it."""
+    """The program planned without lowering its peak, for a core like the board's with enough memory."""
     program = emit_program({verb: plan(g, target="mcu", stream=False) for verb, g in graphs.items()})
     made = build_firmware(program, board)
     return replace(made, board=roomy(board, made.sram_bytes, made.flash_bytes))
 
 
 def roomy(board: Board, sram: int, flash: int) -> Board:
-    """The board with at least so many bytes at the same addresses."""
+    """The board with at least this much memory at the same addresses."""
     wide = replace(board, sram=_at_least(board.sram, sram), flash=_at_least(board.flash, flash))
     if wide.sram.origin < wide.flash.end and wide.flash.origin < wide.sram.end:
         raise BoardError(f"{sram:,} bytes of SRAM and {flash:,} of flash would overlap", where=board.name)
@@ -83,7 +83,7 @@ def _at_least(memory: Memory, bytes: int) -> Memory:
 
 
 def count(firmware: Firmware) -> Layers:
-    """Instructions of every call of the second update and of a prediction, from the state the firmware starts with."""
+    """Instructions of every call of the second update and of a prediction, from the firmware's initial state."""
     key = key_of(*_what_counts(firmware))
     path = cached("counts", key, ".json", lambda to: _write(to, count_on(emulate(firmware), firmware.program)))
     try:
@@ -94,7 +94,7 @@ def count(firmware: Firmware) -> Layers:
 
 
 def _what_counts(firmware: Firmware) -> list[str | bytes]:
-    """All that the counts follow from."""
+    """Everything the counts depend on."""
     lines = {verb: call_lines(firmware.program, verb) for verb in firmware.program.plans}
     code = [part for address, content in firmware.image.segments for part in (str(address), bytes(content))]
     rules = [Path(__file__).read_text(), COUNTER.read_text()]  # which inputs, in which order; what an instruction is
@@ -106,7 +106,7 @@ def _write(path: Path, layers: Layers) -> None:
 
 
 def count_on(device: EmulatorDevice, program: Program) -> Layers:
-    """The same on a device that was just started: in the first update a head of zeros may give no gradients."""
+    """The same on a freshly started device. The first update is not counted: a head of zeros gives no gradients."""
     rng = np.random.default_rng(0)
     inputs = {verb: given for verb, (given, _) in interface_of(program).verbs.items()}
     learning = [verb for verb in LEARNING if verb in inputs]
@@ -118,7 +118,7 @@ def count_on(device: EmulatorDevice, program: Program) -> Layers:
 
 
 def random_input(rng: np.random.Generator, value: Value) -> np.ndarray:
-    """Noise of the right kind: what a step takes hardly depends on it."""
+    """Random values of the right type: the instruction count hardly depends on them."""
     if not value.shape:
         return np.asarray(RATE, np.float32)  # the rate
     if value.dtype == "s32":

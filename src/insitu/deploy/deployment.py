@@ -18,23 +18,23 @@ from insitu.planner import plan_all
 from insitu.planner.spent import spent
 from insitu.progress import stage
 
-# where nothing is linked (RISC-V): what stack and protocol will need, by what they need on a Cortex-M
+# where nothing is linked (RISC-V): an estimate of stack and protocol, from their size on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
-LINKED_SRAM = 2048  # of small programs on a Cortex-M: stack and protocol
-PLACED = 0.95  # of an arena is alive at its peak, or more: the rest is lost between places (planner/place/arena.py)
-IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
+LINKED_SRAM = 2048  # stack and protocol of a small program on a Cortex-M
+PLACED = 0.95  # at least this share of an arena is alive at its peak: the rest is gaps (planner/place/arena.py)
+IN_PLACE = "received in place (SRAM cannot hold it twice)"  # a state, as reports say it
 
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """A program and what it takes, with its firmware where it was linked."""
+    """A program and the memory it needs, with its firmware if it was linked."""
 
     limits: Limits
     program: Program
     firmware: Firmware | None
-    batch: int = 1  # samples an update was planned for; a program that adds up gradients takes any number
-    counts: Mapping[str, int] | None = None  # verb -> instructions, where they were counted (deploy/cost.py)
-    cost: LoweringCost | None = None  # of what was done to need less memory: where it was counted, and there is any
+    batch: int = 1  # samples per update it was planned for; a program that adds up gradients takes any number
+    counts: Mapping[str, int] | None = None  # verb -> instructions, if they were counted (deploy/cost.py)
+    cost: LoweringCost | None = None  # of lowering the peak, if that was done and counted
 
     @property
     def sram_bytes(self) -> int:
@@ -48,7 +48,7 @@ class Deployment:
 
     @property
     def const_bytes(self) -> int:
-        """As linked, with the tables of the generated C."""
+        """Constants as linked, with the tables of the generated C."""
         return self.firmware.account.flash.get("constants", 0) if self.firmware else self.program.const_bytes
 
     @property
@@ -57,12 +57,12 @@ class Deployment:
 
     @property
     def lowered(self) -> dict:
-        """What was done to need less memory: of the function that needs most."""
+        """What was done to lower the peak, in the function that needs the most memory."""
         return lowered_by(self.program)
 
     @property
     def in_place(self) -> bool:
-        """Is a state received over the old one, since SRAM does not hold two?"""
+        """Is a new state received over the old one, because SRAM cannot hold two?"""
         return in_place(self.program)
 
     @property
@@ -70,7 +70,7 @@ class Deployment:
         return self.sram_bytes <= (self.limits.sram or 0) and self.flash_bytes <= (self.limits.flash or 0)
 
     def figures(self) -> dict:
-        """Bytes, as they go into reports and manifests."""
+        """The figures that reports and manifests show, in bytes."""
         found = {
             "board": self.limits.board.name if self.limits.board else None,
             "sram_bytes": self.sram_bytes, "flash_bytes": self.flash_bytes,
@@ -86,44 +86,46 @@ class Deployment:
 
 
 def lowered_by(program: Program) -> dict:
-    """What was done to need less memory: in the function that needs most, of equals in the longer."""
+    """What was done to lower the peak, in the function that needs the most memory (if equal, the longer one)."""
     return spent(max(program.plans.values(), key=lambda plan: (plan.arena_bytes, len(plan.nodes))))
 
 
 def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
            compiler: str = "zig") -> Deployment:  # fmt: skip
-    """Plan, emit and link these graphs for the board of `limits`: what fits its SRAM, or needs least of it."""
+    """Plan, emit and link these graphs for the board of `limits`: the first program that fits, or the smallest."""
     most = float("inf") if limits.sram is None else limits.sram
     found = program = None
     for program in board_programs(graphs, limits):
         found = deploy_program(program, limits, port, flags, compiler) if bare_sram(program) <= most else None
         if found and found.sram_bytes <= most:
             return found
-    assert program is not None  # there is one at least
+    assert program is not None  # there is at least one
     return found or deploy_program(program, limits, port, flags, compiler)
 
 
 def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) -> Iterator[Program]:
-    """These graphs as programs for a small machine, each smaller than the one before; planned when it is asked for.
+    """These graphs as programs for a small machine, each smaller than the one before. Each is planned on demand.
 
-    Where speed is preferred, the first is lowered only as far as the SRAM there is asks for. In the next a state that
-    comes in waits in the arena until it has been checked: there an arena smaller than the state would cost instructions
-    and save nothing. The others receive it in place, since SRAM does not hold it twice: in the arena of the one before,
-    then in one that was lowered as far as the SRAM there is asks for, or as it can be.
+    If speed is preferred, the peak of the first program is lowered only until it fits. In the next program a received
+    state waits in the arena until it has been checked, so an arena smaller than the state would cost instructions and
+    save nothing. The others receive a state in place, because SRAM cannot hold it twice: first with the arena of the
+    previous program, then with an arena lowered until it fits, or as far as possible.
     """
     limits, state = limits or Limits(), state_bytes(graphs)
     floor = int(state * PLACED)
     room = 0 if limits.sram is None else int(max(limits.sram - state - UNLINKED_SRAM, 0) * PLACED)
     if limits.prefer == "speed" and limits.sram is not None:
-        rooms = (limits.sram - state - LINKED_SRAM, room)  # the first where all of it can be placed, too
+        rooms = (limits.sram - state - LINKED_SRAM, room)  # the first one: if everything can also be placed there
         yield from (emit_program(plan_all(graphs, "mcu", enough)) for enough in rooms if enough > floor)
     with stage("planning memory"):
         made = emit_program(plan_all(graphs, "mcu", floor))
     yield made
     if made.arena_bytes < staged_bytes(made):
         yield replace(made, in_place=True)
-    longest = made.plans[max(graphs, key=lambda verb: len(graphs[verb].nodes))]  # others go no lower than it does
-    if longest.lower_bound_bytes > floor:  # nothing could make it lower
+    longest = made.plans[
+        max(graphs, key=lambda verb: len(graphs[verb].nodes))
+    ]  # the other functions need no more than this one
+    if longest.lower_bound_bytes > floor:  # nothing can lower it further
         return
     for enough in (room, 0) if 0 < room < floor else (0,):
         with stage("planning less memory"):
@@ -134,13 +136,13 @@ def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) ->
 
 
 def state_bytes(graphs: Mapping[str, Graph]) -> int:
-    """Of everything that lasts."""
+    """Bytes of all persistent state."""
     lasting = {v.name: v.type.bytes for g in graphs.values() for v in g.values.values() if v.name in g.state}
     return sum(lasting.values())
 
 
 def bare_sram(program: Program) -> int:
-    """What it takes without stack and protocol: where that is too much already, it need not be linked."""
+    """SRAM without stack and protocol: if even that is too much, the program need not be linked."""
     return device_arena_bytes(program) + program.state_bytes
 
 
@@ -148,7 +150,7 @@ def deploy_program(program: Program, limits: Limits, port: str = "emulator", fla
                    compiler: str = "zig") -> Deployment:  # fmt: skip
     """Link a program for the board of `limits`."""
     if limits.board is None:
-        raise BoardError("there is nothing to link for the host", hint="insitu boards lists the boards")
+        raise BoardError("nothing is linked for the host", hint="insitu boards lists the boards")
     linked = limits.board.core.arm
     with stage(f"compiling and linking for {limits.board.name}"):
         firmware = build_firmware(program, limits.board, port=port, flags=flags, compiler=compiler) if linked else None
@@ -156,5 +158,5 @@ def deploy_program(program: Program, limits: Limits, port: str = "emulator", fla
 
 
 def starting_from(graphs: Mapping[str, Graph], state: Mapping[str, np.ndarray]) -> dict[str, Graph]:
-    """The same graphs with another first state: what was learned elsewhere."""
+    """The same graphs with another initial state, for example a learned one."""
     return {verb: replace(g, state={name: state[name] for name in g.state}) for verb, g in graphs.items()}

@@ -1,4 +1,4 @@
-"""What a program may take: the memory of a board, or less of it, and what it should take least of."""
+"""The limits of a program: the memory of a board, or less of it, and whether memory or speed matters more."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ PREFERENCES = ("memory", "speed")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may take: all the memory of a board, or less; and what it should take least of."""
+    """How much memory a program may use: all of a board's, or less; and whether it should save memory or time."""
 
     board: Board | None = None
     sram: int | None = None
     flash: int | None = None
     prefer: str = PREFERENCES[0]
 
-    def has(self, memory: str) -> str:
-        """How to say that there is so much: `stm32f746 has`, or `allowed are` where it is less than the board's."""
+    def has(self, memory: str, amount: str) -> str:
+        """`stm32f746 has 256 KB`, or `102 KB available` if the limit is less than the board's memory."""
         whole = self.board and getattr(self.board, memory).bytes == getattr(self, memory)
-        return f"{self.board.name} has" if self.board and whole else "there are"
+        return f"{self.board.name} has {amount}" if self.board and whole else f"{amount} available"
 
 
 def usual_gradients(board: Board | None) -> str:
-    """The kind of gradients where none is asked for. On a microcontroller integers: less SRAM, in as much SRAM fewer
-    instructions, with an FPU and without (docs/mcu.md); no accuracy was lost that could be seen (docs/gradients.md)."""
+    """The default kind of gradients. On a microcontroller these are integers: they need less SRAM, or fewer
+    instructions in the same SRAM, with and without an FPU (docs/mcu.md), at no measurable loss of accuracy
+    (docs/gradients.md)."""
     return "s16" if board else "f32"
 
 
 def limits_of(board: str | Board | None, sram: int | None, flash: int | None, prefer: str = "memory") -> Limits:
-    """A board's memory, or as much of it as is allowed."""
+    """The limits for a board: all of its memory, or `sram` and `flash` bytes of it."""
     if prefer not in PREFERENCES:
-        raise BoardError(f"prefer is {prefer!r}", hint=" or ".join(PREFERENCES))
+        raise BoardError(f"prefer is {prefer!r}, which is unknown", hint=" or ".join(PREFERENCES))
     if board is None or board == "host":
         return Limits(None, sram, flash, prefer)
     found = find_board(board)

@@ -1,6 +1,6 @@
-"""What needing less memory costs in instructions: a program as planned beside the same one without a lowered peak.
+"""The cost of a lower peak in instructions: a program as planned, compared with the same one without a lowered peak.
 
-Both were counted; nothing here plans or runs anything (cost.py does).
+Both have been counted; nothing here plans or runs anything (cost.py does).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from insitu.table import size, table
 
-SHOWN = 5  # layers, as text
-ELSEWHERE = "not changed"  # the same calls: other addresses, other alignment
-STEPS = {"train_step": "a step", "accumulate": "a sample"}
+SHOWN = 5  # layers in the text report
+ELSEWHERE = "everything else"  # the same calls at other addresses, with other alignment
+STEPS = {"train_step": "per step", "accumulate": "per sample"}
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What a program takes."""
+    """Memory and instructions of a program."""
 
     arena_bytes: int
     sram_bytes: int
@@ -35,7 +35,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Change:
-    """A layer of a step in both programs; 0 where it has none of its own."""
+    """The instructions of a layer in both programs; 0 if a program has none for it."""
 
     layer: str
     without: int
@@ -60,19 +60,19 @@ class LoweringCost:
 
     @property
     def step(self) -> str:
-        """The function that learns from samples."""
+        """The name of the function that learns from samples."""
         return next(verb for verb in STEPS if verb in self.lowered.layers)
 
     @property
     def changes(self) -> list[Change]:
-        """Every layer of a step that takes more instructions than it would, or fewer; the largest difference first."""
+        """Every layer of a step whose instructions differ between the programs; the largest difference first."""
         now, then = self.lowered.layers[self.step], self.without.layers[self.step]
         each = (Change(n, then.get(n, 0), now.get(n, 0), self.how.get(n, ELSEWHERE)) for n in {**now, **then})
         return sorted((c for c in each if c.more), key=lambda c: (-abs(c.more), c.layer))
 
     @property
     def by_kind(self) -> dict[str, int]:
-        """Instructions more in a step, by what was done; the sum is the difference of the two programs."""
+        """Extra instructions of a step, by kind of change; the sum is the difference of the two programs."""
         found: Counter[str] = Counter()
         for change in self.changes:
             found[change.how] += change.more
@@ -80,21 +80,21 @@ class LoweringCost:
 
     @property
     def price(self) -> str:
-        """In a line: what was won, and what it cost."""
+        """One line: the memory saved, and what it cost."""
         arena = span(self.without.arena_bytes, self.lowered.arena_bytes, size)
         sram = span(self.without.sram_bytes, self.lowered.sram_bytes, size)
         step = self._words(self.step, f"instructions {STEPS[self.step]}")
         words = f"{arena} of arena, {sram} of SRAM, for {step}"
-        return f"{words}, {self._words('predict', 'a prediction')}" if "predict" in self.lowered.layers else words
+        return f"{words}, {self._words('predict', 'per prediction')}" if "predict" in self.lowered.layers else words
 
     @property
     def note(self) -> str:
-        """Where the program without changes is larger than the board; empty where it would fit."""
+        """A note if the program without a lowered peak is larger than the board; empty if it would fit."""
         if self.without.sram_bytes <= self.board_sram_bytes:
             return ""
         return (
-            f"without, it needs {size(self.without.sram_bytes)} of SRAM and {self.board} has "
-            f"{size(self.board_sram_bytes)}: counted on the same core with as much as it needs"
+            f"without this it needs {size(self.without.sram_bytes)} of SRAM and {self.board} has "
+            f"{size(self.board_sram_bytes)}: counted on the same core with enough memory"
         )
 
     def _words(self, verb: str, of: str) -> str:
@@ -112,16 +112,16 @@ class LoweringCost:
 
 
 def lowering_rows(summary: str, found: dict | None, name: str = "lowered by") -> list[tuple[str, str]]:
-    """Lines of a report: what was changed, and where it was counted, its price; `found` is a cost as JSON."""
+    """Lines of a report: what was changed and, if it was counted, its price; `found` is a cost as JSON."""
     if not summary or not found:
         return [(name, summary)] if summary else []
     noted = [("", found["note"])] if found["note"] else []
     kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found["by_kind"].items())
-    return [(name, summary), ("", found["price"]), *noted, ("", f"instructions more: {kinds}")]
+    return [(name, summary), ("", found["price"]), *noted, ("", f"extra instructions: {kinds}")]
 
 
 def checked(found: object) -> None:
-    """A ValueError where this, read from a file, is neither a cost as JSON nor None."""
+    """Raise a ValueError if `found`, read from a file, is neither None nor a cost as JSON."""
     if found is None:
         return
     try:
@@ -139,7 +139,7 @@ def lowering_table(found: dict | None) -> str:
         (c["layer"], c["without"] or None, c["lowered"] or None, signed(c["lowered"] - c["without"]), c["by"])
         for c in (found or {}).get("layers", [])[:SHOWN]
     ]
-    return table(("lowered most", "without", "instructions", "more", "by"), rows) if rows else ""
+    return table(("largest changes", "without", "instructions", "extra", "by"), rows) if rows else ""
 
 
 def signed(count: int) -> str:
@@ -148,7 +148,7 @@ def signed(count: int) -> str:
 
 def share(then: int, now: int) -> str:
     if then == now:
-        return "the same"
+        return "unchanged"
     return f"{100 * (now / then - 1):+.1f} %" if then else "all of it"
 
 
@@ -157,7 +157,7 @@ def millions(count: int) -> str:
 
 
 def span(then: int, now: int, text: Callable[[int], str]) -> str:
-    """`168.1 -> 64.2 KB`: the unit once, where both have it."""
+    """`168.1 -> 64.2 KB`: the unit once, if both have the same."""
     a, b = text(then), text(now)
     same = " " in a and a.split(" ")[1] == b.partition(" ")[2]
     return f"{a.split(' ')[0] if same else a} -> {b}"

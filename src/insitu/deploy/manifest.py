@@ -1,4 +1,4 @@
-"""What a board's folder says of its firmware (insitu.json): enough to talk to it, count it and check it, no weights."""
+"""What a board's folder says about its firmware (insitu.json): enough to talk to it, count and check it; no weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from insitu.graph.types import Quant
 FORMAT = 1
 FIGURES = ("sram_bytes", "flash_bytes", "sram_budget_bytes", "flash_budget_bytes", "arena_bytes", "state_bytes",
            "const_bytes")  # fmt: skip
-ANEW = "insitu compile MODEL --board ... -o DIR writes it anew"
+ANEW = "write it again: insitu compile MODEL --board ... -o DIR"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Manifest:
     interface: Interface
     lines: dict[str, dict[int, str]]  # verb -> line of its C file -> layer
     figures: dict
-    batch: int = 1  # samples an update, where gradients are added up
+    batch: int = 1  # samples per update, if gradients are added up
 
     @property
     def elf(self) -> Path:
@@ -43,13 +43,13 @@ class Manifest:
 
     @property
     def graph(self) -> Graph:
-        """What samples must look like: the inputs and outputs of predict, and nothing between them."""
+        """The inputs and outputs of predict, with nothing between them: this is what samples are checked against."""
         inputs, outputs = self.interface.verbs["predict"]
         return Graph(self.name, inputs, outputs, (), {})
 
 
 def manifest(deployment: Deployment) -> dict:
-    """As JSON."""
+    """The manifest of a deployment, as JSON data."""
     program, board, interface = deployment.program, deployment.limits.board, interface_of(deployment.program)
     assert board is not None
     state = interface.state
@@ -81,11 +81,11 @@ def read_manifest(folder: str | Path) -> Manifest:
         return _manifest(Path(folder), found)
     except OSError as e:
         hint = "insitu compile MODEL --board stm32f746 -o DIR makes one"
-        raise DataError(f"is no folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e
+        raise DataError(f"is not the folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e
     except KeyError as e:
-        raise DataError(f"cannot be understood: there is no {e}", where=str(path), hint=ANEW) from e
+        raise DataError(f"is invalid: {e} is missing", where=str(path), hint=ANEW) from e
     except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError) as e:
-        raise DataError(f"cannot be understood: {e}", where=str(path), hint=ANEW) from e
+        raise DataError(f"is invalid: {e}", where=str(path), hint=ANEW) from e
 
 
 def _manifest(folder: Path, found: dict) -> Manifest:
@@ -96,7 +96,7 @@ def _manifest(folder: Path, found: dict) -> Manifest:
     rows = {verb: _count(v, "rows") for verb, v in found["verbs"].items() if "rows" in v}
     interface = Interface(verbs, _state(found["state"]), int(found["program"]), int(found["arena_bytes"]), rows)
     _check_verbs(verbs)
-    interface.info()  # numbers that no program can have do not fit into it
+    interface.info()  # raises for numbers that no program can have
     board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])
     return Manifest(folder, str(found["name"]), board, interface, lines, figures, _count(found, "batch", 1))
 
@@ -105,11 +105,11 @@ def _check_verbs(verbs: dict) -> None:
     for verb in ("predict", *(v for v in ("train_step", "accumulate") if v in verbs)):
         inputs, outputs = verbs[verb]
         if not inputs or not outputs or not inputs[0].shape or (verb == "predict" and not outputs[0].shape):
-            raise ValueError(f"{verb} takes nothing, or gives nothing")
+            raise ValueError(f"{verb} has no inputs or no outputs")
 
 
 def _figures(found: dict) -> dict:
-    """Bytes that reports and emulators rely on: whole numbers, all of them there."""
+    """The figures that reports and emulators rely on: all present, all integers."""
     for name in FIGURES:
         _count(found, name)
     for name, value in (("linked", found["linked"]), ("in_place", found.get("in_place", False))):
@@ -122,7 +122,7 @@ def _figures(found: dict) -> dict:
 
 
 def _count(found: dict, name: str, usual: int | None = None) -> int:
-    """A number of something; `usual` where it may be missing."""
+    """An integer field of the manifest; `usual` if it may be missing."""
     value = found[name] if usual is None else found.get(name, usual)
     if isinstance(value, bool) or not isinstance(value, int) or value < (usual or 0):
         raise ValueError(f"{name} is {value!r}")

@@ -1,7 +1,7 @@
 """Firmware: a training program linked for a board at its real addresses, with every byte accounted for.
 
 build.py     compile and link: model, kernels, protocol, startup -> an ELF image
-linker.py    the linker script: a section for each class of bytes
+linker.py    the linker script: one section per class of bytes
 image.py     reads an ELF image
 stack.py     how deep the stack can get, from the image's own code
 account.py   which class every byte of memory belongs to; the sum must equal the image

@@ -1,7 +1,7 @@
 """Which class every byte of an image belongs to: arena, state, constants by layer, kernels, and so on.
 
-Every section that takes memory belongs to one class, and within it every byte to a symbol or to alignment. What is in
-no class, or in a class that has no business in that memory (a static of a kernel, say), is an error.
+Every section that takes memory belongs to one class, and every byte in it to a symbol or to alignment. A section
+without a class, or of a class that must not be in that memory (for example a kernel's static variable), is an error.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CLASSES = {
     ".port_ram": ("sram", "port"),
 }
 LITERALS = "(literals)"
-WIDE = 64  # bytes: what a section may be aligned to
-GAP = 16  # bytes: a hole wider than any alignment is not alignment
+WIDE = 64  # bytes: the largest alignment of a section
+GAP = 16  # bytes: a wider hole cannot be alignment
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Account:
 
 
 def account(image: Image) -> Account:
-    """Account for every byte, or say which has no place."""
+    """Account for every byte, or raise and name the bytes that belong to no class."""
     strays = [s for s in image.sections if s.name not in CLASSES]
     if strays:
         raise BudgetError(f"{strays[0].bytes} bytes of {strays[0].name} are in no class: {_names(image, strays[0])}")
@@ -75,7 +75,7 @@ def account(image: Image) -> Account:
 
 
 def covered(image: Image, section: Section) -> dict[str, int]:
-    """Symbol -> bytes, for a section. What no symbol covers is alignment, or in flash a literal; else an error."""
+    """Symbol -> bytes, for a section. Bytes without a symbol must be alignment or, in flash, literals."""
     if section.name == ".stack":
         return {"stack": section.bytes}
     found: dict[str, int] = {}
@@ -92,7 +92,7 @@ def covered(image: Image, section: Section) -> dict[str, int]:
 
 
 def _hole(section: Section, at: int, to: int, name: str, found: dict[str, int]) -> None:
-    """Strings and jump tables have no symbol; they are constants of the code in whose section they lie."""
+    """Strings and jump tables have no symbol; they are constants of the code in the same section."""
     if to - at < GAP:
         return
     if CLASSES[section.name][0] == "sram":
@@ -101,7 +101,7 @@ def _hole(section: Section, at: int, to: int, name: str, found: dict[str, int]) 
 
 
 def _between(image: Image, memory: str) -> int:
-    """What alignment left free between the sections."""
+    """The bytes that alignment left free between the sections."""
     places = sorted((s.address, s.bytes) for s in image.sections if CLASSES[s.name][0] == memory)
     holes = [b[0] - (a[0] + a[1]) for a, b in pairwise(places)]
     if any(not 0 <= hole < WIDE for hole in holes):
@@ -110,7 +110,7 @@ def _between(image: Image, memory: str) -> int:
 
 
 def check_sum(image: Image, memory: str, counted: int) -> None:
-    """The classes must add up to what the image takes, from its first byte to its last."""
+    """The classes must add up to the image's memory, from its first byte to its last."""
     places = [(s.address, s.address + s.bytes) for s in image.sections if CLASSES[s.name][0] == memory]
     taken = max(end for _, end in places) - min(start for start, _ in places)
     if taken != counted:
@@ -122,7 +122,7 @@ def _names(image: Image, section: Section) -> str:
 
 
 def constants_by_layer(account: Account, layers: Mapping[str, str]) -> dict[str, int]:
-    """Bytes of constants for each layer; `layers` has the layer of a C name."""
+    """Bytes of constants of each layer; `layers` maps a C name to its layer."""
     found: dict[str, int] = {}
     for name, bytes in account.parts.get(("flash", "constants"), {}).items():
         layer = layers.get(name, name)

@@ -1,7 +1,7 @@
 """Compile and link a firmware: the model, its kernels, the protocol, startup and a port, for one board.
 
-The compiler is zig's (from pip), or a bare-metal gcc where one is asked for. Objects are kept by content. The image is
-linked twice: once to see how deep its stack can get, then with just that much reserved.
+The compiler is zig's (from pip), or a bare-metal gcc if the caller asks for one. Objects are cached by content. The
+image is linked twice: once to find how deep its stack can get, then with exactly that much reserved.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ FLAGS = (
 )  # fmt: skip
 ZIG = ("-fno-sanitize=undefined",)
 ALONE = ("-nostdlib",)  # zig builds its runtime first, which takes longer than a firmware
-RUNTIME = "runtime/runtime.o"  # what a core with an FPU needs of one
+RUNTIME = "runtime/runtime.o"  # the part of a runtime that a core with an FPU needs
 FIRST_STACK = 4096  # bytes, until the depth is known
-ROOMY = 1 << 27  # linked without limits first: what does not fit is told by us, not by the linker
+ROOMY = 1 << 27  # linked without limits first, so that we say what does not fit, not the linker
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +72,13 @@ def build_firmware(program: Program, board: Board, *, port: str = "emulator", fl
 
 def linkable(board: Board) -> Board:
     if not board.core.arm:
-        raise BoardError(f"{board.name} is {board.core.title}: insitu writes C for it, and links nothing")
+        raise BoardError(f"{board.name} is {board.core.title}: insitu writes C for it, but cannot link firmware")
     return board
 
 
 def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
            symbols: Mapping[str, int] | None = None) -> tuple[Image, Depth]:  # fmt: skip
-    """The image with just as much stack as it can ever need; with our own runtime where that is enough."""
+    """The image with exactly as much stack as it can ever need; with our own runtime if that is enough."""
     if tools.alone:
         try:
             small = replace(tools, link=(*tools.link, *tools.alone), alone=())
@@ -95,7 +95,7 @@ def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
 
 
 def firmware_sources(program: Program, port: str, extra: Mapping[str, str]) -> dict[str, tuple[str, dict[str, str]]]:
-    """Object path -> its source text and the generated headers it may include."""
+    """Object path -> its source text, and the generated headers it may include."""
     model = {**program.files, **emit_device(program), **extra}
     headers = {name: text for name, text in model.items() if name.endswith(".h")}
     found = {f"model/{name[:-2]}.o": (text, headers) for name, text in model.items() if name.endswith(".c")}
@@ -110,7 +110,7 @@ def firmware_sources(program: Program, port: str, extra: Mapping[str, str]) -> d
 
 
 def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """The same, from a board's folder as `insitu compile` wrote it; the headers are on FOLDER's include path."""
+    """The same from a board's folder, as `insitu compile` wrote it; the headers are on FOLDER's include path."""
     source, firmware = folder / "src", folder / "firmware"
     places = {
         **{p: f"model/{p.stem}.o" for p in source.glob("*.c")},
@@ -151,7 +151,7 @@ def find_tools(compiler: str, cpu: Cpu) -> Tools:
         command = (*zig_command(), "cc", *cpu.zig)
         return Tools("zig", command, (*FLAGS, cpu.level, *ZIG), ("-Wl,--gc-sections",), ALONE if cpu.fpu else ())
     if not shutil.which(compiler):
-        raise ToolError(f"{compiler} is not on the PATH", hint="zig, from pip, needs no installation")
+        raise ToolError(f"{compiler} is not on the PATH", hint='pip install "insitu[emulate]" brings zig')
     link = ("-nostartfiles", "-Wl,--gc-sections", "-Wl,--build-id=none", "-specs=nosys.specs")
     return Tools(compiler, (compiler, *cpu.gcc), (*FLAGS, cpu.level), link)
 
@@ -189,7 +189,7 @@ def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, fla
 
 
 def link(objects: Mapping[str, Path], tools: Tools, script: str) -> bytes:
-    """The bytes of the ELF image. Objects get their names back: the script sorts them by folder."""
+    """The bytes of the ELF image. Objects get their original names, because the script sorts them by folder."""
     with tempfile.TemporaryDirectory() as folder:
         for name, path in objects.items():
             target = Path(folder) / name

@@ -1,4 +1,4 @@
-"""Reads an ELF image: what is loaded where, which symbol covers which bytes, which line of C an address comes from."""
+"""Reads an ELF image: what is loaded where, which symbol covers which bytes, and the line of C behind an address."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Symbol:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    sections: tuple[Section, ...]  # those that take memory
+    sections: tuple[Section, ...]  # only those that take memory
     symbols: tuple[Symbol, ...]
     segments: tuple[tuple[int, bytes], ...]  # physical address, content: what a programmer writes to flash
     marks: tuple[tuple[int, str], ...]  # address -> t or d: code or data from here on
@@ -43,7 +43,7 @@ class Image:
 
     @cached_property
     def functions(self) -> tuple[Symbol, ...]:
-        """Functions with a size, by address; of several names for one the first."""
+        """Functions with a size, by address; the first name if a function has several."""
         found = {s.address: s for s in sorted(self.symbols, key=lambda s: s.name, reverse=True) if s.code and s.bytes}
         return tuple(found[a] for a in sorted(found))
 
@@ -51,14 +51,14 @@ class Image:
         return next((s for s in self.sections if s.name == name), None)
 
     def at(self, address: int) -> str:
-        """`function+offset` for an address, as a person would say it."""
+        """`function+offset` for an address."""
         for s in self.functions:
             if s.address <= address < s.address + s.bytes:
                 return f"{s.name}+{address - s.address:#x}"
         return f"{address:#x}"
 
     def read(self, address: int, count: int) -> bytes:
-        """Loaded content."""
+        """The loaded content at an address."""
         for start, content in self.segments:
             if start <= address and address + count <= start + len(content):
                 return content[address - start : address - start + count]
@@ -78,11 +78,11 @@ def read_image(path: str | Path) -> Image:
 
 
 def parse_image(data: bytes, where: str = "image") -> Image:
-    """What an image holds; one that is cut or damaged is an error."""
+    """The content of an image; raises if it is truncated or damaged."""
     elf = _elf(data, where)
     try:
         image = _image(elf, data)
-    except Exception as e:  # a damaged file fails anywhere in the reader of ELF files, in ways of its own
+    except Exception as e:  # on a damaged file the ELF reader can fail anywhere, with any exception
         raise ToolError(f"is a damaged ELF image: {e!r}", where=where) from e
     if not image.segments:
         raise ToolError("is an ELF image with nothing to load", where=where)

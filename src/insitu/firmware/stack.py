@@ -1,10 +1,11 @@
-"""How deep the stack of an image can get: the frames its functions take, along the deepest chain of calls.
+"""How deep the stack of an image can get: the sum of the stack frames along the deepest chain of calls.
 
-Read from the code itself, so it holds for every compiler and for the compiler's own runtime. A frame is the sum of all
-that a function ever pushes: never less than what it takes. The protocol calls the model's functions
-through pointers, and kernels may choose among functions of their own: such a call may go to any whose address is kept
-there. (What itself calls through a pointer is not called through one: where flash begins at 0, small numbers look like
-addresses.) Recursion, other calls through pointers, and frames whose size is not in the code, are errors. Thumb only.
+Read from the machine code, so it holds for every compiler and for the compiler's own runtime. A frame is the sum of
+everything a function ever pushes, so it is never too small. The protocol calls the model's functions through pointers,
+and kernels may choose among functions of their own: such a call may reach any function whose address is stored there.
+(A function that calls through a pointer is never called through one itself: where flash begins at 0, small numbers
+look like addresses.) Recursion, other calls through pointers, and frames whose size is not in the code are errors.
+Thumb only.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from dataclasses import dataclass
 from insitu.errors import ToolError
 from insitu.firmware.image import Image, Symbol
 
-EXCEPTION = {False: 8 * 4 + 8, True: 26 * 4 + 8}  # without and with floating point registers, and what aligns it
+EXCEPTION = {False: 8 * 4 + 8, True: 26 * 4 + 8}  # bytes without and with floating point registers, plus alignment
 ALIGN = 8
-# who calls through pointers: where those are kept, and whom they lead to
+# functions that call through pointers: where the pointers are stored, and what they may call
 POINTERS = {".protocol": (".constants", ".model"), ".kernels": (".kernels", ".kernels")}
 
 
@@ -29,7 +30,7 @@ class Function:
     frame: int  # bytes pushed
     calls: frozenset[int]  # addresses
     indirect: bool  # calls through a pointer
-    takes: frozenset[int]  # addresses of functions it makes
+    takes: frozenset[int]  # addresses of functions that it computes
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Depth:
 
 
 def stack_depth(image: Image, fpu: bool, root: str = "reset") -> Depth:
-    """The stack a program that starts at `root` can ever need."""
+    """The most stack that a program starting at `root` can need."""
     functions = {s.address: decode(image, s) for s in image.functions}
     made = {a for f in functions.values() for a in f.takes}
     taken = {}
@@ -49,7 +50,7 @@ def stack_depth(image: Image, fpu: bool, root: str = "reset") -> Depth:
         taken[caller] = frozenset(possible & known)
     for f in functions.values():
         if f.indirect and f.section not in taken:
-            raise ToolError("calls through a pointer: the depth of its stack cannot be known", where=f.name)
+            raise ToolError("calls through a pointer: its stack depth cannot be determined", where=f.name)
     start = image.by_name.get(root)
     if start is None:
         raise ToolError(f"there is no function {root}", where="image")
@@ -65,7 +66,7 @@ def _deepest(
         return known[at]
     if at in path:
         names = " -> ".join(functions[a].name for a in (*path[path.index(at) :], at))
-        raise ToolError(f"recursion: {names}", where="firmware", hint="the depth of its stack cannot be known")
+        raise ToolError(f"recursion, so the stack depth cannot be determined: {names}", where="firmware")
     f = functions[at]
     below = (f.calls & set(functions)) | (taken[f.section] if f.indirect else frozenset())
     chains = [_deepest(b, functions, taken, known, (*path, at)) for b in sorted(below)]
@@ -75,7 +76,7 @@ def _deepest(
 
 
 def stored_addresses(image: Image, name: str) -> set[int]:
-    """Words in the data of a section that could be the address of a function."""
+    """Words in the data of a section that could be addresses of functions."""
     section = image.section(name)
     if section is None:
         return set()
@@ -109,7 +110,7 @@ def decode(image: Image, symbol: Symbol) -> Function:
 
 
 def instructions(image: Image, symbol: Symbol) -> Iterator[tuple[int, int, int]]:
-    """(address, first halfword, second or 0), literal pools left out."""
+    """(address, first halfword, second halfword or 0) of each instruction, without literal pools."""
     code = image.read(symbol.address, symbol.bytes)
     marks = [(a, kind) for a, kind in image.marks if symbol.address <= a < symbol.address + symbol.bytes]
     data = [(a, next((b for b, k in marks if b > a and k == "t"), 1 << 32)) for a, kind in marks if kind == "d"]
@@ -146,7 +147,7 @@ def pushed(one: int, two: int, where: str) -> int:
         return (one >> 10 & 1) << 11 | (two >> 12 & 7) << 8 | two & 0xFF
     if one & 0xFF87 in (0x4485, 0x4685) or (one & 0xFFEF == 0xEBAD and two & 0x0F00 == 0x0D00):
         # add sp, r; mov sp, r; sub.w sp, sp, r
-        raise ToolError("takes a stack frame whose size is not in the code", where=where)
+        raise ToolError("has a stack frame whose size is not in the code", where=where)
     return 0
 
 
@@ -160,7 +161,7 @@ def expanded(imm12: int) -> int:
 
 
 def branch(at: int, one: int, two: int) -> int | None:
-    """Where a bl, a b.w, a b or either with a condition goes."""
+    """The target of a branch (bl, b.w, b, with or without a condition); None for other instructions."""
     if one & 0xF800 == 0xF000 and two & 0xD000 == 0x8000 and one >> 7 & 7 != 7:  # b<cond>.w; 7: no branch at all
         s, j1, j2 = one >> 10 & 1, two >> 13 & 1, two >> 11 & 1
         offset = j2 << 19 | j1 << 18 | (one & 0x3F) << 12 | (two & 0x7FF) << 1
@@ -181,7 +182,7 @@ def branch(at: int, one: int, two: int) -> int | None:
 
 
 def immediate_half(one: int, two: int) -> tuple[bool, int, int] | None:
-    """movw and movt: upper half?, register, value."""
+    """(whether it is the upper half, register, value) of a movw or movt."""
     if one & 0xFB70 != 0xF240 or two & 0x8000:
         return None
     value = (one & 0xF) << 12 | (one >> 10 & 1) << 11 | (two >> 12 & 7) << 8 | two & 0xFF

@@ -1,4 +1,4 @@
-"""What happens to raw samples before the first layer: declared once, part of the graph."""
+"""Preprocessing of raw samples before the first layer: declared once, as part of the graph."""
 
 from insitu.preprocess.image import Transform, fuse_transform
 

@@ -1,9 +1,9 @@
-"""From camera pixels to what a network was trained on: size, mean and standard deviation, as part of its graph.
+"""From camera pixels to the inputs a network was trained on: size, mean and standard deviation, as part of its graph.
 
     Transform(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=(96, 96))
 
-The graph then takes u8 pixels [1, H, W, C] of that size (or of its own, without one). Calibration, training,
-prediction and the generated C all run it. In an int8 graph it is one table of 256 bytes a channel.
+The graph then takes u8 pixels [1, H, W, C] of that size (or, without a size, of its own). Calibration, training,
+prediction and the generated C all apply it. In an int8 graph it is one table of 256 bytes per channel.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ INPUT = "pixels"
 
 @dataclass(frozen=True)
 class Transform:
-    """real = (pixel / 255 - mean) / std, one number or one a channel; `size` is (height, width) of what comes in."""
+    """real = (pixel / 255 - mean) / std, one number or one per channel; `size` is (height, width) of the images."""
 
     mean: float | tuple[float, ...] = 0.0
     std: float | tuple[float, ...] = 1.0
-    size: tuple[int, int] | None = None  # nearest pixels are taken to get to the network's own size
+    size: tuple[int, int] | None = None  # resized to the network's own size by nearest neighbour
 
     @classmethod
     def raw(cls, graph: Graph, size: tuple[int, int] | None = None) -> Transform:
@@ -37,7 +37,7 @@ class Transform:
     def applied_to(self, graph: Graph) -> Graph:
         """The graph that takes pixels."""
         if len(graph.inputs) != 1 or graph.inputs[0].type.rank != 4:
-            raise GraphError("a transform of images wants one input of rank 4", where=graph.name)
+            raise GraphError("a transform of images needs a model with one input of rank 4", where=graph.name)
         old = graph.inputs[0]
         first = old.shape[3] not in (1, 3) and old.shape[1] in (1, 3)
         builder = Builder(graph.name)
@@ -66,7 +66,7 @@ class Transform:
         return lookup("resize")(x, size=(height, width), coordinates="half_pixel", rounding="floor", name="resized")
 
     def _scaled(self, values: float | tuple[float, ...], channels: int) -> tuple[float, ...]:
-        """In pixels: one a channel, or one for all where mean and deviation are."""
+        """The values in pixels: one per channel, or one for all if mean and std are single numbers."""
         many = tuple(values) if isinstance(values, tuple | list) else (values,)
         if len(many) not in (1, channels):
             raise GraphError(f"{len(many)} numbers for {channels} channels", where="Transform")
@@ -85,7 +85,7 @@ def _reading(node: Node, name: str, new: Value) -> Node:
 
 
 def _undo(node: Node, rw):
-    """transpose(transpose(x)) -> x where the second turns back what the first did."""
+    """transpose(transpose(x)) -> x, if the second undoes the first."""
     if node.op.name != "transpose":
         return None
     inner = rw.producer(node.inputs[0], lookup("transpose"))

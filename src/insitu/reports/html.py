@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a training run: a RunReport in, text out. Nothing is fetched when it is opened."""
+"""One self-contained HTML page about a training run: a RunReport in, text out. The page fetches nothing."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def instruction_tile(report: RunReport) -> str:
         if predict is None
         else charts.figure(predict, f"{predict / 1e6:.2f} M", "predict-instructions") + " to predict"
     )
-    return tile("instructions a training step", value, under)
+    return tile("instructions per training step", value, under)
 
 
 def estimate_tiles(report: RunReport) -> list[str]:
@@ -116,16 +116,16 @@ def estimate_tiles(report: RunReport) -> list[str]:
     assert e is not None
     made = [
         tile(
-            "time a step, estimated",
+            "time per step, estimated",
             charts.figure(e.step_ms, f"{e.step_ms:.1f} ms", "step-ms"),
-            "one instruction a cycle",
+            "one instruction per cycle",
         )
     ]
     if e.step_mj is not None:
         whole = e.step_mj * len(report.losses)
         value = charts.figure(e.step_mj, f"{e.step_mj:.2f} mJ", "step-mj")
         made.append(
-            tile("energy a step, estimated", value, f"{whole / 1000:.2g} J for all {len(report.losses):,} steps")
+            tile("energy per step, estimated", value, f"{whole / 1000:.2g} J for all {len(report.losses):,} steps")
         )
     return made
 
@@ -137,7 +137,7 @@ def learning(report: RunReport) -> str:
     if report.confusion:
         each = (card(charts.confusion_table(report.confusion, w, f"confusion-{w}")) for w in ("before", "after"))
         parts.append(f'<div class="two" style="margin-top:1rem">{"".join(each)}</div>')
-    words = "The loss while it trained, and what was taken for what on samples that it never trained on."
+    words = "The loss during training, and the confusion matrix on samples it was never trained on."
     return section("What it learned", words, *parts) if parts else ""
 
 
@@ -152,8 +152,8 @@ def memory(report: RunReport) -> str:
 def arena(report: RunReport) -> str:
     found = report.arena
     words = (
-        f"All values of one training step share an arena of {found.arena_bytes:,} bytes, laid out before the program "
-        f"starts; in this order of steps none could be smaller than {found.lower_bound_bytes:,}."
+        f"All values of one training step share an arena of {found.arena_bytes:,} bytes, laid out at compile time. "
+        f"With this order of steps, no arena can be smaller than {found.lower_bound_bytes:,} bytes."
     )
     told = '<div id="told" class="soft" aria-live="polite">Point at a block to see what it is.</div>'
     picture = charts.arena_picture(found, *phases(found.steps))
@@ -161,20 +161,20 @@ def arena(report: RunReport) -> str:
 
 
 def lowering(report: RunReport) -> str:
-    """What the arena's size cost, where something was done for it."""
+    """What a smaller arena cost, if the peak was lowered."""
     found = report.lowering
     if found is None:
         return ""
     words = (
-        f"Something was done to need less memory: {found.summary}. The same program without it was counted on the same "
-        f"core: it learns the same bytes. {found.note}"
+        f"The planner lowered the peak: {found.summary}. The same program without these changes was counted on the "
+        f"same core; it learns the same bytes. {found.note}"
     )
     content = charts.lowering_tiles(found) + card(charts.lowering_table(found))
     return section("What a smaller arena costs", words.strip(), content)
 
 
 def phases(steps: tuple[str, ...]) -> tuple[int | None, int | None]:
-    """The first step of the backward pass and the first update, by the names that autodiff gives."""
+    """The first step of the backward pass and the first update, recognised by the names that autodiff gives."""
     backward = next((i for i, s in enumerate(steps) if ".grad" in s), None)
     update = next((i for i, s in enumerate(steps) if s.endswith(".new.0") or s.endswith(".new")), None)
     return backward, update
@@ -194,4 +194,4 @@ def facts(report: RunReport) -> str:
     if not report.facts:
         return ""
     rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in report.facts)
-    return section("To do it again", "", f"<dl>{rows}</dl>")
+    return section("How to reproduce this", "", f"<dl>{rows}</dl>")

@@ -1,5 +1,5 @@
-"""The pictures of the HTML page: each function takes data and gives markup. Text is HTML, so that it keeps its size on
-a phone; only shapes are SVG, stretched to the width there is. What is shown, and in which order: html.py."""
+"""The charts of the HTML page: each function takes data and returns markup. Text is HTML, so that it keeps its size on
+a phone; only shapes are SVG, stretched to the available width. html.py says what is shown, and in which order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSES = (("forward", "--a"), ("backward", "--b"), ("update", "--c"))
 KINDS = (("values", "--a"), ("gradients", "--b"), ("weight gradients", "--c"), ("masks", "--e"), ("scratch", "--f"))
 
 
-SMALL = 0.001  # of the largest difference: smaller ones are added up
+SMALL = 0.001  # share of the largest difference: smaller ones are shown as one sum
 
 
 def figure(value: float | int, text: str, name: str) -> str:
@@ -52,7 +52,7 @@ def stretch(percent: float, colour: str, title: str = "") -> str:
 
 
 def loss_curve(losses: Sequence[float], steps_an_epoch: int) -> str:
-    """Every step as a faint line, the mean of the last ones as a strong one."""
+    """A faint line through all steps, and a strong one for the moving mean."""
     window = max(1, min(steps_an_epoch, len(losses) // 6))
     means = [sum(losses[i - window : i]) / window for i in range(window, len(losses) + 1)]
     top = max(1e-9, 1.25 * max(means), sorted(losses)[int(0.97 * (len(losses) - 1))])
@@ -76,7 +76,7 @@ def _line(points: list[tuple[float, float]], top: float, colour: str, width: flo
 
 
 def memory_bar(memory: Memory, name: str) -> str:
-    """A stacked bar, its table, and what share of the board that is."""
+    """A stacked bar, its table, and its share of the board's memory."""
     pieces = sorted((p for p in memory.pieces if p.bytes), key=lambda p: -p.bytes)
     coloured = [(p, COLOURS[min(i, len(COLOURS) - 1)]) for i, p in enumerate(pieces)]
     total = max(1, memory.bytes)
@@ -87,7 +87,7 @@ def memory_bar(memory: Memory, name: str) -> str:
         f'{f" <span class=soft>{escape(p.note)}</span>" if p.note else ""}</td><td class="n">{p.bytes:,} B</td></tr>'
         for p, c in coloured
     )
-    total_row = f'<tr><td><b>{escape(name)} in all</b></td><td class="n"><b>{memory.bytes:,} B</b></td></tr>'
+    total_row = f'<tr><td><b>total {escape(name)}</b></td><td class="n"><b>{memory.bytes:,} B</b></td></tr>'
     note = f'<p class="soft">{escape(memory.note)}</p>' if memory.note else ""
     bar = f'<div class="bar" role="img" aria-label="{escape(label)}">{bars}</div>'
     return f"{bar}{_share(memory)}<table><tbody>{rows}{total_row}</tbody></table>{note}"
@@ -99,7 +99,7 @@ def _share(memory: Memory) -> str:
     share = 100 * memory.bytes / memory.limit_bytes
     return (
         f'<div class="meter" aria-hidden="true">{stretch(min(100, share), "--soft")}</div>'
-        f'<p class="soft">{share:.1f} % of the {size(memory.limit_bytes)} that the board has</p>'
+        f'<p class="soft">{share:.1f} % of the {size(memory.limit_bytes)} on the board</p>'
     )
 
 
@@ -107,7 +107,7 @@ def _share(memory: Memory) -> str:
 
 
 def arena_picture(arena: MemoryMap, backward: int | None, update: int | None) -> str:
-    """Steps go right, addresses up; one rectangle a block."""
+    """Steps go to the right, addresses go up; one rectangle per block."""
     steps, total = len(arena.steps), max(1, arena.arena_bytes)
     rects = [_rectangle(b, total, i) for i, b in enumerate(arena.blocks)]
     peak = f'<rect class="peak" x="{arena.peak_step}" y="0" width="1" height="{total}"/>'
@@ -130,7 +130,7 @@ def _rectangle(block: Block, total: int, i: int) -> str:
 
 
 def kind(block: Block) -> str:
-    """What a block of the arena is for, from the name that autodiff gave it."""
+    """The kind of a block of the arena, from the name that autodiff gave it."""
     if is_scratch(block):
         return "scratch"
     if any(v.endswith(".mask") for v in block.values):
@@ -145,12 +145,12 @@ def name_of(block: Block) -> str:
 
 
 def is_scratch(block: Block) -> bool:
-    """What a call works in has no name of its own (planner/lifetimes.py)."""
+    """Is this the scratch of a call? Scratch has no name of its own (planner/lifetimes.py)."""
     return block.values[0].startswith("scratch ")
 
 
 def _phases(steps: int, backward: int | None, update: int | None) -> str:
-    """Where the forward pass ends and where the first update stands."""
+    """A bar that shows where the forward pass ends and where the updates begin."""
     if not steps or backward is None:
         return ""
     ends = (backward, steps) if update is None else (backward, update, steps)
@@ -185,11 +185,11 @@ def peak_table(arena: MemoryMap, most: int = 8) -> str:
 
 
 def lowering_tiles(found: LoweringCost) -> str:
-    """Without and with: the arena, and the instructions of a step and of a prediction."""
+    """The arena and the instructions per step and per prediction, without and with a lowered peak."""
     then, now = found.without, found.lowered
     each = [_change("arena", then.arena_bytes, now.arena_bytes, size, "arena"),
-            _change("SRAM in all", then.sram_bytes, now.sram_bytes, size, "sram")]  # fmt: skip
-    for verb, of in ((found.step, STEPS[found.step]), ("predict", "a prediction")):
+            _change("total SRAM", then.sram_bytes, now.sram_bytes, size, "sram")]  # fmt: skip
+    for verb, of in ((found.step, STEPS[found.step]), ("predict", "per prediction")):
         counts = then.instructions(verb), now.instructions(verb)
         each.append(_change(f"instructions {of}", *counts, millions, verb.replace("_", "-")))
     return f'<div class="tiles" style="margin-bottom:.8rem">{"".join(each)}</div>'
@@ -205,13 +205,13 @@ def _change(what: str, then: int, now: int, text, name: str) -> str:
 
 
 def lowering_table(found: LoweringCost, most: int = 8) -> str:
-    """The layers that cost most, and all by what was done to them."""
+    """The layers with the largest extra cost, and a summary of all layers by kind of change."""
     shown = [c for c in found.changes[:most] if abs(c.more) > SMALL * abs(found.changes[0].more)]
     rows = [_change_row(c.layer, c.how, f"{c.without:,} &rarr; {c.instructions:,}", c.more) for c in shown]
     others = [c.more for c in found.changes[len(shown) :]]
     rows += [_change_row(f"{len(others)} more", "", "", sum(others))] if others else []
     kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found.by_kind.items())
-    caption = f"instructions more {STEPS[found.step]}, by layer; {kinds}"
+    caption = f"extra instructions {STEPS[found.step]}, by layer; {kinds}"
     return f"<table class=changes><caption>{escape(caption)}</caption><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -257,7 +257,7 @@ def confusion_table(found: Confusion, which: str, name: str) -> str:
     rows = "".join(_confusion_row(label, i, counts[i]) for i, label in enumerate(found.labels))
     right, total = sum(counts[i][i] for i in range(len(counts))), sum(map(sum, counts))
     caption = f"{which}: {right:,} of {total:,} right"
-    corner = '<th class="corner" scope="col">was \\ taken for</th>'
+    corner = '<th class="corner" scope="col">actual \\ predicted</th>'
     return (
         f'<table class="confusion" id="{name}"><caption>{caption}</caption>'
         f"<thead><tr>{corner}{head}</tr></thead><tbody>{rows}</tbody></table>"

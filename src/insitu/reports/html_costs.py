@@ -1,4 +1,4 @@
-"""What each layer costs in a training step: counts by op of the training graph, sorted into layers and passes."""
+"""The cost of each layer in a training step: counts per op of the training graph, grouped by layer and pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REST = "everything else"
 
 
 def layer_costs(graph: Graph, counts: Mapping[str, int], layers: tuple[str, ...]) -> tuple[LayerCost, ...]:
-    """Counts by node name -> one cost a layer, in the order of the layers; what belongs to none comes last."""
+    """One cost per layer, in the order of the layers, from counts by node name; nodes without a layer come last."""
     nodes = {n.name: n for n in graph.nodes}
     found = {layer: {"forward": 0, "backward": 0, "update": 0} for layer in (*layers, REST)}
     for name, count in counts.items():
@@ -22,7 +22,7 @@ def layer_costs(graph: Graph, counts: Mapping[str, int], layers: tuple[str, ...]
 
 
 def layer_of(node: Node, layers: tuple[str, ...]) -> str:
-    """The layer whose weight an op uses, else the one that its name begins with."""
+    """The layer whose weight an op uses, else the layer its name begins with."""
     used = {v.name for v in node.inputs}
     for layer in layers:
         if {f"{layer}.weight", f"{layer}.bias"} & used:
@@ -39,5 +39,5 @@ def pass_of(node: Node) -> str:
 
 
 def multiply_adds(graph: Graph) -> dict[str, int]:
-    """Node name -> multiply-adds, by the ops' own rules: what is known without running anything."""
+    """Node name -> multiply-adds, from the ops' own rules, without running anything."""
     return {n.name: int(n.rule("macs", n.outputs[0], *n.inputs)) for n in graph.nodes if n.op.has("macs")}

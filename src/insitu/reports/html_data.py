@@ -1,4 +1,4 @@
-"""What the HTML page of a training run shows: plain data, from whatever device ran it. Draws nothing (html.py does)."""
+"""The data that the HTML page of a training run shows, from any device. Draws nothing (html.py does)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Memory:
-    """Where a memory goes. The pieces are all of it: their sum is what was used."""
+    """How a memory is used. The pieces are complete: their sum is the memory used."""
 
     pieces: tuple[Piece, ...]
-    limit_bytes: int | None = None  # what the board has
+    limit_bytes: int | None = None  # the board's memory
     note: str = ""  # what is not counted, if anything
 
     @property
@@ -33,7 +33,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What one layer costs in one training step, in the report's unit."""
+    """The cost of one layer in one training step, in the report's unit."""
 
     layer: str
     forward: int = 0
@@ -47,7 +47,7 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Score:
-    """A share of samples that were recognised, before and after training."""
+    """The share of samples that were classified correctly, before and after training."""
 
     name: str
     before: float
@@ -66,7 +66,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Time and energy of one training step. Instructions are counted, cycles are not: `assumption` says the rest."""
+    """Time and energy of one training step. Instructions are counted, cycles are not: see `assumption`."""
 
     step_ms: float
     step_mj: float | None
@@ -77,8 +77,8 @@ class Estimate:
 class RunReport:
     title: str
     summary: str
-    device: str  # what the program ran on
-    scores: tuple[Score, ...]  # the first is the one that training was for
+    device: str  # the device that the program ran on
+    scores: tuple[Score, ...]  # the first is the one that training should improve
     sram: Memory
     flash: Memory
     arena: MemoryMap
@@ -87,28 +87,28 @@ class RunReport:
     step_instructions: int | None
     predict_instructions: int | None
     estimate: Estimate | None
-    losses: tuple[float, ...]  # one a training step
+    losses: tuple[float, ...]  # one per training step
     steps_an_epoch: int
     confusion: Confusion | None = None
-    lowering: LoweringCost | None = None  # where something was done to need less memory, and counted
-    facts: tuple[tuple[str, str], ...] = ()  # versions, settings: what somebody needs to do it again
+    lowering: LoweringCost | None = None  # if the peak was lowered and its cost counted
+    facts: tuple[tuple[str, str], ...] = ()  # versions and settings, to reproduce the run
 
     def to_json(self) -> dict:
         return asdict(self)
 
 
 def estimate(instructions: int, board: Board) -> Estimate:
-    """From a count of instructions to milliseconds and millijoules, at one instruction a cycle."""
+    """Milliseconds and millijoules for a number of instructions, at one instruction per cycle."""
     power = f"{board.mw_per_mhz:g} mW/MHz" if board.mw_per_mhz else "no published power"
     words = (
-        "Time and energy are estimates: instructions are counted, cycles are not. Assumed are one instruction a "
-        f"cycle, {board.clock_mhz:g} MHz and {power} ({board.title}); wait states and dual issue move it either way."
+        "Time and energy are estimates: instructions are counted, cycles are not. They assume one instruction per "
+        f"cycle, {board.clock_mhz:g} MHz and {power} ({board.title}); wait states make it slower, dual issue faster."
     )
     return Estimate(board.milliseconds(instructions), board.millijoules(instructions), words)
 
 
 def confusion(labels: tuple[str, ...], actual, before, after) -> Confusion:
-    """Counted from class numbers."""
+    """The confusion matrices, counted from class numbers."""
     return Confusion(labels, _counts(len(labels), actual, before), _counts(len(labels), actual, after))
 
 

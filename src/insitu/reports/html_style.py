@@ -1,4 +1,4 @@
-"""How the HTML page looks, and its few lines of script. No colour is the only carrier of a meaning."""
+"""The style sheet of the HTML page, and its few lines of script. Nothing is expressed by colour alone."""
 
 CSS = """
 :root {
@@ -72,7 +72,7 @@ td.n, th.n { text-align: right; padding-right: 0; padding-left: 0.5rem; white-sp
 .confusion td { border: 1px solid var(--card); border-radius: 3px; }
 .confusion td.zero { color: var(--line); }
 .confusion td.hit { font-weight: 650; }
-@media (max-width: 40rem) { /* a telephone: the type goes below the name, so that neither breaks within a word */
+@media (max-width: 40rem) { /* on a phone the type goes below the name, so that neither breaks within a word */
   .values tr { display: grid; grid-template-columns: 1fr max-content; }
   .values td:nth-child(2) { grid-area: 2 / 1 / 3 / 3; padding: 0 0 0.2rem 1.2rem; color: var(--soft); }
   .values td:nth-child(2):empty { display: none; }
@@ -95,7 +95,7 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 footer { margin-top: 3rem; color: var(--soft); font-size: 0.86rem; }
 """
 
-# what lies under the pointer in the arena is said in words below it; titles say the same without a script
+# the text below the arena describes the block under the pointer; without a script, titles say the same
 SCRIPT = """
 (function () {
   var told = document.getElementById("told");

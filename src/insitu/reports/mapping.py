@@ -1,7 +1,7 @@
-"""Which foreign ops become which of ours: read off the importers' tables and the functions in them.
+"""Which foreign ops become which of ours, read from the importers' tables and the functions in them.
 
-A table maps a foreign name to a small function; the ops a function may build are those it names. Helpers of
-the importers are followed, so this is what an op may be used for, not a promise that every setting is known.
+A table maps a foreign name to a small function, and a function may build the ops that it names. Helper functions of
+the importers are followed, so this says what a foreign op may become, not that every setting of it is supported.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from itertools import pairwise
 
 from insitu.graph import REGISTRY, Op
 
-# format -> where its table stands: module, name
+# format -> the module and name of its table
 TABLES = {"onnx": ("onnx.read", "TABLE"), "tflite": ("tflite.ops", "OPS"), "torch": ("torch.read", "TABLE")}
-# ops that importers put in for layout and not because the foreign op means them
+# ops that importers insert for layout, not because the foreign op means them
 PLUMBING = {"transpose", "reshape"}
-# helpers for an activation that is fused into an operator: not what the operator means
+# helpers for an activation fused into an operator: not part of the operator's own meaning
 FUSED = {"fused", "fused_range"}
 # functions that take the name of an op: `c.make("conv2d", ...)`
 MAKERS = {"make", "step"}
-# what the canonical form makes of an op after the table did (clean.py)
+# what the canonical form (clean.py) makes of the ops that the table built
 CLEANED = {"conv2d": "depthwise2d"}
 
 
 @cache
 def table_of(form: str) -> dict[str, Callable]:
-    """Foreign name -> importing function; empty where the importer (or what it needs) is not there."""
+    """Foreign name -> importing function; empty if the importer or a package it needs is missing."""
     module, name = TABLES[form]
     try:
         found = getattr(importlib.import_module(f"insitu.importers.{module}"), name)
@@ -61,7 +61,7 @@ def _inverted(form: str) -> dict[str, tuple[str, ...]]:
 
 
 def ops_named_by(function) -> set[str]:
-    """The ops a function refers to: itself, by name, in a closure, or through a helper of its own module."""
+    """The ops a function refers to: directly, by name, in a closure, or through a helper in its module."""
     found = _walk(function, set())
     found |= {CLEANED[name] for name in found & CLEANED.keys()}
     return found - PLUMBING or found
@@ -96,7 +96,7 @@ def _walk_function(function: types.FunctionType, seen: set[int]) -> set[str]:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Global names and attributes in a function and in those defined inside it."""
+    """Global names and attributes used in a function and in functions defined inside it."""
     nested = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return set(code.co_names).union(*(_names(c) for c in nested)) if nested else set(code.co_names)
 
@@ -107,7 +107,7 @@ def _strings(code: types.CodeType) -> set[str]:
 
 
 def _attributes_of_ops(code: types.CodeType) -> set[str]:
-    """conv2d where the function says `ops.conv2d`."""
+    """`conv2d`, if the function says `ops.conv2d`."""
     steps = list(dis.get_instructions(code))
     found = {b.argval for a, b in pairwise(steps) if a.opname == "LOAD_GLOBAL" and a.argval == "ops"}
     nested = [_attributes_of_ops(c) for c in code.co_consts if isinstance(c, types.CodeType)]

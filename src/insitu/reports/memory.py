@@ -1,4 +1,4 @@
-"""The arena as a picture: which value lies where, and when. Made from a plan; plans nothing itself."""
+"""The arena as a picture: where each value is, and when. Made from a plan; plans nothing itself."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class MemoryMap:
         return asdict(self)
 
     def to_text(self, width: int = 72, height: int = 12) -> str:
-        """Steps go right, addresses up; every block has a letter, explained below the map."""
+        """Steps go to the right, addresses go up; each block has a letter, explained below the map."""
         return "\n".join([self.headline(), "", *self._picture(width, height), "", self._legend()])
 
     def headline(self) -> str:
         peak = self.steps[self.peak_step] if self.steps else "-"
         return (
-            f"arena {size(self.arena_bytes)}, at least {size(self.lower_bound_bytes)} in this order; "
+            f"arena {size(self.arena_bytes)}, lower bound {size(self.lower_bound_bytes)} in this order; "
             f"peak at step {self.peak_step} ({peak})"
         )
 
@@ -67,7 +67,7 @@ class MemoryMap:
         return EMPTY if best is None or covered[best] <= 0 else _letter(best)
 
     def _legend(self) -> str:
-        """What is alive at the peak, largest first: all of it would be as long as the program."""
+        """The blocks alive at the peak, largest first: a list of all blocks would be as long as the program."""
         peak = sorted(self.alive(self.peak_step), key=lambda b: -b.bytes)
         letters = {b: _letter(i) for i, b in enumerate(self.blocks)}
         rows = [(letters[b], _name(b), b.type, b.bytes, b.offset, f"{b.first}-{b.last}") for b in peak]
@@ -104,7 +104,7 @@ def _letter(index: int) -> str:
 
 
 def _columns(steps: int, width: int) -> list[int]:
-    """The step each column shows: each several times where there are few, some left out where there are many."""
+    """The step that each column shows: repeated if there are few steps, some left out if there are many."""
     if steps == 0:
         return []
     if steps > width:

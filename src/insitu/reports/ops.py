@@ -1,4 +1,4 @@
-"""What is known about each op, from the registry: kernels by emitting its cases, importers from their tables."""
+"""Everything known about an op: from the registry, from emitting its cases (kernels), from the importers' tables."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def op_info(name: str) -> OpInfo:
 
 
 def find_ops(name: str) -> list[OpInfo]:
-    """The op of this name; else what a format's op of this name (Conv, CONV_2D, nn.Conv2d) becomes."""
+    """The op of this name, or the ops that a foreign op of this name (Conv, CONV_2D, nn.Conv2d) becomes."""
     if name in REGISTRY:
         return [op_info(name)]
     plain = name.rpartition(".")[2].lower().replace("_", "")
@@ -105,7 +105,7 @@ def ops_table(infos: list[OpInfo]) -> str:
 
 @cache
 def kernels_of(op: Op) -> tuple[str, ...]:
-    """The C functions its cases call, with constants and without: a kernel may depend on what is constant."""
+    """The C functions its cases call, with and without constants: the choice of kernel may depend on them."""
     if not op.has("emit"):
         return ()
     found = {_function(op, case, fixed) for case in op.cases for fixed in (False, True)}
@@ -119,7 +119,7 @@ def _function(op: Op, case: Case, fixed: bool) -> str | None:
             made = op(*values, out=case.out, **case.attrs)
             return call_of(b.nodes[-1], b.graph(*(made if isinstance(made, tuple) else (made,)))).function
         except Error:
-            return None  # an illegal case is what tests/ops complains about
+            return None  # tests/ops reports illegal cases
 
 
 def _value(builder, name: str, given, constant: bool):
@@ -133,14 +133,14 @@ def _value(builder, name: str, given, constant: bool):
 
 
 def fast_paths(kernels: tuple[str, ...]) -> tuple[str, ...]:
-    """Machines that have a twin of a primitive which these kernels use."""
+    """Machines with a fast version of a primitive that these kernels use."""
     known = tuple(k for k in kernels if k in kernel_paths(C_FOLDER))
     words = {w for k in closure(known) for w in _words(kernel_source(k))}
     return tuple(sorted(machine for machine, primitives in primitives_by_machine().items() if words & primitives))
 
 
 def _words(source: str) -> set[str]:
-    """What a C file calls, itself or in the headers it shares with others."""
+    """The functions that a C file calls, itself or in the headers it shares with others."""
     headers = [C_FOLDER / name for name in re.findall(r'#include "(\w+\.h)"', source) if name not in DECLARING]
     texts = [source, *(h.read_text() for h in headers if h.exists())]
     return {word for text in texts for word in re.findall(r"\b(\w+)\s*\(", text)}
@@ -148,7 +148,7 @@ def _words(source: str) -> set[str]:
 
 @cache
 def primitives_by_machine() -> dict[str, set[str]]:
-    """avx512 -> {dot_f32, ...}: the twins that isa/ defines in place of the scalar meaning."""
+    """avx512 -> {dot_f32, ...}: the fast versions that isa/ defines in place of the scalar ones."""
     found: dict[str, set[str]] = {}
     for header in sorted((C_FOLDER / "isa").glob("*.h")):
         for primitive, machine in re.findall(r"^#define (\w+) ([a-z0-9]+)_\1$", header.read_text(), re.M):

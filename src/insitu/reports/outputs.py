@@ -1,4 +1,4 @@
-"""What a model said: top classes where the output is scores, a summary where it is something else."""
+"""A model's predictions: the top classes if the output is scores, else a summary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Predictions:
     model: str
     samples: int
     output: str  # name and type
-    top: tuple[Prediction, ...]  # empty where the output is not a row of scores
+    top: tuple[Prediction, ...]  # empty if the output is not a row of scores
     accuracy: float | None
     summary: dict[str, float]  # of all outputs together
     names: tuple[str, ...] = ()
@@ -78,13 +78,13 @@ def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, to
 
 
 def is_scores(value: Value) -> bool:
-    """Is this output a row of scores, one a class?"""
+    """Is this output a row of scores, one per class?"""
     each = value.type.size // (value.shape or (1,))[0]
     return value.type.rank >= 2 and 1 < each == value.shape[-1]
 
 
 def real(value: Value, y: np.ndarray) -> np.ndarray:
-    """What a value's integers stand for."""
+    """The real numbers that a value's integers stand for."""
     q = value.type.quant
     return y if q is None else (y.astype(np.float64) - q.zero) * q.scales(y.ndim)
 

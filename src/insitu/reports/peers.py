@@ -1,4 +1,4 @@
-"""Other runtimes to time ourselves beside. Each is optional: absent ones are left out, by name."""
+"""Other runtimes to compare our timings with. Each is optional; a missing one is left out and named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from insitu.errors import needs
 
 
 def litert_run(path: Path, inputs: list[np.ndarray]) -> Callable[[], object]:
-    """A function that is nothing but LiteRT's invoke on these inputs (XNNPACK, one thread)."""
+    """A function that only calls LiteRT's invoke on these inputs (XNNPACK, one thread)."""
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:

@@ -1,4 +1,4 @@
-"""What quantising a model did, layer by layer: types, scales, noise, bytes, what stayed float. Decides nothing."""
+"""A report on a quantised model, layer by layer: types, scales, noise, bytes, what stayed float. Decides nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Layer:
     before: str  # type in the float graph
     after: str  # type in the int8 graph
     scale: float | None
-    sqnr_db: float | None  # signal to quantisation noise, against the float graph
+    sqnr_db: float | None  # signal to quantisation noise, compared with the float graph
     fallback: bool = False  # runs in float, between dequantize and quantize
 
 
@@ -33,7 +33,7 @@ class Quantization:
     before_bytes: int  # of constants
     after_bytes: int
     samples: int
-    agreement: float | None  # share of samples whose top-1 is the same; None where there are no classes
+    agreement: float | None  # share of samples with the same top-1 class; None if there are no classes
     notes: tuple[str, ...] = ()
     output: str = ""  # where it was written
 
@@ -64,7 +64,7 @@ class Quantization:
 def compare(
     before: Graph, after: Graph, run_before: Run, run_after: Run, inputs: tuple[np.ndarray, ...]
 ) -> Quantization:
-    """Run both graphs on the samples and compare the values that carry the same name."""
+    """Run both graphs on the samples and compare the values that have the same name."""
     noise = Noise(after, {v.name: stands_for(before, after, v.name) for n in after.nodes for v in n.outputs})
     matches, scored = 0, _is_scores(before)
     samples = len(inputs[0])
@@ -98,14 +98,14 @@ class Noise:
             self.error[name] = self.error.get(name, 0.0) + float(np.square(want - got).sum())
 
     def sqnr(self, name: str) -> float | None:
-        """10 log10(signal / noise); None where there is nothing to compare, inf where they are equal."""
+        """10 log10(signal / noise); None if there is nothing to compare, inf if both are equal."""
         if name not in self.signal or self.signal[name] == 0:
             return None
         return float("inf") if self.error[name] == 0 else 10 * float(np.log10(self.signal[name] / self.error[name]))
 
 
 def stands_for(before: Graph, after: Graph, name: str) -> str | None:
-    """The float value that an int8 value of this name approximates: behind the activations its op has taken in."""
+    """The float value that the int8 value of this name approximates: after the activations fused into its op."""
     if name not in before.producer:
         return None
     while True:
@@ -122,7 +122,7 @@ def _unary(graph: Graph, node: Node) -> bool:
 
 
 def const_bytes(graph: Graph) -> int:
-    """Bytes of the constants that nodes read, each once."""
+    """Bytes of the constants that nodes read, each counted once."""
     used = {v.name for node in graph.nodes for v in node.inputs}
     return sum(array.nbytes for name, array in graph.constants.items() if name in used)
 

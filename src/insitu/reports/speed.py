@@ -1,6 +1,6 @@
-"""How fast a model runs and what it needs. Times are medians over interleaved repeats, on this machine, one thread.
+"""How fast a model runs and how much memory it needs. Times are medians of interleaved repeats on one thread here.
 
-Timed is the C alone: inputs are already in place, and no Python runs inside.
+Only the C is timed: the inputs are already in place, and no Python runs.
 """
 
 from __future__ import annotations
@@ -36,19 +36,21 @@ class Speed:
         return asdict(self)
 
     def to_text(self) -> str:
-        peers = [(name, f"{ms:.3f} ms ({ms / self.predict_ms:.2f} times ours)") for name, ms in self.peers_ms.items()]
+        peers = [
+            (name, f"{ms:.3f} ms ({ms / self.predict_ms:.2f} times our time)") for name, ms in self.peers_ms.items()
+        ]
         facts = [
             ("predict", f"{self.predict_ms:.3f} ms, {self.macs / self.predict_ms / 1e6:.2f} GMAC/s"),
             *peers,
             ("multiply-adds", f"{self.macs:,}"),
-            ("arena", f"{size(self.arena_bytes)} (at least {size(self.arena_lower_bound_bytes)} in this order)"),
+            ("arena", f"{size(self.arena_bytes)} (lower bound {size(self.arena_lower_bound_bytes)} in this order)"),
             ("constants", size(self.const_bytes)),
         ]
         return f"{self.model}\n\n{pairs(facts)}"
 
 
 def measure_speed(device: HostDevice, peers: dict[str, Callable[[], object]], repeats: int = 21) -> Speed:
-    """Time the device, and beside it every peer, on the same random input."""
+    """Time the device and every peer on the same random input."""
     inputs = [random_input(v) for v in device.graph.inputs]
     times = interleaved({"insitu": device.prepared(*inputs), **peers}, repeats)
     ours = times.pop("insitu")
@@ -57,7 +59,7 @@ def measure_speed(device: HostDevice, peers: dict[str, Callable[[], object]], re
 
 
 def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median milliseconds of each; taken in turns, so that what disturbs one disturbs all."""
+    """Median milliseconds of each. They take turns, so that a disturbance affects all of them."""
     counts = {name: _count(run) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
@@ -80,7 +82,7 @@ def random_input(value: Value, seed: int = 0) -> np.ndarray:
 
 
 def machine() -> dict[str, str]:
-    """What a measurement was taken on."""
+    """The machine and the compiler of a measurement."""
     import insitu
 
     return {
@@ -101,7 +103,7 @@ def _cpu() -> str:
 
 
 def _count(run: Callable[[], object]) -> int:
-    """Calls that make one timing long enough for the clock; the first two warm up."""
+    """How many calls make one timing long enough for the clock, after two calls to warm up."""
     run()
     once = min(_time(run, 1) for _ in range(3))
     return max(1, round(SHORT / max(once, 1e-7)))

@@ -1,6 +1,6 @@
 """Can this model be trained, and from which layer on? Walks back from the output along the gradient rules.
 
-An op without a gradient rule stops everything before it. Nothing is trained or differentiated here.
+An op without a gradient rule blocks all layers before it. Nothing is trained or differentiated here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from insitu.importers.survey import Use
 from insitu.reports.mapping import ops_for
 from insitu.table import table
 
-# a foreign op we do not have -> what does the same job
+# a foreign op we do not have -> what to use instead
 INSTEAD = {
     "lstm": "a 1-D convolution over the sequence",
     "gru": "a 1-D convolution over the sequence",
@@ -42,7 +42,7 @@ class Row:
     imported: bool
     trainable: bool
     parameters: int
-    why: str = ""  # what is in the way
+    why: str = ""  # what prevents training
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Check:
 
     @property
     def trainable(self) -> bool:
-        """Is there a layer with parameters that a gradient reaches?"""
+        """Does a gradient reach any layer with parameters?"""
         return self.imported and any(r.trainable and r.parameters for r in self.rows)
 
     def to_json(self) -> dict:
@@ -76,21 +76,21 @@ def has_gradient(op: Op) -> bool:
 
 
 def check_graph(graph: Graph, gradient: Callable[[Op], bool] | None = None) -> Check:
-    """What a graph that imported can be trained for."""
+    """The report on a model that was imported."""
     gradient = gradient or has_gradient
     reached = reached_nodes(graph, gradient)
     rows = tuple(_row(graph, node, node in reached, gradient) for node in graph.nodes)
     blocker = next((n for n in reversed(graph.nodes) if n not in reached and not gradient(n.op)), None)
     verdict, advice = _verdict(rows, blocker)
     if not any(gradient(op) for op in REGISTRY.values()):
-        advice = "a later version: this one has no gradient rules yet"
+        advice = "a later version: this one has no gradient rules"
     return Check(graph.name, rows, graph.notes, True, verdict, advice)
 
 
 def reached_nodes(graph: Graph, gradient: Callable[[Op], bool]) -> set[Node]:
-    """The nodes a gradient passes through: they have a rule, and so has everything between them and the output.
+    """The nodes a gradient passes through: each has a rule, and so has every node between it and the output.
 
-    A value that fans out needs the gradient of every branch: one blocked branch would make the sum wrong.
+    A value with several readers needs the gradient of every branch: one blocked branch would make the sum wrong.
     """
     reached: set[Node] = set()
     needed = {v.name for v in graph.outputs}
@@ -98,7 +98,7 @@ def reached_nodes(graph: Graph, gradient: Callable[[Op], bool]) -> set[Node]:
     for node in reversed(graph.nodes):
         names = {v.name for v in node.outputs}
         if not names & needed:
-            continue  # leads nowhere
+            continue  # does not lead to the output
         if gradient(node.op) and not names & blocked:
             reached.add(node)
         else:
@@ -108,23 +108,23 @@ def reached_nodes(graph: Graph, gradient: Callable[[Op], bool]) -> set[Node]:
 
 
 def check_uses(model: str, form: str, uses: list[Use], problem: str, hint: str) -> Check:
-    """What is known of a file that does not import: every op in it, and the first that is in the way."""
+    """The report on a file that cannot be imported: every op in it, and the first one that is not supported."""
     rows = _use_rows(form, [_marked(use, problem) for use in uses])
     unknown = next((r for r in reversed(rows) if not r.imported), None)
     if unknown is None or all(use.known for use in uses):
-        return Check(model, rows, (), False, f"cannot be trained: it does not import. {problem}", hint)
+        return Check(model, rows, (), False, f"cannot be trained: it cannot be imported. {problem}", hint)
     verdict = f"cannot be trained: {unknown.op} ({unknown.layer}) is not supported"
     return Check(model, rows, (), False, verdict, _instead(unknown.op))
 
 
 def _marked(use: Use, problem: str) -> Use:
-    """An op the importer knows, but refused here."""
+    """The op marked as refused, if the importer knows it but refused it here."""
     refused = use.known and use.layer and use.layer in problem and use.op in problem
     return replace(use, known=False, reason="refused, see below") if refused else use
 
 
 def _use_rows(form: str, uses: list[Use]) -> tuple[Row, ...]:
-    """Without a graph, what stands before a blocker in the file counts as blocked."""
+    """One row per op. Without a graph, every op before a blocker in the file counts as blocked."""
     rows, blocked = [], False
     for use in reversed(uses):
         rule = use.known and all(has_gradient(REGISTRY[name]) for name in ops_for(form, use.op))
@@ -136,8 +136,8 @@ def _use_rows(form: str, uses: list[Use]) -> tuple[Row, ...]:
 
 def _instead(op: str) -> str:
     if op in INSTEAD:
-        return f"in place of {op}: {INSTEAD[op]}"
-    return f"export the model without {op}, or cut it before; `insitu ops` lists what is supported"
+        return f"instead of {op}: {INSTEAD[op]}"
+    return f"export the model without {op}, or cut it before that op; `insitu ops` lists what is supported"
 
 
 def _row(graph: Graph, node: Node, reached: bool, gradient: Callable[[Op], bool]) -> Row:
@@ -151,7 +151,7 @@ def _short(node: Node) -> str:
 
 
 def _parameters(graph: Graph, node: Node) -> int:
-    """Elements of the constants it reads; a table is computed, not learned."""
+    """The number of elements of the constants it reads; tables do not count, they are computed and not learned."""
     if node.op.name == "lut_s8":
         return 0
     return sum(graph.constants[v.name].size for v in node.inputs if v.name in graph.constants)

@@ -1,1 +1,1 @@
-"""What is updated: the layers a network has, schemes that choose among them, and the published ones."""
+"""What is updated: the layers of a network, schemes that choose among them, and the published schemes."""

@@ -27,13 +27,13 @@ class Layer:
 
     @property
     def channels(self) -> int | None:
-        """Channels (of the last axis) a part of which can be trained; None where only the whole weight can."""
+        """The number of channels (of the last axis) to choose from; None if only the whole weight can be trained."""
         whole = self.node.op.name.startswith(("conv_transpose", *NORMS)) or self.node.attrs.get("groups", 1) > 1
         return None if whole else self.weight.shape[-1]
 
 
 def layers(graph: Graph, norms: bool = False) -> list[Layer]:
-    """Every layer with constant parameters. Norms only where asked for: they are not counted in schemes."""
+    """Every layer with constant parameters. Norms only if `norms`: schemes do not count them."""
     found = []
     for node in graph.nodes:
         indices = PARAMETERS.get(node.op.name)

@@ -1,7 +1,7 @@
 """The sparse update schemes published with "On-Device Training Under 256KB Memory", by name.
 
-model/size -> (biases of the last so many layers, weights of these layers, share of their input channels).
-Layers count convolutions in forward order from the stem, 0; the classifier is not counted.
+model/size -> (number of last layers whose biases are trained, layers whose weights are, share of their input channels).
+Layers are convolutions in forward order; the stem is 0, and the classifier is not counted.
 """
 
 _MBV2 = (27, 30, 33, 36, 39, 42, 45, 48)

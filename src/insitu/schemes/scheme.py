@@ -1,13 +1,13 @@
-"""What a training step updates: a line a layer.
+"""What a training step updates: one line per layer.
 
     blocks.9.pointwise1    bias    weight 1/4
     blocks.9.depthwise     bias
     blocks.9.pointwise2    bias    weight 0,3,17     (channel 5 alone: weight 5,)
 
-A scheme is `head` (the classifier alone), `bias:22` (the biases of the last 22 layers), `last:6` (weights and
-biases of the last six), `full`, the name of a published one (`mcunet-5fps/99kb`), or a file of such lines, as
-text or JSON. The head is always trained. A share of a weight is a share of its input channels; which ones,
-`choose` says: those with the largest weights, the best scores, or the first.
+A scheme is `head` (only the classifier), `bias:22` (the biases of the last 22 layers), `last:6` (weights and
+biases of the last six), `full`, the name of a published scheme (`mcunet-5fps/99kb`), or a file of such lines, as
+text or JSON. The head is always trained. A share of a weight is a share of its input channels; `choose_channels`
+takes those with the largest weights, those with the best scores, or the first ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Update:
 
     layer: str
     bias: bool = True
-    share: Fraction = Fraction(0)  # of the input channels; 1 is the whole weight
+    share: Fraction = Fraction(0)  # share of the input channels; 1 is the whole weight
     channels: tuple[int, ...] = ()  # these channels instead of a share
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Update:
 @dataclass(frozen=True)
 class Scheme:
     name: str
-    updates: tuple[Update, ...]  # only the head, where there are none
+    updates: tuple[Update, ...]  # if empty, only the head is trained
 
     def __str__(self) -> str:
         return "\n".join([f"# scheme {self.name}; the head is always trained", *map(str, self.updates)]) + "\n"
@@ -60,7 +60,7 @@ class Scheme:
 
 
 def read_scheme(text: str, layers: list[Layer]) -> Scheme:
-    """The scheme this word or file names, for these layers (forward order, the head not among them)."""
+    """The scheme with this name or in this file, for these layers (in forward order, without the head)."""
     kind, _, number = text.partition(":")
     if text in PUBLISHED:
         return _published(text, layers)
@@ -78,9 +78,9 @@ def _count(text: str, number: str, kind: str, layers: list[Layer]) -> int:
             raise SchemeError(f"{kind} takes no number", where=text)
         return len(layers)
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", number):
-        raise SchemeError("a number of layers is missing", where=text, hint=f"{kind}:6")
+        raise SchemeError("the number of layers is missing", where=text, hint=f"{kind}:6")
     if int(number) > len(layers):
-        raise SchemeError(f"the model has {len(layers)} layers before its head", where=text)
+        raise SchemeError(f"the model has only {len(layers)} layers before its head", where=text)
     return int(number)
 
 
@@ -95,7 +95,7 @@ WORDS = {
 def _published(name: str, layers: list[Layer]) -> Scheme:
     biases, indices, shares = PUBLISHED[name]
     if max(biases, indices[-1] + 1) > len(layers):
-        raise SchemeError(f"is for a model with more layers than the {len(layers)} of this one", where=name)
+        raise SchemeError(f"is for a larger model: this one has {len(layers)} layers", where=name)
     first = len(layers) - biases
     weights = dict(zip(indices, shares))
     rows = []
@@ -148,14 +148,14 @@ def _update(layer: str, bias: bool, weight: str, where: str) -> Update:
             return Update(layer, bias, Fraction(0), tuple(int(c) for c in weight.split(",") if c))
         share = Fraction(weight)
     except (ValueError, ZeroDivisionError):
-        raise SchemeError(f"{weight!r} is neither a share nor a list of channels", where=where) from None
+        raise SchemeError(f"weight must be a share or a list of channels, not {weight!r}", where=where) from None
     if not 0 <= share <= 1:
-        raise SchemeError(f"a share of {weight} is not between 0 and 1", where=where)
+        raise SchemeError(f"a share must be between 0 and 1, not {weight}", where=where)
     return Update(layer, bias, share)
 
 
 def fit(scheme: Scheme, layers: list[Layer]) -> Scheme:
-    """The scheme, if every line of it can be done for these layers."""
+    """The scheme, checked: these layers must allow every line of it."""
     by_name = {layer.name: layer for layer in layers}
     seen = set()
     for number, u in enumerate(scheme.updates, 1):
@@ -164,7 +164,7 @@ def fit(scheme: Scheme, layers: list[Layer]) -> Scheme:
         if layer is None:
             raise SchemeError("the model has no such layer", where=where, hint=", ".join(list(by_name)[-8:]))
         if u.layer in seen:
-            raise SchemeError("the layer stands twice", where=where)
+            raise SchemeError("the layer is listed twice", where=where)
         seen.add(u.layer)
         _fit_channels(u, layer, where)
     return scheme
@@ -183,7 +183,7 @@ def _fit_channels(u: Update, layer: Layer, where: str) -> None:
 
 
 def choose_channels(u: Update, weight: np.ndarray, how: str = "magnitude", scores=None) -> tuple[int, ...]:
-    """The input channels to train, in ascending order; all of them gives ()."""
+    """The input channels to train, in ascending order; () if all are trained."""
     total = weight.shape[-1]
     if u.channels:
         return tuple(sorted(u.channels)) if len(u.channels) < total else ()
@@ -193,7 +193,7 @@ def choose_channels(u: Update, weight: np.ndarray, how: str = "magnitude", score
     if how == "first":
         return tuple(range(count))
     if how == "score" and scores is None:
-        raise SchemeError("channels by score need scores", where=u.layer)
+        raise SchemeError("choosing channels by score needs scores", where=u.layer)
     rank = np.asarray(scores) if how == "score" else np.abs(weight.astype(np.float64)).reshape(-1, total).sum(0)
     best = np.argsort(-rank, kind="stable")[:count]
     return tuple(sorted(int(c) for c in best))

@@ -1,1 +1,1 @@
-"""C compilers, and the cache of what they built. Devices and firmware both use it."""
+"""C compilers, and the cache of what they build. Used by devices and firmware."""

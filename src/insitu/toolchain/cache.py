@@ -1,4 +1,4 @@
-"""Where built things are kept: a folder addressed by content, safe for several processes at once."""
+"""The cache of built files: a folder addressed by content, safe for several processes at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from insitu.errors import ToolError
 from insitu.folders import cache_folder
 
-HINT = "set INSITU_CACHE to a folder that can be written, on a disk with room"
+HINT = "set INSITU_CACHE to a writable folder on a disk with free space"
 
 
 def key_of(*parts: str | bytes) -> str:
@@ -25,8 +25,8 @@ def key_of(*parts: str | bytes) -> str:
 def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
     """The file for this key; `make(path)` writes it the first time.
 
-    Two processes may both make it: each writes a file of its own and renames it into place, and a
-    rename is atomic, so nobody ever sees half of one.
+    Two processes may both make it: each writes its own file and renames it into place. A rename is
+    atomic, so nobody ever sees half a file.
     """
     folder = cache_folder() / kind
     wanted = folder / f"{key}{suffix}"
@@ -44,13 +44,13 @@ def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Pa
 
 
 def seal(path: Path) -> None:
-    """Append a checksum, which loaders of libraries do not mind: mapping half a library would end the process."""
+    """Append a checksum, which the dynamic loader ignores: mapping half a library would kill the process."""
     with path.open("ab") as f:
         f.write(_sum(path.read_bytes()))
 
 
 def sealed(path: Path) -> bool:
-    """Is this file whole, as it was when it was sealed?"""
+    """Is this file complete and unchanged since it was sealed?"""
     try:
         data = path.read_bytes()
     except OSError:
@@ -66,7 +66,7 @@ def _sum(data: bytes) -> bytes:
 
 
 def forget(*paths: Path) -> None:
-    """Take damaged files out of the cache, so that they are made again."""
+    """Remove damaged files from the cache, so that they are built again."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)

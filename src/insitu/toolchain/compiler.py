@@ -1,8 +1,8 @@
 """Find a C compiler on this machine and build shared libraries with it.
 
-`$CC` if set, else cc, gcc or clang, else the one that `pip install ziglang` brings. Kernels are
-compiled once and kept by content; a model's own file is compiled and linked with those it calls.
-With `$INSITU_STRICT` set, as in the tests, a kernel that the compiler warns of is an error.
+The compiler is `$CC` if set, else cc, gcc or clang, else the one that `pip install ziglang` brings.
+Kernels are compiled once and cached by content; a model's own file is compiled and linked with the
+kernels it calls. With `$INSITU_STRICT` set, as in the tests, a compiler warning in a kernel is an error.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from insitu.toolchain.zig import zig_command
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
 NATIVE = "-march=native"
 SCALAR = "-DINSITU_SCALAR"
-# a call of a function that is nowhere is an error now, not when it is made; a call of ours never reaches a function of
-# the same name that another library has brought into the process; elsewhere both are so anyway
+# a missing function is an error at link time, not when it is called; and our calls never reach a function of the same
+# name in another library of the process. Other systems behave like this anyway
 LINK = ("-Wl,-z,defs", "-Wl,-Bsymbolic") if sys.platform.startswith("linux") else ()
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
@@ -38,7 +38,7 @@ CC_HINT = "set CC to a C compiler, or unset it"
 
 @cache
 def find_compiler() -> tuple[str, ...]:
-    """The compiler as the start of a command line."""
+    """The compiler's command."""
     if os.environ.get("CC", "").strip():
         try:
             return tuple(shlex.split(os.environ["CC"]))
@@ -54,7 +54,7 @@ def find_compiler() -> tuple[str, ...]:
 
 @cache
 def compiler_version() -> str:
-    """What the compiler says of itself, and of this machine: part of every cache key."""
+    """The version of the compiler and the features of this machine: part of every cache key."""
     return _run([*find_compiler(), "--version"]).stdout + platform.machine() + _cpu_flags()
 
 
@@ -67,7 +67,7 @@ def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[
     def make(path: Path) -> None:
         try:
             _build(files, objects, flags, path)
-        except ToolError:  # objects in the cache may be damaged: once more, with new ones
+        except ToolError:  # objects in the cache may be damaged: try again with new ones
             forget(*objects)
             _build(files, kernel_objects(kernels, flags), flags, path)
         seal(path)
@@ -83,8 +83,8 @@ def kernel_objects(kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,))
 
 
 def _object(name: str, flags: tuple[str, ...]) -> Path:
-    if os.environ.get("INSITU_STRICT") and set(flags) <= {NATIVE, SCALAR, *STRICT}:  # sanitizers make warnings
-        flags = (*(f for f in flags if f not in STRICT), *STRICT)  # one order: asked for or not, it is the same object
+    if os.environ.get("INSITU_STRICT") and set(flags) <= {NATIVE, SCALAR, *STRICT}:  # sanitizers cause warnings
+        flags = (*(f for f in flags if f not in STRICT), *STRICT)  # in one order, so that it is the same cached object
     text, source = kernel_source(name), kernel_path(name)
     key = key_of(compiler_version(), *FLAGS, *flags, text, *included(text))
 
@@ -95,7 +95,7 @@ def _object(name: str, flags: tuple[str, ...]) -> Path:
 
 
 def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], target: Path) -> None:
-    # the generated part only calls kernels: nothing to optimise
+    # the generated part only calls kernels: there is nothing to optimise
     common = [*FLAGS, "-O1", *flags, "-I", str(C_FOLDER)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         for name, text in files.items():
@@ -108,13 +108,13 @@ def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], t
 
 
 def compile_c(arguments: list[str]) -> None:
-    """Run the compiler; its complaint becomes a ToolError."""
+    """Run the compiler; its error messages become a ToolError."""
     command = find_compiler()
     done = _run([*command, *arguments])
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if re.search("error|undefined", line)]
         lines = lines or done.stderr.splitlines()
-        what = "\n".join(lines[:5]) or f"exit status {done.returncode}, without a word"
+        what = "\n".join(lines[:5]) or f"exit status {done.returncode}, no message"
         raise ToolError(f"the C compiler failed: {what}", where=" ".join(command), hint="" if lines else CC_HINT)
     if "-o" in arguments and not Path(arguments[arguments.index("-o") + 1]).exists():
         raise ToolError("the C compiler wrote nothing", where=" ".join(command), hint=CC_HINT)
@@ -132,7 +132,7 @@ def _flat(files: dict[str, str]) -> list[str]:
 
 
 def _cpu_flags() -> str:
-    """-march=native means another machine on another machine: the cache must know."""
+    """The CPU's features: -march=native depends on them, so the cache key must too."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -1,7 +1,7 @@
-"""The hand-written C: where a kernel's file lies, which kernels it calls, and what a file includes.
+"""The hand-written C: where a kernel's file is, which kernels it calls, and what a file includes.
 
-A file's `included` texts are all that its object depends on besides compiler and flags. An `#include` under an `#if`
-counts, whichever machine it is compiled for. Nothing here compiles (compiler.py).
+An object depends on its file, the `included` texts, the compiler and the flags, and on nothing else. An `#include`
+under an `#if` counts, whatever the target. Nothing here compiles (compiler.py does).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def closure(kernels: Iterable[str]) -> list[str]:
 
 @cache
 def called(path: Path) -> frozenset[str]:
-    """What the functions of a file, and of the headers it includes, call. Prototypes stand at the left edge."""
+    """The functions that a file and its headers call. A line that starts at the left edge is a prototype."""
     text = read(path)
     names = {w for line in text.splitlines() if line[:1].isspace() for w in re.findall(r"\b(\w+)\(", line)}
     for header in includes(text):
@@ -66,10 +66,10 @@ def called(path: Path) -> frozenset[str]:
 
 
 def included(text: str, folders: tuple[Path, ...] = (), given: Mapping[str, str] | None = None) -> list[str]:
-    """Names and texts of everything that a C file includes, and that these include, in a fixed order.
+    """Names and texts of everything that a C file includes, directly or not, in a fixed order.
 
-    A name is looked for among `given` files, then in `folders` (the hand-written C by default). One that is nowhere is
-    left to the compiler, which complains.
+    A name is looked for among `given` files, then in `folders` (by default the hand-written C). A name that is not
+    found is left to the compiler, which reports it.
     """
     given, folders = given or {}, folders or (C_FOLDER,)
     found: dict[str, str] = {}
@@ -94,7 +94,7 @@ def found_in(folders: tuple[Path, ...], name: str) -> str | None:
 
 
 def read(path: Path) -> str:
-    """A file's text, read again only where it has changed."""
+    """A file's text; read again only if the file has changed."""
     stat = path.stat()
     return _read(path, stat.st_mtime_ns, stat.st_size)
 

@@ -1,4 +1,4 @@
-"""Where zig is: the C compiler for every target that `pip install ziglang` brings."""
+"""Find zig, the C compiler for every target that `pip install ziglang` brings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def zig_command() -> tuple[str, ...]:
-    """The program itself, to be followed by `cc`; nothing where it is not installed.
+    """The program itself, to be followed by `cc`; empty if it is not installed.
 
-    Not `python -m ziglang`, as long as that is only a way to start it: Python takes as long as a small kernel.
+    Not `python -m ziglang` if the program can be started directly: starting Python takes as long as a small kernel.
     """
     spec = importlib.util.find_spec("ziglang")
     if not spec or not spec.origin:

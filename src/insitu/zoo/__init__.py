@@ -1,9 +1,9 @@
-"""The zoo: named models and data sets, where they are published, under which licence, and what their bytes must be.
+"""The zoo: named models and data sets, where they are published, their licence, and their checksums.
 
 entries.py   the table
-cache.py     where the files lie (INSITU_CACHE/zoo), finding and checking them, what to do where one is missing
+cache.py     where the files are (INSITU_CACHE/zoo), finding and checking them, what to do if one is missing
 
-Nothing is downloaded: a file comes into the cache by hand, with `insitu zoo add FILE`, and is known by its sha256.
+Nothing is downloaded: the user adds a file to the cache with `insitu zoo add FILE`. It is recognised by its sha256.
 """
 
 from insitu.zoo.cache import add, find, state_of, zoo_folder

