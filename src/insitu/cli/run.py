@@ -38,6 +38,7 @@ def arguments(parser) -> None:
 def run(arguments) -> int:
     from insitu.deploy.manifest import read_manifest
     from insitu.errors import DataError
+    from insitu.files import write_whole
     from insitu.learner.onboard import open_board, run_on
 
     manifest = read_manifest(arguments.folder)
@@ -53,7 +54,7 @@ def run(arguments) -> int:
             rate=arguments.rate, batch=arguments.batch, seed=arguments.seed,
         )  # fmt: skip
         if arguments.save:
-            arguments.save.write_bytes(device.save_state())
+            write_whole(arguments.save, device.save_state())
     finally:
         device.close()
     written = f"\nwritten to {arguments.save}" if arguments.save else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import Error, ModelError
+from insitu.files import read_array, write_whole
 from insitu.graph.check import check
 from insitu.graph.graph import Graph
 from insitu.graph.text import arrays, parse, to_text
@@ -25,7 +26,6 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def save(graph: Graph, path: str | Path) -> Path:
     """Write the graph; the file appears whole or not at all."""
-    path = Path(path)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
         _add(z, "graph.txt", to_text(graph).encode())
@@ -35,10 +35,7 @@ def save(graph: Graph, path: str | Path) -> Path:
             data = io.BytesIO()
             np.lib.format.write_array(data, np.ascontiguousarray(array), allow_pickle=False)
             _add(z, f"{i}.npy", data.getvalue())
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(buffer.getvalue())
-    temporary.replace(path)
-    return path
+    return write_whole(path, buffer.getvalue())
 
 
 def read(source: str | Path | bytes) -> Graph:
@@ -76,6 +73,6 @@ def _part(z: zipfile.ZipFile, name: str, limit: int = MAX_BYTES) -> bytes:
 def _array(z: zipfile.ZipFile, name: str) -> np.ndarray:
     data = _part(z, name)
     try:
-        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+        return read_array(data)
     except Exception as e:  # the parts of numpy's header are Python text, and fail in as many ways
         raise ModelError(f"is not an array ({type(e).__name__}: {str(e)[:100]})", where=name) from e

@@ -228,7 +228,16 @@ class Op:
         missing = [k for k, v in full.items() if v is ...]
         if missing:
             raise GraphError(f"op {self.name} needs attribute {missing[0]!r}")
+        for name, value in full.items():
+            self._check_kind(name, value)
         return full
+
+    def _check_kind(self, name: str, value: object) -> None:
+        """An attribute must be what `infer` says it is: files may hold anything."""
+        kind = _kinds(self.rules["infer"]).get(name)
+        if kind and not ATTRIBUTES[kind][1](value) and value != self.defaults[name]:
+            words = ATTRIBUTES[kind][0]
+            raise GraphError(f"op {self.name}: attribute {name} must be {words}, not {str(value)[:60]!r}")
 
 
 def op(name: str, doc: str, *, cases: Iterable[Case], kind: Kind | None = None,
@@ -265,6 +274,42 @@ def freeze(value):
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return value.item()
     return value
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and abs(value) < 2**31
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def _all(check: Callable[[object], bool], count: int | None = None) -> Callable[[object], bool]:
+    def holds(value: object) -> bool:
+        return isinstance(value, tuple) and count in (None, len(value)) and all(map(check, value))
+
+    return holds
+
+
+# annotation of an attribute in `infer` -> in words, and what holds for it
+ATTRIBUTES: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "int": ("an integer of 32 bits", _is_integer),
+    "float": ("a number", _is_number),
+    "bool": ("true or false", lambda value: isinstance(value, bool | int)),
+    "str": ("text", lambda value: isinstance(value, str)),
+    "Pair": ("two integers", _all(_is_integer, 2)),
+    "Padding": ("four integers", _all(_is_integer, 4)),
+    "Ints": ("integers", _all(_is_integer)),
+    "tuple[float, ...]": ("numbers", _all(_is_number)),
+    "tuple[Pair, ...]": ("pairs of integers", _all(_all(_is_integer, 2))),
+}
+
+
+@cache
+def _kinds(infer) -> dict[str, str]:
+    """Attribute -> its annotation, where it is one of the known ones."""
+    parameters = inspect.signature(infer).parameters.values()
+    return {p.name: str(p.annotation) for p in parameters if str(p.annotation) in ATTRIBUTES}
 
 
 @cache

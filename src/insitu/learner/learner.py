@@ -8,7 +8,6 @@ was interrupted continues as if it had not been.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from insitu.deploy import Deployment
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DataError, GraphError
+from insitu.files import write_whole
 from insitu.graph import Graph
 from insitu.learner.course import Course
 from insitu.learner.epoch import Results
@@ -253,17 +253,7 @@ class Learner:
 
     def save(self, path: str | Path) -> Path:
         """Write what was learned; the file appears whole or not at all."""
-        path = Path(path)
-        temporary = path.with_name(path.name + ".part")
-        try:
-            with temporary.open("wb") as f:
-                f.write(self.device.save_state())
-                f.flush()
-                os.fsync(f.fileno())
-            temporary.replace(path)
-        except OSError as e:
-            raise DataError(f"cannot be written: {e.strerror or e}", where=str(path)) from e
-        return path
+        return write_whole(path, self.device.save_state())
 
     def load(self, path: str | Path) -> None:
         """Take back what was saved. A wrong or damaged file is an error and changes nothing."""

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from insitu.errors import DataError
+from insitu.files import replacing
 from insitu.folders import cache_folder
 from insitu.zoo.entries import ENTRIES, Entry
 
@@ -81,9 +82,8 @@ def add(path: str | Path, name: str | None = None) -> Entry:
                         hint=f"sha256 {entry.sha256}")  # fmt: skip
     zoo_folder().mkdir(parents=True, exist_ok=True)
     target = zoo_folder() / entry.file
-    part = target.with_name(target.name + ".part")
-    shutil.copyfile(path, part)
-    part.replace(target)
+    with replacing(target) as part:
+        shutil.copyfile(path, part)
     return entry
 
 

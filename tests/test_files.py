@@ -1,0 +1,133 @@
+"""A file that is written appears whole or not at all; an array in a file is no larger than the file says it is."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from insitu.errors import DataError, GraphError, ModelError
+from insitu.files import read_array, replacing, write_whole
+from insitu.graph import parse
+from insitu.graph.file import read, save
+
+SIZE = 1 << 20
+GRAPH = "graph g(%x: f32[1x4x4x2]) -> (%y)\n  %y = avg_pool2d(%x, kernel=[2, 2], stride={}) : f32[1x2x2x2]\n"
+
+
+def write_often(path: str, byte: int) -> bool:
+    """Writes many times; afterwards and in between the file is always one writer's."""
+    for _ in range(40):
+        write_whole(path, bytes([byte]) * SIZE)
+        data = Path(path).read_bytes()
+        if len(data) != SIZE or len(set(data)) != 1:
+            return False
+    return True
+
+
+def test_two_processes_that_write_one_path_never_meet(tmp_path):
+    path = str(tmp_path / "state.bin")
+    with ProcessPoolExecutor(2) as pool:
+        assert all(pool.map(write_often, [path, path], [1, 2]))
+    assert [p.name for p in tmp_path.iterdir()] == ["state.bin"]
+
+
+def test_what_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "state.bin"
+    write_whole(path, b"old")
+    with pytest.raises(ValueError, match="half"), replacing(path) as part:
+        part.write_bytes(b"ne")
+        raise ValueError("half way")
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_an_error_of_ours(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    graph = parse(GRAPH.format("[2, 2]"))
+    save(graph, tmp_path / "m.insitu")
+    before = (tmp_path / "m.insitu").read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match="No space left"):
+        save(graph, tmp_path / "m.insitu")
+    assert (tmp_path / "m.insitu").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_link_is_followed_and_a_pipe_is_not_replaced(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_whole(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"x"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="pipe"):
+        write_whole(tmp_path / "pipe", b"x")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_new_file_may_be_read_as_any_other_and_an_old_one_keeps_its_mode(tmp_path):
+    plain, written = tmp_path / "plain", tmp_path / "written"
+    plain.write_bytes(b"")
+    write_whole(written, b"")
+    assert written.stat().st_mode == plain.stat().st_mode
+    written.chmod(0o640)
+    assert stat.S_IMODE(write_whole(written, b"x").stat().st_mode) == 0o640
+
+
+def npy(array: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3), np.asfortranarray(np.eye(3)), np.int8(3), np.zeros(0)])
+def test_arrays_are_read_as_numpy_reads_them(array):
+    np.testing.assert_array_equal(read_array(npy(np.asarray(array))), array)
+
+
+def claiming(shape: tuple[int, ...], data: bytes) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": "|i1", "fortran_order": False, "shape": shape})
+    return out.getvalue() + data
+
+
+@pytest.mark.parametrize("shape", [(9,), (7,), (10**12,), (2**40, 2**40), (2**62, 4)])
+def test_a_shape_that_is_not_the_file_s_is_refused_before_anything_is_allocated(shape):
+    np.testing.assert_array_equal(read_array(claiming((8,), bytes(8))), np.zeros(8, np.int8))
+    with pytest.raises(DataError, match="8 bytes of data"):
+        read_array(claiming(shape, bytes(8)))
+
+
+@pytest.mark.parametrize("cut", [0, 4, 9, 40])
+def test_half_a_header_is_an_error_of_ours(cut):
+    with pytest.raises(DataError, match="is not an .npy file"):
+        read_array(npy(np.zeros(3))[:cut])
+
+
+def test_objects_are_not_read():
+    with pytest.raises(DataError, match="objects"):
+        read_array(npy(np.array([{}], dtype=object)))
+
+
+@pytest.mark.parametrize("wrong", ['"abc"', "[2]", "[2, 2, 2]", "3", "[1.5, 2]", "[99999999999, 1]", '["a", 1]'])
+def test_an_attribute_of_the_wrong_kind_is_an_error_that_names_it(wrong):
+    with pytest.raises(GraphError, match="stride"):
+        parse(GRAPH.format(wrong))
+
+
+def test_a_file_with_a_wrong_attribute_is_refused_by_name(tmp_path):
+    path = save(parse(GRAPH.format("[2, 2]")), tmp_path / "m.insitu")
+    import zipfile
+
+    with zipfile.ZipFile(path) as z:
+        parts = {n: z.read(n) for n in z.namelist()}
+    parts["graph.txt"] = parts["graph.txt"].replace(b"stride=[2, 2]", b"stride=7")
+    with zipfile.ZipFile(path, "w") as z:
+        for name, data in parts.items():
+            z.writestr(name, data)
+    with pytest.raises(ModelError, match="stride must be two integers"):
+        read(path)
