@@ -171,5 +171,5 @@ def test_the_manifest_describes_the_firmware_without_the_model(deployment, folde
 def test_a_board_that_is_not_linked_gets_a_folder_with_estimates(tmp_path):
     made = deploy(conv_graphs(), limits_of("esp32c3", None, None))
     write_board(made, tmp_path)
-    assert "estimated" in (tmp_path / "README.md").read_text()
+    assert "estimates" in (tmp_path / "README.md").read_text()
     assert not (tmp_path / "firmware.elf").exists() and made.fits

@@ -197,6 +197,10 @@ def test_an_image_that_is_not_the_folders_is_an_error(folder, batched, tmp_path,
     shutil.copytree(folder, tmp_path / "it")
     shutil.copy(batched[0] / "firmware.elf", tmp_path / "it" / "firmware.elf")
     assert main(["run", str(tmp_path / "it"), "--steps", "1"]) == 1
+    assert "firmware.elf: is not the file that insitu.json describes" in capsys.readouterr().err
+    found = json.loads((folder / "insitu.json").read_text())
+    (tmp_path / "it" / "insitu.json").write_text(json.dumps({k: v for k, v in found.items() if k != "files"}))
+    assert main(["run", str(tmp_path / "it"), "--steps", "1"]) == 1
     assert "it is not the firmware of this program" in capsys.readouterr().err
 
 

@@ -11,15 +11,14 @@ files and image, and a README with the memory it needs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.deploy import Deployment
 from insitu.deploy.bundle_texts import arduino_sketch, cmake, example_main, library_properties, makefile, readme
+from insitu.deploy.folder import MANIFEST, hashes, write_files
 from insitu.deploy.manifest import manifest
-from insitu.errors import ToolError
 from insitu.firmware.linker import linker_script
 from insitu.toolchain.sources import C_FOLDER, closure, kernel_source
 
@@ -51,13 +50,14 @@ def board_files(deployment: Deployment) -> dict[str, str | bytes]:
     found |= {
         "README.md": readme(deployment), "Makefile": makefile(board), "CMakeLists.txt": cmake(board),
         "library.properties": library_properties(board), "examples/train/train.ino": arduino_sketch(program),
-        "example_main.c": example_main(program), "insitu.json": json.dumps(manifest(deployment), indent=1) + "\n",
+        "example_main.c": example_main(program),
     }  # fmt: skip
     if deployment.firmware:
         stack, limits = deployment.firmware.stack.bytes, deployment.limits
         found["firmware/link.ld"] = linker_script(board, stack, limits.sram, limits.flash)
         found["firmware.elf"] = deployment.firmware.image.data
-    return found
+    described = {**manifest(deployment), "files": hashes(found)}
+    return {**found, MANIFEST: json.dumps(described, indent=1) + "\n"}
 
 
 def write_bundle(program: Program, folder: str | Path) -> list[Path]:
@@ -66,18 +66,5 @@ def write_bundle(program: Program, folder: str | Path) -> list[Path]:
 
 
 def write_board(deployment: Deployment, folder: str | Path) -> list[Path]:
-    """Write a board's folder; other files in it stay."""
+    """Write a board's folder; other files in it stay, those of an older program go."""
     return write_files(board_files(deployment), folder)
-
-
-def write_files(files: Mapping[str, str | bytes], folder: str | Path) -> list[Path]:
-    written = []
-    try:
-        for name, content in files.items():
-            path = Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-            written.append(path)
-    except OSError as e:
-        raise ToolError(f"cannot be written: {e.strerror or e}", where=str(folder)) from e
-    return written

@@ -13,6 +13,7 @@ from insitu.boards import Board, board_of
 from insitu.codegen.device import Interface, interface_of
 from insitu.codegen.state import StateLayout
 from insitu.deploy import Deployment
+from insitu.deploy.folder import MANIFEST, check_files
 from insitu.deploy.lowering import checked
 from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
@@ -75,10 +76,12 @@ def manifest(deployment: Deployment) -> dict:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    path = Path(folder) / "insitu.json"
+    path = Path(folder) / MANIFEST
     try:
         found = json.loads(path.read_text())
-        return _manifest(Path(folder), found)
+        made = _manifest(Path(folder), found)
+        check_files(Path(folder), {str(name): str(known) for name, known in found.get("files", {}).items()})
+        return made
     except OSError as e:
         hint = "insitu compile MODEL --board stm32f746 -o DIR makes one"
         raise DataError(f"is not the folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e
