@@ -1,9 +1,9 @@
-"""What `insitu demo` shows, and small real data and networks for documents and examples. Nothing is downloaded.
+"""The code of `insitu demo`, and small real data and networks for documents and examples. Nothing is downloaded.
 
-watch.py     smartwatch motion, by wearer; networks/ has a network for each, trained without them
+watch.py     smartwatch motion, by wearer; networks/ has one network per wearer, trained without that wearer
 lesson.py    how a watch learns its wearer
 run.py       the demo: compile, train in the firmware of an emulated board, measure; page.py and device.py serve it
-vision.py    the same with photos, where the zoo's cache has them
+vision.py    the same with photos, if the zoo's cache has them
 digits.py    scikit-learn's digits and a network for them (digits.onnx), for the README and the tour
 """
 

@@ -1,4 +1,4 @@
-"""scikit-learn's 8x8 handwritten digits, as the demo's network wants them; and where that network lies."""
+"""scikit-learn's 8x8 handwritten digits, as the demo's network takes them; and the path of that network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from insitu.errors import needs
 
 TARGET = Path(__file__).parent / "digits.onnx"
-TEST = 450  # the last samples: other writers than the first
+TEST = 450  # the last samples: from other writers than the first
 
 
 @dataclass(frozen=True, eq=False)

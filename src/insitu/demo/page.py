@@ -1,4 +1,4 @@
-"""What the demo's page needs to know of a device: instructions by layer, and where SRAM and flash go."""
+"""What the demo's page shows about a device: instructions by layer, and how SRAM and flash are used."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ NOTES = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Counted on the device; None where nothing counts."""
+    """Instructions counted on the device; None if the device cannot count."""
 
     layers: dict[str, dict[str, int]] = field(default_factory=dict)  # verb -> node -> instructions
     stack_bytes: int | None = None
-    cost: LoweringCost | None = None  # of what was done to need less memory
+    cost: LoweringCost | None = None  # of lowering the peak
 
     @property
     def step(self) -> int | None:
@@ -43,7 +43,7 @@ class Measured:
 
 
 def measured(opened: Opened, learner: Learner, samples) -> Measured:
-    """One training step at a rate of zero, and one prediction, counted. What was learned stays as it is."""
+    """One training step at a rate of zero, and one prediction, counted. The learned state does not change."""
     if opened.firmware is None:
         return Measured()
     layers = counted_on(opened.device, samples)
@@ -58,7 +58,7 @@ def counted_on(device, samples) -> dict[str, dict[str, int]]:
 
 
 def lowering_of(opened: Opened, learner: Learner, samples, layers: dict) -> LoweringCost | None:
-    """The same sample and what was learned, in the program that nothing was done to."""
+    """The cost of lowering the peak: the same sample and state in the program without a lowered peak."""
     from insitu.deploy.cost import cost_of, unlowered_firmware
     from insitu.devices.emulator import emulate
 
@@ -71,7 +71,7 @@ def lowering_of(opened: Opened, learner: Learner, samples, layers: dict) -> Lowe
 
 
 def costs_of(learner: Learner, taken: Measured) -> tuple[tuple[LayerCost, ...], str]:
-    """By layer: instructions where they were counted, else multiply-adds."""
+    """Costs by layer: instructions if they were counted, else multiply-adds."""
     graph = learner.graphs["train_step"]
     forward = learner.parts.forward if learner.parts else learner.graphs["predict"]
     names = tuple(layer.name for layer in layers(forward))
@@ -86,7 +86,7 @@ def sram_of(opened: Opened, learner: Learner, taken: Measured) -> Memory:
         pieces = [("arena", info["arena_bytes"]), ("state", info["state_bytes"])]
         return Memory(_pieces(pieces), note="Stack and firmware are not counted: the program ran on the host.")
     words = (
-        f"All of it is counted. The stack reached {taken.stack_bytes:,} B of its reserve." if taken.stack_bytes else ""
+        f"Everything is counted. The stack reached {taken.stack_bytes:,} B of its reserve." if taken.stack_bytes else ""
     )
     return Memory(_pieces(opened.firmware.account.sram.items()), opened.board.sram.bytes, words)
 

@@ -1,4 +1,4 @@
-"""Photos of the zoo for the vision demo: a few kinds of flowers, or person and no person, as mcunet takes them."""
+"""Photos from the zoo for the vision demo: a few kinds of flowers, or person and no person, as mcunet takes them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from insitu.errors import DataError, needs
 from insitu.zoo import ENTRIES, find, state_of
 
 KINDS = 5  # of flowers
-EACH = 10  # photos a class to learn from
-MOST = 300  # to test on
+EACH = 10  # photos per class to learn from
+MOST = 300  # photos to test on
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ def photos() -> PhotoSet:
     """The first data set that the cache has; an error says how to get one."""
     sets = {"flowers102": (KINDS, "flower {}"), "person": (2, "{}")}
     here = [name for name in sets if state_of(ENTRIES[name]) != "missing"]
-    name = here[0] if here else find("flowers102").stem  # which raises, and says what to do
+    name = here[0] if here else find("flowers102").stem  # find() raises here, and says what to do
     classes, words = sets[name]
     labels = ("no person", "person") if name == "person" else tuple(words.format(i) for i in range(classes))
     with _open(find(name)) as data:

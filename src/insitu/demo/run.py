@@ -17,7 +17,7 @@ SUMMARY = (
 
 def run_demo(number: int = WEARER, board: str = BOARD, lesson: Lesson = LESSON, *, say: Say = lambda text: None,
              progress: Report | None = None) -> Demo:  # fmt: skip
-    """A wearer on a board."""
+    """Run the demo for a wearer on a board."""
     say(f"compiling a network that has not seen wearer {number}: int8, training {lesson.scheme}")
     return carry_out(watch_task(number, board, lesson), board, say, progress)
 
@@ -26,7 +26,7 @@ def watch_task(number: int, board: str, lesson: Lesson) -> Task:
     person = wearer(number)
     tests = (
         (f"wearer {number}'s exercises", person.test),
-        ("the nine others, whom the network was made with", others(number)),
+        ("the nine people the network was trained on", others(number)),
     )
     facts = (
         ("command", f"insitu demo --wearer {number} --board {board}"),

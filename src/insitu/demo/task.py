@@ -1,4 +1,4 @@
-"""What both demos do with a task: train it in the firmware of a board, measure, and put together the page.
+"""What both demos do: train a task in the firmware of a board, measure, and assemble the page.
 
 The program is trained on the device that device.py opens. Accuracy is measured with the same program on this computer,
 with the state read back from the device; a few samples are predicted on both, and must agree to the bit.
@@ -46,14 +46,14 @@ class Task:
     learner: Learner
     lesson: Lesson
     learn: Labelled
-    tests: tuple[tuple[str, Labelled], ...]  # the first is what training is for
+    tests: tuple[tuple[str, Labelled], ...]  # the first is the one that training should improve
     labels: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """What happened, and the page about it."""
+    """The result of a demo, and the page about it."""
 
     report: RunReport
     equal: bool  # device and host predicted the same bytes
@@ -99,7 +99,7 @@ def facts(demo: Demo) -> list[tuple[str, str]]:
         ("flash", of_board(r.flash)),
     ]
     if r.step_instructions is not None:
-        found.append(("a step", step_words(r)))
+        found.append(("per step", step_words(r)))
     if r.lowering:
         found += lowering_rows(r.lowering.summary, r.lowering.to_json(), "lowered")
     return [*found, ("host", "predicts the same bytes" if demo.equal else "DIFFERENT bytes: this is a bug")]
@@ -123,11 +123,11 @@ def step_words(r: RunReport) -> str:
 
 
 def carry_out(task: Task, board: str, say: Say = lambda text: None, progress: Report | None = None) -> Demo:
-    """Everything but writing the page."""
+    """Run a demo; everything except writing the page."""
     say(f"building and starting the firmware for {board}")
     opened = open_device(task.learner, board)
     before = predicted_all(task)
-    say(f"training: {task.lesson.epochs} times over {len(task.learn.y)} samples, an update a sample")
+    say(f"training: {task.lesson.epochs} times over {len(task.learn.y)} samples, one update per sample")
     losses = teach(opened.device, task.learn, task.lesson, progress)
     task.learner.device.load_arrays(opened.device.state())
     after = predicted_all(task)

@@ -14,7 +14,7 @@ MODEL = "mcunet-5fps"
 LESSON = Lesson(scheme=f"{MODEL}/49kb", rate=0.01, epochs=2, warmup=0.2)
 SUMMARY = (
     "mcunet-5fps knows ImageNet. It gets a new head and learns {classes} classes it was not made for, from {count} "
-    "photos of 128x128 pixels, with the published 49kb sparse update: int8, an update a photo, on the device."
+    "photos of 128x128 pixels, with the published 49kb sparse update: int8, one update per photo, on the device."
 )
 
 

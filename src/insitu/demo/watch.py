@@ -1,8 +1,8 @@
-"""Smartwatch motion as the demo wants it: windows of exercises, by wearer, and which of them a watch may learn from.
+"""Smartwatch motion as the demo uses it: windows of exercises, by wearer, and which of them a watch may learn from.
 
-The data come with the package seglearn: ten people, seven shoulder exercises, each done once with either arm, six
-channels (three of acceleration, three of rotation) at 50 Hz. Nothing here is random. A network for each wearer, who
-was left out when it was trained (scripts/train_watch.py), lies in networks/.
+The data comes with the package seglearn: ten people, seven shoulder exercises, each done once with each arm, six
+channels (three of acceleration, three of rotation) at 50 Hz. Nothing here is random. networks/ has one network per
+wearer, trained without that wearer (scripts/train_watch.py).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 from insitu.errors import DataError, needs
 
 NETWORKS = Path(__file__).parent / "networks"
-WEARER = 5  # whom the demo shows
+WEARER = 5  # the wearer the demo shows
 WEARERS = tuple(range(1, 11))
 EXERCISES = (
     "pendulum", "abduction", "elevation", "internal rotation", "external rotation", "trapezius", "row",
 )  # fmt: skip
-WINDOW, STEP = 128, 64  # 2.56 s, begun every 1.28 s
+WINDOW, STEP = 128, 64  # 2.56 s, one every 1.28 s
 LEARNED = 4  # windows at the start of each recording that a wearer labels; the rest is for the test
 
-# about the size of each channel over all recordings (g, rad/s), rounded: one table for every wearer and every network
+# the typical magnitude of each channel over all recordings (g, rad/s), rounded: the same for all wearers and networks
 CENTRE = np.array([0, 0.4, -0.15, 0, 0, 0], np.float32)
 SPREAD = np.array([0.9, 0.5, 0.5, 1.0, 2.5, 1.0], np.float32)
 
@@ -43,7 +43,7 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class Wearer:
-    """One person: what the watch may learn from, and what it is asked afterwards."""
+    """One person: the windows the watch may learn from, and those it is tested on."""
 
     number: int
     learn: Windows  # the first four windows of each of the 14 recordings
@@ -58,7 +58,7 @@ def wearer(number: int) -> Wearer:
 
 
 def network(number: int) -> Path:
-    """The network that has seen everybody but this wearer."""
+    """The network that was trained on everybody except this wearer."""
     return NETWORKS / f"wearer-{number:02d}.onnx"
 
 
@@ -73,7 +73,7 @@ def joined(parts: list[Windows]) -> Windows:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One exercise, done a number of times with one arm."""
+    """One exercise, done several times with one arm."""
 
     x: np.ndarray  # float32[readings, 6]
     exercise: int
