@@ -12,7 +12,8 @@ from insitu.codegen import emit_program
 from insitu.codegen.device import DATA_BYTES, FRAME_BYTES, SOURCES, emit_device, interface_of, main_source
 from insitu.codegen.state import HEADER_BYTES
 from insitu.devices.host import open_program
-from insitu.devices.link import KINDS, STATUS, frame, stuff, unframe, unstuff
+from insitu.devices.link import KINDS, STATUS, LinkDevice, frame, stuff, unframe, unstuff
+from insitu.devices.process import ProcessChannel
 from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, build, f32, lookup
 from insitu.planner import plan
@@ -20,7 +21,7 @@ from insitu.toolchain.compiler import compile_c
 from insitu.toolchain.sources import C_FOLDER
 
 from ..conftest import ROOT
-from .firmware import calls, open_link, program, samples
+from .firmware import build_firmware, calls, open_link, program, samples
 
 TRAINED = ("int8", "float", "batch", "targets")
 # runs without a zero around the longest block, zeros at every place
@@ -62,6 +63,16 @@ def test_every_length_of_data_comes_back_from_the_device(device):
     for data in EDGES:
         device.ping(data[:DATA_BYTES])
     assert device.counters()["rejected"] == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_device_is_found_while_it_still_answers_noise(seed):
+    """Three thousand random bytes are on the line before the first request, and the device complains of each frame."""
+    channel = ProcessChannel([str(build_firmware(program("int8")))])
+    channel.write(np.random.default_rng(seed).bytes(3000))
+    with LinkDevice(channel, program("int8")) as device:
+        assert device.ping(b"there") < 2
+        assert device.counters()["rejected"] > 3
 
 
 @pytest.mark.parametrize("kind", [*TRAINED, "inference"])

@@ -48,6 +48,8 @@ STATUS = {
 HINTS = {BETWEEN: "send a whole state: load_state(...), insitu run --load FILE; or reset() to the first one"}
 USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, *(STATE + code for code in COMPLAINTS)}
 COUNTED = ("run", "state_commit", "reset")  # what the device counts as done
+QUIET = 0.1  # seconds without a word after which what was said of damage was said of the last request
+RESENT = 20  # times that noise may damage a request before it counts as not answered
 RUN_TIMEOUT = 600.0  # seconds that a verb may take
 LINE_COUNTERS = ("done", "frames", "rejected")
 
@@ -125,6 +127,9 @@ class Answer:
     data: bytes
 
 
+DAMAGED_FRAME = Answer(0, DAMAGED, 0, 0, b"")  # in place of an answer: the request did not arrive whole
+
+
 def read_answer(body: bytes) -> Answer | None:
     """What a body says, or None where it is no answer."""
     size = struct.calcsize(HEAD)
@@ -156,8 +161,7 @@ class Link:
         sent = frame(request(kind, self._sequence, **fields))
         waits = self._waits(patience)
         for wait in waits:
-            self.channel.write(sent)
-            answer = self._answer(KINDS.index(kind), wait)
+            answer = self._asked(sent, KINDS.index(kind), wait)
             if answer is not None:
                 self._same_life(answer, kind)
                 raise_status(answer.status, kind)
@@ -189,20 +193,31 @@ class Link:
                 hint="load_state(...) with the last state you saved, and go on",
             )
 
+    def _asked(self, sent: bytes, kind: int, wait: float) -> Answer | None:
+        """The answer to a request, which is sent again as often as noise has damaged it; None when time is up."""
+        for _ in range(RESENT):
+            self.channel.write(sent)
+            answer = self._answer(kind, wait)
+            if answer is not DAMAGED_FRAME:
+                return answer
+        return None
+
     def _answer(self, kind: int, timeout: float) -> Answer | None:
-        """The answer to the request under way; None: ask again."""
-        end = time.monotonic() + timeout
+        """The answer to the request under way; None when time is up, DAMAGED_FRAME: send it again.
+
+        What a device says of damage may be about bytes that were on the line before the request. Only when the line has
+        been quiet for a while since, it was the request.
+        """
+        end, damaged = time.monotonic() + timeout, False
         while True:
             found = self._next(end)
-            answer = found and read_answer(found)
-            if not found or not answer:
-                if found is None:  # nothing came in time
-                    return None
-                continue
-            if answer.sequence == self._sequence and answer.kind == kind:
+            if found is None:  # nothing came in time
+                return DAMAGED_FRAME if damaged else None
+            answer = read_answer(found)
+            if answer and answer.sequence == self._sequence and answer.kind == kind:
                 return answer
-            if answer.sequence == 0 and answer.status in (DAMAGED, TOO_LONG):
-                return None
+            if answer and answer.sequence == 0 and answer.status in (DAMAGED, TOO_LONG):
+                damaged, end = True, time.monotonic() + min(QUIET, timeout)
 
     def _next(self, end: float) -> bytes | None:
         """The body of the next frame, b"" for a damaged one, None when time is up."""
