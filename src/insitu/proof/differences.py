@@ -26,6 +26,8 @@ CLOSENESS = 1e-4  # of gradients
 FLOOR = 1e-3  # of the network's largest gradient
 FLOATS = ("f32", "f64")
 STEP = 4e-6
+POINTS = 4  # where parameters are, and others close by
+AWAY = 0.02  # how far, in units of one and of a parameter's own spread
 TRIES = 8  # elements or directions that are tried until one is away from kinks
 
 
@@ -93,11 +95,11 @@ class Run:
 
 def float_gradients(run: Run, seed: int = 0) -> Iterator[Finding]:
     """For each float parameter: the largest element of its gradient, and a random direction over all elements."""
-    rng = np.random.default_rng(seed)
+    rng, points = np.random.default_rng(seed), Points(run, seed)
     for name, value in run.trained().items():
         nodes = run.after(name)
-        if value.dtype in FLOATS and not any(_rounds(n) for n in nodes):
-            yield from _two_ways(run, name, nodes, rng)
+        if value.dtype in FLOATS and not any(map(_rounds, nodes)):
+            yield from (_one_way(points, name, way, nodes, rng) for way in WAYS)
 
 
 def _rounds(node: Node) -> bool:
@@ -105,37 +107,73 @@ def _rounds(node: Node) -> bool:
     return any(v.type.quant is not None for v in node.outputs)
 
 
-def _two_ways(run: Run, name: str, nodes: list[Node], rng) -> Iterator[Finding]:
-    gradient = run.gradient(name)
+def _largest(gradient: np.ndarray, i: int, rng) -> np.ndarray:
     order = np.argsort(-np.abs(gradient), axis=None)[:TRIES]
-    ways = {
-        "largest": lambda i: np.eye(1, gradient.size, int(order[i % order.size])).reshape(gradient.shape),
-        "direction": lambda i: rng.normal(size=gradient.shape) / np.sqrt(gradient.size),
-    }
-    for way, draw in ways.items():
-        for d in map(draw, range(TRIES)):
+    return np.eye(1, gradient.size, int(order[i % order.size])).reshape(gradient.shape)
+
+
+def _direction(gradient: np.ndarray, i: int, rng) -> np.ndarray:
+    return rng.normal(size=gradient.shape) / np.sqrt(gradient.size)
+
+
+WAYS = {"largest": _largest, "direction": _direction}
+
+
+def _one_way(points: Points, name: str, way: str, nodes: list[Node], rng) -> Finding:
+    """The first try that is away from kinks: where the parameters are, else close by."""
+    for run in points:
+        gradient = run.gradient(name)
+        for i in range(TRIES):
+            d = WAYS[way](gradient, i, rng)
             slope, noise = _slope(run, name, d, nodes)
             if slope is not None:
                 found = _along(f"{name}, {way}", gradient, d, slope, FLOOR * run.largest)
-                yield Finding(found.where, found.error, found.allowed + noise)
-                break
-        else:
-            yield Finding(f"{name}, {way}: a kink wherever it was tried", np.nan, 0.0)
+                return Finding(found.where, found.error, found.allowed + noise)
+    return Finding(f"{name}, {way}: a kink wherever it was tried", np.nan, 0.0)
+
+
+class Points:
+    """The run, then runs with all float parameters moved a little.
+
+    Parameters may lie where the loss has a kink in every direction: a ReLU of zeros (a black background, a bias of
+    zero), activations that are almost zero because the network was never trained, one unit that happens to be close.
+    """
+
+    def __init__(self, run: Run, seed: int):
+        self.runs, self.rng = [run], np.random.default_rng((seed, 1))
+
+    def __iter__(self) -> Iterator[Run]:
+        for i in range(POINTS):
+            if i == len(self.runs):
+                self.runs.append(self._moved(self.runs[0]))
+            yield self.runs[i]
+
+    def _moved(self, run: Run) -> Run:
+        state = {name: run.env[name] for name in run.graph.state}
+        for name, value in run.trained().items():
+            if value.dtype in FLOATS:
+                step = AWAY * (1 + float(np.std(state[name])))
+                state[name] = (state[name] + step * self.rng.normal(size=value.shape)).astype(np.float32)
+        return Run.of(run.graph, [run.env[v.name] for v in run.graph.inputs], state)
 
 
 def _slope(run: Run, name: str, d: np.ndarray, nodes: list[Node]) -> tuple[float | None, float]:
     """d loss along d, and how far float64 can be off; None where a kink lies near.
 
-    Two steps of different length agree where the loss is smooth, and do not where one of them crosses a kink.
+    Steps of different length agree where the loss is smooth, and do not where one of them crosses a kink. Of a kink
+    right here they see the same: but the slopes before and after it differ, however short the steps.
     """
     size = sum(v.type.size for n in nodes for v in n.outputs)
     h = STEP / max(1.0, size / 1e5)  # the more activations, the more of them lie close to a kink
-    long, short = (
-        (_loss_at(run, name, s * d, nodes) - _loss_at(run, name, -s * d, nodes)) / (2 * s) for s in (h, h / 8)
-    )
-    noise = 1e-15 * max(1.0, abs(float(run.env[run.loss.name]))) / (h / 8)
-    agree = abs(long - short) <= CLOSENESS / 4 * max(abs(short), FLOOR * run.largest) + noise
-    return (short if agree else None), noise
+    here = float(run.env[run.loss.name])
+    ahead, behind, after, before = (_loss_at(run, name, s * d, nodes) for s in (h, -h, h / 8, -h / 8))
+    long, short = (ahead - behind) / (2 * h), (after - before) / (h / 4)
+    noise = 1e-15 * max(1.0, abs(here)) / (h / 8)
+    scale = max(abs(short), FLOOR * run.largest)
+    agree = abs(long - short) <= CLOSENESS / 4 * scale + noise
+    bends = [(ahead - 2 * here + behind) / h, (after - 2 * here + before) / (h / 8)]
+    kink = (8 * bends[1] - bends[0]) / 7  # a curve bends an eighth as much over an eighth of the way, a kink as much
+    return (short if agree and abs(kink) <= CLOSENESS / 2 * scale + 2 * noise else None), noise
 
 
 def _loss_at(run: Run, name: str, move: np.ndarray, nodes: list[Node]) -> float:
