@@ -18,12 +18,14 @@ from insitu.deploy import Limits, limits_of, usual_gradients
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import open_host
 from insitu.errors import DataError, ModelError
-from insitu.graph import Graph, build, lookup
+from insitu.graph import Graph, build
 from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
 from insitu.learner import Learner
 from insitu.learner.feed import Feed, run_many
 from insitu.learner.model import Model
+from insitu.ops.norm import batch_norm
+from insitu.ops.quant import dequantize
 from insitu.planner import Plan
 from insitu.preprocess import Transform, fuse_transform
 from insitu.progress import stage
@@ -149,7 +151,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
 
 def has_statistics(graph: Graph) -> bool:
     """Does the graph still have a batch norm, whose statistics are learned over a batch?"""
-    return any(n.op.name == "batch_norm" for n in graph.nodes)
+    return any(n.op is batch_norm for n in graph.nodes)
 
 
 def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, after, init: str, seed: int) -> Graph:
@@ -182,7 +184,7 @@ def float_output(graph: Graph) -> Graph:
         return graph
     builder = Builder.of(graph)
     with build(builder):
-        return builder.graph(lookup("dequantize")(out, name=f"{out.name}.f32"))
+        return builder.graph(dequantize(out, name=f"{out.name}.f32"))
 
 
 def trainable(graph: Graph):

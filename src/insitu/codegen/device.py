@@ -22,6 +22,7 @@ from insitu.codegen.program import Program
 from insitu.codegen.state import HEADER_BYTES, MAGIC, StateLayout
 from insitu.errors import GraphError
 from insitu.graph import Graph, Value
+from insitu.ops.loss import softmax_cross_entropy
 
 PROTOCOL = 1
 FRAME_BYTES, HEAD_BYTES, CRC_BYTES = 512, 12, 4  # as in c/device/link.h, device.h
@@ -208,7 +209,7 @@ def _place(program: Program, verb: str, value: Value) -> str:
 def _checked(graph: Graph, value: Value) -> str:
     """What the device looks for in an input before it runs, and how many classes a label may name."""
     for node in graph.nodes:
-        if node.op.name == "softmax_cross_entropy" and node.inputs[1].name == value.name:
+        if node.op is softmax_cross_entropy and node.inputs[1].name == value.name:
             return f"DEVICE_CLASS, {node.inputs[0].shape[1]}"
     return f"{CHECKS.get(value.dtype, 'DEVICE_ANY')}, 0"
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from insitu.errors import DataError
 from insitu.graph import Graph, Type, Value
+from insitu.ops.quant import quantize
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ def check_samples(samples: Samples, graph: Graph, where: str = "") -> Samples:
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
             raise DataError("has a number that is not finite", where=": ".join(filter(None, (where, f"sample {bad}"))))
-        known = next((n.output.type for n in graph.users.get(v.name, ()) if n.op.name == "quantize"), None)
+        known = next((n.output.type for n in graph.users.get(v.name, ()) if n.op is quantize), None)
         if known is not None:
             _check_range(x, known, where or f"input {v.name}")
     return samples

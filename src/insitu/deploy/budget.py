@@ -13,7 +13,8 @@ from insitu.boards import boards
 from insitu.codegen import Program, emit_program
 from insitu.deploy import Deployment, Limits, bare_sram, board_programs, deploy, deploy_program, state_bytes
 from insitu.errors import BudgetError, Error
-from insitu.graph import Graph, lookup
+from insitu.graph import Graph
+from insitu.ops.linear import linear
 from insitu.planner import Plan, plan
 from insitu.planner.changes.stripes.arrive import can_arrive
 from insitu.quantizer.fold import is_int8
@@ -208,7 +209,7 @@ def coarser_gradients(parts: Parts) -> list[str]:
 
 def has_float_head(parts: Parts) -> bool:
     node = parts.forward.producer.get(parts.head or "")
-    return node is not None and node.op is lookup("linear") and is_int8(parts.forward)
+    return node is not None and node.op is linear and is_int8(parts.forward)
 
 
 def smaller(parts: Parts) -> Iterator[list[str]]:

@@ -21,6 +21,7 @@ import numpy as np
 from insitu.devices.host import HostDevice
 from insitu.errors import DataError
 from insitu.graph import Graph
+from insitu.ops.dropout import count_up
 
 Arrays = tuple[np.ndarray, ...]
 Augment = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -160,7 +161,7 @@ def _kind(graph: Graph, name: str) -> str | None:
     if name == "counters":
         return "events"
     made = graph.producer.get(graph.updates[name].name)
-    return "step" if made is not None and made.op.name == "count_up" else None
+    return "step" if made is not None and made.op is count_up else None
 
 
 class State:

@@ -11,8 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from insitu.errors import GraphError
-from insitu.graph import Graph, Node, Type, Value, build, lookup, rewrite
+from insitu.graph import Graph, Node, Type, Value, build, rewrite
 from insitu.graph.graph import Builder
+from insitu.ops.layout import resize, transpose
+from insitu.ops.normalize import normalize
+from insitu.ops.quant import quantize
 
 PIXELS = 255.0
 INPUT = "pixels"
@@ -47,11 +50,9 @@ class Transform:
             height, width, channels = _image(old.shape, first)
             x = self._resized(builder, height, width, channels)
             mean, std = (self._scaled(v, channels) for v in (self.mean, self.std))
-            made = lookup("normalize")(
-                x, mean=mean, std=std, name=f"{old.name}.last" if first else old.name, out=old.type
-            )
+            made = normalize(x, mean=mean, std=std, name=f"{old.name}.last" if first else old.name, out=old.type)
             if first:
-                made = lookup("transpose")(made, perm=(0, 3, 1, 2), name=old.name)
+                made = transpose(made, perm=(0, 3, 1, 2), name=old.name)
         nodes = [_reading(n, old.name, made) for n in graph.nodes]
         outputs = tuple(made if v.name == old.name else v for v in graph.outputs)
         made = replace(graph, inputs=tuple(builder.inputs), nodes=(*builder.nodes, *nodes), outputs=outputs,
@@ -63,7 +64,7 @@ class Transform:
         x = builder.input(INPUT, Type("u8", (1, *size, channels)))
         if size == (height, width):
             return x
-        return lookup("resize")(x, size=(height, width), coordinates="half_pixel", rounding="floor", name="resized")
+        return resize(x, size=(height, width), coordinates="half_pixel", rounding="floor", name="resized")
 
     def _scaled(self, values: float | tuple[float, ...], channels: int) -> tuple[float, ...]:
         """The values in pixels: one per channel, or one for all if mean and std are single numbers."""
@@ -86,9 +87,9 @@ def _reading(node: Node, name: str, new: Value) -> Node:
 
 def _undo(node: Node, rw):
     """transpose(transpose(x)) -> x, if the second undoes the first."""
-    if node.op.name != "transpose":
+    if node.op is not transpose:
         return None
-    inner = rw.producer(node.inputs[0], lookup("transpose"))
+    inner = rw.producer(node.inputs[0], transpose)
     if inner is None:
         return None
     both = [inner.attrs["perm"][p] for p in node.attrs["perm"]]
@@ -97,13 +98,13 @@ def _undo(node: Node, rw):
 
 def fuse_transform(graph: Graph) -> Graph:
     """quantize(normalize(pixels)) as one table: the same bytes."""
-    return rewrite(graph, _fuse) if any(n.op.name == "normalize" for n in graph.nodes) else graph
+    return rewrite(graph, _fuse) if any(n.op is normalize for n in graph.nodes) else graph
 
 
 def _fuse(node: Node, rw):
-    if node.op.name != "quantize":
+    if node.op is not quantize:
         return None
-    inner = rw.producer(node.inputs[0], lookup("normalize"))
+    inner = rw.producer(node.inputs[0], normalize)
     if inner is None or inner.inputs[0].dtype != "u8":
         return None
-    return lookup("normalize")(*inner.inputs, **inner.attrs, name=node.name, out=node.output.type)
+    return normalize(*inner.inputs, **inner.attrs, name=node.name, out=node.output.type)

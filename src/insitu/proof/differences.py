@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from insitu.graph import Builder, Graph, Node, Value, build, evaluate
+from insitu.ops.activation import lut_s8
 from insitu.proof.findings import Finding, largest
 from insitu.proof.surrogate import edges, has_surrogate, moved, real, reals, surrogate
 from insitu.training.autodiff import depend_on
@@ -202,7 +203,7 @@ def surrogates(run: Run) -> Iterator[Finding]:
         found = surrogate(node, reals(node, _inputs(run, node)))[0]
         gap = np.abs(found - real(run.env[out.name], out.type)) / out.type.scale
         allowed = 1.01
-        if node.op.name == "lut_s8":
+        if node.op is lut_s8:
             allowed += float(np.max(np.abs(np.diff(run.env[node.inputs[1].name].astype(int), 2)))) / 2
         yield Finding(node.name, float(np.max(gap)), allowed)
 
@@ -215,7 +216,7 @@ def int8_rules(run: Run, seed: int = 0) -> Iterator[Finding]:
         outputs = [v for v in node.outputs if v.dtype != "u8"]
         g = [rng.normal(size=v.shape) for v in outputs]
         for k, v in enumerate(node.inputs):
-            if v.dtype not in ("s8", "s32", *FLOATS) or (node.op.name == "lut_s8" and k):
+            if v.dtype not in ("s8", "s32", *FLOATS) or (node.op is lut_s8 and k):
                 continue
             moves: list = [None] * len(values)
             moves[k] = direction(v, rng)

@@ -12,6 +12,7 @@ import numpy as np
 from insitu.data import Samples
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
+from insitu.ops.quant import quantize
 from insitu.training.train import Recipe
 
 DRAWN = 32  # samples, where none are given
@@ -72,7 +73,7 @@ def _draw(graph: Graph, value: Value, rng) -> np.ndarray:
         ends = np.iinfo(value.type.numpy)
         return rng.integers(max(ends.min, -128), min(ends.max, 255) + 1, shape).astype(value.type.numpy)
     x = rng.normal(size=shape)
-    reader = next((n for n in graph.users.get(value.name, ()) if n.op.name == "quantize"), None)
+    reader = next((n for n in graph.users.get(value.name, ()) if n.op is quantize), None)
     if reader is not None:
         t = reader.output.type
         x = t.scale * (127.5 / 2 * x - 0.5 - t.zero)

@@ -13,20 +13,29 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from insitu.graph import Graph, Node
-from insitu.ops.update_int import unpack4
+from insitu.ops.update import adam, sgd, sgd_momentum
+from insitu.ops.update_int import (
+    sgd_bias_s32,
+    sgd_master_s8,
+    sgd_nearest_s8,
+    sgd_residual4_s8,
+    sgd_residual_s8,
+    sgd_stochastic_s8,
+    unpack4,
+)
 from insitu.proof.findings import Finding
 
 LONGEST = 4.0  # integers that the made-up step is long, at most
 WALK = 4  # steps of an update that remembers
 # update -> how far rounding may leave the parameter from where it should be, in integers
 ROUNDING = {
-    "sgd_nearest_s8": 1 / 2,
-    "sgd_stochastic_s8": 1.0,
-    "sgd_residual_s8": 1 / 512,
-    "sgd_residual4_s8": 1 / 16,
-    "sgd_master_s8": 1 / 2,
-    "sgd_bias_s32": 1 / 2,
-    "sgd": 0.0,
+    sgd_nearest_s8: 1 / 2,
+    sgd_stochastic_s8: 1.0,
+    sgd_residual_s8: 1 / 512,
+    sgd_residual4_s8: 1 / 16,
+    sgd_master_s8: 1 / 2,
+    sgd_bias_s32: 1 / 2,
+    sgd: 0.0,
 }
 
 
@@ -34,7 +43,7 @@ def real_steps(graph: Graph, state: Mapping[str, np.ndarray], seed: int = 0) -> 
     """The error of each update in integers (of a float parameter: in quarters of its longest step)."""
     rng = np.random.default_rng(seed)
     for node in graph.nodes:
-        check = _stepped if node.op.name in ROUNDING else _walked if node.op.name in REMEMBERING else None
+        check = _stepped if node.op in ROUNDING else _walked if node.op in REMEMBERING else None
         if check:
             clip = node.attrs["clip"]
             for norm in (clip / 2, clip * 4) if clip else (1.0,):
@@ -55,7 +64,7 @@ def _stepped(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> F
     inside = np.abs(wanted) < 126 if w.dtype == "s8" else np.ones(w.shape, bool)
     error = float(np.max(np.abs(after - wanted)[inside], initial=0.0))
     clipped = ", clipped" if factor < 1 else ""
-    return Finding(f"{node.inputs[0].name} ({node.op.name}{clipped})", error, ROUNDING[node.op.name] + 1e-4 * LONGEST)
+    return Finding(f"{node.inputs[0].name} ({node.op.name}{clipped})", error, ROUNDING[node.op] + 1e-4 * LONGEST)
 
 
 # updates that remember ---------------------------------------------------------------------------
@@ -77,12 +86,12 @@ def adam_step(w: np.ndarray, gradients: list[np.ndarray], beta1: float, beta2: f
 
 
 # update -> the step that is due, for a rate of one; whether weight decay is part of the gradient
-REMEMBERING = {"sgd_momentum": (momentum_step, True), "adam": (adam_step, False)}
+REMEMBERING = {sgd_momentum: (momentum_step, True), adam: (adam_step, False)}
 
 
 def _walked(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> Finding:
     """Some steps from the first state; the largest error of any of them."""
-    due, coupled = REMEMBERING[node.op.name]
+    due, coupled = REMEMBERING[node.op]
     w, clip, decay = node.inputs[0], node.attrs["clip"], node.attrs["decay"]
     lasting = [np.zeros(v.shape, np.float32) for v in node.inputs[1 : len(node.outputs) - 1]]
     here, gradients, error = state[w.name].astype(np.float64), [], 0.0
@@ -118,8 +127,8 @@ def _run(node: Node, state: Mapping[str, np.ndarray], g: np.ndarray, rate: np.fl
 
 def _whole(node: Node, arrays) -> np.ndarray:
     w = np.asarray(arrays[0], np.float64)
-    if node.op.name == "sgd_residual_s8":
+    if node.op is sgd_residual_s8:
         return w + arrays[1] / 256.0
-    if node.op.name == "sgd_residual4_s8":
+    if node.op is sgd_residual4_s8:
         return w + unpack4(arrays[1], w.shape) / 16.0
     return w

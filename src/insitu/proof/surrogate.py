@@ -16,8 +16,18 @@ from itertools import product
 
 import numpy as np
 
-from insitu.graph import Node, Type
+from insitu.graph import Node, Op, Type
+from insitu.ops import layout, pool, reduce
 from insitu.ops._gradients import table_slope
+from insitu.ops.activation import lut_s8
+from insitu.ops.arith import add_s8, mul_s8, sub_s8
+from insitu.ops.channels import merge_channels, take_channels
+from insitu.ops.conv import conv2d_s8
+from insitu.ops.depthwise import depthwise2d_s8
+from insitu.ops.linear import linear_s8, matmul_s8
+from insitu.ops.pool import avg_pool2d_s8
+from insitu.ops.quant import dequantize, quantize, requantize_s8
+from insitu.ops.reduce import mean_s8
 
 STEP = 1e-5  # how far inputs are moved for a difference, in units of their scale
 HAIR = 1e-3  # of the output's scale: nearer to an edge than this is neither inside nor outside
@@ -33,7 +43,7 @@ def real(array: np.ndarray, type: Type) -> np.ndarray:
 def reals(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The inputs of a node as reals. A bias without a scale counts in that of the products it is added to."""
     found = [real(a, v.type) for a, v in zip(arrays, node.inputs)]
-    if node.op.name == "lut_s8":
+    if node.op is lut_s8:
         found[1] = np.asarray(arrays[1], np.float64)  # a table holds integers, whatever they stand for
     if len(found) == 3 and node.inputs[2].dtype == "s32" and node.inputs[2].type.quant is None:
         x, w, _ = (v.type for v in node.inputs)
@@ -128,38 +138,41 @@ def lut(node: Node, x, table, slope=None):
 
 
 # int8 op (or one at home in int8 graphs) -> its surrogate before the clamp: (node, *reals) -> reals
-SURROGATES: dict[str, Callable] = {
-    "conv2d_s8": conv2d,
-    "depthwise2d_s8": depthwise2d,
-    "linear_s8": linear,
-    "add_s8": lambda node, x, y: x + y,
-    "sub_s8": lambda node, x, y: x - y,
-    "mul_s8": lambda node, x, y: x * y,
-    "matmul_s8": lambda node, x, y: x @ y,
-    "avg_pool2d_s8": avg_pool2d,
-    "mean_s8": mean,
-    "requantize_s8": lambda node, x: x,
-    "quantize": lambda node, x: x,
-    "dequantize": lambda node, x: x,
-    "lut_s8": lut,
-    "max_pool2d": max_pool2d,
-    "amax": amax,
-    "pad": pad,
+SURROGATES: dict[Op, Callable] = {
+    conv2d_s8: conv2d,
+    depthwise2d_s8: depthwise2d,
+    linear_s8: linear,
+    add_s8: lambda node, x, y: x + y,
+    sub_s8: lambda node, x, y: x - y,
+    mul_s8: lambda node, x, y: x * y,
+    matmul_s8: lambda node, x, y: x @ y,
+    avg_pool2d_s8: avg_pool2d,
+    mean_s8: mean,
+    requantize_s8: lambda node, x: x,
+    quantize: lambda node, x: x,
+    dequantize: lambda node, x: x,
+    lut_s8: lut,
+    pool.max_pool2d: max_pool2d,
+    reduce.amax: amax,
+    layout.pad: pad,
 }
-MOVES_ONLY = {"reshape", "transpose", "concat", "slice", "split", "resize", "merge_channels", "take_channels"}
-UNCLAMPED = {"dequantize", "max_pool2d", "amax", "pad", "lut_s8"} | MOVES_ONLY
+MOVES_ONLY = {
+    layout.reshape, layout.transpose, layout.concat, layout.slice, layout.split, layout.resize, merge_channels,
+    take_channels,
+}  # fmt: skip
+UNCLAMPED = {dequantize, pool.max_pool2d, reduce.amax, layout.pad, lut_s8} | MOVES_ONLY
 
 
 def has_surrogate(node: Node) -> bool:
     """Is this op one whose integer formula stands for a function of reals?"""
-    known = node.op.name in SURROGATES or node.op.name in MOVES_ONLY
+    known = node.op in SURROGATES or node.op in MOVES_ONLY
     return known and any(v.type.quant is not None for v in (*node.inputs, *node.outputs))
 
 
 def before_clamp(node: Node, values: Sequence) -> tuple[np.ndarray, ...]:
     """What the node computes of these reals; ops that only move numbers, and float ops, mean what they always do."""
-    if has_surrogate(node) and node.op.name in SURROGATES:
-        return (np.asarray(SURROGATES[node.op.name](node, *values)),)
+    if has_surrogate(node) and node.op in SURROGATES:
+        return (np.asarray(SURROGATES[node.op](node, *values)),)
     found = node.rule("eval", *values)
     return tuple(np.asarray(f) for f in (found if isinstance(found, tuple) else (found,)))
 
@@ -167,7 +180,7 @@ def before_clamp(node: Node, values: Sequence) -> tuple[np.ndarray, ...]:
 def edges(node: Node) -> tuple[float, float] | None:
     """Between which reals the clamp lets gradients through."""
     q = node.output.type.quant
-    if not has_surrogate(node) or node.op.name in UNCLAMPED or q is None:
+    if not has_surrogate(node) or node.op in UNCLAMPED or q is None:
         return None
     lo, hi = node.attrs.get("lo", -128), node.attrs.get("hi", 127)
     return (lo - 0.5 - q.zero) * q.scale[0], (hi + 0.5 - q.zero) * q.scale[0]
@@ -205,5 +218,5 @@ def _step(node: Node, values: Sequence, moves: Sequence) -> float:
         unit = q.scales(v.type.rank) if q else max(float(np.max(np.abs(x))), 1e-3)
         longest = max(longest, float(np.max(np.abs(m) / unit)))
     # stay below the gaps that first_wins makes
-    step = 0.05 / values[0].size if node.op.name in ("max_pool2d", "amax") else STEP
+    step = 0.05 / values[0].size if node.op in (pool.max_pool2d, reduce.amax) else STEP
     return step / longest if longest else 0.0

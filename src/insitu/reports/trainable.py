@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from insitu.graph import REGISTRY, Graph, Node, Op
 from insitu.importers.survey import Use
+from insitu.ops.activation import lut_s8
 from insitu.reports.mapping import ops_for
 from insitu.table import table
 
@@ -152,7 +153,7 @@ def _short(node: Node) -> str:
 
 def _parameters(graph: Graph, node: Node) -> int:
     """The number of elements of the constants it reads; tables do not count, they are computed and not learned."""
-    if node.op.name == "lut_s8":
+    if node.op is lut_s8:
         return 0
     return sum(graph.constants[v.name].size for v in node.inputs if v.name in graph.constants)
 

@@ -6,14 +6,6 @@ from dataclasses import dataclass
 
 from insitu.graph import Graph, Node, Value
 
-# op -> (index of its weight, index of its bias) among the inputs
-PARAMETERS = {
-    "conv2d": (1, 2), "depthwise2d": (1, 2), "conv1d": (1, 2), "conv_transpose2d": (1, 2), "linear": (1, 2),
-    "conv2d_s8": (1, 2), "depthwise2d_s8": (1, 2), "linear_s8": (1, 2),
-    "batch_norm": (1, 2), "layer_norm": (1, 2), "prelu": (1, None),
-}  # fmt: skip
-NORMS = ("batch_norm", "layer_norm", "prelu")  # trained along with `full`, not counted as layers
-
 
 @dataclass(frozen=True, eq=False)
 class Layer:
@@ -28,19 +20,19 @@ class Layer:
     @property
     def channels(self) -> int | None:
         """The number of channels (of the last axis) to choose from; None if only the whole weight can be trained."""
-        whole = self.node.op.name.startswith(("conv_transpose", *NORMS)) or self.node.attrs.get("groups", 1) > 1
-        return None if whole else self.weight.shape[-1]
+        known = self.node.op.facts.parameters
+        by_channel = known is not None and known.by_channel and self.node.attrs.get("groups", 1) == 1
+        return self.weight.shape[-1] if by_channel else None
 
 
 def layers(graph: Graph, norms: bool = False) -> list[Layer]:
     """Every layer with constant parameters. Norms only if `norms`: schemes do not count them."""
     found = []
     for node in graph.nodes:
-        indices = PARAMETERS.get(node.op.name)
-        if indices and (norms or node.op.name not in NORMS):
-            layer = _layer(graph, node, *indices)
-            if layer:
-                found.append(layer)
+        known = node.op.facts.parameters
+        layer = _layer(graph, node, known.weight, known.bias) if known and (norms or known.layer) else None
+        if layer:
+            found.append(layer)
     return found
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Builder, Node, Value, build, lookup
+from insitu.graph import Builder, Node, Value, build
+from insitu.ops.arith import add
 
 
 def differentiate(builder: Builder, loss: Value, wanted: Iterable[Value]) -> dict[str, Value]:
@@ -64,6 +65,6 @@ def _total(grads: dict[str, list[Value]], name: str) -> Value:
     parts = grads[name]
     while len(parts) > 1:
         a, b, *rest = parts
-        parts = [lookup("add")(a, b, name=f"{name}.grad"), *rest]
+        parts = [add(a, b, name=f"{name}.grad"), *rest]
     grads[name] = parts
     return parts[0]

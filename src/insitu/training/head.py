@@ -11,25 +11,22 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Builder, Graph, Node, Value, build, drop_unused, lookup
+from insitu.graph import Builder, Graph, Node, Value, build, drop_unused
+from insitu.ops.activation import sigmoid
+from insitu.ops.conv import conv2d, conv2d_s8
+from insitu.ops.layout import reshape, transpose
+from insitu.ops.linear import linear, linear_s8
+from insitu.ops.norm import dropout, log_softmax, softmax, softmax_s8
+from insitu.ops.quant import dequantize, quantize, requantize_s8
+from insitu.ops.reduce import mean, mean_s8
 from insitu.schemes.layers import layers
 
 # what may stand between the last layer and the output without being part of what was learned
 TAILS = {
-    "softmax",
-    "log_softmax",
-    "softmax_s8",
-    "sigmoid",
-    "reshape",
-    "transpose",
-    "dequantize",
-    "quantize",
-    "requantize_s8",
-    "dropout",
-    "mean",
-    "mean_s8",
-}
-HEADS = {"linear", "linear_s8", "conv2d", "conv2d_s8"}
+    softmax, log_softmax, softmax_s8, sigmoid, reshape, transpose, dequantize, quantize, requantize_s8, dropout, mean,
+    mean_s8,
+}  # fmt: skip
+HEADS = {linear, linear_s8, conv2d, conv2d_s8}
 HEAD = "head"  # what the new classifier is called
 
 
@@ -38,10 +35,10 @@ def find_head(graph: Graph, after: str | None = None) -> Node:
     if after is not None:
         return _named(graph, after)
     node = graph.producer.get(graph.outputs[0].name)
-    while node is not None and node.op.name in TAILS:
+    while node is not None and node.op in TAILS:
         node = graph.producer.get(node.inputs[0].name)
     if node is None or len(graph.outputs) != 1 or not _is_head(node):
-        names = ", ".join(layer.name for layer in layers(graph) if layer.node.op.name in HEADS)
+        names = ", ".join(layer.name for layer in layers(graph) if layer.node.op in HEADS)
         raise GraphError(
             "cannot tell which layer is the classifier", where=graph.name, hint=f"--head-after LAYER, one of: {names}"
         )
@@ -89,7 +86,7 @@ def _body(graph: Graph, features: Value) -> Graph:
 def _finish(builder: Builder, features: Value, weight: np.ndarray, bias: np.ndarray) -> Graph:
     with build(builder):
         w, b = builder.constant(f"{HEAD}.weight", weight), builder.constant(f"{HEAD}.bias", bias)
-        logits = lookup("linear")(features, w, b, name=HEAD)
+        logits = linear(features, w, b, name=HEAD)
     return drop_unused(builder.graph(logits))
 
 
@@ -102,16 +99,16 @@ def _named(graph: Graph, name: str) -> Node:
 
 
 def _is_head(node: Node) -> bool:
-    return node.op.name in HEADS and (node.inputs[1].type.rank == 2 or node.inputs[1].shape[1:3] == (1, 1))
+    return node.op in HEADS and (node.inputs[1].type.rank == 2 or node.inputs[1].shape[1:3] == (1, 1))
 
 
 def _flatten(features: Value) -> Value:
     """Features as f32[samples, n]: maps are averaged, integers become the reals they stand for."""
-    x = lookup("dequantize")(features, name="features") if features.dtype == "s8" else features
+    x = dequantize(features, name="features") if features.dtype == "s8" else features
     if x.type.rank == 4 and x.shape[1:3] != (1, 1):
-        x = lookup("mean")(x, axes=(1, 2), name="features.mean")
+        x = mean(x, axes=(1, 2), name="features.mean")
     if x.type.rank != 2:
-        x = lookup("reshape")(x, shape=(x.shape[0], -1), name="features.flat")
+        x = reshape(x, shape=(x.shape[0], -1), name="features.flat")
     return x
 
 
@@ -145,7 +142,7 @@ def _old_weights(graph: Graph, old: Node, width: int) -> tuple[np.ndarray, np.nd
 def widen_head(graph: Graph, classes: int) -> Graph:
     """The graph with more classes: those it has keep their weights, new ones start at zero."""
     node = graph.producer.get(HEAD)
-    if node is None or node.op.name != "linear":
+    if node is None or node.op is not linear:
         raise GraphError("the graph has no head to widen", where=graph.name, hint="replace_head first")
     w, b = node.inputs[1:]
     weight, bias = graph.constants[w.name], graph.constants[b.name]

@@ -11,7 +11,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from insitu.errors import GraphError
-from insitu.graph import Builder, Graph, Node, Value, build, lookup
+from insitu.graph import Builder, Graph, Node, Op, Value, build
+from insitu.ops.arith import add
+from insitu.ops.block import add_block, bias_grad_block, expand_block, from_block, mask_grad_block, to_block
+from insitu.ops.block_conv import conv2d_dw_block, conv2d_dx_block
+from insitu.ops.block_depthwise import depthwise2d_dw_block, depthwise2d_dx_block
+from insitu.ops.block_linear import linear_dw_block, linear_dx_block
+from insitu.ops.block_update import sgd_bias_block_s32, sgd_residual_block_s8
+from insitu.ops.conv_backward import bias_grad, conv2d_dw, conv2d_dx, depthwise2d_dw, depthwise2d_dx
+from insitu.ops.linear_backward import linear_dw, linear_dx
+from insitu.ops.mask import mask_grad
+from insitu.ops.pool_backward import avg_pool2d_dx
+from insitu.ops.shape_backward import expand
+from insitu.ops.update_int import sgd_bias_s32, sgd_residual_s8
 
 GRADIENTS = {"f32": None, "s16": "s16b", "s8": "s8b"}  # how a gradient is kept -> the type of its mantissas
 Pair = tuple[Value, Value]
@@ -43,7 +55,7 @@ class _Blocks:
         self.pairs: dict[str, Pair] = {}  # f32 gradient of the source graph -> mantissas and exponents
 
     def append(self, node: Node) -> None:
-        twin = TWINS.get(node.op.name)
+        twin = TWINS.get(node.op)
         found = twin(node, self) if twin else None
         if found is not None:
             self.pairs[node.name] = found
@@ -55,16 +67,16 @@ class _Blocks:
 
     def as_update(self, node: Node) -> Node:
         """An update that takes an integer gradient as it is, where it has a twin that does."""
-        twin = UPDATES.get(node.op.name)
+        twin = UPDATES.get(node.op)
         if twin is None or not any(self.has(v) for v in node.inputs):
             return node
         inputs = (w for v in node.inputs for w in (self.pairs[v.name] if self.has(v) else (v,)))
-        return Node(lookup(twin), tuple(inputs), node.outputs, node.attrs)
+        return Node(twin, tuple(inputs), node.outputs, node.attrs)
 
     def of(self, v: Value) -> Pair:
         """A gradient as a pair, made one if it is still f32."""
         if v.name not in self.pairs:
-            self.pairs[v.name] = lookup("to_block")(v, dtype=self.dtype, name=f"{v.name}.block")
+            self.pairs[v.name] = to_block(v, dtype=self.dtype, name=f"{v.name}.block")
         return self.pairs[v.name]
 
     def has(self, v: Value) -> bool:
@@ -73,7 +85,7 @@ class _Blocks:
     def as_float(self, v: Value) -> None:
         """Define the f32 gradient under its own name, where only the pair exists."""
         if v.name in self.pairs and not self.builder.has(v.name):
-            lookup("from_block")(*self.pairs[v.name], name=v.name)
+            from_block(*self.pairs[v.name], name=v.name)
 
 
 # a twin takes a node and the gradients so far; it gives the node's result as a pair, or None: then the node stays
@@ -82,46 +94,46 @@ Twin = Callable[[Node, _Blocks], "Pair | None"]
 
 def _mask(node: Node, blocks: _Blocks) -> Pair:
     m, e = blocks.of(node.inputs[0])
-    return lookup("mask_grad_block")(m, node.inputs[1], name=f"{node.name}.block"), e  # f32 may be asked for by name
+    return mask_grad_block(m, node.inputs[1], name=f"{node.name}.block"), e  # f32 may be asked for by name
 
 
-def _with_int8(twin: str) -> Twin:
+def _with_int8(twin: Op) -> Twin:
     """For an op on a gradient and an s8 weight or input, with the same attributes."""
 
     def make(node: Node, blocks: _Blocks) -> Pair | None:
         g, other = node.inputs
         if other.dtype != "s8" or other.type.quant is None or not _fits(node):
             return None
-        return lookup(twin)(*blocks.of(g), other, **_known(twin, node), name=node.name)
+        return twin(*blocks.of(g), other, **_known(twin, node), name=node.name)
 
     return make
 
 
-def _known(twin: str, node: Node) -> dict:
+def _known(twin: Op, node: Node) -> dict:
     """Those attributes of a node that its twin has, too."""
-    return {k: v for k, v in node.attrs.items() if k in lookup(twin).defaults}
+    return {k: v for k, v in node.attrs.items() if k in twin.defaults}
 
 
 def _fits(node: Node) -> bool:
     """Several outputs for each channel of a depthwise convolution have no kernel."""
     g, other = node.inputs
-    if node.op.name == "depthwise2d_dx":
+    if node.op is depthwise2d_dx:
         return node.attrs["channels"] == g.shape[-1]
-    return node.op.name != "depthwise2d_dw" or other.shape[-1] == g.shape[-1]
+    return node.op is not depthwise2d_dw or other.shape[-1] == g.shape[-1]
 
 
 def _add(node: Node, blocks: _Blocks) -> Pair | None:
     a, b = node.inputs
     if not (blocks.has(a) or blocks.has(b)) or a.shape != b.shape:
         return None
-    return lookup("add_block")(*blocks.of(a), *blocks.of(b), name=node.name)
+    return add_block(*blocks.of(a), *blocks.of(b), name=node.name)
 
 
 def _expand(node: Node, blocks: _Blocks) -> Pair | None:
     shape, axes, factor = (node.attrs[k] for k in ("shape", "axes", "factor"))
     if not blocks.has(node.inputs[0]) or len(shape) != 4 or sorted(a % 4 for a in axes) != [1, 2]:
         return None
-    return lookup("expand_block")(*blocks.of(node.inputs[0]), shape=shape, factor=factor, name=node.name)
+    return expand_block(*blocks.of(node.inputs[0]), shape=shape, factor=factor, name=node.name)
 
 
 def _pool(node: Node, blocks: _Blocks) -> Pair | None:
@@ -132,28 +144,28 @@ def _pool(node: Node, blocks: _Blocks) -> Pair | None:
         return None
     count = kh * kw if node.attrs["count_include_pad"] else h * w
     shape = (g.shape[0], h, w, g.shape[3])
-    return lookup("expand_block")(*blocks.of(g), shape=shape, factor=1 / count, name=node.name)
+    return expand_block(*blocks.of(g), shape=shape, factor=1 / count, name=node.name)
 
 
 def _bias_grad(node: Node, blocks: _Blocks) -> Pair | None:
     if not blocks.has(node.inputs[0]):
         return None
-    return lookup("bias_grad_block")(*blocks.of(node.inputs[0]), name=node.name)
+    return bias_grad_block(*blocks.of(node.inputs[0]), name=node.name)
 
 
 # updates by a sum of products as it comes; the others are given it in f32
-UPDATES = {"sgd_residual_s8": "sgd_residual_block_s8", "sgd_bias_s32": "sgd_bias_block_s32"}
+UPDATES = {sgd_residual_s8: sgd_residual_block_s8, sgd_bias_s32: sgd_bias_block_s32}
 
-TWINS: dict[str, Twin] = {
-    "mask_grad": _mask,
-    "conv2d_dx": _with_int8("conv2d_dx_block"),
-    "conv2d_dw": _with_int8("conv2d_dw_block"),
-    "depthwise2d_dx": _with_int8("depthwise2d_dx_block"),
-    "depthwise2d_dw": _with_int8("depthwise2d_dw_block"),
-    "linear_dx": _with_int8("linear_dx_block"),
-    "linear_dw": _with_int8("linear_dw_block"),
-    "add": _add,
-    "expand": _expand,
-    "avg_pool2d_dx": _pool,
-    "bias_grad": _bias_grad,
+TWINS: dict[Op, Twin] = {
+    mask_grad: _mask,
+    conv2d_dx: _with_int8(conv2d_dx_block),
+    conv2d_dw: _with_int8(conv2d_dw_block),
+    depthwise2d_dx: _with_int8(depthwise2d_dx_block),
+    depthwise2d_dw: _with_int8(depthwise2d_dw_block),
+    linear_dx: _with_int8(linear_dx_block),
+    linear_dw: _with_int8(linear_dw_block),
+    add: _add,
+    expand: _expand,
+    avg_pool2d_dx: _pool,
+    bias_grad: _bias_grad,
 }

@@ -11,7 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Builder, Graph, Node, Value, build, drop_unused, lookup, s8, s32
+from insitu.graph import Builder, Graph, Node, Value, build, drop_unused, s8, s32
+from insitu.ops.layout import reshape
+from insitu.ops.linear import linear, linear_s8
+from insitu.ops.quant import dequantize
 from insitu.training.head import HEAD
 
 LOGIT_SCALE = 0.125  # logits within +-16: a softmax is saturated well before
@@ -21,18 +24,18 @@ ROOM = 2.0  # weights may grow to so many times the usual first ones, 1/sqrt(fea
 def integer_head(graph: Graph) -> Graph:
     """The same classifier in int8, its weights rounded; they keep learning through their residuals."""
     head = graph.producer.get(HEAD)
-    if head is None or head.op is not lookup("linear"):
+    if head is None or head.op is not linear:
         raise GraphError("the graph has no float head to make int8", where=graph.name)
     features = _int8_features(graph, head)
     weight, bias = (graph.constants[v.name] for v in head.inputs[1:])
     body = drop_unused(replace(graph, outputs=(features,)))
     builder = Builder.of(body)
     with build(builder):
-        x = features if features.type.rank == 2 else lookup("reshape")(features, shape=(1, -1), name="features")
+        x = features if features.type.rank == 2 else reshape(features, shape=(1, -1), name="features")
         limit = max(ROOM / np.sqrt(weight.shape[1]), float(np.abs(weight).max()))
         w, b = _stored(builder, weight, bias, limit / 127, x.type.scale)
-        y = lookup("linear_s8")(x, w, b, out=s8(s=LOGIT_SCALE), name=HEAD)
-        return builder.graph(lookup("dequantize")(y, name="logits"))
+        y = linear_s8(x, w, b, out=s8(s=LOGIT_SCALE), name=HEAD)
+        return builder.graph(dequantize(y, name="logits"))
 
 
 def _stored(builder: Builder, weight, bias, scale: float, x_scale: float) -> tuple[Value, Value]:
@@ -47,9 +50,9 @@ def _stored(builder: Builder, weight, bias, scale: float, x_scale: float) -> tup
 def _int8_features(graph: Graph, head: Node) -> Value:
     """The s8 value behind the head's features: through reshapes, to the dequantize."""
     node = graph.producer.get(head.inputs[0].name)
-    while node is not None and node.op is lookup("reshape"):
+    while node is not None and node.op is reshape:
         node = graph.producer.get(node.inputs[0].name)
-    if node is None or node.op is not lookup("dequantize"):
+    if node is None or node.op is not dequantize:
         raise GraphError(
             "the head's features are computed in float",
             where=graph.name,

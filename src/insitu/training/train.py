@@ -18,9 +18,20 @@ import numpy as np
 
 from insitu.data.arguments import number, whole
 from insitu.errors import GraphError
-from insitu.graph import Builder, Graph, Node, Type, Value, build, check, drop_unused, lookup, quant
+from insitu.graph import Builder, Graph, Node, Op, Type, Value, build, check, drop_unused, quant
 from insitu.graph.types import s32
 from insitu.ops._random import first_count
+from insitu.ops.dropout import count_up
+from insitu.ops.loss import binary_cross_entropy, mean_squared_error, soft_cross_entropy, softmax_cross_entropy
+from insitu.ops.update import accumulate, adam, guard, limit, sgd, sgd_momentum, take_sum
+from insitu.ops.update_int import (
+    sgd_bias_s32,
+    sgd_master_s8,
+    sgd_nearest_s8,
+    sgd_residual4_s8,
+    sgd_residual_s8,
+    sgd_stochastic_s8,
+)
 from insitu.schemes.scheme import Scheme
 from insitu.training.autodiff import depend_on, differentiate
 from insitu.training.integer_gradients import integer_gradients
@@ -33,10 +44,10 @@ from insitu.training.trainable import Trained, make_trainable, remerge
 
 SCALAR = Type("f32", ())
 LOSSES = {
-    "cross_entropy": ("softmax_cross_entropy", "labels"),
-    "soft_cross_entropy": ("soft_cross_entropy", "targets"),
-    "binary_cross_entropy": ("binary_cross_entropy", "targets"),
-    "mse": ("mean_squared_error", "targets"),
+    "cross_entropy": (softmax_cross_entropy, "labels"),
+    "soft_cross_entropy": (soft_cross_entropy, "targets"),
+    "binary_cross_entropy": (binary_cross_entropy, "targets"),
+    "mse": (mean_squared_error, "targets"),
 }
 
 
@@ -66,7 +77,7 @@ class Recipe:
 
 def has_targets(recipe: Recipe) -> bool:
     """Does the loss compare with what the output should be, and not with a class number?"""
-    return LOSSES.get(recipe.loss, ("", ""))[1] == "targets"
+    return recipe.loss in LOSSES and LOSSES[recipe.loss][1] == "targets"
 
 
 def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, accumulate: bool = False,
@@ -97,7 +108,7 @@ def _arriving(graph: Graph, sample: Value) -> Graph:
 def _step_graph(forward: Graph, trained: list[Trained], recipe: Recipe) -> Graph:
     builder, loss, logits, grads = _backward(forward, trained, recipe)
     with build(builder):
-        rate, count = lookup("guard")(loss, builder.input("rate", SCALAR), _counters(builder), name="guard")
+        rate, count = guard(loss, builder.input("rate", SCALAR), _counters(builder), name="guard")
         _updates(builder, [(t, grads[t.value.name]) for t in _backward_order(trained)], rate, count, recipe)
     return _finished(builder.graph(loss, logits), loss, recipe)
 
@@ -119,7 +130,7 @@ def _backward(forward: Graph, trained: list[Trained], recipe: Recipe):
     with build(builder):
         op, target = LOSSES[recipe.loss]
         kind = s32(logits.shape[0]) if target == "labels" else logits.type
-        loss = lookup(op)(logits, builder.input(target, kind), name="loss")
+        loss = op(logits, builder.input(target, kind), name="loss")
     grads = differentiate(builder, loss, values)
     missing = [v.name for v in values if v.name not in grads]
     if missing:
@@ -152,7 +163,7 @@ def _updates(builder: Builder, pairs: list[tuple[Trained, Value]], rate: Value, 
         raise GraphError(f"clip_kind is one of {', '.join(CLIPS)}, not {recipe.clip_kind!r}")
     if recipe.clip and recipe.clip_kind == "head":
         head = next((grad for t, grad in pairs if t.kind == "weight"), pairs[0][1])
-        rate, count = lookup("limit")(rate, head, count, clip=recipe.clip, name="limit")
+        rate, count = limit(rate, head, count, clip=recipe.clip, name="limit")
     for t, grad in pairs:
         count = _rule(t.value, recipe)(builder, t, grad, rate, count, recipe)
     builder.update(Value("counters", count.type), count)
@@ -179,22 +190,22 @@ def _common(t: Trained, recipe: Recipe) -> dict:
     }
 
 
-def _changed(builder: Builder, op: str, states: tuple[Value, ...], *inputs: Value, **options) -> Value:
+def _changed(builder: Builder, op: Op, states: tuple[Value, ...], *inputs: Value, **options) -> Value:
     """Run an update whose first inputs and outputs are `states`; gives the counters, its last output."""
-    *new, count = lookup(op)(*states, *inputs, **options, name=f"{states[0].name}.new")
+    *new, count = op(*states, *inputs, **options, name=f"{states[0].name}.new")
     for old, changed in zip(states, new):
         builder.update(old, changed)
     return count
 
 
 def _sgd(builder, t: Trained, grad, rate, count, recipe: Recipe):
-    return _changed(builder, "sgd", (t.value,), grad, rate, count, **_common(t, recipe))
+    return _changed(builder, sgd, (t.value,), grad, rate, count, **_common(t, recipe))
 
 
 def _momentum(builder, t: Trained, grad, rate, count, recipe: Recipe):
     m = builder.lasting(f"{t.value.name}.momentum", np.zeros(t.value.shape, np.float32))
     options = {"momentum": recipe.momentum, "nesterov": recipe.nesterov, **_common(t, recipe)}
-    return _changed(builder, "sgd_momentum", (t.value, m), grad, rate, count, **options)
+    return _changed(builder, sgd_momentum, (t.value, m), grad, rate, count, **options)
 
 
 def _adam(builder, t: Trained, grad, rate, count, recipe: Recipe):
@@ -202,16 +213,16 @@ def _adam(builder, t: Trained, grad, rate, count, recipe: Recipe):
     m = builder.lasting(f"{name}.m", np.zeros(shape, np.float32))
     v = builder.lasting(f"{name}.v", np.zeros(shape, np.float32))
     bias = builder.lasting(f"{name}.correction", np.zeros(2, np.float32))
-    return _changed(builder, "adam", (t.value, m, v, bias), grad, rate, count, **_common(t, recipe))
+    return _changed(builder, adam, (t.value, m, v, bias), grad, rate, count, **_common(t, recipe))
 
 
 def _bias(builder, t: Trained, grad, rate, count, recipe: Recipe):
     options = {"clip": _common(t, recipe)["clip"], "qas": recipe.qas}
-    return _changed(builder, "sgd_bias_s32", (t.value,), grad, rate, count, **options)
+    return _changed(builder, sgd_bias_s32, (t.value,), grad, rate, count, **options)
 
 
 def _nearest(builder, t: Trained, grad, rate, count, recipe: Recipe):
-    return _changed(builder, "sgd_nearest_s8", (t.value,), grad, rate, count, qas=recipe.qas, **_common(t, recipe))
+    return _changed(builder, sgd_nearest_s8, (t.value,), grad, rate, count, qas=recipe.qas, **_common(t, recipe))
 
 
 def _residual(builder, t: Trained, grad, rate, count, recipe: Recipe):
@@ -220,28 +231,28 @@ def _residual(builder, t: Trained, grad, rate, count, recipe: Recipe):
     fine = replace(t.value.type, quant=quant(np.array(q.scale) / 256, 0, q.axis))
     r = builder.lasting(f"{t.value.name}.residual", np.zeros(t.value.shape, np.int8), fine)
     options = {"qas": recipe.qas, **_common(t, recipe)}
-    return _changed(builder, "sgd_residual_s8", (t.value, r), grad, rate, count, **options)
+    return _changed(builder, sgd_residual_s8, (t.value, r), grad, rate, count, **options)
 
 
 def _residual4(builder, t: Trained, grad, rate, count, recipe: Recipe):
     r = builder.lasting(f"{t.value.name}.residual", np.zeros(-(-t.value.type.size // 2), np.uint8))
     options = _random_options(t, recipe)
     return _changed(
-        builder, "sgd_residual4_s8", (t.value, r), grad, rate, count, step_number(builder, recipe.seed), **options
+        builder, sgd_residual4_s8, (t.value, r), grad, rate, count, step_number(builder, recipe.seed), **options
     )
 
 
 def _stochastic(builder, t: Trained, grad, rate, count, recipe: Recipe):
     options = _random_options(t, recipe)
     return _changed(
-        builder, "sgd_stochastic_s8", (t.value,), grad, rate, count, step_number(builder, recipe.seed), **options
+        builder, sgd_stochastic_s8, (t.value,), grad, rate, count, step_number(builder, recipe.seed), **options
     )
 
 
 def _master(builder, t: Trained, grad, rate, count, recipe: Recipe):
     m = builder.lasting(f"{t.value.name}.master", builder.state[t.value.name].astype(np.float32))
     options = {"qas": recipe.qas, **_common(t, recipe)}
-    return _changed(builder, "sgd_master_s8", (t.value, m), grad, rate, count, **options)
+    return _changed(builder, sgd_master_s8, (t.value, m), grad, rate, count, **options)
 
 
 def _random_options(t: Trained, recipe: Recipe) -> dict:
@@ -254,7 +265,7 @@ def step_number(builder: Builder, seed: int) -> Value:
     """The number of this step, which random numbers are drawn from: a lasting counter, moved by whoever asks first."""
     if "step" not in builder.updates:
         step = builder.lasting("step", first_count(seed))
-        builder.update(step, lookup("count_up")(step, name="step.new"))
+        builder.update(step, count_up(step, name="step.new"))
     return builder.updates["step"]
 
 
@@ -284,11 +295,11 @@ def _accumulate_graph(forward: Graph, trained: list[Trained], recipe: Recipe) ->
     builder, loss, logits, grads = _backward(forward, trained, recipe)
     with build(builder):
         counters = _counters(builder)
-        gate, count = lookup("guard")(loss, builder.constant("one", np.float32(1)), counters, name="guard")
+        gate, count = guard(loss, builder.constant("one", np.float32(1)), counters, name="guard")
         builder.update(counters, count)
         for t in _backward_order(trained):
             total = builder.lasting(_sum_name(t), np.zeros(t.value.shape, np.float32))
-            new = lookup("accumulate")(total, grads[t.value.name], gate, name=f"{total.name}.new")
+            new = accumulate(total, grads[t.value.name], gate, name=f"{total.name}.new")
             builder.update(total, new)
     return _finished(builder.graph(loss, logits), loss, recipe)
 
@@ -302,7 +313,7 @@ def _apply_graph(trained: list[Trained], recipe: Recipe, source: Graph) -> Graph
         for t in _backward_order(trained):
             value = builder.lasting(t.value.name, source.state[t.value.name], t.value.type)
             total = builder.lasting(_sum_name(t), source.state[_sum_name(t)])
-            mean, cleared = lookup("take_sum")(total, share, name=f"{t.value.name}.grad")
+            mean, cleared = take_sum(total, share, name=f"{t.value.name}.grad")
             builder.update(total, cleared)
             pairs.append((replace(t, value=value), mean))
         _updates(builder, pairs, rate, _counters(builder), recipe)

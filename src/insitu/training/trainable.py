@@ -13,13 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Builder, Graph, Node, Type, Value, build, lookup, quant
-from insitu.ops.channels import channels_type, rest_of
+from insitu.graph import Builder, Graph, Node, Type, Value, build, quant
+from insitu.ops.arith import add, sub
+from insitu.ops.channels import channels_type, merge_channels, rest_of
+from insitu.ops.conv import conv2d
+from insitu.ops.linear import linear
+from insitu.ops.norm import batch_norm
 from insitu.schemes.layers import Layer, layers
 from insitu.schemes.scheme import Scheme, choose_channels
 from insitu.training.passes.ties import tie
 
-STATISTICS = {"batch_norm": 3}  # op -> its first input that is measured, not trained
+STATISTICS = {batch_norm: 3}  # op -> its first input that is measured, not trained
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
                 if channels:
                     node = _part(builder, node, layer, found, channels)
                 node = _whole(builder, node, layer, found, weight=whole, bias=u.bias)
-            elif layer and scheme.name == "full" and node.op.name not in ("conv2d", "linear"):
+            elif layer and scheme.name == "full" and node.op not in (conv2d, linear):
                 node = _whole(builder, node, layer, found, weight=True, bias=True)  # norms go along
             if scheme.name == "full":
                 found += _operands(builder, node)
@@ -74,10 +78,10 @@ def _trained_values(graph: Graph, scheme: Scheme) -> set[str]:
 def _operands(builder: Builder, node: Node) -> list[Trained]:
     """The parameters a node reads that are no layer's weight or bias: they become state."""
     found = []
-    for v in node.inputs[: STATISTICS.get(node.op.name)]:
+    for v in node.inputs[: STATISTICS.get(node.op)]:
         if v.name in builder.parameters and v.name in builder.constants and v.dtype == "f32":
             builder.state[v.name] = builder.constants.pop(v.name)
-            found.append(Trained(v, node.name, "bias" if node.op.name in ("add", "sub") else "weight"))
+            found.append(Trained(v, node.name, "bias" if node.op in (add, sub) else "weight"))
     return found
 
 
@@ -123,7 +127,7 @@ def _part(builder: Builder, node: Node, layer: Layer, found: list[Trained], chan
     trained = builder.lasting(f"{w.name}.trained", np.ascontiguousarray(array[..., list(channels)]), part)
     fixed_type = channels_type(w.type, tuple(rest))
     fixed = builder.constant(f"{w.name}.fixed", np.ascontiguousarray(array[..., rest]), fixed_type)
-    merged = lookup("merge_channels")(trained, fixed, channels=channels, name=f"{w.name}.merged")
+    merged = merge_channels(trained, fixed, channels=channels, name=f"{w.name}.merged")
     found.append(Trained(trained, layer.name, "weight"))
     inputs = tuple(merged if v.name == w.name else v for v in node.inputs)
     return Node(node.op, inputs, node.outputs, node.attrs)
@@ -133,7 +137,7 @@ def remerge(graph: Graph) -> Graph:
     """Put a weight together again where the backward pass needs it, instead of keeping it until then."""
     builder = Builder.of(replace(graph, nodes=()))
     builder._types = {name: v.type for name, v in graph.values.items()}
-    merges = {n.output.name: n for n in graph.nodes if n.op is lookup("merge_channels")}
+    merges = {n.output.name: n for n in graph.nodes if n.op is merge_channels}
     used: set[str] = set()
     with build(builder):
         for node in graph.nodes:
@@ -141,7 +145,7 @@ def remerge(graph: Graph) -> Graph:
             for v in node.inputs:
                 if v.name in merges and v.name in used:
                     m = merges[v.name]
-                    v = lookup("merge_channels")(*m.inputs, channels=m.attrs["channels"], name=f"{v.name}.again")
+                    v = merge_channels(*m.inputs, channels=m.attrs["channels"], name=f"{v.name}.again")
                 elif v.name in merges:
                     used.add(v.name)
                 inputs.append(v)

@@ -6,8 +6,11 @@ state: both graphs read the same ones.
 
 from __future__ import annotations
 
-from insitu.graph import Builder, Graph, Node, Value, build, lookup
+from insitu.graph import Builder, Graph, Node, Value, build
 from insitu.ops._random import first_count
+from insitu.ops.dropout import count_up, dropout_train
+from insitu.ops.norm import batch_norm, dropout
+from insitu.ops.norm_train import batch_norm_train
 
 COUNTER = "dropout.counter"
 
@@ -16,7 +19,7 @@ def hold_statistics(graph: Graph) -> Graph:
     """Running statistics become state: they change while training, and inference must see that."""
     builder = Builder.of(graph)
     for node in graph.nodes:
-        if node.op is lookup("batch_norm"):
+        if node.op is batch_norm:
             for v in node.inputs[3:5]:
                 if v.name in builder.constants:
                     builder.state[v.name] = builder.constants.pop(v.name)
@@ -33,9 +36,9 @@ def train_mode(graph: Graph, seed: int = 0) -> Graph:
     moving = _Moving(builder, seed)
     with build(builder):
         for node in graph.nodes:
-            builder.append(MODES.get(node.op.name, _Moving.keep)(moving, node))
+            builder.append(MODES.get(node.op, _Moving.keep)(moving, node))
         if moving.counter is not None:
-            builder.update(moving.counter, lookup("count_up")(moving.counter, name=f"{COUNTER}.new"))
+            builder.update(moving.counter, count_up(moving.counter, name=f"{COUNTER}.new"))
     return builder.graph(*graph.outputs)
 
 
@@ -51,7 +54,7 @@ class _Moving:
         return node
 
     def batch_norm(self, node: Node) -> Node:
-        op, b = lookup("batch_norm_train"), self.builder
+        op, b = batch_norm_train, self.builder
         types = op.apply("infer", tuple(v.type for v in node.inputs), dict(node.attrs))
         names = (node.name, *(f"{node.name}.{word}" for word in ("batch_mean", "batch_rstd", "next_mean", "next_var")))
         outputs = tuple(Value(n, t) for n, t in zip(names, types))
@@ -64,10 +67,10 @@ class _Moving:
     def dropout(self, node: Node) -> Node:
         if self.counter is None:
             self.counter = self.builder.lasting(COUNTER, first_count(self.seed))
-        op = lookup("dropout_train")
+        op = dropout_train
         self.layer += 1
         attrs = op.complete({"p": node.attrs["p"], "layer": self.layer})
         return Node(op, (node.inputs[0], self.counter), node.outputs, attrs)
 
 
-MODES = {"batch_norm": _Moving.batch_norm, "dropout": _Moving.dropout}
+MODES = {batch_norm: _Moving.batch_norm, dropout: _Moving.dropout}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from insitu.graph import Graph, Node, drop_unused, lookup, rewrite
+from insitu.graph import Graph, Node, drop_unused, rewrite
+from insitu.ops.channels import take_channels
+from insitu.ops.conv_backward import conv2d_dw
 
 
 def prune(graph: Graph) -> Graph:
@@ -12,10 +14,10 @@ def prune(graph: Graph) -> Graph:
 
 def narrow_dw(node: Node, rw):
     """take_channels(conv2d_dw(g, x)) -> conv2d_dw(g, x, channels): compute only the columns that are used."""
-    if node.op is not lookup("take_channels"):
+    if node.op is not take_channels:
         return None
-    inner = rw.producer(node.inputs[0], lookup("conv2d_dw"))
+    inner = rw.producer(node.inputs[0], conv2d_dw)
     if inner is None or inner.attrs["channels"] or rw.uses(node.inputs[0]) > 1:
         return None
     attrs = {**inner.attrs, "channels": node.attrs["channels"]}
-    return lookup("conv2d_dw")(*inner.inputs, **attrs, name=node.name)
+    return conv2d_dw(*inner.inputs, **attrs, name=node.name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Value, build
+from insitu.ops.layout import reshape
+from insitu.ops.layout import slice as slice_of
 
 
 def rebatch(graph: Graph, samples: int) -> Graph:
@@ -28,11 +30,11 @@ def _rebuild(builder: Builder, node: Node, new: dict[str, Value], samples: int) 
     inputs = tuple(new[v.name] for v in node.inputs)
     attrs = dict(node.attrs)
     grown = any(a.shape != b.shape for a, b in zip(inputs, node.inputs))
-    if grown and node.op.name == "reshape":
+    if grown and node.op is reshape:
         if attrs["shape"][:1] != (1,):
             raise GraphError("moves the sample axis, so it cannot be done for several at once", where=f"%{node.name}")
         attrs["shape"] = (samples, *attrs["shape"][1:])
-    if grown and node.op.name == "slice":
+    if grown and node.op is slice_of:
         attrs["stops"] = (samples, *attrs["stops"][1:])
     wish = tuple(v.type.with_shape(samples, *v.shape[1:]) if grown and v.shape else v.type for v in node.outputs)
     types = node.op.apply(

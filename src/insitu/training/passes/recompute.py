@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from insitu.graph import Builder, Graph, Node, Value, build, lookup
+from insitu.graph import Builder, Graph, Node, Value, build
+from insitu.ops.norm_train import batch_norm_again, batch_norm_train
 
 
 def recompute(graph: Graph, loss: Value) -> Graph:
@@ -32,7 +33,7 @@ def _cheap(nodes: tuple[Node, ...]) -> dict[str, Node]:
     """Value -> its producer, where that is a batch norm or a function of one value after it."""
     found: dict[str, Node] = {}
     for node in nodes:
-        if node.op is lookup("batch_norm_train") or (_is_unary(node) and node.inputs[0].name in found):
+        if node.op is batch_norm_train or (_is_unary(node) and node.inputs[0].name in found):
             found[node.outputs[0].name] = node
     return found
 
@@ -57,8 +58,8 @@ class _Again:
         return self.made[v.name]
 
     def _make(self, node: Node, name: str) -> Value:
-        if node.op is not lookup("batch_norm_train"):
+        if node.op is not batch_norm_train:
             return node.op(self(node.inputs[0]), **node.attrs, name=name)
         x, scale, bias, *_ = node.inputs
         _, mean, rstd, *_ = node.outputs
-        return lookup("batch_norm_again")(x, scale, bias, mean, rstd, axis=node.attrs["axis"], name=name)
+        return batch_norm_again(x, scale, bias, mean, rstd, axis=node.attrs["axis"], name=name)

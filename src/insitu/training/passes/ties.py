@@ -15,7 +15,8 @@ from itertools import permutations
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Builder, Graph, Node, Value, build, drop_unused, lookup
+from insitu.graph import Builder, Graph, Node, Value, build, drop_unused
+from insitu.ops.layout import transpose
 
 
 def tie(graph: Graph, trained: Collection[str], everything: bool) -> Graph:
@@ -98,4 +99,4 @@ def _replaced(graph: Graph, ties: dict[str, tuple[Value, tuple[int, ...]]]) -> G
 def _turned(v: Value, first: Value, perm: tuple[int, ...]) -> Value:
     if perm == tuple(range(len(perm))):
         return first
-    return lookup("transpose")(first, perm=perm, name=f"{v.name}.tied")
+    return transpose(first, perm=perm, name=f"{v.name}.tied")

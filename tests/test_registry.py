@@ -1,0 +1,83 @@
+"""Outside ops/ and importers/ an op is a Python name or a declared property, never a string."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import insitu
+import insitu.ops  # fills the registry
+from insitu.graph import REGISTRY
+
+ROOT = Path(insitu.__file__).parent
+OWN = ("ops", "importers")  # ops are declared in one, foreign ones have names in the other
+LATER = ("planner",)  # still has tables of names
+REASON = "# op by name:"  # on the same line, with the reason behind it
+
+
+def by_name(source: str) -> list[int]:
+    """The lines that look an op up by a literal name, or decide by the name of an op."""
+    lines = source.splitlines()
+    found = {n.lineno for n in ast.walk(ast.parse(source)) if _looks_up(n) or _decides(n)}
+    return sorted(line for line in found if REASON not in lines[line - 1])
+
+
+def _looks_up(node: ast.AST) -> bool:
+    """lookup("relu"), REGISTRY["relu"]"""
+    if isinstance(node, ast.Call):
+        return _is(node.func, "lookup") and any(isinstance(a, ast.Constant | ast.JoinedStr) for a in node.args)
+    return isinstance(node, ast.Subscript) and _is(node.value, "REGISTRY") and isinstance(node.slice, ast.Constant)
+
+
+def _decides(node: ast.AST) -> bool:
+    """op.name == "relu", TABLE[op.name], TABLE.get(op.name), op.name.startswith("conv")"""
+    if isinstance(node, ast.Compare):
+        return any(map(_op_name, (node.left, *node.comparators)))
+    if isinstance(node, ast.Subscript):
+        return _op_name(node.slice)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        read = node.func.attr == "get" and any(map(_op_name, node.args))
+        return read or (_op_name(node.func.value) and node.func.attr in ("startswith", "endswith", "partition"))
+    return False
+
+
+def _op_name(node: ast.AST) -> bool:
+    """`node.op.name` or `op.name`"""
+    if not isinstance(node, ast.Attribute) or node.attr != "name":
+        return False
+    return _is(node.value, "op") or (isinstance(node.value, ast.Attribute) and node.value.attr == "op")
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def test_no_stage_knows_an_op_by_its_name():
+    files = [f for f in sorted(ROOT.rglob("*.py")) if f.relative_to(ROOT).parts[0] not in (*OWN, *LATER)]
+    found = [f"{f.relative_to(ROOT)}:{line}" for f in files for line in by_name(f.read_text())]
+    assert not found, f"an op by name: {', '.join(found)}"
+
+
+@pytest.mark.parametrize("source", (
+    'lookup("relu")(x)', 'lookup(f"{name}_s8")', 'REGISTRY["relu"]', 'node.op.name == "relu"', 'op.name in ("a", "b")',
+    'TABLE[node.op.name]', 'TABLE.get(node.op.name)', 'node.op.name.startswith("conv")',
+))  # fmt: skip
+def test_every_way_to_know_an_op_by_its_name_is_seen(source):
+    assert by_name(source) == [1]
+    assert by_name(f"{source}  {REASON} it was given by a user") == []
+
+
+@pytest.mark.parametrize(
+    "source", ("node.op is relu", "lookup(name)", 'f"{node.op.name} has no gradient"', "TABLE[node.op]")
+)
+def test_names_may_be_read_and_printed(source):
+    assert by_name(source) == []
+
+
+def test_twins_take_what_their_ops_take():
+    """An int8 twin has the attributes of its float op, for the quantizer hands them over as they are; softmax_s8 alone
+    has no axis, and is lowered by a function of its own."""
+    for op in REGISTRY.values():
+        twin = op.facts.int8
+        if twin is not None:
+            assert twin.kind == "int8" and set(op.defaults) - {"axis"} <= set(twin.defaults), op.name
