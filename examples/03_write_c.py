@@ -12,6 +12,6 @@ learner = insitu.compile(TARGET, data=digits().x_train[:200], scheme="last:2")
 written = write_bundle(learner.device.program, folder)
 
 print(f"{len(written)} files in {folder}; the interface is {folder / 'net.h'}")
-print(f"cc -std=c99 -O2 -ffp-contract=off -I{folder} {folder}/*.c {folder}/kernels/*.c your_main.c")
+print(f"cc -std=c99 -O2 -ffp-contract=off -I{folder} {folder}/*.c {folder}/kernels/*/*.c your_main.c")
 info = learner.info()
 print(f"{info['arena_bytes']:,} bytes of arena, {info['state_bytes']:,} of state, {info['const_bytes']:,} of constants")

@@ -108,7 +108,8 @@ def test_ops_lists_the_whole_registry(capsys):
 
 def test_ops_of_one_op_says_where_everything_is(capsys):
     _, out, _ = run(capsys, "ops", "conv2d")
-    for part in ("src/insitu/ops/conv.py:", "kernels/conv2d_f32.c", "onnx: Conv", "tflite: CONV_2D", "dilation=(1, 1)"):
+    places = ("src/insitu/ops/conv.py:", "kernels/conv/conv2d_f32.c")
+    for part in (*places, "onnx: Conv", "tflite: CONV_2D", "dilation=(1, 1)"):
         assert part in out
 
 

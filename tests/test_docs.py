@@ -53,7 +53,7 @@ def test_the_program_in_the_c_page_builds_and_prints_what_the_page_says(golden, 
     write_bundle(insitu.compile(TARGET, data=calibration, scheme="last:2").device.program, tmp_path / "net")
     ((code, _),) = C_AND_TEXT.findall(page)
     (tmp_path / "main.c").write_text(code)
-    sources = [str(p) for p in (*(tmp_path / "net").glob("*.c"), *(tmp_path / "net" / "kernels").glob("*.c"))]
+    sources = [str(p) for p in (*(tmp_path / "net").glob("*.c"), *(tmp_path / "net" / "kernels").glob("*/*.c"))]
     program = str(tmp_path / "learn")
     build = [*find_compiler(), *STRICT, "-I", str(tmp_path / "net"), *sources, str(tmp_path / "main.c"), "-o", program]
     subprocess.run(build, check=True)

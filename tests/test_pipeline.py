@@ -200,7 +200,7 @@ def test_the_folder_of_c_builds_alone_and_computes_what_the_learner_does(tmp_pat
     made = learner("last:1")
     write_bundle(made.device.program, tmp_path)
     (tmp_path / "main.c").write_text(MAIN)
-    sources = [str(p) for p in (*tmp_path.glob("*.c"), *tmp_path.glob("kernels/*.c"))]
+    sources = [str(p) for p in (*tmp_path.glob("*.c"), *tmp_path.glob("kernels/*/*.c"))]
     flags = [
         "-std=gnu99",
         "-O2",

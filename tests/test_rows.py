@@ -92,7 +92,7 @@ def test_the_example_of_a_folder_hands_over_a_row_at_a_time(pair, tmp_path):
     write_bundle(program, tmp_path)
     (tmp_path / "main.c").write_text(example_main(program))
     assert f"[{7 * 2}]; /* a row of f32[1x9x7x2] */" in example_main(program)
-    sources = [str(p) for folder in (tmp_path, tmp_path / "kernels") for p in sorted(folder.glob("*.c"))]
+    sources = [str(p) for p in (*sorted(tmp_path.glob("*.c")), *sorted(tmp_path.glob("kernels/*/*.c")))]
     flags = ["-std=c99", "-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path}"]
     subprocess.run([*find_compiler(), *flags, *sources, "-o", str(tmp_path / "example")], check=True)
     said = subprocess.run([str(tmp_path / "example")], capture_output=True, text=True, check=True).stdout

@@ -256,7 +256,7 @@ def stale_scratch(monkeypatch, tmp_path):
     """A kernel that no longer clears the sums it keeps in its scratch."""
     folder = tmp_path / "c"
     shutil.copytree(sources.C_FOLDER, folder)
-    kernel = folder / "kernels" / "mean_s8.c"
+    kernel = folder / "kernels" / "pool" / "mean_s8.c"
     text = kernel.read_text()
     assert "acc[i] = 0;" in text
     kernel.write_text(text.replace("acc[i] = 0;", "(void)i;"))

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "scales.h"
-#include "shapes.h"
+#include "kernels/shapes.h"
+#include "numbers/scales.h"
 
 void conv2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_shape *s);
 void conv2d_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, int32_t piece, const conv2d_shape *s,

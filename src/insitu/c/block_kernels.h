@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-#include "scales.h"
-#include "shapes.h"
+#include "kernels/shapes.h"
+#include "numbers/scales.h"
 #include "training.h"
 
 void from_block_s32b(float *g, const int32_t *m, const int8_t *e, float scale, int32_t n, int32_t channels,

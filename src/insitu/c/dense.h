@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "requant.h"
-#include "shapes.h"
+#include "kernels/shapes.h"
+#include "numbers/requant.h"
 
 void conv2d_f32(float *y, const float *x, const float *w, const float *b, int32_t panel, int32_t depth,
                 const conv2d_shape *s, void *scratch);

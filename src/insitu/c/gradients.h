@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "elementwise.h"
-#include "shapes.h"
+#include "kernels/shapes.h"
 
 /* dx from g and y, or g and x; n elements, in place over g allowed */
 void relu_dx_f32(float *dx, const float *g, const float *y, int32_t n);

@@ -14,9 +14,9 @@
 #include "dense.h"
 #include "elementwise.h"
 #include "gradients.h"
-#include "products.h"
-#include "shapes.h"
-#include "taps.h"
+#include "kernels/depthwise/taps.h"
+#include "kernels/linear/products.h"
+#include "kernels/shapes.h"
 #include "training.h"
 
 #endif

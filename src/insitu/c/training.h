@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "scales.h"
+#include "numbers/scales.h"
 
 typedef struct {
     float beta1, beta2, rest1, rest2, epsilon, decay, clip; /* rest = 1 - beta, exactly rounded */

@@ -25,7 +25,7 @@ from insitu.planner import Plan
 class Program:
     prefix: str
     files: dict[str, str]  # file name -> text
-    kernels: tuple[str, ...]  # functions called, each in c/kernels/<name>.c
+    kernels: tuple[str, ...]  # functions called, each in c/kernels/<family>/<name>.c
     plans: dict[str, Plan]  # verb -> what that function runs
     arena_bytes: int
     const_bytes: int

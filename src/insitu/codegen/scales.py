@@ -2,8 +2,8 @@
 
 A multiplier m 2^(shift - 31) = s_x s_w / s_y has 31 bits, a scale that is a float32 has 24: times s_y / s_x, rounded to
 24 bits, it is that scale. From there go what an update multiplies with (1 / s_w, or 1 / (s_x s_w) for a bias) and the
-shares of integer gradients. Everything here is the meaning of c/kernels/channel_scales_f32.c and channel_shares_s16.c
-in numpy, and whoever asks is given only what is equal to its table in every bit: where nothing is, the table stays.
+shares of integer gradients. Everything here is the meaning of the kernels channel_scales_f32 and channel_shares_s16 in
+numpy, and whoever asks is given only what is equal to its table in every bit: where nothing is, the table stays.
 """
 
 from __future__ import annotations

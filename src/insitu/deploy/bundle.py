@@ -2,7 +2,7 @@
 
 `write_bundle` writes the generated files, the kernels they call, and the headers:
 
-    cc -std=c99 -O2 -ffp-contract=off -I. *.c kernels/*.c your_main.c
+    cc -std=c99 -O2 -ffp-contract=off -I. *.c kernels/*/*.c your_main.c
 
 `write_board` writes the same under src/, with a Makefile, CMake, an Arduino library, an example, the firmware's own
 files and image, and a README with the memory it needs.
@@ -11,6 +11,7 @@ files and image, and a README with the memory it needs.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from insitu.codegen import Program
@@ -20,30 +21,33 @@ from insitu.deploy.bundle_texts import arduino_sketch, cmake, example_main, libr
 from insitu.deploy.folder import MANIFEST, hashes, write_files
 from insitu.deploy.manifest import manifest
 from insitu.firmware.linker import linker_script
-from insitu.toolchain.sources import C_FOLDER, closure, kernel_source
+from insitu.toolchain.sources import C_FOLDER, closure, included, kernel_file, kernel_source
 
-OTHERS = ("boards", "emulator", "device")  # folders of headers that a program alone does not need
 FIRMWARE = ("boards/startup.c", "boards/startup.h", "boards/port_emulator.c", "boards/port_uart.c")
 
 
 def bundle_files(program: Program) -> dict[str, str]:
     """Path in the folder -> text."""
-    headers = {str(p.relative_to(C_FOLDER)): p.read_text() for p in sorted(C_FOLDER.rglob("*.h"))}
-    headers = {name: text for name, text in headers.items() if name.split("/")[0] not in OTHERS}
-    kernels = {f"kernels/{name}.c": kernel_source(name) for name in closure(program.kernels)}
-    return {**program.files, **headers, **kernels}
+    return with_headers({**program.files, **kernel_files(program.kernels)})
+
+
+def kernel_files(kernels: Iterable[str]) -> dict[str, str]:
+    return {kernel_file(name): kernel_source(name) for name in closure(kernels)}
+
+
+def with_headers(files: dict[str, str]) -> dict[str, str]:
+    """These files, and those of the hand-written headers that they include."""
+    found = {name: text for file in files.values() for name, text in included(file, given=files).items()}
+    return files | dict(sorted(found.items()))
 
 
 def board_files(deployment: Deployment) -> dict[str, str | bytes]:
     """Path in the folder -> content, for a board."""
     program, board = deployment.program, deployment.limits.board
     assert board is not None
-    protocol = [*SOURCES, *(str(p.relative_to(C_FOLDER)) for p in sorted((C_FOLDER / "device").glob("*.h")))]
-    sources = {
-        **bundle_files(program), **emit_device(program),
-        **{f"kernels/{name}.c": kernel_source(name) for name in closure(KERNELS)},
-        **{name: (C_FOLDER / name).read_text() for name in protocol},
-    }  # fmt: skip
+    protocol = {name: (C_FOLDER / name).read_text() for name in SOURCES}
+    kernels = kernel_files((*program.kernels, *KERNELS))
+    sources = with_headers({**program.files, **emit_device(program), **kernels, **protocol})
     found: dict[str, str | bytes] = {f"src/{name}": text for name, text in sources.items()}
     found |= {f"firmware/{name}": (C_FOLDER / name).read_text() for name in FIRMWARE}
     found["firmware/main.c"] = main_source(program.prefix)

@@ -24,7 +24,7 @@ def readme(deployment: Deployment) -> str:
 trained parameters and other state {figures["state_bytes"]:,}{stack}; the rest belongs to the protocol.
 * Flash: {figures["flash_bytes"]:,} of {figures["flash_budget_bytes"]:,} bytes, {figures["const_bytes"]:,} of them \
 constants. No malloc, no libm, no recursion.
-* In your own program: add `src/` to the include path, compile `src/*.c src/kernels/*.c`, and call the functions of \
+* In your own program: add `src/` to the include path, compile `src/*.c src/kernels/*/*.c`, and call the functions of \
 `src/net.h`; `example_main.c` shows how. `make` builds the example here, `make lib CROSS=... CFLAGS=...` builds a \
 library for the board; files for CMake and Arduino are here too. `-ffp-contract=off` keeps the results the same to the \
 byte on every machine.
@@ -85,7 +85,7 @@ def makefile(board: Board) -> str:
 {about}\
 CC := $(CROSS)$(if $(CROSS),gcc,$(CC))
 FLAGS := {FLAGS}
-SOURCES := $(wildcard src/*.c src/kernels/*.c src/device/*.c)
+SOURCES := $(wildcard src/*.c src/kernels/*/*.c src/device/*.c)
 OBJECTS := $(SOURCES:src/%.c=out/%.o)
 
 all: example
@@ -112,7 +112,7 @@ def cmake(board: Board) -> str:
     return f"""# add_subdirectory(this folder), then target_link_libraries(your_program net)
 cmake_minimum_required(VERSION 3.13)
 project(net C)
-file(GLOB NET_SOURCES CONFIGURE_DEPENDS src/*.c src/kernels/*.c src/device/*.c)
+file(GLOB NET_SOURCES CONFIGURE_DEPENDS src/*.c src/kernels/*/*.c src/device/*.c)
 add_library(net STATIC ${{NET_SOURCES}})
 target_include_directories(net PUBLIC src)
 set_target_properties(net PROPERTIES C_STANDARD 99 C_EXTENSIONS ON)

@@ -17,7 +17,7 @@ from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError
 from insitu.toolchain.cache import cached, key_of
 from insitu.toolchain.compiler import FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects
-from insitu.toolchain.sources import C_FOLDER, included, read
+from insitu.toolchain.sources import C_FOLDER, depends, read
 
 PORT = "device/ports/stdio.c"
 
@@ -61,7 +61,7 @@ def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path
     sources = [C_FOLDER / name for name in (*SOURCES, PORT)]
     objects = kernel_objects((*program.kernels, *KERNELS), flags)
     texts = [part for name in sorted(files) for part in (name, files[name])]
-    read_by = [part for text in (*files.values(), *map(read, sources)) for part in (text, *included(text, given=files))]
+    read_by = [part for text in (*files.values(), *map(read, sources)) for part in (text, *depends(text, given=files))]
     key = key_of(compiler_version(), *flags, *texts, *(o.name for o in objects), *read_by)
 
     def make(path: Path) -> None:

@@ -25,7 +25,7 @@ from insitu.firmware.image import Image, parse_image
 from insitu.firmware.linker import linker_script
 from insitu.firmware.stack import Depth, stack_depth
 from insitu.toolchain.cache import cached, key_of
-from insitu.toolchain.sources import C_FOLDER, closure, included, kernel_source
+from insitu.toolchain.sources import C_FOLDER, closure, depends, kernel_source
 from insitu.toolchain.zig import zig_command
 
 FLAGS = (
@@ -114,7 +114,7 @@ def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, st
     source, firmware = folder / "src", folder / "firmware"
     places = {
         **{p: f"model/{p.stem}.o" for p in source.glob("*.c")},
-        **{p: f"kernels/{p.stem}.o" for p in (source / "kernels").glob("*.c")},
+        **{p: f"kernels/{p.stem}.o" for p in (source / "kernels").rglob("*.c")},
         **{p: f"device/{p.stem}.o" for p in (source / "device").glob("*.c")},
         firmware / "boards" / "startup.c": "startup/startup.o",
         firmware / "main.c": "startup/main.o",
@@ -175,7 +175,7 @@ def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, fla
                 include: tuple[Path, ...]) -> Path:  # fmt: skip
     text, headers = source
     options = (*tools.command[1:], *tools.flags, *flags)
-    key = key_of(version(tools.command), *options, name, text, *included(text, include, headers))
+    key = key_of(version(tools.command), *options, name, text, *depends(text, include, headers))
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:

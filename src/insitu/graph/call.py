@@ -9,11 +9,11 @@ An argument is one of
     Struct     a pointer to a static const struct with these fields; a field may be a Table
     Table      a pointer to a static const array (quantisation multipliers, index maps)
     Scales     a Table that may follow from others: then it is null, and its Source is where it comes from
-    Source     a pointer to where Scales come from (`weight_scales` in c/scales.h), null where they are a table
+    Source     a pointer to where Scales come from (`weight_scales` in c/numbers/scales.h), null where they are a table
     Packed     a pointer to a constant laid out anew at compile time
     Scratch    a pointer to so many bytes of the arena, free again after the call
     None       a null pointer
-The kernel's file is `c/kernels/<function>.c`.
+The kernel's file is `c/kernels/<family>/<function>.c`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Block floating numbers in numpy: the arithmetic that every op on integer gradients shares. No op is declared here.
 
 A value is a pair: mantissas m (s16b or s8b) and one exponent e a block, 16 channels of an image row (s8[blocks]); it
-stands for m * 2^e in real units. docs/numerics.md has the rules, c/block.h is the same in C.
+stands for m * 2^e in real units. docs/numerics.md has the rules, c/numbers/block.h is the same in C.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random numbers that are a function of where they are used: (counter, stream, index) -> 32 bits.
 
 No state is carried along: any element can be drawn alone, in any order, on any machine, and again in the backward
-pass. c/random.h computes the same integers.
+pass. c/numbers/random.h computes the same integers.
 """
 
 from __future__ import annotations

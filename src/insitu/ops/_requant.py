@@ -97,7 +97,7 @@ def layer_requant(x: Type, y: Type, multipliers, lo: int, hi: int, rounding: str
 
 
 def requant_struct(multipliers, x_zero: int, y_zero: int, lo: int, hi: int, rounding: str, w_zero: int = 0) -> Struct:
-    """What a kernel needs to know about quantisation: `requant` in c/requant.h."""
+    """What a kernel needs to know about quantisation: `requant` in c/numbers/requant.h."""
     m, shift = multipliers
     if (m == m[0]).all() and (shift == shift[0]).all():
         m, shift = m[:1], shift[:1]

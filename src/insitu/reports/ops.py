@@ -13,9 +13,9 @@ from insitu.graph import REGISTRY, Case, Op, Type, build, lookup, type_of
 from insitu.planner.plan import call_of
 from insitu.reports.mapping import foreign_names
 from insitu.table import pairs, table
-from insitu.toolchain.sources import C_FOLDER, closure, kernel_paths, kernel_source
+from insitu.toolchain.sources import C_FOLDER, closure, includes, kernel_file, kernel_paths, kernel_source
 
-DECLARING = ("kernels.h", "isa.h")  # headers that declare everything, whoever uses it
+SHARED = ("kernels/", "numbers/")  # headers of a few kernels: others declare everything, whoever uses it
 SHOWN = ("float", "any", "int8")  # the order of the table
 
 
@@ -38,7 +38,7 @@ class OpInfo:
 
     def to_text(self) -> str:
         """Everything about one op."""
-        kernels = [f"src/insitu/c/kernels/{k}.c" for k in self.kernels] or ["none yet"]
+        kernels = [f"src/insitu/c/{kernel_file(k)}" for k in self.kernels] or ["none yet"]
         attributes = [f"{k}={v}" if v else f"{k} (must be given)" for k, v in self.attributes.items()]
         formats = [f"{k}: {', '.join(v)}" for k, v in self.importers.items()]
         rows = [
@@ -141,8 +141,8 @@ def fast_paths(kernels: tuple[str, ...]) -> tuple[str, ...]:
 
 def _words(source: str) -> set[str]:
     """The functions that a C file calls, itself or in the headers it shares with others."""
-    headers = [C_FOLDER / name for name in re.findall(r'#include "(\w+\.h)"', source) if name not in DECLARING]
-    texts = [source, *(h.read_text() for h in headers if h.exists())]
+    headers = [C_FOLDER / name for name in includes(source) if name.startswith(SHARED)]
+    texts = [source, *(h.read_text() for h in headers)]
     return {word for text in texts for word in re.findall(r"\b(\w+)\s*\(", text)}
 
 

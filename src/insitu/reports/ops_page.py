@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from insitu.reports.ops import OpInfo, all_ops
+from insitu.toolchain.sources import kernel_file
 
 ROOT = Path(__file__).parents[3]
 BACKEND = ROOT / "docs" / "onnx-backend.json"  # written by tests/importers/onnx_backend.py
@@ -40,7 +41,7 @@ def _link(info: OpInfo) -> str:
 
 
 def _kernels(info: OpInfo) -> str:
-    return ", ".join(f"[`{k}`](../src/insitu/c/kernels/{k}.c)" for k in info.kernels) or "none"
+    return ", ".join(f"[`{k}`](../src/insitu/c/{kernel_file(k)})" for k in info.kernels) or "none"
 
 
 def _names(info: OpInfo) -> str:

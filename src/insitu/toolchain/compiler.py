@@ -21,7 +21,7 @@ from pathlib import Path
 
 from insitu.errors import ToolError
 from insitu.toolchain.cache import cached, forget, key_of, seal
-from insitu.toolchain.sources import C_FOLDER, closure, included, kernel_path, kernel_source
+from insitu.toolchain.sources import C_FOLDER, closure, depends, kernel_path, kernel_source
 from insitu.toolchain.zig import zig_command
 
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
@@ -61,7 +61,7 @@ def compiler_version() -> str:
 def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """A shared library of these generated files and the kernels they call; cached by content."""
     objects = kernel_objects(kernels, flags)
-    parts = [part for text in files.values() for part in included(text, given=files)]
+    parts = [part for text in files.values() for part in depends(text, given=files)]
     key = key_of(compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), *parts, "sealed")
 
     def make(path: Path) -> None:
@@ -86,7 +86,7 @@ def _object(name: str, flags: tuple[str, ...]) -> Path:
     if os.environ.get("INSITU_STRICT") and set(flags) <= {NATIVE, SCALAR, *STRICT}:  # sanitizers cause warnings
         flags = (*(f for f in flags if f not in STRICT), *STRICT)  # in one order, so that it is the same cached object
     text, source = kernel_source(name), kernel_path(name)
-    key = key_of(compiler_version(), *FLAGS, *flags, text, *included(text))
+    key = key_of(compiler_version(), *FLAGS, *flags, text, *depends(text))
 
     def make(path: Path) -> None:
         compile_c([*FLAGS, *flags, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])

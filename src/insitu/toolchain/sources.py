@@ -33,6 +33,11 @@ def kernel_source(name: str) -> str:
     return read(kernel_path(name))
 
 
+def kernel_file(name: str) -> str:
+    """The same below the folder of C: kernels/<family>/<name>.c."""
+    return kernel_path(name).relative_to(C_FOLDER).as_posix()
+
+
 @cache
 def kernel_paths(folder: Path) -> dict[str, Path]:
     """Every kernel: function -> file."""
@@ -65,8 +70,13 @@ def called(path: Path) -> frozenset[str]:
 # headers ----------------------------------------------------------------------------------------
 
 
-def included(text: str, folders: tuple[Path, ...] = (), given: Mapping[str, str] | None = None) -> list[str]:
-    """Names and texts of everything that a C file includes, directly or not, in a fixed order.
+def depends(text: str, folders: tuple[Path, ...] = (), given: Mapping[str, str] | None = None) -> list[str]:
+    """Names and texts of everything that a C file includes: parts of a key."""
+    return [part for pair in included(text, folders, given).items() for part in pair]
+
+
+def included(text: str, folders: tuple[Path, ...] = (), given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Everything that a C file includes, and that these include: name -> text, in a fixed order.
 
     A name is looked for among `given` files, then in `folders` (by default the hand-written C). A name that is not
     found is left to the compiler, which reports it.
@@ -80,7 +90,7 @@ def included(text: str, folders: tuple[Path, ...] = (), given: Mapping[str, str]
         if name not in found and header is not None:
             found[name] = header
             todo += includes(header)
-    return [part for name in sorted(found) for part in (name, found[name])]
+    return {name: found[name] for name in sorted(found)}
 
 
 @cache

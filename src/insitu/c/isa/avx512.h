@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #include "isa/avx512_requant.h"
-#include "shapes.h"
+#include "kernels/shapes.h"
 
 static inline float avx512_dot_f32(const float *a, const float *b, int32_t n)
 {

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 
 #include "isa/avx512_requant.h"
-#include "shapes.h"
+#include "kernels/shapes.h"
 
 ALWAYS_INLINE __m512i load_s8(const int full, __mmask16 k, const int8_t *from)
 {

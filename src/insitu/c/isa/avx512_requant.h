@@ -15,7 +15,7 @@
 
 #include "isa/inline.h"
 
-#include "requant.h"
+#include "numbers/requant.h"
 
 /* lanes 0..n-1 of sixteen */
 ALWAYS_INLINE __mmask16 lanes16(int32_t n)

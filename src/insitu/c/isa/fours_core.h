@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "isa/fma.h"
-#include "products.h"
+#include "kernels/linear/products.h"
 
 static inline void scalar_fours_sums(const fours_task *t)
 {

@@ -5,7 +5,7 @@
 #ifndef INSITU_ISA_MANTISSA_MASK_H
 #define INSITU_ISA_MANTISSA_MASK_H
 
-#include "block.h"
+#include "numbers/block.h"
 
 ALWAYS_INLINE void scalar_mask_mantissas(void *y, const void *m, const uint8_t *mask, int32_t at, int32_t n,
                                          int32_t bytes)

@@ -6,7 +6,7 @@
 #ifndef INSITU_ISA_MANTISSA_SUMS_H
 #define INSITU_ISA_MANTISSA_SUMS_H
 
-#include "block.h"
+#include "numbers/block.h"
 
 enum { MANTISSA_UP = 14 };
 

@@ -12,8 +12,8 @@
 #ifndef INSITU_ISA_MANTISSAS_H
 #define INSITU_ISA_MANTISSAS_H
 
-#include "block.h"
 #include "isa/columns.h"
+#include "numbers/block.h"
 
 enum { MANTISSAS = 4 };
 

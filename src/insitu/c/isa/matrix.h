@@ -5,7 +5,7 @@
 #include "isa/fma.h"
 #include "isa/inline.h"
 #include "isa/lanes.h"
-#include "products.h"
+#include "kernels/linear/products.h"
 
 #ifndef INSITU_LANES
 

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "requant.h"
+#include "numbers/requant.h"
 
 typedef struct {
     int32_t m, add, shift;

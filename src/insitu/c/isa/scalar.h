@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 #include "elementwise.h"
-#include "fixed.h"
 #include "isa/fma.h"
-#include "requant.h"
+#include "numbers/fixed.h"
+#include "numbers/requant.h"
 
 /* sum of a[i] b[i] */
 static inline float scalar_dot_f32(const float *a, const float *b, int32_t n)

@@ -7,7 +7,7 @@
 #ifndef INSITU_ISA_STEPS_H
 #define INSITU_ISA_STEPS_H
 
-#include "block.h"
+#include "numbers/block.h"
 
 enum { STEP_UPPER = 26 }; /* from this shift on, what is left of a product is in its upper word */
 enum { STEP_LEAST = 15, STEP_UP = 11, STEP_BITS = 19 }; /* for step_residual, to which all steps beyond 2^16 are one */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "elementwise.h"
-#include "fixed.h"
+#include "numbers/fixed.h"
 
 static inline int32_t sum_value(int32_t a, int32_t b, const sum_quant *q)
 {

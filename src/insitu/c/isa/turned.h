@@ -16,7 +16,7 @@
 #ifndef INSITU_ISA_TURNED_H
 #define INSITU_ISA_TURNED_H
 
-#include "block.h"
+#include "numbers/block.h"
 
 enum { TURNED = 4, TURNED_ONE = 14, TURNED_FAR = -1 }; /* TURNED_FAR: a factor of a half */
 

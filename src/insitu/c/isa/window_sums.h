@@ -6,7 +6,7 @@
 #ifndef INSITU_ISA_WINDOW_SUMS_H
 #define INSITU_ISA_WINDOW_SUMS_H
 
-#include "block.h"
+#include "numbers/block.h"
 
 /* Assembler knows how it lies. */
 typedef struct {

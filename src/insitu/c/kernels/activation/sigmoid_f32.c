@@ -1,0 +1,10 @@
+/* y = 1 / (1 + exp(-x)), n elements. In place allowed. */
+#include "kernels.h"
+#include "numbers/mathf.h"
+
+void sigmoid_f32(float *y, const float *x, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = insitu_sigmoidf(x[i]);
+    }
+}

@@ -1,0 +1,8 @@
+/* y = m where the mask's bit is one, else 0: rows of c mantissas, each row's bits from a byte on. In place over m allowed. */
+#include "kernels.h"
+#include "kernels/block/block_rows.h"
+
+void mask_grad_s16b(int16_t *y, const int16_t *m, const uint8_t *mask, int32_t rows, int32_t c)
+{
+    block_mask_rows(y, m, mask, rows, c, 2);
+}

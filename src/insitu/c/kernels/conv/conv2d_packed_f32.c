@@ -1,0 +1,17 @@
+/* conv2d_f32 for constant weights of one group, packed when the program was made: in panels of 48 outputs (the last as
+ * wide as it must be, rounded up to 16), each w[k][outputs] with k = (u,v,c), zero where there is no output. b may be null.
+ * Not in place.
+ */
+#include "kernels/conv/conv_panel.h"
+
+enum { PANEL = 48 };
+
+void conv2d_packed_f32(float *y, const float *x, const float *w, const float *b, const conv2d_shape *shape)
+{
+    const conv2d_shape flat = as_one_row(shape), *s = &flat;
+    const int32_t k = s->kh * s->kw * s->c;
+    for (int32_t o = 0; o < s->o; o += PANEL) {
+        const int32_t cols = s->o - o < PANEL ? s->o - o : PANEL;
+        conv2d_panel(y + o, x, w + o * k, b ? b + o : NULL, cols, (cols + 15) / 16 * 16, s);
+    }
+}

@@ -1,0 +1,23 @@
+/* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v of output i,j lies on r,q; as many outputs as inputs;
+ * w = scale[c] * the integer weight, where the scale comes last.
+ * Each dx is one chain of multiply-adds, over i, then j: every pixel gathers what it gave.
+ * Scratch: a tap for each of kh kw. Not in place.
+ */
+#include "isa/fma.h"
+#include "kernels.h"
+#include "kernels/spans.h"
+
+void depthwise2d_dx_s8(float *dx, const float *g, const int8_t *w, const float *scale, const conv2d_shape *s,
+                       void *scratch)
+{
+    for (int32_t n = 0; n < s->n; n++, g += s->oh * s->ow * s->o) {
+        for (int32_t r = 0; r < s->h; r++, dx += s->w * s->c) {
+            for (int32_t q = 0; q < s->sw && q < s->w; q++) {
+                const tap_row t = {(s->w - q - 1) / s->sw + 1, s->c, 1, s->ow, s->sw};
+                const int32_t count = taps_on_row(scratch, s, r, q, g, w, sizeof(int8_t));
+                taps_s8(dx + q * s->c, NULL, scratch, count, &t);
+            }
+            scale_rows_f32(dx, dx, scale, s->w, s->c);
+        }
+    }
+}

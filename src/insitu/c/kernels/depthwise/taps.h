@@ -1,0 +1,70 @@
+/* Depthwise convolutions as lists of taps, a row of pixels at a time. Included by kernels.h. */
+#ifndef INSITU_TAPS_H
+#define INSITU_TAPS_H
+
+#include <stdint.h>
+
+#include "kernels/shapes.h"
+
+/* a tap reads channel o of pixel p step + at of a row of inputs, where that is inside 0..width-1 */
+typedef struct {
+    const void *x; /* the row */
+    void *w;       /* its weights or their gradient, one a channel */
+    int32_t at;
+} tap;
+
+typedef struct {
+    int32_t pixels, c, step, width, y_step;
+} tap_row;
+
+/* y[p y_step, o] = start[o] + sum over taps of x[tap,o] w[tap,o], a chain of fused multiply-adds in their order;
+ * a null start is zero. x and w are floats; taps_s8: w is s8. */
+void taps_f32(float *y, const float *start, const tap *taps, int32_t count, const tap_row *t);
+void taps_s8(float *y, const float *start, const tap *taps, int32_t count, const tap_row *t);
+
+/* w[tap,o] += sum over p of g[p y_step, o] x[tap,o], a chain in the order of p. x is float; taps_dw_s8: x is s8 and stands for
+ * x - zero. */
+void taps_dw_f32(const tap *taps, int32_t count, const float *g, const tap_row *t);
+void taps_dw_s8(const tap *taps, int32_t count, const float *g, int32_t zero, const tap_row *t);
+
+
+/* the taps of output row i of a depthwise convolution that lie on rows of x; x_size and w_size are bytes an element */
+static inline int32_t taps_of_row(tap *taps, const conv2d_shape *s, int32_t i, const void *x, const void *w,
+                                  int32_t x_size, int32_t w_size)
+{
+    int32_t count = 0;
+    for (int32_t u = 0; u < s->kh; u++) {
+        const int32_t r = i * s->sh + u * s->dh - s->pt;
+        for (int32_t v = 0; v < s->kw && r >= 0 && r < s->h; v++, count++) {
+            taps[count].x = (const char *)x + r * s->w * s->c * x_size;
+            taps[count].w = (char *)w + (u * s->kw + v) * s->o * w_size;
+            taps[count].at = v * s->dw - s->pl;
+        }
+    }
+    return count;
+}
+
+/* the taps that lie on the inputs q, q + sw, .. of input row r, in the order of the outputs i, then j, they belong to:
+ * pixel p reads output p + at of its row of g */
+static inline int32_t taps_on_row(tap *taps, const conv2d_shape *s, int32_t r, int32_t q, const void *g, const void *w,
+                                  int32_t w_size)
+{
+    int32_t count = 0;
+    for (int32_t u = s->kh - 1; u >= 0; u--) {
+        const int32_t i = r + s->pt - u * s->dh;
+        if (i < 0 || i % s->sh != 0 || i / s->sh >= s->oh) {
+            continue;
+        }
+        for (int32_t v = s->kw - 1; v >= 0; v--) {
+            const int32_t j = q + s->pl - v * s->dw;
+            if (j % s->sw == 0) {
+                taps[count].x = (const float *)g + i / s->sh * s->ow * s->o;
+                taps[count].w = (char *)w + (u * s->kw + v) * s->o * w_size;
+                taps[count++].at = j / s->sw;
+            }
+        }
+    }
+    return count;
+}
+
+#endif

@@ -1,8 +1,0 @@
-/* y = m where the mask's bit is one, else 0: rows of c mantissas, each row's bits from a byte on. In place over m allowed. */
-#include "block_rows.h"
-#include "kernels.h"
-
-void mask_grad_s16b(int16_t *y, const int16_t *m, const uint8_t *mask, int32_t rows, int32_t c)
-{
-    block_mask_rows(y, m, mask, rows, c, 2);
-}
