@@ -7,7 +7,7 @@
     INSITU_TEST_FILES=DIR make accuracy              DIR/models/mcunet-5fps.pkl, DIR/data/{flowers102,person}.npz
 
 Every number comes from the generated C. Accuracy is top-1 in %, as A / B: A looks at the middle 112 pixels of the test
-photos, enlarged to 128, B at all 128. Where a floor is missed the exit status is 1. How a run trains: transfer.py.
+photos, enlarged to 128, B at all 128. If a floor is missed, the exit status is 1. transfer.py says how a run trains.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMES = {"head": "head", "bias:22": "bias:22", "49kb": "mcunet-5fps/49kb", "99
 ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
 DEVICE = ("residual", 1)  # how a device learns: this arithmetic, an update after every photo
 
-# what an independent simulation of the same recipe reached (A, B); its seeds differ by about 0.5
+# results of an independent simulation of the same recipe (A, B); its seeds differ by about 0.5
 REFERENCE = {
     ("flowers", "head", "master", 64): (80.0, 75.1),
     ("flowers", "bias:22", "master", 64): (83.7, 80.4),
@@ -66,7 +66,7 @@ FLOORS = {
 
 
 def runs(full: bool, seed: int) -> dict[str, Run]:
-    """Name -> run: what has a floor first. The head and biases are not int8: for them there is one arithmetic."""
+    """Name -> run, runs with a floor first. The head and biases are not int8, so they have only one arithmetic."""
     found = {}
     for short, scheme in reversed(SCHEMES.items()):
         for data in SOURCES:
@@ -91,7 +91,7 @@ def name_of(data: str, scheme: str, arithmetic: str, batch: int) -> str:
 
 
 def measure(wanted: dict[str, Run], jobs: int, done: Callable[[str, dict], None]) -> None:
-    """Several runs at a time; `done` gets each result as it comes."""
+    """Several runs at a time; `done` is called with each result when it is ready."""
     kept = {}
     for run in wanted.values():
         if run.data not in kept:
@@ -122,7 +122,7 @@ def _one(name: str, run: Run, kept: Kept) -> dict:
 
 
 def misses(results: dict[str, dict]) -> list[str]:
-    """Floors that were not reached, in words."""
+    """Messages about the floors that were not reached."""
     found = []
     for (data, scheme), (a, b, loss) in FLOORS.items():
         r = results.get(name_of(data, scheme, *DEVICE))
@@ -178,15 +178,15 @@ and val), 6,149 to test on, 30 epochs; person / no person: 8,000 and 2,000, 8 ep
 at the middle 112 pixels of the test photos, enlarged to 128, B at all 128. Plain SGD, one epoch of warm-up, cosine to
 zero, fixed random views (crop of 35 to 100 % of the area, mirror, light and colour), rates as in bench/transfer.py.
 
-`residual` at batch 1 is what a device does: an int8 weight, a byte of fraction, an update after every photo. `master`
-keeps a float copy beside it. *reference* is what an independent simulation of the same recipe reached (where it has no
-such entry: its float weights at batch 64); seeds differ by about 0.5. *last loss* is the mean over the last epoch,
+`residual` at batch 1 is what a device does: int8 weights with one byte of fraction, an update after every photo.
+`master` keeps a float copy as well. *reference* is the result of an independent simulation of the same recipe (if it
+has no such entry: its float weights at batch 64); seeds differ by about 0.5. *last loss* is the mean over the last epoch,
 *clipped* the share of parameter updates whose gradient was scaled down.
 
 {table}
 {verdict}
-The published 88.8 % for Flowers-102 with the 99kb scheme used full-resolution photos and another recipe: it is no
-measure for 128-pixel files. The runs took {minutes:.0f} minutes in all, {jobs} at a time.
+The published 88.8 % for Flowers-102 with the 99kb scheme used full-resolution photos and another recipe, so it cannot
+be compared with results on 128-pixel files. The runs took {minutes:.0f} minutes in total, {jobs} at a time.
 """
 
 
@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     wanted = {n: r for n, r in runs(options.full, options.seed).items() if options.only in n}
     if not wanted:
-        print(f"no run is called like {options.only!r}: {', '.join(runs(options.full, 0))}", file=sys.stderr)
+        print(f"no run has a name with {options.only!r}: {', '.join(runs(options.full, 0))}", file=sys.stderr)
         return 1
     results = {n: r for path in options.add for n, r in json.loads(path.read_text())["runs"].items() if n in wanted}
     given = {"limit": options.limit, "epochs": options.epochs, "grad": options.grad}
@@ -227,9 +227,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="every update arithmetic at batch 1 and 64")
     parser.add_argument("--only", default="", help="runs whose name contains this; writes no page")
-    parser.add_argument("--add", type=Path, nargs="*", default=[], help="results that are there already, not run again")
+    parser.add_argument("--add", type=Path, nargs="*", default=[], help="existing results, which are not run again")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="how many runs at a time")
     parser.add_argument("--limit", type=int, help="photos to train and to test on, for a quick look; writes no page")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--grad", choices=tuple(GRADIENTS), default="f32", help="how int8 layers' gradients are kept")

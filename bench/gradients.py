@@ -77,11 +77,11 @@ PAGE = """# What integer gradients cost in accuracy
 Written by `make accuracy` (bench/gradients.py). Every number comes from the generated C on this machine:
 {machine}; {compiler}.
 
-mcunet-5fps with the 99kb scheme, an update after every photo, int8 weights with a byte of fraction: the runs of
+mcunet-5fps with the 99kb scheme, an update after every photo, int8 weights with one byte of fraction: the runs of
 [accuracy.md](accuracy.md), with gradients kept in 32-bit floats, in 16-bit and in 8-bit block floating point
-([numerics.md](numerics.md)). Top-1 in %, as A / B (A: the middle 112 pixels, B: all 128). Limits: s16 at most 0.5
-points below f32, s8 at most 1, by the mean over two seeds. Two runs that differ in a rounding anywhere differ by about
-0.5, as two seeds do: a gain below that is none, and so is a loss.
+([numerics.md](numerics.md)). Top-1 in %, as A / B (A: the middle 112 pixels, B: all 128). Limits on the mean of two
+seeds: s16 at most 0.5 points below f32, s8 at most 1. A single different rounding changes a result by about 0.5, as
+much as another seed does, so a smaller gain or loss means nothing.
 
 {table}
 {verdict}

@@ -1,11 +1,11 @@
-"""What training takes on a microcontroller: exact instructions, every byte of SRAM and flash, on emulated cores.
+"""What training needs on a microcontroller: exact instructions, every byte of SRAM and flash, on emulated cores.
 
     make bench-mcu                          all models and boards: a table, bench/mcu.json, docs/mcu.md, docs/mcu.svg
     python -m bench.mcu --only mcunet       a part of it: rows whose name contains this
     INSITU_TENSORFLOW=python make bench-mcu a Python with TensorFlow, to measure its memory too
 
 The numbers are exact and repeatable: instructions, not cycles. Models are found as the tests find them
-(INSITU_TEST_FILES, or `shared` beside the checkout). KB are 1,000 bytes.
+(INSITU_TEST_FILES, or `shared` beside the checkout). KB is 1,000 bytes.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ class Row:
     prefer: str = "memory"
     allowed: int | None = None  # bytes of SRAM, of the board's
     fits: bool = False
-    why: str = ""  # it does not
+    why: str = ""  # why it does not fit
     sram_bytes: int = 0
     flash_bytes: int = 0
     arena_bytes: int = 0
-    input_bytes: int = 0  # of the arena: the image, or the rows of it that are held
-    forward_bytes: int = 0  # of the arena: what the forward part of a step needs
-    predict_bytes: int = 0  # the arena of a program that predicts alone
+    input_bytes: int = 0  # part of the arena: the image, or the rows of it that are held
+    forward_bytes: int = 0  # part of the arena: what the forward part of a step needs
+    predict_bytes: int = 0  # the arena of a program that only predicts
     state_bytes: int = 0
-    in_place: bool = False  # SRAM does not hold the state twice
+    in_place: bool = False  # SRAM cannot hold the state twice
     stack_bytes: int = 0
     stack_used_bytes: int = 0
     const_bytes: int = 0
@@ -82,13 +82,13 @@ class Row:
     train_step_instructions: int = 0
     macs: int = 0  # of a prediction
     layers: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # verb -> layer -> [instructions, macs]
-    # the same program with nothing done to need less memory (LOWERING only)
+    # the same program without a lowered peak (LOWERING only)
     unlowered_arena_bytes: int = 0
     unlowered_sram_bytes: int = 0
     unlowered_predict_instructions: int = 0
     unlowered_train_step_instructions: int = 0
     lowered_by: str = ""
-    lowered_instructions: dict[str, int] = field(default_factory=dict)  # what was done -> instructions more in a step
+    lowered_instructions: dict[str, int] = field(default_factory=dict)  # kind of change -> extra instructions of a step
     seconds: float = 0.0
 
     @property
@@ -98,7 +98,7 @@ class Row:
 
     @property
     def options(self) -> str:
-        """What was asked for, in words."""
+        """The options, in words."""
         said = [self.by_rows and "row by row", self.prefer == "speed" and "for speed"]
         said += [self.allowed and f"in {kb(self.allowed)}"]
         return "".join(f", {words}" for words in said if words)
@@ -118,7 +118,7 @@ def rows() -> list[Row]:
 
 
 def grads(board: str) -> tuple[str, ...]:
-    """Without an FPU floats make no sense."""
+    """The kinds of gradients to measure: without an FPU, floats make no sense."""
     return ("f32", "s16") if find_board(board).core.fpu else ("s16",)
 
 
@@ -148,7 +148,7 @@ def measure(row: Row) -> Row:
 
 
 def parts(row: Row, program: Program, predict: Graph) -> None:
-    """Where the arena goes: the image, the forward part; and what a prediction needs without a training step."""
+    """How the arena is used: the image, the forward part; and the arena of a program that only predicts."""
     step = program.plans["train_step"]
     end = next(i for i, node in enumerate(step.graph.nodes) if node.name == "loss")
     first = step.calls[0]
@@ -189,7 +189,7 @@ def run(row: Row, device: EmulatorDevice, graphs: dict[str, Graph]) -> None:
 
 
 def without(row: Row, firmware: Firmware, graphs: dict[str, Graph]) -> None:
-    """The same program with nothing done to need less memory, on the same core with as much of it as that needs."""
+    """The same program without a lowered peak, on the same core with enough memory."""
     other = unlowered_firmware(graphs, firmware.board)
     layers = {verb: {name: counts[0] for name, counts in named.items()} for verb, named in row.layers.items()}
     cost = cost_of(firmware, other, layers, count(other))
@@ -211,12 +211,12 @@ HEAD = (
     "gradients",
     "inference",
     "step",
-    "a MAC",
+    "per MAC",
     "SRAM",
     "arena",
     "input",
     "forward",
-    "inference alone",
+    "inference only",
     "state",
     "stack",
     "flash",
@@ -260,14 +260,14 @@ def breakdown(r: Row) -> str:
         (name, f"{count:,}", f"{count / r.train_step_instructions:.1%}", f"{macs:,}" if macs else "-",
          f"{count / macs:.2f}" if macs else "-") for name, (count, macs) in named
     ]  # fmt: skip
-    return markdown(("call", "instructions", "share", "MAC", "instructions a MAC"), lines)
+    return markdown(("call", "instructions", "share", "MAC", "instructions per MAC"), lines)
 
 
-LOWERED_HEAD = ("board", "gradients", "arena", "without", "step", "without", "more", "inference", "without", "by")
+LOWERED_HEAD = ("board", "gradients", "arena", "without", "step", "without", "extra", "inference", "without", "by")
 
 
 def lowered_cells(r: Row) -> tuple[str, ...]:
-    """What the arena was lowered to, and the instructions that took."""
+    """The lowered arena, and the instructions it cost."""
     step, before = r.train_step_instructions, r.unlowered_train_step_instructions
     kinds = ", ".join(f"{kind} {count / 1e6:+.2f} M" for kind, count in r.lowered_instructions.items()
                       if abs(count) >= 10_000)  # fmt: skip
@@ -283,9 +283,9 @@ def lowered_text(found: list[Row]) -> list[str]:
     if not rows:
         return []
     words = (
-        "The planner spends instructions where that lowers the peak ([streaming.md](streaming.md)). *Without*: the "
-        "same graphs\nplanned without any of that, the image whole, which learn the same bytes; on the same core with "
-        "as much SRAM as they need.\n*By* is what the difference of a step went to."
+        "The planner spends instructions where that lowers the peak ([streaming.md](streaming.md)). *Without* is the "
+        "same graphs\nplanned without that, with the whole image in memory; they learn the same bytes, and are counted "
+        "on the same core with enough\nSRAM. *By* is what the extra instructions of a step were spent on."
     )
     return [f"## What a smaller arena costs ({LOWERING})", words, markdown(LOWERED_HEAD, map(lowered_cells, rows))]
 
@@ -296,12 +296,13 @@ def page(found: list[Row], others: dict) -> str:
         "# Training on a microcontroller, counted",
         "Written by `make bench-mcu` (bench/mcu.py). One training step and one prediction of the firmware on an "
         "emulated core: exact\ninstructions (not cycles), every byte of the linked image. Batch 1, 10 classes for "
-        "the three checkpoints, `last:2` for the\nMLPerf Tiny models; the second step, since in the first a head of "
-        "zeros gives no gradients. KB = 1,000 bytes.\nOf the arena: *input* is the image or the rows of it that are "
-        "held, *forward* the forward part of a step, *inference alone*\nthe arena of a program that only predicts. "
-        "*published*: the Tiny Training Engine, Cortex-M7, counted in the same way. Where\nthe state is larger than "
-        "the arena, SRAM has room for it twice: a new state is received whole before it takes the old\none's place; "
-        "or, where SRAM is short, *in place*. *for speed* and *in 112 KB* are `--prefer speed` and `--sram`.",
+        "the three checkpoints, `last:2` for the\nMLPerf Tiny models. The second step is counted: in the first, a "
+        "head of zeros gives no gradients. KB = 1,000 bytes.\nParts of the arena: *input* is the image, or the rows "
+        "of it that are held; *forward* is the forward part of a step. *inference\nonly* is the arena of a program "
+        "that only predicts. *published* is the Tiny Training Engine on a Cortex-M7, counted in\nthe same way. If "
+        "the state is larger than the arena, SRAM has room for two states: a new one is received completely before "
+        "it\nreplaces the old one. If SRAM is short, the state is received *in place*. *for speed* and *in 112 KB* "
+        "mean `--prefer speed` and\n`--sram`.",
         "![SRAM and instructions](mcu.svg)",
         markdown(HEAD, [published_cells(), *map(cells, found)]),
         *lowered_text(found),
@@ -311,7 +312,7 @@ def page(found: list[Row], others: dict) -> str:
             f"## Where the instructions of a step go ({first.model}/{first.scheme}, {first.board})",
             breakdown(first),
         ]
-        parts += ["## Beside frameworks", peers_text(first, others)]
+        parts += ["## Compared with frameworks", peers_text(first, others)]
     parts += ["## Where it ran", "\n".join(f"* {k}: {v}" for k, v in machine().items())]
     return "\n\n".join(parts) + "\n"
 
@@ -322,8 +323,8 @@ def peers_text(row: Row, others: dict) -> str:
              for name, o in others.items() if "process_mb" in o]  # fmt: skip
     missing = [f"* {name}: {o['why']}" for name, o in others.items() if "why" in o]
     words = (
-        f"The same network in float, one full training step at batch 1, in a process of its own: its peak memory, and "
-        f"how much of\nthat the step added after everything was loaded. Ours is {kb(row.sram_bytes)}, all of it."
+        f"The same network in float, one full training step at batch 1, in its own process: the peak memory, and how "
+        f"much of it the\nstep added after everything was loaded. Ours is {kb(row.sram_bytes)} in total."
     )
     head = ("framework", "whole process", "times ours", "added by training", "times ours")
     return "\n\n".join([words, markdown(head, lines), *missing])
@@ -342,7 +343,7 @@ def main(arguments: list[str] | None = None) -> int:
     with ProcessPoolExecutor(max_workers=options.jobs) as pool:
         found = []
         for row in pool.map(measure, wanted):
-            said = row.why or f"{row.train_step_instructions:,} instructions a step"
+            said = row.why or f"{row.train_step_instructions:,} instructions per step"
             print(f"{row.name}: {said}", file=sys.stderr, flush=True)
             found.append(row)
             write({"machine": machine(), "rows": [asdict(r) for r in found], "published": PUBLISHED})

@@ -78,12 +78,10 @@ def page(rows: list[Row]) -> str:
     known = ", ".join(f"{name} {size:,} B" for name, size in PUBLISHED_ARENA.items())
     return f"""# The published schemes, planned
 
-Made by `python -m bench.schemes`. One training step at batch 1 with {CLASSES} classes, the input held whole, before any
-streaming; bytes. *Arena* is everything that lives during a step, kernel scratch included; *state* is what lasts:
+Made by `python -m bench.schemes`. One training step at batch 1 with {CLASSES} classes, the whole input in memory,
+without streaming, in bytes. *Arena* is everything alive during a step, including kernel scratch; *state* is what persists:
 trained weights with their residual byte, biases, the head and counters. *Bound* is the largest sum of bytes alive at
-one step: no placement in that order needs less. Published engine, arena: {known}; its paper
-gives 141, 135 and 173 KB of SRAM for its smallest schemes of mbv2-w0.35, proxyless-w0.3 and mcunet-5fps, with
-depthwise convolutions done in place, which the planner does not do yet: the peak of mbv2 is such a convolution.
+one step: no placement in that order can need less. Published engine, arena: {known}.
 
 {table(rows)}
 """
