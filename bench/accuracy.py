@@ -180,8 +180,8 @@ zero, fixed random views (crop of 35 to 100 % of the area, mirror, light and col
 
 `residual` at batch 1 is what a device does: int8 weights with one byte of fraction, an update after every photo.
 `master` keeps a float copy as well. *reference* is the result of an independent simulation of the same recipe (if it
-has no such entry: its float weights at batch 64); seeds differ by about 0.5. *last loss* is the mean over the last epoch,
-*clipped* the share of parameter updates whose gradient was scaled down.
+has no such entry: its float weights at batch 64); seeds differ by about 0.5. *last loss* is the mean over the last
+epoch, *clipped* the share of parameter updates whose gradient was scaled down.
 
 {table}
 {verdict}

@@ -79,9 +79,9 @@ def page(rows: list[Row]) -> str:
     return f"""# The published schemes, planned
 
 Made by `python -m bench.schemes`. One training step at batch 1 with {CLASSES} classes, the whole input in memory,
-without streaming, in bytes. *Arena* is everything alive during a step, including kernel scratch; *state* is what persists:
-trained weights with their residual byte, biases, the head and counters. *Bound* is the largest sum of bytes alive at
-one step: no placement in that order can need less. Published engine, arena: {known}.
+without streaming, in bytes. *Arena* is everything alive during a step, including kernel scratch; *state* is what
+persists: trained weights with their residual byte, biases, the head and counters. *Bound* is the largest sum of bytes
+alive at one step: no placement in that order can need less. Published engine, arena: {known}.
 
 {table(rows)}
 """

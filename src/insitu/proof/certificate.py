@@ -8,7 +8,7 @@ from math import isfinite
 from insitu.proof.findings import Row
 from insitu.table import table
 
-HEADERS = ("check", "what with what", "compared", "worst", "allowed", "holds")
+HEADERS = ("check", "comparison", "compared", "worst", "allowed", "holds")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From the parts of a training program to its certificate. How the parts are made is said in pipeline.py."""
+"""From the parts of a training program to its certificate. pipeline.py makes the parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOOLS = Tools(plan, verify, open_plans)
 
 
 def certify(parts: Parts, samples: Samples, scheme: str, steps: int, seed: int) -> Certificate:
-    """Every check on the program of these parts, over so many steps."""
+    """Run every check on the program of these parts, over `steps` steps."""
     g, graphs = parts.forward, parts.graphs()
     source = Source(g, samples, parts.recipe, steps, seed)
     verbs = ("train_step",) * steps if "train_step" in graphs else (*("accumulate",) * steps, "apply")

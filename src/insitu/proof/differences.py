@@ -1,12 +1,12 @@
-"""Gradients against differences: is the derivative that a training graph computes the slope of what it computes?
+"""Gradients against differences: are the gradients of a training graph really the slopes of its loss?
 
-    float_gradients   parameters whose way to the loss is all float: the loss itself, moved both ways, in float64
-    int8_rules        each int8 op's gradient rule, at the inputs it really sees: its surrogate, moved both ways
+    float_gradients   parameters whose path to the loss is all float: central differences of the loss, in float64
+    int8_rules        each int8 op's gradient rule, at the inputs it really sees: central differences of its surrogate
     int8_gradients    each trained tensor of an int8 graph: a random direction carried forward through the
                       surrogates of all ops, to the loss; no gradient rule is involved
     surrogates        the surrogates themselves: within one step of the integers
 
-Everything is numpy on graphs; what the C does is prove.py's business.
+Everything here is numpy on graphs; program.py checks the C.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CLOSENESS = 1e-4  # of gradients
 FLOOR = 1e-3  # of the network's largest gradient
 FLOATS = ("f32", "f64")
 STEP = 4e-6
-POINTS = 4  # where parameters are, and others close by
-AWAY = 0.02  # how far, in units of one and of a parameter's own spread
-TRIES = 8  # elements or directions that are tried until one is away from kinks
+POINTS = 4  # the point of the parameters, and others close to it
+AWAY = 0.02  # how far away, in units of one and of a parameter's own spread
+TRIES = 8  # elements or directions to try until one is away from kinks
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A training graph at one input: what every value is, in float64 where it is not an integer."""
+    """A training graph run on one input: every value, in float64 unless it is an integer."""
 
     graph: Graph
     env: Mapping[str, np.ndarray]
@@ -50,7 +50,7 @@ class Run:
 
     @cached_property
     def forward(self) -> tuple[Node, ...]:
-        """What the loss is computed with."""
+        """The nodes that compute the loss."""
         wanted, found = {self.loss.name}, []
         for node in reversed(self.graph.nodes):
             if any(v.name in wanted for v in node.outputs):
@@ -60,7 +60,7 @@ class Run:
 
     @cached_property
     def gradients(self) -> dict[str, Value]:
-        """Trained parameter -> the value that holds its gradient: what its update takes after its state."""
+        """Trained parameter -> its gradient: the input of its update that follows the state."""
         found = {}
         lasting = set(self.graph.state)
         for name, new in self.graph.updates.items():
@@ -104,7 +104,7 @@ def float_gradients(run: Run, seed: int = 0) -> Iterator[Finding]:
 
 
 def _rounds(node: Node) -> bool:
-    """Does it make integers of reals? Then the loss has steps, and no slope."""
+    """Does it turn real numbers into integers? Then the loss has steps, and no slope."""
     return any(v.type.quant is not None for v in node.outputs)
 
 
@@ -159,13 +159,13 @@ class Points:
 
 
 def _slope(run: Run, name: str, d: np.ndarray, nodes: list[Node]) -> tuple[float | None, float]:
-    """d loss along d, and how far float64 can be off; None where a kink lies near.
+    """The slope of the loss along d, and how far float64 can be off; None if there is a kink nearby.
 
-    Steps of different length agree where the loss is smooth, and do not where one of them crosses a kink. Of a kink
-    right here they see the same: but the slopes before and after it differ, however short the steps.
+    Steps of different length agree where the loss is smooth, and differ if one of them crosses a kink. Both see a
+    kink that is exactly here, but then the slopes before and after it differ, however short the steps.
     """
     size = sum(v.type.size for n in nodes for v in n.outputs)
-    h = STEP / max(1.0, size / 1e5)  # the more activations, the more of them lie close to a kink
+    h = STEP / max(1.0, size / 1e5)  # the more activations, the more of them are close to a kink
     here = float(run.env[run.loss.name])
     ahead, behind, after, before = (_loss_at(run, name, s * d, nodes) for s in (h, -h, h / 8, -h / 8))
     long, short = (ahead - behind) / (2 * h), (after - before) / (h / 4)
@@ -195,7 +195,7 @@ def on_the_way(run: Run) -> list[Node]:
 
 
 def surrogates(run: Run) -> Iterator[Finding]:
-    """In steps of the output's scale. A table has curves of its own: half of its sharpest bend is allowed beside."""
+    """Errors in steps of the output's scale. A table is curved: half of its sharpest bend is allowed in addition."""
     for node in on_the_way(run):
         out = node.output
         if out.type.quant is None or out.type.quant.per_channel:
@@ -234,20 +234,20 @@ def _inputs(run: Run, node: Node) -> list[np.ndarray]:
 
 
 def direction(value: Value, rng) -> np.ndarray:
-    """Random, each element in the scale of its own channel."""
+    """A random direction, each element in the scale of its own channel."""
     q = value.type.quant
     return rng.normal(size=value.shape) * (q.scales(value.type.rank) if q else 1.0)
 
 
 def _along(where: str, gradient: np.ndarray, direction: np.ndarray, slope: float, floor: float = 0.0) -> Finding:
-    """Compares in the direction; what is allowed goes with the size a random direction's slope has."""
+    """Compares along the direction; the tolerance is relative to the typical slope along a random direction."""
     parts = gradient * direction
     size = float(np.sqrt(np.sum(parts * parts)))
     return Finding(where, abs(float(np.sum(parts)) - slope), CLOSENESS * max(size, floor) + 1e-13)
 
 
 def rule_gradients(run: Run, node: Node, g: list[np.ndarray]) -> list[np.ndarray | None]:
-    """What the op's own rule gives for each input, evaluated in float64."""
+    """The gradient of each input by the op's own rule, evaluated in float64."""
     builder = Builder("rule")
     feeds = []
     for v in {v.name: v for v in node.inputs}.values():
@@ -304,7 +304,7 @@ def carried(run: Run, name: str, d: np.ndarray) -> float:
 
 
 def _typed(node: Node, values: list[np.ndarray]) -> list[np.ndarray]:
-    """Integers that stand for themselves (labels, counters) stay integers."""
+    """The values with their types: integers that stand for themselves (labels, counters) stay integers."""
     plain = ("s32", "s64", "u8", "b1")
     return [
         x.astype(v.type.numpy) if v.dtype in plain and v.type.quant is None and not has_surrogate(node) else x
@@ -313,7 +313,7 @@ def _typed(node: Node, values: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _as_written(run: Run, node: Node, values, moves, found: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Where rounding alone decides whether an element was clamped, the mask that was written decides."""
+    """If only rounding decides whether an element was clamped, use the mask that the op wrote."""
     if len(node.outputs) < 2:
         return found
     free = Node(node.op, node.inputs, node.outputs, {**node.attrs, "lo": -(10**6), "hi": 10**6})

@@ -1,4 +1,4 @@
-"""What a check found: how far off, how far it may be, where; and the row of a certificate that sums it up."""
+"""The findings of a check (error, tolerance, place), and the row of a certificate that sums them up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Finding:
-    """One comparison. An error that is not a number is never allowed."""
+    """One comparison. An error of NaN is never allowed."""
 
     where: str
     error: float
@@ -32,12 +32,12 @@ class Row:
     """One check of a certificate."""
 
     check: str
-    compared: str  # what with what
+    compared: str  # what is compared with what
     ok: bool
     count: int  # comparisons made
     worst: float | None = None
     allowed: float | None = None
-    where: str = ""  # of the worst
+    where: str = ""  # the place of the worst error
     note: str = ""
 
 
@@ -45,18 +45,18 @@ def row(check: str, compared: str, findings: Iterable[Finding], note: str = "") 
     """The worst of these findings."""
     found = list(findings)
     if not found:
-        return Row(check, compared, True, 0, note=note or "nothing of the kind in this model")
+        return Row(check, compared, True, 0, note=note or "the model has nothing of this kind")
     worst = max(found, key=lambda f: f.badness)
     return Row(check, compared, all(f.ok for f in found), len(found), worst.error, worst.allowed, worst.where, note)
 
 
 def failed(check: str, compared: str, problem: str) -> Row:
-    """A check that could not even be made."""
+    """The row of a check that could not be run."""
     return Row(check, compared, False, 0, note=problem)
 
 
 def distance(a, b) -> float:
-    """max|a - b|; infinite where only one of them is a number."""
+    """max|a - b|; infinite if exactly one of two elements is NaN."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     with np.errstate(invalid="ignore"):
         gap = np.abs(a - b)

@@ -1,11 +1,11 @@
-"""The checks of a gradient certificate: the training program of one model, held against what it should be.
+"""The checks of a gradient certificate: the training program of one model, compared with what it should compute.
 
-The graphs' own gradients are checked in differences.py and steps.py; here it is the C. How to plan, verify and open
-a program is handed in: this stage knows neither planner nor devices.
+differences.py and steps.py check the gradients of the graphs; this file checks the C. The caller passes functions to
+plan, verify and open a program: this stage knows neither planner nor devices.
 
-Every value of a run is read back. Each op is then evaluated in numpy at the inputs the C had, so that a difference
-belongs to the op that made it: integers must be equal, floats close. The program as shipped must give the bytes of the
-one whose values were read; so must it on an arena full of poison.
+Every value of a run is read back. Each op is then evaluated in numpy on the inputs that the C had, so that a difference
+is the fault of that op: integers must be equal, floats close. The program as shipped must give the same bytes as the
+one whose values were read, and again the same bytes on an arena full of garbage.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from insitu.training.prefix import Split
 
 FORWARD, FORWARD_FLOOR = 1e-5, 1e-6
 BACKWARD, BACKWARD_FLOOR = 1e-4, 1e-3
-STEPS = 1e-3  # of a parameter's change in one step: float64 and float32 may fall on two sides of a kink
+STEPS = 1e-3  # share of a parameter's change in one step: float64 and float32 may be on different sides of a kink
 LAST_BITS = 2.0**-21
-NOISE = 1e-5  # of the largest gradient: Adam makes a whole step of whatever is left of less
+NOISE = 1e-5  # share of the largest gradient: Adam makes a full step even from a smaller rest of rounding
 # Of a parameter's largest gradient, how far the C's float32 may be from float64 over a whole step of an int8 network.
 # Measured on MLPerf Tiny's kws_dscnn, trained in full: at most 8.1e-7, which at steps of up to 204,556 units of 1/256
 # lets 13.8, 5.3 and 1.2 of 21,824 integers be expected to round the other way in the first steps; 11, 4 and 2 did.
@@ -39,7 +39,7 @@ FLOATS = ("f32", "f64")
 
 @dataclass(frozen=True)
 class Tools:
-    """What other stages lend."""
+    """Functions of other stages."""
 
     plan: Callable[[Graph], Any]
     verify: Callable[[Any], Any]
@@ -48,12 +48,12 @@ class Tools:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A training program and something to run it on."""
+    """A training program and the inputs to run it on."""
 
     graphs: Mapping[str, Graph]
-    feed: Callable[[Graph, int], tuple[np.ndarray, ...]]  # what a graph takes in a step
+    feed: Callable[[Graph, int], tuple[np.ndarray, ...]]  # the inputs of a graph in a step
     verbs: tuple[str, ...]  # which function each step runs
-    cut: Split | None = None  # as `fit` runs it, where some layers are frozen
+    cut: Split | None = None  # the program as `fit` runs it, if some layers are frozen
 
     def arrays(self, verb: str, step: int = 0) -> tuple[np.ndarray, ...]:
         return self.feed(self.graphs[verb], step)
@@ -65,7 +65,7 @@ class Subject:
 
 
 def prove_program(subject: Subject, tools: Tools, seed: int = 0) -> list[Row]:
-    """Every row of the certificate; those that need C only where the plans are sound."""
+    """Every row of the certificate; the rows that need C only if the plans are sound."""
     rows = [*prove_gradients(subject, seed)]
     try:
         plans = {verb: tools.plan(g) for verb, g in subject.graphs.items()}
@@ -74,9 +74,9 @@ def prove_program(subject: Subject, tools: Tools, seed: int = 0) -> list[Row]:
         for p in (*plans.values(), *kept.values(), *cut.values()):
             tools.verify(p)
     except Error as e:
-        return [*rows, failed("plan", "the replay of every call on a map of the arena", str(e))]
+        return [*rows, failed("plan", "replay of every call on a map of the arena", str(e))]
     count = sum(len(p.calls) for p in plans.values())
-    rows.append(Row("plan", "the replay of every call on a map of the arena", True, count, 0, 0))
+    rows.append(Row("plan", "replay of every call on a map of the arena", True, count, 0, 0))
     device = tools.open({**plans, **kept, **cut})
     return [*rows, *prove_c(subject, device, seed)]
 
@@ -84,36 +84,36 @@ def prove_program(subject: Subject, tools: Tools, seed: int = 0) -> list[Row]:
 def prove_gradients(subject: Subject, seed: int = 0) -> Iterator[Row]:
     graph = subject.graphs[subject.stepping]
     run = Run.of(graph, subject.arrays(subject.stepping))
-    yield row("float gradients", "differences of the loss, float64", float_gradients(run, seed))
-    yield row("int8 meaning", "integers, their formula without rounding (in steps)", surrogates(run))
-    yield row("int8 rules", "each op's gradient, differences without rounding", int8_rules(run, seed))
-    yield row("int8 gradients", "each tensor's, a direction carried to the loss", int8_gradients(run, seed))
+    yield row("float gradients", "gradients vs differences of the loss in float64", float_gradients(run, seed))
+    yield row("int8 meaning", "integers vs their formula without rounding (in steps)", surrogates(run))
+    yield row("int8 rules", "each op's gradient vs differences without rounding", int8_rules(run, seed))
+    yield row("int8 gradients", "each gradient vs a direction carried to the loss", int8_gradients(run, seed))
     updating = subject.graphs[subject.verbs[-1]]
     steps = real_steps(updating, {**graph.state, **updating.state}, seed)
-    yield row("updates", "each update, the real step it should take (in steps)", steps)
+    yield row("updates", "each update vs the exact real step (in steps)", steps)
 
 
 def prove_c(subject: Subject, device, seed: int = 0) -> Iterator[Row]:
     verbs = list(dict.fromkeys(["predict", *subject.verbs]))
     local = [f for verb in verbs for f in op_by_op(subject, device, verb)]
     integers = [f for f in local if f.allowed == 0]
-    yield row("C, integers", "every value of the C, its op in numpy", integers)
-    yield row("C, floats", "every value of the C, its op in float64", [f for f in local if f.allowed])
-    yield row("C as shipped", "its bytes, those of the C with all values kept", shipped(subject, device, verbs))
-    yield row("poisoned arena", "its bytes, those from a clean arena", poisoned(subject, device, verbs, seed))
+    yield row("C, integers", "every value of the C vs its op in numpy", integers)
+    yield row("C, floats", "every value of the C vs its op in float64", [f for f in local if f.allowed])
+    yield row("C as shipped", "its bytes vs the C with all values kept", shipped(subject, device, verbs))
+    yield row("poisoned arena", "its bytes vs those from a clean arena", poisoned(subject, device, verbs, seed))
     scratch = [f"kept_{verb}" for verb in verbs]
     yield row(
-        "poisoned scratch", "the same, each scratch in bytes of its own", poisoned(subject, device, scratch, seed)
+        "poisoned scratch", "the same, with each scratch in its own bytes", poisoned(subject, device, scratch, seed)
     )
-    yield row("frozen layers", "a step from their kept outputs, one from the sample", cut_steps(subject, device))
-    yield row("training steps", "the state after each of some steps, numpy", training(subject, device))
+    yield row("frozen layers", "a step from cached outputs vs from the sample", cut_steps(subject, device))
+    yield row("training steps", "the state after each step vs numpy", training(subject, device))
 
 
 # the C whose values are read ----------------------------------------------------------------------
 
 
 def keep_all(graph: Graph) -> Graph:
-    """Every value an output, but for what is written into the state."""
+    """The graph with every value as an output, except values that are written into the state."""
     homes = _homes(graph)
     names = {v.name for v in graph.outputs} | homes
     more = tuple(v for n in graph.nodes for v in n.outputs if v.name not in names)
@@ -121,7 +121,7 @@ def keep_all(graph: Graph) -> Graph:
 
 
 def _homes(graph: Graph) -> set[str]:
-    """Values that lie in the state: the new contents, and what they were made from in place."""
+    """Values stored in the state: the new contents, and the values they were computed from in place."""
     found, todo = set(), list(graph.updates.values())
     while todo:
         value = todo.pop()
@@ -134,7 +134,7 @@ def _homes(graph: Graph) -> set[str]:
 
 
 def apart(plan):
-    """The plan with every scratch in bytes of its own, which nothing else writes."""
+    """The plan with every scratch in its own bytes, which nothing else writes."""
     at, offsets = -(-plan.arena_bytes // 16) * 16, dict(plan.offsets)
     for name, size in plan.scratch_bytes.items():
         offsets[name] = at
@@ -143,7 +143,7 @@ def apart(plan):
 
 
 def op_by_op(subject: Subject, device, verb: str) -> Iterator[Finding]:
-    """Each node at the inputs the C had; a value that lies in the state is compared when all is done."""
+    """Each node on the inputs that the C had; a value stored in the state is compared at the end."""
     graph, arrays = subject.graphs[verb], subject.arrays(verb)
     before = device.state()
     results = device.run(f"kept_{verb}", *arrays)
@@ -164,7 +164,7 @@ def op_by_op(subject: Subject, device, verb: str) -> Iterator[Finding]:
 
 
 def evaluated(node: Node, env: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """A node's results in float64 at these inputs."""
+    """A node's results for these inputs, in float64."""
     given = [
         a.astype(np.float64) if a.dtype == np.float32 else a for a in (np.asarray(env[v.name]) for v in node.inputs)
     ]
@@ -174,10 +174,10 @@ def evaluated(node: Node, env: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ..
 
 
 class _Judge:
-    """Which closeness a value is held to: none for integers, the contract's for forward values and gradients.
+    """The tolerance of a value: zero for integers, the contract's for forward values and gradients.
 
-    A sum of gradients may cancel to nothing (a bias before a batch norm has none): the last bits of what was summed
-    are allowed beside.
+    A sum of gradients may cancel to zero (the bias before a batch norm has no gradient), so the last bits of the terms
+    are allowed in addition.
     """
 
     def __init__(self, graph: Graph, found: Mapping[str, np.ndarray]):
@@ -197,7 +197,7 @@ class _Judge:
 
 
 def _computed_for_outputs(graph: Graph) -> set[str]:
-    """What outputs are computed from: all but the backward pass and the updates."""
+    """The values that outputs are computed from: everything but the backward pass and the updates."""
     wanted = {v.name for v in graph.outputs}
     for node in reversed(graph.nodes):
         if any(v.name in wanted for v in node.outputs):
@@ -209,7 +209,7 @@ def _computed_for_outputs(graph: Graph) -> set[str]:
 
 
 def outcome(device, verb: str, arrays, fill=0) -> dict[str, np.ndarray]:
-    """Outputs and state after one call on an arena filled with this; the device's state is as before."""
+    """Outputs and state after one call on an arena filled with `fill`; the device's own state does not change."""
     before = device.state()
     device.poison(fill)
     results = device.run(verb, *arrays)
@@ -248,7 +248,7 @@ PREFIX, REST = "frozen_part", "rest_"
 
 
 def cut_graphs(subject: Subject) -> dict[str, Graph]:
-    """The functions of a program whose frozen layers have one of their own; none where nothing is frozen."""
+    """The functions of a program that runs its frozen layers in a separate function; empty if nothing is frozen."""
     if subject.cut is None:
         return {}
     rest = {f"{REST}{verb}": subject.cut.rest[verb] for verb in dict.fromkeys(subject.verbs)}
@@ -264,7 +264,7 @@ def cut_steps(subject: Subject, device) -> Iterator[Finding]:
         graph, arrays = subject.graphs[verb], subject.arrays(verb)
         given = {v.name: a for v, a in zip(graph.inputs, arrays)}
         samples = [given[v.name] for v in cut.prefix.inputs if v.name in given]
-        if samples:  # else it works on state alone
+        if samples:  # otherwise it only works on the state
             made = device.run(PREFIX, *samples)
             given |= {v.name: a for v, a in zip(cut.prefix.outputs, made)}
         rest = [given[v.name] for v in cut.rest[verb].inputs]
@@ -275,11 +275,11 @@ def cut_steps(subject: Subject, device) -> Iterator[Finding]:
 
 
 def training(subject: Subject, device) -> Iterator[Finding]:
-    """The C runs on; numpy takes each step from the state the C had before it.
+    """The C runs step after step; numpy computes each step from the state the C had before it.
 
-    So a difference cannot grow from step to step, and what is allowed is what one step can do. A gradient may be off by
-    what float32 costs (GRADIENT), so an integer must lie between where the update takes it with the gradient moved up
-    and moved down by that: but for the few next to where rounding turns, those are the same, and it must be equal.
+    So a difference cannot grow from step to step, and the tolerance is that of one step. A gradient may be off by the
+    error of float32 (GRADIENT), so an integer must be between the results of the update with the gradient moved up and
+    moved down by that error. Except for the few integers near a rounding boundary, these two results are the same.
     """
     first = device.state()
     for step, verb in enumerate(subject.verbs):
@@ -319,12 +319,12 @@ def same_state(where: str, before, got, run: Run) -> Iterator[Finding]:
 
 
 def reached(run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """What each trained parameter becomes with its gradient moved down, and moved up, as far as it may be off."""
+    """The new value of each trained parameter with its gradient moved down, and moved up, by the tolerance."""
     found: tuple[dict, dict] = ({}, {})
     for name, grad in run.gradients.items():
         node = run.graph.producer[run.graph.updates[name].name] if name in run.graph.updates else None
         if node is None or node.inputs[0].name != name:
-            continue  # gradients that are only added up
+            continue  # gradients are only added up here
         off = GRADIENT * max(largest(run.env[grad.name]), BACKWARD_FLOOR * run.largest)
         for ends, sign in zip(found, (-1, 1)):
             results = evaluated(node, {**run.env, grad.name: run.env[grad.name] + sign * off})
@@ -334,7 +334,7 @@ def reached(run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
 
 
 def above_noise(run: Run, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Elements of a parameter, or of what an optimizer keeps for it, whose gradient is more than rounding left."""
+    """Elements of a parameter (or of its optimizer state) whose gradient is more than a rest of rounding."""
     owner = next((p for p in run.gradients if name == p or name.rpartition(".")[0] == p), None)
     if owner is None or run.gradients[owner].shape != shape:
         return np.ones(shape, bool)

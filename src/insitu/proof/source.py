@@ -1,6 +1,6 @@
-"""What a program is proved on: inputs, labels and rates for its functions, step by step.
+"""The inputs that a program is proved on: samples, labels and rates for its functions, step by step.
 
-Samples are drawn at random where none are given: the certificate is about gradients, not about accuracy.
+Without samples from the user they are drawn at random: the certificate is about gradients, not about accuracy.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from insitu.graph import Graph, Value
 from insitu.ops.quant import quantize
 from insitu.training.train import Recipe
 
-DRAWN = 32  # samples, where none are given
+DRAWN = 32  # random samples, if the user gives none
 RATE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What the functions of a program are given, step by step."""
+    """The inputs of a program's functions, step by step."""
 
     forward: Graph
     samples: Samples
@@ -45,11 +45,11 @@ class Source:
         return self._labels(value, step) if value.dtype == "s32" else self._targets(value, step)
 
     def _chosen(self, count: int, step: int) -> np.ndarray:
-        """The numbers of so many samples; the next ones in the next step."""
+        """The indices of the next `count` samples; each step takes the following ones."""
         return np.arange(step * count, (step + 1) * count) % len(self.samples)
 
     def _labels(self, value: Value, step: int) -> np.ndarray:
-        """Those of the samples where they fit, else at random."""
+        """The samples' own labels if they fit, else random ones."""
         classes, chosen = self.forward.outputs[0].shape[-1], self._chosen(value.shape[0], step)
         drawn = np.random.default_rng((self.seed, step)).integers(classes, size=len(chosen))
         known = drawn if self.samples.labels is None else self.samples.labels[chosen]

@@ -1,9 +1,8 @@
-"""Do updates step the real parameter? Each update op of a graph, run at a gradient made up for it.
+"""Do updates move the real parameter correctly? Each update op of a graph is run with a made-up gradient.
 
-A step of `rate * factor * gradient` in real units is due (`factor` from the clip), whatever the arithmetic: the
-parameter must have moved by that, to within the rounding its arithmetic is allowed. What remembers (momentum, Adam) is
-run for some steps from its first state, and held against sums and means over all gradients so far, which remember
-nothing.
+Whatever the arithmetic, the parameter must move by `rate * factor * gradient` in real units (`factor` from the clip),
+to within the rounding of its arithmetic. Updates with memory (momentum, Adam) are run for some steps from their initial
+state, and compared with sums and means over all gradients so far, computed from scratch.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from insitu.ops.update_int import (
 )
 from insitu.proof.findings import Finding
 
-LONGEST = 4.0  # integers that the made-up step is long, at most
-WALK = 4  # steps of an update that remembers
+LONGEST = 4.0  # the longest made-up step, in integers
+WALK = 4  # steps of an update with memory
 # update -> how far rounding may leave the parameter from where it should be, in integers
 ROUNDING = {
     sgd_nearest_s8: 1 / 2,
@@ -67,30 +66,30 @@ def _stepped(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> F
     return Finding(f"{node.inputs[0].name} ({node.op.name}{clipped})", error, ROUNDING[node.op] + 1e-4 * LONGEST)
 
 
-# updates that remember ---------------------------------------------------------------------------
+# updates with memory -----------------------------------------------------------------------------
 
 
 def momentum_step(w: np.ndarray, gradients: list[np.ndarray], momentum: float, nesterov: bool, **_) -> np.ndarray:
-    """The sum of all gradients so far, each the less the older it is; with nesterov as it will be one step later."""
+    """The sum of all gradients so far, with smaller weights for older ones; with nesterov, the sum one step ahead."""
     total = np.sum([g * momentum**age for age, g in enumerate(reversed(gradients))], axis=0)
     return gradients[-1] + momentum * total if nesterov else total
 
 
 def adam_step(w: np.ndarray, gradients: list[np.ndarray], beta1: float, beta2: float, epsilon: float, decay: float,
               **_) -> np.ndarray:  # fmt: skip
-    """Their mean over the root of the mean of their squares, each weighted the less the older it is."""
+    """The mean of the gradients over the root of the mean of their squares, with smaller weights for older ones."""
     ages = np.arange(len(gradients))[::-1]
     mean = np.average(gradients, axis=0, weights=beta1**ages)
     square = np.average(np.square(gradients), axis=0, weights=beta2**ages)
     return mean / (np.sqrt(square) + epsilon) + decay * w
 
 
-# update -> the step that is due, for a rate of one; whether weight decay is part of the gradient
+# update -> the expected step for a rate of one; whether weight decay is part of the gradient
 REMEMBERING = {sgd_momentum: (momentum_step, True), adam: (adam_step, False)}
 
 
 def _walked(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> Finding:
-    """Some steps from the first state; the largest error of any of them."""
+    """The largest error over some steps from the initial state."""
     due, coupled = REMEMBERING[node.op]
     w, clip, decay = node.inputs[0], node.attrs["clip"], node.attrs["decay"]
     lasting = [np.zeros(v.shape, np.float32) for v in node.inputs[1 : len(node.outputs) - 1]]
@@ -114,13 +113,13 @@ def _walked(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> Fi
 
 
 def _run(node: Node, state: Mapping[str, np.ndarray], g: np.ndarray, rate: np.float32):
-    """The parameter before and after, in integers and fractions of them."""
+    """The parameter before and after an update, in integers with their fractions."""
     given: list = [state.get(v.name) for v in node.inputs]
     at = next(i for i, v in enumerate(node.inputs) if v.name not in state)
     given[at], given[at + 1], given[at + 2] = g.astype(np.float32), rate, np.zeros(3, np.int32)
     for i, v in enumerate(node.inputs):
         if given[i] is None:
-            given[i] = np.ones(v.shape, v.type.numpy)  # the number of the step: any will do
+            given[i] = np.ones(v.shape, v.type.numpy)  # the number of the step: any value works
     results = node.rule("eval", *given)
     return _whole(node, given), _whole(node, results)
 

@@ -1,11 +1,11 @@
-"""What each op computes in the reals: its integer formula with `round` left out and the clamp kept.
+"""What each op computes in real numbers: its integer formula without `round`, but with the clamp.
 
-Straight-through gradients are the gradients of these functions, so that is what finite differences are taken of. A
-surrogate takes and gives real numbers (float64). Nothing here uses a gradient rule, a kernel or the integer meaning:
-windows are walked tap by tap, scales and zero points come from the types alone.
+Straight-through gradients are the gradients of these functions, so finite differences are taken of them. A surrogate
+takes and returns real numbers (float64). Nothing here uses a gradient rule, a kernel or the integer definition:
+windows are walked tap by tap, and scales and zero points come only from the types.
 
-`round` then `clamp` to lo..hi passes gradients where the number before rounding lies within lo - 1/2 .. hi + 1/2. Who
-falls within a hair of these edges is a matter of rounding; `moved` says which elements do.
+`round` followed by `clamp` to lo..hi passes gradients where the number before rounding is within lo - 1/2 .. hi + 1/2.
+For elements very close to these edges, rounding decides; `moved` says which elements those are.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.ops.reduce import mean_s8
 
 STEP = 1e-5  # how far inputs are moved for a difference, in units of their scale
-HAIR = 1e-3  # of the output's scale: nearer to an edge than this is neither inside nor outside
-HAIR_LITERT = 0.51  # where the number is rounded twice
+HAIR = 1e-3  # in units of the output's scale: nearer to an edge than this counts as neither inside nor outside
+HAIR_LITERT = 0.51  # the same if the number is rounded twice
 
 
 def real(array: np.ndarray, type: Type) -> np.ndarray:
-    """The reals an array of this type stands for."""
+    """The real numbers that an array of this type stands for."""
     wide = np.asarray(array, np.float64)
     return wide if type.quant is None else (wide - type.quant.zero) * type.quant.scales(type.rank)
 
 
 def reals(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The inputs of a node as reals. A bias without a scale counts in that of the products it is added to."""
+    """The inputs of a node as real numbers. A bias without a scale has that of the products it is added to."""
     found = [real(a, v.type) for a, v in zip(arrays, node.inputs)]
     if node.op is lut_s8:
         found[1] = np.asarray(arrays[1], np.float64)  # a table holds integers, whatever they stand for
@@ -55,7 +55,7 @@ def reals(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def taps(node: Node, x: np.ndarray, kernel, fill: float = 0.0):
-    """(u, v, what tap u, v of every window sees [N,OH,OW,C]) for a node with stride, padding and dilation."""
+    """(u, v, the inputs [N,OH,OW,C] at tap u, v of every window) for a node with stride, padding and dilation."""
     a = node.attrs
     (sh, sw), (top, bottom, left, right) = a["stride"], a["padding"]
     dh, dw = a.get("dilation", (1, 1))
@@ -98,7 +98,7 @@ def amax(node: Node, x):
 
 
 def first_wins(node: Node, x):
-    """Equal integers made a little unequal: of several maxima the first counts."""
+    """Makes equal integers slightly unequal, so that the first of several maxima wins."""
     unit = node.inputs[0].type.scale if node.inputs[0].type.quant else 0.0
     return x - unit / 4 * np.arange(x.size).reshape(x.shape) / x.size
 
@@ -120,7 +120,7 @@ def pad(node: Node, x):
 
 @lru_cache(maxsize=64)
 def fitted_slopes(table: bytes, x: Type, y: Type) -> np.ndarray:
-    """What the gradient takes where the table comes without slopes."""
+    """The slopes that the gradient uses if the table has none of its own."""
     return table_slope(np.frombuffer(table, np.float64), x, y)
 
 
@@ -132,12 +132,12 @@ def lut(node: Node, x, table, slope=None):
     curve = np.concatenate([[0.0], np.cumsum((d[1:] + d[:-1]) / 2)])
     curve += np.median(table - curve)
     q = x / tx.scale + tx.zero + 128
-    i = np.clip(np.floor(q).astype(int), 0, 254)  # beyond both ends it goes on as it did
+    i = np.clip(np.floor(q).astype(int), 0, 254)  # extrapolated beyond both ends
     f = q - i
     return (curve[i] + d[i] * f + (d[i + 1] - d[i]) * f * f / 2 - ty.zero) * ty.scale
 
 
-# int8 op (or one at home in int8 graphs) -> its surrogate before the clamp: (node, *reals) -> reals
+# op of an int8 graph -> its surrogate before the clamp: (node, *reals) -> reals
 SURROGATES: dict[Op, Callable] = {
     conv2d_s8: conv2d,
     depthwise2d_s8: depthwise2d,
@@ -164,13 +164,13 @@ UNCLAMPED = {dequantize, pool.max_pool2d, reduce.amax, layout.pad, lut_s8} | MOV
 
 
 def has_surrogate(node: Node) -> bool:
-    """Is this op one whose integer formula stands for a function of reals?"""
+    """Does the integer formula of this op stand for a function of real numbers?"""
     known = node.op in SURROGATES or node.op in MOVES_ONLY
     return known and any(v.type.quant is not None for v in (*node.inputs, *node.outputs))
 
 
 def before_clamp(node: Node, values: Sequence) -> tuple[np.ndarray, ...]:
-    """What the node computes of these reals; ops that only move numbers, and float ops, mean what they always do."""
+    """The node's results for these real inputs; ops that only move numbers, and float ops, are evaluated as usual."""
     if has_surrogate(node) and node.op in SURROGATES:
         return (np.asarray(SURROGATES[node.op](node, *values)),)
     found = node.rule("eval", *values)
@@ -178,7 +178,7 @@ def before_clamp(node: Node, values: Sequence) -> tuple[np.ndarray, ...]:
 
 
 def edges(node: Node) -> tuple[float, float] | None:
-    """Between which reals the clamp lets gradients through."""
+    """The range of real numbers in which the clamp passes gradients."""
     q = node.output.type.quant
     if not has_surrogate(node) or node.op in UNCLAMPED or q is None:
         return None
@@ -193,7 +193,7 @@ def surrogate(node: Node, values: Sequence) -> tuple[np.ndarray, ...]:
 
 
 def moved(node: Node, values: Sequence, moves: Sequence) -> tuple[list[np.ndarray], np.ndarray]:
-    """The central difference of each output along `moves` (None: this input stays), and who is too near an edge."""
+    """The central difference of each output along `moves` (None: fixed input), and which elements are near an edge."""
     h = _step(node, values, moves)
     outputs = [v for v in node.outputs if v.dtype != "u8"]
     if h == 0:
@@ -209,7 +209,7 @@ def moved(node: Node, values: Sequence, moves: Sequence) -> tuple[list[np.ndarra
 
 
 def _step(node: Node, values: Sequence, moves: Sequence) -> float:
-    """So small that no input moves by more than STEP of its scale (of its size, where it has none)."""
+    """A step so small that no input moves by more than STEP of its scale (or of its size, if it has no scale)."""
     longest = 0.0
     for v, x, m in zip(node.inputs, values, moves):
         if m is None or not np.any(m):

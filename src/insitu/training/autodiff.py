@@ -1,8 +1,8 @@
 """Reverse mode: append the gradients of a loss to the graph it was computed in.
 
-One autodiff for float and int8 graphs: what differs stands in the ops' own `grad` rules. Gradients are f32,
-in real units, and add up wherever a value fans out. Only what leads from a wanted value to the loss is
-differentiated; what the rules build beyond need is dropped by prune.py.
+The same autodiff serves float and int8 graphs: the differences are in the ops' own `grad` rules. Gradients are f32,
+in real units, and are added up if a value has several readers. Only the paths from a wanted value to the loss are
+differentiated; prune.py removes anything the rules build beyond that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def depend_on(nodes: Iterable[Node], names: set[str]) -> set[str]:
 
 
 def _backward(node: Node, grads: dict[str, list[Value]], needed: set[str]) -> None:
-    """Apply a node's rule and add what it gives to the gradients of its inputs."""
+    """Apply a node's rule and add its results to the gradients of its inputs."""
     if not node.op.has("grad"):
         raise GraphError(
             f"{node.op.name} has no gradient",
@@ -61,7 +61,7 @@ def _backward(node: Node, grads: dict[str, list[Value]], needed: set[str]) -> No
 
 
 def _total(grads: dict[str, list[Value]], name: str) -> Value:
-    """The sum of all that arrived at a value, formed once."""
+    """The sum of all gradients that arrived at a value, built once."""
     parts = grads[name]
     while len(parts) > 1:
         a, b, *rest = parts

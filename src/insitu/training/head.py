@@ -1,6 +1,6 @@
-"""Transfer learning: take the classifier off a model and put a new one on, in float on dequantised features.
+"""Transfer learning: replace a model's classifier with a new one, in float on dequantised features.
 
-`find_head` looks for the last linear layer or 1x1 convolution before the output; where it cannot tell, the
+`find_head` looks for the last linear layer or 1x1 convolution before the output; if it cannot tell, the
 error names the candidates.
 """
 
@@ -21,17 +21,17 @@ from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.ops.reduce import mean, mean_s8
 from insitu.schemes.layers import layers
 
-# what may stand between the last layer and the output without being part of what was learned
+# ops without parameters that may follow the classifier
 TAILS = {
     softmax, log_softmax, softmax_s8, sigmoid, reshape, transpose, dequantize, quantize, requantize_s8, dropout, mean,
     mean_s8,
 }  # fmt: skip
 HEADS = {linear, linear_s8, conv2d, conv2d_s8}
-HEAD = "head"  # what the new classifier is called
+HEAD = "head"  # the name of the new classifier
 
 
 def find_head(graph: Graph, after: str | None = None) -> Node:
-    """The layer that is the classifier."""
+    """The classifier of the model."""
     if after is not None:
         return _named(graph, after)
     node = graph.producer.get(graph.outputs[0].name)
@@ -54,7 +54,7 @@ def replace_head(
     output becomes the features.
     """
     if classes is not None and classes < 1:
-        raise GraphError(f"{classes} classes", where="replace_head")
+        raise GraphError(f"a head needs at least one class, not {classes}", where="replace_head")
     old = None if after else find_head(graph)
     features = old.inputs[0] if old else _named(graph, str(after)).output
     body = _body(graph, features)
@@ -62,14 +62,14 @@ def replace_head(
     with build(builder):
         flat = _flatten(body.outputs[0])
     weight, bias = _first_weights(graph, old, flat.shape[-1], classes, init, seed)
-    if old and classes is None:  # still the model's own parameters, which it may use elsewhere, too
+    if old and classes is None:  # still the model's own parameters, which it may also use elsewhere
         for word, v in zip(("weight", "bias"), old.inputs[1:]):
             builder.parameters[f"{HEAD}.{word}"] = graph.parameters.get(v.name, v.name)
     return _finish(builder, flat, weight, bias)
 
 
 def _body(graph: Graph, features: Value) -> Graph:
-    """What computes the features and nothing else; its names leave the head's own free."""
+    """Only the part that computes the features; none of its names collides with the head's."""
     body = drop_unused(replace(graph, outputs=(features,)))
     taken = {name for name in body.values if name == HEAD or name.startswith(f"{HEAD}.")}
 
@@ -103,7 +103,7 @@ def _is_head(node: Node) -> bool:
 
 
 def _flatten(features: Value) -> Value:
-    """Features as f32[samples, n]: maps are averaged, integers become the reals they stand for."""
+    """Features as f32[samples, n]: feature maps are averaged, integers are dequantised."""
     x = dequantize(features, name="features") if features.dtype == "s8" else features
     if x.type.rank == 4 and x.shape[1:3] != (1, 1):
         x = mean(x, axes=(1, 2), name="features.mean")
@@ -123,24 +123,24 @@ def _first_weights(graph: Graph, old: Node | None, width: int, classes: int | No
         limit = 1 / np.sqrt(width)
         rng = np.random.default_rng(seed)
         return rng.uniform(-limit, limit, (classes, width)).astype(np.float32), np.zeros(classes, np.float32)
-    raise GraphError(f"unknown first content of a head {init!r}", hint="zero, uniform or prototypes")
+    raise GraphError(f"unknown initial weights of a head {init!r}", hint="zero, uniform or prototypes")
 
 
 def _old_weights(graph: Graph, old: Node, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The old classifier's weights as the reals they stand for."""
+    """The old classifier's weights, dequantised."""
     x, w, *rest = old.inputs
     weight = graph.constants[w.name].astype(np.float64)
     scales = np.ones(())
     if w.type.quant is not None:
         weight = (weight - w.type.zero) * w.type.quant.scales(w.type.rank)
-        scales = np.array(w.type.quant.scale) * x.type.scale  # of the integers a bias is stored as
+        scales = np.array(w.type.quant.scale) * x.type.scale  # the scales of the bias, which is stored as integers
     weight = weight.reshape(-1, width)
     bias = graph.constants[rest[0].name] * scales if rest else np.zeros(len(weight))
     return weight.astype(np.float32), bias.astype(np.float32)
 
 
 def widen_head(graph: Graph, classes: int) -> Graph:
-    """The graph with more classes: those it has keep their weights, new ones start at zero."""
+    """The graph with more classes: existing classes keep their weights, new ones start at zero."""
     node = graph.producer.get(HEAD)
     if node is None or node.op is not linear:
         raise GraphError("the graph has no head to widen", where=graph.name, hint="replace_head first")
@@ -148,7 +148,7 @@ def widen_head(graph: Graph, classes: int) -> Graph:
     weight, bias = graph.constants[w.name], graph.constants[b.name]
     grow = classes - len(weight)
     if grow < 0:
-        raise GraphError(f"{classes} classes are fewer than the {len(weight)} it has", where=HEAD)
+        raise GraphError(f"cannot reduce the {len(weight)} classes to {classes}", where=HEAD)
     wider = np.concatenate([weight, np.zeros((grow, weight.shape[1]), np.float32)])
     return with_head(graph, wider, np.concatenate([bias, np.zeros(grow, np.float32)]))
 
@@ -162,10 +162,10 @@ def with_head(graph: Graph, weight: np.ndarray, bias: np.ndarray) -> Graph:
 
 
 def prototypes(features: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and biases of a head that picks the class whose mean lies nearest: one pass, no training.
+    """Weights and biases of a head that picks the class with the nearest mean: one pass, no training.
 
-    logit[c] = -|f - mean[c]|^2 / (2 t), without what is the same for all classes. t is the one of a few that
-    explains these samples best. A class without samples gets zeros.
+    logit[c] = -|f - mean[c]|^2 / (2 t), without the terms that are the same for all classes. t is chosen from a few
+    values as the one that explains these samples best. A class without samples gets zeros.
     """
     f, centre = features.astype(np.float64), features.mean(0, dtype=np.float64)
     counts = np.bincount(labels, minlength=classes)[:, None]

@@ -1,8 +1,9 @@
 """Turn the f32 gradients of a training graph's int8 layers into block floating ones: `grad="s16"` or `"s8"`.
 
-The graph is finished when it comes here: autodiff knows nothing of this. From the head on back, the first gradient
-that meets something int8 (a mask, an s8 weight or input) is made block floating, and every op after it becomes its
-twin (ops/block*.py). A gradient that an op without a twin reads is made f32 again for it, so any graph will do.
+This works on a finished training graph: autodiff knows nothing of it. Going back from the head, the first gradient
+that meets something int8 (a mask, an s8 weight or input) is converted to block floating point, and every later op is
+replaced by its twin (ops/block*.py). For an op without a twin the gradient is converted back to f32, so this works for
+any graph.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ Pair = tuple[Value, Value]
 
 
 def integer_gradients(graph: Graph, grad: str) -> Graph:
-    """The same training graph with gradients of this kind."""
+    """The same training graph with this kind of gradients."""
     if grad not in GRADIENTS:
-        raise GraphError(f"gradients are kept as one of {', '.join(GRADIENTS)}, not {grad!r}")
+        raise GraphError(f"gradients must be one of {', '.join(GRADIENTS)}, not {grad!r}")
     dtype = GRADIENTS[grad]
     if dtype is None:
         return graph
@@ -48,7 +49,7 @@ def integer_gradients(graph: Graph, grad: str) -> Graph:
 
 
 class _Blocks:
-    """Appends nodes, or their twins, and knows which gradients are block floating by now."""
+    """Appends nodes or their twins, and knows which gradients are already block floating."""
 
     def __init__(self, builder: Builder, dtype: str):
         self.builder, self.dtype = builder, dtype
@@ -66,7 +67,7 @@ class _Blocks:
         self.builder.append(node)
 
     def as_update(self, node: Node) -> Node:
-        """An update that takes an integer gradient as it is, where it has a twin that does."""
+        """The update's twin that takes an integer gradient directly, if it has one."""
         twin = UPDATES.get(node.op)
         if twin is None or not any(self.has(v) for v in node.inputs):
             return node
@@ -74,7 +75,7 @@ class _Blocks:
         return Node(twin, tuple(inputs), node.outputs, node.attrs)
 
     def of(self, v: Value) -> Pair:
-        """A gradient as a pair, made one if it is still f32."""
+        """A gradient as a pair; converted if it is still f32."""
         if v.name not in self.pairs:
             self.pairs[v.name] = to_block(v, dtype=self.dtype, name=f"{v.name}.block")
         return self.pairs[v.name]
@@ -83,12 +84,12 @@ class _Blocks:
         return v.name in self.pairs
 
     def as_float(self, v: Value) -> None:
-        """Define the f32 gradient under its own name, where only the pair exists."""
+        """Define the f32 gradient under its own name, if only the pair exists."""
         if v.name in self.pairs and not self.builder.has(v.name):
             from_block(*self.pairs[v.name], name=v.name)
 
 
-# a twin takes a node and the gradients so far; it gives the node's result as a pair, or None: then the node stays
+# a twin takes a node and the gradients so far; it returns the node's result as a pair, or None to keep the node
 Twin = Callable[[Node, _Blocks], "Pair | None"]
 
 
@@ -98,7 +99,7 @@ def _mask(node: Node, blocks: _Blocks) -> Pair:
 
 
 def _with_int8(twin: Op) -> Twin:
-    """For an op on a gradient and an s8 weight or input, with the same attributes."""
+    """The twin of an op on a gradient and an s8 weight or input, with the same attributes."""
 
     def make(node: Node, blocks: _Blocks) -> Pair | None:
         g, other = node.inputs
@@ -110,12 +111,12 @@ def _with_int8(twin: Op) -> Twin:
 
 
 def _known(twin: Op, node: Node) -> dict:
-    """Those attributes of a node that its twin has, too."""
+    """The attributes of a node that its twin also has."""
     return {k: v for k, v in node.attrs.items() if k in twin.defaults}
 
 
 def _fits(node: Node) -> bool:
-    """Several outputs for each channel of a depthwise convolution have no kernel."""
+    """A depthwise convolution with several outputs per channel has no kernel."""
     g, other = node.inputs
     if node.op is depthwise2d_dx:
         return node.attrs["channels"] == g.shape[-1]
@@ -137,7 +138,7 @@ def _expand(node: Node, blocks: _Blocks) -> Pair | None:
 
 
 def _pool(node: Node, blocks: _Blocks) -> Pair | None:
-    """A mean over windows of which one covers the whole image is a mean of the image."""
+    """A mean over windows, if one window covers the whole image, is a mean over the image."""
     (g,), (h, w), (kh, kw) = node.inputs, node.attrs["size"], node.attrs["kernel"]
     top, _, left, _ = node.attrs["padding"]
     if not blocks.has(g) or g.shape[1:3] != (1, 1) or kh - top < h or kw - left < w:
@@ -153,7 +154,7 @@ def _bias_grad(node: Node, blocks: _Blocks) -> Pair | None:
     return bias_grad_block(*blocks.of(node.inputs[0]), name=node.name)
 
 
-# updates by a sum of products as it comes; the others are given it in f32
+# updates that take a sum of products directly; other updates get it in f32
 UPDATES = {sgd_residual_s8: sgd_residual_block_s8, sgd_bias_s32: sgd_bias_block_s32}
 
 TWINS: dict[Op, Twin] = {

@@ -1,6 +1,6 @@
-"""A classifier in int8, for where every byte counts: a quarter of the float head's weights, about two points less.
+"""A classifier in int8, if every byte counts: a quarter of the float head's weights, about two points less accurate.
 
-Takes a graph whose `head` is linear in float on dequantised features and gives one whose head is linear_s8 on the
+Takes a graph whose `head` is a float linear on dequantised features, and returns one whose head is a linear_s8 on the
 features themselves; the logits are dequantised for the loss.
 """
 
@@ -17,8 +17,8 @@ from insitu.ops.linear import linear, linear_s8
 from insitu.ops.quant import dequantize
 from insitu.training.head import HEAD
 
-LOGIT_SCALE = 0.125  # logits within +-16: a softmax is saturated well before
-ROOM = 2.0  # weights may grow to so many times the usual first ones, 1/sqrt(features)
+LOGIT_SCALE = 0.125  # logits within +-16: a softmax saturates well before that
+ROOM = 2.0  # weights may grow to this multiple of the usual initial ones, 1/sqrt(features)
 
 
 def integer_head(graph: Graph) -> Graph:
@@ -56,6 +56,6 @@ def _int8_features(graph: Graph, head: Node) -> Value:
         raise GraphError(
             "the head's features are computed in float",
             where=graph.name,
-            hint="a float head, or pool in int8 before it",
+            hint="use a float head, or pool in int8 before it",
         )
     return node.inputs[0]

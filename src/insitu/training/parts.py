@@ -1,4 +1,4 @@
-"""What a training program was made of: enough to make it again, with one class more or in another arithmetic."""
+"""What a training program was made from: enough to make it again, with one more class or in another arithmetic."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from insitu.training.train import Recipe, train_graphs
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A network, what of it is trained, and how."""
+    """A network, which part of it is trained, and how."""
 
     forward: Graph
     scheme: Scheme
     recipe: Recipe = field(default_factory=Recipe)
-    batch: int = 1  # samples an update
-    at_once: bool = False  # they go through the network together, for statistics over the batch
+    batch: int = 1  # samples per update
+    at_once: bool = False  # the samples go through the network together, for statistics over the batch
     head: str | None = "head"
 
     def graphs(self) -> dict[str, Graph]:

@@ -1,6 +1,6 @@
-"""Cut training graphs where the frozen part ends, so that its outputs can be computed once and kept.
+"""Cut training graphs where the frozen part ends, so that its outputs can be computed once and cached.
 
-The prefix is everything that depends on the samples alone: not on state, labels or rates. Training from its
+The prefix is everything that depends only on the samples, not on state, labels or rates. Training from its
 outputs gives the same bytes as training from the samples.
 """
 
@@ -14,28 +14,28 @@ from insitu.graph import Graph, Value, drop_unused
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    prefix: Graph  # samples -> the values the rest needs of them
+    prefix: Graph  # samples -> the values that the rest needs
     rest: dict[str, Graph]  # verb -> the graph that starts from those values
 
 
 def split(graphs: Mapping[str, Graph], samples: tuple[Value, ...]) -> Split | None:
-    """The graphs cut at the end of the frozen prefix; None where nothing worth keeping is frozen."""
+    """The graphs cut at the end of the frozen prefix; None if nothing worth caching is frozen."""
     names = {v.name for v in samples}
-    taking = [g for g in graphs.values() if names & {v.name for v in g.inputs}]  # others work on state alone
+    taking = [g for g in graphs.values() if names & {v.name for v in g.inputs}]  # the others work only on the state
     frozen = frozen_everywhere(taking, names)
     cut = {v.name: v for graph in taking for v in _border(graph, frozen)}
     if set(cut) <= names:
         return None
     values = tuple(cut.values())
     prefix = drop_unused(replace(taking[0], outputs=values, updates={}, state={}, inputs=samples, by_rows=""))
-    if not prefix.constants:  # turning or rounding samples is not worth keeping
+    if not prefix.constants:  # transposed or rounded samples are not worth caching
         return None
     return Split(prefix, {verb: _rest(g, names, frozen, values) for verb, g in graphs.items()})
 
 
 def frozen_everywhere(graphs: list[Graph], names: set[str]) -> set[str]:
-    """Values that every graph computes from the samples and constants alone. A training step may have frozen values
-    of its own (the backward pass reshapes a sample), and `predict` an output that is not trained: those stay."""
+    """Values that every graph computes only from the samples and constants. A training step may have other frozen
+    values (the backward pass reshapes a sample), and `predict` an output that is not trained: those are not cut."""
     found = set.intersection(*(set(g.values) for g in graphs))
     while True:
         fewer = found
@@ -47,7 +47,7 @@ def frozen_everywhere(graphs: list[Graph], names: set[str]) -> set[str]:
 
 
 def frozen_values(graph: Graph, names: set[str], among: set[str]) -> set[str]:
-    """Of these values, those computed from the samples and constants alone."""
+    """The values among these that are computed only from the samples and constants."""
     frozen = set(names)
     known = set(graph.constants)
     for node in graph.nodes:

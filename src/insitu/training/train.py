@@ -1,9 +1,9 @@
 """From a forward graph and a scheme to the graphs a training program runs.
 
     predict       forward, as trained so far
-    train_step    forward, loss, backward, updates; for one batch, at once
+    train_step    forward, loss, backward, updates; for one whole batch
     accumulate    forward, loss, backward; gradients added up in state
-    apply         updates from the sum, which is cleared
+    apply         updates from the sum, then clears it
 
 `train_step` is the device's default: batch 1, no momentum, no accumulation buffer.
 """
@@ -56,17 +56,17 @@ class Recipe:
     """How parameters are updated. Rates are given at run time."""
 
     loss: str = "cross_entropy"
-    optimizer: str = "sgd"  # sgd, momentum, adam (the last two for float parameters)
+    optimizer: str = "sgd"  # sgd, momentum, adam (the last two only for float parameters)
     arithmetic: str = "residual"  # of s8 weights: residual, residual4, stochastic, nearest, master
-    clip: float = 64.0  # largest norm of a gradient, in real units; 0: none. At batch 1 norms of 8 to 28 are usual
-    clip_kind: str = "parameter"  # each parameter's own gradient, or "head": the last weight's, limiting the whole step
+    clip: float = 64.0  # largest norm of a gradient, in real units; 0: no limit. At batch 1, norms of 8 to 28 are usual
+    clip_kind: str = "parameter"  # each parameter's gradient; or "head": the last weight's limits the whole step
     decay: float = 0.0  # of weights, not of biases
     momentum: float = 0.9
     nesterov: bool = False
     qas: bool = True  # quantisation-aware scaling
     seed: int = 0
     grad: str | None = None  # of int8 layers: f32, or block floating s16 or s8; None: f32, on a board s16
-    rows: bool = False  # the image arrives row by row and is never held whole (docs/streaming.md)
+    rows: bool = False  # the image arrives row by row and is never held as a whole (docs/streaming.md)
 
     def __post_init__(self):
         for name in ("clip", "decay"):
@@ -76,7 +76,7 @@ class Recipe:
 
 
 def has_targets(recipe: Recipe) -> bool:
-    """Does the loss compare with what the output should be, and not with a class number?"""
+    """Does the loss compare with an output to learn, and not with a class number?"""
     return recipe.loss in LOSSES and LOSSES[recipe.loss][1] == "targets"
 
 
@@ -85,7 +85,7 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
     """verb -> graph. The graphs share their state. A train_step takes `samples` at once; predict always one."""
     recipe = recipe or Recipe()
     if recipe.loss not in LOSSES:
-        raise GraphError(f"there is no loss {recipe.loss!r}", hint=", ".join(LOSSES))
+        raise GraphError(f"unknown loss {recipe.loss!r}", hint=", ".join(LOSSES))
     forward, trained = make_trainable(*free_names(graph, scheme), **options)
     forward = hold_statistics(forward)
     if not trained:
@@ -101,7 +101,7 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
 
 
 def _arriving(graph: Graph, sample: Value) -> Graph:
-    """The graph whose samples come row by row; one that takes none stays as it is."""
+    """The graph whose samples arrive row by row; a graph without samples stays as it is."""
     return replace(graph, by_rows=sample.name) if sample.name in {v.name for v in graph.inputs} else graph
 
 
@@ -114,12 +114,12 @@ def _step_graph(forward: Graph, trained: list[Trained], recipe: Recipe) -> Graph
 
 
 def _finished(graph: Graph, loss: Value, recipe: Recipe) -> Graph:
-    """What is left once nothing is needed, kept or computed in vain."""
+    """The graph after all clean-up: nothing is kept or computed in vain."""
     return remerge(recompute(integer_gradients(prune(graph), recipe.grad or "f32"), loss))
 
 
 def _backward_order(trained: list[Trained]) -> list[Trained]:
-    """The last layer's gradient is there first: its update comes first."""
+    """The order of updates: the last layer's gradient is ready first, so its update comes first."""
     return trained[::-1]
 
 
@@ -139,7 +139,7 @@ def _backward(forward: Graph, trained: list[Trained], recipe: Recipe):
 
 
 def with_masks(graph: Graph, names: set[str]) -> Graph:
-    """Ask the int8 ops on the way back to write down where they clamped."""
+    """Make the int8 ops on the way back record where they clamped."""
     reached = depend_on(graph.nodes, names)
     nodes = []
     for node in graph.nodes:
@@ -160,7 +160,7 @@ def _counters(builder: Builder) -> Value:
 
 def _updates(builder: Builder, pairs: list[tuple[Trained, Value]], rate: Value, count: Value, recipe: Recipe) -> None:
     if recipe.clip_kind not in CLIPS:
-        raise GraphError(f"clip_kind is one of {', '.join(CLIPS)}, not {recipe.clip_kind!r}")
+        raise GraphError(f"clip_kind must be one of {', '.join(CLIPS)}, not {recipe.clip_kind!r}")
     if recipe.clip and recipe.clip_kind == "head":
         head = next((grad for t, grad in pairs if t.kind == "weight"), pairs[0][1])
         rate, count = limit(rate, head, count, clip=recipe.clip, name="limit")
@@ -172,7 +172,7 @@ def _updates(builder: Builder, pairs: list[tuple[Trained, Value]], rate: Value, 
 def _rule(value: Value, recipe: Recipe) -> Callable:
     kind = _kind(value, recipe)
     if kind not in UPDATES:
-        raise GraphError(f"there is no update {kind!r}", hint=f"known: {', '.join(UPDATES)}")
+        raise GraphError(f"unknown update {kind!r}", hint=f"known: {', '.join(UPDATES)}")
     return UPDATES[kind]
 
 
@@ -183,7 +183,7 @@ def _kind(value: Value, recipe: Recipe) -> str:
 
 
 def _common(t: Trained, recipe: Recipe) -> dict:
-    """What every update may be told."""
+    """The options that every update takes."""
     return {
         "clip": recipe.clip if recipe.clip_kind == "parameter" else 0.0,
         "decay": recipe.decay if t.kind == "weight" else 0.0,
@@ -191,7 +191,7 @@ def _common(t: Trained, recipe: Recipe) -> dict:
 
 
 def _changed(builder: Builder, op: Op, states: tuple[Value, ...], *inputs: Value, **options) -> Value:
-    """Run an update whose first inputs and outputs are `states`; gives the counters, its last output."""
+    """Add an update whose first inputs and outputs are `states`; returns the counters, its last output."""
     *new, count = op(*states, *inputs, **options, name=f"{states[0].name}.new")
     for old, changed in zip(states, new):
         builder.update(old, changed)
@@ -256,13 +256,13 @@ def _master(builder, t: Trained, grad, rate, count, recipe: Recipe):
 
 
 def _random_options(t: Trained, recipe: Recipe) -> dict:
-    """A parameter's random numbers are known by its name: another scheme draws the same for it."""
+    """A parameter's random numbers depend on its name, so that another scheme draws the same ones for it."""
     stream = crc32(t.value.name.encode()) & 0x7FFFFFFF
     return {"stream": stream, "qas": recipe.qas, **_common(t, recipe)}
 
 
 def step_number(builder: Builder, seed: int) -> Value:
-    """The number of this step, which random numbers are drawn from: a lasting counter, moved by whoever asks first."""
+    """The number of this step, which seeds random numbers: a persistent counter, advanced by the first caller."""
     if "step" not in builder.updates:
         step = builder.lasting("step", first_count(seed))
         builder.update(step, count_up(step, name="step.new"))
@@ -305,7 +305,7 @@ def _accumulate_graph(forward: Graph, trained: list[Trained], recipe: Recipe) ->
 
 
 def _apply_graph(trained: list[Trained], recipe: Recipe, source: Graph) -> Graph:
-    """Inputs: the rate, and one over the number of samples that were added up."""
+    """The inputs are the rate, and one over the number of samples that were added up."""
     builder = Builder(f"{source.name}.apply")
     with build(builder):
         rate, share = builder.input("rate", SCALAR), builder.input("share", SCALAR)

@@ -1,9 +1,9 @@
-"""Turn the parameters a scheme updates into state: what lasts, and changes.
+"""Turn the parameters that a scheme updates into persistent state.
 
 A whole weight or bias moves from the constants to the state under its own name. `full` trains every parameter of
-the model, wherever it stands: a factor of a product, a term of a sum. Of a weight that is trained
-in part, the chosen input channels become state `<weight>.trained`, the rest stays constant `<weight>.fixed`,
-and a merge_channels op puts them together where the weight is used.
+the model, wherever it is: a factor of a product, a term of a sum. If only part of a weight is trained, the chosen
+input channels become state `<weight>.trained`, the rest stays constant `<weight>.fixed`, and a merge_channels op puts
+them together where the weight is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STATISTICS = {batch_norm: 3}  # op -> its first input that is measured, not trai
 
 @dataclass(frozen=True)
 class Trained:
-    """A lasting value that a training step updates."""
+    """A persistent value that a training step updates."""
 
     value: Value
     layer: str
@@ -58,7 +58,7 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
                     node = _part(builder, node, layer, found, channels)
                 node = _whole(builder, node, layer, found, weight=whole, bias=u.bias)
             elif layer and scheme.name == "full" and node.op not in (conv2d, linear):
-                node = _whole(builder, node, layer, found, weight=True, bias=True)  # norms go along
+                node = _whole(builder, node, layer, found, weight=True, bias=True)  # norms are trained too
             if scheme.name == "full":
                 found += _operands(builder, node)
             builder.append(node)
@@ -76,7 +76,7 @@ def _trained_values(graph: Graph, scheme: Scheme) -> set[str]:
 
 
 def _operands(builder: Builder, node: Node) -> list[Trained]:
-    """The parameters a node reads that are no layer's weight or bias: they become state."""
+    """The parameters a node reads that are not a layer's weight or bias: they become state."""
     found = []
     for v in node.inputs[: STATISTICS.get(node.op)]:
         if v.name in builder.parameters and v.name in builder.constants and v.dtype == "f32":
@@ -109,7 +109,7 @@ def _whole(builder: Builder, node: Node, layer: Layer, found: list[Trained], wei
 
 
 def bias_type(node: Node, bias: Type) -> Type:
-    """The bias of an int8 layer counts in units of s_x s_w: a type that says so can be stepped in real units."""
+    """The bias of an int8 layer is in units of s_x s_w; with that in its type, it can be updated in real units."""
     x, w = node.inputs[0].type, node.inputs[1].type
     if bias.dtype != "s32" or w.quant is None:
         return bias
@@ -134,7 +134,7 @@ def _part(builder: Builder, node: Node, layer: Layer, found: list[Trained], chan
 
 
 def remerge(graph: Graph) -> Graph:
-    """Put a weight together again where the backward pass needs it, instead of keeping it until then."""
+    """Merge a weight again where the backward pass needs it, instead of keeping it until then."""
     builder = Builder.of(replace(graph, nodes=()))
     builder._types = {name: v.type for name, v in graph.values.items()}
     merges = {n.output.name: n for n in graph.nodes if n.op is merge_channels}
