@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from insitu.planner.lifetimes import Buffer
-from insitu.planner.place.arena import lower_bound, place
+from insitu.planner.lifetimes import Buffer, lower_bound
+from insitu.planner.place.placer import place
 
 
 def training_step(seed: int, depth: int = 12) -> tuple[Buffer, ...]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from insitu.errors import GraphError
 from insitu.planner import plan, verify
-from insitu.planner.lifetimes import Buffer
-from insitu.planner.place.arena import arena_bytes, lower_bound, place
+from insitu.planner.lifetimes import Buffer, lower_bound
+from insitu.planner.place.placer import arena_bytes, place
 
 from ..graph.random_graphs import graphs
 

@@ -12,7 +12,7 @@ from insitu.graph.call import Call, Scratch
 from insitu.importers.torch.read import read_torch
 from insitu.learner.model import Model
 from insitu.planner import Plan, plan
-from insitu.planner.place.arena import ALIGN
+from insitu.planner.place.placer import ALIGN
 from insitu.planner.plan import _place
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme

@@ -21,7 +21,7 @@ from insitu.progress import stage
 # where nothing is linked (RISC-V): an estimate of stack and protocol, from their size on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
 LINKED_SRAM = 2048  # stack and protocol of a small program on a Cortex-M
-PLACED = 0.95  # at least this share of an arena is alive at its peak: the rest is gaps (planner/place/arena.py)
+PLACED = 0.95  # at least this share of an arena is alive at its peak: the rest is gaps (planner/place/placer.py)
 IN_PLACE = "received in place (SRAM cannot hold it twice)"  # a state, as reports say it
 
 

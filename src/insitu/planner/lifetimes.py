@@ -6,8 +6,9 @@ Constants and state live elsewhere and have no buffer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from insitu.errors import GraphError
 from insitu.graph import Graph
@@ -18,24 +19,22 @@ from insitu.graph.call import Call
 class Buffer:
     """Bytes that hold these values from step `first` to step `last`, both included.
 
-    Where a small value takes over the bytes of a large one, the rest is free from then on: `later` says how many bytes
-    are left from which step on.
+    Where a small value takes over the bytes of a large one, the rest is free from then on: `later` says from which step
+    on it has how many bytes. Inside a loop over stripes they may become more, too.
     """
 
     names: tuple[str, ...]
-    bytes: int
+    bytes: int  # the most it has
     first: int  # -1: filled before the first step (a graph input)
     last: int
-    later: tuple[tuple[int, int], ...] = ()  # (step, bytes), fewer and fewer
+    later: tuple[tuple[int, int], ...] = ()  # (step, bytes) wherever that changes
 
     def overlaps(self, other: Buffer) -> bool:
         return self.first <= other.last and other.first <= self.last
 
     def size(self, step: int) -> int:
-        """Its bytes at a step of its life, and the most from then on."""
-        return (
-            next((bytes for at, bytes in reversed(self.later) if step >= at), self.bytes) if self.later else self.bytes
-        )
+        """Its bytes at a step of its life."""
+        return next((bytes for at, bytes in reversed(self.later) if step >= at), self.bytes)
 
     @property
     def pieces(self) -> list[tuple[int, int, int]]:
@@ -44,7 +43,22 @@ class Buffer:
             return [(self.first, self.last, self.bytes)]
         starts = [self.first, *(at for at, _ in self.later)]
         ends = [*(at - 1 for at, _ in self.later), self.last]
-        return list(zip(starts, ends, [self.bytes, *(bytes for _, bytes in self.later)]))
+        sizes = [self.bytes, *(bytes for _, bytes in self.later)]
+        return [piece for piece in zip(starts, ends, sizes) if piece[0] <= piece[1]]
+
+    def most(self, first: int, last: int) -> int:
+        """The most bytes it has between two steps."""
+        return max(bytes for start, end, bytes in self.pieces if start <= last and first <= end)
+
+
+def lower_bound(buffers: Iterable[Buffer]) -> int:
+    """The largest sum of bytes alive at one step: no placement can need less."""
+    change: dict[int, int] = {}
+    for b in buffers:
+        for first, last, size in b.pieces:
+            change[first] = change.get(first, 0) + size
+            change[last + 1] = change.get(last + 1, 0) - size
+    return max(accumulate(change[step] for step in sorted(change)), default=0)
 
 
 def buffers(graph: Graph, calls: tuple[Call, ...]) -> tuple[Buffer, ...]:

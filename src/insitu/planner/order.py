@@ -7,7 +7,7 @@ run as soon as their gradient is there, because that frees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -16,13 +16,14 @@ from insitu.graph import Graph, Node
 from insitu.planner.lifetimes import state_homes
 
 
-def candidates(graph: Graph) -> Iterator[tuple[str, Graph]]:
-    """(name, the graph in that order), the given order first."""
+def candidates(graph: Graph, names: Iterable[str] | None = None) -> Iterator[tuple[str, Graph]]:
+    """(name, the graph in that order), the given order first; no order twice. All of them, or those of these names."""
     yield "given", graph
-    problem = _Problem(graph)
-    for name, preference in PREFERENCES.items():
-        if name != "given, readers first" or problem.before != problem.needed:
-            order = problem.schedule(preference)
+    problem, known = _Problem(graph), {tuple(range(len(graph.nodes)))}
+    for name in PREFERENCES if names is None else names:
+        order = tuple(problem.schedule(PREFERENCES[name]))
+        if order not in known:
+            known.add(order)
             yield name, replace(graph, nodes=tuple(graph.nodes[i] for i in order))
 
 
@@ -178,5 +179,4 @@ PREFERENCES = {
     "free first": lambda i, live, extra, net: (0, net, i) if net <= 0 else (1, i, 0),
     "least net": lambda i, live, extra, net: (net, i),
     "least peak": lambda i, live, extra, net: (live + extra, net, i),
-    "free first, late": lambda i, live, extra, net: (0, net, i) if net <= 0 else (1, net, i),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -16,13 +16,14 @@ from insitu.planner.changes.kept_channels import narrowed
 from insitu.planner.changes.less_scratch import level_of
 from insitu.planner.changes.stripes.arrive import arriving
 from insitu.planner.changes.stripes.node import Loops, able
-from insitu.planner.lifetimes import Buffer, buffers, scratch_name, state_homes
+from insitu.planner.lifetimes import Buffer, buffers, lower_bound, scratch_name, state_homes
 from insitu.planner.lower import lowered
 from insitu.planner.order import candidates
-from insitu.planner.place.arena import ALIGN, lower_bound, place
+from insitu.planner.place.placer import ALIGN, place
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
+QUICK = ("free first",)  # orders to try where a graph in a good order was changed a little
 TARGETS = ("host", "mcu")  # a wide machine with caches and memory to spare, or a small one where flash is read in place
 
 
@@ -110,7 +111,8 @@ def plan(
 
 
 def _lowered(graph: Graph, loops: Loops, target: str, enough: int, stripes: bool = True) -> Graph:
-    return lowered(graph, lambda g: _unplaced(g, target, loops), loops, enough, stripes)
+    start = _unplaced(graph, target, loops).graph
+    return lowered(start, lambda g: _unplaced(g, target, loops, QUICK), loops, enough, stripes)
 
 
 def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0) -> dict[str, Plan]:
@@ -122,10 +124,10 @@ def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0)
     return {verb: made[verb] for verb in graphs}
 
 
-def _unplaced(graph: Graph, target: str, loops: Loops) -> Plan:
+def _unplaced(graph: Graph, target: str, loops: Loops, orders: Iterable[str] | None = None) -> Plan:
     """The order that needs least where nothing can run in stripes, without a place for anything: quick, and close."""
     tried = []
-    for name, g in candidates(graph):
+    for name, g in candidates(graph, orders):
         ordered = tuple(map(loops.call, g.nodes))
         found = buffers(g, ordered)
         bound = lower_bound(found)

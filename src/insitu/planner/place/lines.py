@@ -8,17 +8,18 @@ before new ones are made. Then others can have all of its bytes. How many rows t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from insitu.graph.stripes import ARRIVE, row_bytes
 from insitu.planner.changes.stripes.schedule import Schedule
-from insitu.planner.place.arena import ALIGN, Problem
+from insitu.planner.lifetimes import Buffer
+from insitu.planner.place.placer import ALIGN, place
 
 ROUNDS = 200  # of search where the first places leave a gap
 
 Key = str | int | tuple[str]  # whose bytes: a value's name, a node's number, (name,) for rows that are kept away
-Sizes = dict[Key, list[int]]  # bytes in each turn of a stripe
 
 
 @dataclass(frozen=True)
@@ -65,46 +66,41 @@ def _ways(schedule: Schedule, name: str) -> tuple[list[int], list[int], list[int
     return [full] * len(busy), [full if b else kept for b in busy], [full + kept if b else kept for b in busy]
 
 
-def sizes_of(schedule: Schedule, kept: Kept, scratch: Sequence[int]) -> Sizes:
-    """What has to be placed."""
-    found: Sizes = {}
-    count = len(schedule.turn)
-    for line in schedule.lines:
-        name, bytes = line.value.name, line.kept * row_bytes(line.value)
-        fixed, front, gone = _ways(schedule, name)
-        if name in kept.away:
-            found[(name,)] = [bytes] * count
-            found[name] = [line.bytes if g > min(gone) else 0 for g in gone]
-        else:
-            found[name] = front if name == kept.front else fixed
-    found |= {i: [bytes if i == j else 0 for j in range(count)] for i, bytes in enumerate(scratch) if bytes}
-    return found
-
-
-def place_turns(sizes: Mapping[Key, Sequence[int]], align: int = ALIGN) -> tuple[dict[Key, int], int]:
+def place_lines(schedule: Schedule, kept: Kept, scratch: Sequence[int]) -> tuple[dict[Key, int], int]:
     """Key -> offset, and the bytes of all."""
-    if not sizes:
-        return {}, 0
-    turns = list(sizes.values())
-    rivals = [[(j, *met) for j, b in enumerate(turns) if j != i and (met := _met(a, b))[0]]
-              for i, a in enumerate(turns)]  # fmt: skip
-    problem = Problem([max(s) for s in turns], rivals, max(map(sum, zip(*turns))), align)
-    orders = [sorted(range(len(turns)), key=lambda i: key(turns[i])) for key in FIRST]
-    best = min((problem.greedy(order), order) for order in orders)
-    total, offsets = problem.polished(best, ROUNDS)[0]
-    return dict(zip(sizes, offsets)), total
+    buffers = dict(_buffers(schedule, kept, scratch))
+    first = tuple(partial(rule, len(schedule.turn)) for rule in FIRST)
+    offsets, total = place(tuple(buffers.values()), rounds=ROUNDS, first=first, stack=False)
+    return {key: offsets[b] for key, b in buffers.items()}, total
 
 
-def _met(a: Sequence[int], b: Sequence[int]) -> tuple[int, int]:
-    """The most bytes of each in a turn in which both have some."""
-    both = [(x, y) for x, y in zip(a, b) if x and y]
-    return max((x for x, _ in both), default=0), max((y for _, y in both), default=0)
+def _buffers(schedule: Schedule, kept: Kept, scratch: Sequence[int]) -> Iterator[tuple[Key, Buffer]]:
+    """What has to be placed; a step of its life is a turn of the stripe."""
+    turn, end = schedule.turn, len(schedule.turn) - 1
+    for line in schedule.lines:
+        name, some = line.value.name, line.kept * row_bytes(line.value)
+        first, last = turn[name], turn[schedule.region.last[name]]
+        if name in kept.away:
+            yield (name,), Buffer((name, "kept"), some, 0, end)
+        if name in kept.away or not some:
+            yield name, Buffer((name,), line.bytes, first, last)
+        elif name == kept.front:
+            yield name, Buffer((name,), line.bytes, 0, end, ((0, some), (first, line.bytes), (last + 1, some)))
+        else:
+            yield name, Buffer((name,), line.bytes, 0, end)
+    yield from ((i, Buffer(("scratch", str(i)), bytes, i, i)) for i, bytes in enumerate(scratch) if bytes)
 
 
-# who is given a place first: what is always there, and of that what does not grow; then the largest, or what stays
+def _growth(turns: int, b: Buffer) -> tuple[bool, int]:
+    """What is always there comes first, and of that what does not grow."""
+    always = b.last - b.first + 1 == turns
+    return not always, b.bytes - min(size for _, _, size in b.pieces) if always else 0
+
+
+# who is given a place first: the largest, or what stays
 FIRST = (
-    lambda s: (min(s) == 0, max(s) - min(s) if min(s) else 0, -max(s)),
-    lambda s: (min(s) == 0, max(s) - min(s) if min(s) else 0, -sum(map(bool, s)), -max(s)),
-    lambda s: (min(s) == 0, max(s) - min(s) if min(s) else 0, -sum(s)),
-    lambda s: -max(s),
+    lambda turns, b: (*_growth(turns, b), -b.bytes),
+    lambda turns, b: (*_growth(turns, b), b.first - b.last, -b.bytes),
+    lambda turns, b: (*_growth(turns, b), -sum((last - first + 1) * size for first, last, size in b.pieces)),
+    lambda turns, b: -b.bytes,
 )

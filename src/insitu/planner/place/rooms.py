@@ -13,7 +13,7 @@ from insitu.graph import Node, Value
 from insitu.graph.stripes import scratch_bytes
 from insitu.graph.tiles import Part, Pass, Step, Tiles, aligned
 from insitu.planner.lifetimes import Buffer
-from insitu.planner.place.arena import place
+from insitu.planner.place.placer import fitted, place
 
 Passes = tuple[Pass, ...]
 
@@ -39,15 +39,8 @@ def arranged(
 def _lent(found: list[Buffer], lender: Value, passes: Passes) -> dict[Buffer, int]:
     """Where in the lender those lie that fit there, before the pass that writes it; what lives longest first."""
     begin = min(start for p, (start, _) in zip(passes, _spans(passes)) if any(_touches(s, lender) for s in p.steps))
-    lent: dict[Buffer, int] = {}
-    for b in sorted((b for b in found if b.last < begin), key=lambda b: (b.first - b.last, -b.bytes)):
-        taken = sorted((at, at + other.bytes) for other, at in lent.items() if other.overlaps(b))
-        at = 0
-        for start, end in taken:
-            at = at if at + b.bytes <= start else max(at, aligned(end))
-        if at + b.bytes <= lender.type.bytes:
-            lent[b] = at
-    return lent
+    early = sorted((b for b in found if b.last < begin), key=lambda b: (b.first - b.last, -b.bytes))
+    return fitted(early, lender.type.bytes)
 
 
 Found = list[tuple[list[tuple[int, str | int]], Buffer]]  # the keys of a place, and its lifetime

@@ -3,14 +3,14 @@
 Only the steps that need most are looked at, and buffers that are alive at the same of them are one block. Blocks are
 stacked: each lies on the highest of those below it, and what stays empty under it is waste, which costs most where
 least is to spare. The next to be laid is the one of highest priority, less what it would waste. A seeded hill climb
-changes the priorities of those that stick out. All in integers, so that every machine finds the same. Where things lie
-in the end is decided in arena.py, from the order.
+changes the priorities of those that stick out. Many stacks are laid at once, in integers that a double holds exactly:
+every machine finds the same. Where things lie in the end is decided in placer.py, from the order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import log2
 from random import Random
@@ -21,7 +21,8 @@ from insitu.planner.lifetimes import Buffer
 
 # of the lower bound: steps that need less are left out, first most of them, then fewer
 CROWDED = (0.9, 0.8, 0.7, 0.6)
-UNIT = 1 << 16  # of priorities and weights
+UNIT = 1 << 16  # of priorities and costs
+EXACT = 1 << 52  # sums of integers below this are exact
 CHAINS = 4  # so many of the first stacks are improved on
 # what a first stack is drawn from: how much a long life counts, what waste costs, the least there counts as to spare
 LIFE, COST, SPARE = (0.5, 1, 2, 3), (-0.5, 1.5), (16, 100, 500)
@@ -38,28 +39,35 @@ def stacked(buffers: tuple[Buffer, ...], align: int, rounds: int) -> Iterator[li
 
 
 def _climbed(blocks: Blocks, rng: Random, rounds: int) -> Iterator[list[int]]:
-    """Orders of blocks, each promising more than the one before it in its chain."""
-    found = [_drawn(blocks, rng) for _ in range(rounds * 2 // 3)]
-    for best in sorted(found, key=lambda s: s.excess)[:CHAINS]:
-        yield best.order
-        for _ in range(rounds // 3):
-            if not best.excess:
-                break
-            tried = _changed(blocks, best, rng)
-            if tried.excess < best.excess:
-                yield tried.order
-            best = tried if tried.excess <= best.excess else best
+    """Orders of blocks: those of the best first stacks, and every one that promises more than the last of its chain."""
+    drawn = blocks.stack(*_drawn(blocks, rng, max(1, rounds * 2 // 3)))
+    best = drawn.chosen(np.argsort(drawn.excess, kind="stable")[:CHAINS])
+    yield from best.order.tolist()
+    for _ in range(rounds // 3):
+        if not best.excess.all():
+            break
+        tried = blocks.stack(*_changed(blocks, best, rng))
+        yield from tried.order[tried.excess < best.excess].tolist()
+        best = best.replaced(tried, tried.excess <= best.excess)
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
-    """How blocks came to lie: what decided the order, the order, and how high each column became."""
+class Stacks:
+    """How blocks came to lie, many times: what decided the order, the order, and how high each column became."""
 
-    priority: np.ndarray  # of each block
-    cost: np.ndarray  # of a byte wasted in each column
-    order: list[int]
-    tops: np.ndarray
-    excess: int  # bytes beyond the lower bound, over all columns
+    priority: np.ndarray  # [stack, block]
+    cost: np.ndarray  # [stack, column]: of a byte wasted there
+    order: np.ndarray  # [stack, block]
+    tops: np.ndarray  # [stack, column]
+    excess: np.ndarray  # [stack]: bytes beyond the lower bound, over all columns
+
+    def chosen(self, which: np.ndarray) -> Stacks:
+        return Stacks(*(getattr(self, f.name)[which] for f in fields(self)))
+
+    def replaced(self, others: Stacks, where: np.ndarray) -> Stacks:
+        """With others in the place of some."""
+        pairs = [(getattr(self, f.name), getattr(others, f.name)) for f in fields(self)]
+        return Stacks(*(np.where(where.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,50 +79,36 @@ class Blocks:
 
     @cached_property
     def alive(self) -> np.ndarray:
-        return self.bytes > 0
+        return (self.bytes > 0).astype(float)
 
     @cached_property
-    def life(self) -> list[int]:
-        return self.alive.sum(1).tolist()
+    def met(self) -> np.ndarray:
+        """[block, other]: the most bytes of a block where the other is alive, too."""
+        return (self.bytes[:, None, :] * self.alive[None]).max(2)
 
     @cached_property
-    def spare(self) -> np.ndarray:
-        live = self.bytes.sum(0)
-        return live.max() - live
+    def live(self) -> np.ndarray:
+        return self.bytes.sum(0)
 
-    @cached_property
-    def bound(self) -> int:
-        return int(self.bytes.sum(0).max())
-
-    @cached_property
-    def parts(self) -> list[list[tuple[int, np.ndarray, np.ndarray]]]:
-        """For each block and each size it has: the size, the columns in which it has it, the blocks it meets there."""
-        found = []
-        for row in self.bytes:
-            sizes = (int(size) for size in np.unique(row[row > 0]))
-            found.append([(size, row == size, self.alive[:, row == size].any(1)) for size in sizes])
-        return found
-
-    def stack(self, priority: np.ndarray, cost: np.ndarray) -> Stack:
+    def stack(self, priority: np.ndarray, cost: np.ndarray) -> Stacks:
         """Every block on what is below it, the one with the highest priority less its waste next."""
-        costs = self.alive * cost
-        whole = costs.sum(1)
-        tops, least = np.zeros(len(cost), np.int64), np.zeros(len(priority), np.int64)
-        left, order = priority.copy(), []
-        for _ in self.members:
-            block = int((left - least * whole + costs @ tops).argmax())
-            at = int(least[block])
-            for size, columns, met in self.parts[block]:
-                tops[columns] = at + size
-                np.maximum(least, at + size, out=least, where=met)
-            left[block] = np.iinfo(np.int64).min >> 1
-            order.append(block)
-        return Stack(priority, cost, order, tops, int(np.maximum(tops - self.bound, 0).sum()))
+        cost = np.minimum(cost, EXACT // int(self.bytes.sum() * len(self.live)))
+        columns, rows = self.alive.T, np.arange(len(priority))
+        tops, least, left = np.zeros_like(cost), np.zeros_like(priority), priority.copy()
+        whole, order = cost @ columns, np.empty(priority.shape, int)
+        for turn in range(len(self.members)):
+            block = (left - least * whole + (cost * tops) @ columns).argmax(1)
+            at, its, met = least[rows, block][:, None], self.bytes[block], self.met[block]
+            np.copyto(tops, at + its, where=its > 0)
+            np.maximum(least, at + met, out=least, where=met > 0)
+            left[rows, block] = -np.inf
+            order[:, turn] = block
+        return Stacks(priority, cost, order, tops, np.maximum(tops - self.live.max(), 0).sum(1))
 
 
 def blocks_of(buffers: tuple[Buffer, ...], align: int, crowded: float) -> Blocks:
     """The buffers that are alive at crowded steps; those that are so at the same of them, as one."""
-    table = np.zeros((len(buffers), max(b.last for b in buffers) + 2), np.int64)  # the first column is step -1
+    table = np.zeros((len(buffers), max(b.last for b in buffers) + 2))  # the first column is step -1
     for row, b in zip(table, buffers):
         for first, last, size in b.pieces:
             row[first + 1 : last + 2] = -(-size // align) * align
@@ -140,23 +134,25 @@ def _needed(table: np.ndarray) -> np.ndarray:
     return np.array(kept).T
 
 
-def _drawn(blocks: Blocks, rng: Random) -> Stack:
-    """A stack from priorities that grow with the length of a life, and some chance."""
-    life, cost, spare = rng.choice(LIFE), 10 ** rng.uniform(*COST), rng.choice(SPARE)
-    chance = 10 ** rng.uniform(-2, 0.5)
-    priority = [round(UNIT * (life * log2(n) + chance * rng.random())) for n in blocks.life]
-    weight = [round(UNIT * cost / max(int(bytes), spare)) for bytes in blocks.spare]
-    return blocks.stack(np.array(priority), np.array(weight))
+def _drawn(blocks: Blocks, rng: Random, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Priorities that grow with the length of a life, and some chance; what waste costs, most where least is spare."""
+    life, spare = np.array([log2(n) for n in blocks.alive.sum(1)]), blocks.live.max() - blocks.live
+    priority, cost = [], []
+    for _ in range(count):
+        long, chance = rng.choice(LIFE), 10 ** rng.uniform(-2, 0.5)
+        priority.append(long * life + chance * np.array([rng.random() for _ in life]))
+        cost.append(10 ** rng.uniform(*COST) / np.maximum(spare, rng.choice(SPARE)))
+    return np.round(UNIT * np.array(priority)), np.round(UNIT * np.array(cost))
 
 
-def _changed(blocks: Blocks, stack: Stack, rng: Random) -> Stack:
+def _changed(blocks: Blocks, stacks: Stacks, rng: Random) -> tuple[np.ndarray, np.ndarray]:
     """Another priority for a few blocks of a column that is too high; now and then, more or less cost of its waste."""
-    priority, cost = stack.priority.copy(), stack.cost
-    column = rng.choice(np.flatnonzero(stack.tops > blocks.bound).tolist())
-    there = np.flatnonzero(blocks.alive[:, column]).tolist()
-    for block in rng.sample(there, min(len(there), rng.randint(1, 3))):
-        priority[block] += round(UNIT * rng.gauss(0, 1) * 10 ** rng.uniform(-1, 1))
-    if rng.random() < 0.3:
-        cost = cost.copy()
-        cost[column] = max(1, round(int(cost[column]) * 2 ** rng.gauss(0, 1)))
-    return blocks.stack(priority, cost)
+    priority, cost = stacks.priority.copy(), stacks.cost.copy()
+    for its, costs, tops in zip(priority, cost, stacks.tops):
+        column = rng.choice(np.flatnonzero(tops > blocks.live.max()).tolist())
+        there = np.flatnonzero(blocks.alive[:, column]).tolist()
+        for block in rng.sample(there, min(len(there), rng.randint(1, 3))):
+            its[block] += round(UNIT * rng.gauss(0, 1) * 10 ** rng.uniform(-1, 1))
+        if rng.random() < 0.3:
+            costs[column] = max(1, round(costs[column] * 2 ** rng.gauss(0, 1)))
+    return priority, cost

@@ -8,11 +8,11 @@
 #define X                        ((int8_t *)(arena + 0))                 /* s8[1x32x32x3; s=0.0078125 z=-1]  steps 0-6 */
 #define REDUCE                   ((int8_t *)(arena + 0))                 /* s8[1x4x4x24; s=0.0234375 z=-128]  steps 0-6 */
 #define SKIP                     ((int8_t *)(arena + 0))                 /* s8[1x4x4x24; s=0.046875 z=-20]  steps 0-6 */
-#define EXPAND_WEIGHT_MERGED     ((int8_t *)(arena + 384))               /* s8[48x1x1x24; s=0.0078125 z=0]  steps 1-2 */
-#define EXPAND                   ((int8_t *)(arena + 1536))              /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 2-3 */
-#define DEPTH                    ((int8_t *)(arena + 384))               /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 3-4 */
-#define PROJECT                  ((int8_t *)(arena + 1152))              /* s8[1x4x4x24; s=0.0390625 z=3]  steps 4-5 */
-#define POOL                     ((int8_t *)(arena + 384))               /* s8[1x24; s=0.03125 z=-20]  steps 6-7 */
+#define EXPAND_WEIGHT_MERGED     ((int8_t *)(arena + 1760))              /* s8[48x1x1x24; s=0.0078125 z=0]  steps 1-2 */
+#define EXPAND                   ((int8_t *)(arena + 2912))              /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 2-3 */
+#define DEPTH                    ((int8_t *)(arena + 3680))              /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 3-4 */
+#define PROJECT                  ((int8_t *)(arena + 2624))              /* s8[1x4x4x24; s=0.0390625 z=3]  steps 4-5 */
+#define POOL                     ((int8_t *)(arena + 480))               /* s8[1x24; s=0.03125 z=-20]  steps 6-7 */
 #define FEATURES                 ((float *)(arena + 0))                  /* f32[1x24]  steps 7-8 */
 #define HEAD                     ((float *)(arena + 96))                 /* f32[1x4]  steps 8-9 */
 #define STEM                     ((int8_t *)(arena + 4832))              /* 1 rows of s8[1x16x16x8; s=0.0234375 z=-128]  step 0 */
@@ -45,11 +45,11 @@ void watch_predict(watch_state *state, unsigned char *arena, const int8_t *in_x,
         if (reduce_rows[k]) depthwise2d_planes_s8(REDUCE + reduce_at[t], NULL, WIDEN, watch_reduce_weight, watch_reduce_bias, 1, 16, reduce_shape[k], &watch_widen_requant, arena + 4224); /* reduce */
     }
     merge_channels_b1(EXPAND_WEIGHT_MERGED, state->expand_weight_trained, watch_expand_weight_fixed, watch_expand_weight_merged_table, 48, 24, 12); /* expand.weight.merged */
-    conv2d_pairs_s8(EXPAND, NULL, REDUCE, EXPAND_WEIGHT_MERGED, state->expand_bias, 16, 48, &watch_expand_shape, &watch_widen_requant, arena + 2304); /* expand */
-    depthwise2d_planes_s8(DEPTH, NULL, EXPAND, watch_depth_weight, state->depth_bias, 4, 6, &watch_depth_shape, &watch_widen_requant, arena + 2304); /* depth */
-    conv2d_pairs_s8(PROJECT, NULL, DEPTH, watch_project_weight, state->project_bias, 16, 24, &watch_project_shape, &watch_project_requant, arena + 1536); /* project */
+    conv2d_pairs_s8(EXPAND, NULL, REDUCE, EXPAND_WEIGHT_MERGED, state->expand_bias, 16, 48, &watch_expand_shape, &watch_widen_requant, arena + 384); /* expand */
+    depthwise2d_planes_s8(DEPTH, NULL, EXPAND, watch_depth_weight, state->depth_bias, 4, 6, &watch_depth_shape, &watch_widen_requant, arena + 384); /* depth */
+    conv2d_pairs_s8(PROJECT, NULL, DEPTH, watch_project_weight, state->project_bias, 16, 24, &watch_project_shape, &watch_project_requant, arena + 384); /* project */
     sum_s8(SKIP, NULL, REDUCE, PROJECT, &watch_skip_shape, 24, &watch_skip_quant);         /* skip */
-    mean_s8(POOL, NULL, SKIP, &watch_pool_shape, 24, &watch_pool_requant, arena + 416);    /* pool */
+    mean_s8(POOL, NULL, SKIP, &watch_pool_shape, 24, &watch_pool_requant, arena + 384);    /* pool */
     dequantize_s8(FEATURES, POOL, 24, 3.125e-2f, -20);                                     /* features */
     linear_f32(HEAD, FEATURES, state->head_weight, state->head_bias, 0, 0, &watch_head_shape, NULL); /* head */
     copy_bytes(out_head, HEAD, 16);

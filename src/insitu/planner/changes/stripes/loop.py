@@ -17,7 +17,7 @@ from insitu.graph.stripes import Loop, Move, Piece, Turn, Window, row_bytes, scr
 from insitu.planner.changes.less_scratch import level_of
 from insitu.planner.changes.stripes.region import Region, reads
 from insitu.planner.changes.stripes.schedule import Schedule
-from insitu.planner.place.lines import Kept, kept_best, place_turns, sizes_of
+from insitu.planner.place.lines import Kept, kept_best, place_lines
 
 Emit = Callable[[Node], Call]  # the kernel call of a node
 Known = dict[tuple, Call]  # calls by node and size: the same in many stripes, and for many regions
@@ -26,7 +26,7 @@ Known = dict[tuple, Call]  # calls by node and size: the same in many stripes, a
 def loop_of(region: Region, height: Fraction, emit: Emit, known: Known | None = None) -> Loop:
     """The region as a loop of stripes of this height."""
     made = _Loop(Schedule(region, height), emit, {} if known is None else known)
-    places = place_turns(sizes_of(made.schedule, made.kept, made.scratch))
+    places = place_lines(made.schedule, made.kept, made.scratch)
     return Loop(region.nodes, made.schedule.lines, made.stripes(), *places)
 
 

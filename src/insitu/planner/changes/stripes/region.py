@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from insitu.graph import Graph, Node, Value
 from insitu.graph.stripes import Rows
 
 
+@lru_cache(maxsize=4096)
 def reads(node: Node) -> tuple[tuple[Value, Rows], ...] | None:
     """The inputs a node reads row by row; None where it cannot run in stripes."""
     y = node.output

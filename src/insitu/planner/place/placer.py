@@ -1,0 +1,181 @@
+"""Give every buffer an offset, so that no two lie in the same bytes at the same step: the one placer.
+
+It places the values of a graph in the arena, and what is inside a loop in the loop's own bytes. Each buffer in turn
+gets the lowest offset that is free for its whole life; several rules say in which order. Where all of them leave a gap
+to the lower bound, few buffers are tried in every order, and of many a seeded search improves on the best, from orders
+that stacking.py proposes. Nothing here chooses the order of the graph (order.py) or trusts itself (verify/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from insitu.planner.lifetimes import Buffer, lower_bound
+from insitu.planner.place.stacking import stacked
+
+ALIGN = 16
+EXACT = 7  # so many buffers or fewer: every order is tried
+SMALL = 128  # times smaller than the arena is small: such buffers fill gaps between others
+
+Order = list[int]  # numbers of buffers
+Placed = tuple[int, tuple[int, ...]]  # bytes in all, an offset for each buffer
+Best = tuple[Placed, Order]
+
+# in which order buffers are given a place
+FIRST: tuple[Callable[[Buffer], tuple], ...] = (
+    lambda b: (-b.bytes, b.first, b.names),
+    lambda b: (-b.bytes * (b.last - b.first + 1), b.first, b.names),
+    lambda b: (-(b.last - b.first), -b.bytes, b.first, b.names),
+    lambda b: (b.first, -b.bytes, b.names),
+    lambda b: (-b.last, -b.bytes, b.names),
+)
+
+
+def place(buffers: tuple[Buffer, ...], align: int = ALIGN, rounds: int = 0, *, first=FIRST, stack: bool = True
+          ) -> tuple[dict[Buffer, int], int]:  # fmt: skip
+    """Buffer -> offset, and the bytes of all.
+
+    rounds   how long to search where the rules leave a gap
+    first    the rules: who is given a place first
+    stack    whether stacking.py proposes orders for the search
+    """
+    if not buffers:
+        return {}, 0
+    problem = problem_of(buffers, align)
+    orders = (sorted(range(len(buffers)), key=lambda i: key(buffers[i])) for key in first)
+    best = problem.best_of(None, orders, problem.least)
+    if len(buffers) <= EXACT:
+        best = problem.exact(best)
+    elif rounds and best[0][0] > problem.tight:
+        proposed = _proposed(buffers, align, rounds) if stack else ()
+        best = problem.polished(problem.best_of(best, proposed, problem.tight), rounds)
+    total, offsets = best[0]
+    return dict(zip(buffers, offsets)), total
+
+
+def fitted(buffers: Iterable[Buffer], room: int, align: int = ALIGN) -> dict[Buffer, int]:
+    """Buffer -> offset of those that fit into so many bytes, each in its turn; the others are left out."""
+    found: dict[Buffer, int] = {}
+    for b in buffers:
+        taken = sorted((at, at + its, own) for other, at in found.items() for own, its in _met(b, other))
+        at = _first_gap(taken, align)
+        if at + b.bytes <= room:
+            found[b] = at
+    return found
+
+
+def arena_bytes(offsets: Mapping[Buffer, int]) -> int:
+    return max((offset + b.bytes for b, offset in offsets.items()), default=0)
+
+
+def _proposed(buffers: tuple[Buffer, ...], align: int, rounds: int) -> Iterator[Order]:
+    """Orders in which the buffers around the peak were stacked; then the large ones as they are placed without the
+    others, from the lowest up, and the small ones, which fill gaps: with fewer to move, a search gets further."""
+    yield from stacked(buffers, align, rounds)
+    least = lower_bound(buffers) // SMALL
+    large = tuple(b for b in buffers if b.bytes >= least)
+    if len(large) < len(buffers):
+        at, _ = place(large, align, rounds)
+        yield sorted(range(len(buffers)), key=lambda i: (buffers[i] not in at, at.get(buffers[i], -buffers[i].bytes)))
+
+
+def _met(a: Buffer, b: Buffer) -> Iterator[tuple[int, int]]:
+    """The most bytes of each while both are alive; nothing where they never are."""
+    if a.overlaps(b):
+        steps = max(a.first, b.first), min(a.last, b.last)
+        yield a.most(*steps) if a.later else a.bytes, b.most(*steps) if b.later else b.bytes
+
+
+def problem_of(buffers: tuple[Buffer, ...], align: int) -> Problem:
+    rivals = [[(j, *met) for j, b in enumerate(buffers) if j != i for met in _met(a, b)] for i, a in enumerate(buffers)]
+    return Problem([b.bytes for b in buffers], rivals, _least(buffers, align), align)
+
+
+def _least(buffers: tuple[Buffer, ...], align: int) -> int:
+    """The lower bound where offsets are aligned: of what is alive at a step, all but the highest is rounded up."""
+    if len(buffers) > EXACT:
+        return lower_bound(buffers)  # a few bytes less, and quicker
+    steps = {first for b in buffers for first, _, _ in b.pieces}
+    live = ([b.size(step) for b in buffers if b.first <= step <= b.last] for step in steps)
+    return max(sum(-(-size // align) * align for size in its) - max(-size % align for size in its) for its in live)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Buffers by number: the bytes of each, and (number, own bytes, its bytes) of each that is alive with it."""
+
+    size: list[int]
+    rivals: list[list[tuple[int, int, int]]]
+    least: int  # no placement needs less bytes
+    align: int
+
+    @property
+    def tight(self) -> int:
+        """Nothing worth searching for is below this: alignment alone can cost a few bytes a buffer."""
+        return self.least + max(4 * self.align, self.least // 512)
+
+    def greedy(self, order: Order) -> Placed:
+        """Each buffer at the lowest offset that is free for its whole life."""
+        at, top = [-1] * len(self.size), 0
+        for i in order:
+            at[i] = self._lowest(i, at)
+            top = max(top, at[i] + self.size[i])
+        return top, tuple(at)
+
+    def _lowest(self, i: int, at: list[int]) -> int:
+        return _first_gap(sorted((at[j], at[j] + its, own) for j, own, its in self.rivals[i] if at[j] >= 0), self.align)
+
+    def best_of(self, best: Best | None, orders: Iterable[Order], enough: int) -> Best:
+        """The best that one of these orders gives, or what was known; no more are asked for once that is enough."""
+        for order in orders:
+            found = self.greedy(order), order
+            best = min(best, found) if best else found
+            if best[0][0] <= enough:
+                break
+        assert best
+        return best
+
+    def polished(self, best: Best, rounds: int) -> Best:
+        """Give the buffers that stick out an earlier turn, again and again; seeded, so always the same."""
+        rng = Random(len(self.size))
+        current = best
+        for _ in range(rounds):
+            (top, at), order = current
+            if top <= self.tight:
+                break
+            moved = rng.choice([i for i, a in enumerate(at) if a + self.size[i] == top])
+            turn = order.index(moved)
+            changed = order[:turn] + order[turn + 1 :]
+            changed.insert(rng.randrange(turn + 1), moved)
+            found = self.greedy(changed), changed
+            if found[0][0] <= top or rng.random() < 0.05:  # now and then a step up, to leave a dead end
+                current = found
+            best = min(best, found)
+        return best
+
+    def exact(self, best: Best) -> Best:
+        """The best of all orders: a greedy placement of the right order is optimal. Orders that begin as badly as what
+        is known are not looked at."""
+        todo: list[tuple[Order, list[int], int]] = [([], [-1] * len(self.size), 0)]
+        while todo and best[0][0] > self.least:
+            order, at, top = todo.pop()
+            if len(order) == len(at) and top < best[0][0]:
+                best = (top, tuple(at)), order
+            for i in (i for i, offset in enumerate(at) if offset < 0):
+                placed = [*at[:i], self._lowest(i, at), *at[i + 1 :]]
+                if max(top, placed[i] + self.size[i]) < best[0][0]:
+                    todo.append(([*order, i], placed, max(top, placed[i] + self.size[i])))
+        return best
+
+
+def _first_gap(taken: list[tuple[int, int, int]], align: int) -> int:
+    """The lowest offset that is in nobody's way: (start, end, bytes that must fit below the start)."""
+    offset, before = 0, -1
+    while offset != before:
+        before = offset
+        for start, end, size in taken:
+            if offset < end and start < offset + size:
+                offset = -(-end // align) * align
+    return offset
