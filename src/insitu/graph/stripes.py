@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from insitu.graph.call import Call, Scratch
 from insitu.graph.graph import Node, Value
 
-ARRIVE = "arrive"  # the op that takes rows of an input as they come: planner/changes/stripes/arrive.py
-
 
 @dataclass(frozen=True)
 class Rows:

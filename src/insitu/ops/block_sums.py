@@ -1,8 +1,8 @@
 """The integer gradient of a layer's input in two steps: sums, and the blocks they become.
 
 What conv2d_dx_block of a 1x1 convolution that moves by one (or linear_dx_block) does at once. Made by the planner,
-where the gradient that is summed up comes in groups of channels (planner/groups.py): sums of the groups so far can be
-kept.
+where the gradient that is summed up comes in groups of channels (changes/channel_groups): sums of the groups so far
+can be kept.
 """
 
 from __future__ import annotations

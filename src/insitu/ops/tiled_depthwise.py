@@ -1,7 +1,7 @@
 """Depthwise convolutions in place, some channels at a time: a layer over its input, a gradient over its source.
 
 The bytes of depthwise2d_s8 and depthwise2d_dx. Made by the planner where both values, side by side, set the peak
-(planner/over.py).
+(planner/changes/in_place.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Layers whose weight lies in two parts, trained channels and fixed: some outputs' weights are put together at a time.
 
 What merge_channels and conv2d_s8 (or linear_s8) do one after the other, without the whole copy between them. Made by
-the planner where that copy is in the way (planner/apart.py). The same bytes, and each weight is put together once.
+the planner where that copy is in the way (changes/weight_parts.py). The same bytes, and each weight is put together
+once.
 """
 
 from __future__ import annotations

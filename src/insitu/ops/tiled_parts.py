@@ -1,7 +1,7 @@
 """The gradient of a layer's input from a weight in two parts, trained channels and fixed, which is never put together.
 
 What merge_channels and linear_dx (or conv2d_dx of a 1x1 convolution that moves by one) do one after the other, without
-the copy between them. Made by the planner where that copy is in the way (planner/apart.py).
+the copy between them. Made by the planner where that copy is in the way (changes/weight_parts.py).
 """
 
 from __future__ import annotations

@@ -9,15 +9,11 @@ from collections.abc import Callable
 
 from insitu.graph import Node
 from insitu.planner.changes.channel_groups.chain import Grouped
-from insitu.planner.changes.in_place import OVER
 from insitu.planner.changes.kept_channels import is_kept
 from insitu.planner.changes.less_scratch import Tight
 from insitu.planner.changes.stripes.node import Streamed
 from insitu.planner.changes.update_tiles import Tiled
-from insitu.planner.changes.weight_parts import TWINS
 from insitu.planner.plan import Plan
-
-PARTS = {twin for twin, _ in TWINS.values()}
 
 
 def _inside(node: Node) -> tuple[Node, ...]:
@@ -28,8 +24,8 @@ def _inside(node: Node) -> tuple[Node, ...]:
 KINDS: dict[str, Callable[[Node], bool]] = {
     "stripes": lambda n: isinstance(n, Streamed),
     "less_scratch": lambda n: any(isinstance(m, Tight) for m in _inside(n)),
-    "in_place": lambda n: n.op.name in OVER.values(),
-    "weights_in_parts": lambda n: any(m.op.name in PARTS for m in _inside(n)),
+    "in_place": lambda n: n.op.facts.made_for == "in_place",
+    "weights_in_parts": lambda n: any(m.op.facts.made_for == "weights_in_parts" for m in _inside(n)),
     "inputs_in_part": is_kept,
     "updates_in_tiles": lambda n: isinstance(n, Tiled),
     "blocks_in_groups": lambda n: isinstance(n, Grouped),

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from insitu.graph import Graph, Node, Value, lookup
+from insitu.graph import Graph, Node, Value
+from insitu.ops.channels import take_channels
 
-NARROW = ("conv2d_dw", "conv2d_dw_block")  # gradients that may read some channels of their last input
 KEPT = ".kept"  # how the name of a copy ends
 
 
 def is_kept(node: Node) -> bool:
     """Is it such a copy?"""
-    return node.op.name == "take_channels" and node.name.endswith(KEPT)
+    return node.op is take_channels and node.name.endswith(KEPT)
 
 
 def narrowed(graph: Graph) -> Graph:
@@ -26,7 +26,7 @@ def narrowed(graph: Graph) -> Graph:
 
 
 def _narrowed(graph: Graph, dw: Node) -> Graph | None:
-    if dw.op.name not in NARROW or not dw.attrs["channels"]:
+    if not dw.op.facts.some_channels or not dw.attrs["channels"]:
         return None
     x, channels = dw.inputs[-1], dw.attrs["channels"]
     kept = Value(f"{x.name}{KEPT}", x.type.with_shape(*x.shape[:-1], len(channels)))
@@ -34,7 +34,7 @@ def _narrowed(graph: Graph, dw: Node) -> Graph | None:
     last, at = _last_other(graph, x, dw), names.index(dw.name)
     if kept.name in graph.values or not 0 <= last < at:
         return None
-    copy = Node(lookup("take_channels"), (x,), (kept,), {"channels": channels})
+    copy = Node(take_channels, (x,), (kept,), {"channels": channels})
     short = replace(dw, inputs=(*dw.inputs[:-1], kept), attrs={**dw.attrs, "channels": ()})
     nodes = (*graph.nodes[: last + 1], copy, *graph.nodes[last + 1 : at], short, *graph.nodes[at + 1 :])
     return replace(graph, nodes=nodes)

@@ -13,17 +13,14 @@ from math import prod
 
 from insitu.graph import Graph, Node, Op, Type, Value
 from insitu.graph.call import Call
-from insitu.graph.tiles import Part, Pass, Step, Tiles
+from insitu.graph.tiles import Part, Pass, Step, TiledUpdate, Tiles
 from insitu.graph.types import GROUP
 from insitu.ops._block import exponents
 from insitu.ops._boxes import box_shape
-from insitu.ops._tiled import TILED_UPDATES, TiledUpdate
 from insitu.planner.changes.fused import one_by_one
 from insitu.planner.changes.less_scratch import LEVELS, Tight
 from insitu.planner.place.rooms import arranged
 
-# op -> how many values its gradient consists of: mantissas may have exponents beside them, one a group of channels
-GRADIENTS = {"conv2d_dw": 1, "linear_dw": 1, "conv2d_dw_block": 2, "linear_dw_block": 2}
 FEW, MANY = 2, 32  # tiles
 
 
@@ -75,9 +72,9 @@ def untiled(graph: Graph, node: Node) -> Graph | None:
 def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
     """The gradient and its update, where this node is one of them and nobody else reads the gradient."""
     dw = node
-    if node.op.name in TILED_UPDATES:
-        dw = graph.producer.get(node.inputs[TILED_UPDATES[node.op.name].grad[0]].name, node)
-    update = update_of(graph, dw) if dw.op.name in GRADIENTS and dw.attrs.get("groups", 1) == 1 else None
+    if node.op.facts.tiles:
+        dw = graph.producer.get(node.inputs[node.op.facts.tiles.grad[0]].name, node)
+    update = update_of(graph, dw) if dw.op.facts.by_outputs and dw.attrs.get("groups", 1) == 1 else None
     return (dw, update) if update else None
 
 
@@ -87,19 +84,20 @@ def update_of(graph: Graph, dw: Node) -> Node | None:
     if len(users) != 1 or set(dw.outputs) & set(graph.results):
         return None
     update = next(iter(users.values()))
-    how = TILED_UPDATES.get(update.op.name)
+    how = update.op.facts.tiles
     return update if how and tuple(update.inputs[i] for i in how.grad) == dw.outputs else None
 
 
 def _sizes(dw: Node) -> list[int]:
     """Channels of a tile: all tiles are of one size."""
-    o, unit = dw.output.shape[0], GROUP if GRADIENTS[dw.op.name] > 1 else 4
+    o, unit = dw.output.shape[0], GROUP if dw.op.facts.by_outputs > 1 else 4
     return [o // count for count in range(FEW, MANY + 1) if o % count == 0 and o // count % unit == 0]
 
 
 def fused(dw: Node, update: Node, channels: int, emit: Callable[[Node], Call]) -> Tiled:
     """Both as one node, so many output channels at a time."""
-    how = TILED_UPDATES[update.op.name]
+    how = update.op.facts.tiles
+    assert how
     tiles = _tiles(dw, update, how, channels, emit)
     inner = {v.name for v in dw.outputs}
     inputs = {v.name: v for n in (dw, update) for v in n.inputs if v.name not in inner}
@@ -111,7 +109,7 @@ def _tiles(dw: Node, update: Node, how: TiledUpdate, channels: int, emit: Callab
     count = dw.output.shape[0] // channels
     norm = Value(f"{dw.name}.norm", how.norm)
     small = _cut(dw, channels)
-    copies = tuple(_copy(dw, v, s, count) for v, s in zip(dw.inputs[: GRADIENTS[dw.op.name]], small.inputs))
+    copies = tuple(_copy(dw, v, s, count) for v, s in zip(dw.inputs[: dw.op.facts.by_outputs], small.inputs))
     make = (*copies, Step(dw.name, emit(small), small.outputs))
     add = Step(dw.name, how.add(update, norm, small.outputs), (norm,))
     factor = Step(update.name, how.factor(update, norm), (norm, update.outputs[-1]))
@@ -123,7 +121,7 @@ def _tiles(dw: Node, update: Node, how: TiledUpdate, channels: int, emit: Callab
 
 def _cut(dw: Node, channels: int) -> Node:
     """The gradient of so many output channels, with as little scratch as it can do with."""
-    count = GRADIENTS[dw.op.name]
+    count = dw.op.facts.by_outputs
     g = dw.inputs[0].type.with_shape(*dw.inputs[0].shape[:-1], channels)
     types = (g, exponents(g))[:count]
     read = (*(_short(v, t) for v, t in zip(dw.inputs, types)), *dw.inputs[count:])

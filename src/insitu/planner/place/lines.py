@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from insitu.graph.stripes import ARRIVE, row_bytes
+from insitu.graph.stripes import row_bytes
 from insitu.planner.changes.stripes.schedule import Schedule
 from insitu.planner.lifetimes import Buffer
 from insitu.planner.place.placer import ALIGN, place
@@ -34,7 +34,7 @@ class Kept:
 def kept_best(schedule: Schedule, scratch: Sequence[int]) -> Kept:
     """The way that needs least with so many bytes of scratch in each turn; of equals, that with the fewest copies."""
     sizes = {line.value.name: _ways(schedule, line.value.name) for line in schedule.lines}
-    taken = schedule.region.nodes[0].name if schedule.region.nodes[0].op.name == ARRIVE else ""
+    taken = schedule.region.nodes[0].name if schedule.region.nodes[0].op.facts.arrives else ""
     movable = [name for name, (fixed, front, _) in sizes.items() if fixed != front]
     best: tuple[tuple[int, int], Kept] | None = None
     for front in movable or [""]:

@@ -15,10 +15,10 @@ import numpy as np
 
 from insitu.graph import Node, Type, Value
 from insitu.graph.call import Call, Scratch, Source, Struct, Table
+from insitu.graph.op import Groups
 from insitu.graph.stripes import scratch_bytes
 from insitu.graph.tiles import Entries, Part, Pass, Step, Tiles
 from insitu.ops._boxes import box_shape
-from insitu.ops._tiled import TILED_UPDATES
 from insitu.ops.block_conv import of_columns
 from insitu.ops.block_sums import part_of_sums
 from insitu.planner.changes.fused import source_of
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from insitu.planner.changes.channel_groups.chain import Chain
 
 Emit = Callable[[Node], Call]
-ENDS = ("bias_grad_block", "conv2d_dw_block")  # what they make is read outside of the groups
-WHOLE, ALONG, ACROSS = None, 0, -1  # an input has no channels of the group, or them on its first axis, or its last
-CUTS = {
-    "mask_grad_block": (ACROSS, ACROSS), "depthwise2d_dx_block": (ACROSS, ACROSS, ACROSS),
-    "bias_grad_block": (ACROSS, ACROSS), "conv2d_dw_block": (ACROSS, ACROSS, WHOLE),
-    "conv2d_dx_block": (WHOLE, WHOLE, ACROSS),
-}  # fmt: skip
+WHOLE = None  # an input has no channels of the group; else they are on its last axis
+NOT_AT_ALL = Groups()  # how most ops take part in groups
+
+
+def groups_of(node: Node) -> Groups:
+    """How a node takes part in groups of channels."""
+    return node.op.facts.groups or NOT_AT_ALL
 
 
 def group_tiles(chain: Chain, outputs: tuple[Value, ...], channels: int, emit: Emit) -> Iterator[Tiles]:
@@ -106,7 +106,7 @@ class _Groups:
 
     def cuts(self, node: Node) -> list[tuple[Value, int | None]]:
         """Its inputs, and where each has channels."""
-        return list(zip(node.inputs, CUTS[node.op.name], strict=True))
+        return list(zip(node.inputs, groups_of(node).axes, strict=True))
 
     def cut(self, node: Node, t: int) -> Node:
         """The node on the channels of group t alone."""
@@ -134,7 +134,7 @@ class _Groups:
 
     def external(self, node: Node, v: Value, axis: int | None, before: Value | None) -> Iterator[Step]:
         """A value from outside: pointed into, or its part of each row copied side by side."""
-        rows = 1 if axis == ALONG else _rows(v, before)
+        rows = _rows(v, before)
         narrow = v.type.size // rows // self.count
         if rows == 1:
             self.places[_small(v)] = Part(v, narrow)
@@ -147,7 +147,7 @@ class _Groups:
         """A value made inside: a room of a group, over the one it is made of where nobody needs that any more; or, what
         has its channels side by side and is read by others, or between the passes, whole."""
         source = node.shared().get(v.name)
-        if node.op.name in ENDS and (v.name in self.outputs or any(v in n.inputs for n in self.chain.between)):
+        if groups_of(node).ends and (v.name in self.outputs or any(v in n.inputs for n in self.chain.between)):
             if v.name not in self.outputs:
                 self.keep(v)
             self.places[small.name] = Part(v, v.type.size // self.count)
@@ -207,7 +207,8 @@ class _Groups:
 
     def update(self, update: Node, dw: Node) -> tuple[Step, Step, Step]:
         """What is done with the gradient of a weight: its squares added, the factor, and the step."""
-        how = TILED_UPDATES[update.op.name]
+        how = update.op.facts.tiles
+        assert how
         norm = self.keep(Value(f"{dw.name}.norm", how.norm))
         made = tuple(self.room_of(s) for s in self.cut(dw, 0).outputs)
         add = Step(dw.name, how.add(update, norm, made), (norm,))

@@ -24,17 +24,16 @@ from insitu.graph.call import Call
 from insitu.graph.tiles import Tiles
 from insitu.graph.types import GROUP
 from insitu.ops._windows import conv_shape, is_pointwise
+from insitu.ops.block_conv import conv2d_dw_block, conv2d_dx_block
+from insitu.ops.block_depthwise import depthwise2d_dx_block
 from insitu.ops.block_sums import in_two
-from insitu.planner.changes.channel_groups.calls import ENDS, group_tiles
+from insitu.ops.channels import merge_channels
+from insitu.planner.changes.channel_groups.calls import group_tiles, groups_of
 from insitu.planner.changes.fused import one_by_one, source_of
 from insitu.planner.changes.less_scratch import swapped
 from insitu.planner.changes.update_tiles import Tiled, untiled, update_of
 from insitu.planner.lifetimes import state_homes
 from insitu.planner.order import dependencies, settled
-
-MAKES = "conv2d_dx_block"  # the first of a chain
-INSIDE = ("mask_grad_block", "depthwise2d_dx_block")  # a channel of their result needs no other channel
-SUMS = ("conv2d_dx_block", "linear_dx_parts_block")  # add up all channels
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +61,7 @@ class Chain:
         """What the second pass makes again."""
         if self.update is None and self.sums is None:
             return ()
-        return tuple(n for n in self.inside if n.op.name not in ENDS or n is self.dw)
+        return tuple(n for n in self.inside if not groups_of(n).ends or n is self.dw)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +177,8 @@ def _chain(graph: Graph, node: Node) -> tuple[Graph, Chain] | None:
     inside = _inside(graph, first)
     if inside is None:
         return None
-    dx = next((n for n in inside if n.op.name in SUMS and n is not first), None)
-    dw = next((n for n in inside if n.op.name == "conv2d_dw_block"), None)
+    dx = next((n for n in inside if groups_of(n).sums and n is not first), None)
+    dw = next((n for n in inside if n.op is conv2d_dw_block), None)
     chain = Chain(first, tuple(n for n in inside if n is not dx), (), update_of(graph, dw) if dw else None)
     if dx:
         graph, chain = _in_two(graph, chain, dx)
@@ -189,7 +188,7 @@ def _chain(graph: Graph, node: Node) -> tuple[Graph, Chain] | None:
 def _in_two(graph: Graph, chain: Chain, dx: Node) -> tuple[Graph, Chain]:
     """With the gradient that leads on as sums and what they become."""
     merge = graph.producer.get(dx.inputs[-1].name)
-    if merge and (merge.op.name != "merge_channels" or len(graph.users[merge.name]) > 1):
+    if merge and (merge.op is not merge_channels or len(graph.users[merge.name]) > 1):
         merge = None
     sums, store = in_two(dx, merge)
     graph = swapped(graph, dx, sums, store)
@@ -201,28 +200,33 @@ def _first(graph: Graph, node: Node) -> Node | None:
     """Back to the node that makes the expanded gradient."""
     if isinstance(node, Tiled):
         node = node.nodes[0]
-    if node.op.name not in (*INSIDE, *ENDS, *SUMS):
+    if node.op.facts.groups is None:
         return None
     back: Node | None = node
-    while back is not None and back.op.name in (*INSIDE, *ENDS):
+    while back is not None and _by_channels(back):
         back = graph.producer.get(back.inputs[0].name)
-    if back is node and node.op.name in SUMS:  # the first of its chain, or the last of another
+    if back is node and groups_of(node).sums:  # the first of its chain, or the last of another
         before = graph.producer.get(node.inputs[0].name)
-        ahead = before and before.op.name in INSIDE and _first(graph, before)
+        ahead = before and groups_of(before).inside and _first(graph, before)
         if ahead and _through_depthwise(graph, ahead):
             return ahead
-    return back if back is not None and back.op.name == MAKES and _through_depthwise(graph, back) else None
+    return back if back is not None and back.op is conv2d_dx_block and _through_depthwise(graph, back) else None
+
+
+def _by_channels(node: Node) -> bool:
+    """What it does to a channel of the gradient needs no other."""
+    return groups_of(node).inside or groups_of(node).ends
 
 
 def _through_depthwise(graph: Graph, first: Node) -> bool:
     """Its result goes through a depthwise convolution, has whole blocks, and no padding or stride of its own."""
     c = first.output.shape[-1]
     users = _touched(graph, first)
-    return c % GROUP == 0 and c > GROUP and _is_pointwise(first) and any(n.op.name == INSIDE[1] for n in users)
+    return c % GROUP == 0 and c > GROUP and _is_pointwise(first) and any(n.op is depthwise2d_dx_block for n in users)
 
 
 def _is_pointwise(node: Node) -> bool:
-    if node.op.name != MAKES:
+    if node.op is not conv2d_dx_block:
         return True
     window = (node.attrs[name] for name in ("stride", "padding", "dilation", "groups"))
     shape = conv_shape(node.inputs[0], node.output, node.inputs[2], *window)
@@ -238,7 +242,7 @@ def _touched(graph: Graph, first: Node) -> list[Node]:
             for user in graph.users.get(v.name, ()):
                 if user.name not in found:
                     found[user.name] = user
-                    todo += [user] if user.op.name in INSIDE else []
+                    todo += [user] if groups_of(user).inside else []
     return list(found.values())
 
 
@@ -246,19 +250,19 @@ def _inside(graph: Graph, first: Node) -> tuple[Node, ...] | None:
     """The nodes of each group in a legal order, ends right behind what they read; None where another node, or the
     caller, wants a whole gradient."""
     nodes = _touched(graph, first)
-    sums = [n for n in nodes if n.op.name in SUMS and n is not first]
-    known = all(n.op.name in (*INSIDE, *ENDS) or n in sums or n is first for n in nodes)
-    wide = {v.name for n in nodes if n.op.name in INSIDE or n is first for v in n.outputs}
+    sums = [n for n in nodes if groups_of(n).sums and n is not first]
+    known = all(_by_channels(n) or n in sums or n is first for n in nodes)
+    wide = {v.name for n in nodes if groups_of(n).inside or n is first for v in n.outputs}
     if not known or len(sums) > 1 or not all(map(_is_pointwise, sums)) or wide & {v.name for v in graph.results}:
         return None
-    if sum(n.op.name == "conv2d_dw_block" for n in nodes) > 1 or not all(_reads_wide(n, wide, first) for n in nodes):
+    if sum(n.op is conv2d_dw_block for n in nodes) > 1 or not all(_reads_wide(n, wide, first) for n in nodes):
         return None
     return tuple(_early_ends(nodes))
 
 
 def _reads_wide(node: Node, wide: set[str], first: Node) -> bool:
     """It reads the gradient where a gradient is read, and nowhere else."""
-    pair = 1 if node.op.name == "mask_grad_block" else 2
+    pair = groups_of(node).gradient
     read = [v.name in wide for v in node.inputs]
     return node is first or (all(read[:pair]) and not any(read[pair:]))
 
@@ -269,7 +273,7 @@ def _early_ends(nodes: list[Node]) -> Iterator[Node]:
     left, done = list(nodes), set()
     while left:
         ready = [n for n in left if all(v.name in done or v.name not in made for v in n.inputs)]
-        chosen = next((n for n in ready if n.op.name in ENDS), ready[0])
+        chosen = next((n for n in ready if groups_of(n).ends), ready[0])
         yield chosen
         left.remove(chosen)
         done |= {v.name for v in chosen.outputs}
@@ -278,7 +282,7 @@ def _early_ends(nodes: list[Node]) -> Iterator[Node]:
 def _closed(graph: Graph, chain: Chain) -> tuple[Graph, Chain] | None:
     """With the updates that use what it makes, and all else that must run between two of its nodes; None where that
     cannot run between the passes."""
-    ends = {v.name for n in chain.inside if n.op.name in ENDS for v in n.outputs}
+    ends = {v.name for n in chain.inside if groups_of(n).ends for v in n.outputs}
     users = {n.name for name in ends for n in graph.users.get(name, ()) if n.op.overwrites}
     inside = {n.name for n in chain.nodes} | users
     before = dependencies(graph, state_homes(graph))

@@ -12,14 +12,15 @@ from dataclasses import replace
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Op, Value
 from insitu.graph.call import Call
-from insitu.graph.stripes import ARRIVE, Rows
+from insitu.graph.stripes import Rows
+from insitu.ops.layout import transpose
 from insitu.planner.changes.stripes.cuts import cut_up
 from insitu.planner.changes.stripes.node import Loops, regions
 from insitu.planner.changes.stripes.region import reads
 
 WHOLE = "give the input whole (without rows)"
 
-OP = Op(ARRIVE, "Rows of an input, as they come; made by the planner.")
+OP = Op("arrive", "Rows of an input, as they come; made by the planner.")
 OP.eval(lambda x: x)
 OP.emit(lambda y, x: Call("copy_bytes", y, x, y.type.bytes, alias=True))
 OP.may(stripes=lambda y, x: (Rows(),), arrives=True)
@@ -52,7 +53,7 @@ def _check_layout(graph: Graph) -> None:
     for node in graph.nodes[1:]:
         if not any(v.name in same for v in node.inputs):
             continue
-        if node.op.name == "transpose":
+        if node.op is transpose:
             raise GraphError(
                 f"is {image.type}, channel by channel: what would arrive are planes, not rows",
                 where=f"%{graph.by_rows}",

@@ -15,7 +15,7 @@ from functools import cached_property
 from math import inf
 
 from insitu.graph import Graph, Node, Value
-from insitu.graph.stripes import ARRIVE, row_bytes
+from insitu.graph.stripes import row_bytes
 from insitu.planner.changes.less_scratch import at_level
 from insitu.planner.changes.stripes.estimate import CALL_COST, Levels, Sketch
 from insitu.planner.changes.stripes.node import HEIGHTS, Loops, Streamed, frozen, put, takes_rows, unrolled
@@ -51,7 +51,7 @@ def cut_up(graph: Graph, loops: Loops, goal: float, only_first: bool = False) ->
             return None
         for node in cuts.nodes(run, parts):
             graph = put(graph, node)
-    return None if any(n.op.name == ARRIVE for n in graph.nodes) else graph
+    return None if any(n.op.facts.arrives for n in graph.nodes) else graph
 
 
 class _Cuts:
@@ -111,7 +111,7 @@ class _Cuts:
     def one(self, run: list[Node], i: int) -> Part | None:
         """A node as it is."""
         node = run[i]
-        if node.op.name == ARRIVE:
+        if node.op.facts.arrives:
             return None
         if node.name not in self._ones:
             self._ones[node.name] = self._one(node, i)
@@ -170,7 +170,7 @@ class _Cuts:
 
     def _ends(self, run: list[Node], i: int, enough: float) -> Iterator[int]:
         """Where a part from node i on may end: it has a node that needs more than enough as it is."""
-        if self.only_first and run[i].op.name != ARRIVE:
+        if self.only_first and not run[i].op.facts.arrives:
             return
         high = False
         for end in range(i + 1, min(i + LONGEST, len(run)) + 1):
@@ -228,7 +228,7 @@ class _Cuts:
         region = Region(nodes, frozenset(whole))
         if not region.by_rows:
             return None
-        return region if nodes[0].op.name != ARRIVE or takes_rows(self.graph, region) else None
+        return region if not nodes[0].op.facts.arrives or takes_rows(self.graph, region) else None
 
     def region(self, run: list[Node], part: Part) -> Region:
         """The nodes of a part, each with as much scratch as it is given."""

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from insitu.graph import Graph, Node, Op
 from insitu.graph.call import Call
-from insitu.graph.stripes import ARRIVE, Loop
+from insitu.graph.stripes import Loop
 from insitu.planner.changes.fused import one_by_one
 from insitu.planner.changes.less_scratch import at_level
 from insitu.planner.changes.stripes.estimate import Sketch
@@ -70,7 +70,7 @@ def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
         inside = (before[node.name] | {node.name}) - behind
         if len(inside) > 1 and (peak is None or peak.name in inside):
             region = region_of(graph, (n for n in graph.nodes if n.name in inside))
-            if region.by_rows and (region.nodes[0].op.name != ARRIVE or takes_rows(graph, region)):
+            if region.by_rows and (not region.nodes[0].op.facts.arrives or takes_rows(graph, region)):
                 yield region
 
 
