@@ -114,6 +114,44 @@ def test_damaged_objects_are_built_again(tmp_path, monkeypatch):
     assert {path: len(path.read_bytes()) for path in objects} == {path: len(whole) for path, whole in objects.items()}
 
 
+DAMAGES = {"cut": lambda b: b[: len(b) // 2], "empty": lambda b: b"", "changed": lambda b: b[:99] + b"x" + b[100:]}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_every_damaged_entry_is_made_again_before_it_is_used(how, tmp_path, monkeypatch):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    for kind in ("cross", "emulator", "library", "firmware"):
+        path = cache.cached(kind, "key", ".o", lambda to: to.write_bytes(bytes(200)))
+        path.write_bytes(DAMAGES[how](bytes(200)))
+        again = cache.cached(kind, "key", ".o", lambda to: to.write_bytes(bytes(200)))
+        assert again == path and path.read_bytes() == bytes(200) and cache.sealed(path)
+
+
+def test_an_entry_that_others_can_write_is_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    path = cache.cached("kernel", "key", ".o", lambda to: to.write_bytes(b"ours"))
+    path.chmod(0o666)
+    assert not cache.sealed(path)
+    assert cache.sealed(cache.cached("kernel", "key", ".o", lambda to: to.write_bytes(b"ours")))
+
+
+def test_a_folder_that_others_can_write_is_refused_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    cache.cached("kernel", "key", ".o", lambda to: to.write_bytes(b"ours"))
+    (tmp_path / "kernel").chmod(0o777)
+    with pytest.raises(ToolError, match=r"can be written by other users\n  try: chmod go-w"):
+        cache.cached("kernel", "key", ".o", lambda to: to.write_bytes(b"ours"))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
+def test_an_entry_of_another_user_is_not_loaded(tmp_path, monkeypatch):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    path = cache.cached("kernel", "key", ".o", lambda to: to.write_bytes(b"ours"))
+    os.chown(path, 12345, 12345)
+    with pytest.raises(ToolError, match=r"belongs to another user[\s\S]*INSITU_CACHE"):
+        cache.cached("kernel", "key", ".o", lambda to: to.write_bytes(b"ours"))
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other linkers refuse it without being asked")
 def test_a_function_that_is_nowhere_is_an_error_while_building():
     with pytest.raises(ToolError, match="missing"):

@@ -18,7 +18,6 @@ from insitu.errors import DataError, ToolError
 from insitu.graph import Graph, Value
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
-from insitu.toolchain.cache import forget, sealed
 from insitu.toolchain.compiler import CC_HINT, NATIVE, build_library
 
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32, "s8": ctypes.c_int8}
@@ -280,11 +279,7 @@ def open_program(program: Program, *, flags: tuple[str, ...] = (NATIVE,), kind: 
 
 
 def _loaded(program: Program, flags: tuple[str, ...]) -> ctypes.CDLL:
-    """The program's library; a damaged one (cut short by a full disk, say) is built again, once."""
     path = build_library(program.files, program.kernels, flags)
-    if not sealed(path):
-        forget(path)
-        path = build_library(program.files, program.kernels, flags)
     try:
         return ctypes.CDLL(str(path))
     except OSError as e:

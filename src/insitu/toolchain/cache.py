@@ -1,10 +1,15 @@
-"""The cache of built files: a folder addressed by content, safe for several processes at once."""
+"""The cache of built files: a folder addressed by content, safe for several processes at once.
+
+Code from it is loaded and linked, so every file is sealed with a hash when it is made and held against it on every use.
+A file that was cut short or changed is made again. One that another user owns, or could write, is not used at all.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 import tempfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +17,8 @@ from insitu.errors import ToolError
 from insitu.folders import cache_folder
 
 HINT = "set INSITU_CACHE to a writable folder on a disk with free space"
+OWN = "set INSITU_CACHE to a folder of your own: what lies there is run as code"
+SEALS = ".seals"
 
 
 def key_of(*parts: str | bytes) -> str:
@@ -23,7 +30,7 @@ def key_of(*parts: str | bytes) -> str:
 
 
 def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
-    """The file for this key; `make(path)` writes it the first time.
+    """The file for this key; `make(path)` writes it the first time, and again if it is not what it was.
 
     Two processes may both make it: each writes its own file and renames it into place. A rename is
     atomic, so nobody ever sees half a file.
@@ -31,42 +38,74 @@ def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Pa
     folder = cache_folder() / kind
     wanted = folder / f"{key}{suffix}"
     try:
-        if wanted.exists():
+        _trusted_folder(folder)
+        if sealed(wanted):
             return wanted
-        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as temporary:
             made = Path(temporary) / f"made{suffix}"
             make(made)
-            made.replace(wanted)
+            made.chmod(0o755 if os.access(made, os.X_OK) else 0o644)
+            _seal(made, wanted)
     except OSError as e:
         raise ToolError(f"the cache cannot be used: {e.strerror or e}", where=str(cache_folder()), hint=HINT) from e
     return wanted
 
 
-def seal(path: Path) -> None:
-    """Append a checksum, which the dynamic loader ignores: mapping half a library would kill the process."""
-    with path.open("ab") as f:
-        f.write(_sum(path.read_bytes()))
-
-
 def sealed(path: Path) -> bool:
-    """Is this file complete and unchanged since it was sealed?"""
+    """Is this file complete and unchanged since it was made?"""
     try:
-        data = path.read_bytes()
-    except OSError:
+        found = path.stat()
+        _check_owner(path, found)
+        return not _writable_by_others(found) and _seal_of(path).read_text() == _hash(path)
+    except (OSError, ValueError):
         return False
-    return len(data) > SUM_BYTES and data[-SUM_BYTES:] == _sum(data[:-SUM_BYTES])
 
 
-SUM_BYTES = 10
+def _seal(made: Path, wanted: Path) -> None:
+    """Put a file in its place, and then its hash. Until both are there, the file counts as damaged."""
+    seal = made.with_name("seal")
+    seal.write_text(_hash(made))
+    seal.chmod(0o644)
+    _trusted_folder(_seal_of(wanted).parent)
+    made.replace(wanted)
+    seal.replace(_seal_of(wanted))
 
 
-def _sum(data: bytes) -> bytes:
-    return b"insitu" + zlib.crc32(data).to_bytes(4, "little")
+def _seal_of(path: Path) -> Path:
+    return path.parent.parent / SEALS / path.parent.name / path.name
+
+
+def _hash(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()
+
+
+# whose it is ------------------------------------------------------------------------------------
+
+
+def _trusted_folder(folder: Path) -> None:
+    """Made if it is missing; an error if others could put files of theirs there."""
+    if not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+    found = folder.stat()
+    _check_owner(folder, found)
+    if _writable_by_others(found):
+        raise ToolError("can be written by other users", where=str(folder), hint=f"chmod go-w {folder}; or {OWN}")
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if hasattr(os, "geteuid") and found.st_uid not in (os.geteuid(), 0):
+        raise ToolError(f"belongs to another user (number {found.st_uid})", where=str(path), hint=OWN)
+
+
+def _writable_by_others(found: os.stat_result) -> bool:
+    mode = stat.S_IMODE(found.st_mode)
+    shared = hasattr(os, "getegid") and found.st_gid != os.getegid()
+    return os.name == "posix" and bool(mode & stat.S_IWOTH or (shared and mode & stat.S_IWGRP))
 
 
 def forget(*paths: Path) -> None:
-    """Remove damaged files from the cache, so that they are built again."""
+    """Remove files from the cache, so that they are made again."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)

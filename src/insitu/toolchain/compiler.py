@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from insitu.errors import ToolError
-from insitu.toolchain.cache import cached, forget, key_of, seal
+from insitu.toolchain.cache import cached, forget, key_of
 from insitu.toolchain.sources import C_FOLDER, closure, depends, kernel_path, kernel_source
 from insitu.toolchain.zig import zig_command
 
@@ -62,7 +62,7 @@ def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[
     """A shared library of these generated files and the kernels they call; cached by content."""
     objects = kernel_objects(kernels, flags)
     parts = [part for text in files.values() for part in depends(text, given=files)]
-    key = key_of(compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), *parts, "sealed")
+    key = key_of(compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), *parts)
 
     def make(path: Path) -> None:
         try:
@@ -70,7 +70,6 @@ def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[
         except ToolError:  # objects in the cache may be damaged: try again with new ones
             forget(*objects)
             _build(files, kernel_objects(kernels, flags), flags, path)
-        seal(path)
 
     return cached("library", key, ".so", make)
 
