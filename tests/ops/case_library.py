@@ -79,7 +79,11 @@ def library(target: str, machine: str = "host", labels: tuple[str, ...] = ()) ->
     files = {name: text for program in programs.values() for name, text in program.files.items()}
     kernels = tuple(sorted({k for program in programs.values() for k in program.kernels}))
     loaded = ctypes.CDLL(str(build_library(_joined(files), kernels, TARGETS[target])))
-    return {label: HostDevice(program, loaded) for label, program in programs.items()}
+    return {label: Kernels(program, loaded) for label, program in programs.items()}
+
+
+class Kernels(HostDevice):
+    finite = False  # a kernel has a meaning for every number
 
 
 def _joined(files: dict[str, str]) -> dict[str, str]:

@@ -105,6 +105,8 @@ typedef struct {
 
 void copy_bytes(void *y, const void *x, int32_t n);
 void slide_bytes(void *y, int32_t by, int32_t n);
+void fill_bytes(void *y, int32_t byte, int32_t n);
+int32_t finite_f32(const float *x, int32_t n);
 void copy_box(void *y, const void *x, const box_shape *s);
 void pad_b1(int8_t *y, const void *x, const box_shape *s, int32_t n, int32_t value);
 void pad_b4(float *y, const void *x, const box_shape *s, int32_t n, float value);

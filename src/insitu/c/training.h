@@ -46,6 +46,7 @@ void take_channels_b4(void *y, const void *x, const int32_t *which, int32_t rows
 /* Updates. None changes anything where the rate is 0 or not finite, or the gradient is not finite. */
 float clip_factor(const float *g, float rate, float clip, int32_t *count, int32_t n);
 
+void skip_step(int32_t *count);
 void guard_rate(float *rate_out, int32_t *count, const float *loss, const float *rate);
 void limit_rate(float *rate_out, int32_t *count, const float *rate, const float *g, float clip, int32_t n);
 void accumulate_f32(float *total, const float *g, const float *gate, int32_t n);

@@ -16,6 +16,8 @@ from insitu.graph.tiles import Tiles
 from insitu.planner import Plan
 
 COPY = "copy_bytes"  # the kernel that moves inputs in and outputs out
+FINITE, FILL, SKIP = "finite_f32", "fill_bytes", "skip_step"  # those that keep a broken sample from being learned
+COUNTERS = "counters"  # the persistent value that counts, first of all, the steps that were skipped
 # what training adds to a model's own inputs and outputs
 MEANINGS = {
     "rate": "the learning rate; 0 changes nothing",
@@ -45,9 +47,16 @@ class Function:
         self.ending = [self._copy_out(v, name) for v, name in zip(self.graph.outputs, self.outputs)]
 
     @property
+    def guarded(self) -> list[tuple[Value, str]]:
+        """The inputs that a step is not taken on unless they are finite: in int8, what is not a number would be one."""
+        learns = COUNTERS in self.graph.updates
+        return [(v, n) for v, n in zip(self.graph.inputs, self.inputs) if learns and v.shape and v.dtype == "f32"]
+
+    @property
     def kernels(self) -> set[str]:
         called = [call for call in self.plan.calls if not self._elided(call)]
-        return {COPY}.union(*(getattr(call, "functions", {call.function}) for call in called))
+        guards = {FINITE, FILL, SKIP} if self.guarded else set()
+        return {COPY, *guards}.union(*(getattr(call, "functions", {call.function}) for call in called))
 
     def signature(self) -> str:
         pairs = zip(self.graph.inputs, self.inputs)
@@ -89,9 +98,21 @@ class Function:
         """All that the file defines."""
         return [
             self.signature(), "{",
-            *(["    (void)state;"] if self.stateful else []), *self.opening,
+            *(["    (void)state;"] if self.stateful else []), *self.opening, *self._guard(self.guarded),
             *map(self._copy_in, self.graph.inputs, self.inputs), *self.body, *self.ending,
             "}", "",
+        ]  # fmt: skip
+
+    def _guard(self, inputs: list[tuple[Value, str]], unless: str = "", gives: str = "") -> list[str]:
+        """Nothing is learned from inputs that are not finite, nor where `unless` holds: that is counted."""
+        broken = [*([unless] if unless else []), *(f"!{FINITE}({name}, {v.type.size})" for v, name in inputs)]
+        if not broken:
+            return []
+        return [
+            f"    if ({' || '.join(broken)}) {{",
+            *(f"        {FILL}({name}, 255, {v.type.bytes});" for v, name in zip(self.graph.outputs, self.outputs)),
+            f"        {SKIP}(state->{self.fields[COUNTERS]});",
+            f"        return{gives and ' ' + gives};", "    }",
         ]  # fmt: skip
 
     # tensors ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from zlib import crc32
 
 from insitu.codegen import c
-from insitu.codegen.function import COPY, Function
+from insitu.codegen.function import COPY, FINITE, Function
 from insitu.codegen.stripes import Stripes
 from insitu.graph.stripes import Loop
 from insitu.planner import Plan
@@ -46,7 +46,7 @@ def row_lines(prefix: str, arena: int) -> list[str]:
         " * is begin. From begin to end the arena is not to be used for anything else. */",
         "enum {", *codes, "};", "",
         "/* how far an image has come: kept in the last bytes of the arena */",
-        f"typedef struct {{\n    uint32_t call;\n    int32_t stripe, bytes;\n}} {prefix}_rows;",
+        f"typedef struct {{\n    uint32_t call;\n    int32_t stripe, bytes, broken;\n}} {prefix}_rows;",
         f"#define {word}_ROWS_AT {arena - CURSOR_BYTES}", "",
     ]  # fmt: skip
 
@@ -103,7 +103,8 @@ class RowsFunction(Function):
         if step or not loop.source:
             return super()._stripes(step, loop)
         self.stripes = self._made(step, loop)
-        self._taken = self.stripes.arriving()
+        watched = any(v.name == self.graph.by_rows for v, _ in self.guarded)
+        self._taken = self.stripes.arriving(FINITE if watched else "")
         self.tables += [*self.stripes.tables, ""]
         return []
 
@@ -121,7 +122,7 @@ class RowsFunction(Function):
         return [
             f"    {self.prefix}_rows *const now = {_cursor(self.prefix)};",
             f"    now->call = {self.number}u;",
-            "    now->stripe = now->bytes = 0;",
+            "    now->stripe = now->bytes = now->broken = 0;",
         ]
 
     def _bytes(self) -> list[str]:
@@ -144,12 +145,15 @@ class RowsFunction(Function):
         ]
 
     def _end(self) -> list[str]:
+        others = [(v, name) for v, name in self.guarded if v is not self.image]
+        watched = len(others) < len(self.guarded)
         return [
             f"    {self.prefix}_rows *const now = {_cursor(self.prefix)};",
             *(["    (void)state;"] if self.stateful else []),
             *self._refuse(f"now->call != {self.number}u", NOT_BEGUN),
             *self._refuse(f"now->bytes != {self.image.type.bytes}", MISSING),
             "    now->call = 0;",
+            *self._guard(others, "now->broken" if watched else "", self._code(OK)),
             *(self._copy_in(v, name) for v, name in self.others), *self.body, *self.ending,
             f"    return {self._code(OK)};",
         ]  # fmt: skip

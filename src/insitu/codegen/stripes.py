@@ -36,8 +36,11 @@ class Stripes:
         head = [f"    for (int32_t {STRIPE} = 0; {STRIPE} < {len(self.loop.stripes)}; {STRIPE}++) {{"]
         return [*head, *self._kind(), *(f"    {line}" for line in self.calls), "    }"]
 
-    def arriving(self) -> list[str]:
-        """The loop over stripes, from where `now` says as far as the `bytes` bytes at `from` go."""
+    def arriving(self, check: str = "") -> list[str]:
+        """The loop over stripes, from where `now` says as far as the `bytes` bytes at `from` go.
+
+        With a kernel to check floats, rows that it does not like are remembered.
+        """
         turns = [stripe[0] for stripe in self.loop.stripes]
         name, row = self.loop.nodes[0].name, row_bytes(self.loop.nodes[0].output)
         ends, starts = [0], []  # bytes that have come before each stripe; the first byte that is in the buffer
@@ -47,7 +50,9 @@ class Stripes:
             starts.append((made.first - made.slot) * row if made else ends[-1])
         due = self._table(f"{name}.due", list(map(str, ends)), "")
         start = self._table(f"{name}.start", list(map(str, starts)), "")
-        place = f"(unsigned char *){self.place(self.loop.nodes[0].output)} + (now->bytes - {start}[{STRIPE}])"
+        buffer = self.place(self.loop.nodes[0].output)
+        place = f"(unsigned char *){buffer} + (now->bytes - {start}[{STRIPE}])"
+        new = f"{buffer} + ({due}[{STRIPE}] - {start}[{STRIPE}]) / 4, ({due}[{STRIPE} + 1] - {due}[{STRIPE}]) / 4"
         return [
             f"    for (; now->stripe < {len(turns)}; now->stripe++) {{",
             f"        const int32_t {STRIPE} = now->stripe;",
@@ -57,6 +62,7 @@ class Stripes:
             f"    {c.call(COPY, [place, 'from', 'n'], name)}",
             "        from += n;", "        bytes -= n;", "        now->bytes += n;",
             "        if (n < due) {", "            break;", "        }",
+            *([f"        now->broken |= !{check}({new});"] if check else []),
             *(f"    {line}" for line in self.calls), "    }",
         ]  # fmt: skip
 

@@ -71,6 +71,7 @@ class HostDevice:
     """
 
     counter = None  # nothing counts instructions here
+    finite = True  # are numbers that are not finite refused? Single kernels have a meaning for them, models do not
 
     def __init__(self, program: Program, library: ctypes.CDLL):
         self.program, self.plan = program, program.plans["predict"]
@@ -125,7 +126,7 @@ class HostDevice:
     def run(self, verb: str, *inputs) -> tuple[np.ndarray, ...]:
         """Run one of the program's functions; once for each sample there is more than the graph takes."""
         routine = self._routine(verb)
-        arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
+        arrays = [fit(v, x, self.finite) for v, x in zip_inputs(routine.inputs, inputs)]
         rounds = rounds_of(routine.inputs, arrays)
         outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in routine.outputs]
 
@@ -159,7 +160,7 @@ class HostDevice:
         It has an arena of its own and takes no turn: not while another thread uses this device.
         """
         routine = self.routines[verb]
-        arrays = [fit(v, x) for v, x in zip_inputs(routine.inputs, inputs)]
+        arrays = [fit(v, x, self.finite) for v, x in zip_inputs(routine.inputs, inputs)]
         outputs = [np.empty(v.shape, v.type.numpy) for v in routine.outputs]
         state, arena = self._state, aligned(self.program.arena_bytes)
         arguments = routine.arguments(state, arena, arrays, outputs)
@@ -292,21 +293,32 @@ def zip_inputs(values: tuple[Value, ...], inputs) -> list[tuple[Value, np.ndarra
     return list(zip(values, inputs))
 
 
-def fit(value: Value, x) -> np.ndarray:
+def fit(value: Value, x, finite: bool = True) -> np.ndarray:
     """The array as C wants it, or an error that says what is wrong with it."""
     x = np.asarray(x)
     want = value.type.numpy
     if value.dtype in ("f32", "f64"):
         if x.dtype.kind not in "fiu":
             raise DataError(f"is {value.type}, the data are {x.dtype}", where=f"input {value.name}")
-        x = x.astype(want)
+        with np.errstate(over="ignore"):  # too large for a float: it is found below
+            x = x.astype(want)
     elif x.dtype != want:
         raise DataError(f"is {value.type}, the data are {x.dtype}", where=f"input {value.name}")
     batched = value.shape[:1] and x.ndim == len(value.shape) and x.shape[0] % value.shape[0] == 0 and x.shape[0]
     if x.shape != value.shape and not (batched and x.shape[1:] == value.shape[1:]):
         shape = "x".join(map(str, x.shape)) or "a scalar"
         raise DataError(f"is {value.type}, the data have shape {shape}", where=f"input {value.name}")
+    if finite:
+        check_finite(value, x)
     return np.ascontiguousarray(x)
+
+
+def check_finite(value: Value, x: np.ndarray) -> None:
+    """An error that names the first sample with a number that is not finite: in int8 it would become some pixel."""
+    if x.dtype.kind != "f" or not value.shape or np.isfinite(x).all():  # a rate is the C's business: it skips the step
+        return
+    bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
+    raise DataError("holds a number that is not finite", where=f"input {value.name}, sample {bad}")
 
 
 def rounds_of(values: tuple[Value, ...], arrays: list[np.ndarray]) -> int:

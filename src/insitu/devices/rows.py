@@ -49,6 +49,8 @@ class Arrival:
         if x.dtype != self.image.type.numpy or x.shape[1:] != self.image.shape[2:]:
             wanted = "x".join(map(str, ("rows", *self.image.shape[2:])))
             raise DataError(f"rows are {self.image.dtype}[{wanted}], these are {x.dtype}{list(x.shape)}")
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
+            raise DataError("a row holds a number that is not finite", where=f"input {self.image.name}")
         self._call("rows", [ctypes.c_void_p(x.ctypes.data), ctypes.c_int32(len(x))])
 
     def bytes(self, data: bytes) -> None:

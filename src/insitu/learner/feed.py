@@ -79,6 +79,8 @@ def augmented(augment: Augment, sample: np.ndarray, seed: Sequence[int]) -> np.n
     made = np.ascontiguousarray(augment(sample, np.random.default_rng(seed)))
     if made.shape != sample.shape or made.dtype != sample.dtype:
         raise DataError(f"the augmentation made {made.dtype}{made.shape} of {sample.dtype}{sample.shape}")
+    if made.dtype.kind == "f" and not np.isfinite(made).all():
+        raise DataError("the augmentation made a number that is not finite", where=f"sample {seed[-1]}")
     return made
 
 

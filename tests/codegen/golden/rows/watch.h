@@ -40,7 +40,7 @@ enum {
 /* how far an image has come: kept in the last bytes of the arena */
 typedef struct {
     uint32_t call;
-    int32_t stripe, bytes;
+    int32_t stripe, bytes, broken;
 } watch_rows;
 #define WATCH_ROWS_AT 3952
 

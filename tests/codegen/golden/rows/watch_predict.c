@@ -39,7 +39,7 @@ void watch_predict_begin(unsigned char *arena)
 {
     watch_rows *const now = ((watch_rows *)(arena + WATCH_ROWS_AT));
     now->call = 1966659979u;
-    now->stripe = now->bytes = 0;
+    now->stripe = now->bytes = now->broken = 0;
 }
 
 int32_t watch_predict_bytes(unsigned char *arena, const void *in_x, int32_t bytes)

@@ -62,7 +62,7 @@ void watch_train_step_begin(unsigned char *arena)
 {
     watch_rows *const now = ((watch_rows *)(arena + WATCH_ROWS_AT));
     now->call = 2044417883u;
-    now->stripe = now->bytes = 0;
+    now->stripe = now->bytes = now->broken = 0;
 }
 
 int32_t watch_train_step_bytes(unsigned char *arena, const void *in_x, int32_t bytes)
