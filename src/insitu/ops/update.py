@@ -38,7 +38,8 @@ def factor_of(grad: np.ndarray, rate, clip: float) -> tuple[float, int, int]:
 
 
 def counted(count, skipped=0, clipped=0, saturated=0) -> np.ndarray:
-    return (count + np.array([skipped, clipped, saturated])).astype(np.int32)
+    """Counters stop at the largest number: a device may run for years."""
+    return np.minimum(np.int64(count) + [skipped, clipped, saturated], 2**31 - 1).astype(np.int32)
 
 
 def same_shape(w: Type, *others: Type) -> None:

@@ -8,6 +8,7 @@
 #include "kernels/block/block_rows.h"
 #include "kernels/update/update.h"
 #include "numbers/mathf.h"
+#include "numbers/count.h"
 
 /* clip_factor of a gradient whose norm has this square */
 static inline float block_factor(float squares, float rate, float clip, int32_t *count)
@@ -16,14 +17,14 @@ static inline float block_factor(float squares, float rate, float clip, int32_t 
         return 0.0f;
     }
     if (!(squares - squares == 0.0f)) {
-        count[0]++;
+        count_more(count, 1);
         return 0.0f;
     }
     const float norm = insitu_sqrtf(squares);
     if (clip == 0.0f || !(norm > clip)) {
         return 1.0f;
     }
-    count[1]++;
+    count_more(count + 1, 1);
     return clip / norm;
 }
 

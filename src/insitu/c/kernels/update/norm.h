@@ -6,6 +6,7 @@
 
 #include "kernels.h"
 #include "numbers/mathf.h"
+#include "numbers/count.h"
 
 enum { NORM_LANES = 8 };
 
@@ -34,14 +35,14 @@ static inline float norm_factor(const float *lane, float rate, float clip, int32
     }
     const float sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
     if (!(sum - sum == 0.0f)) {
-        count[0]++;
+        count_more(count, 1);
         return 0.0f;
     }
     const float norm = insitu_sqrtf(sum);
     if (clip == 0.0f || !(norm > clip)) {
         return 1.0f;
     }
-    count[1]++;
+    count_more(count + 1, 1);
     return clip / norm;
 }
 

@@ -2,6 +2,7 @@
  * Element i of db is channel i, whose group has an exponent; `channels` of them, inner is 1.
  */
 #include "kernels/update/block_update.h"
+#include "numbers/count.h"
 
 /* any step: at most 2^30 either way */
 APART int32_t far_step(int32_t db, float by, int32_t e)
@@ -49,6 +50,6 @@ void sgd_bias_block_s32(int32_t *b, int32_t *count, const int32_t *db, const int
     for (int32_t k = 0; factor != 0.0f && k < u->n; k += BLOCK_GROUP, e++) {
         const int32_t n = block_width(k, u->n);
         const float *channel = block_scales(u, k, n, side);
-        count[2] += group(b + k, db + k, *e, scaled, channel, u->channels > 1, n);
+        count_more(count + 2, group(b + k, db + k, *e, scaled, channel, u->channels > 1, n));
     }
 }

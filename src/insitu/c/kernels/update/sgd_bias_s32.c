@@ -1,5 +1,6 @@
 /* b -= round(rate factor db channel[..]), in place; saturates, counted. */
 #include "kernels/update/update.h"
+#include "numbers/count.h"
 
 static inline int32_t row(int32_t *restrict b, const float *restrict db, const float *restrict channel, int32_t stride,
                           float scaled, int32_t n)
@@ -19,8 +20,8 @@ void sgd_bias_s32(int32_t *b, int32_t *count, const float *db, const float *rate
     float side[SCALES_PIECE];
     for (int32_t i = 0; factor != 0.0f && i < u->n;) {
         const update_run run = run_at(u, i, u->n, side);
-        count[2] += u->inner == 1 ? row(b + i, db + i, run.channel, 1, scaled, run.length)
-                                  : row(b + i, db + i, run.channel, 0, scaled, run.length);
+        count_more(count + 2, u->inner == 1 ? row(b + i, db + i, run.channel, 1, scaled, run.length)
+                                  : row(b + i, db + i, run.channel, 0, scaled, run.length));
         i += run.length;
     }
 }

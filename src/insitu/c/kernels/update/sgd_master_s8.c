@@ -2,6 +2,7 @@
  * place. Both saturate at +-127, counted.
  */
 #include "kernels/update/update.h"
+#include "numbers/count.h"
 
 static inline int32_t row(int8_t *restrict w, float *restrict m, const float *restrict dw,
                           const float *restrict channel, int32_t stride, float scaled, float shrink, int32_t n)
@@ -24,8 +25,8 @@ void sgd_master_s8(int8_t *w, float *m, int32_t *count, const float *dw, const f
     float side[SCALES_PIECE];
     for (int32_t i = 0; factor != 0.0f && i < u->n;) {
         const update_run run = run_at(u, i, u->n, side);
-        count[2] += u->inner == 1 ? row(w + i, m + i, dw + i, run.channel, 1, scaled, shrink, run.length)
-                                  : row(w + i, m + i, dw + i, run.channel, 0, scaled, shrink, run.length);
+        count_more(count + 2, u->inner == 1 ? row(w + i, m + i, dw + i, run.channel, 1, scaled, shrink, run.length)
+                                  : row(w + i, m + i, dw + i, run.channel, 0, scaled, shrink, run.length));
         i += run.length;
     }
 }

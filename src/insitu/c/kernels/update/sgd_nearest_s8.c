@@ -1,5 +1,6 @@
 /* w -= round(rate (factor dw channel[..] + decay w)), in place; saturates at +-127, counted. */
 #include "kernels/update/update.h"
+#include "numbers/count.h"
 
 static inline int32_t row(int8_t *restrict w, const float *restrict dw, const float *restrict channel, int32_t stride,
                           float scaled, float shrink, int32_t n)
@@ -21,8 +22,8 @@ void sgd_nearest_s8(int8_t *w, int32_t *count, const float *dw, const float *rat
     float side[SCALES_PIECE];
     for (int32_t i = 0; factor != 0.0f && i < u->n;) {
         const update_run run = run_at(u, i, u->n, side);
-        count[2] += u->inner == 1 ? row(w + i, dw + i, run.channel, 1, scaled, shrink, run.length)
-                                  : row(w + i, dw + i, run.channel, 0, scaled, shrink, run.length);
+        count_more(count + 2, u->inner == 1 ? row(w + i, dw + i, run.channel, 1, scaled, shrink, run.length)
+                                  : row(w + i, dw + i, run.channel, 0, scaled, shrink, run.length));
         i += run.length;
     }
 }

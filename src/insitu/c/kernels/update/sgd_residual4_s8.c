@@ -4,6 +4,7 @@
  */
 #include "kernels/update/update.h"
 #include "numbers/random.h"
+#include "numbers/count.h"
 
 enum { BLOCK = 128 }; /* residuals unpacked at a time: even, so that a block starts on a byte */
 
@@ -54,8 +55,8 @@ void sgd_residual4_s8(int8_t *w, uint8_t *packed, int32_t *count, const float *d
         for (int32_t i = start; i < end;) {
             const update_run run = run_at(u, i, end, side);
             int8_t *part = r + (i - start);
-            count[2] += u->inner == 1 ? row(w + i, part, dw + i, run.channel, 1, scaled, shrink, key, i, run.length)
-                                      : row(w + i, part, dw + i, run.channel, 0, scaled, shrink, key, i, run.length);
+            count_more(count + 2, u->inner == 1 ? row(w + i, part, dw + i, run.channel, 1, scaled, shrink, key, i, run.length)
+                                      : row(w + i, part, dw + i, run.channel, 0, scaled, shrink, key, i, run.length));
             i += run.length;
         }
         pack(packed + start / 2, r, end - start);

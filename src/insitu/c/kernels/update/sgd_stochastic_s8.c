@@ -3,6 +3,7 @@
  */
 #include "kernels/update/update.h"
 #include "numbers/random.h"
+#include "numbers/count.h"
 
 static inline int32_t row(int8_t *restrict w, const float *restrict dw, const float *restrict channel, int32_t stride,
                           float scaled, float shrink, uint32_t key, int32_t first, int32_t n)
@@ -27,8 +28,8 @@ void sgd_stochastic_s8(int8_t *w, int32_t *count, const float *dw, const float *
     float side[SCALES_PIECE];
     for (int32_t i = 0; factor != 0.0f && i < u->n;) {
         const update_run run = run_at(u, i, u->n, side);
-        count[2] += u->inner == 1 ? row(w + i, dw + i, run.channel, 1, scaled, shrink, key, i, run.length)
-                                  : row(w + i, dw + i, run.channel, 0, scaled, shrink, key, i, run.length);
+        count_more(count + 2, u->inner == 1 ? row(w + i, dw + i, run.channel, 1, scaled, shrink, key, i, run.length)
+                                  : row(w + i, dw + i, run.channel, 0, scaled, shrink, key, i, run.length));
         i += run.length;
     }
 }
