@@ -22,7 +22,7 @@ from insitu.graph import Graph, build
 from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
 from insitu.learner import Learner
-from insitu.learner.feed import Feed, run_many
+from insitu.learner.feed import plain, predict_all
 from insitu.learner.model import Model
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
@@ -174,7 +174,7 @@ def features_of(graph: Graph, samples: Samples) -> np.ndarray:
     from insitu.graph import drop_unused
 
     body = drop_unused(replace(graph, outputs=(graph.producer[HEAD].inputs[0],)))
-    return run_many(Feed(open_host(body), tuple(x[:, None] for x in samples.inputs)))[0]
+    return predict_all(open_host(body), plain(samples.inputs))[0][:, 0]
 
 
 def float_output(graph: Graph) -> Graph:

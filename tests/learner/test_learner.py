@@ -10,9 +10,9 @@ from torch import nn
 
 import insitu
 from insitu import DataError, Recipe
+from insitu.devices.device import Updates
 from insitu.learner.course import Course, cosine
-from insitu.learner.epoch import Results
-from insitu.learner.feed import Feed
+from insitu.learner.pace import Pace
 
 from ..learners import data, learner, mlp, state_of
 
@@ -323,11 +323,31 @@ def test_python_adds_little_to_a_step():
     """The best of five epochs: a step of a tiny network costs some microseconds, nearly all of them Python's."""
     x, y = data(2000)
     made = learner("head")
-    feed, samples = Feed(made.device, (x[:, None],)), made.samples(x, y)
-    best = float("inf")
-    for epoch in range(5):
-        results = Results(feed.device, samples, list(range(2000)))
+    samples, best = made.samples(x, y), float("inf")
+    updates = Updates((*samples.inputs, samples.labels), range(2000), [0.01] * 2000)
+    for _ in range(5):
         start = time.perf_counter()
-        results.steps(feed, [0.01] * 2000, epoch, lambda *words: None)
+        made.device.train(updates)
         best = min(best, time.perf_counter() - start)
     assert best / 2000 < 40e-6  # 5 us where nothing else runs
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_how_many_samples_are_handed_over_at_once_changes_nothing(monkeypatch, size):
+    """Thirty samples in batches of eight, the last of which has six."""
+    x, y = data()
+    usual, other = learner("last:1", batch=8), learner("last:1", batch=8)
+    usual.fit(x, y, epochs=2, rate=0.1, augment=shifted)
+    monkeypatch.setattr(Pace, "_adapt", lambda self, seconds: setattr(self, "updates", size))
+    history = other.fit(x, y, epochs=2, rate=0.1, augment=shifted)
+    assert state_of(usual) == state_of(other)
+    assert history.updates == 8 and history.batch == 8 and [len(losses) for losses in history.losses] == [30, 30]
+
+
+def test_progress_counts_the_samples_of_all_epochs():
+    x, y = data()
+    seen = []
+    learner().fit(x, y, epochs=3, progress=lambda *said: seen.append(said))
+    words, done, total = seen[-1]
+    assert words.startswith("epoch 3 of 3, loss") and done == total == 90
+    assert [d for _, d, _ in seen] == sorted(d for _, d, _ in seen)

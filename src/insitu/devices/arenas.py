@@ -42,6 +42,15 @@ class Arenas:
         finally:
             self._free.append(arena)
 
+    def share_several(self, count: int, job: Callable[[list[np.ndarray]], Made]) -> Made:
+        """The same for a job that uses several arenas, in threads of its own."""
+        with self._door:
+            taken = [self._free.pop() if self._free else self._another() for _ in range(count)]
+        try:
+            return holding([arena.lock for arena in taken], lambda: job([arena.memory for arena in taken]))
+        finally:
+            self._free.extend(taken)
+
     def share_first(self, job: Job[Made]) -> Made:
         """The same in the first arena, whoever else wants it: for jobs that find there what an earlier one left."""
         with self._door:

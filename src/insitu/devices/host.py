@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from typing import TypeVar
 
 import numpy as np
@@ -13,7 +14,9 @@ import numpy as np
 from insitu.codegen import Program, emit_program
 from insitu.codegen.state import COMPLAINTS, HEADER_BYTES
 from insitu.devices.arenas import Arenas, aligned
-from insitu.devices.device import Trained, Updates, Verbs, closed, train_by_calls
+from insitu.devices.crew import Crew, side_by_side, usual_threads
+from insitu.devices.device import Trained, Updates, Verbs, closed
+from insitu.devices.host_training import train_on_host
 from insitu.errors import DataError, ToolError
 from insitu.graph import Graph, Value
 from insitu.ops.update import COUNTERS
@@ -30,6 +33,8 @@ class Routine:
         graph = program.plans[verb].graph
         self.inputs, self.outputs, self.stateful = graph.inputs, graph.outputs, program.state is not None
         self.changes = bool(graph.updates)  # the state, that is
+        self._sizes = [v.type.bytes if v.shape or i >= len(self.inputs) else None  # None: a scalar that goes in
+                       for i, v in enumerate((*self.inputs, *self.outputs))]  # fmt: skip
         self._call = getattr(library, f"{program.prefix}_{verb}")
         self._call.restype = None
         lasting = [ctypes.c_void_p] if self.stateful else []
@@ -42,6 +47,17 @@ class Routine:
         results = [pointer(v, o, i) for v, o in zip(self.outputs, outputs)]
         lasting = [ctypes.c_void_p(state.ctypes.data)] if self.stateful else []
         return [*lasting, ctypes.c_void_p(arena.ctypes.data), *inputs, *results]
+
+    def columns(self, arrays: list[np.ndarray], outputs: list[np.ndarray], part: range) -> list:
+        """What `bound` is called with for each of these samples, argument by argument."""
+        given = zip(self._sizes, (*arrays, *outputs))
+        return [scalars(a, part) if size is None else places(a, size, part) for size, a in given]
+
+    def run_each(self, state: np.ndarray, arena: np.ndarray, columns: list) -> None:
+        """One call after the other."""
+        call, always = self._call, [memory.ctypes.data for memory in ((state, arena) if self.stateful else (arena,))]
+        for arguments in zip(*columns):
+            call(*always, *arguments)
 
     def run(self, arguments: list) -> None:
         self._call(*arguments)
@@ -72,6 +88,7 @@ class HostDevice:
 
     counter = None  # nothing counts instructions here
     finite = True  # are numbers that are not finite refused? Single kernels have a meaning for them, models do not
+    _crew: Crew | None
 
     def __init__(self, program: Program, library: ctypes.CDLL):
         self.program, self.plan = program, program.plans["predict"]
@@ -80,6 +97,7 @@ class HostDevice:
         self._library = library
         self.arenas = Arenas(program.arena_bytes)
         self._content: np.ndarray | None = aligned(program.state_bytes)
+        self._threads, self._crew = usual_threads(program.arena_bytes), None
         if program.state:
             self.reset()
 
@@ -90,7 +108,10 @@ class HostDevice:
         self.close()
 
     def close(self) -> None:
-        self.arenas.alone(lambda _: setattr(self, "_content", None))
+        def end(_) -> None:
+            self._content = self._crew = None
+
+        self.arenas.alone(end)
 
     @property
     def _state(self) -> np.ndarray:  # to be asked for when it is one's turn: nobody closes the device meanwhile
@@ -130,25 +151,36 @@ class HostDevice:
         rounds = rounds_of(routine.inputs, arrays)
         outputs = [np.empty((rounds * (v.shape or (1,))[0], *v.shape[1:]), v.type.numpy) for v in routine.outputs]
 
-        def every_round(arena: np.ndarray) -> None:
-            for i in range(rounds):
-                routine.run(routine.arguments(self._state, arena, arrays, outputs, i))
+        def some(part: range, arena: np.ndarray) -> None:
+            routine.run_each(self._state, arena, routine.columns(arrays, outputs, part))
 
-        self.turn(verb)(every_round)
+        self._calls(verb, rounds, some)
         return tuple(o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, routine.outputs))
+
+    def _calls(self, verb: str, count: int, some: Callable[[range, np.ndarray], None]) -> None:
+        """Run `some` of so many calls in an arena, until all are done; in threads where no call changes the state."""
+        changes, threads = self.routines[verb].changes, min(self._threads, count)
+        if changes or threads == 1:
+            turn = self.arenas.alone if changes else self.arenas.share
+            turn(lambda arena: some(range(count), arena))
+            return
+        parts = [range(count * t // threads, count * (t + 1) // threads) for t in range(threads)]
+        self.arenas.share_several(threads, lambda arenas: side_by_side(some, parts, arenas))
 
     def train(self, updates: Updates) -> Trained:
         """Make these updates."""
-        return train_by_calls(self, updates)
+        return self.arenas.alone(lambda _: train_on_host(self, updates))
+
+    def crew(self, threads: int | None) -> Crew:
+        """Who adds up the gradients of a batch; the same until another number of threads is asked for."""
+        if self._crew is None or self._crew.threads_asked != (threads or self._threads):
+            self._crew = Crew(self, threads or self._threads)
+        return self._crew
 
     def counters(self) -> dict[str, int]:
         """How often an update was skipped (not finite), clipped, or saturated a weight."""
         count = self.state().get("counters", np.zeros(len(COUNTERS), np.int32))
         return dict(zip(COUNTERS, map(int, count)))
-
-    def turn(self, verb: str):
-        """How this verb's turn is taken: a function that runs a job, which it gives an arena."""
-        return self.arenas.alone if self.routines[verb].changes else self.arenas.share
 
     def values(self, *inputs) -> dict[str, np.ndarray]:
         """Every output by name: of a device opened with `keep`, every value of the graph."""
@@ -250,6 +282,17 @@ def argument(value: Value, array: np.ndarray, i: int = 0):
     return SCALARS[value.dtype](array.reshape(-1)[0].item())
 
 
+def places(array: np.ndarray, size: int, part: range) -> list[int]:
+    """The addresses of these samples, each of so many bytes."""
+    start = array.ctypes.data
+    return [start + i * size for i in part]
+
+
+def scalars(array: np.ndarray, part: range) -> Iterable:
+    """The same number for each of these samples."""
+    return repeat(array.reshape(-1)[0].item(), len(part))
+
+
 def pointer_to(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
@@ -301,7 +344,7 @@ def fit(value: Value, x, finite: bool = True) -> np.ndarray:
         if x.dtype.kind not in "fiu":
             raise DataError(f"is {value.type}, the data are {x.dtype}", where=f"input {value.name}")
         with np.errstate(over="ignore"):  # too large for a float: it is found below
-            x = x.astype(want)
+            x = x.astype(want, copy=False)
     elif x.dtype != want:
         raise DataError(f"is {value.type}, the data are {x.dtype}", where=f"input {value.name}")
     batched = value.shape[:1] and x.ndim == len(value.shape) and x.shape[0] % value.shape[0] == 0 and x.shape[0]

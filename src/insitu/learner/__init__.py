@@ -1,5 +1,6 @@
 """A model that learns on a device: feed it samples, measure it, keep what it learned."""
 
-from insitu.learner.learner import History, Learner
+from insitu.learner.history import History
+from insitu.learner.learner import Learner
 
 __all__ = ["History", "Learner"]

@@ -9,7 +9,7 @@ was interrupted continues as if it had not been.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 
@@ -24,8 +24,9 @@ from insitu.errors import DataError, GraphError
 from insitu.files import write_whole
 from insitu.graph import Graph
 from insitu.learner.course import Course
-from insitu.learner.epoch import Results
-from insitu.learner.feed import Augment, Crew, Feed, run_many, usual_threads
+from insitu.learner.feed import Augment, Feed, Source, plain, predict_all
+from insitu.learner.history import History
+from insitu.learner.loop import run_epochs
 from insitu.learner.measures import MEASURES
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
@@ -34,24 +35,6 @@ from insitu.training.head import widen_head
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
 from insitu.training.train import LOSSES, Recipe
-
-
-@dataclass
-class History:
-    """What happened in `fit`, an entry an epoch."""
-
-    loss: list[float] = field(default_factory=list)
-    accuracy: list[float] = field(default_factory=list)  # of each sample just before it was learned from
-    error: list[float] = field(default_factory=list)  # the same for the loss mse, which has no accuracy
-    validation: list[float] = field(default_factory=list)  # of the samples held out: that, too
-    counters: dict[str, int] = field(default_factory=dict)
-    cached: bool = False  # did training start from the cached outputs of the frozen layers?
-    threads: int = 1
-
-    def __str__(self) -> str:
-        way = "from cached outputs of the frozen layers" if self.cached else "through all layers"
-        ends = f"loss {self.loss[0]:.3f} to {self.loss[-1]:.3f}" if self.loss else "nothing done"
-        return f"{len(self.loss)} epochs {way}: {ends}"
 
 
 class Learner:
@@ -137,9 +120,9 @@ class Learner:
         held_out = None if validation is None else self.samples(*pair(validation), part="test")
         with self._changing, bar(progress) as report:
             feed = self._feed(data, augment, views, cache, seed, report)
-            history = History(cached=feed.cached)
-            for epoch in range(start_epoch, last):
-                self._epoch(feed, data, course, epoch, threads, history, report)
+            history = History(cached=feed.cached, batch=course.batch)
+            for epoch in run_epochs(feed, course, range(start_epoch, last), report, threads):
+                history.add(epoch, self.recipe.loss)
                 self._take_over(feed)
                 if held_out is not None:
                     history.validation.append(self._score(held_out)[self.measure])
@@ -150,8 +133,8 @@ class Learner:
         """What was learned, on a twin or on the rest of the network, back to the device that predicts."""
         if feed.cached:
             self.device.load_arrays(feed.device.state())
-        else:
-            self.device.follow(feed.device)
+        elif self._trained is not None:
+            self.device.follow(self._trained)
 
     def _batch(self, batch: int | None) -> int:
         made_for = self.parts.batch if self.parts else 1
@@ -163,37 +146,20 @@ class Learner:
             raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
         return batch
 
-    def _epoch(self, feed: Feed, data: Samples, course: Course, epoch: int, threads: int | None, history: History,
-               report: Report) -> None:  # fmt: skip
-        order, rates = course.order(epoch, len(data)), course.rates(epoch, len(data))
-        results = Results(feed.device, data, order)
-        if "accumulate" in self.graphs:
-            crew = Crew(feed, threads or usual_threads(feed.device))
-            history.threads = crew.threads
-            results.batches(crew, course.batch, rates, epoch, report)
-            crew.close()
-        elif course.batch > 1:
-            results.together(feed, course.batch, rates, epoch, report)
-        else:
-            results.steps(feed, rates, epoch, report)
-        history.loss.append(results.loss)
-        name, measured = MEASURES[self.recipe.loss]
-        getattr(history, name).append(results.measured(measured))
-
     def _feed(self, data: Samples, augment: Augment | None, views: int | None, cache: bool | None, seed: int,
               report: Report) -> Feed:  # fmt: skip
         fixed = augment is None or views is not None
         wanted = cache if cache is not None else fixed
         if wanted and not fixed:
             raise DataError("outputs can be kept of fixed views only", hint="views=16, or cache=False")
-        found = self._split() if wanted else None
-        rows = tuple(x[:, None] for x in data.inputs)
+        found, labels = self._split() if wanted else None, data.labels
+        assert labels is not None  # samples() sees to it
+        source = replace(plain(data.inputs), augment=augment, views=views, seed=seed)
         if found is None:
-            return Feed(self._twin(), rows, False, augment, views, seed)
+            return Feed(self._twin(), source, labels)
         _, prefix, rest = found
         rest.load_arrays(self.device.state())
-        source = Feed(prefix, rows, False, augment, views, seed)
-        return Feed(rest, run_prefix(source, report), True)
+        return Feed(rest, Source(predict_all(prefix, source, report, "frozen layers")), labels, cached=True)
 
     def _twin(self) -> HostDevice:
         """A device to learn on: who predicts meanwhile never meets half an update."""
@@ -222,16 +188,15 @@ class Learner:
         return self._score(self.samples(x, y, part="test"))
 
     def _score(self, data: Samples) -> dict[str, float]:
-        (out, *_) = run_many(Feed(self.device, tuple(x[:, None] for x in data.inputs)))
-        y = data.labels
+        out, y = predict_all(self.device, plain(data.inputs))[0][:, 0], data.labels
         assert y is not None  # samples() sees to it
         name, measured = MEASURES[self.recipe.loss]
         return {name: measured(out, y), "samples": len(y)}
 
     def counters(self) -> dict[str, int]:
         """How often an update was skipped (not finite), clipped, or saturated a weight."""
-        count = self.device.state().get("counters", np.zeros(len(COUNTERS), np.int32))
-        return dict(zip(COUNTERS, map(int, count)))
+        found = self.device.counters()
+        return {name: found[name] for name in COUNTERS}
 
     def add_class(self) -> int:
         """Give the head one class more, keeping all that was learned; the new class's number.
@@ -295,13 +260,6 @@ class Learner:
             raise DataError("a target is not finite")
         y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
         return Samples(data.inputs, y, data.names)
-
-
-def run_prefix(source: Feed, report: Report) -> tuple[np.ndarray, ...]:
-    """The frozen layers' outputs for every view of every sample: one array an output, [samples, views, ...]."""
-    views = source.views if source.augment and source.views else 1
-    outputs = run_many(source, views=views, report=lambda done, total: report("frozen layers", done, total))
-    return tuple(o.reshape(-1, views, *o.shape[1:]) for o in outputs)
 
 
 def plan_here(graphs: Mapping[str, Graph]) -> dict[str, Plan]:

@@ -1,0 +1,39 @@
+"""What happened in a `fit`, epoch by epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from insitu.learner.loop import Epoch
+from insitu.learner.measures import MEASURES
+
+
+@dataclass
+class History:
+    """What happened in `fit`: one entry per epoch."""
+
+    loss: list[float] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)  # of each sample just before it was learned from
+    error: list[float] = field(default_factory=list)  # the same for the loss mse, which has no accuracy
+    validation: list[float] = field(default_factory=list)  # of the samples held out: that, too
+    losses: list[np.ndarray] = field(default_factory=list, repr=False, compare=False)  # of every sample, in order
+    counters: dict[str, int] = field(default_factory=dict)
+    cached: bool = False  # did training start from the cached outputs of the frozen layers?
+    threads: int = 1
+    batch: int = 1  # samples per update
+    updates: int = 0
+
+    def add(self, epoch: Epoch, loss: str) -> None:
+        """Take note of an epoch of training with this loss."""
+        name, measured = MEASURES[loss]
+        self.loss.append(epoch.loss)
+        self.losses.append(epoch.losses)
+        getattr(self, name).append(measured(epoch.outputs[0], epoch.labels) if epoch.outputs else float("nan"))
+        self.updates, self.threads = self.updates + epoch.updates, epoch.threads
+
+    def __str__(self) -> str:
+        way = "from cached outputs of the frozen layers" if self.cached else "through all layers"
+        ends = f"loss {self.loss[0]:.3f} to {self.loss[-1]:.3f}" if self.loss else "nothing done"
+        return f"{len(self.loss)} epochs {way}: {ends}"

@@ -1,0 +1,80 @@
+"""The one training loop: the epochs of every `fit`, on every device.
+
+The course says in which order and how fast (course.py), the feed has the samples (feed.py), the device makes the
+updates (devices/device.py). What they gave goes into the history (history.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.devices.device import Arrays, Method, Trained, Updates, method_of
+from insitu.errors import DataError
+from insitu.learner.course import Course
+from insitu.learner.feed import Feed
+from insitu.learner.pace import Pace
+from insitu.progress import Report
+
+RECENT = 256  # samples whose mean loss is shown
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """What an epoch gave for each of its samples, just before it was learned from."""
+
+    losses: np.ndarray
+    outputs: Arrays
+    labels: np.ndarray
+    updates: int
+    threads: int
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.mean(dtype=np.float64))
+
+
+def run_epochs(feed: Feed, course: Course, epochs: range, report: Report,
+               threads: int | None = None) -> Iterator[Epoch]:  # fmt: skip
+    """One epoch after the other."""
+    method = method_of(feed.device.verbs)
+    pace = Pace(feed.source.sample_bytes if method.samples == 1 else feed.source.rows[0][0].nbytes, course.batch)
+    for epoch in epochs:
+        yield run_epoch(feed, course, epoch, used(method, course, len(feed.source), epoch), pace, report, threads)
+
+
+def used(method: Method, course: Course, count: int, epoch: int) -> list[int]:
+    """The order of an epoch; what makes no whole batch, where that is taken at once, waits for another epoch."""
+    if count < method.samples:
+        raise DataError(f"{count} samples do not make a batch of {method.samples}")
+    order = course.order(epoch, count)
+    return order if method.adds_up else order[: count // method.samples * method.samples]
+
+
+def run_epoch(feed: Feed, course: Course, epoch: int, order: list[int], pace: Pace, report: Report,
+              threads: int | None) -> Epoch:  # fmt: skip
+    rates, parts, recent = iter(course.rates(epoch, len(feed.source))), [], np.zeros(0, np.float32)
+    for part in pace.parts(len(order)):
+        chosen = order[part.start : part.stop]
+        parts.append(feed.device.train(updates_of(feed, chosen, epoch, rates, course.batch, threads)))
+        recent = np.concatenate([recent, parts[-1].losses])[-RECENT:]
+        words = f"epoch {epoch + 1} of {course.epochs}, loss {float(recent.mean()):.3f}"
+        report(words, epoch * len(order) + part.stop, course.epochs * len(order))
+    return joined(parts, feed.labels[order], -(-len(order) // course.batch))
+
+
+def updates_of(feed: Feed, chosen: list[int], epoch: int, rates: Iterator[float], batch: int,
+               threads: int | None) -> Updates:  # fmt: skip
+    """The updates of some samples, in batches; each takes the next rate."""
+    arrays, rows = feed.source.taken(chosen, epoch)
+    labels = feed.labels if rows is chosen else feed.labels[chosen]
+    own = [next(rates) for _ in range(0, len(chosen), batch)]
+    return Updates((*arrays, labels), rows, own, batch, threads)
+
+
+def joined(parts: list[Trained], labels: np.ndarray, updates: int) -> Epoch:
+    outputs = tuple(np.concatenate(each) for each in zip(*(part.outputs for part in parts)))
+    losses = np.concatenate([part.losses for part in parts])
+    return Epoch(losses, outputs, labels, updates, parts[0].threads)
