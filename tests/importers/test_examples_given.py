@@ -27,4 +27,4 @@ def test_an_example_of_four_samples_loads_but_is_not_what_compile_takes():
     assert insitu.load(NET, torch.zeros(4, 3, 4)).graph.inputs[0].shape == (4, 3, 4)
     with pytest.raises(insitu.ModelError, match="one sample at a time") as e:
         insitu.compile(NET, example=torch.zeros(4, 3, 4), precision="float", scheme="head")
-    assert "first axis of 1" in e.value.hint
+    assert "first axis is 1" in e.value.hint
