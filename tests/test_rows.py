@@ -115,4 +115,4 @@ def test_a_board_is_compiled_for_and_run_from_the_command_line(tmp_path, capsys)
     assert rows_bytes < whole_bytes / 2 and rows["loss"] == whole["loss"]
     assert "x.rows" in rows["layers"]["predict"] and "x.rows" not in whole["layers"]["predict"]
     assert json.loads((tmp_path / "board1" / "insitu.json").read_text())["verbs"]["predict"]["rows"] == 0
-    assert "never held whole" in (tmp_path / "board1" / "README.md").read_text()
+    assert "never held as a whole" in (tmp_path / "board1" / "README.md").read_text()
