@@ -31,8 +31,9 @@ def test_every_include_of_the_hand_written_c_is_found():
             assert (sources.C_FOLDER / name).is_file(), f"{path}: {name}"
 
 
-def test_a_kernel_is_one_function_in_the_file_of_its_name():
+def test_a_kernel_is_one_function_in_the_file_of_its_name_in_the_folder_of_its_family():
     for name, path in kernel_paths(sources.C_FOLDER).items():
+        assert path.parent.parent == sources.C_FOLDER / "kernels", path  # where a bundle's Makefile looks
         assert f" {name}(" in path.read_text() or f"*{name}(" in path.read_text(), path
 
 
