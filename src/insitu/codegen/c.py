@@ -16,8 +16,8 @@ CTYPES = {
     "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t",
 }  # fmt: skip
 WIDTH = 110
-ALIGN_FROM = 1024  # bytes from which on a constant is aligned for vectors: see c/isa/align.h
-READABLE = 256  # elements of an array that somebody may read: larger ones need not have the fewest digits
+ALIGN_FROM = 1024  # bytes: constants of this size or more are aligned for vectors, see c/isa/align.h
+READABLE = 256  # elements: people may read smaller arrays, so only those get the fewest digits
 
 
 def identifier(name: str) -> str:
@@ -27,7 +27,7 @@ def identifier(name: str) -> str:
 
 
 class Names:
-    """Hands out C names, each only once: what a model calls `a.b` and `a_b` are two things."""
+    """Hands out C names, each only once: a model's `a.b` and `a_b` are two different things."""
 
     def __init__(self, *taken: str):
         self._taken = set(taken)
@@ -42,13 +42,13 @@ class Names:
 
 
 def macro(name: str) -> str:
-    """An upper-case name for a tensor; what C's own headers and ours define stays theirs."""
+    """An upper-case name for a tensor, different from names that C's headers or ours define."""
     word = identifier(name).upper()
     return f"T_{word}" if re.fullmatch(r"NULL|EOF|TRUE|FALSE|(INT|UINT|SIZE|PTRDIFF|INSITU|NET)_?.*", word) else word
 
 
 def comment(text: str) -> str:
-    """A one-line comment. Only harmless characters stay: what a model file put into a name cannot end it early."""
+    """A one-line comment. Only harmless characters are kept: a name from a model file cannot end the comment."""
     return "/* " + re.sub(r"[^A-Za-z0-9 _.,:;=+()\[\]<>%@&`'/-]", "_", text) + " */"
 
 
@@ -67,7 +67,7 @@ def int_literal(x: int) -> str:
 
 
 def float_literal(x: float) -> str:
-    """Shortest decimal that reads back as the same float32."""
+    """The shortest decimal that reads back as the same float32."""
     if np.isnan(x):
         return "(0.0f / 0.0f)"
     if np.isinf(x):
@@ -99,7 +99,7 @@ def _words(flat: np.ndarray) -> list[str]:
 
 
 def _many_floats(flat: np.ndarray) -> list[str]:
-    """Nine digits always read back as the same float32, and take an eighth of the time of the fewest that do."""
+    """Nine digits always read back as the same float32, and take an eighth of the time that the fewest digits take."""
     words = [f"{x:.9g}" for x in flat.astype(np.float32).tolist()]
     words = [f"{w}f" if "." in w or "e" in w else f"{w}.0f" for w in words]
     for i in np.flatnonzero(~np.isfinite(flat)):

@@ -1,4 +1,4 @@
-"""The constants of a program: arrays and structs in flash, each stored once however often it is used."""
+"""The constants of a program: arrays and structs in flash, each stored only once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from insitu.codegen import c
 from insitu.codegen.scales import Derived, Layer, derive
 from insitu.graph.call import Multipliers, Scales, Struct, Table
 
-# what a program defines itself: no constant may take these names
+# names that a program defines itself: no constant may have them
 VERBS = ("predict", "train_step", "accumulate", "apply")
 FUNCTIONS = (*VERBS, *(f"{verb}_{part}" for verb in VERBS for part in ("begin", "rows", "bytes", "end")),
              "init", "save", "load", "state", "rows", "device", "device_arena", "device_state")  # fmt: skip
@@ -22,7 +22,7 @@ class Constants:
         self.names: dict[object, str] = {}  # what -> C name
         self.arrays: list[tuple[str, np.ndarray, str]] = []  # C name, data, what it is
         self.structs: list[tuple[str, str, str]] = []  # C type, C name, initialiser
-        self.layers: list[Layer] = []  # whose multipliers are there
+        self.layers: list[Layer] = []  # layers whose multipliers are stored
         self._ways: dict[tuple, Derived | None] = {}
         self._names = c.Names(*(f"{prefix}_{word}" for word in FUNCTIONS))
 
@@ -38,7 +38,7 @@ class Constants:
         return self.names[key]
 
     def table(self, table: Table, name: str) -> str:
-        """Tables are known by content: layers with equal multipliers share one. What follows from others is null."""
+        """The C name of a table. Tables with equal content share one; a table that follows from others is null."""
         if self.derived(table):
             return "NULL"
         array = np.asarray(table.array)
@@ -61,13 +61,13 @@ class Constants:
     # tables that follow from others -------------------------------------------------------------
 
     def _learn(self, arg: Struct, fields: dict[str, str]) -> None:
-        """Multipliers that are there: scales may follow from them."""
+        """Remember multipliers that are stored: scales may follow from them."""
         m, shift = arg.fields.get("m"), arg.fields.get("shift")
         if isinstance(m, Multipliers) and isinstance(shift, Table):
             self.layers.append(Layer(fields["m"], fields["shift"], m, shift.array))
 
     def derived(self, table: Table) -> Derived | None:
-        """How a table follows from multipliers that are there; decided once, when it is first asked for."""
+        """How a table follows from stored multipliers; decided once, on first use."""
         if not isinstance(table, Scales):
             return None
         key = (type(table), *(np.asarray(part).tobytes() for part in vars(table).values()))
@@ -76,12 +76,12 @@ class Constants:
         return self._ways[key]
 
     def source_of(self, scales: Scales, layer: str) -> str:
-        """A pointer to what scales come from; null where they are a table."""
+        """A pointer to the source of scales; null if they are a table."""
         way = self.derived(scales)
         return self._struct("weight_scales", way.layer.fields(), layer) if way else "NULL"
 
     def _source_fields(self, value, layer: str) -> dict[str, str]:
-        """What a struct says beside a table that it has not."""
+        """The fields of a struct that replace a missing table."""
         way = self.derived(value) if isinstance(value, Scales) else None
         if way is None:
             return {}

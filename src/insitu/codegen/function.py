@@ -1,4 +1,4 @@
-"""One C function from one plan: a line a tensor with its place, a line a call with its layer."""
+"""One C function from one plan: one line per tensor with its place, one line per call with its layer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COUNTERS = "counters"  # the persistent value that counts, first of all, the ste
 MEANINGS = {
     "rate": "the learning rate; 0 changes nothing",
     "labels": "the class of each sample, counted from 0",
-    "targets": "what the output should be",
+    "targets": "the output to learn",
     "share": "one over the number of samples added up",
     "loss": "before the update",
 }
 
 
 class Function:
-    """Writes `<prefix>_<verb>`; asks `constants` for what lies in flash."""
+    """Writes `<prefix>_<verb>`; `constants` has everything in flash."""
 
     def __init__(self, verb: str, plan: Plan, prefix: str, constants: Constants, fields: Mapping[str, str],
                  opening: tuple[str, ...] = ()):  # fmt: skip
@@ -70,7 +70,7 @@ class Function:
         return [*state, "unsigned char *arena", *inputs, *outputs]
 
     def prototype(self) -> list[str]:
-        """The function as the header declares it, under a line for each argument."""
+        """The function as the header declares it, after one comment line per argument."""
         pairs = [*zip(self.inputs, self.graph.inputs), *zip(self.outputs, self.graph.outputs)]
         width = max((len(name) for name, _ in pairs), default=0)
         lines = []
@@ -95,7 +95,7 @@ class Function:
         ])  # fmt: skip
 
     def functions(self) -> list[str]:
-        """All that the file defines."""
+        """Everything that the file defines."""
         return [
             self.signature(), "{",
             *(["    (void)state;"] if self.stateful else []), *self.opening, *self._guard(self.guarded),
@@ -123,7 +123,7 @@ class Function:
         return {name: names.fresh(c.macro(name)) for name in [*values, *self.lines]}
 
     def _lines(self) -> Iterator[tuple[str, tuple[Line, int, int]]]:
-        """The buffers inside loops: value -> (how many rows, where, in which step)."""
+        """The buffers inside loops: value -> (line, offset, step)."""
         for step, call in enumerate(self.plan.calls):
             if isinstance(call, Loop):
                 start = self._start(step)
@@ -171,7 +171,7 @@ class Function:
         return [c.call(call.function, args, node.name)]
 
     def _starts(self, step: int, tiles: Tiles) -> tuple[int, int]:
-        """Where the scratch of tiles begins, and what lends its bytes to it."""
+        """Where the scratch of tiles begins, and where the value that lends its bytes begins."""
         lender = tiles.lender.name if tiles.lender else ""
         return self.plan.offsets[self.plan.scratch_of(step)[0]], self.plan.offsets.get(lender, 0)
 
@@ -212,7 +212,7 @@ class Function:
         return self.constants.array(key, f"{arg.value.name}.packed", array, f"{arg.value.type}, in kernel order")
 
     def _elided(self, call: Call) -> bool:
-        """A copy onto itself."""
+        """Is this a copy onto itself?"""
         if not call.alias:
             return False
         y, x = call.args[0], call.args[1]
@@ -228,7 +228,7 @@ class Function:
 
 
 def _parameter(value: Value, name: str) -> str:
-    """A scalar goes by value, anything else by pointer."""
+    """A scalar is passed by value, anything else by pointer."""
     return f"const {value.type.ctype} *{name}" if value.shape else f"{value.type.ctype} {name}"
 
 

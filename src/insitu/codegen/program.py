@@ -1,6 +1,6 @@
-"""A C program from plans: `net.h` (the interface), a file a function, `net_weights.c` (the constants).
+"""A C program from plans: `net.h` (the interface), one file per function, `net_weights.c` (the constants).
 
-`emit_program(plan)` gives inference alone; given {"predict": ..., "train_step": ...} the functions
+`emit_program(plan)` gives a program that only predicts; given {"predict": ..., "train_step": ...} the functions
 share constants, state and arena. Deterministic: the same plans give the same bytes.
 """
 
@@ -29,7 +29,7 @@ class Program:
     plans: dict[str, Plan]  # verb -> what that function runs
     arena_bytes: int
     const_bytes: int
-    state: StateLayout | None  # what lasts, where there is any
+    state: StateLayout | None  # the persistent state, if there is any
     in_place: bool = False  # a device has no room for a second state: see codegen/device.py
 
     @property
@@ -64,7 +64,7 @@ def _function(verb: str, plan: Plan, prefix: str, constants: Constants, names, r
 
 
 def state_fields(plans: Mapping[str, Plan]) -> tuple[Value, ...]:
-    """Everything that lasts, widest elements first so that the struct has no holes."""
+    """All persistent values, widest elements first so that the struct has no holes."""
     found: dict[str, Type] = {}
     for plan in plans.values():
         for name in plan.graph.state:
@@ -76,7 +76,7 @@ def state_fields(plans: Mapping[str, Plan]) -> tuple[Value, ...]:
 
 
 def fingerprint(plans: Mapping[str, Plan]) -> str:
-    """What the frozen part of a model is: a state learned beside other weights must not be loaded."""
+    """Identifies the frozen part of a model: a state learned with other frozen weights must not be loaded."""
     digest = 0
     for plan in plans.values():
         for name in sorted(plan.graph.constants):

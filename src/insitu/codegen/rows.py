@@ -1,7 +1,7 @@
-"""The functions of a verb whose input arrives row by row: begin, rows (or bytes), end, and the whole of it in one call.
+"""The functions of a verb whose input arrives row by row: begin, rows (or bytes), end, and all of them in one call.
 
-How far an image has come is kept in a few bytes behind the arena, with a number that says whose image it is: a call
-that does not fit what was done before is refused with a code, and ends the image. Only `end` knows the state.
+A few bytes behind the arena record how much of an image has arrived, and which function it belongs to. A call out of
+order is refused with a code, and ends the image. Only `end` uses the state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from insitu.graph.stripes import Loop
 from insitu.planner import Plan
 
 CURSOR_BYTES = 16  # of the struct below, aligned
-# what the calls give
+# what the calls return
 OK, NOT_BEGUN, MISSING, TOO_MANY = range(4)
 COMPLAINTS = {
     NOT_BEGUN: "no image has been begun, or another call has ended it",
@@ -35,24 +35,24 @@ def with_cursor(arena: int) -> int:
 
 
 def row_lines(prefix: str, arena: int) -> list[str]:
-    """What the header says of rows: the codes, and where an image stands."""
+    """The part of the header about rows: the codes, and the record of how far an image has arrived."""
     word = prefix.upper()
     notes = {OK: "", **COMPLAINTS}
     codes = [f"    {word}_ROWS_{name} = {code}," + (f"  {c.comment(notes[code])}" if notes[code] else "")
              for code, name in CODES.items()]  # fmt: skip
     return [
-        "/* The image may come in pieces: begin, then rows from the top until all were given, then end. Each call",
-        " * gives one of these; after anything but OK the image is over, the state is as it was, and the next call",
-        " * is begin. From begin to end the arena is not to be used for anything else. */",
+        "/* The image may arrive in pieces: call begin, then rows from the top until all are given, then end. Each",
+        " * call returns one of these codes; after anything but OK the image is over, the state is unchanged, and the",
+        " * next call must be begin. From begin to end the arena must not be used for anything else. */",
         "enum {", *codes, "};", "",
-        "/* how far an image has come: kept in the last bytes of the arena */",
+        "/* how much of an image has arrived: kept in the last bytes of the arena */",
         f"typedef struct {{\n    uint32_t call;\n    int32_t stripe, bytes, broken;\n}} {prefix}_rows;",
         f"#define {word}_ROWS_AT {arena - CURSOR_BYTES}", "",
     ]  # fmt: skip
 
 
 def forget_rows(prefix: str) -> str:
-    """A call that uses the arena for something else ends an image that is under way."""
+    """A call that uses the arena for something else ends an unfinished image."""
     return f"    {_cursor(prefix)}->call = 0;"
 
 
@@ -91,9 +91,9 @@ class RowsFunction(Function):
         made, height = self.signatures(), self.image.shape[1]
         return [
             *super().prototype(),
-            c.comment(f"the same with {self.image_name} in pieces of so many rows, {height} in all"),
+            c.comment(f"the same with {self.image_name} in pieces of any number of rows, {height} in total"),
             *(f"{made[part]};" for part in ("begin", "rows", "end")),
-            c.comment("rows that do not come in whole ones"),
+            c.comment("the same for pieces that do not end with a row"),
             f"{made['bytes']};",
         ]
 
@@ -138,7 +138,7 @@ class RowsFunction(Function):
 
     def _rows(self) -> list[str]:
         row = self.image.type.bytes // self.image.shape[1]
-        # a number of rows that no image has stays one that is refused, and does not overflow
+        # an impossible number of rows must not overflow: it becomes one that is refused
         return [
             f"    const int32_t most = rows < 0 || rows > {self.image.shape[1]} ? {self.image.shape[1] + 1} : rows;",
             f"    return {self.prefix}_{self.verb}_bytes(arena, {self.image_name}, most * {row});",

@@ -1,9 +1,9 @@
-"""Scales of weights that need no table: they follow from the multipliers their layer is requantised with.
+"""Weight scales that need no table: they follow from the multipliers that requantise their layer.
 
-A multiplier m 2^(shift - 31) = s_x s_w / s_y has 31 bits, a scale that is a float32 has 24: times s_y / s_x, rounded to
-24 bits, it is that scale. From there go what an update multiplies with (1 / s_w, or 1 / (s_x s_w) for a bias) and the
-shares of integer gradients. Everything here is the meaning of the kernels channel_scales_f32 and channel_shares_s16 in
-numpy, and whoever asks is given only what is equal to its table in every bit: where nothing is, the table stays.
+A multiplier m 2^(shift - 31) = s_x s_w / s_y has 31 bits, a float32 scale has 24. The multiplier times s_y / s_x,
+rounded to 24 bits, is the scale. From the scale follow the factors of an update (1 / s_w, or 1 / (s_x s_w) for a bias)
+and the shares of integer gradients. This file defines, in numpy, what the kernels channel_scales_f32 and
+channel_shares_s16 compute. A table is replaced only if the computed numbers equal it in every bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MANTISSA = 1 << 23
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A layer's multipliers, with what C calls them."""
+    """A layer's multipliers, with their C names."""
 
     m: str
     shift: str
@@ -37,7 +37,7 @@ class Layer:
 
     @property
     def scales(self) -> np.ndarray:
-        """s_w, as C finds them."""
+        """s_w, as the C computes them."""
         ratio, exponent = self.ratio
         high = self.multipliers.array.astype(np.int64) * ratio >> 32
         low = high < 1 << 29
@@ -45,14 +45,14 @@ class Layer:
         return bits.astype(np.uint32).view(np.float32)
 
     def fields(self) -> dict:
-        """Of the struct weight_scales."""
+        """The fields of the struct weight_scales."""
         ratio, exponent = self.ratio
         return {"m": self.m, "shift": self.shift, "ratio": str(ratio), "exponent": str(exponent + 125)}
 
 
 @dataclass(frozen=True)
 class Derived:
-    """How numbers follow from a layer's scales s: over / s, `rest` being what over lacks; s itself where over is 0."""
+    """How numbers follow from a layer's scales s: (over + rest) / s, where `rest` is tiny; s itself if over is 0."""
 
     layer: Layer
     over: float = 0.0
@@ -60,7 +60,7 @@ class Derived:
 
 
 def derive(wanted: Scales, layers: list[Layer]) -> Derived | None:
-    """How to have these numbers from one of the layers, or None."""
+    """How to compute these numbers from one of the layers, or None if impossible."""
     for layer in layers:
         if layer.multipliers.array.shape == wanted.array.shape:
             for way in _ways(layer):
@@ -95,7 +95,7 @@ def quotients(over: float, rest: int, scales: np.ndarray) -> np.ndarray:
 
 
 def shares_of(scales: np.ndarray, powers: np.ndarray) -> np.ndarray:
-    """s / 2^(k - 15), halves up, with a k for each group of channels or one for all."""
+    """s / 2^(k - 15), halves rounded up, with one k per group of channels or one for all."""
     bits = scales.view(np.uint32).astype(np.int64)
     k = np.repeat(powers, GROUP)[: len(bits)] if powers.size > 1 else powers
     right = np.clip(135 - (bits >> 23) + k.astype(np.int64), 1, 31)

@@ -1,7 +1,7 @@
-"""What lasts in a training program: the state struct, its first content, and saving and loading it.
+"""The persistent state of a training program: its struct, its initial content, and saving and loading it.
 
 A saved state is 16 bytes of header (magic, model, size, CRC-32) and the bytes of the struct. Loading checks all
-four before it touches anything, so a wrong or damaged file leaves the state as it was.
+four before it changes anything, so a wrong or damaged file leaves the state as it was.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from insitu.graph import Value
 
 MAGIC = 0x31534E49  # "INS1"
 HEADER_BYTES = 16
-# what <prefix>_load gives
+# what <prefix>_load returns
 LOADED, WRONG_SIZE, WRONG_MAGIC, WRONG_MODEL, DAMAGED = range(5)
 COMPLAINTS = {
     WRONG_SIZE: "has the wrong size",
@@ -31,11 +31,11 @@ COMPLAINTS = {
 
 @dataclass(frozen=True, eq=False)
 class StateLayout:
-    """The fields of the state struct, where each lies, and what it holds at first."""
+    """The fields of the state struct, their offsets and initial contents."""
 
     fields: tuple[Value, ...]
     first: dict[str, np.ndarray]
-    model: int  # tells one program's states from another's
+    model: int  # identifies the program that a state belongs to
 
     @property
     def bytes(self) -> int:
@@ -50,7 +50,7 @@ class StateLayout:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What C calls each field. Capitals alone are for the tensors of a function, which are macros."""
+        """The C name of each field. Names in capitals are reserved for tensors, which are macros."""
         fresh, found = c.Names(), {}
         for v in self.fields:
             word = c.identifier(v.name)
@@ -61,7 +61,7 @@ class StateLayout:
         return b"".join(np.ascontiguousarray(arrays[v.name], v.type.numpy).tobytes() for v in self.fields)
 
     def saved(self, body: bytes) -> bytes:
-        """The struct's bytes with their head, as <prefix>_save writes them."""
+        """The struct's bytes with their header, as <prefix>_save writes them."""
         return np.array([MAGIC, self.model, len(body), zlib.crc32(body)], "<u4").tobytes() + body
 
     def unpack(self, data: bytes) -> dict[str, np.ndarray]:
@@ -78,10 +78,10 @@ def layout(fields: tuple[Value, ...], first: dict[str, np.ndarray], name: str) -
 
 
 def check_saved(data: bytes, state: StateLayout) -> bytes:
-    """The struct's bytes in a saved state, or a DataError; what <prefix>_load does, in Python."""
+    """The struct's bytes in a saved state, or a DataError: <prefix>_load in Python."""
     if len(data) != HEADER_BYTES + state.bytes:
         what = f"{COMPLAINTS[WRONG_SIZE]}: {len(data)} bytes, not {HEADER_BYTES + state.bytes}"
-        raise DataError(what, where="state", hint="a state goes with the model, scheme and options it was saved with")
+        raise DataError(what, where="state", hint="a state belongs to the model, scheme and options it was saved with")
     words = np.frombuffer(data[:HEADER_BYTES], "<u4")
     for found, wanted, complaint in ((words[0], MAGIC, WRONG_MAGIC), (words[1], state.model, WRONG_MODEL)):
         if found != wanted:
@@ -96,12 +96,12 @@ def state_struct(prefix: str, state: StateLayout) -> list[str]:
     """The lines of the header: the struct, its size when saved, and the three functions."""
     lines = [c.field(v.type.ctype, state.names[v.name], v.type.size, str(v.type)) for v in state.fields]
     return [
-        f"/* what lasts from call to call: {state.bytes:,} bytes */",
+        f"/* persistent state: {state.bytes:,} bytes */",
         "typedef struct {", *lines, f"}} {prefix}_state;", "",
         f"#define {prefix.upper()}_SAVED_BYTES {HEADER_BYTES + state.bytes}", "",
         f"void {prefix}_init({prefix}_state *state);",
         f"void {prefix}_save(const {prefix}_state *state, uint8_t *out);",
-        "/* 0, or why not: 1 wrong size, 2 not a state, 3 of another model, 4 damaged; then nothing was changed */",
+        "/* 0, or an error, which changes nothing: 1 wrong size, 2 not a state, 3 of another model, 4 damaged */",
         f"int32_t {prefix}_load({prefix}_state *state, const uint8_t *in, uint32_t bytes);", "",
     ]  # fmt: skip
 
@@ -116,11 +116,11 @@ CLEAR = """static void clear(void *p, int32_t n)
 """
 
 
-WORTH = 64  # bytes that packing must save: what unpack_bits takes
+WORTH = 64  # bytes that packing must save: the size of unpack_bits
 
 
 def pack_bits(array: np.ndarray) -> tuple[np.ndarray, int]:
-    """Whole numbers in as few bits each as the largest needs, and how many: what unpack_bits reads."""
+    """Integers packed with as many bits each as the largest needs, and that number of bits; unpack_bits reads this."""
     numbers = array.ravel().astype(np.int64)
     bits = int(np.maximum(numbers, ~numbers).max(initial=0)).bit_length() + 1
     each = (numbers[:, None] >> np.arange(bits) & 1).astype(np.uint8)
@@ -128,11 +128,11 @@ def pack_bits(array: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _first(state: StateLayout, v: Value, constants: Constants) -> str:
-    """How a field gets its first content: zeros are made, anything else comes from flash, biases with fewer bits."""
+    """The line that sets a field's initial content: zeros are cleared, the rest is in flash, biases with fewer bits."""
     array, place = state.first[v.name], f"state->{state.names[v.name]}"
     if not any(np.ascontiguousarray(array).tobytes()):
         return f"    clear({place}, {v.type.bytes});"
-    key, name, note = ("first", v.name), f"first.{v.name}", f"first content, {v.type}"
+    key, name, note = ("first", v.name), f"first.{v.name}", f"initial content, {v.type}"
     packed, bits = pack_bits(array) if v.type.numpy == np.int32 else (array, 0)
     if packed.nbytes + WORTH <= array.nbytes:
         source = constants.array(key, name, packed, f"{note}, {bits} bits each")
@@ -149,7 +149,7 @@ def state_source(prefix: str, state: StateLayout, constants: Constants) -> str:
     """`<prefix>_state.c`"""
     copies = [_first(state, v, constants) for v in state.fields]
     clear = CLEAR if any("clear(" in line for line in copies) else ""
-    return f"""/* The state of {prefix}: first content, save, load. Generated by insitu. */
+    return f"""/* The state of {prefix}: initial content, save, load. Generated by insitu. */
 #include "{prefix}.h"
 #include "{prefix}_weights.h"
 

@@ -1,7 +1,7 @@
-"""A loop over stripes as C: tables of what differs from stripe to stripe, and a line a call with its layer.
+"""A loop over stripes as C: tables of what differs from stripe to stripe, and one line per call with its layer.
 
-Stripes that differ only in where whole values lie are of one kind; a table says of which kind a stripe is, and others
-what a call's arguments are in each kind. Which rows are made when was decided by the planner.
+Stripes that differ only in the addresses of whole values are of one kind. One table gives the kind of each stripe,
+others give a call's arguments for each kind. The planner has decided which rows are computed when.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDTHS = ((1 << 7, "int8_t"), (1 << 15, "int16_t"), (1 << 31, "int32_t"))
 
 
 class Stripes:
-    """Writes one loop. `place(value)` is where a buffer starts, `argument(arg, layer)` any other argument; the loop's
+    """Writes one loop. `place(value)` is the start of a buffer, `argument(arg, layer)` any other argument; the loop's
     own bytes begin at byte `start` of the arena."""
 
     def __init__(self, loop: Loop, place: Callable[[Value], str], argument: Callable, start: int, names: c.Names):
@@ -37,13 +37,13 @@ class Stripes:
         return [*head, *self._kind(), *(f"    {line}" for line in self.calls), "    }"]
 
     def arriving(self, check: str = "") -> list[str]:
-        """The loop over stripes, from where `now` says as far as the `bytes` bytes at `from` go.
+        """The loop over stripes, from the position in `now` as far as the `bytes` bytes at `from` allow.
 
-        With a kernel to check floats, rows that it does not like are remembered.
+        If `check` names a kernel that checks floats, rows that it refuses are recorded.
         """
         turns = [stripe[0] for stripe in self.loop.stripes]
         name, row = self.loop.nodes[0].name, row_bytes(self.loop.nodes[0].output)
-        ends, starts = [0], []  # bytes that have come before each stripe; the first byte that is in the buffer
+        ends, starts = [0], []  # bytes that have arrived before each stripe; the first byte in the buffer
         for turn in turns:
             made = turn.window and turn.window.made
             ends.append(ends[-1] + (made.count * row if made else 0))
@@ -67,7 +67,7 @@ class Stripes:
         ]  # fmt: skip
 
     def _kind(self) -> list[str]:
-        """Of which kind this stripe is, where there are several."""
+        """The line that looks up the kind of this stripe, if there are several kinds."""
         if not self.index:
             return []
         ctype = "uint8_t" if len(self.firsts) < 256 else "int16_t"
@@ -113,7 +113,7 @@ class Stripes:
         return self._away(value, moves) if away else self._slide(value, moves)
 
     def _away(self, value: Value, moves: list[Move | None]) -> str:
-        """Rows are kept elsewhere."""
+        """The call that saves rows elsewhere."""
         name, row = value.name, row_bytes(value) // value.type.numpy.itemsize
         line = self.place(value)
         source = [(f"{line} + {m.slot * row}" if m.slot else line) if m else None for m in moves]
@@ -129,7 +129,7 @@ class Stripes:
         return f"arena + {self.start + self.loop.places[(value.name,)]}"
 
     def _slide(self, value: Value, moves: list[Move | None]) -> str:
-        """Rows come to the front; where none do in a kind of stripe, nought bytes."""
+        """The call that moves rows to the front; zero bytes in a kind of stripe that moves none."""
         name, row = value.name, row_bytes(value)
         by = [str(m.slot * row) if m else None for m in moves]
         count = [str(m.count * row) if m else "0" for m in moves]
@@ -177,7 +177,7 @@ class Stripes:
     # what differs -----------------------------------------------------------------------------
 
     def _pick(self, name: str, texts: Sequence[str | None], ctype: str = "") -> str:
-        """The text itself where all kinds agree, else a table of it by kind; None is a kind that does not ask."""
+        """The text itself if all kinds agree, else a table by kind; None is a kind that does not use it."""
         given = [t for t in texts if t is not None]
         if len(set(given)) == 1:
             return given[0]
@@ -200,7 +200,7 @@ def _move(value: Value, turn: Turn) -> Move | None:
 
 
 def _what(arg) -> str:
-    """What an argument is called in the name of its table."""
+    """The name of an argument, as part of the name of its table."""
     struct = getattr(arg, "struct", None)
     return struct.split("_")[-1] if struct else "at" if isinstance(arg, Value) else "n"
 

@@ -1,4 +1,4 @@
-"""Passes over tiles as C: a loop a pass, a line a call with its layer."""
+"""Passes over tiles as C: one loop per pass, one line per call with its layer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ TILE = "t"
 
 
 def tile_lines(tiles: Tiles, starts: tuple[int, int], place: Callable[[Value], str], argument: Callable) -> list[str]:
-    """`starts`: where rooms and scratch begin, and the value that lends its bytes; `place(value)` says where other
-    values are, `argument` the rest."""
+    """The C lines. `starts` says where rooms and scratch begin, and where the value that lends its bytes begins;
+    `place(value)` is the address of another value, `argument` any other argument."""
     lines, (own, lent) = [], starts
     for i, p in enumerate(tiles.passes):
         its = {key: at for (at_pass, key), at in tiles.places.items() if at_pass == i}

@@ -6,7 +6,7 @@
 
 #define WATCH_ARENA_BYTES 3968  /* no placement in this order needs less than 3905 */
 
-/* what lasts from call to call: 2,044 bytes */
+/* persistent state: 2,044 bytes */
 typedef struct {
     int32_t expand_bias[48];                                 /* s32[48; s=(48) z=0 axis=0] */
     int32_t depth_bias[48];                                  /* s32[48; s=(48) z=0 axis=0] */
@@ -22,14 +22,14 @@ typedef struct {
 
 void watch_init(watch_state *state);
 void watch_save(const watch_state *state, uint8_t *out);
-/* 0, or why not: 1 wrong size, 2 not a state, 3 of another model, 4 damaged; then nothing was changed */
+/* 0, or an error, which changes nothing: 1 wrong size, 2 not a state, 3 of another model, 4 damaged */
 int32_t watch_load(watch_state *state, const uint8_t *in, uint32_t bytes);
 
 /* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */
 
-/* The image may come in pieces: begin, then rows from the top until all were given, then end. Each call
- * gives one of these; after anything but OK the image is over, the state is as it was, and the next call
- * is begin. From begin to end the arena is not to be used for anything else. */
+/* The image may arrive in pieces: call begin, then rows from the top until all are given, then end. Each
+ * call returns one of these codes; after anything but OK the image is over, the state is unchanged, and the
+ * next call must be begin. From begin to end the arena must not be used for anything else. */
 enum {
     WATCH_ROWS_OK = 0,
     WATCH_ROWS_NOT_BEGUN = 1,  /* no image has been begun, or another call has ended it */
@@ -37,7 +37,7 @@ enum {
     WATCH_ROWS_TOO_MANY = 3,  /* more rows than the image has */
 };
 
-/* how far an image has come: kept in the last bytes of the arena */
+/* how much of an image has arrived: kept in the last bytes of the arena */
 typedef struct {
     uint32_t call;
     int32_t stripe, bytes, broken;
@@ -48,11 +48,11 @@ typedef struct {
 /* in_x      s8[1x32x32x3; s=0.0078125 z=-1]: x */
 /* out_head  f32[1x4]: head */
 void watch_predict(watch_state *state, unsigned char *arena, const int8_t *in_x, float *out_head);
-/* the same with in_x in pieces of so many rows, 32 in all */
+/* the same with in_x in pieces of any number of rows, 32 in total */
 void watch_predict_begin(unsigned char *arena);
 int32_t watch_predict_rows(unsigned char *arena, const int8_t *in_x, int32_t rows);
 int32_t watch_predict_end(watch_state *state, unsigned char *arena, float *out_head);
-/* rows that do not come in whole ones */
+/* the same for pieces that do not end with a row */
 int32_t watch_predict_bytes(unsigned char *arena, const void *in_x, int32_t bytes);
 
 /* in_x       s8[1x32x32x3; s=0.0078125 z=-1]: x */
@@ -61,11 +61,11 @@ int32_t watch_predict_bytes(unsigned char *arena, const void *in_x, int32_t byte
 /* out_loss   f32[]: before the update */
 /* out_head   f32[1x4]: head */
 void watch_train_step(watch_state *state, unsigned char *arena, const int8_t *in_x, const int32_t *in_labels, float in_rate, float *out_loss, float *out_head);
-/* the same with in_x in pieces of so many rows, 32 in all */
+/* the same with in_x in pieces of any number of rows, 32 in total */
 void watch_train_step_begin(unsigned char *arena);
 int32_t watch_train_step_rows(unsigned char *arena, const int8_t *in_x, int32_t rows);
 int32_t watch_train_step_end(watch_state *state, unsigned char *arena, const int32_t *in_labels, float in_rate, float *out_loss, float *out_head);
-/* rows that do not come in whole ones */
+/* the same for pieces that do not end with a row */
 int32_t watch_train_step_bytes(unsigned char *arena, const void *in_x, int32_t bytes);
 
 #endif

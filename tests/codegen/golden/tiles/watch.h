@@ -6,7 +6,7 @@
 
 #define WATCH_ARENA_BYTES 4980  /* no placement in this order needs less than 4968 */
 
-/* what lasts from call to call: 2,044 bytes */
+/* persistent state: 2,044 bytes */
 typedef struct {
     int32_t expand_bias[48];                                 /* s32[48; s=(48) z=0 axis=0] */
     int32_t depth_bias[48];                                  /* s32[48; s=(48) z=0 axis=0] */
@@ -22,7 +22,7 @@ typedef struct {
 
 void watch_init(watch_state *state);
 void watch_save(const watch_state *state, uint8_t *out);
-/* 0, or why not: 1 wrong size, 2 not a state, 3 of another model, 4 damaged; then nothing was changed */
+/* 0, or an error, which changes nothing: 1 wrong size, 2 not a state, 3 of another model, 4 damaged */
 int32_t watch_load(watch_state *state, const uint8_t *in, uint32_t bytes);
 
 /* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */

@@ -5,7 +5,7 @@
 #include "device/device.h"
 #include "watch.h"
 
-/* the arena, and room for a saved state that waits to be checked */
+/* the arena, and room for a received state until it is checked */
 #define WATCH_DEVICE_ARENA_BYTES 4980
 
 extern unsigned char watch_device_arena[WATCH_DEVICE_ARENA_BYTES];
