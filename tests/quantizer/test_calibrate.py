@@ -126,9 +126,9 @@ def broken(value, index=3):
         ([*samples(small(), 2), np.zeros((1, 5, 5, 4))], r"sample 2: has shape \(1, 5, 5, 4\), %x is f32\[1x6x5x4\]"),
         ([np.zeros((0, 6, 5, 4))], "sample 0: has shape"),
         (["no numbers"], "sample 0: has shape"),
-        ([np.full(SHAPE, "a")], "sample 0: is <U1, numbers are wanted"),
-        ([], "nothing to calibrate on"),
-        (None, "nothing to calibrate on"),
+        ([np.full(SHAPE, "a")], "sample 0: must be numbers, not <U1"),
+        ([], "no samples to calibrate on"),
+        (None, "no samples to calibrate on"),
     ],
 )
 def test_bad_data_are_refused_by_sample(data, message):
@@ -139,7 +139,7 @@ def test_bad_data_are_refused_by_sample(data, message):
 def test_inputs_of_different_number_are_refused():
     with pytest.raises(DataError, match="different numbers"):
         calibrate(two_inputs(), [(np.zeros((2, 3)), np.zeros((3, 3)))])
-    with pytest.raises(DataError, match="2 inputs wanted, 3 given"):
+    with pytest.raises(DataError, match="must have 2 inputs, not 3"):
         calibrate(two_inputs(), [(np.zeros((1, 3)),) * 3])
 
 

@@ -1,4 +1,4 @@
-"""What range does every value of a graph take? Found by running it on samples.
+"""The range of every value of a graph, found by running the graph on samples.
 
     ranges = calibrate(graph, data, method="percentile")
     ranges["features.0"]                     (-2.1, 3.9)
@@ -24,15 +24,15 @@ from insitu.graph.check import FLOATS
 from insitu.quantizer.fold import fold
 from insitu.quantizer.histogram import Histogram
 
-Progress = Callable[[int, int | None], None]  # called with (batches done, batches in all where known)
+Progress = Callable[[int, int | None], None]  # called with (batches done, total batches if known)
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """What calibration saw of a graph's inference form."""
+    """The ranges that calibration found for a graph's inference form."""
 
     bounds: Mapping[str, tuple[float, float]]  # value -> lowest and highest
-    means: Mapping[str, np.ndarray] = field(default_factory=dict)  # value -> mean a channel of its last axis
+    means: Mapping[str, np.ndarray] = field(default_factory=dict)  # value -> mean per channel of its last axis
     channels: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)  # value -> (lows, highs)
     samples: int = 0
 
@@ -65,12 +65,12 @@ def calibrate(
 ) -> Ranges:
     """The range of every float value of the graph's inference form, over (at most `batches` items of) the data.
 
-    minmax       all that was seen
+    minmax       everything that was seen
     percentile   without the (100 - percentile) % at either end
     mse          the range that 8 bits represent with the least squared error
-    An item is a sample, a batch, a tuple of arrays for several inputs, or a pair (x, y) of which x is taken.
-    `run(*inputs)` gives all values by name; without one, numpy does. A bar on stderr shows the progress if that is a
-    terminal; `progress(done, total)` is called instead if given.
+    An item is a sample, a batch, a tuple of arrays for several inputs, or a pair (x, y), of which only x is used.
+    `run(*inputs)` returns all values by name; by default numpy computes them. A bar on stderr shows the progress if
+    that is a terminal; if `progress` is given, `progress(done, total)` is called instead.
     """
     choose = _method(method, percentile)
     inference = fold(graph)
@@ -89,7 +89,7 @@ def calibrate(
                 s.update(env[name], samples, histogram=method != "minmax")
             samples += 1
     if not samples:
-        raise DataError("there is nothing to calibrate on", where=graph.name, hint="give it some samples")
+        raise DataError("there are no samples to calibrate on", where=graph.name, hint="give some samples")
     return Ranges(
         bounds={n: choose(s) for n, s in seen.items()},
         means={n: s.mean for n, s in seen.items()},
@@ -105,9 +105,9 @@ def _method(method: str, percentile: float) -> Callable[[Seen], tuple[float, flo
         "mse": lambda s: s.histogram.least_squares(s.low, s.high),
     }
     if method not in methods:
-        raise DataError(f"calibration knows {', '.join(methods)}, not {method!r}")
+        raise DataError(f"method must be one of {', '.join(methods)}, not {method!r}")
     if not 50 < percentile <= 100:
-        raise DataError(f"a percentile between 50 and 100 is wanted, not {percentile}")
+        raise DataError(f"percentile must be between 50 and 100, not {percentile}")
     return methods[method]
 
 
@@ -130,7 +130,7 @@ class Seen:
         rows = array.reshape(-1, *self._sum.shape)
         self._sum += rows.sum(axis=0, dtype=np.float64)
         if not np.isfinite(self._sum).all():
-            raise DataError(f"makes %{self.value.name} not a finite number", where=f"sample {sample}")
+            raise DataError(f"gives %{self.value.name} a number that is not finite", where=f"sample {sample}")
         self.lows, self.highs = np.minimum(self.lows, rows.min(axis=0)), np.maximum(self.highs, rows.max(axis=0))
         self._count += len(rows)
         if histogram:
@@ -153,7 +153,7 @@ class Seen:
 
 
 def _samples(graph: Graph, data, batches: int | None, report) -> Iterator[tuple[np.ndarray, ...]]:
-    """Inputs of the graph's own shape, one run after the other, checked."""
+    """The inputs of each run, in the graph's own shape, checked."""
     if data is None:
         return
     index = 0
@@ -171,18 +171,18 @@ def _samples(graph: Graph, data, batches: int | None, report) -> Iterator[tuple[
 
 
 def _arrays(graph: Graph, item, index: int) -> tuple[np.ndarray, ...]:
-    """The item as one array for each input."""
+    """The item as one array per input."""
     wanted = len(graph.inputs)
     if _is_group(item) and len(item) == 2 and (wanted == 1 or _is_group(item[0])):
-        item = item[0]  # (x, y): the label is of no use here
+        item = item[0]  # (x, y): the label is not needed here
     parts = tuple(item) if _is_group(item) and wanted > 1 else (item,)
     if len(parts) != wanted:
-        raise DataError(f"{wanted} inputs wanted, {len(parts)} given", where=f"sample {index}")
+        raise DataError(f"must have {wanted} inputs, not {len(parts)}", where=f"sample {index}")
     return tuple(_array(p, index) for p in parts)
 
 
 def _is_group(item) -> bool:
-    """Several arrays: a tuple, or a list of arrays, which is what a torch DataLoader gives."""
+    """Is this several arrays: a tuple, or a list of arrays, as a torch DataLoader gives?"""
     return isinstance(item, tuple) or (isinstance(item, list) and len(item) > 0 and hasattr(item[0], "shape"))
 
 
@@ -194,7 +194,7 @@ def _array(x, index: int) -> np.ndarray:
 
 
 def _runs(value: Value, x: np.ndarray, index: int) -> np.ndarray:
-    """The array as [runs, *shape of the input]: a run, a single sample of a batch of one, or a batch of runs."""
+    """The array as [runs, *shape of the input]. It may be one run, one sample without a batch axis, or a batch."""
     shape = value.shape
     batch = shape[0] if shape else 1
     if x.shape == shape or (batch == 1 and x.shape == shape[1:]):
@@ -208,7 +208,7 @@ def _runs(value: Value, x: np.ndarray, index: int) -> np.ndarray:
             hint=f"samples of shape {shape[1:]}, or batches of them",
         )
     if x.dtype.kind not in "fiub":
-        raise DataError(f"is {x.dtype}, numbers are wanted", where=f"sample {index}")
+        raise DataError(f"must be numbers, not {x.dtype}", where=f"sample {index}")
     return x.astype(value.type.numpy)
 
 
@@ -229,7 +229,7 @@ def _length(data, batches: int | None) -> int | None:
 
 @contextmanager
 def _reporting(progress: Progress | None, total: int | None):
-    """A function of the number of batches done: the caller's, a bar on a terminal, or nothing."""
+    """A function of the number of batches done: the caller's, a bar on a terminal, or a no-op."""
     if progress is not None:
         yield lambda done: progress(done, total)
     elif sys.stderr.isatty():

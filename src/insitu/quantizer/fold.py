@@ -1,8 +1,8 @@
 """The inference form of a graph: no dropout, no batch_norm, no op that does nothing.
 
-batch_norm, and any mul, add, sub or div with a constant a channel, is folded into the convolution or linear before it
-(or after it, where that is exact) and becomes mul + add elsewhere. Layers keep their names: a convolution that
-took in its batch_norm is still called after the convolution. Nothing here knows about int8.
+batch_norm, and any mul, add, sub or div with one constant per channel, is folded into the convolution or linear before
+it (or after it, if that is exact); otherwise it becomes mul + add. Layers keep their names: a convolution with a folded
+batch_norm still has the name of the convolution. Nothing here knows about int8.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from insitu.quantizer.weights import ALONG_INPUT, SCALED, response
 
 
 def fold(graph: Graph) -> Graph:
-    """The same function with fewer ops; the same object where there is nothing to fold."""
+    """The same function with fewer ops; the same object if there is nothing to fold."""
     folded = keep_names(graph, rewrite(graph, *RULES))
     check(folded, "int8" if is_int8(folded) else "inference")
     return graph if _shape_of(folded) == _shape_of(graph) else folded
@@ -55,7 +55,7 @@ def compute_constants(node: Node, rw: Rewriter):
 
 
 def affine_into_producer(node: Node, rw: Rewriter):
-    """conv, then y = a x + b a channel: one conv."""
+    """conv, then y = a x + b per channel: one conv."""
     found = affine(node, rw)
     before = rw.producer(found[0]) if found else None
     if found is None or before is None or before.op not in SCALED or rw.uses(found[0]) != 1:
@@ -69,7 +69,7 @@ def affine_into_producer(node: Node, rw: Rewriter):
 
 
 def affine_into_consumer(node: Node, rw: Rewriter):
-    """y = a x + b a channel, then conv without padding (or b = 0): one conv."""
+    """y = a x + b per channel, then conv without padding (or b = 0): one conv."""
     if node.op not in ALONG_INPUT or rw.uses(node.inputs[0]) != 1:
         return None
     before = rw.producer(node.inputs[0])
@@ -79,7 +79,7 @@ def affine_into_consumer(node: Node, rw: Rewriter):
         return None
     (w, b), (x, a, shift) = weights, found
     if np.any(shift) and any(np.ravel(node.attrs.get("padding", ()))):
-        return None  # padding is zero after the shift, not before
+        return None  # the padding is zero after the shift, not before it
     scaled = w * ALONG_INPUT[node.op](w, a, node.attrs)
     return _again(node, rw, x, scaled, b + response(node.op, w, shift, node.attrs), node.name)
 
@@ -103,7 +103,7 @@ def drop_identity(node: Node, rw: Rewriter):
 
 
 def drop_clamp(node: Node, rw: Rewriter):
-    """A clamp of what is within its bounds already."""
+    """A clamp of a value that is already within its bounds."""
     if node.op not in CLAMPS:
         return None
     lo, hi = bounds(node)
@@ -113,14 +113,14 @@ def drop_clamp(node: Node, rw: Rewriter):
 
 
 def name_clamp(node: Node, rw: Rewriter):
-    """clamp(0, 6) is relu6, clamp(0, inf) is relu: the same function has one name."""
+    """clamp(0, 6) is relu6, clamp(0, inf) is relu: one name for one function."""
     if node.op is not clamp or bounds(node) not in NAMED:
         return None
     return NAMED[bounds(node)](node.inputs[0], name=node.name)
 
 
 def pad_into_conv(node: Node, rw: Rewriter):
-    """Zeros around an image, then a convolution: the convolution's own padding."""
+    """Zeros around an image, then a convolution: becomes the convolution's own padding."""
     before = rw.producer(node.inputs[0], pad) if node.op in PADDED else None
     if before is None or before.attrs["value"] != 0 or rw.uses(before.output) != 1:
         return None
@@ -132,7 +132,7 @@ def pad_into_conv(node: Node, rw: Rewriter):
 
 
 def pad_into_max_pool(node: Node, rw: Rewriter):
-    """The lowest number around an image, or zeros around one without negatives, then max_pool2d: its own padding."""
+    """The lowest number around an image, or zeros if it has no negatives, then max_pool2d: becomes its own padding."""
     before = rw.producer(node.inputs[0], pad) if node.op is max_pool2d else None
     if before is None or rw.uses(before.output) != 1:
         return None
@@ -140,7 +140,7 @@ def pad_into_max_pool(node: Node, rw: Rewriter):
     never_wins = value <= LOWEST or (value == 0 and x is not None and bounds(x)[0] >= 0)
     padding = tuple(int(p) for p in np.add(node.attrs["padding"], np.ravel(pads[1:-1])))
     kernel = node.attrs["kernel"]
-    # a window that lies in the padding alone would have no maximum
+    # a window that is entirely in the padding would have no maximum
     if (
         not never_wins
         or any(pads[0])
@@ -171,14 +171,14 @@ PADDED = (conv2d, depthwise2d, conv1d)
 
 
 def bounds(node: Node) -> tuple[float, float]:
-    """Between which numbers its result lies, whatever goes in."""
+    """The bounds of its result for any input."""
     found = node.op.facts.bounds
     return node.ask(found) if callable(found) else found or (-inf, inf)
 
 
 # --- y = a x + b, one a and b for each channel of the last axis -------------------------------------------
 
-# op -> (a, b) of op(x, c) and, where it is affine in x, of op(c, x)
+# op -> (a, b) of op(x, c) and, if it is affine in x, of op(c, x)
 BINARY = {
     add: (lambda c: (1.0, c), lambda c: (1.0, c)),
     sub: (lambda c: (1.0, -c), lambda c: (-1.0, c)),
@@ -188,7 +188,7 @@ BINARY = {
 
 
 def affine(node: Node, rw: Rewriter) -> tuple[Value, np.ndarray, np.ndarray] | None:
-    """(x, a, b), float64, one of each a channel; None where the node is something else."""
+    """(x, a, b) in float64, one a and b per channel; None if the node is something else."""
     if node.op is batch_norm:
         found = _batch_norm(node, rw)
         last = node.attrs["axis"] % node.output.type.rank == node.output.type.rank - 1
@@ -214,7 +214,7 @@ def _batch_norm(node: Node, rw: Rewriter):
 
 
 def _per_channel(array: np.ndarray, shape) -> np.ndarray | None:
-    """The constant as one float64 for each channel of the last axis, if it is that."""
+    """The constant as one float64 per channel of the last axis, or None if it varies otherwise."""
     channels = shape[-1] if shape else 1
     if array.size == 1 or (array.ndim <= len(shape) and array.size == array.shape[-1] == channels):
         return np.broadcast_to(array.reshape(-1).astype(np.float64), (channels,))
@@ -222,7 +222,7 @@ def _per_channel(array: np.ndarray, shape) -> np.ndarray | None:
 
 
 def _parameters(node: Node, rw: Rewriter) -> tuple[np.ndarray, np.ndarray] | None:
-    """Constant weights and bias (zeros where there is none) in float64."""
+    """Constant weights and bias in float64 (a missing bias is zeros)."""
     w = rw.array(node.inputs[1])
     b = rw.array(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(node.output.shape[-1])
     return None if w is None or b is None else (w.astype(np.float64), b.astype(np.float64))
@@ -232,7 +232,7 @@ def _again(node: Node, rw: Rewriter, x: Value, w: np.ndarray, b: np.ndarray, nam
     """The same op with other weights; they keep their names."""
     dtype, old = node.inputs[1].type.numpy, node.inputs
     weight = rw.constant(old[1].name, w.astype(dtype))
-    if old[1].name in rw.builder.parameters:  # others may read it too: each with what was folded into its copy
+    if old[1].name in rw.builder.parameters:  # other nodes may read it too: each gets its own folded copy
         rw.builder.parameters[weight.name] = rw.builder.parameters[old[1].name]
     bias = rw.constant(old[2].name if len(old) > 2 else f"{name}.bias", b.astype(dtype))
     return node.op(x, weight, bias, name=name, **node.attrs)
@@ -242,7 +242,7 @@ def _again(node: Node, rw: Rewriter, x: Value, w: np.ndarray, b: np.ndarray, nam
 
 
 def keep_names(before: Graph, after: Graph) -> Graph:
-    """Undo the `_1` that a rewrite appends where the value it replaces was still around."""
+    """Undo the `_1` that a rewrite appends if the replaced value still existed."""
     taken: set[str] = set(after.values)
     names: dict[str, str] = {}
     for name in after.values:
@@ -267,7 +267,7 @@ def rename(graph: Graph, names: dict[str, str]) -> Graph:
 
 
 def _shape_of(graph: Graph) -> list:
-    """What two graphs share when nothing was rewritten between them."""
+    """A structure that is equal for two graphs if nothing was rewritten between them."""
     nodes = [
         (n.op.name, tuple(v.name for v in n.inputs), tuple(v.name for v in n.outputs), n.attrs) for n in graph.nodes
     ]

@@ -1,6 +1,6 @@
-"""What becomes one int8 op: a clamp with the op before it, a chain of unary functions with each other.
+"""Finds what becomes one int8 op: an op and the clamp after it, or a chain of unary functions.
 
-Only finds; lower.py builds. A value that is used twice, or is an output, is never fused away.
+lower.py builds the ops. A value that is used twice, or is an output, is never fused away.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from insitu.ops.conv_transpose import conv_transpose2d
 from insitu.quantizer.fold import CLAMPS, bounds
 
 BINARY = (add, sub, mul, div, prelu)
-AS_CONV2D = (conv1d, conv_transpose2d)  # they become one
+AS_CONV2D = (conv1d, conv_transpose2d)  # ops that become a conv2d
 
 
 @dataclass(frozen=True)
 class Fusions:
-    clamp: dict[str, Node]  # node that clamps on its way out -> the clamp
+    clamp: dict[str, Node]  # node that clamps its output -> the clamp
     chain: dict[str, tuple[Node, ...]]  # last of a chain of unary functions -> the chain
-    absorbed: frozenset[str]  # nodes that are part of another
+    absorbed: frozenset[str]  # nodes that became part of another
 
 
 def find_fusions(graph: Graph) -> Fusions:
@@ -47,13 +47,13 @@ def find_fusions(graph: Graph) -> Fusions:
 
 
 def _clamps(node: Node) -> bool:
-    """Does its int8 kernel clamp on the way out?"""
+    """Does its int8 kernel clamp its output?"""
     twin = node.op.facts.int8
     return node.op in AS_CONV2D or (twin is not None and "lo" in twin.defaults)
 
 
 def argument(graph: Graph, node: Node) -> Value | None:
-    """x, if the node computes a function of each element of x alone: relu(x), x * 2, 1 / x."""
+    """x, if the node is an elementwise function of x only: relu(x), x * 2, 1 / x."""
     if node.op.facts.unary:
         return node.inputs[0]
     if node.op not in BINARY:
@@ -66,7 +66,7 @@ def argument(graph: Graph, node: Node) -> Value | None:
 
 
 def is_private(graph: Graph, value: Value) -> bool:
-    """Does exactly one node read this value, once, and nobody outside?"""
+    """Does exactly one node read this value, once, and is it no output?"""
     reads = sum(v.name == value.name for n in graph.users.get(value.name, ()) for v in n.inputs)
     return reads == 1 and all(v.name != value.name for v in graph.outputs)
 

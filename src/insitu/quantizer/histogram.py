@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 BINS = 4096
-SHRINKS = np.linspace(1.0, 0.2, 81)  # the shares of a range that the least-squares search tries
+SHRINKS = np.linspace(1.0, 0.2, 81)  # shares of a range that the least-squares search tries
 
 
 class Histogram:
     def __init__(self):
         self.width = 0.0  # a power of two, so that merging is exact and the order of the data does not matter
         self.counts = np.zeros(BINS, np.int64)
-        self.zeros = 0  # counted apart while there is nothing else to give a width
+        self.zeros = 0  # counted separately until another value gives a width
 
     def add(self, array: np.ndarray) -> None:
         largest = float(np.abs(array).max())
@@ -40,7 +40,7 @@ class Histogram:
         return (np.arange(BINS) + 0.5) * (2 * self.width / BINS) - self.width
 
     def percentile(self, p: float, low: float, high: float) -> tuple[float, float]:
-        """The range without the (100 - p) % at either end, within what was seen."""
+        """The range without the (100 - p) % at either end, limited to low..high."""
         if self.width == 0.0:
             return low, high
         edges = np.linspace(-self.width, self.width, BINS + 1)
@@ -51,7 +51,7 @@ class Histogram:
         return max(low, float(below)), min(high, float(above))
 
     def least_squares(self, low: float, high: float) -> tuple[float, float]:
-        """The range that 8 bits represent with the least mean squared error: both ends shrunk, then each end."""
+        """The range that 8 bits represent with the least mean squared error: first shrinks both ends, then each."""
         if self.width == 0.0:
             return low, high
         low, high = min(low, 0.0), max(high, 0.0)

@@ -1,8 +1,8 @@
 """Post-training int8: a calibrated float graph in, an int8 graph out.
 
-Activations int8 with one scale and zero point, weights int8 with a scale for each output channel, biases int32, every
-result rounded once. An op without an int8 kernel runs as dequantize, float, quantize; the graph's notes say so, and
-`fallbacks` lists them. What each op becomes is in lower.py; this is the walk over the graph.
+Activations are int8 with one scale and zero point, weights are int8 with one scale per output channel, biases are
+int32, and every result is rounded once. An op without an int8 kernel runs as dequantize, float op, quantize; the
+graph's notes say so, and `fallbacks` lists them. lower.py says what each op becomes; this file walks over the graph.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def quantize(
     equalize_channels: bool = True,
     float_io: bool = True,
 ) -> Graph:
-    """The int8 graph; a graph that is int8 already is given back as it is.
+    """The int8 graph; a graph that is already int8 is returned unchanged.
 
-    bias_correction   take the mean error of rounded weights off the bias
-    per_channel       a weight scale for each output channel, not one in all
-    clip_weights      let each channel's scale clip its largest weights where that lowers the squared error
-    equalize_channels give the channels before a depthwise convolution one size (exact, free)
-    float_io          inputs and outputs stay float, quantised inside; False: they are s8, scale in their type
+    bias_correction   subtract the mean error of rounded weights from the bias
+    per_channel       one weight scale per output channel instead of one per tensor
+    clip_weights      let each channel's scale clip its largest weights if that lowers the squared error
+    equalize_channels give the channels before a depthwise convolution the same range (exact, free)
+    float_io          inputs and outputs stay float and are quantised inside; False: they are s8 with their scale
     """
     if is_int8(graph):
         return graph
@@ -55,13 +55,13 @@ def quantize(
 
 
 def _copies(graph: Graph) -> Graph:
-    """Of the parameters only those that several layers have copies of: trained, these would drift apart."""
+    """The graph with only those parameters that several layers have copies of: trained, these would drift apart."""
     count = Counter(graph.parameters.values())
     return replace(graph, parameters={name: of for name, of in graph.parameters.items() if count[of] > 1})
 
 
 def reference(graph: Graph, ranges: Ranges) -> Graph:
-    """The float graph whose values those of `quantize(graph, ranges)` stand for: the same function, equalised."""
+    """The float graph that the values of `quantize(graph, ranges)` stand for: the same function, equalised."""
     return _source(graph, ranges, True)[0]
 
 
@@ -71,7 +71,7 @@ def _source(graph: Graph, ranges: Ranges, equalized: bool) -> tuple[Graph, Range
 
 
 def fallbacks(graph: Graph) -> list[Node]:
-    """The nodes of an int8 graph that run in float, for want of an int8 kernel."""
+    """The nodes of an int8 graph that run in float because they have no int8 kernel."""
     return [node for node in graph.nodes if node.op.kind == "float"] if is_int8(graph) else []
 
 
@@ -84,7 +84,7 @@ def _inputs(low: Lowering, float_io: bool) -> None:
 
 
 def _lower(low: Lowering, node: Node) -> None:
-    """Build the int8 form of a node, or the node itself where there is none."""
+    """Build the int8 form of a node, or the node itself if there is none."""
     rule = lowering_of(low, node)
     moved_in_float = node.op.facts.moves and low.came_in_float(node.inputs[0])
     made = rule(low, node) if rule and all(map(is_float, node.inputs)) and not moved_in_float else None
@@ -102,5 +102,5 @@ def _fall_back(low: Lowering, node: Node) -> None:
     if node.op.kind == "float":
         low.builder.note(f"{node.name}: {node.op.name} has no int8 kernel, it runs in float")
     clamp = low.fusions.clamp.get(node.name)
-    if clamp is not None:  # nothing took the clamp in: it runs in float too
+    if clamp is not None:  # the clamp was not fused into an int8 op: it runs in float too
         low.set_float(clamp.output, clamp.op(low.float(clamp.inputs[0]), name=clamp.name, **clamp.attrs))

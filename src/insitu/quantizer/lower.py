@@ -1,7 +1,7 @@
 """Float op -> int8 ops: one small function each, and the table of them.
 
-A function takes the lowering in progress and a node of the float graph, and gives the s8 value (or values), or None
-where there is no int8 kernel for this node: it then runs in float, visibly (int8.py).
+A function takes the lowering in progress and a node of the float graph, and returns the s8 value (or values), or None
+if there is no int8 kernel for this node: it then runs in float, and int8.py notes that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from insitu.quantizer.correct import corrected_bias
 from insitu.quantizer.lowering import Lowering
 from insitu.quantizer.weights import LIMIT, OUTPUT_AXIS, quantize_weights, scale_floor
 
-LARGEST = 2.0**29  # of a requantisation multiplier; only sums that cancel to nothing need more
+LARGEST = 2.0**29  # the largest requantisation multiplier; only sums that cancel to zero need more
 LARGEST_OF_SUM = 2.0**13  # the same with the 16-bit multipliers of add and sub
 
 
@@ -44,7 +44,7 @@ def weighted(low: Lowering, node: Node):
 
 
 def lower_conv1d(low: Lowering, node: Node):
-    """An image of one row."""
+    """conv1d as a conv2d on an image of one row."""
     found = _parameters(low, node)
     if found is None:
         return None
@@ -61,7 +61,7 @@ def lower_conv1d(low: Lowering, node: Node):
 
 
 def lower_transposed(low: Lowering, node: Node):
-    """Zeros between the pixels, then an ordinary convolution with the kernel turned round."""
+    """Zeros between the pixels, then an ordinary convolution with the kernel rotated by 180 degrees."""
     found, a = _parameters(low, node), node.attrs
     if found is None:
         return None
@@ -69,7 +69,7 @@ def lower_transposed(low: Lowering, node: Node):
     span = [d * (k - 1) for d, k in zip(a["dilation"], w.shape[1:3])]
     top, bottom, left, right = a["padding"]
     before = (span[0] - top, span[1] - left)
-    # each pixel is followed by stride - 1 zeros, the last one too: what is too many is cut off
+    # each pixel, even the last one, is followed by stride - 1 zeros: the surplus is cut off
     after = [
         s - p + extra - (step - 1) for s, p, extra, step in zip(span, (bottom, right), a["output_padding"], a["stride"])
     ]
@@ -111,7 +111,7 @@ def _parameters(low: Lowering, node: Node) -> tuple[np.ndarray, np.ndarray] | No
 
 
 def _weighted(low: Lowering, node, op: Op, x: Value, w, b, mean, attrs, shape, suffix: str = "") -> Value | None:
-    """The int8 op with weights and bias in integers; the bias makes up for the rounding of the weights."""
+    """The int8 op with weights and bias in integers; the bias compensates for the rounding of the weights."""
     out, clamp = low.output(node)
     axis, options = OUTPUT_AXIS[op], low.options
     floor = scale_floor(b, x.type.scale, out.scale)
@@ -163,7 +163,7 @@ def _through(low: Lowering, chain: Sequence[Node], reals: np.ndarray) -> np.ndar
 
 
 def _slopes(low: Lowering, chain: Sequence[Node], reals: np.ndarray, out: Type) -> np.ndarray:
-    """The derivative of the function itself, for training; zero where it is clamped or not defined."""
+    """The derivative of the function itself, for training; zero where it is clamped or undefined."""
     step = 1e-3 * (reals[1] - reals[0])
     below, at, above = (_through(low, chain, reals + d) for d in (-step, 0.0, step))
     with np.errstate(all="ignore"):
@@ -178,7 +178,7 @@ def _argument(low: Lowering, value: Value, reals: np.ndarray) -> np.ndarray:
 
 
 def _filled(reals: np.ndarray) -> np.ndarray:
-    """Where a function is not defined (sqrt(-1)), its value at the nearest place where it is."""
+    """Where a function is undefined (sqrt(-1)), its value at the nearest point where it is defined."""
     known = np.flatnonzero(~np.isnan(reals))
     if len(known) == 0:
         return np.zeros_like(reals)
@@ -205,7 +205,7 @@ def binary(low: Lowering, node: Node):
 
 
 def unary_only(low: Lowering, node: Node):
-    """div and prelu: a table where they are functions of one value."""
+    """div and prelu: a table if they are functions of one value."""
     return function(low, node) if node.name in low.fusions.chain else None
 
 
@@ -221,7 +221,7 @@ def twin(low: Lowering, node: Node):
 
 
 def total(low: Lowering, node: Node):
-    """The sum of n elements is their mean on a scale n times as coarse: the same integers."""
+    """The sum of n elements is their mean with a scale n times as large: the same integers."""
     x, out = low.s8(node.inputs[0]), low.type(node.output)
     n = node.inputs[0].type.size // node.output.type.size
     finer = s8(*out.shape, s=out.scale / n, z=out.zero)
@@ -231,7 +231,7 @@ def total(low: Lowering, node: Node):
 
 
 def lower_softmax(low: Lowering, node: Node):
-    """Along the last axis; another axis goes there and back."""
+    """Softmax along the last axis; another axis is moved there and back."""
     x, rank = low.s8(node.inputs[0]), node.output.type.rank
     axis = node.attrs["axis"] % rank
     if axis == rank - 1:
@@ -246,12 +246,12 @@ def lower_softmax(low: Lowering, node: Node):
 
 
 def move(low: Lowering, node: Node):
-    """The same op on s8: the type goes through."""
+    """The same op on s8: the type is unchanged."""
     return node.op(low.s8(node.inputs[0]), name=low.stem(node), **node.attrs)
 
 
 def lower_pad(low: Lowering, node: Node):
-    """A value below or above everything is the lowest or highest there is."""
+    """A fill value below or above the range becomes the lowest or highest integer."""
     x = low.s8(node.inputs[0])
     lowest, highest = (x.type.scale * (q - x.type.zero) for q in (-128, 127))
     value = float(np.clip(node.attrs["value"], lowest, highest))
@@ -272,7 +272,7 @@ LOWER = {
 
 
 def lowering_of(low: Lowering, node: Node) -> Callable | None:
-    """The function for this node: its op's own, or what is usual for such an op; None where it runs in float."""
+    """The function for this node: its op's own, or the default for its kind of op; None if it runs in float."""
     if node.op in LOWER:
         return LOWER[node.op]
     if node.name in low.fusions.chain:

@@ -1,4 +1,4 @@
-"""The int8 graph while it is being built: every float value in s8, in f32, or both, made when first asked for."""
+"""The int8 graph while it is being built: every float value in s8, in f32, or both, made on first use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Lowering:
         self._float: dict[str, Value] = {}
 
     def s8(self, value: Value) -> Value:
-        """The value in s8: quantised here if it exists in float only."""
+        """The value in s8; quantised here if it exists only in float."""
         if value.name not in self._s8:
             out = self.type(value)
             if value.name in self.graph.constants:
@@ -51,7 +51,7 @@ class Lowering:
         return requantize_s8(x, name=f"{value.name}.again", out=out)
 
     def float(self, value: Value) -> Value:
-        """The value in float (or whatever it is, if it never was a float): dequantised here if need be."""
+        """The value in float (or in its own type, if it was never a float); dequantised here if needed."""
         if value.name not in self._float:
             if value.name in self.graph.constants:
                 array = self.graph.constants[value.name]
@@ -61,7 +61,7 @@ class Lowering:
         return self._float[value.name]
 
     def came_in_float(self, value: Value) -> bool:
-        """Was it made by an op that runs in float? Inputs do not count: they are quantised first, to save memory."""
+        """Was it computed by a float op? Inputs do not count: they are quantised first, to save memory."""
         inside = value.name in self._float and value.name not in self._s8
         return inside and all(v.name != value.name for v in self.graph.inputs)
 
@@ -75,7 +75,7 @@ class Lowering:
         return self.graph.constant(value)
 
     def mean(self, value: Value) -> np.ndarray:
-        """E[x] a channel of the last axis; zero where calibration does not know it."""
+        """E[x] per channel of the last axis; zero if calibration does not know it."""
         return self.ranges.means.get(value.name, np.zeros(value.shape[-1:]))
 
     def type(self, value: Value) -> Type:
@@ -85,23 +85,23 @@ class Lowering:
         return Type("s8", value.shape, q)
 
     def output(self, node: Node) -> tuple[Type, dict[str, int]]:
-        """What a node's int8 op gives, with the clamp that follows it fused: its type, and `lo` and `hi`."""
+        """The output of a node's int8 op, with a following clamp fused: its type, and `lo` and `hi`."""
         clamp = self.fusions.clamp.get(node.name)
         out = self.type(clamp.output if clamp else node.output)
         lo, hi = (_integer(bound, out) for bound in clamp_bounds(self.fusions, node))
         return out, {"lo": lo, "hi": hi}
 
     def result(self, node: Node) -> tuple[Value, ...]:
-        """The values of the float graph that lowering this node gives."""
+        """The values of the float graph that lowering this node produces."""
         clamp = self.fusions.clamp.get(node.name)
         return clamp.outputs if clamp else node.outputs
 
     def stem(self, node: Node) -> str:
-        """The name an op with these outputs was given: several outputs count `name.0`, `name.1`."""
+        """The name that was given to the op: with several outputs these are `name.0`, `name.1`."""
         return node.name.removesuffix(".0") if len(node.outputs) > 1 else node.name
 
     def stands_for(self, made: Value, name: str) -> None:
-        """A constant in integers is this parameter of the model. Each layer that reads it has a copy of its own."""
+        """Record that an integer constant is this parameter of the model. Each layer that reads it has its own copy."""
         self.builder.parameters[made.name] = self.graph.parameters.get(name, name)
 
     def _constant(self, value: Value, out: Type) -> Value:

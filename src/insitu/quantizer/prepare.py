@@ -1,8 +1,8 @@
-"""A float graph in the shape that int8 kernels like: the last rewrites before quantisation, all exact.
+"""A float graph in the form that int8 kernels need: the last rewrites before quantisation, all exact.
 
-A constant a channel that found no convolution to fold into (y = a x + b) becomes a 1x1 depthwise convolution: a scale
-a channel and a 32-bit bias keep what an int8 product with one scale would lose. Values keep name *and* meaning here,
-because their ranges are known by name.
+y = a x + b per channel, if there is no convolution to fold it into, becomes a 1x1 depthwise convolution: one scale per
+channel and a 32-bit bias keep the precision that an int8 product with a single scale would lose. Values keep name *and*
+meaning here, because their ranges are looked up by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def affine_to_depthwise(node: Node, rw: Rewriter):
     while (before := rw.producer(x)) and rw.uses(x) == 1 and (inner := affine(before, rw)):
         x, a, b = inner[0], a * inner[1], a * inner[2] + b
     if x.type.rank < 2 or (np.ptp(a) == 0 and np.ptp(b) == 0):
-        return None  # one number for all: a table does that
+        return None  # one number for all channels: a table does that
     return _depthwise(x, a, b, node.name, rw)
 
 
@@ -45,7 +45,7 @@ def _depthwise(x: Value, a, b, name: str, rw: Rewriter) -> Value:
 
 
 def _continues(node: Node, rw: Rewriter) -> bool:
-    """Is the only user of this node another y = a x + b, which will take this one in?"""
+    """Is the only user of this node another y = a x + b, which will absorb this one?"""
     users = rw.source.users.get(node.name, ())
     is_output = any(v.name == node.name for v in rw.source.outputs)
     return len(users) == 1 and not is_output and affine(users[0], rw) is not None
@@ -61,7 +61,7 @@ def matmul_to_linear(node: Node, rw: Rewriter):
 
 
 def div_to_mul(node: Node, rw: Rewriter):
-    """A quotient by a constant tensor (one number for all stays: a table does that)."""
+    """Division by a constant tensor becomes a product (division by one number stays: a table does that)."""
     c = rw.array(node.inputs[1]) if node.op is div else None
     if c is None or c.size == 1 or not np.all(c):
         return None

@@ -1,7 +1,7 @@
 """A scale and zero point for every value, from its range.
 
-Values that an op only moves (reshape, max_pool2d, ...) share one, so that no requantisation is needed between them;
-so do the inputs of a concat, where it is their only use. What runs on these types is not decided here (lower.py).
+Values that an op only moves (reshape, max_pool2d, ...) share one scale, so that no requantisation is needed between
+them; so do the inputs of a concat, if it is their only use. lower.py decides which ops run on these types.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from insitu.ops.layout import concat
 from insitu.ops.norm import softmax
 from insitu.quantizer.calibrate import Ranges
 
-# op -> the scale of its output, whatever was seen: their whole range is known
+# op -> the scale of its output, whatever the data: its whole range is known
 FIXED = {sigmoid: quant(1 / 256, -128), softmax: quant(1 / 256, -128), tanh: quant(1 / 128, 0)}
 FLOOR = 2.0**-26  # the smallest scale: requantisation multipliers stay within 31 bits
 
 
 def activation_quant(low: float, high: float) -> Quant:
-    """Asymmetric int8 for [low, high]; zero is always within, and exact."""
+    """Asymmetric int8 for [low, high]; zero is always in the range, and exact."""
     low, high = min(low, 0.0), max(high, 0.0)
     if high == low:
         high = 1.0  # always zero: any scale is right
@@ -49,7 +49,7 @@ def _one_scale(group: list[str], fixed: dict[str, Quant], ranges: Ranges) -> dic
 
 
 def _group(graph: Graph) -> list[list[str]]:
-    """The float values, grouped by who must share a scale."""
+    """The float values in groups that must share a scale."""
     values = [*graph.inputs, *(v for n in graph.nodes for v in n.outputs)]
     group = {v.name: [v.name] for v in values if v.dtype in FLOATS}
     fixed = {n.name for n in graph.nodes if n.op in FIXED}
@@ -59,7 +59,7 @@ def _group(graph: Graph) -> list[list[str]]:
     for node in graph.nodes:
         if node.op is concat:
             alone = [v for v in node.inputs if _uses(graph, v.name) == 1]
-            # sigmoid and tanh keep their own scale: a sum of ranges would be coarser for nothing
+            # sigmoid and tanh keep their own scale: a union of ranges would be coarser without need
             _join(group, node, [v for v in alone if not fixed & set(group.get(v.name, ()))])
     return list({id(g): g for g in group.values()}.values())
 

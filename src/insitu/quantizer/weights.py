@@ -1,7 +1,7 @@
 """Where the channels are in the weights of each op, and weights as integers.
 
     SCALED[op](w, a, attrs)       the weights with output channel o multiplied by a[o]
-    RESPONSE[op](w, x, attrs)     what each output gets from an input that is x[c] everywhere in channel c
+    response(op, w, x, attrs)     each output for an input that is x[c] everywhere in channel c
 
 Nothing here knows about graphs.
 """
@@ -18,9 +18,9 @@ from insitu.ops.conv_transpose import conv_transpose2d
 from insitu.ops.depthwise import depthwise2d
 from insitu.ops.linear import linear
 
-LIMIT = 2.0**29  # a bias in integers stays below this, so that the sum has room
-SMALLEST = 2.0**-30  # of a requantisation multiplier: below it the kernels' shift would not do
-CLIPS = np.linspace(1.0, 0.5, 26)  # the shares of a channel's largest weight that clipping tries
+LIMIT = 2.0**29  # an integer bias stays below this, so that the sum has room
+SMALLEST = 2.0**-30  # the smallest requantisation multiplier that the kernels' shift allows
+CLIPS = np.linspace(1.0, 0.5, 26)  # shares of a channel's largest weight that clipping tries
 
 
 def _first(w, a, attrs):
@@ -58,17 +58,17 @@ OUTPUT_AXIS = {conv2d: 0, conv1d: 0, linear: 0, depthwise2d: 2}
 
 
 def response(op: Op, w, x, attrs) -> np.ndarray:
-    """What each output channel gets from an input that is x[c] everywhere in channel c."""
+    """Each output channel for an input that is x[c] everywhere in channel c."""
     products = np.moveaxis(w * ALONG_INPUT[op](w, x, attrs), OUTPUT_AXIS[op], 0)
     return products.reshape(len(products), -1).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Integers and what they stand for: real = integers * scale, a channel."""
+    """Integers and what they stand for: real = integers * scale, per channel."""
 
     integers: np.ndarray  # int8, within -127..127
-    scale: np.ndarray  # float64, one for each output channel, or one in all
+    scale: np.ndarray  # float64, one per output channel, or one for the tensor
     axis: int
 
     @property
@@ -85,13 +85,13 @@ def quantize_weights(w, floor, axis: int, *, per_channel: bool = True, clip: boo
     scale = np.maximum(largest / 127, floor)
     if not per_channel:
         scale = scale.max(keepdims=True)
-    scale = scale.astype(np.float32).astype(np.float64)  # what a file can hold
+    scale = scale.astype(np.float32).astype(np.float64)  # as it is stored in a file
     integers = np.clip(np.rint(w / _along(scale, axis, w.ndim)), -127, 127)
     return Weights(integers.astype(np.int8), scale, axis)
 
 
 def _best_clip(flat: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    """For each channel the share of its largest weight at which clipping costs the least squared error."""
+    """For each channel, the share of its largest weight at which clipping gives the least squared error."""
 
     def error(share):
         scale = np.maximum(share * largest / 127, 1e-30)[:, None]
