@@ -35,7 +35,7 @@ from insitu.devices.emulator import EmulatorDevice, emulate
 from insitu.errors import Error
 from insitu.firmware import Firmware
 from insitu.graph import Graph
-from insitu.graph.stripes import Loop
+from insitu.graph.loops import Loop
 from insitu.planner import plan
 from insitu.reports.speed import machine
 from insitu.table import table
@@ -152,7 +152,7 @@ def parts(row: Row, program: Program, predict: Graph) -> None:
     step = program.plans["train_step"]
     end = next(i for i, node in enumerate(step.graph.nodes) if node.name == "loss")
     first = step.calls[0]
-    held = [line.bytes for line in first.lines if line.value == first.nodes[0].output] if by_rows(first) else []
+    held = [room.bytes for room in first.rooms if room.value == first.nodes[0].output] if by_rows(first) else []
     row.input_bytes = sum(held) if row.by_rows else step.graph.inputs[0].type.bytes
     row.forward_bytes = max(step.live[: end + 1])
     row.predict_bytes = plan(predict, target="mcu").arena_bytes

@@ -13,18 +13,20 @@ from insitu.errors import GraphError
 from insitu.graph import Graph, Type, build, f32, lookup, s8, s32
 from insitu.graph.call import Call, Table
 from insitu.graph.eval import run_step
-from insitu.graph.tiles import Entries, Tiles
+from insitu.graph.loops import Entries, Loop
 from insitu.ops._block import exponents
-from insitu.ops.block_sums import in_two
+from insitu.ops.block_conv import conv2d_dw_block
+from insitu.ops.block_sums import dx_sums_block, in_two
 from insitu.ops.mask import mask_type
 from insitu.planner import plan, verify
 from insitu.planner.changes.channel_groups import chain as chains
-from insitu.planner.changes.channel_groups.chain import Grouped, grouped, ungrouped
+from insitu.planner.changes.channel_groups.chain import grouped, is_grouped, ungrouped
+from insitu.planner.changes.looped import Looped
 from insitu.planner.changes.update_tiles import tiled
 from insitu.planner.place.rooms import arranged
 from insitu.planner.plan import call_of, plan_ordered
 from insitu.planner.spent import changes, spent, spent_text
-from insitu.planner.verify.passes import verify_tiles
+from insitu.planner.verify.passes import verify_passes
 
 from .test_stream import step_of
 
@@ -156,7 +158,7 @@ def test_any_groups_give_the_same_bytes(seed, target):
     block = Block(seed)
     graph = block.graph()
     made = all_groups(graph, target=target)
-    assert made and all(any(isinstance(n, Grouped) for n in g.nodes) for g in made)
+    assert made and all(any(is_grouped(n) for n in g.nodes) for g in made)
     same(graph, [graph, *made], block.feeds(graph), target)
 
 
@@ -177,15 +179,17 @@ def test_a_gradient_that_is_read_last_is_not_overwritten_before():
     block = Block(5, **{**FULL, "ends": ("dx",), "biases": False, "stride": 1, "kernel": 3, "early": True})
     graph = block.graph()
     made = all_groups(graph)
-    assert made and all(next(n for n in g.nodes if isinstance(n, Grouped)).chain.update for g in made)
+    # the gradient of the weight is made again for an update in the loop
+    loops = [next(n for n in g.nodes if is_grouped(n)) for g in made]
+    assert loops and all(any(inner.op is conv2d_dw_block for inner in node.again) for node in loops)
     same(graph, made, block.feeds(graph))
 
 
-def one(**chosen) -> tuple[Block, Graph, Grouped]:
+def one(**chosen) -> tuple[Block, Graph, Looped]:
     """A block in as many groups as it can be."""
     block = Block(2, **{**FULL, **chosen})
     made = all_groups(block.graph())[-1]
-    return block, made, next(n for n in made.nodes if isinstance(n, Grouped))
+    return block, made, next(n for n in made.nodes if is_grouped(n))
 
 
 def test_the_expanded_gradient_is_in_no_buffer_and_the_arena_is_smaller():
@@ -193,7 +197,9 @@ def test_the_expanded_gradient_is_in_no_buffer_and_the_arena_is_smaller():
     assert node.attrs["channels"] == 16
     whole, made = (plan_ordered(g, target="mcu") for g in (block.graph(), graph))
     assert "deep.0" in whole.offsets and "deep.0" not in made.offsets and made.arena_bytes < whole.arena_bytes
-    assert {n.name for n in node.chain.between} == {"wide.new.0", "deep.new.0"}
+    _, between, _ = node.loop.passes
+    update = next(n.name for n in node.nodes if n.op.facts.tiles)
+    assert between.count == 1 and {s.layer for s in between.steps} - {update} == {"wide.new.0", "deep.new.0"}
 
 
 def test_groups_can_be_taken_back_and_made_finer():
@@ -205,10 +211,10 @@ def test_groups_can_be_taken_back_and_made_finer():
     sizes, rooms, whole = [], [], block.graph()
     graph: Graph | None = all_groups(whole)[0]
     while graph:
-        node = next(n for n in graph.nodes if isinstance(n, Grouped))
+        node = next(n for n in graph.nodes if is_grouped(n))
         sizes.append(node.attrs["channels"])
         graph = next(grouped(graph, node, lambda n: call_of(n, whole, "mcu")), None)
-        rooms.append(node.tiles.bytes)
+        rooms.append(node.loop.bytes)
     assert sizes[0] == 32 and sizes[-1] == 16 and sorted(set(rooms), reverse=True) == rooms
 
 
@@ -254,16 +260,16 @@ def test_a_weight_that_changes_before_it_is_read_again_keeps_the_block_whole(mon
 def test_an_end_alone_takes_one_pass():
     """Biases need no second pass: nothing is made again, their updates follow the first."""
     _, _, node = one(ends=())
-    assert node.chain.again == () and [p.count for p in node.tiles.passes] == [3, 1]
+    assert node.again == () and [p.count for p in node.loop.passes] == [3, 1]
 
 
-def _with(tiles: Tiles, **fields) -> Tiles:
-    names = ("nodes", "rooms", "kept", "passes", "places", "bytes", "lender")
-    return Tiles(**{**{name: getattr(tiles, name) for name in names}, **fields})
+def _with(loop: Loop, **fields) -> Loop:
+    names = ("nodes", "passes", "rooms", "places", "bytes", "lender")
+    return Loop(**{**{name: getattr(loop, name) for name in names}, **fields})
 
 
-def _passes(tiles: Tiles, at: int, change) -> Tiles:
-    return _with(tiles, passes=tuple(change(p) if i == at else p for i, p in enumerate(tiles.passes)))
+def _passes(loop: Loop, at: int, change) -> Loop:
+    return _with(loop, passes=tuple(change(p) if i == at else p for i, p in enumerate(loop.passes)))
 
 
 def _forgetting(function: str):
@@ -276,32 +282,32 @@ def _forgetting(function: str):
 def test_a_mask_that_is_not_copied_is_missed():
     _, _, node = one()
     with pytest.raises(GraphError, match="reads it before it is written"):
-        verify_tiles(_passes(node.tiles, 0, _forgetting("copy_box")), node)
+        verify_passes(_passes(node.loop, 0, _forgetting("copy_box")), node)
 
 
 def test_a_bias_gradient_that_is_not_made_is_missed():
     _, _, node = one()
     with pytest.raises(GraphError, match="reads it before it is written"):
-        verify_tiles(_passes(node.tiles, 0, _forgetting("bias_grad")), node)
+        verify_passes(_passes(node.loop, 0, _forgetting("bias_grad")), node)
 
 
 def test_a_group_too_few_is_missed():
     _, _, node = one()
     for at in (0, 2):
         with pytest.raises(GraphError, match="are not all of it"):
-            verify_tiles(_passes(node.tiles, at, lambda p: replace(p, count=p.count - 1)), node)
+            verify_passes(_passes(node.loop, at, lambda p: replace(p, count=p.count - 1)), node)
 
 
 def test_a_room_over_another_that_is_alive_is_caught():
     """Every room in turn is put where each other one is that lives at the same time."""
     _, _, node = one()
     caught = 0
-    keys = [k for k in node.tiles.places if isinstance(k[1], str)]
+    keys = [k for k in node.loop.places if isinstance(k[1], str)]
     for key in keys:
         for other in keys:
-            if key[0] == other[0] and key != other and node.tiles.places[key] != node.tiles.places[other]:
+            if key[0] == other[0] and key != other and node.loop.places[key] != node.loop.places[other]:
                 try:
-                    verify_tiles(_with(node.tiles, places={**node.tiles.places, key: node.tiles.places[other]}), node)
+                    verify_passes(_with(node.loop, places={**node.loop.places, key: node.loop.places[other]}), node)
                 except GraphError:
                     caught += 1
     assert caught > 20
@@ -309,33 +315,33 @@ def test_a_room_over_another_that_is_alive_is_caught():
 
 def test_scratch_over_what_its_call_uses_is_caught():
     _, _, node = one()
-    at, j = next((i, j) for i, j in node.tiles.places if isinstance(j, int))
-    step, key = node.tiles.passes[at].steps[j], (at, j)
-    used = next(node.tiles.places[at, v.name] for v in step.writes if (at, v.name) in node.tiles.places)
+    at, j = next((i, j) for i, j in node.loop.places if isinstance(j, int))
+    step, key = node.loop.passes[at].steps[j], (at, j)
+    used = next(node.loop.places[at, v.name] for v in step.writes if (at, v.name) in node.loop.places)
     with pytest.raises(GraphError, match="lies in the scratch of a call that uses it|more scratch than"):
-        verify_tiles(_with(node.tiles, places={**node.tiles.places, key: used}), node)
+        verify_passes(_with(node.loop, places={**node.loop.places, key: used}), node)
 
 
 def test_what_only_the_first_pass_needs_lies_in_the_sums_the_last_one_writes():
     _, _, node = one()
-    tiles = node.tiles
-    assert node.chain.sums and tiles.lender == node.chain.sums.output
-    lent = {key for key, at in tiles.places.items() if at >= tiles.end}
+    loop = node.loop
+    assert loop.lender == next(n.output for n in node.nodes if n.op is dx_sums_block)
+    lent = {key for key, at in loop.places.items() if at >= loop.end}
     assert {i for i, _ in lent} == {0, 1}
-    alone = arranged(tiles.nodes, tiles.rooms, set(tiles.kept), tiles.passes)
-    assert tiles.bytes < alone.bytes and all(at < alone.end for at in alone.places.values())
+    alone = arranged(loop.nodes, loop.rooms, loop.passes)
+    assert loop.bytes < alone.bytes and all(at < alone.end for at in alone.places.values())
 
 
 def test_a_room_in_sums_that_are_written_is_caught():
     _, _, node = one()
-    tiles = node.tiles
-    late = next(key for key in tiles.places if key[0] == 2 and isinstance(key[1], str))
+    loop = node.loop
+    late = next(key for key in loop.places if key[0] == 2 and isinstance(key[1], str))
     with pytest.raises(GraphError, match="has no place of .* bytes in pass 2"):
-        verify_tiles(_with(tiles, places={**tiles.places, late: tiles.end}), node)
+        verify_passes(_with(loop, places={**loop.places, late: loop.end}), node)
     with pytest.raises(GraphError, match="has no place of .* bytes in pass 0"):
-        verify_tiles(_with(tiles, lender=None), node)
+        verify_passes(_with(loop, lender=None), node)
     with pytest.raises(GraphError, match="is no result with a place of its own"):
-        verify_tiles(_with(tiles, lender=node.inputs[0]), node)
+        verify_passes(_with(loop, lender=node.inputs[0]), node)
 
 
 def test_a_table_cut_short_is_caught():
@@ -346,14 +352,14 @@ def test_a_table_cut_short_is_caught():
         return replace(p, steps=tuple(replace(s, call=Call(s.call.function, *map(cut, s.call.args))) for s in p.steps))
 
     with pytest.raises(GraphError, match="entries are not all of it"):
-        verify_tiles(_passes(node.tiles, 2, shorter), node)
+        verify_passes(_passes(node.loop, 2, shorter), node)
 
 
 def test_the_report_counts_what_is_made_again():
     block, graph, node = one()
     found = spent(plan_ordered(graph, target="mcu"))
     assert found["blocks_in_groups"] == ["dx.0.sums"]
-    again = sum(n.rule("macs", n.output, *n.inputs) for n in node.chain.again if n.op.has("macs"))
+    again = sum(n.rule("macs", n.output, *n.inputs) for n in node.again if n.op.has("macs"))
     assert found["macs_again"] == again > 0 and "1 block in groups" in spent_text(found)
     told = changes(plan_ordered(graph, target="mcu"), plan_ordered(block.graph(), target="mcu"))
     assert told["dx.0"] == told["deep.0"] == told["merged"] == "blocks in groups" and "wide.mask" not in told
@@ -372,7 +378,7 @@ def test_an_emulated_board_gives_the_same_bytes():
         ran, counted = board.measure("predict", *feeds)
         assert [y.tobytes() for y in ran] == [y.tobytes() for y in outputs]
         assert {n: a.tobytes() for n, a in board.state().items()} == {n: a.tobytes() for n, a in host.state().items()}
-        assert {n.name for n in (*node.nodes, *node.chain.dx)} - {"dx.0.sums", "merged"} <= set(counted)
+        assert {n.name for n in (*node.nodes, *node.split)} - {"dx.0.sums", "merged"} <= set(counted)
 
 
 @pytest.mark.parametrize("kind", ["s16b", "s8b"])
@@ -388,5 +394,5 @@ def test_the_gradient_in_two_steps_is_the_gradient(kind):
 def test_a_published_scheme_runs_its_blocks_in_groups_where_that_lowers_the_peak(shared_models):
     graph = step_of("mcunet-5fps/49kb", shared_models, "s16")["train_step"]
     made = plan(replace(graph, by_rows=graph.inputs[0].name), target="mcu")
-    assert sum(isinstance(n, Grouped) for n in made.graph.nodes) > 1
+    assert sum(is_grouped(n) for n in made.graph.nodes) > 1
     assert made.lower_bound_bytes <= 48_000 and made.arena_bytes <= 52_000

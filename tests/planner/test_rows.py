@@ -12,14 +12,14 @@ from insitu.devices.host import open_plans
 from insitu.devices.rows import Arrival
 from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, build, lookup, s8
-from insitu.graph.stripes import Loop
+from insitu.graph.loops import Loop
 from insitu.graph.text import arrays, parse
 from insitu.planner import plan, plan_all, verify
 from insitu.planner.changes.stripes.arrive import with_source
 from insitu.planner.changes.stripes.loop import loop_of
 from insitu.planner.changes.stripes.node import HEIGHTS, fused, regions
 from insitu.planner.plan import call_of, plan_ordered
-from insitu.planner.verify.stripes import verify_loop
+from insitu.planner.verify.stripes import verify_stripes
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
@@ -127,7 +127,7 @@ def test_a_published_scheme_predicts_in_little_more_than_half_the_memory(shared_
     x = np.random.default_rng(0).integers(-128, 128, graph.inputs[0].shape).astype(np.int8)
     a, b = open_plans({"predict": whole}), open_plans({"predict": made})
     assert a.run("predict", x)[0].tobytes() == b.run("predict", x)[0].tobytes()
-    (line,) = [x for c in made.calls if isinstance(c, Loop) and c.source for x in c.lines if x.value.shape[1] == 128]
+    (line,) = [x for c in made.calls if isinstance(c, Loop) and c.source for x in c.rooms if x.value.shape[1] == 128]
     assert line.bytes <= 6 * 384  # of 49,152
 
 
@@ -297,18 +297,18 @@ def _loop() -> Loop:
 def _changed(loop: Loop, t: int, i: int, **fields) -> Loop:
     stripes = [list(s) for s in loop.stripes]
     stripes[t][i] = replace(stripes[t][i], **fields)
-    return Loop(loop.nodes, loop.lines, tuple(map(tuple, stripes)), loop.places, loop.bytes)
+    return Loop(loop.nodes, loop.rooms, loop.places, loop.bytes, stripes=tuple(map(tuple, stripes)))
 
 
 def test_a_row_that_does_not_come_in_turn_is_caught():
     loop = _loop()
-    verify_loop(loop, (loop.nodes[-1].output,))
+    verify_stripes(loop, (loop.nodes[-1].output,))
     came = [t for t, s in enumerate(loop.stripes) if s[0].window]
     with pytest.raises(GraphError, match="after 0 have come|after . have come"):
-        verify_loop(_changed(loop, came[0], 0, window=None), ())
+        verify_stripes(_changed(loop, came[0], 0, window=None), ())
     again = loop.stripes[came[0]][0].window
     with pytest.raises(GraphError, match="reads row 0 of it in x.rows, after"):
-        verify_loop(_changed(loop, came[1], 0, window=again), ())
+        verify_stripes(_changed(loop, came[1], 0, window=again), ())
 
 
 def test_a_row_that_two_take_is_caught():
@@ -318,7 +318,7 @@ def test_a_row_that_two_take_is_caught():
     assert window is not None and loop.source is not None
     stolen = replace(window, read=tuple(replace(p, value=loop.source) for p in window.read))
     with pytest.raises(GraphError, match="in body1, after"):
-        verify_loop(_changed(loop, t, 1, window=stolen), ())
+        verify_stripes(_changed(loop, t, 1, window=stolen), ())
 
 
 def test_a_plan_that_holds_what_arrives_or_reads_it_late_is_caught():

@@ -13,13 +13,13 @@ from insitu.codegen import emit_program
 from insitu.devices.host import open_plans
 from insitu.errors import GraphError
 from insitu.graph import Graph, build, lookup, s8, s32
-from insitu.graph.stripes import Loop, Move, Turn, scratch_bytes
+from insitu.graph.loops import Key, Loop, Move, Turn, scratch_bytes
 from insitu.importers import load
 from insitu.planner import plan, plan_all, verify
 from insitu.planner.changes.stripes.loop import grows_over, loop_of
-from insitu.planner.changes.stripes.node import HEIGHTS, Streamed, fused, regions
+from insitu.planner.changes.stripes.node import HEIGHTS, fused, is_streamed, regions
 from insitu.planner.plan import call_of, plan_ordered
-from insitu.planner.verify.stripes import verify_loop
+from insitu.planner.verify.stripes import verify_stripes
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
 from insitu.training.head import HEAD, replace_head
@@ -145,7 +145,7 @@ def test_every_loop_is_proven_and_computes_nothing_twice(seed, height):
     graph = Net(np.random.default_rng(seed)).graph()
     for region in regions(graph):
         loop = loop_of(region, height, lambda n: call_of(n, graph, "mcu"))
-        verify_loop(loop, region.outputs)
+        verify_stripes(loop, region.outputs)
         rows = {node.name: 0 for node in loop.nodes}
         for w in loop.windows:
             rows[w.made.value.name] += w.made.count
@@ -162,7 +162,7 @@ def test_what_is_read_whole_is_complete_before_the_loop_that_reads_it():
         end = lookup("mean_s8")(y, axes=(1, 2), keepdims=False, out=net.out(), name="mean")
     graph = net.b.graph(end)
     made = verify(plan(graph, target="mcu"))
-    loops = [n for n in made.graph.nodes if isinstance(n, Streamed)]
+    loops = [n for n in made.graph.nodes if is_streamed(n)]
     assert [[n.name for n in loop.nodes] for loop in loops] == [[product.name, "after"]]
     x = np.random.default_rng(1).integers(-128, 128, (1, 12, 12, 8)).astype(np.int8)
     whole, striped = open_plans({"predict": plan(graph)}), open_plans({"predict": made})
@@ -186,7 +186,7 @@ def _changed(loop: Loop, t: int, i: int, **fields) -> Loop:
     """The loop with one turn changed."""
     stripes = [list(s) for s in loop.stripes]
     stripes[t][i] = replace(stripes[t][i], **fields)
-    return Loop(loop.nodes, loop.lines, tuple(map(tuple, stripes)), loop.places, loop.bytes)
+    return Loop(loop.nodes, loop.rooms, loop.places, loop.bytes, stripes=tuple(map(tuple, stripes)))
 
 
 def _first(loop: Loop, what: str) -> tuple[int, int, Turn]:
@@ -199,7 +199,7 @@ def test_rows_that_were_not_moved_are_missed():
     _, loop = _loop()
     t, i, _ = _first(loop, "moves")
     with pytest.raises(GraphError, match=rf"reads rows .* where|stripe {t}"):
-        verify_loop(_changed(loop, t, i, moves=()), ())
+        verify_stripes(_changed(loop, t, i, moves=()), ())
 
 
 def test_rows_that_were_moved_too_far_are_missed():
@@ -208,37 +208,37 @@ def test_rows_that_were_moved_too_far_are_missed():
     move, *others = turn.moves
     wrong = Move(move.value, move.slot + 1, move.count - 1)
     with pytest.raises(GraphError, match="reads rows|not in its buffer"):
-        verify_loop(_changed(loop, t, i, moves=(wrong, *others)), ())
+        verify_stripes(_changed(loop, t, i, moves=(wrong, *others)), ())
 
 
 def test_a_stripe_that_makes_nothing_is_missed():
     _, loop = _loop()
     t, i, _ = _first(loop, "window")
     with pytest.raises(GraphError):
-        verify_loop(_changed(loop, t, i, window=None), (loop.nodes[-1].output,))
+        verify_stripes(_changed(loop, t, i, window=None), (loop.nodes[-1].output,))
 
 
 def test_a_line_too_short_is_caught():
     _, loop = _loop()
-    short = tuple(replace(line, rows=line.rows - 1) for line in loop.lines)
+    short = tuple(replace(room, bytes=room.bytes - room.bytes // room.rows) for room in loop.rooms)
     with pytest.raises(GraphError):
-        verify_loop(Loop(loop.nodes, short, loop.stripes, loop.places, loop.bytes), (loop.nodes[-1].output,))
+        verify_stripes(Loop(loop.nodes, short, loop.places, loop.bytes, stripes=loop.stripes), (loop.nodes[-1].output,))
 
 
-def _sizes(loop: Loop) -> dict[str | int, list[int]]:
-    """Bytes that each line and each scratch needs in each turn of a stripe."""
+def _sizes(loop: Loop) -> dict[Key, list[int]]:
+    """Bytes that each room and each scratch needs in each turn of a stripe."""
     turns, found = range(len(loop.nodes)), {}
-    for line in loop.lines:
-        used = [i for i, n in enumerate(loop.nodes) if line.value in (n.output, *n.inputs)]
-        kept = line.kept * line.bytes // line.rows
-        found[line.value.name] = [line.bytes if min(used) <= i <= max(used) else kept for i in turns]
+    for room in loop.rooms:
+        used = [i for i, n in enumerate(loop.nodes) if room.value in (n.output, *n.inputs)]
+        found[0, room.value.name] = [room.bytes if min(used) <= i <= max(used) else room.kept for i in turns]
     for i in turns:
-        scratch = max(scratch_bytes(stripe[i].window.call) for stripe in loop.stripes if stripe[i].window)
-        found[i] = [scratch if i == turn else 0 for turn in turns]
+        windows = (stripe[i].window for stripe in loop.stripes)
+        scratch = max(scratch_bytes(window.call) for window in windows if window)
+        found[0, i] = [scratch if i == turn else 0 for turn in turns]
     return {key: sizes for key, sizes in found.items() if key in loop.places}
 
 
-def _collides(loop: Loop, moved: str | int) -> bool:
+def _collides(loop: Loop, moved: Key) -> bool:
     """Does this one lie where another one is needed, or beyond the end?"""
     sizes, at = _sizes(loop), loop.places
     for key, turns in sizes.items():
@@ -256,13 +256,13 @@ def test_lines_that_lie_where_others_are_needed_are_caught():
     for name in loop.places:
         others = [at for other, at in loop.places.items() if other != name and at != loop.places[name]]
         for at in others:  # where another one begins: shared at some time, but hardly ever whenever
-            wrong = Loop(loop.nodes, loop.lines, loop.stripes, {**loop.places, name: at}, loop.bytes)
+            wrong = Loop(loop.nodes, loop.rooms, {**loop.places, name: at}, loop.bytes, stripes=loop.stripes)
             if not _collides(wrong, name):
-                verify_loop(wrong, (loop.nodes[-1].output,))
+                verify_stripes(wrong, (loop.nodes[-1].output,))
                 continue
             caught += 1
             with pytest.raises(GraphError, match="the same bytes twice|where|do not fit"):
-                verify_loop(wrong, (loop.nodes[-1].output,))
+                verify_stripes(wrong, (loop.nodes[-1].output,))
     assert caught > 15
 
 
@@ -288,7 +288,7 @@ def test_published_schemes_take_less_memory_and_learn_the_same(scheme, grad, sha
     striped = plan_all(graphs, "mcu")
     before, most = ARENAS[scheme, grad]
     assert striped["train_step"].arena_bytes <= most < before <= whole["train_step"].arena_bytes
-    assert any(isinstance(n, Streamed) for n in striped["train_step"].graph.nodes)
+    assert any(is_streamed(n) for n in striped["train_step"].graph.nodes)
     a, b = open_plans(whole), open_plans(striped)
     rng = np.random.default_rng(3)
     for label in (3, 7):
@@ -316,10 +316,10 @@ def test_what_is_low_enough_is_left_alone(shared_models):
 def test_a_result_that_grows_over_what_is_still_read_is_caught():
     graph, loop = _loop(wide=True)
     source, result = graph.inputs[0], loop.nodes[-1].output
-    verify_loop(loop, (result,))
+    verify_stripes(loop, (result,))
     assert not grows_over(loop, result, source)
     with pytest.raises(GraphError, match="where it is overwritten"):
-        verify_loop(loop, (result,), {result.name: source})
+        verify_stripes(loop, (result,), {result.name: source})
 
 
 def test_an_emulated_board_gives_the_same_bytes_and_counts_by_layer():
@@ -338,4 +338,4 @@ def test_an_emulated_board_gives_the_same_bytes_and_counts_by_layer():
 
 def test_the_host_runs_whole(shared_models):
     graphs = step_of("mcunet-5fps/49kb", shared_models)
-    assert not any(isinstance(n, Streamed) for n in plan(graphs["predict"]).graph.nodes)
+    assert not any(is_streamed(n) for n in plan(graphs["predict"]).graph.nodes)

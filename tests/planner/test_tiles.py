@@ -13,15 +13,16 @@ from insitu.devices.host import open_plans
 from insitu.errors import GraphError
 from insitu.graph import Graph, Type, build, f32, lookup, s8
 from insitu.graph.eval import run_step
-from insitu.graph.tiles import Tiles
+from insitu.graph.loops import Loop
 from insitu.ops._block import exponents
 from insitu.planner import plan, verify
 from insitu.planner.changes.less_scratch import Tight, loosened, tightened
-from insitu.planner.changes.update_tiles import Tiled, tiled
+from insitu.planner.changes.looped import Looped
+from insitu.planner.changes.update_tiles import is_tiled, tiled
 from insitu.planner.lower import CHANGES
 from insitu.planner.plan import call_of, plan_ordered
 from insitu.planner.spent import spent, spent_text
-from insitu.planner.verify.passes import verify_tiles
+from insitu.planner.verify.passes import verify_passes
 
 from ..ops.case_library import all_bound
 from .test_stream import step_of
@@ -179,42 +180,47 @@ def test_what_the_planner_changes_means_the_same(seed):
     assert all((state[name] == state2[name]).all() for name in ("w", "r", "count"))
 
 
-def _fused() -> tuple[Graph, Tiled]:
+def _fused() -> tuple[Graph, Looped]:
     layer = Layer(3)
     graph = layer.graph()
     made = list(tiled(graph, graph.producer["new.0"], lambda n: call_of(n, graph, "mcu")))[-1]
-    return made, next(n for n in made.nodes if isinstance(n, Tiled))
+    return made, next(n for n in made.nodes if is_tiled(n))
 
 
-def _with(tiles: Tiles, **fields) -> Tiles:
-    names = ("nodes", "rooms", "kept", "passes", "places", "bytes", "lender")
-    return Tiles(**{**{name: getattr(tiles, name) for name in names}, **fields})
+def _with(loop: Loop, **fields) -> Loop:
+    names = ("nodes", "passes", "rooms", "places", "bytes", "lender")
+    return Loop(**{**{name: getattr(loop, name) for name in names}, **fields})
 
 
 def test_a_tile_that_is_not_copied_is_missed():
     _, node = _fused()
-    first, *rest = node.tiles.passes
+    first, *rest = node.loop.passes
     with pytest.raises(GraphError, match="reads it before it is written"):
-        verify_tiles(_with(node.tiles, passes=(replace(first, steps=first.steps[1:]), *rest)), node)
+        verify_passes(_with(node.loop, passes=(replace(first, steps=first.steps[1:]), *rest)), node)
 
 
 def test_a_norm_that_is_not_kept_is_missed():
     _, node = _fused()
     with pytest.raises(GraphError, match="%dw.*norm: tile 0 reads it before it is written"):
-        verify_tiles(_with(node.tiles, kept=(), passes=node.tiles.passes[2:]), node)
+        verify_passes(
+            _with(
+                node.loop, rooms=tuple(replace(room, kept=0) for room in node.loop.rooms), passes=node.loop.passes[2:]
+            ),
+            node,
+        )
 
 
 def test_a_tile_too_few_is_missed():
     _, node = _fused()
-    *first, last = node.tiles.passes
+    *first, last = node.loop.passes
     with pytest.raises(GraphError, match="are not all of it"):
-        verify_tiles(_with(node.tiles, passes=(*first, replace(last, count=last.count - 1))), node)
+        verify_passes(_with(node.loop, passes=(*first, replace(last, count=last.count - 1))), node)
 
 
 def test_an_update_that_never_happens_is_missed():
     _, node = _fused()
     with pytest.raises(GraphError, match="no pass makes it"):
-        verify_tiles(_with(node.tiles, passes=node.tiles.passes[:2]), node)
+        verify_passes(_with(node.loop, passes=node.loop.passes[:2]), node)
 
 
 def test_a_room_over_a_value_that_is_read_is_caught():
@@ -266,4 +272,4 @@ ARENAS = {
 def test_the_backward_pass_of_published_schemes_is_lowered(scheme, grad, shared_models):
     made = plan(step_of(scheme, shared_models, grad)["train_step"], target="mcu")
     assert made.arena_bytes <= ARENAS[scheme, grad]
-    assert any(isinstance(n, Tiled) for n in made.graph.nodes) and any(isinstance(n, Tight) for n in made.graph.nodes)
+    assert any(is_tiled(n) for n in made.graph.nodes) and any(isinstance(n, Tight) for n in made.graph.nodes)

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
+from insitu.codegen.passes import pass_lines
 from insitu.codegen.stripes import Stripes
-from insitu.codegen.tiles import tile_lines
 from insitu.errors import GraphError
 from insitu.graph import Value
 from insitu.graph.call import Call, Packed, Scratch, Source, Struct, Table
-from insitu.graph.stripes import Line, Loop
-from insitu.graph.tiles import Tiles
+from insitu.graph.loops import Loop, Room
 from insitu.planner import Plan
 
 COPY = "copy_bytes"  # the kernel that moves inputs in and outputs out
@@ -122,13 +121,13 @@ class Function:
         values = [name for name in self.plan.offsets if name not in self.plan.scratch_bytes]
         return {name: names.fresh(c.macro(name)) for name in [*values, *self.lines]}
 
-    def _lines(self) -> Iterator[tuple[str, tuple[Line, int, int]]]:
-        """The buffers inside loops: value -> (line, offset, step)."""
+    def _lines(self) -> Iterator[tuple[str, tuple[Room, int, int]]]:
+        """The buffers inside loops: value -> (room, offset, step)."""
         for step, call in enumerate(self.plan.calls):
-            if isinstance(call, Loop):
+            if isinstance(call, Loop) and call.stripes:
                 start = self._start(step)
-                for line in call.lines:
-                    yield line.value.name, (line, start + call.places[line.value.name], step)
+                for room in call.rooms:
+                    yield room.value.name, (room, start + call.places[0, room.value.name], step)
 
     def _slot_lines(self) -> list[str]:
         lines = []
@@ -160,19 +159,19 @@ class Function:
 
     def _step(self, step: int) -> list[str]:
         call, node = self.plan.calls[step], self.graph.nodes[step]
-        if isinstance(call, Loop):
+        if isinstance(call, Loop) and call.stripes:
             return self._stripes(step, call)
-        if isinstance(call, Tiles):
-            return tile_lines(call, self._starts(step, call), self._pointer, lambda a, to: self._argument(a, to, None))
+        if isinstance(call, Loop):
+            return pass_lines(call, self._starts(step, call), self._pointer, lambda a, to: self._argument(a, to, None))
         if self._elided(call):
             return [f"    {c.comment(f'{node.name}: {node.op.name}, the same bytes')}"]
         scratch = iter(self.plan.scratch_of(step))
         args = [self._argument(a, node.name, scratch) for a in call.args]
         return [c.call(call.function, args, node.name)]
 
-    def _starts(self, step: int, tiles: Tiles) -> tuple[int, int]:
-        """Where the scratch of tiles begins, and where the value that lends its bytes begins."""
-        lender = tiles.lender.name if tiles.lender else ""
+    def _starts(self, step: int, loop: Loop) -> tuple[int, int]:
+        """Where the bytes of a loop begin, and where the value that lends its bytes begins."""
+        lender = loop.lender.name if loop.lender else ""
         return self.plan.offsets[self.plan.scratch_of(step)[0]], self.plan.offsets.get(lender, 0)
 
     def _stripes(self, step: int, loop: Loop) -> list[str]:

@@ -11,7 +11,7 @@ from zlib import crc32
 from insitu.codegen import c
 from insitu.codegen.function import COPY, FINITE, Function
 from insitu.codegen.stripes import Stripes
-from insitu.graph.stripes import Loop
+from insitu.graph.loops import Loop
 from insitu.planner import Plan
 
 CURSOR_BYTES = 16  # of the struct below, aligned

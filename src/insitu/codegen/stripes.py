@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from insitu.codegen import c
 from insitu.graph.call import Scratch
 from insitu.graph.graph import Value
-from insitu.graph.stripes import Loop, Move, Piece, Turn, Window, row_bytes, scratch_places
+from insitu.graph.loops import Loop, Move, Piece, Turn, Window, away, row_bytes, scratch_places
 
 COPY, SLIDE = "copy_bytes", "slide_bytes"
 STRIPE, KIND = "t", "k"  # the two indices of the tables
@@ -24,7 +24,7 @@ class Stripes:
 
     def __init__(self, loop: Loop, place: Callable[[Value], str], argument: Callable, start: int, names: c.Names):
         self.loop, self.place, self.argument, self.start, self.names = loop, place, argument, start, names
-        self.whole = {v.value.name for v in self._pieces()} - {line.value.name for line in loop.lines}
+        self.whole = {v.value.name for v in self._pieces()} - {room.value.name for room in loop.rooms}
         self.tables: list[str] = []  # definitions
         self._known: dict[tuple, str] = {}
         self.kinds, self.firsts = self._sorted()
@@ -126,7 +126,7 @@ class Stripes:
         return c.call(COPY, [self.place(value), self._kept(value), count], f"{value.name}: rows kept")
 
     def _kept(self, value: Value) -> str:
-        return f"arena + {self.start + self.loop.places[(value.name,)]}"
+        return f"arena + {self.start + self.loop.places[0, away(value.name)]}"
 
     def _slide(self, value: Value, moves: list[Move | None]) -> str:
         """The call that moves rows to the front; zero bytes in a kind of stripe that moves none."""
@@ -153,7 +153,7 @@ class Stripes:
 
     def _arguments(self, i: int, window: Window, name: str) -> list[str]:
         pieces = {p.value.name: p for p in (window.made, *window.read)}
-        free = iter(scratch_places(window.call, self.start + self.loop.places.get(i, 0)))
+        free = iter(scratch_places(window.call, self.start + self.loop.places.get((0, i), 0)))
         texts = []
         for arg in window.call.args:
             if isinstance(arg, Value) and arg.name in pieces:

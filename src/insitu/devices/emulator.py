@@ -19,8 +19,7 @@ from insitu.devices.cortex import Cortex
 from insitu.devices.link import LinkDevice, in_turn
 from insitu.errors import BoardError, DeviceError
 from insitu.firmware import Firmware, Image, build_firmware
-from insitu.graph.stripes import Loop
-from insitu.graph.tiles import Tiles
+from insitu.graph.loops import Loop
 from insitu.planner import Plan
 
 PATIENCE = 0.2  # seconds: the core has long stopped when its answer is looked for
@@ -156,11 +155,11 @@ def call_lines(program: Program, verb: str) -> dict[int, str]:
 def line_names(plan: Plan) -> Iterator[str]:
     """The layer of each call, in the order in which calls stand in the C; a loop over stripes has one or two a node."""
     for node, call in zip(plan.graph.nodes, plan.calls):
-        if isinstance(call, Tiles):
-            yield from (step.layer for step in call.steps)
-            continue
         if not isinstance(call, Loop):
             yield node.name
+            continue
+        yield from (step.layer for step in call.steps)
+        if not call.stripes:
             continue
         for i, (inner, moved) in enumerate(zip(call.nodes, call.moved)):
             if any(stripe[i].back for stripe in call.stripes):

@@ -21,7 +21,7 @@ from insitu.graph.op import Op, ask
 from insitu.graph.types import Type, type_of
 
 if TYPE_CHECKING:
-    from insitu.graph.stripes import Rows
+    from insitu.graph.loops import Rows
 
 
 @dataclass(frozen=True)

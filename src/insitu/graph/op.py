@@ -41,8 +41,7 @@ from insitu.errors import GraphError
 
 if TYPE_CHECKING:
     from insitu.graph.graph import Node, Value
-    from insitu.graph.stripes import Rows
-    from insitu.graph.tiles import TiledUpdate
+    from insitu.graph.loops import Rows, TiledUpdate
 
 REGISTRY: dict[str, Op] = {}
 RULES = ("infer", "eval", "grad", "emit", "macs")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from insitu.graph import Value
-from insitu.graph.stripes import Rows
+from insitu.graph.loops import Rows
 
 
 def windowed(kernel: int, stride, padding, dilation=(1, 1)) -> tuple[Rows]:

@@ -12,7 +12,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, op, s8
 from insitu.graph.call import Call, Scratch, Table
-from insitu.graph.tiles import Count, Entries, Part
+from insitu.graph.loops import Count, Entries, Part
 from insitu.ops._block import (
     BITS,
     SHARE,

@@ -12,7 +12,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, f32, op, quant, s8
 from insitu.graph.call import Call
-from insitu.graph.tiles import Count, TiledUpdate
+from insitu.graph.loops import Count, TiledUpdate
 from insitu.graph.types import GROUP, s32
 from insitu.ops._block import MOST as ENDLESS
 from insitu.ops._block import bit_length, exponents

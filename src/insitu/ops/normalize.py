@@ -9,8 +9,8 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Table
+from insitu.graph.loops import Rows
 from insitu.graph.op import Grads
-from insitu.graph.stripes import Rows
 from insitu.ops._rules import axis_of
 from insitu.ops._stripes import alike
 from insitu.ops._types import Array, Out

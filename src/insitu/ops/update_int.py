@@ -21,7 +21,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scales, Struct, Table
-from insitu.graph.tiles import Count, TiledUpdate
+from insitu.graph.loops import Count, TiledUpdate
 from insitu.graph.types import s32
 from insitu.ops._random import random_u32
 from insitu.ops._types import Array

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from insitu.graph import Graph, Node
-from insitu.planner.changes.channel_groups.chain import Grouped, Known, grouped, ungrouped
+from insitu.planner.changes.channel_groups.chain import Known, grouped, ungrouped
 from insitu.planner.changes.in_place import laid_over
 from insitu.planner.changes.less_scratch import loosened, loosest, tightened, tightest
+from insitu.planner.changes.looped import Looped
 from insitu.planner.changes.stripes.cuts import cut_up
 from insitu.planner.changes.stripes.node import Loops, able, streams
 from insitu.planner.changes.update_tiles import tiled, untiled
@@ -104,10 +105,10 @@ class _Work:
     def instead(self, plan: Plan, node: Node, goal: int) -> Iterator[Plan]:
         """Cheaper ways than these groups, the cheapest first: other changes in their place, or fewer groups."""
         found = ungrouped(plan.graph, node)
-        if found is None or not isinstance(node, Grouped):
+        if found is None or not isinstance(node, Looped):
             return
         yield replace(self, groups=False).brought_down(self.measure(found), goal)
-        yield from map(self.measure, self.grouped(found, node.chain.first))
+        yield from map(self.measure, self.grouped(found, node.nodes[0]))
 
     def grouped(self, graph: Graph, node: Node) -> Iterator[Graph]:
         return grouped(graph, node, self.loops.call, self.known)

@@ -10,8 +10,7 @@ from itertools import accumulate
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
-from insitu.graph.stripes import Loop
-from insitu.graph.tiles import Tiles
+from insitu.graph.loops import Loop
 from insitu.planner.changes.kept_channels import narrowed
 from insitu.planner.changes.less_scratch import level_of
 from insitu.planner.changes.stripes.arrive import arriving
@@ -46,9 +45,9 @@ class Plan:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Every node that runs, those inside loops over stripes or tiles one by one."""
+        """Every node that runs, those inside loops one by one."""
         pairs = zip(self.graph.nodes, self.calls)
-        return tuple(n for node, call in pairs for n in (call.nodes if isinstance(call, Loop | Tiles) else (node,)))
+        return tuple(n for node, call in pairs for n in (call.nodes if isinstance(call, Loop) else (node,)))
 
     @cached_property
     def scratch_bytes(self) -> dict[str, int]:

@@ -8,27 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from insitu.graph import Node
-from insitu.planner.changes.channel_groups.chain import Grouped
+from insitu.planner.changes.channel_groups.chain import GROUPED
 from insitu.planner.changes.kept_channels import is_kept
 from insitu.planner.changes.less_scratch import Tight
-from insitu.planner.changes.stripes.node import Streamed
-from insitu.planner.changes.update_tiles import Tiled
+from insitu.planner.changes.looped import Looped, macs
+from insitu.planner.changes.stripes.node import STREAM
+from insitu.planner.changes.update_tiles import TILED
 from insitu.planner.plan import Plan
 
 
 def _inside(node: Node) -> tuple[Node, ...]:
-    return node.nodes if isinstance(node, Streamed) else (node,)
+    return node.nodes if isinstance(node, Looped) and node.op is STREAM else (node,)
 
 
 # what was done -> to which nodes
 KINDS: dict[str, Callable[[Node], bool]] = {
-    "stripes": lambda n: isinstance(n, Streamed),
+    "stripes": lambda n: n.op is STREAM,
     "less_scratch": lambda n: any(isinstance(m, Tight) for m in _inside(n)),
     "in_place": lambda n: n.op.facts.made_for == "in_place",
     "weights_in_parts": lambda n: any(m.op.facts.made_for == "weights_in_parts" for m in _inside(n)),
     "inputs_in_part": is_kept,
-    "updates_in_tiles": lambda n: isinstance(n, Tiled),
-    "blocks_in_groups": lambda n: isinstance(n, Grouped),
+    "updates_in_tiles": lambda n: n.op is TILED,
+    "blocks_in_groups": lambda n: n.op is GROUPED,
 }
 # how one is called, and several
 WORDS = {
@@ -45,9 +46,8 @@ WORDS = {
 def spent(plan: Plan) -> dict:
     """Kind -> the names of the nodes, and the multiply-adds that are done a second time."""
     found: dict = {kind: [n.name for n in plan.graph.nodes if has(n)] for kind, has in KINDS.items()}
-    again = [n.nodes[0] for n in plan.graph.nodes if isinstance(n, Tiled)]
-    again += [inner for n in plan.graph.nodes if isinstance(n, Grouped) for inner in n.chain.again]
-    return {**found, "macs_again": sum(int(n.rule("macs", n.output, *n.inputs)) for n in again if n.op.has("macs"))}
+    again = [inner for n in plan.graph.nodes if isinstance(n, Looped) for inner in n.again]
+    return {**found, "macs_again": sum(map(macs, again))}
 
 
 def spent_text(found: dict) -> str:
@@ -69,7 +69,7 @@ def changes(plan: Plan, before: Plan) -> dict[str, str]:
     found = {}
     for node in plan.graph.nodes:
         kinds = [words_of(kind) for kind, has in KINDS.items() if has(node)]
-        inside = (node, *getattr(node, "nodes", ()), *(node.chain.dx if isinstance(node, Grouped) else ()))
+        inside = (node, *node.nodes, *node.split) if isinstance(node, Looped) else (node,)
         readers = plan.graph.users.get(node.name, ()) if is_kept(node) else ()  # they have no channels to pick any more
         found |= {n.name: " and ".join(kinds) for n in (*inside, *readers) if kinds}
     kept = {n.name for n in plan.nodes}

@@ -8,62 +8,48 @@ planner this is one node with scratch. Where it pays is decided in lower.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
+from typing import TypeGuard
 
-from insitu.graph import Graph, Node, Op, Type, Value
+from insitu.graph import Graph, Node, Type, Value
 from insitu.graph.call import Call
-from insitu.graph.tiles import Part, Pass, Step, TiledUpdate, Tiles
+from insitu.graph.loops import Loop, Part, Pass, Room, Step, TiledUpdate
 from insitu.graph.types import GROUP
 from insitu.ops._block import exponents
 from insitu.ops._boxes import box_shape
-from insitu.planner.changes.fused import one_by_one
 from insitu.planner.changes.less_scratch import LEVELS, Tight
+from insitu.planner.changes.looped import Looped, loop_op, over_old_content
 from insitu.planner.place.rooms import arranged
 
 FEW, MANY = 2, 32  # tiles
 
 
-@dataclass(frozen=True, eq=False)
-class Tiled(Node):
-    """A gradient of a weight and the update that uses it, as one."""
-
-    tiles: Tiles = None  # type: ignore[assignment]  # always given; a default, because Node's fields have some
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        return self.tiles.nodes
-
-
-def _in_place(*values, node: Tiled) -> tuple[int | None, ...]:
-    shared, names = node.nodes[-1].shared(), [v.name for v in node.inputs]
-    return tuple(names.index(shared[v.name].name) for v in node.outputs)
-
-
-TILED = Op("tiled", "The gradient of a weight and its update in tiles; made by the planner.")
-TILED.eval(one_by_one)
-TILED.emit(lambda *values, node: node.tiles)
-TILED.macs(lambda *values, node: 2 * node.nodes[0].rule("macs", node.nodes[0].output, *node.nodes[0].inputs))
-TILED.must(in_place=_in_place)
+TILED = loop_op("tiled", "The gradient of a weight and its update in tiles")
+TILED.must(in_place=over_old_content)
 
 
 def tiled(graph: Graph, node: Node, emit: Callable[[Node], Call]) -> Iterator[Graph]:
     """The graph with the gradient that this node makes or uses in tiles, the fewest first; in more if it has some."""
     whole = untiled(graph, node) or graph
-    pair = _pair(whole, node.nodes[0] if isinstance(node, Tiled) else node)
+    pair = _pair(whole, node.nodes[0] if is_tiled(node) else node)
     if pair is None:
         return
     dw, update = pair
-    most = node.attrs["channels"] - 1 if isinstance(node, Tiled) else dw.output.shape[0]
+    most = node.attrs["channels"] - 1 if is_tiled(node) else dw.output.shape[0]
     for channels in (n for n in _sizes(dw) if n <= most):
         made = fused(dw, update, channels, emit)
         kept = (made if n is update else n for n in whole.nodes if n is not dw)
         yield replace(graph, nodes=tuple(kept))
 
 
+def is_tiled(node: Node) -> TypeGuard[Looped]:
+    return node.op is TILED
+
+
 def untiled(graph: Graph, node: Node) -> Graph | None:
     """The graph with both nodes again."""
-    if not isinstance(node, Tiled):
+    if not is_tiled(node):
         return None
     at = graph.nodes.index(node)
     return replace(graph, nodes=(*graph.nodes[:at], *node.nodes, *graph.nodes[at + 1 :]))
@@ -94,18 +80,18 @@ def _sizes(dw: Node) -> list[int]:
     return [o // count for count in range(FEW, MANY + 1) if o % count == 0 and o // count % unit == 0]
 
 
-def fused(dw: Node, update: Node, channels: int, emit: Callable[[Node], Call]) -> Tiled:
+def fused(dw: Node, update: Node, channels: int, emit: Callable[[Node], Call]) -> Looped:
     """Both as one node, so many output channels at a time."""
     how = update.op.facts.tiles
     assert how
-    tiles = _tiles(dw, update, how, channels, emit)
+    loop = _loop(dw, update, how, channels, emit)
     inner = {v.name for v in dw.outputs}
     inputs = {v.name: v for n in (dw, update) for v in n.inputs if v.name not in inner}
     attrs = {"channels": channels, "of": [dw.name, update.name]}
-    return Tiled(TILED, tuple(inputs.values()), update.outputs, attrs, tiles)
+    return Looped(TILED, tuple(inputs.values()), update.outputs, attrs, loop, again=(dw,))
 
 
-def _tiles(dw: Node, update: Node, how: TiledUpdate, channels: int, emit: Callable[[Node], Call]) -> Tiles:
+def _loop(dw: Node, update: Node, how: TiledUpdate, channels: int, emit: Callable[[Node], Call]) -> Loop:
     count = dw.output.shape[0] // channels
     norm = Value(f"{dw.name}.norm", how.norm)
     small = _cut(dw, channels)
@@ -115,8 +101,9 @@ def _tiles(dw: Node, update: Node, how: TiledUpdate, channels: int, emit: Callab
     factor = Step(update.name, how.factor(update, norm), (norm, update.outputs[-1]))
     step = Step(update.name, how.step(update, norm, small.outputs), update.outputs)
     passes = (Pass(count, (*make, add)), Pass(1, (factor,)), Pass(count, (*make, step)))
-    rooms = (*(s.writes[0] for s in copies), *small.outputs, norm)
-    return arranged((dw, update), rooms, {norm.name}, passes)
+    rooms = [Room(v, v.type.bytes) for v in (*(s.writes[0] for s in copies), *small.outputs)]
+    rooms.append(Room(norm, norm.type.bytes, norm.type.bytes))
+    return arranged((dw, update), rooms, passes)
 
 
 def _cut(dw: Node, channels: int) -> Node:

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from insitu.graph.stripes import row_bytes
+from insitu.graph.loops import Key, aligned, away
 from insitu.planner.changes.stripes.schedule import Schedule
 from insitu.planner.lifetimes import Buffer
-from insitu.planner.place.placer import ALIGN, place
+from insitu.planner.place.placer import place
 
 ROUNDS = 200  # of search where the first places leave a gap
-
-Key = str | int | tuple[str]  # whose bytes: a value's name, a node's number, (name,) for rows that are kept away
 
 
 @dataclass(frozen=True)
@@ -33,13 +31,13 @@ class Kept:
 
 def kept_best(schedule: Schedule, scratch: Sequence[int]) -> Kept:
     """The way that needs least with so many bytes of scratch in each turn; of equals, that with the fewest copies."""
-    sizes = {line.value.name: _ways(schedule, line.value.name) for line in schedule.lines}
+    sizes = {name: _ways(schedule, name) for name in schedule.room}
     taken = schedule.region.nodes[0].name if schedule.region.nodes[0].op.facts.arrives else ""
     movable = [name for name, (fixed, front, _) in sizes.items() if fixed != front]
     best: tuple[tuple[int, int], Kept] | None = None
     for front in movable or [""]:
         total = [sum(turn) for turn in zip(list(scratch), *(w[name == front] for name, w in sizes.items()))]
-        away: list[str] = []
+        apart: list[str] = []
         for name in sorted(movable, key=lambda name: max(sizes[name][2]) - max(sizes[name][0])):
             if name in (front, taken):
                 continue
@@ -47,8 +45,8 @@ def kept_best(schedule: Schedule, scratch: Sequence[int]) -> Kept:
             tried = [t - a + b for t, a, b in zip(total, fixed, gone)]
             if max(tried) < max(total):
                 total = tried
-                away.append(name)
-        found = (max(total), len(away)), Kept(front, frozenset(away), tuple(t - s for t, s in zip(total, scratch)))
+                apart.append(name)
+        found = (max(total), len(apart)), Kept(front, frozenset(apart), tuple(t - s for t, s in zip(total, scratch)))
         best = found if best is None or found[0] < best[0] else best
     assert best
     return best[1]
@@ -56,11 +54,10 @@ def kept_best(schedule: Schedule, scratch: Sequence[int]) -> Kept:
 
 def _ways(schedule: Schedule, name: str) -> tuple[list[int], list[int], list[int]]:
     """Bytes of a line in each turn: if nothing is shared, behind what it keeps, if that is kept away."""
-    line, turn = schedule.line[name], schedule.turn
-    row, first, last = row_bytes(line.value), turn[name], turn[schedule.region.last[name]]
-    full, kept = (-(-n * row // ALIGN) * ALIGN for n in (line.rows, line.kept))
-    busy = [first <= i <= last for i in range(len(turn))]
-    if not line.kept:
+    room, turn = schedule.room[name], schedule.turn
+    full, kept = aligned(room.bytes), aligned(room.kept)
+    busy = [turn[name] <= i <= turn[schedule.region.last[name]] for i in range(len(turn))]
+    if not room.kept:
         only = [full if b else 0 for b in busy]
         return only, only, only
     return [full] * len(busy), [full if b else kept for b in busy], [full + kept if b else kept for b in busy]
@@ -77,18 +74,18 @@ def place_lines(schedule: Schedule, kept: Kept, scratch: Sequence[int]) -> tuple
 def _buffers(schedule: Schedule, kept: Kept, scratch: Sequence[int]) -> Iterator[tuple[Key, Buffer]]:
     """What has to be placed; a step of its life is a turn of the stripe."""
     turn, end = schedule.turn, len(schedule.turn) - 1
-    for line in schedule.lines:
-        name, some = line.value.name, line.kept * row_bytes(line.value)
+    for name, room in schedule.room.items():
         first, last = turn[name], turn[schedule.region.last[name]]
         if name in kept.away:
-            yield (name,), Buffer((name, "kept"), some, 0, end)
-        if name in kept.away or not some:
-            yield name, Buffer((name,), line.bytes, first, last)
+            yield (0, away(name)), Buffer((away(name),), room.kept, 0, end)
+        if name in kept.away or not room.kept:
+            yield (0, name), Buffer((name,), room.bytes, first, last)
         elif name == kept.front:
-            yield name, Buffer((name,), line.bytes, 0, end, ((0, some), (first, line.bytes), (last + 1, some)))
+            later = ((0, room.kept), (first, room.bytes), (last + 1, room.kept))
+            yield (0, name), Buffer((name,), room.bytes, 0, end, later)
         else:
-            yield name, Buffer((name,), line.bytes, 0, end)
-    yield from ((i, Buffer(("scratch", str(i)), bytes, i, i)) for i, bytes in enumerate(scratch) if bytes)
+            yield (0, name), Buffer((name,), room.bytes, 0, end)
+    yield from (((0, i), Buffer(("scratch", str(i)), bytes, i, i)) for i, bytes in enumerate(scratch) if bytes)
 
 
 def _growth(turns: int, b: Buffer) -> tuple[bool, int]:

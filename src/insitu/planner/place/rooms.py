@@ -1,6 +1,6 @@
-"""Where the values inside a loop over tiles lie: two that never exist at the same time may share their bytes.
+"""Where the values inside a loop over channels lie: two that never exist at the same time may share their bytes.
 
-A room is alive in a tile from the step that writes it to the last that reads it, and in the next pass it may lie
+A room is alive in a turn from the step that writes it to the last that reads it, and in the next pass it may lie
 elsewhere. One that is kept is alive from the pass that first writes it to the end of the last that needs it. What is
 gone before the last pass may lie in the value that only the last pass writes.
 """
@@ -10,30 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from insitu.graph import Node, Value
-from insitu.graph.stripes import scratch_bytes
-from insitu.graph.tiles import Part, Pass, Step, Tiles, aligned
+from insitu.graph.loops import Key, Loop, Part, Pass, Room, Step, aligned, scratch_bytes
 from insitu.planner.lifetimes import Buffer
 from insitu.planner.place.placer import fitted, place
 
 Passes = tuple[Pass, ...]
 
 
-def arranged(
-    nodes: tuple[Node, ...],
-    rooms: Iterable[Value],
-    kept: set[str],
-    passes: Passes,
-    lender: Value | None = None,
-) -> Tiles:
+def arranged(nodes: tuple[Node, ...], rooms: Iterable[Room], passes: Passes, lender: Value | None = None) -> Loop:
     """The passes with a place for every room and every call's scratch; `lender` is a result that lends its bytes until
     it is written."""
     rooms = tuple(rooms)
-    found = [b for v in rooms for b in (_kept if v.name in kept else _of_tiles)(v, passes)]
+    found = [b for room in rooms for b in (_kept if room.kept else _of_turns)(room, passes)]
     found += _scratch(passes)
     lent = _lent([b for _, b in found], lender, passes) if lender else {}
     offsets, total = place(tuple(b for _, b in found if b not in lent))
     offsets |= {b: aligned(total) + at for b, at in lent.items()}
-    return Tiles(nodes, rooms, kept, passes, {key: offsets[b] for keys, b in found for key in keys}, total, lender)
+    places = {key: offsets[b] for keys, b in found for key in keys}
+    return Loop(nodes, rooms, places, total, passes=passes, lender=lender)
 
 
 def _lent(found: list[Buffer], lender: Value, passes: Passes) -> dict[Buffer, int]:
@@ -43,23 +37,24 @@ def _lent(found: list[Buffer], lender: Value, passes: Passes) -> dict[Buffer, in
     return fitted(early, lender.type.bytes)
 
 
-Found = list[tuple[list[tuple[int, str | int]], Buffer]]  # the keys of a place, and its lifetime
+Found = list[tuple[list[Key], Buffer]]  # the keys of a place, and its lifetime
 
 
-def _kept(room: Value, passes: Passes) -> Found:
-    """Passes are taken whole: what one tile leaves, the next ones find."""
-    uses = [i for i, p in enumerate(passes) if any(_touches(step, room) for step in p.steps)]
-    spans = _spans(passes)
-    first, last = spans[uses[0]][0], spans[uses[-1]][1]
-    return [([(i, room.name) for i in uses], Buffer((room.name,), room.type.bytes, first, last))]
+def _kept(room: Room, passes: Passes) -> Found:
+    """Passes are taken whole: what one turn leaves, the next ones find."""
+    name, spans = room.value.name, _spans(passes)
+    uses = [i for i, p in enumerate(passes) if any(_touches(step, room.value) for step in p.steps)]
+    buffer = Buffer((name,), room.bytes, spans[uses[0]][0], spans[uses[-1]][1])
+    return [([(i, name) for i in uses], buffer)]
 
 
-def _of_tiles(room: Value, passes: Passes) -> Found:
+def _of_turns(room: Room, passes: Passes) -> Found:
     found: Found = []
     for i, (p, (start, _)) in enumerate(zip(passes, _spans(passes))):
-        steps = [start + j for j, step in enumerate(p.steps) if _touches(step, room)]
+        steps = [start + j for j, step in enumerate(p.steps) if _touches(step, room.value)]
         if steps:
-            found.append(([(i, room.name)], Buffer((room.name, str(i)), room.type.bytes, steps[0], steps[-1])))
+            name = room.value.name
+            found.append(([(i, name)], Buffer((name, str(i)), room.bytes, steps[0], steps[-1])))
     return found
 
 
@@ -81,6 +76,6 @@ def _spans(passes: Passes) -> list[tuple[int, int]]:
     return found
 
 
-def _touches(step: Step, room: Value) -> bool:
+def _touches(step: Step, value: Value) -> bool:
     read = (a.value if isinstance(a, Part) else a for a in step.call.args)
-    return any(isinstance(v, Value) and v.name == room.name for v in (*read, *step.writes))
+    return any(isinstance(v, Value) and v.name == value.name for v in (*read, *step.writes))

@@ -7,22 +7,19 @@ and what is counted, must end where the value ends.
 
 from __future__ import annotations
 
-import numpy as np
-
 from insitu.errors import GraphError
 from insitu.graph import Node, Value
 from insitu.graph.call import Scratch, Struct
-from insitu.graph.tiles import Count, Entries, Part, Pass, Step, Tiles
+from insitu.graph.loops import Count, Entries, Loop, Part, Pass, Step
+from insitu.planner.verify.bytemap import ByteMap, overlap
 
-FREE = 0
 
-
-def verify_tiles(tiles: Tiles, node: Node) -> None:
+def verify_passes(loop: Loop, node: Node) -> None:
     """Raise a GraphError that names the value and the tile where something is wrong."""
     whole = {v.name: v for v in (*node.inputs, *node.outputs)}
-    _check_lender(tiles, node)
-    replay, newest = _Replay(tiles), _Newest(node)
-    for i, p in enumerate(tiles.passes):
+    _check_lender(loop, node)
+    replay, newest = _Replay(loop), _Newest(node)
+    for i, p in enumerate(loop.passes):
         for t in range(p.count):
             replay.forget()
             for j, step in enumerate(p.steps):
@@ -30,15 +27,15 @@ def verify_tiles(tiles: Tiles, node: Node) -> None:
                 newest.step(i, t, step)
                 replay.step(i, t, j, p, step)
         _ends(p, whole)
-    made = {v.name for step in tiles.steps for v in step.writes}
+    made = {v.name for step in loop.steps for v in step.writes}
     missing = [v for v in node.outputs if v.name not in made]
     if missing:
         raise GraphError("no pass makes it", where=f"%{missing[0].name}")
 
 
-def _check_lender(tiles: Tiles, node: Node) -> None:
+def _check_lender(loop: Loop, node: Node) -> None:
     """Bytes are lent by a result that lies over nothing the node reads."""
-    lender = tiles.lender
+    lender = loop.lender
     if lender and (lender not in node.outputs or lender in node.inputs or lender.name in node.shared()):
         raise GraphError("lends its bytes, but is no result with a place of its own", where=f"%{lender.name}")
 
@@ -47,20 +44,20 @@ class _Replay:
     """Which room each byte belongs to; the negative of it while the room is being filled part by part. Behind the bytes
     of its own are those of the value that lends them."""
 
-    def __init__(self, tiles: Tiles):
-        self.tiles = tiles
-        self.own = -(-tiles.bytes // 16) * 16
-        self.owner = np.full(self.own + (tiles.lender.type.bytes if tiles.lender else 0), FREE, np.int64)
+    def __init__(self, loop: Loop):
+        self.loop = loop
+        self.own = -(-loop.bytes // 16) * 16
+        self.bytes = ByteMap(self.own + (loop.lender.type.bytes if loop.lender else 0))
         self.lent = True  # until the lender is written
-        self.ids = {v.name: k for k, v in enumerate(tiles.rooms, 1)}
-        if len(self.ids) < len(tiles.rooms):
-            raise GraphError("two rooms have one name", where=f"%{tiles.nodes[0].name}")
-        self.kept = [self.ids[name] for name in tiles.kept if name in self.ids]
+        self.ids = {room.value.name: k for k, room in enumerate(loop.rooms, 1)}
+        if len(self.ids) < len(loop.rooms):
+            raise GraphError("two rooms have one name", where=f"%{loop.nodes[0].name}")
+        self.kept = {room.value.name for room in loop.rooms if room.kept}
         self.begun: set[str] = set()  # kept rooms that hold something
 
     def forget(self) -> None:
         """A new tile: only what is kept is still there."""
-        self.owner[~np.isin(np.abs(self.owner), self.kept)] = FREE
+        self.bytes.keep(self.ids[name] for name in self.kept)
 
     def step(self, i: int, t: int, j: int, p: Pass, step: Step) -> None:
         values = [a.value if isinstance(a, Part) else a for a in step.call.args if isinstance(a, Value | Part)]
@@ -77,24 +74,24 @@ class _Replay:
 
     def take_back(self, step: Step, values: list[Value]) -> None:
         """From the first step that works on the lender, nothing else may be in it."""
-        lender = self.tiles.lender
+        lender = self.loop.lender
         if self.lent and lender and lender in values:
             self.lent = False
-            self.owner[self.own :] = FREE
+            self.bytes.clear(slice(self.own, None))
 
     def inside(self, start: int, size: int) -> bool:
         """Do these bytes lie in the tiles' own, or, as long as they are lent, in the lender's?"""
-        own = start >= 0 and start + size <= self.tiles.bytes
-        return own or (self.lent and self.own <= start and start + size <= self.owner.size)
+        own = start >= 0 and start + size <= self.loop.bytes
+        return own or (self.lent and self.own <= start and self.bytes.area(start, size) is not None)
 
     def area(self, i: int, v: Value) -> slice:
-        start = self.tiles.places.get((i, v.name), -1)
+        start = self.loop.places.get((i, v.name), -1)
         if not self.inside(start, v.type.bytes):
             raise GraphError(f"has no place of {v.type.bytes} bytes in pass {i}", where=f"%{v.name}")
         return slice(start, start + v.type.bytes)
 
     def read(self, i: int, t: int, v: Value) -> None:
-        if v.name in self.ids and (self.owner[self.area(i, v)] != self.ids[v.name]).any():
+        if v.name in self.ids and self.bytes.wrong(self.area(i, v), self.ids[v.name]).any():
             raise GraphError(f"tile {t} reads it before it is written", where=f"%{v.name}")
 
     def claim(self, i: int, j: int, step: Step, areas: dict[str, slice]) -> None:
@@ -102,25 +99,26 @@ class _Replay:
         need = sum(-(-a.bytes // 16) * 16 for a in step.call.args if isinstance(a, Scratch))
         if not need:
             return
-        start = self.tiles.places.get((i, j), -1)
+        start = self.loop.places.get((i, j), -1)
         if not self.inside(start, need):
             raise GraphError("needs more scratch than there is", where=f"%{step.layer}")
+        scratch = slice(start, start + need)
         for name, area in areas.items():
-            if area.start < start + need and start < area.stop:
+            if overlap(area, scratch):
                 raise GraphError("lies in the scratch of a call that uses it", where=f"%{name}")
-        self.owner[start : start + need] = FREE
+        self.bytes.clear(scratch)
 
     def write(self, v: Value, areas: dict[str, slice], t: int, count: int, part: bool) -> None:
         mine, area = self.ids[v.name], areas[v.name]
         for name, other in areas.items():
-            if name != v.name and other.start < area.stop and area.start < other.stop:
+            if name != v.name and overlap(other, area):
                 raise GraphError(f"is written over {name}, which the same call uses", where=f"%{v.name}")
         was = -mine if part else mine
         begun = t > 0 if part else v.name in self.begun
-        if begun and (self.owner[area] != was).any():
+        if begun and self.bytes.wrong(area, was).any():
             raise GraphError(f"tile {t} adds to it, but something else was written there", where=f"%{v.name}")
-        self.begun |= {v.name} & self.tiles.kept
-        self.owner[area] = mine if not part or t == count - 1 else -mine
+        self.begun |= {v.name} & self.kept
+        self.bytes.write(area, mine if not part or t == count - 1 else -mine)
 
 
 class _Newest:

@@ -6,17 +6,12 @@ last written there; a call that reads a value must find every byte of it still i
 
 from __future__ import annotations
 
-import numpy as np
-
 from insitu.errors import GraphError
 from insitu.graph import Value
-from insitu.graph.stripes import Loop
-from insitu.graph.tiles import Tiles
+from insitu.graph.loops import Loop
 from insitu.planner.plan import Plan
-from insitu.planner.verify.passes import verify_tiles
-from insitu.planner.verify.stripes import verify_loop
-
-FREE = -1
+from insitu.planner.verify.bytemap import ByteMap, overlap
+from insitu.planner.verify.loops import verify_loop
 
 
 def verify(plan: Plan) -> Plan:
@@ -29,9 +24,7 @@ def verify(plan: Plan) -> Plan:
             replay.write(v.name, v.type.bytes, step=-1)
     for step, (node, call) in enumerate(zip(plan.graph.nodes, plan.calls, strict=True)):
         if isinstance(call, Loop):
-            verify_loop(call, node.outputs, _covered(plan, node))
-        if isinstance(call, Tiles):
-            verify_tiles(call, node)
+            verify_loop(call, node, _covered(plan, node))
         for v in node.inputs:
             replay.read(v.name, v.type.bytes, step)
         claimed = [replay.scratch(name, step) for name in plan.scratch_of(step)]
@@ -91,22 +84,19 @@ class _Replay:
     def __init__(self, plan: Plan):
         self.plan = plan
         self.ids: dict[str, int] = {}
-        self.names: list[str] = []
-        self.owner = np.full(plan.arena_bytes, FREE, np.int64)
+        self.names = ["nothing"]  # by the tag of what was written
+        self.bytes = ByteMap(plan.arena_bytes)
         self.busy: list[tuple[slice, str]] = []  # what the current call reads
 
     def read(self, name: str, size: int, step: int) -> None:
         if name not in self.plan.offsets:
             return  # a constant: not in the arena
         at = self._range(name, size, step)
-        wrong = self.owner[at] != self.ids.get(name, FREE - 1)
+        wrong = self.bytes.wrong(at, self.ids.get(name, -1))
         if wrong.any():
-            found = int(self.owner[at][wrong][0])
-            intruder = self.names[found] if found >= 0 else "nothing"
-            raise GraphError(
-                f"step {step} reads it at arena byte {at.start + int(np.argmax(wrong))}, which holds {intruder}",
-                where=f"%{name}",
-            )
+            byte = at.start + int(wrong.argmax())
+            intruder = self.names[int(self.bytes.tags[byte])]
+            raise GraphError(f"step {step} reads it at arena byte {byte}, which holds {intruder}", where=f"%{name}")
 
     def claim_inputs(self, node, step: int, scratch: list[tuple[slice, str]]) -> None:
         self.busy = [
@@ -115,7 +105,7 @@ class _Replay:
         for area, name in scratch:
             self._refuse_overlap(area, name, step, allowed=set())
             self.busy.append((area, name))
-            self.owner[area] = FREE
+            self.bytes.clear(area)
 
     def write(self, name: str, size: int, step: int, in_place: set[str] = frozenset()) -> None:  # type: ignore[assignment]
         at = self._range(name, size, step)
@@ -124,7 +114,7 @@ class _Replay:
             self.busy.append((at, name))
         self.ids[name] = len(self.names)
         self.names.append(name)
-        self.owner[at] = self.ids[name]
+        self.bytes.write(at, self.ids[name])
 
     def scratch(self, name: str, step: int) -> tuple[slice, str]:
         return self._range(name, self.plan.scratch_bytes[name], step), name
@@ -132,11 +122,12 @@ class _Replay:
     def _refuse_overlap(self, at: slice, name: str, step: int, allowed: set[str]) -> None:
         for area, other in self.busy if step >= 0 else []:
             exact = other in allowed and area.start == at.start
-            if other != name and not exact and area.start < at.stop and at.start < area.stop:
+            if other != name and not exact and overlap(area, at):
                 raise GraphError(f"step {step} writes it over {other}, which the same call uses", where=f"%{name}")
 
     def _range(self, name: str, size: int, step: int) -> slice:
         start = self.plan.offsets[name]
-        if start < 0 or start + size > self.plan.arena_bytes:
+        area = self.bytes.area(start, size)
+        if area is None:
             raise GraphError(f"step {step}: bytes {start}..{start + size} are outside the arena", where=f"%{name}")
-        return slice(start, start + size)
+        return area

@@ -7,7 +7,6 @@ find the rows it reads, all that its op needs of them, and every row of a result
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -15,13 +14,13 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Node, Value
 from insitu.graph.call import Scratch, Struct
-from insitu.graph.stripes import Loop, Move, Piece, Window
+from insitu.graph.loops import Loop, Move, Piece, Window, away
+from insitu.planner.verify.bytemap import ByteMap, any_overlap, overlap
 
-NOTHING = -1
 FAR = 1 << 32  # more than any value has rows
 
 
-def verify_loop(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Value] = MappingProxyType({})) -> None:
+def verify_stripes(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Value] = MappingProxyType({})) -> None:
     """Raise a GraphError that names the value and the stripe where something is wrong.
 
     over: result -> the input whose bytes it takes, from the first on
@@ -59,29 +58,29 @@ class _Rows:
     def __init__(self, loop: Loop, over: Mapping[str, Value]):
         self.over = over
         self.gone: dict[str, int] = {}  # input -> so many of its bytes are overwritten
-        self.loop, self.lines = loop, {line.value.name: line for line in loop.lines}
+        self.loop, self.rooms = loop, {room.value.name: room for room in loop.rooms}
         self.turn = {node.name: i for i, node in enumerate(loop.nodes)}
         self.made = {node.output.name: 0 for node in loop.nodes}
-        room = sum(a.bytes for a in loop.args if isinstance(a, Scratch))
-        self.bytes = np.full(room, NOTHING, np.int64)  # the row that lies there, and of which line
-        for line in loop.lines:
-            self._within(loop.places[line.value.name], line.rows * _row(line.value), line.value.name)
+        self.bytes = ByteMap(sum(a.bytes for a in loop.args if isinstance(a, Scratch)))  # tags: a row of a value
+        for room in loop.rooms:
+            self._within(loop.places[0, room.value.name], room.bytes, room.value.name)
 
     def _within(self, start: int, size: int, name: str) -> slice:
-        if start < 0 or start + size > len(self.bytes):
-            raise GraphError(f"{size} bytes from {start} on do not fit {len(self.bytes)}", where=f"%{name}")
-        return slice(start, start + size)
+        area = self.bytes.area(start, size)
+        if area is None:
+            raise GraphError(f"{size} bytes from {start} on do not fit {self.loop.bytes}", where=f"%{name}")
+        return area
 
     def _slots(self, value: Value, slot: int, count: int, t: int) -> slice:
         """The bytes of rows of a line buffer."""
-        if slot < 0 or slot + count > self.lines[value.name].rows:
+        if slot < 0 or (slot + count) * _row(value) > self.rooms[value.name].bytes:
             raise GraphError(f"stripe {t} uses rows that are not in its buffer", where=f"%{value.name}")
-        start = self.loop.places[value.name]
+        start = self.loop.places[0, value.name]
         return slice(start + slot * _row(value), start + (slot + count) * _row(value))
 
     def _tags(self, value: Value, first: int, count: int) -> np.ndarray:
         """What bytes remember that hold these rows."""
-        rows = self.turn[value.name] * FAR + np.arange(first, first + count)
+        rows = (self.turn[value.name] + 1) * FAR + np.arange(first, first + count)
         return np.repeat(rows, _row(value))
 
     def move(self, move: Move, t: int) -> None:
@@ -92,19 +91,19 @@ class _Rows:
             return
         if move.slot < 1:
             raise GraphError(f"stripe {t} moves rows to where they are", where=f"%{move.value.name}")
-        self.bytes[self._slots(move.value, 0, move.count, t)] = self.bytes[source].copy()
+        self.bytes.copy(self._slots(move.value, 0, move.count, t), source)
 
     def back(self, value: Value, count: int, t: int) -> None:
         """Rows that were kept away come to the front of their line."""
         self._copy(value, self._slots(value, 0, count, t), self._away(value, count), t)
 
     def _away(self, value: Value, count: int) -> slice:
-        return self._within(self.loop.places[(value.name,)], count * _row(value), value.name)
+        return self._within(self.loop.places[0, away(value.name)], count * _row(value), value.name)
 
     def _copy(self, value: Value, to: slice, source: slice, t: int) -> None:
-        if to.start < source.stop and source.start < to.stop:
+        if overlap(to, source):
             raise GraphError(f"stripe {t} copies rows over themselves", where=f"%{value.name}")
-        self.bytes[to] = self.bytes[source]
+        self.bytes.copy(to, source)
 
     def run(self, node: Node, window: Window, t: int) -> None:
         self._needs(node, window, t)
@@ -118,13 +117,11 @@ class _Rows:
     def _apart(self, node: Node, window: Window, t: int) -> None:
         """What a call reads, writes and uses as scratch are different bytes; what was where its scratch is, is gone."""
         size = sum(-(-a.bytes // 16) * 16 for a in window.call.args if isinstance(a, Scratch))
-        scratch = self._within(self.loop.places.get(self.turn[node.name], 0), size, node.name)
-        inside = [p for p in (window.made, *window.read) if p.value.name in self.lines]
-        used = sorted([scratch, *(self._slots(p.value, p.slot, p.count, t) for p in inside)], key=lambda s: s.start)
-        used = [s for s in used if s.stop > s.start]
-        if any(a.stop > b.start for a, b in pairwise(used)):
+        scratch = self._within(self.loop.places.get((0, self.turn[node.name]), 0), size, node.name)
+        inside = [p for p in (window.made, *window.read) if p.value.name in self.rooms]
+        if any_overlap([scratch, *(self._slots(p.value, p.slot, p.count, t) for p in inside)]):
             raise GraphError(f"stripe {t} uses the same bytes twice", where=f"%{node.name}")
-        self.bytes[scratch] = NOTHING
+        self.bytes.clear(scratch)
 
     def _spared(self, node: Node, window: Window, t: int) -> None:
         """What this call reads, and what is read whole, is not overwritten."""
@@ -154,10 +151,10 @@ class _Rows:
 
     def _read(self, piece: Piece, t: int) -> None:
         name, wanted = piece.value.name, list(range(piece.first, piece.first + piece.count))
-        if name in self.lines:
-            there = self.bytes[self._slots(piece.value, piece.slot, piece.count, t)]
-            right = (there == self._tags(piece.value, piece.first, piece.count)).reshape(piece.count, -1).all(1)
-            found = [row for row, ok in zip(wanted, right) if ok]
+        if name in self.rooms:
+            area = self._slots(piece.value, piece.slot, piece.count, t)
+            wrong = np.asarray(self.bytes.wrong(area, self._tags(piece.value, piece.first, piece.count)))
+            found = [row for row, bad in zip(wanted, np.any(wrong.reshape(piece.count, -1), axis=1)) if not bad]
         else:
             height = self.made.get(name, piece.value.shape[1])
             found = [r for r in range(piece.slot, piece.slot + piece.count) if r < height]
@@ -166,12 +163,12 @@ class _Rows:
 
     def _write(self, piece: Piece, t: int) -> None:
         name, end = piece.value.name, piece.slot + piece.count
-        room = self.lines[name].rows if name in self.lines else piece.value.shape[1]
+        room = self.rooms[name].bytes // _row(piece.value) if name in self.rooms else piece.value.shape[1]
         if piece.first != self.made[name] or piece.slot < 0 or end > room:
             raise GraphError(f"stripe {t} makes row {piece.first} at row {piece.slot} of {room}", where=f"%{name}")
-        if name in self.lines:
+        if name in self.rooms:
             at = self._slots(piece.value, piece.slot, piece.count, t)
-            self.bytes[at] = self._tags(piece.value, piece.first, piece.count)
+            self.bytes.write(at, self._tags(piece.value, piece.first, piece.count))
         elif piece.slot != piece.first:
             raise GraphError(f"stripe {t} puts row {piece.first} at row {piece.slot}", where=f"%{name}")
         self.made[name] += piece.count

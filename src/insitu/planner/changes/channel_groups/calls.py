@@ -15,14 +15,13 @@ import numpy as np
 
 from insitu.graph import Node, Type, Value
 from insitu.graph.call import Call, Scratch, Source, Struct, Table
+from insitu.graph.loops import Entries, Loop, Part, Pass, Room, Step, scratch_bytes
 from insitu.graph.op import Groups
-from insitu.graph.stripes import scratch_bytes
-from insitu.graph.tiles import Entries, Part, Pass, Step, Tiles
 from insitu.ops._boxes import box_shape
 from insitu.ops.block_conv import of_columns
 from insitu.ops.block_sums import part_of_sums
-from insitu.planner.changes.fused import source_of
 from insitu.planner.changes.less_scratch import LEVELS, Tight
+from insitu.planner.changes.looped import source_of
 from insitu.planner.place.rooms import arranged
 
 if TYPE_CHECKING:
@@ -38,16 +37,16 @@ def groups_of(node: Node) -> Groups:
     return node.op.facts.groups or NOT_AT_ALL
 
 
-def group_tiles(chain: Chain, outputs: tuple[Value, ...], channels: int, emit: Emit) -> Iterator[Tiles]:
+def group_loops(chain: Chain, outputs: tuple[Value, ...], channels: int, emit: Emit) -> Iterator[Loop]:
     """All passes, with less and less scratch; nothing where calls of two groups differ in more than parts of tables."""
     known: dict[str, list[Call]] = {}
     try:
-        last = _Groups(chain, outputs, channels, 1 << 31, emit, known).tiles()
+        last = _Groups(chain, outputs, channels, 1 << 31, emit, known).loop()
     except _Unlike:
         return
     yield last
     for most in sorted({scratch_bytes(call) for calls in known.values() for call in calls}, reverse=True):
-        made = _Groups(chain, outputs, channels, most, emit, known).tiles()
+        made = _Groups(chain, outputs, channels, most, emit, known).loop()
         if made.bytes < last.bytes:
             yield made
             last = made
@@ -65,12 +64,11 @@ class _Groups:
         self.count = chain.first.output.shape[-1] // channels
         self.outputs = {v.name for v in outputs}
         self.made = {v.name for n in chain.nodes for v in n.outputs}
-        self.rooms: dict[str, Value] = {}  # of one group, or kept
-        self.kept: set[str] = set()
+        self.rooms: dict[str, Room] = {}  # of one group, or kept
         self.places: dict[str, Value | Part] = {}  # value cut to a group -> where it is
         self.steps: dict[str, tuple[Step, ...]] = {}  # node -> its copies and its call
 
-    def tiles(self) -> Tiles:
+    def loop(self) -> Loop:
         chain = self.chain
         for i, node in enumerate(chain.inside):
             self.steps[node.name] = tuple(self.node_steps(node, chain.inside[i + 1 :]))
@@ -86,7 +84,7 @@ class _Groups:
             second += [*self.steps[chain.dw.name], step]
         passes = (Pass(self.count, tuple(first)), Pass(1, tuple(between)), Pass(self.count, tuple(second)))
         lender = chain.sums.output if chain.sums else None
-        return arranged(chain.nodes, self.rooms.values(), self.kept, tuple(p for p in passes if p.steps), lender)
+        return arranged(chain.nodes, self.rooms.values(), tuple(p for p in passes if p.steps), lender)
 
     # one node -----------------------------------------------------------------------------------
 
@@ -161,13 +159,13 @@ class _Groups:
         yield from later
         yield from (n for n in (self.chain.sums, self.chain.dw) if n)
 
-    def room(self, value: Value) -> Value:
-        self.rooms[value.name] = self.places[value.name] = value
+    def room(self, value: Value, kept: bool = False) -> Value:
+        self.rooms[value.name] = Room(value, value.type.bytes, value.type.bytes if kept else 0)
+        self.places[value.name] = value
         return value
 
     def keep(self, value: Value) -> Value:
-        self.kept.add(value.name)
-        return self.room(value)
+        return self.room(value, kept=True)
 
     def room_of(self, small: Value) -> Value:
         place = self.places[small.name]

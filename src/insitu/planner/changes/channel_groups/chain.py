@@ -17,21 +17,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeGuard
 
 from insitu.errors import GraphError
-from insitu.graph import Graph, Node, Op, Value
+from insitu.graph import Graph, Node, Value
 from insitu.graph.call import Call
-from insitu.graph.tiles import Tiles
+from insitu.graph.loops import Loop
 from insitu.graph.types import GROUP
 from insitu.ops._windows import conv_shape, is_pointwise
 from insitu.ops.block_conv import conv2d_dw_block, conv2d_dx_block
 from insitu.ops.block_depthwise import depthwise2d_dx_block
-from insitu.ops.block_sums import in_two
+from insitu.ops.block_sums import dx_sums_block, in_two
 from insitu.ops.channels import merge_channels
-from insitu.planner.changes.channel_groups.calls import group_tiles, groups_of
-from insitu.planner.changes.fused import one_by_one, source_of
+from insitu.planner.changes.channel_groups.calls import group_loops, groups_of
 from insitu.planner.changes.less_scratch import swapped
-from insitu.planner.changes.update_tiles import Tiled, untiled, update_of
+from insitu.planner.changes.looped import Looped, loop_op, over_old_content
+from insitu.planner.changes.update_tiles import is_tiled, untiled, update_of
 from insitu.planner.lifetimes import state_homes
 from insitu.planner.order import dependencies, settled
 
@@ -64,53 +65,31 @@ class Chain:
         return tuple(n for n in self.inside if not groups_of(n).ends or n is self.dw)
 
 
-@dataclass(frozen=True, eq=False)
-class Grouped(Node):
-    """A chain as one node."""
-
-    chain: Chain = None  # type: ignore[assignment]  # always given; a default, because Node's fields have some
-    tiles: Tiles = None  # type: ignore[assignment]
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        return self.chain.nodes
+GROUPED = loop_op("grouped", "The backward pass of an inverted-residual block in groups of channels")
+GROUPED.may(in_place=over_old_content)
 
 
-def _in_place(*values, node: Grouped) -> tuple[int | None, ...]:
-    """Updates lie where the old content lies."""
-    names = [v.name for v in node.inputs]
-    found = [source_of(node.nodes, v).name for v in node.outputs]
-    return tuple(names.index(n) if n in names else None for n in found)
+def is_grouped(node: Node) -> TypeGuard[Looped]:
+    return node.op is GROUPED
 
 
-def _macs(*values, node: Grouped) -> int:
-    return sum(int(n.rule("macs", n.output, *n.inputs)) for n in (*node.nodes, *node.chain.again) if n.op.has("macs"))
-
-
-GROUPED = Op("grouped", "The backward pass of an inverted-residual block in groups of channels; made by the planner.")
-GROUPED.eval(one_by_one)
-GROUPED.emit(lambda *values, node: node.tiles)
-GROUPED.macs(_macs)
-GROUPED.may(in_place=_in_place)
-
-
-Known = dict[tuple, list[tuple[Tiles, int]]]  # ways to run a chain: its calls, and the channels of a group
+Known = dict[tuple, list[tuple[Loop, int]]]  # ways to run a chain: its calls, and the channels of a group
 
 
 def grouped(graph: Graph, node: Node, emit: Callable[[Node], Call], known: Known | None = None) -> Iterator[Graph]:
     """The graph with the chain that this node belongs to in groups, with less and less room for them; with less than it
     has if it is in groups. `known`: what was found out about chains, for calls to come."""
     whole = ungrouped(graph, node) or graph
-    found = _chain(whole, node.chain.first if isinstance(node, Grouped) else node)
+    found = _chain(whole, node.nodes[0] if is_grouped(node) else node)
     if found is None:
         return
     whole, chain = found
     outputs = _outputs(whole, chain)
-    last = node.tiles.bytes if isinstance(node, Grouped) else 1 << 31
-    for tiles, channels in _ways(chain, outputs, emit, {} if known is None else known):
-        made = _fused(whole, chain, channels, outputs, tiles) if tiles.bytes < last else None
+    last = node.loop.bytes if is_grouped(node) else 1 << 31
+    for loop, channels in _ways(chain, outputs, emit, {} if known is None else known):
+        made = _fused(whole, chain, channels, outputs, loop) if loop.bytes < last else None
         if made:
-            last = tiles.bytes
+            last = loop.bytes
             yield made
 
 
@@ -118,20 +97,20 @@ def _ways(chain: Chain, outputs: tuple[Value, ...], emit: Callable[[Node], Call]
     """The least room last, and of equals the most channels first."""
     key = (outputs, *((n.name, n.inputs) for n in chain.nodes))
     if key not in known:
-        ways = ((tiles, n) for n in _sizes(chain) for tiles in group_tiles(chain, outputs, n, emit))
+        ways = ((loop, n) for n in _sizes(chain) for loop in group_loops(chain, outputs, n, emit))
         known[key] = sorted(ways, key=lambda way: (-way[0].bytes, -way[1]))
     return known[key]
 
 
 def ungrouped(graph: Graph, node: Node) -> Graph | None:
     """The graph with the nodes of the chain again."""
-    if not isinstance(node, Grouped):
+    if not is_grouped(node):
         return None
-    chain, kept = node.chain, tuple(n for n in node.nodes if n is not node.chain.sums)
-    graph = swapped(graph, node, *kept)
-    if chain.sums:
-        (store,) = graph.users[chain.sums.name]
-        graph = swapped(graph, store, *chain.dx)
+    sums = next((n for n in node.nodes if n.op is dx_sums_block), None)
+    graph = swapped(graph, node, *(n for n in node.nodes if n is not sums))
+    if sums:
+        (store,) = graph.users[sums.name]
+        graph = swapped(graph, store, *node.split)
     return settled(graph)
 
 
@@ -141,12 +120,12 @@ def _sizes(chain: Chain) -> list[int]:
     return [c // count for count in range(2, c // GROUP + 1) if c % count == 0 and c // count % GROUP == 0]
 
 
-def _fused(graph: Graph, chain: Chain, channels: int, outputs: tuple[Value, ...], tiles: Tiles) -> Graph | None:
+def _fused(graph: Graph, chain: Chain, channels: int, outputs: tuple[Value, ...], loop: Loop) -> Graph | None:
     inside = {n.name for n in chain.nodes}
     made = {v.name for n in chain.nodes for v in n.outputs}
     inputs = {v.name: v for n in chain.nodes for v in n.inputs if v.name not in made}
     attrs = {"channels": channels, "of": [n.name for n in chain.nodes]}
-    node = Grouped(GROUPED, tuple(inputs.values()), outputs, attrs, chain, tiles)
+    node = Looped(GROUPED, tuple(inputs.values()), outputs, attrs, loop, chain.again, chain.dx)
     at = max(i for i, n in enumerate(graph.nodes) if n.name in inside)
     kept = (node if i == at else n for i, n in enumerate(graph.nodes) if i == at or n.name not in inside)
     try:
@@ -172,7 +151,7 @@ def _chain(graph: Graph, node: Node) -> tuple[Graph, Chain] | None:
     if first is None:
         return None
     for user in _touched(graph, first):
-        if isinstance(user, Tiled):
+        if is_tiled(user):
             graph = untiled(graph, user) or graph
     inside = _inside(graph, first)
     if inside is None:
@@ -198,7 +177,7 @@ def _in_two(graph: Graph, chain: Chain, dx: Node) -> tuple[Graph, Chain]:
 
 def _first(graph: Graph, node: Node) -> Node | None:
     """Back to the node that makes the expanded gradient."""
-    if isinstance(node, Tiled):
+    if is_tiled(node):
         node = node.nodes[0]
     if node.op.facts.groups is None:
         return None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Op, Value
 from insitu.graph.call import Call
-from insitu.graph.stripes import Rows
+from insitu.graph.loops import Rows
 from insitu.ops.layout import transpose
 from insitu.planner.changes.stripes.cuts import cut_up
 from insitu.planner.changes.stripes.node import Loops, regions

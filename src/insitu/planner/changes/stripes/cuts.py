@@ -15,10 +15,11 @@ from functools import cached_property
 from math import inf
 
 from insitu.graph import Graph, Node, Value
-from insitu.graph.stripes import row_bytes
+from insitu.graph.loops import row_bytes
 from insitu.planner.changes.less_scratch import at_level
+from insitu.planner.changes.looped import Looped
 from insitu.planner.changes.stripes.estimate import CALL_COST, Levels, Sketch
-from insitu.planner.changes.stripes.node import HEIGHTS, Loops, Streamed, frozen, put, takes_rows, unrolled
+from insitu.planner.changes.stripes.node import HEIGHTS, Loops, frozen, put, takes_rows, unrolled
 from insitu.planner.changes.stripes.region import Region, reads
 from insitu.planner.lifetimes import state_homes
 
@@ -257,7 +258,7 @@ class _Cuts:
                 worse = True
         return worse
 
-    def nodes(self, run: list[Node], parts: list[Part]) -> list[Streamed]:
+    def nodes(self, run: list[Node], parts: list[Part]) -> list[Looped]:
         """The parts that are in stripes."""
         return [self.loops.node(self.region(run, part), part.height) for part in parts if part.height]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from insitu.graph import Node, Value
-from insitu.graph.stripes import row_bytes, scratch_bytes
+from insitu.graph.loops import row_bytes, scratch_bytes
 from insitu.planner.changes.less_scratch import LEVELS, at_level
 from insitu.planner.changes.stripes.loop import Emit, Known, call_on
 from insitu.planner.changes.stripes.schedule import Schedule

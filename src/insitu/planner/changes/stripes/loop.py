@@ -13,7 +13,7 @@ from functools import cached_property
 
 from insitu.graph import Node, Value
 from insitu.graph.call import Call
-from insitu.graph.stripes import Loop, Move, Piece, Turn, Window, row_bytes, scratch_bytes
+from insitu.graph.loops import Loop, Move, Piece, Turn, Window, row_bytes, scratch_bytes
 from insitu.planner.changes.less_scratch import level_of
 from insitu.planner.changes.stripes.region import Region, reads
 from insitu.planner.changes.stripes.schedule import Schedule
@@ -27,7 +27,7 @@ def loop_of(region: Region, height: Fraction, emit: Emit, known: Known | None = 
     """The region as a loop of stripes of this height."""
     made = _Loop(Schedule(region, height), emit, {} if known is None else known)
     places = place_lines(made.schedule, made.kept, made.scratch)
-    return Loop(region.nodes, made.schedule.lines, made.stripes(), *places)
+    return Loop(region.nodes, made.schedule.rooms, *places, stripes=made.stripes())
 
 
 def identity(node: Node) -> tuple:

@@ -7,14 +7,15 @@ like any other, with scratch. Which parts these are, and how high a stripe is, i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from typing import TypeGuard
 
-from insitu.graph import Graph, Node, Op
+from insitu.graph import Graph, Node
 from insitu.graph.call import Call
-from insitu.graph.stripes import Loop
-from insitu.planner.changes.fused import one_by_one
+from insitu.graph.loops import Loop
 from insitu.planner.changes.less_scratch import at_level
+from insitu.planner.changes.looped import Looped, loop_op
 from insitu.planner.changes.stripes.estimate import Sketch
 from insitu.planner.changes.stripes.loop import Emit, Known, grows_over, identity, loop_of
 from insitu.planner.changes.stripes.region import Region, reads, region_of
@@ -23,22 +24,7 @@ from insitu.planner.changes.stripes.schedule import Schedule
 HEIGHTS = tuple(Fraction(n) for n in ("1/4", "1/2", "1", "2", "4", "8"))  # rows of the last value a stripe
 
 
-@dataclass(frozen=True, eq=False)
-class Streamed(Node):
-    """Several nodes as one."""
-
-    loop: Loop = None  # type: ignore[assignment]  # always given; a default, because Node's fields have some
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        return self.loop.nodes
-
-
-def _macs(*values, node: Streamed) -> int:
-    return sum(int(n.rule("macs", n.output, *n.inputs)) for n in node.nodes if n.op.has("macs"))
-
-
-def _in_place(*values, node: Streamed) -> tuple[int | None, ...]:
+def _in_place(*values, node: Looped) -> tuple[int | None, ...]:
     """The result may grow over an input: each of its rows only where input rows lie that have been read for good."""
     found: list[int | None] = [None] * len(node.outputs)
     arriving = node.loop.source
@@ -49,11 +35,12 @@ def _in_place(*values, node: Streamed) -> tuple[int | None, ...]:
     return tuple(found)
 
 
-STREAM = Op("stream", "Several ops in stripes of rows; made by the planner.")
-STREAM.eval(one_by_one)
-STREAM.emit(lambda *values, node: node.loop)
-STREAM.macs(_macs)
+STREAM = loop_op("stream", "Several ops in stripes of rows")
 STREAM.may(in_place=_in_place)
+
+
+def is_streamed(node: Node) -> TypeGuard[Looped]:
+    return node.op is STREAM
 
 
 def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
@@ -82,7 +69,7 @@ def takes_rows(graph: Graph, region: Region) -> bool:
 
 def able(graph: Graph) -> set[str]:
     """The nodes whose memory stripes can lower, or have lowered."""
-    return {n.name for n in graph.nodes if isinstance(n, Streamed) or (frozen(graph, n) and reads(n))}
+    return {n.name for n in graph.nodes if n.op is STREAM or (frozen(graph, n) and reads(n))}
 
 
 def frozen(graph: Graph, node: Node) -> bool:
@@ -97,7 +84,7 @@ class Loops:
         self._emit = emit
         self._known: Known = {}
         self._calls: dict[Node, Call] = {}
-        self._nodes: dict[tuple, Streamed] = {}
+        self._nodes: dict[tuple, Looped] = {}
         self._sketches: dict[tuple, Sketch] = {}
 
     def call(self, node: Node) -> Call:
@@ -106,7 +93,7 @@ class Loops:
             self._calls[node] = self._emit(node)
         return self._calls[node]
 
-    def node(self, region: Region, height: Fraction) -> Streamed:
+    def node(self, region: Region, height: Fraction) -> Looped:
         """The region as one node."""
         key = (height, region.whole, *map(identity, region.nodes))
         if key not in self._nodes:
@@ -127,14 +114,14 @@ def fused(graph: Graph, region: Region, loop: Loop) -> Graph:
     return put(graph, streamed(region, loop))
 
 
-def streamed(region: Region, loop: Loop) -> Streamed:
+def streamed(region: Region, loop: Loop) -> Looped:
     attrs = {"stripes": len(loop.stripes), "of": [n.name for n in region.nodes]}
     # the last value names the node: it is what the part is run for
     outputs = (region.nodes[-1].output, *(v for v in region.outputs if v != region.nodes[-1].output))
-    return Streamed(STREAM, region.inputs, outputs, attrs, loop)
+    return Looped(STREAM, region.inputs, outputs, attrs, loop)
 
 
-def put(graph: Graph, node: Streamed) -> Graph:
+def put(graph: Graph, node: Looped) -> Graph:
     """The graph with this node in place of those it is made of."""
     inside = {n.name for n in node.nodes}
     made = {v.name for v in node.outputs}
@@ -156,11 +143,11 @@ def unrolled(graph: Graph) -> Graph:
     """The graph with all that runs in stripes as the nodes it was made of, called as usual: to choose again."""
     nodes = [
         n for node in graph.nodes
-        for n in ((at_level(inner, 0) for inner in node.nodes) if isinstance(node, Streamed) else (node,))
+        for n in ((at_level(inner, 0) for inner in node.nodes) if is_streamed(node) else (node,))
     ]  # fmt: skip
     return replace(graph, nodes=tuple(nodes))
 
 
 def streams(graph: Graph) -> set[Node]:
     """The parts of a graph that run in stripes."""
-    return {n for n in graph.nodes if isinstance(n, Streamed)}
+    return {n for n in graph.nodes if n.op is STREAM}

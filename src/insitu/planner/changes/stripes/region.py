@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from insitu.graph import Graph, Node, Value
-from insitu.graph.stripes import Rows
+from insitu.graph.loops import Rows
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from math import ceil
 import numpy as np
 
 from insitu.graph import Node, Value
-from insitu.graph.stripes import Line, Rows, row_bytes
+from insitu.graph.loops import Room, Rows, row_bytes
 from insitu.planner.changes.stripes.region import Region
 
 FAR = 1 << 40  # beyond every row
@@ -106,13 +106,14 @@ class Schedule:
         return np.where(now < made[-1], np.maximum(now * rows.stride - rows.top, 0), FAR)
 
     @cached_property
-    def lines(self) -> tuple[Line, ...]:
-        """The line buffers: how many rows each must hold."""
+    def rooms(self) -> tuple[Room, ...]:
+        """The line buffers: how many rows each must hold, and keep."""
         found = []
         for name, start in self.start.items():
             made = self.made[name]
             rows, kept = int((made[1:] - start).max()), int((made[:-1] - start).max())
-            found.append(Line(self.region.made[name], rows, kept))
+            row = row_bytes(self.region.made[name])
+            found.append(Room(self.region.made[name], rows * row, kept * row))
         return tuple(found)
 
     @cached_property
@@ -133,8 +134,8 @@ class Schedule:
         return Spans(stripe, first, end, tuple(read), (above, below))
 
     @cached_property
-    def line(self) -> dict[str, Line]:
-        return {line.value.name: line for line in self.lines}
+    def room(self) -> dict[str, Room]:
+        return {room.value.name: room for room in self.rooms}
 
     @cached_property
     def turn(self) -> dict[str, int]:

@@ -1,0 +1,244 @@
+"""Several nodes as one call, in a loop, as values: nothing is planned here.
+
+Where a value need not exist whole, planner/changes makes a `Loop`: the call of one node that stands for several. Over
+rows, every node has its turn on the next few rows: which rows of each input a row of an op's output needs, the op's
+facts say (`Rows`). Over channels, the same few calls are made on the next part of what they work on, in one pass or
+several. codegen/stripes.py and codegen/passes.py write them down in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from insitu.graph.call import Call, Scratch, Table
+from insitu.graph.graph import Node, Value
+from insitu.graph.types import Type
+
+# by rows ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Output row i needs the input's rows i * stride - top + u * dilation, for u below `kernel`."""
+
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    top: int = 0
+
+    def first(self, i: int) -> int:
+        """The first row that output row i needs; below zero where it is padding."""
+        return i * self.stride - self.top
+
+    def end(self, i: int) -> int:
+        """One past the last row that output row i needs."""
+        return self.first(i) + (self.kernel - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows first..first+count-1 of a value, which start at row `slot` of its room."""
+
+    value: Value
+    first: int
+    count: int
+    slot: int
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """One call of a kernel on some rows: `call` has the sizes, the pieces say where its rows lie."""
+
+    call: Call
+    made: Piece
+    read: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """The rows of a value that are still needed go to the front of its room, or away to where they are kept: `count`
+    of them, from row `slot` on."""
+
+    value: Value
+    slot: int
+    count: int
+    away: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """What a stripe does for one node: rows come back that were kept away, rows are made, rows move of values that
+    nobody reads after it; each may be nothing."""
+
+    window: Window | None
+    moves: tuple[Move, ...] = ()
+    back: int = 0
+
+
+# by channels ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """An argument: a pointer to elements t * step.. of a value in turn t."""
+
+    value: Value
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """An argument: a pointer to entries t * step.. of a table in turn t."""
+
+    table: Table
+    step: int
+
+
+@dataclass(frozen=True)
+class Count:
+    """An argument: the number t * step in turn t."""
+
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One call in a turn: the layer it belongs to, and the values it writes."""
+
+    layer: str
+    call: Call
+    writes: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A pass over channels: the same steps in each of the turns 0..count-1."""
+
+    count: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class TiledUpdate:
+    """How an update works on tiles of its gradient; `grad` are the indices of the inputs that are the gradient.
+
+    Two passes over the tiles: the first adds up the squares of the norm, by which the gradient is clipped, the second
+    takes the step. `norm` holds what the first leaves. The bytes are those of the whole update.
+    """
+
+    grad: tuple[int, ...]
+    norm: Type
+    add: Callable[[Node, Value, tuple[Value, ...]], Call]  # squares of a tile
+    factor: Callable[[Node, Value], Call]
+    step: Callable[[Node, Value, tuple[Value, ...]], Call]
+
+
+# both -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bytes for a value inside a loop, or for some of its rows: `kept` of them from one turn to the next."""
+
+    value: Value
+    bytes: int
+    kept: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows of the value it holds."""
+        return self.bytes // row_bytes(self.value)
+
+
+Key = tuple[int, str | int]  # whose bytes: see Loop
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Call):
+    """Over rows: stripe after stripe, in which every node has its turn. Or over channels: pass after pass.
+
+    All rooms, and the scratch of all calls, lie in one piece of so many bytes. `places` says at which byte in pass i
+    (0 for stripes): a room by (i, the name of its value), rows that are kept away from their room by (i, away(name)),
+    the scratch of a node or a step by (i, its number). From byte `end` on, that is in the `lender`: a result of the
+    node, which is free until a pass writes it."""
+
+    nodes: tuple[Node, ...] = ()
+    stripes: tuple[tuple[Turn, ...], ...] = ()  # [stripe][node]
+    passes: tuple[Pass, ...] = ()
+    rooms: tuple[Room, ...] = ()
+    places: Mapping[Key, int] = field(default_factory=dict)
+    bytes: int = 0
+    lender: Value | None = None
+
+    def __init__(self, nodes, rooms, places, bytes, *, stripes=(), passes=(), lender=None):
+        super().__init__("loop", Scratch(bytes))
+        given = {"nodes": nodes, "stripes": stripes, "passes": passes, "rooms": rooms, "places": places}
+        for name, value in {**given, "bytes": bytes, "lender": lender}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def functions(self) -> set[str]:
+        """The kernels it calls."""
+        moves = [m for stripe in self.stripes for turn in stripe for m in turn.moves]
+        moving = {"copy_bytes" if m.away else "slide_bytes" for m in moves}
+        return {w.call.function for w in self.windows} | moving | {step.call.function for step in self.steps}
+
+    @property
+    def end(self) -> int:
+        """Of its own piece, rounded up so that what is lent lies as it does in the arena."""
+        return aligned(self.bytes)
+
+    @property
+    def steps(self) -> list[Step]:
+        """Of all passes, in the order in which they stand in the C."""
+        return [step for p in self.passes for step in p.steps]
+
+    @property
+    def windows(self) -> list[Window]:
+        return [turn.window for stripe in self.stripes for turn in stripe if turn.window]
+
+    @property
+    def source(self) -> Value | None:
+        """The input of the graph whose rows arrive one after the other, where the loop takes them."""
+        first = self.nodes[0]
+        taken = first.op.facts.arrives and any(room.value == first.output for room in self.rooms)
+        return first.inputs[0] if taken else None
+
+    @property
+    def moved(self) -> list[list[Value]]:
+        """For each node, the values of which rows move after its turn, in some stripe."""
+        found: list[dict[str, Value]] = [{} for _ in self.nodes]
+        for stripe in self.stripes:
+            for values, turn in zip(found, stripe):
+                values.update({m.value.name: m.value for m in turn.moves})
+        return [list(values.values()) for values in found]
+
+
+def away(name: str) -> str:
+    """Where the rows of a value are that are kept away from its room; with a space, which no value's name has."""
+    return f"{name} kept"
+
+
+def aligned(bytes: int) -> int:
+    """As values in the arena are."""
+    return -(-bytes // 16) * 16
+
+
+def row_bytes(value: Value) -> int:
+    return value.type.bytes // value.shape[1]
+
+
+def scratch_bytes(call: Call) -> int:
+    """What one call needs, each part rounded up to 16 bytes."""
+    return sum(aligned(a.bytes) for a in call.args if isinstance(a, Scratch))
+
+
+def scratch_places(call: Call, start: int) -> list[int]:
+    """Where each scratch of a call lies: one after the other."""
+    found = []
+    for arg in call.args:
+        if isinstance(arg, Scratch):
+            found.append(start)
+            start += aligned(arg.bytes)
+    return found
