@@ -22,8 +22,8 @@ from insitu.planner import plan, verify
 from insitu.planner.changes.channel_groups import chain as chains
 from insitu.planner.changes.channel_groups.chain import grouped, is_grouped, ungrouped
 from insitu.planner.changes.looped import Looped
+from insitu.planner.changes.rooms import arranged
 from insitu.planner.changes.update_tiles import tiled
-from insitu.planner.place.rooms import arranged
 from insitu.planner.plan import call_of, plan_ordered
 from insitu.planner.spent import changes, spent, spent_text
 from insitu.planner.verify.passes import verify_passes

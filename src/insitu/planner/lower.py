@@ -1,35 +1,27 @@
-"""Instructions spent to lower the peak: what runs at the step that needs most is changed, as long as that helps.
+"""While the peak is above the goal: take the steps there and try the rows of the table of changes, cheapest first.
 
-A change (changes/) is a function of a graph and one of its nodes that gives another graph with the same results, or
-None: less scratch, in place, a weight read in two parts, an update in tiles, a block in groups of channels; the last
-two offer several sizes. It is tried on the node at the peak, and on those that make or read what is large there.
-Stripes come first. What turned out not to be needed is taken back.
+A change (changes/table.py) is tried on the node at the peak, and on those that make or read what is large there; it is
+kept if less is needed beyond the goal. Stripes are chosen for the whole graph at once, and come first. In the end, what
+turned out to be needless is undone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from insitu.graph import Graph, Node
-from insitu.planner.changes.channel_groups.chain import Known, grouped, ungrouped
-from insitu.planner.changes.in_place import laid_over
-from insitu.planner.changes.less_scratch import loosened, loosest, tightened, tightest
-from insitu.planner.changes.looped import Looped
+from insitu.planner.changes.change import Tools
 from insitu.planner.changes.stripes.cuts import cut_up
 from insitu.planner.changes.stripes.node import Loops, able, streams
-from insitu.planner.changes.update_tiles import tiled, untiled
-from insitu.planner.changes.weight_parts import layer_apart, taken_apart
+from insitu.planner.changes.table import CHANGES, DEAREST, TRIED
 
 if TYPE_CHECKING:
     from insitu.planner.plan import Plan
 
 Measure = Callable[[Graph], "Plan"]  # the order that needs least, unplaced
 
-# the cheapest first
-CHANGES: tuple[Callable[[Graph, Node], Graph | None], ...] = (laid_over, layer_apart, tightened, taken_apart, tightest)
-BACK = (loosest, loosened, untiled)
 AT_ONCE = 0.99  # of the peak is the next goal: steps that need almost as much are changed with it
 LARGE = 1 / 16  # of the peak: smaller values are not worth a look
 
@@ -37,7 +29,7 @@ LARGE = 1 / 16  # of the peak: smaller values are not worth a look
 def lowered(graph: Graph, measure: Measure, loops: Loops, enough: int = 0, stripes: bool = True) -> Graph:
     """The graph with changes at its peak; `enough` bytes are low enough. Without `stripes`, at the highest of the steps
     that cannot run in stripes."""
-    work = _Work(measure, loops, stripes)
+    work = _Work(measure, loops, Tools(loops.call), stripes)
     best = measure(graph)
     if stripes:  # at once to where something else needs as much
         best = work.cut(best, max(enough, replace(work, stripes=False).peak(best))) or best
@@ -53,9 +45,9 @@ def lowered(graph: Graph, measure: Measure, loops: Loops, enough: int = 0, strip
 class _Work:
     measure: Measure
     loops: Loops
+    tools: Tools
     stripes: bool
-    groups: bool = True
-    known: Known = field(default_factory=dict)
+    dearest: bool = True  # whether the dearest changes are tried, too
 
     def needed(self, plan: Plan) -> list[int]:
         """Bytes at each step that counts."""
@@ -88,35 +80,27 @@ class _Work:
                 yield found
         above = sorted((s for s, bytes in enumerate(needed) if bytes > goal), key=lambda s: -needed[s])
         around = {n.name: n for step in above for n in _around(plan, step)}.values()
-        for node in around:
-            for change in CHANGES:
-                found = change(plan.graph, node)
-                if found:
-                    yield self.measure(found)
-            yield from self.fewest(plan, map(self.measure, tiled(plan.graph, node, self.loops.call)), goal)
-        for node in around if self.groups else ():  # more is made again than by all others
-            yield from self.fewest(plan, map(self.measure, self.grouped(plan.graph, node)), goal)
+        for tries in (TRIED, DEAREST) if self.dearest else (TRIED,):
+            for node in around:
+                for do in tries:
+                    yield from self.fewest(plan, do(plan.graph, node, self.tools), goal)
 
     def cut(self, plan: Plan, goal: int) -> Plan | None:
         """Other parts in stripes, as this goal asks for."""
         found = cut_up(plan.graph, self.loops, goal)
         return self.measure(found) if found and streams(found) != streams(plan.graph) else None
 
-    def instead(self, plan: Plan, node: Node, goal: int) -> Iterator[Plan]:
-        """Cheaper ways than these groups, the cheapest first: other changes in their place, or fewer groups."""
-        found = ungrouped(plan.graph, node)
-        if found is None or not isinstance(node, Looped):
-            return
-        yield replace(self, groups=False).brought_down(self.measure(found), goal)
-        yield from map(self.measure, self.grouped(found, node.nodes[0]))
+    def undone(self, plan: Plan, node: Node, goal: int, dear: bool) -> Iterator[Plan]:
+        """This node changed back, the cheapest first; in place of a dear change, others may bring the peak down."""
+        for change in (c for c in CHANGES if c.dear == dear):
+            for i, graph in enumerate(change.undo(plan.graph, node, self.tools)):
+                found = self.measure(graph)
+                yield replace(self, dearest=False).brought_down(found, goal) if dear and not i else found
 
-    def grouped(self, graph: Graph, node: Node) -> Iterator[Graph]:
-        return grouped(graph, node, self.loops.call, self.known)
-
-    def fewest(self, plan: Plan, finer: Iterator[Plan], goal: int) -> Iterator[Plan]:
-        """Of plans with more and more tiles, the last that is better than the one before: nothing, or one."""
+    def fewest(self, plan: Plan, finer: Iterable[Graph], goal: int) -> Iterator[Plan]:
+        """Of graphs that need less and less, the last that is better than the one before: nothing, or one."""
         best = plan
-        for found in finer:
+        for found in map(self.measure, finer):
             if self.excess(found, goal) < self.excess(best, goal):
                 best = found
             elif best is not plan:
@@ -138,14 +122,12 @@ def _around(plan: Plan, step: int) -> list[Node]:
 
 
 def _relaxed(best: Plan, work: _Work, enough: int) -> Plan:
-    """Without the groups, the calls with less scratch and the tiles that later changes made needless."""
+    """Without the changes that later ones made needless."""
     most = max(best.lower_bound_bytes, enough)
     found = work.cut(best, most)
     best = found if found and found.lower_bound_bytes <= most else best
-    for node in best.graph.nodes:
-        found = (plan for plan in work.instead(best, node, most) if plan.lower_bound_bytes <= most)
-        best = next(found, best)
-    for node in best.graph.nodes:
-        found = (work.measure(graph) for graph in (change(best.graph, node) for change in BACK) if graph)
-        best = next((plan for plan in found if plan.lower_bound_bytes <= most), best)
+    for dear in (True, False):
+        for node in best.graph.nodes:
+            found = (plan for plan in work.undone(best, node, most, dear) if plan.lower_bound_bytes <= most)
+            best = next(found, best)
     return best

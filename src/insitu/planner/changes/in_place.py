@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from insitu.graph import Graph, Node
+from insitu.planner.changes.change import Change, Graphs, Tools
 from insitu.planner.changes.less_scratch import swapped
+
+CHANGE = Change(
+    "in_place", ("result in place", "results in place"), "call", "nothing, or a copy of 16 channels",
+    done=lambda n: n.op.facts.made_for == "in_place",
+)  # fmt: skip
+
+
+def do(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from filter(None, [laid_over(graph, node)])
 
 
 def laid_over(graph: Graph, node: Node) -> Graph | None:

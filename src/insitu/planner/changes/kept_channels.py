@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from insitu.graph import Graph, Node, Value
 from insitu.ops.channels import take_channels
+from insitu.planner.changes.change import Change
 
 KEPT = ".kept"  # how the name of a copy ends
 
@@ -16,6 +17,12 @@ KEPT = ".kept"  # how the name of a copy ends
 def is_kept(node: Node) -> bool:
     """Is it such a copy?"""
     return node.op is take_channels and node.name.endswith(KEPT)
+
+
+CHANGE = Change(
+    "inputs_in_part", ("input kept in part", "inputs kept in part"), "keep", "a copy of the channels that are kept",
+    done=is_kept,
+)  # fmt: skip
 
 
 def narrowed(graph: Graph) -> Graph:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 from insitu.graph import Graph, Node
+from insitu.planner.changes.change import Change, Graphs, Tools
 
 LEVELS = 2  # 1: less scratch, 2: the least
 
@@ -18,6 +19,24 @@ class Tight(Node):
     """A node that is called with less scratch."""
 
     level: int = 1
+
+
+def do_less(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from filter(None, [tightened(graph, node)])
+
+
+def do_least(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from filter(None, [tightest(graph, node)])
+
+
+def _undo(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from filter(None, [loosest(graph, node), loosened(graph, node)])
+
+
+CHANGE = Change(
+    "less_scratch", ("call with less scratch", "calls with less scratch"), "call", "weights are unpacked more often",
+    done=lambda n: isinstance(n, Tight), undo=_undo,
+)  # fmt: skip
 
 
 def tightened(graph: Graph, node: Node) -> Graph | None:

@@ -18,15 +18,30 @@ from insitu.graph.loops import Loop, Part, Pass, Room, Step, TiledUpdate
 from insitu.graph.types import GROUP
 from insitu.ops._block import exponents
 from insitu.ops._boxes import box_shape
+from insitu.planner.changes.change import Change, Graphs, Tools
 from insitu.planner.changes.less_scratch import LEVELS, Tight
 from insitu.planner.changes.looped import Looped, loop_op, over_old_content
-from insitu.planner.place.rooms import arranged
+from insitu.planner.changes.rooms import arranged
 
 FEW, MANY = 2, 32  # tiles
 
 
 TILED = loop_op("tiled", "The gradient of a weight and its update in tiles")
 TILED.must(in_place=over_old_content)
+
+
+def do(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from tiled(graph, node, tools.call)
+
+
+def _undo(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from filter(None, [untiled(graph, node)])
+
+
+CHANGE = Change(
+    "updates_in_tiles", ("update in tiles", "updates in tiles"), "loop", "the weight's gradient is computed twice",
+    done=lambda n: n.op is TILED, undo=_undo,
+)  # fmt: skip
 
 
 def tiled(graph: Graph, node: Node, emit: Callable[[Node], Call]) -> Iterator[Graph]:

@@ -11,7 +11,22 @@ from dataclasses import replace
 
 from insitu.graph import Graph, Node, Op
 from insitu.ops.channels import merge_channels
+from insitu.planner.changes.change import Change, Graphs, Tools
 from insitu.planner.order import settled
+
+CHANGE = Change(
+    "weights_in_parts", ("weight in parts", "weights in parts"), "call",
+    "forward next to nothing; backward the weight is unpacked column by column",
+    done=lambda n: n.op.facts.made_for == "weights_in_parts",
+)  # fmt: skip
+
+
+def do_layer(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from filter(None, [layer_apart(graph, node)])
+
+
+def do_any(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from filter(None, [taken_apart(graph, node)])
 
 
 def layer_apart(graph: Graph, node: Node) -> Graph | None:

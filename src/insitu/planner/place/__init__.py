@@ -1,1 +1,1 @@
-"""Where bytes lie: buffers in the arena, and rooms and line buffers inside a loop. Nothing here chooses an order."""
+"""Where bytes lie: one placer, for the arena and for the inside of loops. Nothing here chooses an order of nodes."""

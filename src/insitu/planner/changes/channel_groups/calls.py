@@ -22,7 +22,7 @@ from insitu.ops.block_conv import of_columns
 from insitu.ops.block_sums import part_of_sums
 from insitu.planner.changes.less_scratch import LEVELS, Tight
 from insitu.planner.changes.looped import source_of
-from insitu.planner.place.rooms import arranged
+from insitu.planner.changes.rooms import arranged
 
 if TYPE_CHECKING:
     from insitu.planner.changes.channel_groups.chain import Chain

@@ -29,6 +29,7 @@ from insitu.ops.block_conv import conv2d_dw_block, conv2d_dx_block
 from insitu.ops.block_depthwise import depthwise2d_dx_block
 from insitu.ops.block_sums import dx_sums_block, in_two
 from insitu.ops.channels import merge_channels
+from insitu.planner.changes.change import Change, Graphs, Tools
 from insitu.planner.changes.channel_groups.calls import group_loops, groups_of
 from insitu.planner.changes.less_scratch import swapped
 from insitu.planner.changes.looped import Looped, loop_op, over_old_content
@@ -74,6 +75,24 @@ def is_grouped(node: Node) -> TypeGuard[Looped]:
 
 
 Known = dict[tuple, list[tuple[Loop, int]]]  # ways to run a chain: its calls, and the channels of a group
+
+
+def do(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    yield from grouped(graph, node, tools.call, tools.known)
+
+
+def _undo(graph: Graph, node: Node, tools: Tools) -> Graphs:
+    """Without groups; then with fewer and fewer bytes for them, from the most on."""
+    whole = ungrouped(graph, node)
+    if whole and is_grouped(node):
+        yield whole
+        yield from do(whole, node.nodes[0], tools)
+
+
+CHANGE = Change(
+    "blocks_in_groups", ("block in groups", "blocks in groups"), "loop",
+    "most of the block's backward pass is computed twice", done=lambda n: n.op is GROUPED, undo=_undo, dear=True,
+)  # fmt: skip
 
 
 def grouped(graph: Graph, node: Node, emit: Callable[[Node], Call], known: Known | None = None) -> Iterator[Graph]:

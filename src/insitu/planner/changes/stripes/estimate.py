@@ -11,9 +11,9 @@ from functools import cached_property
 from insitu.graph import Node, Value
 from insitu.graph.loops import row_bytes, scratch_bytes
 from insitu.planner.changes.less_scratch import LEVELS, at_level
+from insitu.planner.changes.stripes.lines import Kept, kept_best
 from insitu.planner.changes.stripes.loop import Emit, Known, call_on
 from insitu.planner.changes.stripes.schedule import Schedule
-from insitu.planner.place.lines import Kept, kept_best
 
 CALL_COST = 500  # what a call costs beside its arithmetic, in the unit of a byte read
 Levels = tuple[int, ...]  # of scratch, for each node: 0 is as usual

@@ -15,9 +15,9 @@ from insitu.graph import Node, Value
 from insitu.graph.call import Call
 from insitu.graph.loops import Loop, Move, Piece, Turn, Window, row_bytes, scratch_bytes
 from insitu.planner.changes.less_scratch import level_of
+from insitu.planner.changes.stripes.lines import Kept, kept_best, place_lines
 from insitu.planner.changes.stripes.region import Region, reads
 from insitu.planner.changes.stripes.schedule import Schedule
-from insitu.planner.place.lines import Kept, kept_best, place_lines
 
 Emit = Callable[[Node], Call]  # the kernel call of a node
 Known = dict[tuple, Call]  # calls by node and size: the same in many stripes, and for many regions

@@ -14,6 +14,7 @@ from typing import TypeGuard
 from insitu.graph import Graph, Node
 from insitu.graph.call import Call
 from insitu.graph.loops import Loop
+from insitu.planner.changes.change import Change
 from insitu.planner.changes.less_scratch import at_level
 from insitu.planner.changes.looped import Looped, loop_op
 from insitu.planner.changes.stripes.estimate import Sketch
@@ -37,6 +38,12 @@ def _in_place(*values, node: Looped) -> tuple[int | None, ...]:
 
 STREAM = loop_op("stream", "Several ops in stripes of rows")
 STREAM.may(in_place=_in_place)
+
+
+CHANGE = Change(
+    "stripes", ("part in stripes", "parts in stripes"), "loop", "more calls, weights read again for each, rows moved",
+    done=lambda n: n.op is STREAM,
+)  # fmt: skip
 
 
 def is_streamed(node: Node) -> TypeGuard[Looped]:
