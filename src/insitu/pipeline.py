@@ -32,7 +32,7 @@ from insitu.progress import stage
 from insitu.proof import Certificate, certify, drawn
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
-from insitu.schemes.layers import layers
+from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, read_scheme
 from insitu.training.head import HEAD, prototypes, replace_head, with_head
 from insitu.training.integer_head import integer_head
@@ -81,6 +81,7 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
         g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
     g = new_head(g, classes, samples, recipe, head_after, head_init, seed)
     g = say("4-head", integer_head(g) if head == "int8" else g)
+    notes += _untrained(g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
     parts = Parts(g, s, recipe, batch, has_statistics(g), head_of(g))
     with stage("gradients and updates"):
@@ -188,8 +189,9 @@ def float_output(graph: Graph) -> Graph:
 
 
 def trainable(graph: Graph):
-    """The layers a scheme may name: all but the head."""
-    return [layer for layer in layers(graph) if layer.name != HEAD]
+    """The layers a scheme may name: all that lead to the loss, but the head."""
+    leads = leading(graph)
+    return [layer for layer in layers(graph) if layer.name != HEAD and layer.name in leads]
 
 
 def head_of(graph: Graph) -> str | None:
@@ -202,6 +204,15 @@ def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
     note = f"scheme auto: for now only the {AUTO} is trained; --scheme last:6 trains more"
     print(note, file=sys.stderr)
     return AUTO, (note,)
+
+
+def _untrained(graph: Graph) -> tuple[str, ...]:
+    if len(graph.outputs) == 1:
+        return ()
+    first, *others = (v.name for v in graph.outputs)
+    note = f"the loss is computed from {first}: what leads only to {', '.join(others)} is not trained"
+    print(note, file=sys.stderr)
+    return (note,)
 
 
 # dump -------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from insitu.graph import Graph, Node, Value
+from insitu.graph import Graph, Node, Value, drop_unused
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,11 @@ def layers(graph: Graph, norms: bool = False) -> list[Layer]:
         if layer:
             found.append(layer)
     return found
+
+
+def leading(graph: Graph) -> set[str]:
+    """The nodes that the first output depends on: the loss is computed from that one."""
+    return {n.name for n in drop_unused(replace(graph, outputs=graph.outputs[:1], updates={})).nodes}
 
 
 def _layer(graph: Graph, node: Node, weight: int, bias: int | None) -> Layer | None:

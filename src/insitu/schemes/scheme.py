@@ -80,8 +80,18 @@ def _count(text: str, number: str, kind: str, layers: list[Layer]) -> int:
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", number):
         raise SchemeError("the number of layers is missing", where=text, hint=f"{kind}:6")
     if int(number) > len(layers):
-        raise SchemeError(f"the model has only {len(layers)} layers before its head", where=text)
+        raise SchemeError(f"the model has {_layers(layers)} before its head", where=text, hint=_most(kind, layers))
     return int(number)
+
+
+def _layers(layers: list[Layer]) -> str:
+    return "no layer" if not layers else "only 1 layer" if len(layers) == 1 else f"only {len(layers)} layers"
+
+
+def _most(kind: str, layers: list[Layer]) -> str:
+    """The scheme that trains as much as there is."""
+    all_of_them = "   or   --scheme full" if kind == "last" else ""
+    return f"--scheme {kind}:{len(layers)}{all_of_them}" if layers else "--scheme head"
 
 
 WORDS = {

@@ -1,7 +1,7 @@
 """Transfer learning: replace a model's classifier with a new one, in float on dequantised features.
 
 `find_head` looks for the last linear layer or 1x1 convolution before the output; if it cannot tell, the
-error names the candidates.
+error says where a new one could go.
 """
 
 from __future__ import annotations
@@ -11,38 +11,56 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Builder, Graph, Node, Value, build, drop_unused
-from insitu.ops.activation import sigmoid
+from insitu.graph import Builder, Graph, Node, Op, Value, build, drop_unused
+from insitu.ops.activation import relu, relu6, sigmoid
 from insitu.ops.conv import conv2d, conv2d_s8
 from insitu.ops.layout import reshape, transpose
 from insitu.ops.linear import linear, linear_s8
 from insitu.ops.norm import dropout, log_softmax, softmax, softmax_s8
 from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.ops.reduce import mean, mean_s8
-from insitu.schemes.layers import layers
+from insitu.schemes.layers import layers, leading
 
 # ops without parameters that may follow the classifier
 TAILS = {
     softmax, log_softmax, softmax_s8, sigmoid, reshape, transpose, dequantize, quantize, requantize_s8, dropout, mean,
     mean_s8,
 }  # fmt: skip
+POOLS = {mean, mean_s8}
+ACTIVATIONS = {relu, relu6}
 HEADS = {linear, linear_s8, conv2d, conv2d_s8}
 HEAD = "head"  # the name of the new classifier
 
 
-def find_head(graph: Graph, after: str | None = None) -> Node:
-    """The classifier of the model."""
-    if after is not None:
-        return _named(graph, after)
-    node = graph.producer.get(graph.outputs[0].name)
-    while node is not None and node.op in TAILS:
-        node = graph.producer.get(node.inputs[0].name)
+def find_head(graph: Graph) -> Node:
+    """The layer that is the classifier."""
+    node, tail = _before_tail(graph)
+    if node is not None and node.op in ACTIVATIONS and set(tail) & POOLS:
+        node = graph.producer.get(node.inputs[0].name)  # SqueezeNet, NiN: a 1x1 convolution, ReLU, the mean of the map
     if node is None or len(graph.outputs) != 1 or not _is_head(node):
-        names = ", ".join(layer.name for layer in layers(graph) if layer.node.op in HEADS)
-        raise GraphError(
-            "cannot tell which layer is the classifier", where=graph.name, hint=f"--head-after LAYER, one of: {names}"
-        )
+        raise GraphError("cannot tell which layer is the classifier", where=graph.name, hint=_ways_out(graph))
     return node
+
+
+def _before_tail(graph: Graph) -> tuple[Node | None, list[Op]]:
+    """What the first output is made of, and the ops that stand behind it."""
+    node, tail = graph.producer.get(graph.outputs[0].name), []
+    while node is not None and node.op in TAILS:
+        tail.append(node.op)
+        node = graph.producer.get(node.inputs[0].name)
+    return node, tail
+
+
+def _ways_out(graph: Graph) -> str:
+    """Where a new classifier could go, by the names that --head-after takes."""
+    end, _ = _before_tail(graph)
+    last = next((layer for layer in reversed(layers(graph)) if layer.name in leading(graph)), None)
+    if end is None or last is None:
+        return "a model with a layer that has parameters"
+    before = graph.producer.get(last.node.inputs[0].name)
+    instead = f"   or   --head-after {before.name} (in place of {last.name})" if before else ""
+    behind = f"behind {end.name}, its end" if instead else f"behind its end; its only layer is {last.name}"
+    return f"--classes N with --head-after {end.name} ({behind}){instead}"
 
 
 def replace_head(
@@ -56,6 +74,9 @@ def replace_head(
     if classes is not None and classes < 1:
         raise GraphError(f"a head needs at least one class, not {classes}", where="replace_head")
     old = None if after else find_head(graph)
+    if old and classes is None and _is_activated(graph, old):
+        what = "the classifier ends in a ReLU, so it cannot be trained as it is"
+        raise GraphError(what, where=old.name, hint="--classes N puts a new one without it in its place")
     features = old.inputs[0] if old else _named(graph, str(after)).output
     body = _body(graph, features)
     builder = Builder.of(body)
@@ -100,6 +121,14 @@ def _named(graph: Graph, name: str) -> Node:
 
 def _is_head(node: Node) -> bool:
     return node.op in HEADS and (node.inputs[1].type.rank == 2 or node.inputs[1].shape[1:3] == (1, 1))
+
+
+def _is_activated(graph: Graph, node: Node) -> bool:
+    """Is there a ReLU behind it? In int8 it is part of the layer, whose results are never negative then."""
+    t = node.output.type
+    if t.quant is not None:
+        return node.attrs.get("lo", -128) >= t.zero
+    return any(n.op in ACTIVATIONS for n in graph.users.get(node.name, ()))
 
 
 def _flatten(features: Value) -> Value:

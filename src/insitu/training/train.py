@@ -134,7 +134,8 @@ def _backward(forward: Graph, trained: list[Trained], recipe: Recipe):
     grads = differentiate(builder, loss, values)
     missing = [v.name for v in values if v.name not in grads]
     if missing:
-        raise GraphError("has no path to the loss, so it cannot be trained", where=f"%{missing[0]}")
+        hint = f"the loss is computed from the first output, {logits.name}: name only layers that lead to it"
+        raise GraphError("has no path to the loss, so it cannot be trained", where=f"%{missing[0]}", hint=hint)
     return builder, loss, logits, grads
 
 

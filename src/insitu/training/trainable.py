@@ -19,7 +19,7 @@ from insitu.ops.channels import channels_type, merge_channels, rest_of
 from insitu.ops.conv import conv2d
 from insitu.ops.linear import linear
 from insitu.ops.norm import batch_norm
-from insitu.schemes.layers import Layer, layers
+from insitu.schemes.layers import Layer, layers, leading
 from insitu.schemes.scheme import Scheme, choose_channels
 from insitu.training.passes.ties import tie
 
@@ -46,9 +46,13 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
     builder._types = {name: v.type for name, v in graph.values.items()}
     found: list[Trained] = []
     wanted = {u.layer: u for u in scheme.updates}
+    leads = leading(graph)
     with build(builder):
         for node in graph.nodes:
             layer, u = by_name.get(node.name), wanted.get(node.name)
+            if scheme.name == "full" and node.name not in leads:  # another output, which no loss is computed from
+                builder.append(node)
+                continue
             if layer and node.name == head:
                 node = _whole(builder, node, layer, found, weight=True, bias=True)
             elif layer and u:

@@ -162,7 +162,8 @@ def cast(n: Call) -> Value:
     same = {"f32": (1, 10, 11), "s8": (3,), "u8": (2,), "s16": (5,), "s32": (6,), "s64": (7,), "b1": (9,)}
     if to in same.get(x.dtype, ()):
         return x
-    raise Unsupported(f"a cast of {x.type} to another type while the network runs")
+    hint = "a model whose input is float, and which computes in float"
+    raise Unsupported(f"a cast of {x.type} to another type while the network runs", hint=hint)
 
 
 def dropout(n: Call):

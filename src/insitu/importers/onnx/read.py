@@ -8,6 +8,7 @@ onnx_conv.py and onnx_math.py, what is computed at import in onnx_fold.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,7 @@ def _title(source, name: str) -> str:
 
 # --- inputs and outputs ----------------------------------------------------------------------------
 
+FLOATS, INTEGERS = (1, 10, 11), (2, 3, 5, 6, 7)
 INPUT_TYPES = {1: "f32", 10: "f32", 11: "f32", 2: "u8", 3: "s8", 5: "s16", 6: "s32", 7: "s64", 9: "b1"}
 
 
@@ -147,13 +149,25 @@ def _inputs(model: OnnxModel, builder: Builder, env: Env, batch: int) -> None:
     for given in model.inputs:
         if given.name in env:
             continue
+        asked = given.element
         try:
+            given = _made_float(given, model)
             env[given.name] = builder.input(given.name, _input_type(given, model, batch))
         except Error as e:
             kind = type(e) if isinstance(e, ModelError) else ModelError
             raise kind(e.what, where=f"input {given.name}", hint=e.hint) from e
+        if given.element != asked:
+            builder.note(f"input {given.name} is {element_name(asked)} in the file and f32 here")
         if given.element in (10, 11):
             builder.note(f"input {given.name} is {element_name(given.element)} in the file and f32 here")
+
+
+def _made_float(given: Input, model: OnnxModel) -> Input:
+    """An input of integers as one of floats, where all that is done with it is to make it float."""
+    uses = [n for n in model.nodes if given.name in n.inputs]
+    casts = [n.type == "Cast" and n.attrs.get("to") in FLOATS for n in uses]
+    whole = given.element in INTEGERS and given.name not in model.outputs
+    return replace(given, element=1) if whole and uses and all(casts) else given
 
 
 def _input_type(given: Input, model: OnnxModel, batch: int) -> Type:

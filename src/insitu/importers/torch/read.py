@@ -187,6 +187,8 @@ def _placeholder(walk: _Walk, node) -> Value | None:
     if not hasattr(example, "shape"):
         return None  # a plain number or None: torch.export has built it in
     given = walk.names.inputs[len(walk.builder.inputs) :]
+    for note in _integers(node, name, example):
+        walk.builder.note(note)
     return walk.builder.input(given[0] if given else name, f32(*_input_shape(name, example, walk.batch)))
 
 
@@ -194,10 +196,34 @@ def _tensor(program, name: str):
     return program.state_dict[name] if name in program.state_dict else program.constants[name]
 
 
-def _input_shape(name: str, example, batch: int) -> tuple[int, ...]:
+def _integers(node, name: str, example) -> Iterator[str]:
+    """A note where an input of integers is made float before anything else: then it may as well arrive so."""
     dtype = str(example.dtype).removeprefix("torch.")
-    if dtype not in FLOATS:
-        raise Unsupported(f"is {dtype}; models take float inputs", where=f"input {name}")
+    if dtype in FLOATS:
+        return
+    uses = {getattr(user.target, "__name__", str(user.target)): _made_float(user) for user in node.users}
+    bad = next((op for op, fine in uses.items() if not fine), None)
+    if bad is not None or dtype == "bool":
+        raise Unsupported(
+            f"is {dtype} and goes into {bad}; models take float inputs",
+            where=f"input {name}",
+            hint="make it float first (x = x.float()); of an embedding, pass the embedded vectors",
+        )
+    yield f"input {name} is {dtype} in the model and f32 here"
+
+
+def _made_float(node) -> bool:
+    """Does this convert to float, or divide, which gives floats of integers?"""
+    made = node.meta.get("val")
+    op = getattr(node.target, "_schema", None)
+    kind = op.name.split("::")[1] if op is not None else ""
+    if "assert" in kind:
+        return True
+    known = kind in ("to", "_to_copy", "type_as") or (kind == "div" and "rounding_mode" not in node.kwargs)
+    return known and str(getattr(made, "dtype", "")).removeprefix("torch.") in FLOATS
+
+
+def _input_shape(name: str, example, batch: int) -> tuple[int, ...]:
     shape = []
     for axis, d in enumerate(example.shape):
         if not isinstance(d, int):
