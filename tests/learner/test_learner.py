@@ -128,6 +128,16 @@ def test_results_do_not_depend_on_the_number_of_threads(threads, optimizer):
     assert state_of(one) == state_of(many)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_counters_that_are_full_stay_so_whoever_adds_them_up(threads):
+    x, y = data(8)
+    made, most = learner(batch=8), np.iinfo(np.int32).max
+    infinite = np.array([np.inf, 0, 0, 0], np.float32)  # each sample is skipped
+    made.device.load_arrays({"counters": np.full(3, most, np.int32), "head.bias": infinite})
+    made.fit(x, y, rate=0.1, batch=8, threads=threads)
+    assert set(made.counters().values()) == {most}
+
+
 def test_a_batch_on_the_host_has_the_bytes_of_the_device_program_called_one_by_one():
     x, y = data(8)
     made, plain = learner(batch=8), learner(batch=8)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 WORTH_A_THREAD = 64 << 10  # bytes of arena: programs that need less are over before a thread has started
 SLOTS = 4  # samples in flight for each thread
+MOST = np.iinfo(np.int32).max  # where counters stop
 
 
 def usual_threads(arena_bytes: int) -> int:
@@ -119,8 +120,11 @@ class State:
             mine[:] = (theirs.view(np.uint32) + np.uint32(index)).view(np.int32)
 
     def add(self, part: State) -> None:
-        for mine, theirs in zip((*self.sums, *self.events), (*part.sums, *part.events)):
+        for mine, theirs in zip(self.sums, part.sums):
             np.add(mine, theirs, out=mine)
+            theirs.fill(0)
+        for mine, theirs in zip(self.events, part.events):
+            mine[:] = np.minimum(mine.astype(np.int64) + theirs, MOST)  # as the C counts
             theirs.fill(0)
 
     def count(self, steps: int) -> None:

@@ -184,7 +184,7 @@ class Link:
 
     def _same_life(self, answer: Answer, kind: str) -> None:
         """A device that has done less than it was asked to has started again, and forgotten what it learned."""
-        expected = None if self.done is None else self.done + (kind in COUNTED and answer.status == OK)
+        expected = None if self.done is None else (self.done + (kind in COUNTED and answer.status == OK)) & 0xFFFFFFFF
         self.done = answer.done
         if expected is not None and answer.done != expected:
             raise DeviceError(
