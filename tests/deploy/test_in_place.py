@@ -42,7 +42,7 @@ def planned(monkeypatch) -> list[int]:
         found.append(enough)
         return plan_all(graphs, target, enough)
 
-    monkeypatch.setattr("insitu.deploy.plan_all", counted)
+    monkeypatch.setattr("insitu.deploy.deployment.plan_all", counted)
     return found
 
 

@@ -14,11 +14,12 @@ from insitu.graph import Graph, Type, build, f32, lookup, s8
 from insitu.graph.eval import run_step
 from insitu.ops._block import exponents
 from insitu.planner import plan, verify
+from insitu.planner.changes.change import Tools
 from insitu.planner.changes.in_place import laid_over
 from insitu.planner.changes.kept_channels import narrowed
+from insitu.planner.changes.table import TRIED
 from insitu.planner.changes.weight_parts import taken_apart
-from insitu.planner.lower import CHANGES
-from insitu.planner.plan import plan_ordered
+from insitu.planner.plan import call_of, plan_ordered
 from insitu.planner.spent import changes, spent
 
 from .test_tiles import Layer
@@ -68,7 +69,8 @@ def test_every_change_to_a_layer_gives_the_same_bytes(seed, target):
     layer = Forward(seed)
     graph, changed = layer.graph(), []
     for node in graph.nodes:
-        changed += [made for made in (change(graph, node) for change in CHANGES) if made]
+        tools = Tools(lambda n: call_of(n, graph, target))
+        changed += [made for do in TRIED for made in do(graph, node, tools)]
     both = [taken_apart(g, g.nodes[0]) for g in changed if g.nodes[0].op.name == "merge_channels"]
     graphs = [graph, *changed, *(g for g in both if g)]
     plans = {f"v{i}": verify(plan_ordered(g, target=target)) for i, g in enumerate(graphs)}

@@ -16,10 +16,11 @@ from insitu.graph.eval import run_step
 from insitu.graph.loops import Loop
 from insitu.ops._block import exponents
 from insitu.planner import plan, verify
+from insitu.planner.changes.change import Tools
 from insitu.planner.changes.less_scratch import Tight, loosened, tightened
 from insitu.planner.changes.looped import Looped
+from insitu.planner.changes.table import TRIED
 from insitu.planner.changes.update_tiles import is_tiled, tiled
-from insitu.planner.lower import CHANGES
 from insitu.planner.plan import call_of, plan_ordered
 from insitu.planner.spent import spent, spent_text
 from insitu.planner.verify.passes import verify_passes
@@ -143,8 +144,8 @@ class Layer:
 def changes(graph: Graph, target: str):
     """Every graph that one change to any node gives."""
     for node in graph.nodes:
-        yield from (made for made in (change(graph, node) for change in CHANGES) if made)
-        yield from tiled(graph, node, lambda n: call_of(n, graph, target))
+        tools = Tools(lambda n: call_of(n, graph, target))
+        yield from (made for do in TRIED for made in do(graph, node, tools))
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["host", "mcu"]))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from insitu.ops.conv import conv2d
 from insitu.quantizer import calibrate, quantize
 from insitu.quantizer.weights import quantize_weights, response
 from tests.quantizer.nets import SHAPE, Net, run, samples
@@ -41,7 +42,7 @@ def test_a_response_is_what_a_constant_image_gives():
     g = net.graph(net.conv(x, 6, groups=2, bias=False, padding=(0, 0, 0, 0)))
     level = np.array([1.0, -2.0, 0.5, 3.0])
     y = run(g, [np.broadcast_to(level, SHAPE)], np.float64)[0]
-    assert np.allclose(y[0, 0, 0], response("conv2d", g.constants["conv.weight"], level, {"groups": 2}))
+    assert np.allclose(y[0, 0, 0], response(conv2d, g.constants["conv.weight"], level, {"groups": 2}))
 
 
 def test_weights_are_symmetric_and_use_all_of_int8():
