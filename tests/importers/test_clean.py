@@ -367,3 +367,10 @@ def test_inverse_is_the_way_back():
     assert inverse(NCHW) == NHWC and lookup("transpose").apply(
         "eval", (np.zeros((1, 2, 3, 4)),), {"perm": NCHW}
     ).shape == (1, 4, 2, 3)
+
+
+def test_a_value_added_to_its_own_transpose_is_left_as_it_is():
+    text = (
+        "graph g(%x: f32[2x2]) -> (%y)\n  %t = transpose(%x, perm=[1, 0]) : f32[2x2]\n  %y = add(%x, %t) : f32[2x2]\n"
+    )
+    assert to_text(clean(parse(text))) == text

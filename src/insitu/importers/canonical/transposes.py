@@ -155,7 +155,8 @@ def _elementwise(node: Node, rw: Rewriter):
         t = transposed(rw, v)
         if t is None or len(t.perm) != rank:
             continue
-        operands = [_aligned(rw, o, t.perm, rw.uses(v) == 1) for o in node.inputs]
+        own = t.source.name if inverse(t.perm) == t.perm else ""  # x + transpose(x): that twin is the one that sinks
+        operands = [_aligned(rw, o, t.perm, rw.uses(v) == 1 and o.name != own) for o in node.inputs]
         if all(o is not None for o in operands):
             return relayout(again(node, [o for o in operands if o]), t.perm, node.name)
     return None
