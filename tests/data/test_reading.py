@@ -175,7 +175,8 @@ def test_data_in_a_corner_of_the_range_are_an_error():
 def test_a_bit_beyond_the_range_is_no_mistake():
     x = PIXELS / 127.5 - 1
     x[0, 0, 0, 0] = 7.0
-    as_samples(labelled(x * 1.3), CALIBRATED)
+    (taken,) = as_samples(labelled(x * 1.3), CALIBRATED).inputs
+    np.testing.assert_array_equal(taken, (x * 1.3).astype(np.float32))
 
 
 @pytest.mark.parametrize("x", [PIXELS / 255, PIXELS * 2, PIXELS - 128])

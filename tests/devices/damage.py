@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from insitu.codegen.device import INFO
+from insitu.devices.frames import BETWEEN, Answer, frame, read_answer, request, stuff, unframe
 from insitu.devices.host import open_program
-from insitu.devices.link import BETWEEN, Answer, frame, read_answer, request, stuff, unframe
 from insitu.devices.process import build_firmware
 from insitu.errors import ToolError
 

@@ -13,7 +13,8 @@ import insitu
 from insitu.codegen import Program
 from insitu.codegen.device import DATA_BYTES
 from insitu.codegen.state import HEADER_BYTES
-from insitu.devices.link import OK, Answer, Channel, LinkDevice, frame, read_answer, request, unframe
+from insitu.devices.frames import OK, Answer, frame, read_answer, request, unframe
+from insitu.devices.link import Channel, LinkDevice
 from insitu.devices.process import ProcessChannel, build_firmware
 
 WIDTH, CLASSES = 130, 125  # samples and outputs are a chunk, and a few bytes more

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from insitu.codegen.state import MAGIC
-from insitu.devices.host import open_program
-from insitu.devices.link import (
+from insitu.devices.frames import (
     DAMAGED,
     GAP,
     KINDS,
@@ -20,12 +19,12 @@ from insitu.devices.link import (
     OUTSIDE,
     TOO_LONG,
     UNKNOWN,
-    Link,
-    LinkDevice,
     frame,
     read_answer,
     unframe,
 )
+from insitu.devices.host import open_program
+from insitu.devices.link import Link, LinkDevice
 from insitu.devices.process import ProcessChannel, build_firmware
 from insitu.errors import DataError, DeviceError
 

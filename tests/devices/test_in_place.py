@@ -9,8 +9,9 @@ import pytest
 from insitu.codegen.device import DATA_BYTES, device_arena_bytes, interface_of
 from insitu.codegen.state import HEADER_BYTES
 from insitu.devices.emulator import EmulatorChannel, open_emulator
+from insitu.devices.frames import BETWEEN, GAP, NOT_READY, OK, frame, request
 from insitu.devices.host import open_program
-from insitu.devices.link import BETWEEN, GAP, NOT_READY, OK, LinkDevice, frame, request
+from insitu.devices.link import LinkDevice
 from insitu.errors import DataError, DeviceError
 
 from .firmware import IN_PLACE, Raw, Restarting, calls, open_link, program, samples

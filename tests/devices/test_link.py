@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from insitu.codegen import emit_program
 from insitu.codegen.device import DATA_BYTES, FRAME_BYTES, SOURCES, emit_device, interface_of, main_source
 from insitu.codegen.state import HEADER_BYTES
+from insitu.devices.frames import KINDS, frame, stuff, unframe, unstuff
 from insitu.devices.host import open_program
-from insitu.devices.link import KINDS, STATUS, LinkDevice, frame, stuff, unframe, unstuff
+from insitu.devices.link import STATUS, LinkDevice
 from insitu.devices.process import ProcessChannel
 from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, build, f32, lookup

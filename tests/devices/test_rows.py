@@ -7,8 +7,9 @@ import pytest
 
 from insitu.codegen import emit_program
 from insitu.codegen.device import DATA_BYTES
+from insitu.devices.frames import DAMAGED, GAP, LABEL, NOT_FINITE, NOT_READY, OK, frame, request
 from insitu.devices.host import open_plans, open_program
-from insitu.devices.link import DAMAGED, GAP, LABEL, NOT_FINITE, NOT_READY, OK, LinkDevice, frame, request
+from insitu.devices.link import LinkDevice
 from insitu.devices.process import ProcessChannel, build_firmware, open_process
 from insitu.planner import plan_all
 from insitu.schemes.layers import layers

@@ -1,7 +1,7 @@
-"""The other end of the device protocol: frames over a byte stream, and a client with the host device's interface.
+"""A client of the device protocol, with the interface that every device has (device.py).
 
-A request is sent, and sent again, until its answer comes: the device does a repeated request once. What the bytes of a
-frame mean is in docs/protocol.md; where they travel is a `Channel`'s business (process.py, serial.py, the emulator).
+A request is sent, and sent again, until its answer comes: the device does a repeated request once. What a frame looks
+like is said in frames.py; where it travels is a `Channel`'s business (process.py, serial.py, the emulator).
 """
 
 from __future__ import annotations
@@ -9,28 +9,43 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import wraps
 from threading import RLock
 from typing import Protocol
-from zlib import crc32
 
 import numpy as np
 
 from insitu.codegen import Program
-from insitu.codegen.device import CRC_BYTES, DATA_BYTES, FRAME_BYTES, INFO, PROTOCOL, Interface, interface_of
+from insitu.codegen.device import DATA_BYTES, INFO, PROTOCOL, Interface, interface_of
 from insitu.codegen.state import COMPLAINTS, check_saved
 from insitu.devices.agree import differences
 from insitu.devices.device import Counter, Trained, Updates, Verbs, closed, train_by_calls
+from insitu.devices.frames import (
+    BETWEEN,
+    DAMAGED,
+    DAMAGED_FRAME,
+    GAP,
+    KINDS,
+    LABEL,
+    NO_SUCH,
+    NOT_FINITE,
+    NOT_READY,
+    OK,
+    OUTSIDE,
+    STATE,
+    STATELESS,
+    TOO_LONG,
+    UNKNOWN,
+    Answer,
+    frame,
+    read_answer,
+    request,
+    unframe,
+)
 from insitu.devices.host import fit, rounds_of, zip_inputs
 from insitu.errors import DataError, DeviceError
 from insitu.ops.update import COUNTERS
 
-HEAD = "<BBBBHHI"  # kind, verb or status, index, 0, sequence, count, offset or done
-ANSWER = 0x80
-KINDS = ("ping", "info", "write", "run", "output", "state_out", "state_in", "state_commit", "counters", "reset")
-(OK, DAMAGED, TOO_LONG, UNKNOWN, NO_SUCH, OUTSIDE, GAP, NOT_READY, LABEL, NOT_FINITE, STATELESS) = range(11)
-STATE, BETWEEN = 10, 15  # the first plus what <prefix>_load says
 STATUS = {
     DAMAGED: "got a damaged frame",
     TOO_LONG: "got a frame that is too long",
@@ -64,84 +79,6 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-# frames -----------------------------------------------------------------------------------------
-
-
-def stuff(data: bytes) -> bytes:
-    """COBS: the same bytes without a zero among them. Each block says how far it is to the next zero."""
-    blocks, pieces = [], data.split(b"\0")
-    for i, piece in enumerate(pieces):
-        while len(piece) >= 254:  # no zero follows a full block
-            blocks.append(b"\xff" + piece[:254])
-            piece = piece[254:]
-            if not piece and i == len(pieces) - 1:
-                return b"".join(blocks)
-        blocks.append(bytes([len(piece) + 1]) + piece)
-    return b"".join(blocks)
-
-
-def unstuff(data: bytes) -> bytes | None:
-    """What was stuffed, or None where that cannot have been."""
-    out, at = bytearray(), 0
-    while at < len(data):
-        code = data[at]
-        block = data[at + 1 : at + code]
-        if not code or len(block) != code - 1 or 0 in block:
-            return None
-        out += block
-        at += code
-        if code < 255 and at < len(data):
-            out.append(0)
-    return bytes(out)
-
-
-def frame(body: bytes) -> bytes:
-    """As it goes over the line: with a CRC-32, stuffed, between zeros."""
-    return b"\0" + stuff(body + crc32(body).to_bytes(CRC_BYTES, "little")) + b"\0"
-
-
-def unframe(data: bytes) -> bytes | None:
-    """The body of what stood between two zeros, or None where it is damaged."""
-    whole = unstuff(data)
-    if whole is None or not CRC_BYTES <= len(whole) <= FRAME_BYTES:
-        return None
-    body, crc = whole[:-CRC_BYTES], whole[-CRC_BYTES:]
-    return body if crc32(body) == int.from_bytes(crc, "little") else None
-
-
-def request(kind: str | int, sequence: int, verb: int = 0, index: int = 0, offset: int = 0, data: bytes = b"",
-            count: int | None = None) -> bytes:  # fmt: skip
-    """The body of a request. Reads say in `count` how much they want."""
-    number = KINDS.index(kind) if isinstance(kind, str) else kind
-    return struct.pack(HEAD, number, verb, index, 0, sequence, len(data) if count is None else count, offset) + data
-
-
-@dataclass(frozen=True)
-class Answer:
-    kind: int
-    status: int
-    sequence: int
-    done: int  # calls, loads and resets since the device started
-    data: bytes
-
-
-DAMAGED_FRAME = Answer(0, DAMAGED, 0, 0, b"")  # in place of an answer: the request did not arrive whole
-
-
-def read_answer(body: bytes) -> Answer | None:
-    """What a body says, or None where it is no answer."""
-    size = struct.calcsize(HEAD)
-    if len(body) < size:
-        return None
-    kind, status, _, _, sequence, count, done = struct.unpack(HEAD, body[:size])
-    if not kind & ANSWER or count != len(body) - size:
-        return None
-    return Answer(kind & ~ANSWER, status, sequence, done, body[size:])
-
-
-# client -----------------------------------------------------------------------------------------
 
 
 class Link:
