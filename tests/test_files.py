@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import os
 import stat
+import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from insitu.data import read_samples
 from insitu.errors import DataError, GraphError, ModelError
-from insitu.files import read_array, replacing, write_whole
+from insitu.files import check_arrays, read_array, replacing, write_whole
 from insitu.graph import parse
 from insitu.graph.file import read, save
 
@@ -121,8 +123,6 @@ def test_an_attribute_of_the_wrong_kind_is_an_error_that_names_it(wrong):
 
 def test_a_file_with_a_wrong_attribute_is_refused_by_name(tmp_path):
     path = save(parse(GRAPH.format("[2, 2]")), tmp_path / "m.insitu")
-    import zipfile
-
     with zipfile.ZipFile(path) as z:
         parts = {n: z.read(n) for n in z.namelist()}
     parts["graph.txt"] = parts["graph.txt"].replace(b"stride=[2, 2]", b"stride=7")
@@ -131,3 +131,29 @@ def test_a_file_with_a_wrong_attribute_is_refused_by_name(tmp_path):
             z.writestr(name, data)
     with pytest.raises(ModelError, match="stride must be two integers"):
         read(path)
+
+
+def zipped(path: Path, data: bytes) -> Path:
+    """An .npz that holds this as its array x."""
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("x.npy", data)
+    return path
+
+
+@pytest.mark.parametrize("shape", [(10**12,), (9, 1)])
+def test_samples_that_claim_more_than_they_have_are_refused(tmp_path, shape):
+    graph = parse("graph g(%x: f32[1x1]) -> (%y)\n  %y = relu(%x) : f32[1x1]\n")
+    with pytest.raises(DataError, match="8 bytes of data"):
+        read_samples(zipped(tmp_path / "x.npz", claiming(shape, bytes(8))), graph)
+    (tmp_path / "x.npy").write_bytes(claiming(shape, bytes(8)))
+    with pytest.raises(DataError, match="8 bytes of data"):
+        read_samples(tmp_path / "x.npy", graph)
+    assert len(read_samples(zipped(tmp_path / "x.npz", claiming((8, 1), bytes(8))), graph)) == 8
+
+
+def test_samples_that_unpack_to_more_than_memory_are_refused(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "x.npz", x=np.zeros(4096))
+    check_arrays(tmp_path / "x.npz")
+    monkeypatch.setattr("insitu.files.memory_bytes", lambda: 4096)
+    with pytest.raises(DataError, match="memory"):
+        check_arrays(tmp_path / "x.npz")

@@ -6,10 +6,12 @@ import io
 import os
 import stat
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -63,13 +65,42 @@ def _umask() -> int:
 def read_array(data: bytes) -> np.ndarray:
     """The array of an .npy file. Its size is held against the bytes that are there before anything is allocated."""
     stream = io.BytesIO(data)
+    check_array(stream, len(data))
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def check_array(stream: IO[bytes], size: int) -> None:
+    """Refuse an .npy file of so many bytes whose header says that it holds another number of them."""
     try:
-        shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
+        shape, _, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
     except Exception as e:  # numpy parses its header as Python text, which fails in a dozen ways
         raise DataError(f"is not an .npy file that can be read ({type(e).__name__}: {str(e)[:100]})") from e
     if dtype.hasobject:
         raise DataError("holds Python objects, which are not read")
-    if any(n < 0 for n in shape) or prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise DataError(f"says that it has the shape {shape}, but has {len(data) - stream.tell():,} bytes of data")
-    flat = np.frombuffer(data, dtype, offset=stream.tell())
-    return flat.reshape(shape, order="F" if fortran else "C").copy()
+    left = size - stream.tell()
+    if any(n < 0 for n in shape) or prod(shape) * dtype.itemsize != left:
+        raise DataError(f"says that it has the shape {shape}, but has {left:,} bytes of data")
+
+
+def check_arrays(path: Path) -> None:
+    """The same for an .npy file, or every array of an .npz, which must also fit this machine's memory."""
+    if path.suffix.lower() != ".npz":
+        with path.open("rb") as f:
+            return check_array(f, path.stat().st_size)
+    with zipfile.ZipFile(path) as z:
+        total = sum(info.file_size for info in z.infolist())
+        if total > memory_bytes():
+            raise DataError(f"unpacks to {total:,} bytes, more than this machine's memory")
+        for info in z.infolist():
+            with z.open(info) as member:
+                check_array(member, info.file_size)
+    return None
+
+
+def memory_bytes() -> int:
+    """Of this machine; no limit where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62

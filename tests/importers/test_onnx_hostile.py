@@ -88,6 +88,14 @@ def test_a_few_bytes_that_ask_for_terabytes(op):
     refused(model(nodes, arrays=[("big", big), ("one", one), *scalars]), "bomb")
 
 
+@pytest.mark.parametrize(
+    ("op", "by"), [("Expand", [1, 4, 1 << 20, 1 << 20]), ("Tile", [1, 4000]), ("Tile", [4000, 4000])]
+)
+def test_copies_of_an_input_that_ask_for_terabytes(op, by):
+    made = model([node(op, ["x", "by"], ["y"], "bomb")], [("x", (1, 1 << 16))], arrays=[("by", np.array(by))])
+    refused(made, "bomb")
+
+
 def test_padding_that_asks_for_terabytes():
     pads = np.array([0, 0, 0, 1 << 50])
     refused(model([node("Pad", ["x", "p"], ["y"], "bomb")], arrays=[("p", pads)]), "Pad bomb")

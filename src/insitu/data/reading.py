@@ -25,6 +25,7 @@ import numpy as np
 
 from insitu.data.samples import Samples, check_labels, check_samples, class_numbers, counted, fit, split
 from insitu.errors import DataError, needs
+from insitu.files import check_arrays
 from insitu.graph import Graph, Value
 
 __all__ = ["Samples", "as_samples", "check_labels", "fit", "read_held_out", "read_samples", "split"]
@@ -137,10 +138,12 @@ def _array(x) -> np.ndarray:
 
 
 def _npy(path: Path, graph: Graph, how: Reading) -> Samples:
+    check_arrays(path)
     return Samples((fit(_only(graph, path), np.load(path, allow_pickle=False), str(path)),), source=path.name)
 
 
 def _npz(path: Path, graph: Graph, how: Reading) -> Samples:
+    check_arrays(path)
     with np.load(path, allow_pickle=False) as arrays:
         names = _input_keys(arrays, graph, path, how.part)
         inputs = tuple(fit(v, arrays[n], f"{path}: {n}") for v, n in zip(graph.inputs, names))

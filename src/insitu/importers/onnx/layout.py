@@ -11,6 +11,7 @@ from insitu.graph import Value
 from insitu.importers.onnx.node import Call, Tensor, axes_of, axis_of, integers, ops
 
 LIMIT = 4096  # pieces one node may be taken apart into
+MOST_VALUES = 1 << 26  # that one node may copy a tensor to
 
 
 def reshape_to(shape: tuple[int, ...], wanted: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:
@@ -234,6 +235,8 @@ def expand(n: Call) -> Value:
     shape = np.broadcast_shapes(x.shape, integers(n.array(1, "the shape"), "the shape"))
     if shape == x.shape:
         return x
+    if prod(shape) > MOST_VALUES:
+        raise Unsupported(f"expanding to {shape} makes over {MOST_VALUES:,} values")
     missing = len(shape) - x.type.rank
     repeats = [1 if i >= missing and x.shape[i - missing] == d else d for i, d in enumerate(shape)]
     # copied by a product with ones: the graph has no op that repeats
@@ -244,6 +247,8 @@ def tile(n: Call) -> Value:
     x, repeats = n.any(0), integers(n.array(1, "repeats"), "repeats")
     if len(repeats) != x.type.rank or any(not 1 <= r <= LIMIT for r in repeats):
         raise Unsupported(f"repeats {repeats} of a tensor of rank {x.type.rank}")
+    if prod(repeats) * x.type.size > MOST_VALUES:
+        raise Unsupported(f"repeats {repeats} make over {MOST_VALUES:,} values")
     for axis, r in enumerate(repeats):
         x = ops.concat(*[x] * r, axis=axis, name=n.name) if r > 1 else x
     return x
