@@ -187,7 +187,7 @@ def test_bytes_are_bytes(x):
 
 
 def test_ragged_and_odd_items_are_errors():
-    for bad in ([(X[0], 0), (X[1, :2], 1)], [X[0], X[1]], ["ab"], 3):
+    for bad in ([(X[0], 0), (X[1, :2], 1)], [X[0], X[1, :2]], ["ab"], 3):
         with pytest.raises(DataError):
             as_samples(bad, ROWS)
 

@@ -11,7 +11,7 @@ import numpy as np
 from insitu.cli.compile import add_compiler, build
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import count, target_file
-from insitu.data.samples import Samples, check_labels
+from insitu.data import Samples, check_labels
 from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.learner.model import Model, load

@@ -1,15 +1,15 @@
-"""Samples from whatever the user has: files, folders, arrays, datasets. All in memory; nothing is augmented.
+"""Samples from files and folders. All in memory; nothing is augmented. Arrays and datasets: taking.py.
 
     samples = read_samples("digits.npz", graph)
     samples.inputs[0]        float32[N, ...] in the shape of the graph's input
     samples.labels           int64[N], or None if the file has none
-    as_samples((x, y), graph)                             arrays, a torch Dataset, any iterable of pairs
+    samples.names            the names of the classes, if the file or folder has them
 
 In an .npz, inputs are the arrays named like the graph's inputs, or `x` (`data`, `images`, `inputs`); labels are `y`
-(`labels`, `targets`). If it has two parts, `x_train` and `x_test`, training and calibration read the first and
-tests the second (`part`). A .csv has one sample per line (for an input of windows, one point in time per line), with
-the label last or in a column headed `label`. A folder of images has one subfolder per class, or only images. Pixels
-are scaled to `pixels`, or left as they are if the input takes bytes.
+(`labels`, `targets`), numbers or names; `class_names` names the numbers. If it has two parts, `x_train` and `x_test`,
+training and calibration read the first and tests the second (`part`). A .csv has one sample per line (for an input of
+windows, one point in time per line), with the label last or in a column headed `label`. A folder of images has one
+subfolder per class, or only images. Pixels are scaled to `pixels`, or left as they are if the input takes bytes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.data.samples import Samples, check_labels, check_samples, class_numbers, counted, fit, split
+from insitu.data.labels import numbered
+from insitu.data.samples import Samples, counted, fit
 from insitu.errors import DataError, needs
 from insitu.files import check_arrays
 from insitu.graph import Graph, Value
-
-__all__ = ["Samples", "as_samples", "check_labels", "fit", "read_held_out", "read_samples", "split"]
+from insitu.graph.classes import checked
 
 INPUT_STEMS = ("x", "data", "images", "inputs")
 LABEL_STEMS = ("y", "labels", "label", "targets")
@@ -81,59 +81,6 @@ def read_held_out(path: str | Path, graph: Graph, **reading) -> Samples | None:
     return None if found.labels is None else found
 
 
-def as_samples(data, graph: Graph, *, targets: bool = False, pixels: tuple[float, float] = (0.0, 1.0),
-               part: str = "train") -> Samples:  # fmt: skip
-    """Samples from whatever the user has: a path, Samples, an array, (x, y), a torch Dataset, any iterable of pairs.
-
-    With `targets` the second item of a pair is not a class number but the output to learn. `part` chooses between
-    the training samples and the test samples of a file that has both.
-    """
-    if isinstance(data, str | Path):
-        found = read_samples(data, graph, pixels=pixels, part=part, targets=targets)
-        return check_samples(found, graph, str(data))
-    if isinstance(data, Samples):
-        x, y, names = data.inputs, data.labels, data.names
-    else:
-        (x, y), names = _pair(data, len(graph.inputs)), ()
-    inputs = tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
-    labels = None if y is None else y if targets else class_numbers(y, "labels")
-    return check_samples(counted(Samples(inputs, labels, names), "data"), graph)
-
-
-def _pair(data, count: int) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
-    """(inputs, labels) from arrays, a pair of arrays, or an iterable of pairs."""
-    if hasattr(data, "shape"):
-        return (_array(data),), None
-    if isinstance(data, tuple) and len(data) == 2 and hasattr(data[0], "shape"):
-        return (_array(data[0]),), _array(data[1])
-    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], tuple) and len(data[0]) == count > 1:
-        return tuple(map(_array, data[0])), _array(data[1])
-    return _walk(data)
-
-
-def _walk(data) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """All (x, y) of an iterable, stacked. A Dataset with only a length and indices is walked by index."""
-    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
-        raise DataError(f"cannot take samples from a {type(data).__name__}", hint="(x, y), a path, or an iterable")
-    items = (data[i] for i in range(len(data))) if not hasattr(data, "__iter__") else iter(data)
-    xs, ys = [], []
-    for i, item in enumerate(items):
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise DataError(f"must be a pair (x, y), not a {type(item).__name__}", where=f"sample {i}")
-        xs.append(item[0] if isinstance(item[0], tuple) else (item[0],))
-        ys.append(item[1])
-    if not xs:
-        raise DataError("there are no samples")
-    try:
-        return tuple(np.stack([_array(x) for x in column]) for column in zip(*xs)), np.stack([_array(y) for y in ys])
-    except ValueError as e:
-        raise DataError(f"the samples differ in shape: {e}") from e
-
-
-def _array(x) -> np.ndarray:
-    return np.asarray(x.detach() if hasattr(x, "detach") else x)
-
-
 # --- arrays ---------------------------------------------------------------------------------------------
 
 
@@ -149,9 +96,12 @@ def _npz(path: Path, graph: Graph, how: Reading) -> Samples:
         inputs = tuple(fit(v, arrays[n], f"{path}: {n}") for v, n in zip(graph.inputs, names))
         label = _label_key(arrays, names[0])
         labels = None if label is None else arrays[label]
+        given = arrays["class_names"] if "class_names" in arrays else np.zeros(0, "U")
+    called: tuple[str, ...] = ()
     if labels is not None and not how.targets:
-        labels = class_numbers(labels, f"{path}: {label}")
-    return Samples(inputs, labels, source=f"{', '.join([*names, *filter(None, [label])])} of {path.name}")
+        labels, called = numbered(labels, f"{path}: {label}")
+        called = called or checked(map(str, given.reshape(-1)))
+    return Samples(inputs, labels, called, source=f"{', '.join([*names, *filter(None, [label])])} of {path.name}")
 
 
 def _input_keys(arrays: Mapping[str, np.ndarray], graph: Graph, path: Path, part: str) -> list[str]:
@@ -193,7 +143,7 @@ def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
     column = _label_column(value, heading, len(rows[0]) if rows else 0)
     words = None if column is None else [row.pop(column) for row in rows]
     table = np.array(rows, np.float64)
-    labels, names = (None, ()) if words is None else _numbered(words, str(path), how.targets)
+    labels, names = (None, ()) if words is None else _labels(words, str(path), how.targets)
     if table.ndim == 2 and value.type.rank == 3 and table.shape[1] in value.shape[1:]:
         table, labels = windows(value, table, labels)
     return Samples((fit(value, table, str(path)),), labels, names, path.name)
@@ -207,13 +157,12 @@ def _label_column(value: Value, heading: list[str], width: int) -> int | None:
     return width - 1 if width not in expected and width - 1 in expected else None
 
 
-def _numbered(words: list[str], where: str, targets: bool) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as class numbers; names are numbered in alphabetical order."""
-    if all(map(_is_number, words)):
-        given = np.array(words, np.float64)
-        return (given if targets else class_numbers(given, where)), ()
-    names = tuple(sorted(set(words)))
-    return np.array([names.index(w) for w in words]), names
+def _labels(words: list[str], where: str, targets: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The labels of a column: numbers, or names in alphabetical order."""
+    if not all(map(_is_number, words)):
+        return numbered(np.array(words), where)
+    given = np.array(words, np.float64)
+    return (given, ()) if targets else numbered(given, where)
 
 
 def windows(value: Value, table: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:

@@ -42,24 +42,6 @@ def split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
     return samples.take(order[:count]), samples.take(order[count:])
 
 
-def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
-    """Class numbers; one-hot rows are accepted."""
-    if array.ndim == 2 and array.shape[1] > 1:
-        if not (np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all()):
-            raise DataError(
-                f"the labels have {array.shape[1]} columns, but are not one-hot",
-                where=where,
-                hint='class numbers, or a loss that takes targets: Recipe(loss="soft_cross_entropy")',
-            )
-        array = array.argmax(axis=1)
-    array = array.reshape(-1)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise DataError("a label is not finite", where=where)
-    if array.dtype.kind not in "iub" and not (array.dtype.kind == "f" and np.all(array == np.round(array))):
-        raise DataError(f"the labels are {array.dtype}, not class numbers", where=where)
-    return array.astype(np.int64)
-
-
 def counted(samples: Samples, where: str) -> Samples:
     counts = {len(x) for x in samples.inputs}
     if counts == {0} or not counts:
@@ -153,14 +135,3 @@ def _check_range(x: np.ndarray, type: Type, where: str) -> None:
             where=where,
             hint=looks or "scale the data as in calibration, or give a Transform",
         )
-
-
-def check_labels(samples: Samples, classes: int) -> Samples:
-    """The samples with labels as the C takes them; raises if a label is not one of the model's classes."""
-    y = samples.labels
-    if y is None:
-        raise DataError("the samples have no labels")
-    y = class_numbers(y, "labels")
-    if y.min() < 0 or y.max() >= classes:
-        raise DataError(f"labels are {y.min()}..{y.max()}, but the model has classes 0..{classes - 1}")
-    return replace(samples, labels=np.ascontiguousarray(y, np.int32))

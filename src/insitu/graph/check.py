@@ -6,6 +6,7 @@ Every pass may assume a checked graph, so none checks again.
 from __future__ import annotations
 
 from insitu.errors import Error, GraphError
+from insitu.graph.classes import checked
 from insitu.graph.graph import Graph, Node
 
 FLOATS = ("f32", "f64")
@@ -75,6 +76,7 @@ def _check_definitions(graph: Graph) -> None:
     for v in graph.results:
         if defined.get(v.name) != v.type:
             raise GraphError("is an output that nothing defines", where=f"%{v.name}")
+    checked(graph.classes)
     for name, new in graph.updates.items():
         if name not in graph.state or graph.state[name].shape != new.shape:
             raise GraphError(f"cannot become {new}: not state, or of another shape", where=f"%{name}")

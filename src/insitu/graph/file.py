@@ -46,13 +46,20 @@ def read(source: str | Path | bytes) -> Graph:
                 raise ModelError("unpacks to over a gigabyte")
             names = json.loads(_part(z, "names.json", MAX_TEXT))
             found = {name: _array(z, f"{i}.npy") for i, name in enumerate(names)}
-            return check(parse(_part(z, "graph.txt", MAX_TEXT).decode(), found))
+            return _named(check(parse(_part(z, "graph.txt", MAX_TEXT).decode(), found)))
     except Error as e:
         raise ModelError(e.what, where=": ".join(filter(None, (where, e.where))), hint=e.hint) from e
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
     except Exception as e:  # zipfile, json and numpy raise a dozen kinds for broken data
         raise ModelError(f"is not an insitu graph, or is damaged ({type(e).__name__}: {e})", where=where) from e
+
+
+def _named(graph: Graph) -> Graph:
+    """The graph, if its names are those of its output's scores."""
+    if graph.classes and len(graph.classes) != (graph.outputs[0].shape or (1,))[-1]:
+        raise ModelError(f"has {len(graph.classes)} names of classes for {graph.outputs[0].type}")
+    return graph
 
 
 def _add(z: zipfile.ZipFile, name: str, data: bytes) -> None:

@@ -97,6 +97,7 @@ class Graph:
     # constants that are parameters of the model -> its name for each; two with one name are layouts of the same
     parameters: Mapping[str, str] = field(default_factory=dict)
     by_rows: str = ""  # the input that arrives row by row and is never held whole
+    classes: tuple[str, ...] = ()  # the names of the classes that the first output scores, if they are known
 
     @cached_property
     def values(self) -> dict[str, Value]:
@@ -140,8 +141,8 @@ class Graph:
 class Builder:
     """Collects nodes into a graph. Ops called inside `with building(...)` append themselves here."""
 
-    def __init__(self, name: str = "graph"):
-        self.name = clean(name)
+    def __init__(self, name: str = "graph", classes: tuple[str, ...] = ()):
+        self.name, self.classes = clean(name), classes
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
@@ -207,7 +208,7 @@ class Builder:
     @classmethod
     def of(cls, graph: Graph) -> Builder:
         """A builder that already holds this graph, to append to it."""
-        builder = cls(graph.name)
+        builder = cls(graph.name, graph.classes)
         builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
         builder.constants, builder.state = dict(graph.constants), dict(graph.state)
         builder.updates, builder.parameters = dict(graph.updates), dict(graph.parameters)
@@ -234,7 +235,7 @@ class Builder:
     def graph(self, *outputs: Value) -> Graph:
         return Graph(
             self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes),
-            dict(self.state), dict(self.updates), dict(self.parameters), self.by_rows,
+            dict(self.state), dict(self.updates), dict(self.parameters), self.by_rows, self.classes,
         )  # fmt: skip
 
     def _define(self, name: str, type: Type) -> Value:

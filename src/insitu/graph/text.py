@@ -7,7 +7,7 @@
 
 Values that last from run to run are `state` instead of `const`, and `%w := %w.new` says what one becomes. That a
 constant is a parameter of the model stands beside it where its place does not tell: `parameter %scale = scale`. The
-input that arrives row by row is named: `rows %x`.
+input that arrives row by row is named: `rows %x`. Names of classes stand in one line: `classes ["rest", "wave"]`.
 
 Long constants and per-channel scales stand by reference (`@name`): `arrays(graph)` gives them,
 `parse(text, arrays)` takes them back.
@@ -34,6 +34,7 @@ def to_text(graph: Graph) -> str:
     lines = [f"graph {graph.name}({head}) -> ({', '.join(map(str, graph.outputs))})"]
     lines += [f"  # {note}" for note in graph.notes]
     lines += [f"  rows %{graph.by_rows}"] if graph.by_rows else []
+    lines += [f"  classes {json.dumps(graph.classes)}"] if graph.classes else []
     used = _stored(graph)
     lines += [f"  {v} = {kind} {_type(v)} {_array(v, array)}" for v, kind, array in used]
     lines += [f"  parameter %{name} = {graph.parameters[name]}" for name in _hidden(graph)]
@@ -113,6 +114,7 @@ class _Parser:
         self.updates: dict[str, Value] = {}
         self.parameters: dict[str, str] = {}
         self.by_rows = ""
+        self.classes: tuple[str, ...] = ()
         self.nodes: list[Node] = []
         self.notes: list[str] = []
 
@@ -131,7 +133,7 @@ class _Parser:
             raise GraphError(e.what, where=f"line {where + 1}") from e
         return Graph(
             name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes), self.state, self.updates,
-            self.parameters, self.by_rows,
+            self.parameters, self.by_rows, self.classes,
         )  # fmt: skip
 
     def _head(self, line: str):
@@ -152,6 +154,9 @@ class _Parser:
             return
         if line.startswith("rows "):
             self.by_rows = self._value(line.removeprefix("rows ")).name
+            return
+        if line.startswith("classes "):
+            self.classes = tuple(json.loads(line.removeprefix("classes ")))
             return
         state, _, new = line.partition(" := ")
         if new:

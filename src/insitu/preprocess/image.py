@@ -43,7 +43,7 @@ class Transform:
             raise GraphError("a transform of images needs a model with one input of rank 4", where=graph.name)
         old = graph.inputs[0]
         first = old.shape[3] not in (1, 3) and old.shape[1] in (1, 3)
-        builder = Builder(graph.name)
+        builder = Builder(graph.name, graph.classes)
         builder.notes, builder.constants, builder.state = list(graph.notes), dict(graph.constants), dict(graph.state)
         builder._types = {name: v.type for name, v in graph.values.items() if name != old.name}
         with build(builder):

@@ -12,6 +12,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Op, Value, build, drop_unused
+from insitu.graph.classes import fitting
 from insitu.ops.activation import relu, relu6, sigmoid
 from insitu.ops.conv import conv2d, conv2d_s8
 from insitu.ops.layout import reshape, transpose
@@ -108,6 +109,7 @@ def _finish(builder: Builder, features: Value, weight: np.ndarray, bias: np.ndar
     with build(builder):
         w, b = builder.constant(f"{HEAD}.weight", weight), builder.constant(f"{HEAD}.bias", bias)
         logits = linear(features, w, b, name=HEAD)
+    builder.classes = fitting(builder.classes, len(weight))
     return drop_unused(builder.graph(logits))
 
 

@@ -1,0 +1,77 @@
+"""What is right for each sample, as class numbers: from numbers, one-hot rows, or names, and matched by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from insitu.errors import DataError
+from insitu.graph.classes import checked, unknown
+
+if TYPE_CHECKING:
+    from insitu.data.samples import Samples
+
+
+def numbered(labels: np.ndarray, where: str = "labels") -> tuple[np.ndarray, tuple[str, ...]]:
+    """(class numbers, names): names are numbered in alphabetical order; numbers have no names."""
+    if not is_text(labels):
+        return class_numbers(labels, where), ()
+    words = labels.reshape(-1)
+    blank = next((i for i, word in enumerate(words) if not str(word).strip()), None)
+    if blank is not None:
+        raise DataError("has an empty label", where=f"{where}, sample {blank}")
+    names, numbers = np.unique(words.astype(str), return_inverse=True)
+    return numbers.astype(np.int64), checked(names.tolist())
+
+
+def is_text(labels: np.ndarray) -> bool:
+    return labels.dtype.kind == "U" or (labels.dtype.kind == "O" and all(isinstance(w, str) for w in labels.flat))
+
+
+def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
+    """Class numbers; one-hot rows are accepted."""
+    if array.ndim == 2 and array.shape[1] > 1:
+        if not (np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all()):
+            raise DataError(
+                f"the labels have {array.shape[1]} columns, but are not one-hot",
+                where=where,
+                hint='class numbers, or a loss that takes targets: Recipe(loss="soft_cross_entropy")',
+            )
+        array = array.argmax(axis=1)
+    array = array.reshape(-1)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise DataError("a label is not finite", where=where)
+    if array.dtype.kind not in "iub" and not (array.dtype.kind == "f" and np.all(array == np.round(array))):
+        raise DataError(f"the labels are {array.dtype}, not class numbers or names", where=where)
+    return array.astype(np.int64)
+
+
+def by_name(samples: Samples, names: tuple[str, ...]) -> Samples:
+    """The samples with the labels that a model with these class names gives them.
+
+    Samples without names, and models without, go by numbers. A name that the model does not know is a DataError.
+    """
+    if samples.labels is None or not samples.names or not any(names) or samples.names == names:
+        return samples
+    used = set(samples.labels.tolist())
+    places = np.zeros(len(samples.names), np.int64)
+    for number, name in enumerate(samples.names):
+        if name in names:
+            places[number] = names.index(name)
+        elif number in used:
+            raise unknown(name, names)
+    return replace(samples, labels=places[samples.labels], names=names)
+
+
+def check_labels(samples: Samples, classes: int) -> Samples:
+    """The samples with labels as the C takes them; raises if a label is not one of the model's classes."""
+    y = samples.labels
+    if y is None:
+        raise DataError("the samples have no labels")
+    y = class_numbers(y, "labels")
+    if y.size and (y.min() < 0 or y.max() >= classes):
+        hint = f"insitu.compile(..., classes={y.max() + 1})" if y.min() >= 0 else "class numbers start at 0"
+        raise DataError(f"labels are {y.min()}..{y.max()}, but the model has classes 0..{classes - 1}", hint=hint)
+    return replace(samples, labels=np.ascontiguousarray(y, np.int32))

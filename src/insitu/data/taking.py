@@ -1,0 +1,117 @@
+"""Samples from whatever the user has: a path, arrays, lists, tensors, frames, a Dataset, any iterable of pairs.
+
+    as_samples((x, y), graph)             arrays, or what numpy makes arrays of
+    as_samples(x, graph, labels=["wave", "rest", ...])
+    as_samples(dataset, graph)            pairs (x, y)
+
+Files and folders are read by reading.py. An iterable that has no length may never end: of such, no more than MOST
+samples are taken.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from insitu.data.labels import numbered
+from insitu.data.reading import read_samples
+from insitu.data.samples import Samples, check_samples, counted, fit
+from insitu.errors import DataError
+from insitu.graph import Graph
+
+MOST = 10_000
+
+
+def as_samples(data, graph: Graph, *, labels=None, targets: bool = False, pixels: tuple[float, float] = (0.0, 1.0),
+               part: str = "train") -> Samples:  # fmt: skip
+    """Checked samples for this graph, with labels where there are any.
+
+    With `targets` the labels are not classes but the outputs to learn. `part` chooses between the training samples
+    and the test samples of a file that has both.
+    """
+    if isinstance(data, str | Path):
+        found = read_samples(data, graph, pixels=pixels, part=part, targets=targets)
+        return check_samples(found, graph, str(data))
+    if isinstance(data, Samples):
+        x, y, names, notes = data.inputs, data.labels, data.names, data.notes
+        if labels is not None:
+            y, names = array(labels), ()
+    else:
+        (x, y, notes), names = _parts(data, labels, graph), ()
+    inputs = tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
+    if y is not None and not targets and not names:
+        y, names = numbered(y)
+    return check_samples(counted(Samples(inputs, y, names, notes=notes), "data"), graph)
+
+
+Parts = tuple[tuple[np.ndarray, ...], np.ndarray | None, tuple[str, ...]]  # inputs, labels, notes
+
+
+def _parts(data, labels, graph: Graph) -> Parts:
+    count = len(graph.inputs)
+    if labels is not None:
+        return _inputs(data, count), array(labels), ()
+    if isinstance(data, tuple) and len(data) == 2 and (_is_array(data[0]) or _is_inputs(data[0], count)):
+        return _inputs(data[0], count), None if data[1] is None else array(data[1]), ()
+    if _is_array(data):
+        return (array(data),), None, ()
+    if isinstance(data, list) and not _holds_pairs(data):
+        return _inputs(data, count), None, ()
+    return _walk(data)
+
+
+def _is_array(data) -> bool:
+    return hasattr(data, "shape")
+
+
+def _is_inputs(data, count: int) -> bool:
+    return isinstance(data, tuple) and len(data) == count > 1
+
+
+def _holds_pairs(data: list) -> bool:
+    return bool(data) and isinstance(data[0], tuple | list) and len(data[0]) == 2 and not np.isscalar(data[0][0])
+
+
+def _inputs(data, count: int) -> tuple[np.ndarray, ...]:
+    if _is_inputs(data, count):
+        return tuple(map(array, data))
+    return (array(data),)
+
+
+def _walk(data) -> Parts:
+    """All (x, y) of an iterable, stacked. A Dataset with only a length and indices is walked by index."""
+    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+        raise DataError(f"cannot take samples from a {type(data).__name__}", hint="(x, y), a path, or an iterable")
+    items = (data[i] for i in range(len(data))) if not hasattr(data, "__iter__") else iter(data)
+    endless = not hasattr(data, "__len__")
+    xs, ys = [], []
+    for i, item in enumerate(islice(items, MOST) if endless else items):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise DataError(f"must be a pair (x, y), not a {type(item).__name__}", where=f"sample {i}")
+        xs.append(item[0] if isinstance(item[0], tuple) else (item[0],))
+        ys.append(item[1])
+    if not xs:
+        raise DataError("there are no samples")
+    note = (f"took the first {MOST:,} samples of an iterable without a length",) if endless and len(xs) == MOST else ()
+    return tuple(_stacked([array(x) for x in column]) for column in zip(*xs)), _stacked([array(y) for y in ys]), note
+
+
+def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
+    try:
+        return np.stack(arrays)
+    except ValueError as e:
+        raise DataError(f"the samples differ in shape: {e}") from e
+
+
+def array(x: Any) -> np.ndarray:
+    """An array of a list, a tensor (wherever it is), a frame or a column of one."""
+    if isinstance(x, list | tuple) and any(hasattr(item, "detach") for item in x[:1]):
+        return _stacked([array(item) for item in x])
+    x = x.detach() if hasattr(x, "detach") else x
+    try:
+        return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
+    except ValueError as e:
+        raise DataError(f"the samples differ in shape: {e}") from e

@@ -1,0 +1,58 @@
+"""The names of classes: which are legal, and which number a name has.
+
+A graph has as many as its first output has scores, or none. A class that has no name yet is "".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from insitu.errors import DataError
+
+MOST_LETTERS = 200
+
+
+def checked(names: Iterable[object]) -> tuple[str, ...]:
+    """The names, if each can stand in a table, in a C string and on a line."""
+    found = tuple(names)
+    for name in found:
+        if not isinstance(name, str) or len(name) > MOST_LETTERS or not name.isprintable():
+            shown = repr(name) if len(repr(name)) <= MOST_LETTERS else f"{repr(name)[:60]}..."
+            raise DataError(f"the name of a class must be printable text of at most {MOST_LETTERS} letters: {shown}")
+    twice = next((name for i, name in enumerate(found) if name and name in found[:i]), None)
+    if twice is not None:
+        raise DataError(f"two classes have the name {twice!r}", hint="give every class a name of its own")
+    return found
+
+
+def fitting(names: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """The names for so many classes: further ones have none yet. No names are left of a longer list."""
+    if not any(names) or len(names) > count:
+        return ()
+    return (*names, *[""] * (count - len(names)))
+
+
+def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """The names of `count` classes after these were met: a new one takes the first place without a name.
+
+    A name that finds no place is a DataError, which lists the known ones.
+    """
+    places = list(known or [""] * count)
+    for name in given:
+        if name in places:
+            continue
+        if "" not in places:
+            raise unknown(name, places)
+        places[places.index("")] = name
+    return checked(places)
+
+
+def unknown(name: str, known: Sequence[str]) -> DataError:
+    shown = ", ".join(n for n in known[:20] if n) + (", ..." if len(known) > 20 else "")
+    hint = f"known: {shown}; learner.add_class({name!r}) adds one"
+    return DataError(f"there is no class named {name!r}", hint=hint)
+
+
+def word(names: Sequence[str], number: int) -> str:
+    """The name of a class, or its number."""
+    return (names[number] if number < len(names) else "") or str(number)
