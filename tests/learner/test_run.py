@@ -8,11 +8,12 @@ import pytest
 
 import insitu
 from insitu.cli import main
+from insitu.data.noise import random_samples
 from insitu.deploy import deploy, limits_of
 from insitu.deploy.bundle import write_board
 from insitu.deploy.manifest import read_manifest
 from insitu.devices.host import open_plans
-from insitu.learner.onboard import open_board, random_samples
+from insitu.learner.folder import open_folder
 from insitu.planner import plan
 
 from ..firmware.images import M3, conv_graphs
@@ -52,7 +53,7 @@ def test_a_run_says_what_a_step_takes(folder, capsys):
 def test_training_there_gives_the_losses_and_the_state_of_the_host(folder, capsys, tmp_path):
     found = run(capsys, folder, "--steps", 4, "--rate", 0.05, "--save", tmp_path / "state.bin")
     host = open_plans({verb: plan(g, target="mcu") for verb, g in conv_graphs().items()})
-    samples, losses = random_samples(read_manifest(folder), 4, 0), []
+    samples, losses = random_samples(read_manifest(folder).graph, 4, 0), []
     for i in np.random.default_rng((0, 0)).permutation(4):
         given = (samples.inputs[0][i : i + 1], np.array([samples.labels[i]], np.int32), np.float32(0.05))
         losses.append(float(host.run("train_step", *given)[0]))
@@ -70,7 +71,6 @@ def test_a_saved_state_is_where_the_next_run_goes_on(folder, capsys, tmp_path):
 @pytest.fixture(scope="module")
 def batched(tmp_path_factory):
     """A folder that updates after four samples, its samples, and the learner it was made from."""
-    from insitu.cli.compile import write
     from insitu.demo import TARGET
 
     place = tmp_path_factory.mktemp("batched")
@@ -78,7 +78,7 @@ def batched(tmp_path_factory):
     x, y = rng.normal(size=(10, 1, 8, 8)).astype(np.float32), np.arange(10) % 3
     np.savez(place / "x.npz", x=x, y=y)
     made = insitu.compile(TARGET, data=x, classes=3, scheme="last:1", batch=4, board="nrf52840")
-    write(made, place / "build")
+    made.write(place / "build")
     return place / "build", place / "x.npz", (x, y), made
 
 
@@ -211,16 +211,16 @@ def test_a_device_with_another_program_says_what_differs(folder, tmp_path):
     shutil.copy(folder / "firmware.elf", tmp_path)
     arena = found["arena_bytes"]
     with pytest.raises(insitu.Error, match=f"another program: bytes of arena {arena - 16:,}, not {arena:,}\n") as e:
-        open_board(read_manifest(tmp_path))
+        open_folder(tmp_path)
     assert "flash the firmware" in e.value.hint
     found["verbs"]["predict"]["outputs"][0]["shape"] = [1, 99]
     (tmp_path / "insitu.json").write_text(json.dumps(found))
     with pytest.raises(insitu.Error, match=r"predict takes \S+ bytes and gives 12, not takes \S+ bytes and gives 396"):
-        open_board(read_manifest(tmp_path))
+        open_folder(tmp_path)
 
 
 def test_the_state_of_another_program_is_refused(folder):
-    device = open_board(read_manifest(folder))
+    device = open_folder(folder).device
     before = device.save_state()
     changed = bytearray(before)
     changed[4] ^= 1

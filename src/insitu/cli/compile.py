@@ -76,6 +76,8 @@ def add_compiler(parser) -> None:
 
 
 def run(arguments) -> int:
+    from insitu.learner.learned import learned_deployment, write
+
     if arguments.measure:
         check_measured(arguments.board)
     learner, samples = build(arguments, arguments.data)
@@ -83,7 +85,7 @@ def run(arguments) -> int:
         say(f"calibrated on {counted(samples)}")
     if arguments.state:
         learner.load(arguments.state)
-    deployed = from_learned(learner)
+    deployed = learned_deployment(learner)
     if arguments.measure:
         deployed = measured(learner, deployed)
     report = {**describe(learner, deployed), "state": arguments.state and str(arguments.state)}
@@ -92,35 +94,6 @@ def run(arguments) -> int:
         report |= {"output": str(arguments.output), "files": len(written)}
     show(arguments, to_text(report), report)
     return 0
-
-
-def write(learner, folder: Path, deployed=None) -> list[Path]:
-    """Write the program's folder, with firmware if it was compiled for a board. It starts from the learned state."""
-    from insitu.deploy.bundle import write_board, write_bundle
-    from insitu.learner.learned import learned_program
-
-    made = deployed or from_learned(learner)
-    return write_board(made, folder) if made else write_bundle(learned_program(learner), folder)
-
-
-def from_learned(learner):
-    """The deployed program, starting from the learned state; None without a board."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from insitu.deploy import deploy, starting_from
-
-    made = learner.deployed
-    if made is None:
-        return None
-    if not learner.opened:
-        return replace(made, batch=learner.parts.batch)
-    state = learner.device.state()
-    first = {name: value for g in learner.graphs.values() for name, value in g.state.items()}
-    if any(not np.array_equal(value, state[name], equal_nan=True) for name, value in first.items()):
-        made = deploy(starting_from(learner.graphs, state), made.limits)
-    return replace(made, batch=learner.parts.batch)
 
 
 def check_measured(board: str) -> None:
@@ -187,7 +160,7 @@ def _transform(arguments, graph):
 def describe(learner, deployed=None) -> dict:
     """What a program trains, and the memory it needs."""
     parts, deployed = learner.parts, deployed or learner.deployed
-    program = deployed.program if deployed else learner.device.program
+    program = deployed.program if deployed else learner.program
     return {
         "model": parts.forward.name,
         "scheme": parts.scheme.name,

@@ -36,36 +36,50 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.deploy.manifest import read_manifest
     from insitu.errors import DataError
-    from insitu.files import write_whole
-    from insitu.learner.onboard import open_board, run_on
+    from insitu.learner.folder import open_folder
+    from insitu.reports.run import described
 
-    manifest = read_manifest(arguments.folder)
     if not arguments.data and not arguments.steps:
         raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
-    device = open_board(manifest, arguments.on, limit=arguments.limit, timeout=arguments.timeout)
-    try:
+    with open_folder(arguments.folder, arguments.on, limit=arguments.limit, timeout=arguments.timeout) as learner:
         if arguments.load:
-            device.load_state(_read(arguments.load))
-        say(f"{manifest.name} on {manifest.board.name}, {arguments.on}")
-        report = run_on(
-            device, manifest, data=arguments.data, steps=arguments.steps, epochs=arguments.epochs,
-            rate=arguments.rate, batch=arguments.batch, seed=arguments.seed,
-        )  # fmt: skip
+            learner.load(arguments.load)
+        name, board, _ = described(learner)
+        say(f"{name} on {board.name}, {arguments.on}")
+        report = train(learner, arguments)
         if arguments.save:
-            write_whole(arguments.save, device.save_state())
-    finally:
-        device.close()
+            learner.save(arguments.save)
     written = f"\nwritten to {arguments.save}" if arguments.save else ""
     show(arguments, report.to_text() + written, {**report.to_json(), "output": arguments.save and str(arguments.save)})
     return 0
 
 
-def _read(path: Path) -> bytes:
-    from insitu.errors import DataError
+def train(learner, arguments):
+    """Train as `fit(..., schedule="constant", warmup=0)` does on the host, and report what that took."""
+    from insitu.reports.run import board_run
 
-    try:
-        return path.read_bytes()
-    except OSError as e:
-        raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
+    training, test = samples(learner, arguments)
+    before = learner.evaluate(test)[learner.measure] if test else None
+    history = learner.fit(
+        training, epochs=arguments.epochs, rate=arguments.rate, batch=arguments.batch, schedule="constant", warmup=0,
+        seed=arguments.seed,
+    )  # fmt: skip
+    after = learner.evaluate(test)[learner.measure] if test else None
+    return board_run(learner, history, tuple(x[:1] for x in training.inputs), before, after)
+
+
+def samples(learner, arguments):
+    """What to train on, random where no file is given; and what to measure on, where the file has a test part."""
+    from insitu.data import read_held_out
+    from insitu.data.noise import random_samples
+    from insitu.devices.device import method_of
+    from insitu.training.train import has_targets
+
+    graph, targets = learner.graphs["predict"], has_targets(learner.recipe)
+    if not arguments.data:
+        count = max(arguments.steps, method_of(learner.device.verbs).samples)
+        return random_samples(graph, count, arguments.seed, targets=targets), None
+    found = learner.samples(arguments.data)
+    test = None if targets else read_held_out(arguments.data, graph)
+    return (found if arguments.steps is None else found.head(arguments.steps)), test

@@ -1,5 +1,5 @@
 """From a plan to C: text from values (c.py), and the program around it (program.py)."""
 
-from insitu.codegen.program import Program, emit_program
+from insitu.codegen.program import Program, emit_program, starting_from
 
-__all__ = ["Program", "emit_program"]
+__all__ = ["Program", "emit_program", "starting_from"]

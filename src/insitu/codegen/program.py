@@ -7,7 +7,7 @@ share constants, state and arena. Deterministic: the same plans give the same by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
@@ -55,6 +55,15 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
     files[f"{prefix}_weights.c"] = constants.source()
     kernels = set().union(*(f.kernels for f in functions), state_kernels(files[f"{prefix}_state.c"]) if state else ())
     return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state)
+
+
+def starting_from(program: Program, state: Mapping[str, np.ndarray]) -> Program:
+    """The same program, as it was planned, with another first state: its `init` begins with what was learned."""
+    plans = {
+        verb: replace(p, graph=replace(p.graph, state={name: state[name] for name in p.graph.state}))
+        for verb, p in program.plans.items()
+    }
+    return replace(emit_program(plans, program.prefix), in_place=program.in_place)
 
 
 def _function(verb: str, plan: Plan, prefix: str, constants: Constants, names, rows: bool) -> Function:

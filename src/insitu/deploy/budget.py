@@ -34,7 +34,7 @@ def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits) -> D
     need = needed(graphs, limits)
     if not need.fits(limits):
         raise BudgetError(complaint(need, limits), hint=way_out(parts, limits, need))
-    return need.deployment
+    return need.deployment and replace(need.deployment, batch=parts.batch, loss=parts.recipe.loss)
 
 
 def complaint(need: Need, limits: Limits) -> str:

@@ -33,6 +33,7 @@ class Deployment:
     program: Program
     firmware: Firmware | None
     batch: int = 1  # samples per update it was planned for; a program that adds up gradients takes any number
+    loss: str | None = None  # that it is trained with, where that is known
     counts: Mapping[str, int] | None = None  # verb -> instructions, if they were counted (deploy/cost.py)
     cost: LoweringCost | None = None  # of lowering the peak, if that was done and counted
 

@@ -19,6 +19,7 @@ from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, Type, Value
 from insitu.graph.types import Quant
+from insitu.training.train import LOSSES
 
 FORMAT = 1
 FIGURES = ("sram_bytes", "flash_bytes", "sram_budget_bytes", "flash_budget_bytes", "arena_bytes", "state_bytes",
@@ -37,6 +38,7 @@ class Manifest:
     lines: dict[str, dict[int, str]]  # verb -> line of its C file -> layer
     figures: dict
     batch: int = 1  # samples per update, if gradients are added up
+    loss: str = "cross_entropy"
 
     @property
     def elf(self) -> Path:
@@ -60,6 +62,7 @@ def manifest(deployment: Deployment) -> dict:
         "board": board.to_json(),
         "program": interface.program,
         "batch": deployment.batch,
+        **({"loss": deployment.loss} if deployment.loss else {}),
         "arena_bytes": interface.arena_bytes,
         "verbs": {
             verb: {
@@ -101,7 +104,16 @@ def _manifest(folder: Path, found: dict) -> Manifest:
     _check_verbs(verbs)
     interface.info()  # raises for numbers that no program can have
     board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])
-    return Manifest(folder, str(found["name"]), board, interface, lines, figures, _count(found, "batch", 1))
+    batch, loss = _count(found, "batch", 1), _loss(found.get("loss"), verbs)
+    return Manifest(folder, str(found["name"]), board, interface, lines, figures, batch, loss)
+
+
+def _loss(named: str | None, verbs: dict) -> str:
+    """The loss; older folders do not name it, but labels are class numbers and targets are not."""
+    if named is not None and named not in LOSSES:
+        raise ValueError(f"loss is {named!r}")
+    learning = next((v for v in ("train_step", "accumulate") if v in verbs), "predict")
+    return named or ("cross_entropy" if any(v.dtype == "s32" for v in verbs[learning][0]) else "mse")
 
 
 def _check_verbs(verbs: dict) -> None:

@@ -1,31 +1,53 @@
 """What a learner has learned, put where other tools find it: in a model of its own, or in the C program's first state.
 
-The state itself is saved and loaded by the learner; this makes nothing of it that could be trained on from there with
-its optimizer's memory: the model has the learned weights as constants.
+The learner itself saves and loads states. Nothing is planned again here: the program is emitted with the same plans,
+and linked again for a board. The model has the learned weights as constants, and no memory of its optimizer.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from insitu.codegen import Program, emit_program
+from insitu.codegen import Program, starting_from
+from insitu.deploy import Deployment, deploy_program
+from insitu.deploy.bundle import write_board, write_bundle
+from insitu.errors import BudgetError, GraphError
 from insitu.graph import drop_unused
-from insitu.learner import Learner
+from insitu.learner.learner import Learner
 from insitu.learner.model import Model
 
 
 def learned_model(learner: Learner) -> Model:
     """The model as it predicts now."""
     graph, state = learner.graphs["predict"], learner.device.state()
+    if not graph.nodes:
+        raise GraphError(
+            "a folder has no model, only its program", hint="save the state, and load it where the model is"
+        )
     constants = {**graph.constants, **{name: state[name] for name in graph.state}}
     return Model(drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows="")))
 
 
 def learned_program(learner: Learner) -> Program:
     """The C program whose `init` starts from what was learned; it saves and loads the same states as before."""
-    state = learner.device.state()
-    plans = {
-        verb: replace(p, graph=replace(p.graph, state={name: state[name] for name in p.graph.state}))
-        for verb, p in learner.plans.items()
-    }
-    return emit_program(plans, learner.device.program.prefix)
+    return starting_from(learner.program, learner.device.state()) if learner.learned else learner.program
+
+
+def learned_deployment(learner: Learner) -> Deployment | None:
+    """What was deployed, starting from what was learned; None without a board."""
+    made = learner.deployed
+    if made is None or not learner.learned:
+        return made
+    found = deploy_program(starting_from(made.program, learner.device.state()), made.limits)
+    if not found.fits:
+        raise BudgetError(
+            f"with what was learned it takes {found.flash_bytes:,} bytes of flash", hint="--flash, or less"
+        )
+    return replace(found, batch=made.batch, loss=made.loss)
+
+
+def write(learner: Learner, folder: str | Path, deployed: Deployment | None = None) -> list[Path]:
+    """The program's folder, with firmware where it was compiled for a board; it starts from what was learned."""
+    made = deployed or learned_deployment(learner)
+    return write_board(made, folder) if made else write_bundle(learned_program(learner), folder)

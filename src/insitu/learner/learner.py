@@ -1,4 +1,4 @@
-"""A model that learns: fit, evaluate, predict, add_class, save, load, on a device.
+"""A model that learns: fit, evaluate, predict, add_class, save, load, on any device.
 
 The compiled program does the work; this file feeds it. Where the first layers are frozen their outputs are
 computed once a sample (or once a view of it) and training starts from them: the same bytes, a fraction of
@@ -15,12 +15,15 @@ from threading import RLock
 
 import numpy as np
 
+from insitu.boards import Board
+from insitu.codegen import Program
 from insitu.data import Samples, as_samples, check_labels
 from insitu.data.arguments import optional, whole
-from insitu.deploy import Deployment
+from insitu.deploy import Deployment, deploy, limits_of
 from insitu.deploy.budget import check_budget
+from insitu.devices.device import Device
 from insitu.devices.host import HostDevice, open_plans
-from insitu.errors import DataError, GraphError
+from insitu.errors import BoardError, DataError, DeviceError, GraphError
 from insitu.files import write_whole
 from insitu.graph import Graph
 from insitu.learner.course import Course
@@ -28,43 +31,91 @@ from insitu.learner.feed import Augment, Feed, Source, plain, predict_all
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
 from insitu.learner.measures import MEASURES
+from insitu.learner.places import DEPLOYED, HOST, Patience, open_deployed, open_in_folder, place_of
+from insitu.learner.site import Site
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
 from insitu.progress import Report, bar, stage
 from insitu.training.head import widen_head
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
-from insitu.training.train import LOSSES, Recipe
+from insitu.training.train import LOSSES
 
 
 class Learner:
-    """Holds a device with a training program. Made by `insitu.compile`.
+    """Holds a device with a training program. Made by `insitu.compile`, or by `open_folder` from a board's folder.
 
     Threads may share one. Predictions run side by side, while it learns, too: then they are those of the last epoch
-    that is over. What changes it (fit, load, add_class) waits for its turn.
+    that is over. What changes it (fit, load, add_class) waits for its turn. On a board everybody waits.
     """
 
     def __init__(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
                  classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = (),
-                 deployed: Deployment | None = None):  # fmt: skip
+                 deployed: Deployment | None = None, site: Site | None = None):  # fmt: skip
         self.parts, self.notes = parts, notes
         self.deployed = deployed  # where it was compiled for a board
-        self.recipe = parts.recipe if parts else Recipe()
+        self.site = site or Site()
+        self.recipe = parts.recipe if parts else self.site.recipe
+        self.batch = parts.batch if parts else self.site.batch
         self._changing, self._opening = RLock(), RLock()
-        self._open(graphs, plans)
+        self._take(graphs, dict(plans) if plans else None, self.site.device)
         self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
 
-    def _open(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
-              state: Mapping[str, np.ndarray] | None = None) -> None:  # fmt: skip
-        """Take these graphs; with what a smaller program has learned, its device is opened now, else when asked for."""
-        plans, device = dict(plans) if plans else None, None
-        if state:
-            plans = plans or plan_here(graphs)
-            device = open_here(plans)
-            device.load_arrays(grown(state, device.state()))
+    def _take(self, graphs: Mapping[str, Graph], plans: dict[str, Plan] | None, device: Device | None) -> None:
+        """From now on this is the program; without a device, one of this machine is opened when it is asked for."""
         self.graphs, self._plans, self._device = dict(graphs), plans, device
         self._trained: HostDevice | None = None  # the twin that learns, where nothing is cached
         self._cut: tuple[Split, HostDevice, HostDevice] | None = None
+
+    def __enter__(self) -> Learner:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the device; whatever needs it from now on is a DeviceError."""
+        if self._device is not None:
+            self._device.close()
+
+    def on(self, place: str | Device = HOST, *, board: str | Board | None = None, limit: int | None = None,
+           timeout: float | None = None) -> Learner:  # fmt: skip
+        """The same learner on another device: "host", "emulator", "qemu", "process", "serial:PORT", or an open device.
+
+        It begins with what was learned here so far. Where nothing was learned yet, a device keeps the state it has: a
+        board that has learned is not overwritten. Afterwards the two go their own ways.
+
+        board       the board to link for, where it was compiled without one
+        limit       instructions that a request may take on the emulator
+        timeout     seconds that it may take elsewhere
+        """
+        deployed, patience = self._deployed(place, board), Patience(limit, timeout)
+        device = place if not isinstance(place, str) else self._open_at(place, deployed, patience)
+        site = replace(self.site, device=device, place=place if isinstance(place, str) else "", patience=patience)
+        made = Learner(self.graphs, self._plans, self.classes, parts=self.parts, notes=self.notes, deployed=deployed,
+                       site=site)  # fmt: skip
+        if self.learned:
+            made.device.load_state(self.device.save_state())
+        return made
+
+    def _deployed(self, place: str | Device, board: str | Board | None) -> Deployment | None:
+        """The program that runs there: as it was compiled, or linked now."""
+        if board is None or self.parts is None:
+            return self.deployed
+        made = deploy(self.graphs, limits_of(board, None, None))
+        return replace(made, batch=self.batch, loss=self.recipe.loss)
+
+    def _open_at(self, place: str, deployed: Deployment | None, patience: Patience) -> Device | None:
+        """The device of this name; None for this machine, which is opened when it is asked for."""
+        if self.site.manifest:
+            return open_in_folder(self.site.manifest, place, patience)
+        if place == HOST:
+            return None
+        if deployed is None:
+            kind, _ = place_of(place, DEPLOYED)
+            hint = f'insitu.compile(..., board="nrf52840"), or on("{kind}", board="nrf52840")'
+            raise BoardError("was compiled for this machine: there is no firmware", where=place, hint=hint)
+        return open_deployed(deployed, place, patience)
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -75,17 +126,35 @@ class Learner:
             return self._plans
 
     @property
-    def device(self) -> HostDevice:
-        """Where the program runs; built and opened when it is first asked for."""
+    def device(self) -> Device:
+        """Where the program runs; on this machine built and opened when it is first asked for."""
         if self._device is None:
             with self._opening:  # one for all threads
                 self._device = self._device or open_here(self.plans)
         return self._device
 
     @property
+    def program(self) -> Program:
+        """The C program that runs there."""
+        if isinstance(self.device, HostDevice):
+            return self.device.program
+        if self.deployed is None:
+            raise GraphError("a folder's program is known by its interface alone", hint="compile the model again")
+        return self.deployed.program
+
+    @property
     def opened(self) -> bool:
-        """Has the program run here? Until then it has learned nothing beyond its first state."""
+        """Has the program run? Until then it has learned nothing beyond its first state."""
         return self._device is not None
+
+    @property
+    def learned(self) -> bool:
+        """Is its state another than the one that the program begins with? (In a folder that one is not known.)"""
+        first = {name: value for g in self.graphs.values() for name, value in g.state.items()}
+        if not self.opened or not (first or self.site.manifest):
+            return False
+        state = self.device.state()
+        return not first or any(not np.array_equal(v, state[n], equal_nan=True) for n, v in first.items())
 
     @property
     def sample(self):
@@ -133,36 +202,39 @@ class Learner:
         """What was learned, on a twin or on the rest of the network, back to the device that predicts."""
         if feed.cached:
             self.device.load_arrays(feed.device.state())
-        elif self._trained is not None:
+        elif isinstance(self.device, HostDevice) and self._trained is not None:
             self.device.follow(self._trained)
 
     def _batch(self, batch: int | None) -> int:
-        made_for = self.parts.batch if self.parts else 1
+        made_for = self.batch
         if batch is None:
             return made_for
         batch = whole(batch, "batch", 1)
         if batch != made_for and "accumulate" not in self.graphs:
             each = "every sample" if made_for == 1 else f"every {made_for} samples"
-            raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
+            what, hint = ("firmware", "insitu compile ... --batch") if self.site.manifest else ("program", "batch=")
+            raise DataError(f"this {what} updates after {each}", hint=f"{hint} {batch}")
         return batch
 
     def _feed(self, data: Samples, augment: Augment | None, views: int | None, cache: bool | None, seed: int,
               report: Report) -> Feed:  # fmt: skip
-        fixed = augment is None or views is not None
-        wanted = cache if cache is not None else fixed
-        if wanted and not fixed:
-            raise DataError("outputs can be kept of fixed views only", hint="views=16, or cache=False")
-        found, labels = self._split() if wanted else None, data.labels
+        here, fixed = isinstance(self.device, HostDevice), augment is None or views is not None
+        if cache and not (here and fixed):
+            where = "outputs can be kept of fixed views only" if here else "outputs can be kept on the host only"
+            raise DataError(where, hint="views=16, or cache=False" if here else "cache=False")
+        found, labels = self._split() if here and (fixed if cache is None else cache) else None, data.labels
         assert labels is not None  # samples() sees to it
         source = replace(plain(data.inputs), augment=augment, views=views, seed=seed)
         if found is None:
-            return Feed(self._twin(), source, labels)
+            return Feed(self._learning(), source, labels)
         _, prefix, rest = found
         rest.load_arrays(self.device.state())
         return Feed(rest, Source(predict_all(prefix, source, report, "frozen layers")), labels, cached=True)
 
-    def _twin(self) -> HostDevice:
-        """A device to learn on: who predicts meanwhile never meets half an update."""
+    def _learning(self) -> Device:
+        """The device to learn on; on this machine a twin: who predicts meanwhile never meets half an update."""
+        if not isinstance(self.device, HostDevice):
+            return self.device
         self._trained = self._trained or self.device.twin()
         self._trained.follow(self.device)
         return self._trained
@@ -205,14 +277,23 @@ class Learner:
         """
         if self.parts is None or self.parts.head is None:
             raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
+        if not (self.site.place and self.site.place.partition(":")[0] != "serial"):
+            hint = 'on("host").add_class(), then write(...) and flash the board'
+            raise DeviceError("the firmware there cannot grow", where=self.site.place or "device", hint=hint)
         with self._changing:
-            was = self.classes
+            was, old = self.classes, self._device
             parts = replace(self.parts, forward=widen_head(self.parts.forward, was + 1))
             graphs = parts.graphs()
             deployed = self.deployed and check_budget(parts, graphs, self.deployed.limits)
-            self._open(graphs, state=self.device.state())
+            plans = plan_here(graphs) if self.site.place == HOST else None
+            device = open_here(plans) if plans else self._open_at(self.site.place, deployed, self.site.patience)
+            assert device is not None  # it is not the host
+            device.load_arrays(grown(self.device.state(), device.state()))
+            self._take(graphs, plans, device)
             self.parts, self.deployed, self.classes = parts, deployed, was + 1
-            return was
+        if old is not None and not isinstance(old, HostDevice):
+            old.close()
+        return was
 
     # keeping ----------------------------------------------------------------------------------
 
@@ -232,6 +313,16 @@ class Learner:
         except DataError as e:
             hint = "a state goes with the model, scheme and options it was saved with"
             raise DataError(e.what, where=str(path), hint=hint) from e
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write the C program to a folder, with firmware where it was compiled for a board: the files.
+
+        It starts from what was learned. Nothing is planned again; for a board it is linked again.
+        """
+        from insitu.learner.learned import write
+
+        with self._changing:
+            return write(self, folder)
 
     # checking ---------------------------------------------------------------------------------
 
