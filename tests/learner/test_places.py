@@ -1,5 +1,6 @@
 """A learner on other devices: fit, evaluate, predict, save, load and add_class give what they give on the host."""
 
+import json
 import os
 import shutil
 
@@ -109,6 +110,22 @@ def test_a_learner_without_a_board_is_linked_for_one_when_it_goes_there():
         assert state_of(there) == state_of(host)
 
 
+def test_a_process_needs_no_board():
+    host = learner("head", precision="int8", data=data()[0])
+    with host.on("process") as there:
+        for one in (host, there):
+            one.fit(X, Y, **SETTINGS)
+            assert one.add_class() == 4
+            one.fit(X, Y, **SETTINGS)
+        assert state_of(there) == state_of(host)
+
+
+def test_a_device_with_another_program_is_refused():
+    other = made("head", batch=3)
+    with open_process(made().deployed.program) as device, pytest.raises(insitu.DataError, match="another program"):
+        other.on(device)
+
+
 @pytest.mark.parametrize("place", ["moon", "serial", "emulator:3"])
 def test_an_unknown_place_is_an_error_that_lists_the_known_ones(place):
     with pytest.raises(insitu.DataError, match=f"cannot run on '{place}'") as e:
@@ -156,6 +173,24 @@ def test_a_folder_knows_the_loss_it_is_trained_with(tmp_path):
         assert there.measure == "error" and len(history.error) == 2 and not history.accuracy
         host.fit(X, **SETTINGS)
         assert state_of(there) == state_of(host)
+
+
+def test_a_folder_is_linked_already(tmp_path):
+    made("head").write(tmp_path / "build")
+    with open_folder(tmp_path / "build") as there, pytest.raises(insitu.BoardError, match="linked already"):
+        there.on("emulator", board=BOARD)
+
+
+def test_instructions_are_counted_and_written(tmp_path):
+    host = made("head")
+    host.fit(X, Y, **SETTINGS)
+    counts = host.instructions()
+    assert set(counts) == {"train_step", "predict"} and counts["train_step"] > counts["predict"] > 1000
+    host.write(tmp_path / "build", measure=True)
+    figures = json.loads((tmp_path / "build" / "insitu.json").read_text())["figures"]
+    assert {verb: figures[f"{verb}_instructions"] for verb in counts} == counts
+    with pytest.raises(insitu.BoardError, match="on an emulated board"):
+        learner("head", precision="int8", data=data()[0]).instructions()
 
 
 # the first state ----------------------------------------------------------------------------------------

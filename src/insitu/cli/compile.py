@@ -76,7 +76,7 @@ def add_compiler(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.learner.learned import learned_deployment, write
+    from insitu.learner.learned import learned_deployment, measured_deployment, write
 
     if arguments.measure:
         check_measured(arguments.board)
@@ -85,9 +85,7 @@ def run(arguments) -> int:
         say(f"calibrated on {counted(samples)}")
     if arguments.state:
         learner.load(arguments.state)
-    deployed = learned_deployment(learner)
-    if arguments.measure:
-        deployed = measured(learner, deployed)
+    deployed = measured_deployment(learner) if arguments.measure else learned_deployment(learner)
     report = {**describe(learner, deployed), "state": arguments.state and str(arguments.state)}
     if arguments.output:
         written = write(learner, arguments.output, deployed)
@@ -105,20 +103,6 @@ def check_measured(board: str) -> None:
     if board == "host":
         raise BoardError("instructions are counted on an emulated board", hint="--board NAME; insitu boards lists them")
     check_emulated(find_board(board))
-
-
-def measured(learner, deployed):
-    """The deployment with counted instructions and the cost of lowering the peak."""
-    from dataclasses import replace
-
-    from insitu.deploy import starting_from
-    from insitu.deploy.cost import count, lowering_cost
-
-    graphs = starting_from(learner.graphs, learner.device.state()) if learner.opened else learner.graphs
-    cost = lowering_cost(deployed, graphs)
-    layers = cost.lowered.layers if cost else count(deployed.firmware)
-    counts = {verb: sum(counted.values()) for verb, counted in layers.items()}
-    return replace(deployed, cost=cost, counts=counts)
 
 
 def build(arguments, data: str | None):

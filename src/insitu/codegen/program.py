@@ -57,7 +57,7 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
     return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state)
 
 
-def starting_from(program: Program, state: Mapping[str, np.ndarray]) -> Program:
+def with_state(program: Program, state: Mapping[str, np.ndarray]) -> Program:
     """The same program, as it was planned, with another first state: its `init` begins with what was learned."""
     plans = {
         verb: replace(p, graph=replace(p.graph, state={name: state[name] for name in p.graph.state}))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.codegen import Program, starting_from
-from insitu.deploy import Deployment, deploy_program
+from insitu.codegen import Program, with_state
+from insitu.deploy import Deployment, deploy_program, starting_from
 from insitu.deploy.bundle import write_board, write_bundle
-from insitu.errors import BudgetError, GraphError
+from insitu.errors import BoardError, BudgetError, GraphError
 from insitu.graph import drop_unused
 from insitu.learner.learner import Learner
 from insitu.learner.model import Model
@@ -31,7 +31,7 @@ def learned_model(learner: Learner) -> Model:
 
 def learned_program(learner: Learner) -> Program:
     """The C program whose `init` starts from what was learned; it saves and loads the same states as before."""
-    return starting_from(learner.program, learner.device.state()) if learner.learned else learner.program
+    return with_state(learner.program, learner.device.state()) if learner.learned else learner.program
 
 
 def learned_deployment(learner: Learner) -> Deployment | None:
@@ -39,12 +39,28 @@ def learned_deployment(learner: Learner) -> Deployment | None:
     made = learner.deployed
     if made is None or not learner.learned:
         return made
-    found = deploy_program(starting_from(made.program, learner.device.state()), made.limits)
+    found = deploy_program(with_state(made.program, learner.device.state()), made.limits)
     if not found.fits:
         raise BudgetError(
             f"with what was learned it takes {found.flash_bytes:,} bytes of flash", hint="--flash, or less"
         )
     return replace(found, batch=made.batch, loss=made.loss)
+
+
+def measured_deployment(learner: Learner, cost: bool = True) -> Deployment:
+    """The same with the instructions of each function, counted on an emulated core, and the cost of a lower peak.
+
+    That cost is the difference from a program whose peak is not lowered, which is planned for it.
+    """
+    from insitu.deploy.cost import count, lowering_cost
+
+    deployed = learned_deployment(learner)
+    if deployed is None or deployed.firmware is None:
+        raise BoardError("instructions are counted on an emulated board", hint="--board NAME; insitu boards lists them")
+    graphs = starting_from(learner.graphs, learner.device.state()) if learner.learned else learner.graphs
+    found = lowering_cost(deployed, graphs) if cost else None
+    layers = found.lowered.layers if found else count(deployed.firmware)
+    return replace(deployed, cost=found, counts={verb: sum(each.values()) for verb, each in layers.items()})
 
 
 def write(learner: Learner, folder: str | Path, deployed: Deployment | None = None) -> list[Path]:

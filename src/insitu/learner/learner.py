@@ -16,22 +16,23 @@ from threading import RLock
 import numpy as np
 
 from insitu.boards import Board
-from insitu.codegen import Program
-from insitu.data import Samples, as_samples, check_labels
+from insitu.codegen import Program, emit_program
+from insitu.data import Samples
 from insitu.data.arguments import optional, whole
-from insitu.deploy import Deployment, deploy, limits_of
+from insitu.deploy import Deployment, limits_of
 from insitu.deploy.budget import check_budget
-from insitu.devices.device import Device
+from insitu.devices.device import Device, Values
 from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import BoardError, DataError, DeviceError, GraphError
 from insitu.files import write_whole
-from insitu.graph import Graph
+from insitu.graph import Graph, Type
 from insitu.learner.course import Course
 from insitu.learner.feed import Augment, Feed, Source, plain, predict_all
+from insitu.learner.given import given_samples, pair
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
 from insitu.learner.measures import MEASURES
-from insitu.learner.places import DEPLOYED, HOST, Patience, open_deployed, open_in_folder, place_of
+from insitu.learner.places import HOST, Patience, open_in_folder, open_place
 from insitu.learner.site import Site
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
@@ -39,7 +40,6 @@ from insitu.progress import Report, bar, stage
 from insitu.training.head import widen_head
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
-from insitu.training.train import LOSSES
 
 
 class Learner:
@@ -89,33 +89,40 @@ class Learner:
         limit       instructions that a request may take on the emulator
         timeout     seconds that it may take elsewhere
         """
-        deployed, patience = self._deployed(place, board), Patience(limit, timeout)
-        device = place if not isinstance(place, str) else self._open_at(place, deployed, patience)
-        site = replace(self.site, device=device, place=place if isinstance(place, str) else "", patience=patience)
+        deployed, patience = self._linked(board), Patience(limit, timeout)
+        named = place if isinstance(place, str) else ""
+        device = self._open_at(named, deployed, patience) if isinstance(place, str) else self._checked(place)
+        site = replace(self.site, device=device, place=named, patience=patience)
         made = Learner(self.graphs, self._plans, self.classes, parts=self.parts, notes=self.notes, deployed=deployed,
                        site=site)  # fmt: skip
-        if self.learned:
-            made.device.load_state(self.device.save_state())
+        try:
+            if self.learned:
+                made.device.load_state(self.device.save_state())
+        except BaseException:
+            made.close()
+            raise
         return made
 
-    def _deployed(self, place: str | Device, board: str | Board | None) -> Deployment | None:
-        """The program that runs there: as it was compiled, or linked now."""
-        if board is None or self.parts is None:
+    def _linked(self, board: str | Board | None) -> Deployment | None:
+        """The program for a board: as it was compiled, or linked now; it must fit."""
+        if board is None:
             return self.deployed
-        made = deploy(self.graphs, limits_of(board, None, None))
-        return replace(made, batch=self.batch, loss=self.recipe.loss)
+        if self.parts is None:
+            raise BoardError("a folder's program was linked already", hint="compile the model for this board")
+        return check_budget(self.parts, self.graphs, limits_of(board, None, None))
 
     def _open_at(self, place: str, deployed: Deployment | None, patience: Patience) -> Device | None:
         """The device of this name; None for this machine, which is opened when it is asked for."""
         if self.site.manifest:
             return open_in_folder(self.site.manifest, place, patience)
-        if place == HOST:
-            return None
-        if deployed is None:
-            kind, _ = place_of(place, DEPLOYED)
-            hint = f'insitu.compile(..., board="nrf52840"), or on("{kind}", board="nrf52840")'
-            raise BoardError("was compiled for this machine: there is no firmware", where=place, hint=hint)
-        return open_deployed(deployed, place, patience)
+        return None if place == HOST else open_place(place, deployed, lambda: emit_program(self.plans), patience)
+
+    def _checked(self, device: Device) -> Device:
+        """A device that somebody opened; a DataError where its program is not this learner's."""
+        verbs = {verb: (g.inputs, g.outputs) for verb, g in self.graphs.items()}
+        if {verb: types(values) for verb, values in device.verbs.items()} != {v: types(x) for v, x in verbs.items()}:
+            raise DataError("this device runs another program", hint="a device goes with the learner it was made from")
+        return device
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -136,11 +143,11 @@ class Learner:
     @property
     def program(self) -> Program:
         """The C program that runs there."""
+        if self.site.manifest:
+            raise GraphError("a folder's program is known by its interface alone", hint="compile the model again")
         if isinstance(self.device, HostDevice):
             return self.device.program
-        if self.deployed is None:
-            raise GraphError("a folder's program is known by its interface alone", hint="compile the model again")
-        return self.deployed.program
+        return self.deployed.program if self.deployed else emit_program(self.plans)
 
     @property
     def opened(self) -> bool:
@@ -212,16 +219,18 @@ class Learner:
         batch = whole(batch, "batch", 1)
         if batch != made_for and "accumulate" not in self.graphs:
             each = "every sample" if made_for == 1 else f"every {made_for} samples"
-            what, hint = ("firmware", "insitu compile ... --batch") if self.site.manifest else ("program", "batch=")
-            raise DataError(f"this {what} updates after {each}", hint=f"{hint} {batch}")
+            if self.site.manifest:
+                raise DataError(f"this firmware updates after {each}", hint=f"insitu compile ... --batch {batch}")
+            raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
         return batch
 
     def _feed(self, data: Samples, augment: Augment | None, views: int | None, cache: bool | None, seed: int,
               report: Report) -> Feed:  # fmt: skip
         here, fixed = isinstance(self.device, HostDevice), augment is None or views is not None
-        if cache and not (here and fixed):
-            where = "outputs can be kept of fixed views only" if here else "outputs can be kept on the host only"
-            raise DataError(where, hint="views=16, or cache=False" if here else "cache=False")
+        if cache and not here:
+            raise DataError("outputs of frozen layers can be kept on the host only", hint="train it there")
+        if cache and not fixed:
+            raise DataError("outputs can be kept of fixed views only", hint="views=16, or cache=False")
         found, labels = self._split() if here and (fixed if cache is None else cache) else None, data.labels
         assert labels is not None  # samples() sees to it
         source = replace(plain(data.inputs), augment=augment, views=views, seed=seed)
@@ -281,17 +290,15 @@ class Learner:
             hint = 'on("host").add_class(), then write(...) and flash the board'
             raise DeviceError("the firmware there cannot grow", where=self.site.place or "device", hint=hint)
         with self._changing:
-            was, old = self.classes, self._device
+            was, old = self.classes, self.device
             parts = replace(self.parts, forward=widen_head(self.parts.forward, was + 1))
             graphs = parts.graphs()
             deployed = self.deployed and check_budget(parts, graphs, self.deployed.limits)
-            plans = plan_here(graphs) if self.site.place == HOST else None
-            device = open_here(plans) if plans else self._open_at(self.site.place, deployed, self.site.patience)
-            assert device is not None  # it is not the host
-            device.load_arrays(grown(self.device.state(), device.state()))
-            self._take(graphs, plans, device)
+            made = Learner(graphs, parts=parts, deployed=deployed).on(self.site.place, **vars(self.site.patience))
+            made.device.load_arrays(grown(old.state(), made.device.state()))
+            self._take(graphs, made._plans, made.device)
             self.parts, self.deployed, self.classes = parts, deployed, was + 1
-        if old is not None and not isinstance(old, HostDevice):
+        if not isinstance(old, HostDevice):
             old.close()
         return was
 
@@ -314,15 +321,23 @@ class Learner:
             hint = "a state goes with the model, scheme and options it was saved with"
             raise DataError(e.what, where=str(path), hint=hint) from e
 
-    def write(self, folder: str | Path) -> list[Path]:
+    def write(self, folder: str | Path, *, measure: bool = False) -> list[Path]:
         """Write the C program to a folder, with firmware where it was compiled for a board: the files.
 
-        It starts from what was learned. Nothing is planned again; for a board it is linked again.
+        It starts from what was learned. Nothing is planned again; for a board it is linked again. With `measure`
+        its README says how many instructions each function takes, and what a lower peak costs.
         """
-        from insitu.learner.learned import write
+        from insitu.learner.learned import measured_deployment, write
 
         with self._changing:
-            return write(self, folder)
+            return write(self, folder, measured_deployment(self) if measure else None)
+
+    def instructions(self) -> dict[str, int]:
+        """Function -> instructions of one call, counted on an emulated core of the board it was compiled for."""
+        from insitu.learner.learned import measured_deployment
+
+        with self._changing:
+            return dict(measured_deployment(self, cost=False).counts or {})
 
     # checking ---------------------------------------------------------------------------------
 
@@ -331,26 +346,9 @@ class Learner:
         """What `evaluate` measures: accuracy, or the error (mean squared) with the loss mse."""
         return MEASURES[self.recipe.loss][0]
 
-    @property
-    def _takes_labels(self) -> bool:
-        return LOSSES[self.recipe.loss][1] == "labels"
-
     def samples(self, x, y=None, part: str = "train") -> Samples:
         """Checked samples with labels or targets in the program's own types."""
-        graph = self.graphs["predict"]
-        if self._takes_labels:
-            check_width(pair(x)[1] if y is None else y, graph.outputs[0].shape[-1])
-        data = as_samples(x if y is None else (x, y), graph, targets=not self._takes_labels, part=part)
-        if self._takes_labels:
-            return check_labels(data, graph.outputs[0].shape[-1])
-        out = graph.outputs[0]
-        y = data.inputs[0] if data.labels is None else data.labels
-        if y.size != len(data) * out.type.size // out.shape[0]:
-            raise DataError(f"the targets have shape {y.shape}, the model's output is {out.type}")
-        if not np.isfinite(y).all():
-            raise DataError("a target is not finite")
-        y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
-        return Samples(data.inputs, y, data.names)
+        return given_samples(self.graphs["predict"], self.recipe.loss, x, y, part)
 
 
 def plan_here(graphs: Mapping[str, Graph]) -> dict[str, Plan]:
@@ -370,14 +368,6 @@ def grown(old: Mapping[str, np.ndarray], new: dict[str, np.ndarray]) -> dict[str
     return new
 
 
-def pair(data):
-    """(x, y) from what `validation` may be."""
-    return data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-
-
-def check_width(y, classes: int) -> None:
-    """Labels may come as one-hot rows, a column a class."""
-    shape = np.shape(y)
-    if len(shape) == 2 and shape[1] not in (1, classes):
-        raise DataError(f"the labels have {shape[1]} columns, the model has {classes} classes",
-                        hint="class numbers, or one-hot rows with a column a class")  # fmt: skip
+def types(values: tuple[Values, Values]) -> tuple[list[Type], list[Type]]:
+    """Of inputs and outputs."""
+    return [v.type for v in values[0]], [v.type for v in values[1]]

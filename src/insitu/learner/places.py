@@ -1,16 +1,17 @@
 """Where a board's program can run, by name: on an emulated core, in QEMU, as a process, or on the board itself.
 
 A program comes from a deployment in memory or from a folder that was written (`insitu compile -o`); both give the same
-devices. This machine without any firmware is the learner's own business (learner.py).
+devices. On this machine without any line between is the learner's own business (learner.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from insitu.boards import Board
-from insitu.codegen.device import interface_of
+from insitu.codegen import Program
+from insitu.codegen.device import Interface, interface_of
 from insitu.deploy import Deployment
 from insitu.deploy.manifest import Manifest
 from insitu.devices.device import Device
@@ -28,32 +29,39 @@ class Patience:
     timeout: float | None = None  # seconds, elsewhere
 
 
-Opener = Callable[..., Device]
-
-
-def open_deployed(deployed: Deployment, place: str, patience: Patience) -> Device:
-    """The device that runs a program linked for a board."""
-    kind, port = place_of(place, DEPLOYED)
-    if kind in EMULATED and deployed.firmware is None:
-        raise not_emulated(deployed.limits.board, "it was not linked", "")
-    return DEPLOYED[kind](deployed, port, patience)
-
-
-def open_in_folder(manifest: Manifest, place: str, patience: Patience) -> Device:
-    """The device that runs a folder's firmware."""
-    kind, port = place_of(place, IN_FOLDER)
-    if kind in EMULATED and not manifest.figures["linked"]:
-        raise not_emulated(manifest.board, "this folder has C to compile, no firmware", str(manifest.folder))
-    return IN_FOLDER[kind](manifest, port, patience)
-
-
-def place_of(place: str, known: Mapping[str, Opener]) -> tuple[str, str]:
+def place_of(place: str, known: Iterable[str]) -> tuple[str, str]:
     """Kind and port of a place's name; an error lists the names that are known."""
     kind, _, port = place.partition(":")
     if kind not in known or bool(port) != (kind == "serial"):
         names = ["serial:PORT" if name == "serial" else name for name in known]
         raise DataError(f"cannot run on {place!r}", hint=", ".join(names))
     return kind, port
+
+
+def open_place(place: str, deployed: Deployment | None, program: Callable[[], Program], patience: Patience) -> Device:
+    """The device of this name. An emulated core takes what was linked for its board, the others take any program."""
+    kind, port = place_of(place, (HOST, *EMULATORS, *LINES))
+    if kind in EMULATORS:
+        return EMULATORS[kind](linked(deployed, kind), patience)
+    return LINES[kind](deployed.program if deployed else program(), port, patience)
+
+
+def linked(deployed: Deployment | None, kind: str) -> Deployment:
+    """What was linked for a board; a BoardError where nothing was."""
+    if deployed is None:
+        hint = f'insitu.compile(..., board="nrf52840"), or on("{kind}", board="nrf52840")'
+        raise BoardError("was compiled for this machine: there is no firmware", where=kind, hint=hint)
+    if deployed.firmware is None:
+        raise not_emulated(deployed.limits.board, "it was not linked", "")
+    return deployed
+
+
+def open_in_folder(manifest: Manifest, place: str, patience: Patience) -> Device:
+    """The device that runs a folder's firmware."""
+    kind, port = place_of(place, IN_FOLDER)
+    if kind in EMULATORS and not manifest.figures["linked"]:
+        raise not_emulated(manifest.board, "this folder has C to compile, no firmware", str(manifest.folder))
+    return IN_FOLDER[kind](manifest, port, patience)
 
 
 def not_emulated(board: Board | None, why: str, where: str) -> BoardError:
@@ -65,11 +73,11 @@ def not_emulated(board: Board | None, why: str, where: str) -> BoardError:
 # a program in memory ----------------------------------------------------------------------------
 
 
-def _emulator(deployed: Deployment, port: str, patience: Patience) -> Device:
+def _emulator(deployed: Deployment, patience: Patience) -> Device:
     from insitu.devices.emulator import EmulatorDevice, call_lines
 
     made, limits = deployed.firmware, deployed.limits
-    assert made is not None  # open_deployed sees to it
+    assert made is not None  # linked() sees to it
     lines = {verb: call_lines(made.program, verb) for verb in made.program.plans}
     return EmulatorDevice(
         made.image, made.board, interface_of(made.program), lines, sram=limits.sram, flash=limits.flash,
@@ -77,26 +85,24 @@ def _emulator(deployed: Deployment, port: str, patience: Patience) -> Device:
     )  # fmt: skip
 
 
-def _qemu(deployed: Deployment, port: str, patience: Patience) -> Device:
+def _qemu(deployed: Deployment, patience: Patience) -> Device:
     from insitu.devices.qemu import open_qemu
 
     limits = deployed.limits
-    assert limits.board is not None  # it was linked
-    return open_qemu(
-        deployed.program, limits.board, sram=limits.sram, flash=limits.flash, timeout=patience.timeout
-    )  # fmt: skip
+    assert limits.board is not None  # linked() sees to it
+    return open_qemu(deployed.program, limits.board, sram=limits.sram, flash=limits.flash, timeout=patience.timeout)
 
 
-def _process(deployed: Deployment, port: str, patience: Patience) -> Device:
+def _process(program: Program, port: str, patience: Patience) -> Device:
     from insitu.devices.process import open_process
 
-    return open_process(deployed.program, run_timeout=patience.timeout or RUN_TIMEOUT)
+    return open_process(program, run_timeout=patience.timeout or RUN_TIMEOUT)
 
 
-def _serial(deployed: Deployment, port: str, patience: Patience) -> Device:
+def _serial(program: Program | Interface, port: str, patience: Patience) -> Device:
     from insitu.devices.serial import open_serial
 
-    return open_serial(port, deployed.program, run_timeout=patience.timeout or RUN_TIMEOUT)
+    return open_serial(port, program, run_timeout=patience.timeout or RUN_TIMEOUT)
 
 
 # a program in a folder --------------------------------------------------------------------------
@@ -123,11 +129,11 @@ def _folder_qemu(manifest: Manifest, port: str, patience: Patience) -> Device:
 
 
 def _folder_serial(manifest: Manifest, port: str, patience: Patience) -> Device:
-    from insitu.devices.serial import open_serial
-
-    return open_serial(port, manifest.interface, run_timeout=patience.timeout or RUN_TIMEOUT)
+    return _serial(manifest.interface, port, patience)
 
 
-EMULATED = ("emulator", "qemu")
-DEPLOYED: dict[str, Opener] = {"emulator": _emulator, "qemu": _qemu, "process": _process, "serial": _serial}
-IN_FOLDER: dict[str, Opener] = {"emulator": _folder_emulator, "qemu": _folder_qemu, "serial": _folder_serial}
+EMULATORS: dict[str, Callable[[Deployment, Patience], Device]] = {"emulator": _emulator, "qemu": _qemu}
+LINES: dict[str, Callable[[Program, str, Patience], Device]] = {"process": _process, "serial": _serial}
+IN_FOLDER: dict[str, Callable[[Manifest, str, Patience], Device]] = {
+    "emulator": _folder_emulator, "qemu": _folder_qemu, "serial": _folder_serial
+}  # fmt: skip
