@@ -62,14 +62,14 @@ def measure(number: int, lesson: Lesson, board: str = HOST) -> dict:
     learner.device.load_state(untaught)
     person, rest = wearer(number), others(number)
     before, others_before = accuracy(learner, person.test), accuracy(learner, rest)
-    device = open_device(learner, board).device
-    losses = teach(device, material(number, person.learn, lesson), lesson)
-    learner.device.load_arrays(device.state())
+    with open_device(learner, board).learner as there:
+        history = teach(there, material(number, person.learn, lesson), lesson)
+        learner.device.load_state(there.device.save_state())
     after, others_after = accuracy(learner, person.test), accuracy(learner, rest)
     return {
         "wearer": number, "before": before, "after": after, "others_before": others_before,
-        "others_after": others_after, "last_loss": float(np.mean(losses[-56:])), "windows": len(person.test),
-        **learner.info(),
+        "others_after": others_after, "last_loss": float(np.mean(history.losses[-1][-56:])),
+        "windows": len(person.test), **learner.info(),
     }  # fmt: skip
 
 

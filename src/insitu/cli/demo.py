@@ -43,16 +43,10 @@ def run_watch(arguments, progress):
     from insitu.demo.watch import WEARER
 
     lesson = replace(LESSON, epochs=arguments.epochs or LESSON.epochs)
-    return run_demo(
-        arguments.wearer or WEARER, arguments.board or BOARD, lesson, say=say,
-        progress=lambda done, total, loss: progress(f"training, loss {loss:.3f}", done, total),
-    )  # fmt: skip
+    return run_demo(arguments.wearer or WEARER, arguments.board or BOARD, lesson, say=say, progress=progress)
 
 
 def run_vision(arguments, progress):
     from insitu.demo.vision import BOARD, run_vision_demo
 
-    return run_vision_demo(
-        arguments.board or BOARD, arguments.epochs, say=say,
-        progress=lambda done, total, loss: progress(f"training, loss {loss:.3f}", done, total),
-    )  # fmt: skip
+    return run_vision_demo(arguments.board or BOARD, arguments.epochs, say=say, progress=progress)

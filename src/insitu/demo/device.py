@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from insitu.boards import Board, find_board
-from insitu.deploy import deploy, limits_of
 from insitu.firmware import Firmware
 from insitu.learner import Learner
 
@@ -17,13 +15,16 @@ EMULATION = ("unicorn", "elftools", "ziglang")  # packages: a core, a reader of 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A device with a training program. Without a firmware it is the host, and `note` says why."""
+    """A learner on a device. Without a board it is the host, and `note` says why."""
 
-    device: Any  # run(verb, *inputs), state(), load_arrays(arrays)
+    learner: Learner
     words: str
     board: Board | None = None
-    firmware: Firmware | None = None
     note: str = ""
+
+    @property
+    def firmware(self) -> Firmware | None:
+        return self.learner.deployed.firmware if self.board and self.learner.deployed else None
 
 
 def open_device(learner: Learner, board: str) -> Opened:
@@ -38,14 +39,9 @@ def open_device(learner: Learner, board: str) -> Opened:
 
 
 def on_emulator(learner: Learner, board: Board) -> Opened:
-    from insitu.devices.emulator import emulate
-
-    firmware = deploy(learner.graphs, limits_of(board, None, None)).firmware
-    assert firmware is not None  # of a core that is emulated
-    device = emulate(firmware)
     words = f"{board.title}: its firmware on an emulated {board.core.title}"
-    return Opened(device, words, board, firmware)
+    return Opened(learner.on("emulator", board=board), words, board)
 
 
 def on_host(learner: Learner, note: str = "") -> Opened:
-    return Opened(learner.device, "this computer, as a shared library", note=note)
+    return Opened(learner.on("host"), "this computer, as a shared library", note=note)

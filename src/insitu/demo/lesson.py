@@ -1,22 +1,20 @@
 """How a watch learns its wearer: a network for everybody, quantised, compiled, and taught window by window.
 
-Any device will do: `teach` only calls `train_step`. The settings were chosen on wearers 1 to 5 (bench/watch.py).
+A learner on any device will do. The settings were chosen on wearers 1 to 5 (bench/watch.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from insitu.demo.watch import Windows, joined, network, others
-from insitu.learner import Learner
-from insitu.learner.course import Course
+from insitu.learner import History, Learner
 from insitu.pipeline import compile
+from insitu.progress import Report
 
 CALIBRATION = 16  # every 16th window of the other wearers chooses the scales of the int8 network
-Report = Callable[[int, int, float], None]  # steps done, steps in all, the mean loss of late
 
 
 @dataclass(frozen=True)
@@ -29,9 +27,6 @@ class Lesson:
     replay: int = 0  # windows of other wearers mixed in, against forgetting
     warmup: float = 0.5
     seed: int = 0
-
-    def course(self) -> Course:
-        return Course(self.epochs, self.rate, 1, "cosine", self.warmup, self.seed)
 
 
 LESSON = Lesson()
@@ -51,18 +46,9 @@ def material(number: int, own: Windows, lesson: Lesson) -> Windows:
     return joined([own, Windows(everybody.x[chosen], everybody.y[chosen], everybody.arm[chosen])])
 
 
-def teach(device, samples, lesson: Lesson = LESSON, report: Report | None = None) -> list[float]:
-    """Train on a device, an update a sample; the loss of every step. The same bytes as Learner.fit gives."""
-    labels, losses, count = samples.y.astype(np.int32), [], len(samples.y)
-    for i, rate in steps(lesson.course(), count):
-        loss, *_ = device.run("train_step", samples.x[i : i + 1], labels[i : i + 1], np.float32(rate))
-        losses.append(float(loss))
-        if report:
-            report(len(losses), lesson.epochs * count, float(np.mean(losses[-count:])))
-    return losses
-
-
-def steps(course: Course, count: int) -> Iterator[tuple[int, float]]:
-    """Which window comes next, and at what rate."""
-    for epoch in range(course.epochs):
-        yield from zip(course.order(epoch, count), course.rates(epoch, count))
+def teach(learner: Learner, samples, lesson: Lesson = LESSON, progress: Report | None = None) -> History:
+    """Train where this learner works, one update per sample."""
+    return learner.fit(
+        samples.x, samples.y, epochs=lesson.epochs, rate=lesson.rate, warmup=lesson.warmup, seed=lesson.seed,
+        progress=progress,
+    )  # fmt: skip

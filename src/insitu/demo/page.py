@@ -9,6 +9,7 @@ import numpy as np
 from insitu.demo.device import Opened
 from insitu.deploy import lowered_by
 from insitu.deploy.lowering import LoweringCost
+from insitu.devices.device import Counter
 from insitu.learner import Learner
 from insitu.planner.spent import spent_text
 from insitu.reports.html_costs import layer_costs, multiply_adds
@@ -44,16 +45,17 @@ class Measured:
 
 def measured(opened: Opened, learner: Learner, samples) -> Measured:
     """One training step at a rate of zero, and one prediction, counted. The learned state does not change."""
-    if opened.firmware is None:
+    counter = opened.learner.device.counter
+    if counter is None:
         return Measured()
-    layers = counted_on(opened.device, samples)
-    return Measured(layers, opened.device.stack_bytes(), lowering_of(opened, learner, samples, layers))
+    layers = counted_by(counter, samples)
+    return Measured(layers, counter.stack_bytes(), lowering_of(opened, learner, samples, layers))
 
 
-def counted_on(device, samples) -> dict[str, dict[str, int]]:
+def counted_by(counter: Counter, samples) -> dict[str, dict[str, int]]:
     x, y = samples.x[:1], samples.y[:1].astype(np.int32)
-    _, step = device.measure("train_step", x, y, np.float32(0))
-    _, predict = device.measure("predict", x)
+    _, step = counter.measure("train_step", x, y, np.float32(0))
+    _, predict = counter.measure("predict", x)
     return {"train_step": step, "predict": predict}
 
 
@@ -66,8 +68,8 @@ def lowering_of(opened: Opened, learner: Learner, samples, layers: dict) -> Lowe
         return None
     other = unlowered_firmware(learner.graphs, opened.firmware.board)
     device = emulate(other)
-    device.load_arrays(opened.device.state())
-    return cost_of(opened.firmware, other, layers, counted_on(device, samples))
+    device.load_state(opened.learner.device.save_state())
+    return cost_of(opened.firmware, other, layers, counted_by(device, samples))
 
 
 def costs_of(learner: Learner, taken: Measured) -> tuple[tuple[LayerCost, ...], str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from insitu.demo.lesson import LESSON, Lesson, Report, base_learner, material
+from insitu.demo.lesson import LESSON, Lesson, base_learner, material
 from insitu.demo.task import Demo, Say, Task, carry_out
 from insitu.demo.watch import EXERCISES, WEARER, others, wearer
+from insitu.progress import Report
 
 BOARD = "nrf52840"
 SUMMARY = (

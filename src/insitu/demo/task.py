@@ -1,6 +1,6 @@
 """What both demos do: train a task in the firmware of a board, measure, and assemble the page.
 
-The program is trained on the device that device.py opens. Accuracy is measured with the same program on this computer,
+The learner is trained on the device that device.py opens. Accuracy is measured with the same program on this computer,
 with the state read back from the device; a few samples are predicted on both, and must agree to the bit.
 """
 
@@ -14,10 +14,11 @@ from typing import Protocol
 import numpy as np
 
 from insitu.demo.device import Opened, open_device
-from insitu.demo.lesson import Lesson, Report, teach
+from insitu.demo.lesson import Lesson, teach
 from insitu.demo.page import Measured, costs_of, flash_of, measured, sram_of
 from insitu.deploy.lowering import lowering_rows
 from insitu.learner import Learner
+from insitu.progress import Report
 from insitu.reports.html_data import RunReport, Score, confusion, estimate
 from insitu.reports.memory import memory_map
 from insitu.reports.speed import machine
@@ -128,12 +129,12 @@ def carry_out(task: Task, board: str, say: Say = lambda text: None, progress: Re
     opened = open_device(task.learner, board)
     before = predicted_all(task)
     say(f"training: {task.lesson.epochs} times over {len(task.learn.y)} samples, one update per sample")
-    losses = teach(opened.device, task.learn, task.lesson, progress)
-    task.learner.device.load_arrays(opened.device.state())
+    history = teach(opened.learner, task.learn, task.lesson, progress)
+    task.learner.device.load_state(opened.learner.device.save_state())
     after = predicted_all(task)
     say("measuring instructions, stack and layers")
     taken = measured(opened, task.learner, task.learn)
-    equal = agree(opened, task)
+    equal, losses = agree(opened, task), np.concatenate(history.losses).tolist()
     return Demo(assemble(task, opened, taken, before, after, losses), equal, opened.note)
 
 
@@ -167,8 +168,7 @@ def scores(task: Task, before: list[np.ndarray], after: list[np.ndarray]) -> tup
 def agree(opened: Opened, task: Task) -> bool:
     """Do device and host give the same bytes for a few samples?"""
     x = task.learn.x[:: max(1, len(task.learn.x) // CHECKED)]
-    there = np.concatenate([np.asarray(opened.device.run("predict", one[None])[0]) for one in x])
-    return bool(np.array_equal(there, np.asarray(task.learner.predict(x))))
+    return bool(np.array_equal(opened.learner.predict(x), task.learner.predict(x)))
 
 
 def versions() -> tuple[tuple[str, str], ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from insitu.demo.lesson import Lesson, Report
+from insitu.demo.lesson import Lesson
 from insitu.demo.photos import PhotoSet, photos
 from insitu.demo.task import Demo, Say, Task, carry_out
 from insitu.pipeline import compile
+from insitu.progress import Report
 
 BOARD = "stm32f746"
 MODEL = "mcunet-5fps"

@@ -93,7 +93,8 @@ class Learner:
         named = place if isinstance(place, str) else ""
         device = self._open_at(named, deployed, patience) if isinstance(place, str) else self._checked(place)
         site = replace(self.site, device=device, place=named, patience=patience)
-        made = Learner(self.graphs, self._plans, self.classes, parts=self.parts, notes=self.notes, deployed=deployed,
+        plans = self.plans if named == HOST else self._plans  # planned once for both
+        made = Learner(self.graphs, plans, self.classes, parts=self.parts, notes=self.notes, deployed=deployed,
                        site=site)  # fmt: skip
         try:
             if self.learned:
