@@ -4,12 +4,13 @@ Quantised inputs stand for the reals of their types. Outputs nearer than one ste
 """
 
 import zlib
+from functools import cached_property
 
 import numpy as np
 import pytest
 
 import insitu.ops  # noqa: F401  fills the registry
-from insitu.graph import REGISTRY, Builder, build, evaluate, f32, lookup, s8, type_of
+from insitu.graph import REGISTRY, Builder, Type, build, evaluate, lookup, s8, type_of
 from insitu.ops._functions import real
 from insitu.ops._gradients import table_slope
 from insitu.ops._tables import unary_table
@@ -109,33 +110,37 @@ class Int8:
 
     def function(self, reals) -> list[np.ndarray]:
         """The formula without rounding or clamp."""
-        name = surrogate_of(self.op)
-        if name is None:
+        if self._float_node is None:
             return list(reals)
+        found = self._float_node.rule("eval", *reals)
+        return list(found) if isinstance(found, tuple) else [found]
+
+    @cached_property
+    def _float_node(self):
+        """The float op that this one rounds, on inputs of the same shapes; None for the same reals."""
+        if (name := surrogate_of(self.op)) is None:
+            return None
         float_op = lookup(name)
         attrs = {k: v for k, v in self.attrs.items() if k in float_op.defaults}
         with build(name) as b:
-            inputs = [b.input(f"x{i}", f32(*x.shape)) for i, x in enumerate(reals)]
-            results = float_op(*inputs, **attrs)
-            graph = b.graph(*(results if isinstance(results, tuple) else (results,)))
-        found = evaluate(graph, *reals, precision=np.float64)
-        return list(found) if isinstance(found, tuple) else [found]
+            results = float_op(*(b.input(f"x{i}", Type("f64", x.shape)) for i, x in enumerate(self.reals)), **attrs)
+            return b.graph(*(results if isinstance(results, tuple) else (results,))).nodes[0]
 
     def loss(self, reals) -> float:
         values = self.function(reals)
-        return sum(
-            float((np.clip(v, lo, hi) * r).sum()) for v, (lo, hi, _), r in zip(values, self.outputs, self.weights)
-        )
+        limited = [np.minimum(np.maximum(v, lo), hi) for v, (lo, hi, _) in zip(values, self.outputs)]
+        return sum(float(np.vdot(v, r)) for v, r in zip(limited, self.weights))
 
     def finite_difference(self, i: int, step: float) -> np.ndarray:
-        found = np.zeros(self.reals[i].shape)
+        found, moved = np.zeros(self.reals[i].shape), self.reals[i].copy()
+        reals = [*self.reals[:i], moved, *self.reals[i + 1 :]]
         for at in np.ndindex(found.shape):
-            moved = self.reals[i].copy()
-            moved[at] += step
-            above = self.loss([*self.reals[:i], moved, *self.reals[i + 1 :]])
-            moved[at] -= 2 * step
-            below = self.loss([*self.reals[:i], moved, *self.reals[i + 1 :]])
-            found[at] = (above - below) / (2 * step)
+            here = moved[at]
+            moved[at] = here + step
+            above = self.loss(reals)
+            moved[at] = here - step
+            found[at] = (above - self.loss(reals)) / (2 * step)
+            moved[at] = here
         return found
 
 

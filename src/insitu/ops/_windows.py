@@ -40,12 +40,14 @@ def conv_output(x: Type, w: Type, b, stride, padding, dilation, groups) -> tuple
 
 def patches(x, kernel, stride, padding, dilation, fill: float = 0):
     """Every window of x: [N,OH,OW,KH,KW,C], a copy; padding holds `fill`."""
-    top, bottom, left, right = padding
-    x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
-    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
-    windows = np.lib.stride_tricks.sliding_window_view(x, span, axis=(1, 2))
-    windows = windows[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
-    return np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3))
+    if any(padding):
+        x = np.pad(x, ((0, 0), padding[:2], padding[2:], (0, 0)), constant_values=fill)
+    (n, h, w, c), (of_image, of_row, of_column, of_channel) = x.shape, x.strides
+    oh = window_size(h, kernel[0], stride[0], 0, 0, dilation[0])
+    ow = window_size(w, kernel[1], stride[1], 0, 0, dilation[1])
+    moves = (of_image, of_row * stride[0], of_column * stride[1])
+    taps = (of_row * dilation[0], of_column * dilation[1], of_channel)
+    return np.lib.stride_tricks.as_strided(x, (n, oh, ow, *kernel, c), (*moves, *taps), writeable=False).copy()
 
 
 def conv_eval(x, w, stride, padding, dilation, groups, fill=0):
