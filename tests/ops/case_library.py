@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 import insitu.ops  # noqa: F401  fills the registry
-from insitu.codegen import emit_program
+from insitu.codegen import Program, emit_program
 from insitu.devices.host import HostDevice
 from insitu.graph import REGISTRY, Builder, Case, Graph, Type, build, type_of
 from insitu.planner import plan
@@ -72,10 +72,16 @@ def draw(type: Type, rng, domain=None) -> np.ndarray:
 
 
 @cache
+def case_programs(machine: str, labels: tuple[str, ...]) -> dict[str, Program]:
+    """These cases as programs with the kernels for this kind of machine; nothing in them is cut up."""
+    plans = {label: plan(all_bound()[label].graph, target=machine, stream=False) for label in labels}
+    return {label: emit_program(made, f"case_{i}") for i, (label, made) in enumerate(plans.items())}
+
+
+@cache
 def library(target: str, machine: str = "host", labels: tuple[str, ...] = ()) -> dict[str, HostDevice]:
     """Every case (or these), with the kernels for this kind of machine, compiled into one library for this target."""
-    plans = {label: plan(all_bound()[label].graph, target=machine, stream=False) for label in labels or all_bound()}
-    programs = {label: emit_program(made, f"case_{i}") for i, (label, made) in enumerate(plans.items())}
+    programs = case_programs(machine, labels or tuple(all_bound()))
     files = {name: text for program in programs.values() for name, text in program.files.items()}
     kernels = tuple(sorted({k for program in programs.values() for k in program.kernels}))
     loaded = ctypes.CDLL(str(build_library(_joined(files), kernels, TARGETS[target])))

@@ -5,12 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from insitu.codegen import emit_program
 from insitu.graph import evaluate
-from insitu.planner import plan
 
 from ..each import each
-from .case_library import _joined, all_bound, library
+from .case_library import _joined, all_bound, case_programs, library
 from .test_mcu import LABELS
 
 pytest.importorskip("unicorn")
@@ -37,9 +35,7 @@ BUILDS = {
 def machine(name: str):
     """Every case with instructions or kernels of a microcontroller's own, in one image."""
     core, flags = BUILDS[name]
-    programs = {
-        label: emit_program(plan(all_bound()[label].graph, target="mcu"), f"case_{i}") for i, label in enumerate(CASES)
-    }
+    programs = case_programs("mcu", CASES)
     return programs, Machine(build(tuple(programs.values()), core, flags, _joined))
 
 
@@ -50,7 +46,7 @@ def test_an_emulated_core_gives_the_bytes_of_the_host(name):
     def claim(label: str) -> None:
         bound = all_bound()[label]
         core.write("bench_arena", np.full(programs[label].arena_bytes, 0xA5, np.uint8))
-        got = core.run(programs[label], "predict", *bound.feeds)[1]
+        got = core.outputs(programs[label], "predict", *bound.feeds)
         want = library("scalar", "host")[label].predict(*bound.feeds)
         for a, b in zip(got, want if isinstance(want, tuple) else (want,)):
             if a.dtype == np.float32 and not any(i.dtype == "s8" for i in bound.graph.nodes[0].inputs):
@@ -72,7 +68,7 @@ def test_a_step_of_any_size_from_any_weight_is_what_numpy_says(name):
         ends = np.where(rng.random(w.shape) < 0.25, rng.choice(np.array([-128, -127, 126, 127], np.int8), w.shape), w)
         sums = rng.integers(-(2**31), 2**31, dw.shape) >> rng.choice([0, 11, 19, 28, 31], (len(dw), 1))
         fed = ends, r, sums.astype(np.int32), np.full_like(e, exponent), *others
-        got, want = core.run(programs[label], "predict", *fed)[1], evaluate(graph, *fed)
+        got, want = core.outputs(programs[label], "predict", *fed), evaluate(graph, *fed)
         assert [a.tobytes() for a in got] == [np.asarray(b).tobytes() for b in want], exponent
 
 
