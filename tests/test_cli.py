@@ -81,7 +81,7 @@ def test_a_users_mistake_is_one_line_on_stderr_and_exit_status_1():
     code = "import sys; from insitu.cli import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code, "check", "missing.onnx"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "ModelError: missing.onnx: there is no such file\n"
+    assert done.stderr == "ModelError: missing.onnx: no such file\n"
 
 
 def test_a_hint_follows_on_a_line_of_its_own(capsys):

@@ -204,7 +204,7 @@ def test_autocast_is_left_out_and_noted():
 
     module, x = randomise(Blocks(how)), torch.randn(1, 2, 6, 5)
     graph = read_torch(module, x)
-    assert graph.notes == ("torch.autocast in its forward is left out: everything is computed in float32",)
+    assert graph.notes == ("torch.autocast in its forward is ignored: everything is computed in float32",)
     y = evaluate(graph, x.numpy(), precision=np.float64)
     assert close(y, reference(module, x), 0.05)  # torch's own is rounded to bfloat16
 

@@ -1,4 +1,4 @@
-"""From a foreign model to a graph. One file a format, one table a file."""
+"""From a foreign model to a graph. One folder per format, one table of ops per format."""
 
 from insitu.importers.dispatch import load
 

@@ -1,4 +1,4 @@
-"""`load(x)`: a graph from whatever the user has. The kinds are a table; each reader is a file of its own."""
+"""`load(x)`: a graph from whatever the user has. A table lists the kinds; each reader is in a file of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load(source, example=None, *, batch: int = 1) -> Graph:
         return check(_load_file(Path(source), batch))
     kind = _object_kind(source)
     if kind is None:
-        raise ModelError(f"cannot load a {type(source).__name__}", hint="a path, a torch.nn.Module or a Keras model")
+        raise ModelError(f"cannot load a {type(source).__name__}", hint="give a path, a torch module or a Keras model")
     return check(OBJECTS[kind](source, example, batch))
 
 
@@ -33,16 +33,16 @@ def _load_file(path: Path, batch: int) -> Graph:
 
 
 def _from_zoo(name: str) -> Path:
-    """The file that a name of the zoo stands for, in the cache."""
+    """The cached file that a name of the zoo stands for."""
     from insitu.zoo import ENTRIES, find
 
     if not name.startswith("zoo:") and name not in ENTRIES:
-        raise ModelError("there is no such file", where=name)
+        raise ModelError("no such file", where=name)
     return find(name)
 
 
 def _object_kind(source) -> str | None:
-    """Which table row an object belongs to, without importing a framework that is not in use."""
+    """The table row of an object. Imports no framework that is not in use already."""
     bases = {f"{c.__module__.split('.')[0]}.{c.__name__}" for c in type(source).__mro__}
     if bases & {"keras.Model", "keras.Functional", "keras.Sequential"}:
         return "keras"
@@ -88,7 +88,7 @@ def _torch(source, example, batch):
 
 
 def _tensors(example):
-    """The example, with numpy arrays made tensors."""
+    """The example, with numpy arrays converted to tensors."""
     import torch
 
     if isinstance(example, list | tuple) and not all(isinstance(e, int | float) for e in example):
@@ -97,7 +97,7 @@ def _tensors(example):
         return torch.as_tensor(example)
     if not isinstance(example, torch.Tensor):
         raise ModelError(
-            f"the example input is a {type(example).__name__}, a tensor or array is wanted",
+            f"the example input is a {type(example).__name__}, not a tensor or array",
             hint="insitu.load(module, torch.zeros(1, 3, 32, 32))",
         )
     return example

@@ -1,7 +1,7 @@
-"""Every op a model file uses, whether we know it or not: what `insitu check` lists when importing fails.
+"""Every op that a model file uses, known or not: `insitu check` lists them if importing fails.
 
-Reads the file's own list of ops and looks each up in its importer's table. Builds no graph, so one op
-nobody knows does not hide the next.
+Reads the file's own list of ops and looks each up in its importer's table. Builds no graph, so one unknown op does not
+hide the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from insitu.importers.safe import child
 
 @dataclass(frozen=True)
 class Use:
-    """One op of the model: in which layer, by which foreign name, and whether the importer has a function for it."""
+    """One op of the model: its layer, its foreign name, and whether the importer has a function for it."""
 
     layer: str
     op: str
@@ -28,7 +28,7 @@ class Use:
 
 
 def survey(source: str | Path) -> list[Use]:
-    """The ops of a file in its order; a ModelError where the file cannot even be listed."""
+    """The ops of a file in its order. Raises a ModelError if the file cannot even be listed."""
     path = Path(source)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
@@ -37,7 +37,7 @@ def survey(source: str | Path) -> list[Use]:
 
 
 def form_of(path: str | Path) -> str:
-    """The format a file's suffix stands for, as reports/mapping.py names it."""
+    """The format that a file's suffix stands for, named as in reports/mapping.py."""
     return {".onnx": "onnx", ".tflite": "tflite", ".pt2": "torch"}.get(Path(path).suffix.lower(), "")
 
 
@@ -67,7 +67,7 @@ def _tflite(path: Path):
 
 
 def _pt2(path: Path):
-    """torch's loader may run code of the file's author: it does so in a child, as for importing."""
+    """torch's loader may run code of the file's author, so it runs in a child process, as for importing."""
     command = [sys.executable, "-m", "insitu.importers.survey", str(path.resolve())]
     try:
         done = subprocess.run(command, capture_output=True, timeout=child.SECONDS, check=True)

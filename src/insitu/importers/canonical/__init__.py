@@ -1,1 +1,1 @@
-"""Clean-up after an import: whatever the format, the same network gives the same graph."""
+"""Clean-up after an import: the same network gives the same graph, whatever the format."""

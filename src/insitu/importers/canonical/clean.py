@@ -1,10 +1,10 @@
 """Bring an imported graph into canonical form: the same network gives the same graph, whoever wrote the file.
 
-Constants are folded, layout ops cancelled or merged, pads put into windows, convolutions of one channel
-a group named depthwise. batch_norm and dropout survive: the quantizer folds them, training needs them.
-Each rule is a small function `rule(node, rw)` that keeps what the graph computes; each takes something
-away (a node, a pad, a reshape, a leading 1) or moves a transpose down (transposes.py says why that ends),
-and none puts back what another takes away, so rewriting ends.
+Constants are folded, layout ops cancelled or merged, pads moved into windows, and convolutions with one channel per
+group named depthwise. batch_norm and dropout stay: training needs them, and the quantizer folds them.
+Each rule is a small function `rule(node, rw)` that keeps what the graph computes. It removes something (a node, a pad,
+a reshape, a leading 1) or moves a transpose down (transposes.py explains why that ends). No rule restores what another
+one removes, so rewriting ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from insitu.importers.canonical.transposes import (
     trivial,
 )
 
-FOLD_LIMIT = 1 << 10  # elements a folded constant may have beyond four times what it is made of
+FOLD_LIMIT = 1 << 10  # elements that a folded constant may have beyond four times those of its inputs
 REDUCTIONS = ("mean", "sum", "amax")
 
 
@@ -41,7 +41,7 @@ def clean(graph: Graph) -> Graph:
 
 
 def _mark(graph: Graph) -> Graph:
-    """A parameter in another layout is still that parameter."""
+    """A parameter in another layout is still the same parameter."""
     known = {name: graph.parameters.get(name, graph.parameters.get(_base(name))) for name in graph.constants}
     return replace(graph, parameters={name: of for name, of in known.items() if of is not None})
 
@@ -50,14 +50,14 @@ def _mark(graph: Graph) -> Graph:
 
 
 def fold(node: Node, rw: Rewriter):
-    """Compute what depends on constants only, unless that makes much of little (an expanded scalar)."""
+    """Compute nodes that depend only on constants, unless that makes them much larger (an expanded scalar)."""
     arrays = [rw.array(v) for v in node.inputs]
     if not arrays or any(a is None for a in arrays) or any(v.type.quant for v in (*node.inputs, *node.outputs)):
         return None
     made = sum(v.type.size for v in node.outputs)
     if made > FOLD_LIMIT + 4 * sum(a.size for a in arrays if a is not None):
         return None
-    with np.errstate(all="ignore"):  # log(0) is what the model computes, too
+    with np.errstate(all="ignore"):  # the model itself computes log(0), too
         found = node.rule("eval", *(_wide(a) for a in arrays if a is not None))
     found = found if isinstance(found, tuple) else (found,)
     same_size = node.op.name == "expand" and node.inputs[0].type.size == made
@@ -69,7 +69,7 @@ def fold(node: Node, rw: Rewriter):
 
 
 def _computed_parameters(node: Node, results: tuple[Value, ...], rw: Rewriter) -> None:
-    """What is computed from a parameter at import is trained in its stead."""
+    """A constant computed from a parameter at import is trained in place of that parameter."""
     known = rw.builder.parameters
     of = next((known[n] for v in node.inputs for n in (v.name, _base(v.name)) if n in known), None)
     if of is not None:
@@ -85,7 +85,7 @@ def _constant(rw: Rewriter, name: str, v: Value, array) -> Value:
 
 
 def drop_leading_ones(node: Node, rw: Rewriter):
-    """A constant operand [1,1,1,C] is [C], [1] is a scalar: broadcasting does the rest."""
+    """A constant operand [1,1,1,C] becomes [C], and [1] a scalar: broadcasting does the rest."""
     if node.op.name not in ("add", "sub", "mul", "div", "prelu"):
         return None
     inputs = [_without_leading_ones(v, rw) for v in node.inputs]
@@ -107,7 +107,7 @@ def _broadcast(values) -> tuple[int, ...]:
 
 
 def drop_expansion(node: Node, rw: Rewriter):
-    """x * ones, only to have the shape that broadcasting gives it anyway."""
+    """x * ones, where broadcasting would give x that shape anyway."""
     if node.op.name not in ("add", "sub", "mul", "div"):
         return None
     inputs = [_unexpanded(v, rw) for v in node.inputs]
@@ -122,7 +122,7 @@ def _unexpanded(v: Value, rw: Rewriter) -> Value:
     return above.inputs[0] if above is not None and ones is not None and np.all(ones == 1) else v
 
 
-# what does nothing, or the same as the next
+# ops that do nothing, or the same as the next one
 
 
 def drop_identity(node: Node, rw: Rewriter):
@@ -155,7 +155,7 @@ def explicit_shape(node: Node, rw: Rewriter):
 
 
 def flatten_reduction(node: Node, rw: Rewriter):
-    """reshape(mean(x, keepdims)) that takes the kept ones away: mean(x)."""
+    """reshape(mean(x, keepdims)) that removes the kept axes of size 1: mean(x)."""
     above = rw.producer(node.inputs[0]) if node.op.name == "reshape" else None
     if above is None or above.op.name not in REDUCTIONS or not above.attrs["keepdims"]:
         return None
@@ -167,8 +167,8 @@ def flatten_reduction(node: Node, rw: Rewriter):
 
 
 def keep_reduced(node: Node, rw: Rewriter):
-    """reshape(mean(x)) that puts the ones back: mean(x, keepdims). The other way round of the rule above,
-    for another shape; neither makes what the other looks for."""
+    """reshape(mean(x)) that restores the axes of size 1: mean(x, keepdims). The reverse of the rule above, for
+    another shape: neither makes a pattern that the other one matches."""
     above = rw.producer(node.inputs[0]) if node.op.name == "reshape" else None
     if above is None or above.op.name not in REDUCTIONS or above.attrs["keepdims"]:
         return None
@@ -188,7 +188,7 @@ def reduce_axes(node: Node, rw: Rewriter):
 
 
 def axis_from_the_end(node: Node, rw: Rewriter):
-    """The last axis is -1, any other counts from the front."""
+    """The last axis becomes -1; any other axis is counted from the front."""
     if "axis" not in node.attrs or not node.inputs:
         return None
     axis = canonical_axis(node.attrs["axis"], node.inputs[0].type.rank)
@@ -211,7 +211,7 @@ def name_clamps(node: Node, rw: Rewriter):
 
 
 def pad_into_window(node: Node, rw: Rewriter):
-    """A pad that the window op below can do itself, also through a transpose between them."""
+    """A pad that the window op below can do itself, also if there is a transpose between them."""
     window = WINDOWS.get(node.op.name)
     found = _pad_above(node.inputs[0], rw) if window else None
     if window is None or found is None:
@@ -240,13 +240,13 @@ def _others(pads, axes):
 
 
 def _fits(node: Node, padding: tuple[int, ...]) -> bool:
-    """No window of a pool may lie in the padding alone."""
+    """No window of a pool may lie entirely in the padding."""
     kernel = node.attrs.get("kernel")
     return kernel is None or all(p < kernel[i // 2] for i, p in enumerate(padding))
 
 
 def _counted(node: Node) -> dict:
-    """The zeros of a pad are elements like any other to an average."""
+    """To an average, the zeros of a pad are ordinary elements."""
     return {"count_include_pad": True} if node.op.name == "avg_pool2d" else {}
 
 
@@ -258,7 +258,7 @@ def _counts_padding(node: Node) -> bool:
     return node.attrs["count_include_pad"] or not any(node.attrs["padding"])
 
 
-# op -> (its spatial axes, the padding it stands for, where that is exact)
+# op -> (its spatial axes, the padding value it implies, and when that is exact)
 WINDOWS = {
     "conv2d": ((1, 2), 0.0, _always),
     "depthwise2d": ((1, 2), 0.0, _always),
@@ -269,14 +269,14 @@ WINDOWS = {
 
 
 def forget_padding_count(node: Node, rw: Rewriter):
-    """Whether padding counts does not matter where there is none."""
+    """Without padding, it does not matter whether padding counts."""
     if node.op.name != "avg_pool2d" or not node.attrs["count_include_pad"] or any(node.attrs["padding"]):
         return None
     return again(node, node.inputs, count_include_pad=False)
 
 
 def depthwise(node: Node, rw: Rewriter):
-    """conv2d with one input channel a group: depthwise2d, whose weights are [KH,KW,O]."""
+    """conv2d with one input channel per group: depthwise2d, whose weights are [KH,KW,O]."""
     if node.op.name != "conv2d" or node.attrs["groups"] == 1:
         return None
     x, w, *bias = node.inputs
@@ -292,7 +292,7 @@ def depthwise(node: Node, rw: Rewriter):
 
 
 def _restore_names(graph: Graph) -> Graph:
-    """What a rule made anew takes over the name it stands for, where that is free."""
+    """A value that a rule recreated gets the original name back, if that is free."""
     taken = {v.name for v in graph.values.values() if CHANGED not in v.name}
     names = {}
     for v in graph.values.values():
@@ -307,7 +307,7 @@ def _restore_names(graph: Graph) -> Graph:
 
 
 def _base(name: str) -> str:
-    """A name without the marks of the rules that made its value anew."""
+    """A name without the marks of the rules that recreated its value."""
     return re.sub(rf"({CHANGED}(_\d+)?)+$", "", name)
 
 

@@ -1,4 +1,4 @@
-"""What a graph being built has computed already: an index of its nodes by op, inputs and attributes."""
+"""An index of the nodes already in a graph being built, by op, inputs and attributes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from weakref import WeakKeyDictionary
 
 from insitu.graph import Builder, Node
 
-# builder -> (how many of its nodes are indexed, what each computes -> the node)
+# builder -> (how many of its nodes are indexed, key of a node -> the node)
 _INDEX: WeakKeyDictionary[Builder, tuple[int, dict[tuple, Node]]] = WeakKeyDictionary()
 
 
 def computed(builder: Builder, op: str, inputs, attrs) -> Node | None:
-    """The first node of this op, on these inputs, with these attributes."""
+    """The first node of this op with these inputs and attributes."""
     done, index = _INDEX.get(builder, (0, {}))
     for node in builder.nodes[done:]:
         index.setdefault(_key(node.op.name, node.inputs, node.attrs), node)

@@ -1,7 +1,7 @@
-"""Composite patterns back into the one op they spell out: gelu from erf, silu, hard_swish, layer_norm, linear.
+"""Turn composite patterns back into the single op they spell out: gelu from erf, silu, hard_swish, layer_norm, linear.
 
-Exporters write one function in many ways. Functions of a single value are recognised by what they do: the
-nodes between two values are evaluated on sample points and compared with the functions that have a name.
+Exporters write one function in many ways. Functions of a single value are recognised by their behaviour: the nodes
+between two values are evaluated on sample points and compared with the functions that have a name.
 Products and normalisations are recognised by their structure. clean.py runs these rules with its own.
 """
 
@@ -57,14 +57,14 @@ def named_function(node: Node, rw: Rewriter):
 
 
 def _sources(cone: list[Node], rw: Rewriter) -> list[Value]:
-    """What the nodes read and do not compute themselves, constants left out."""
+    """The values that the nodes read and do not compute themselves, constants excluded."""
     made = {n.output.name for n in cone}
     found = {v.name: v for n in cone for v in n.inputs if v.name not in made and rw.array(v) is None}
     return list(found.values())
 
 
 def _inside(v: Value, cone: list[Node], rw: Rewriter) -> Node | None:
-    """The node that made v, where it works on single elements and nobody outside reads it."""
+    """The node that made v, if it is elementwise and no node outside reads it."""
     node = rw.producer(v)
     if node is None or not _elementwise(node, cone[0].output.shape, rw):
         return None
@@ -82,7 +82,7 @@ def _recognise(cone: list[Node], x: Value, rw: Rewriter) -> tuple[str, dict[str,
         return None
     known: dict[str, np.ndarray] = {x.name: POINTS}
     with np.errstate(all="ignore"):
-        for node in reversed(cone):  # a node joined the cone after all that read it
+        for node in reversed(cone):  # a node joins the cone after all nodes that read it
             known[node.output.name] = node.rule("eval", *(_points(v, known, rw) for v in node.inputs))
         y = known[cone[0].output.name]
         for i, (name, attrs) in enumerate(NAMED):
@@ -110,7 +110,7 @@ BIASED = ("linear", "conv2d", "depthwise2d", "conv1d", "conv_transpose2d")
 
 
 def constant_right(node: Node, rw: Rewriter):
-    """add and mul have their constant on the right."""
+    """add and mul get their constant on the right."""
     if node.op.name not in ("add", "mul") or rw.array(node.inputs[0]) is None or rw.array(node.inputs[1]) is not None:
         return None
     return again(node, node.inputs[::-1])
@@ -128,7 +128,7 @@ def linear_from_matmul(node: Node, rw: Rewriter):
 
 
 def bias_into_product(node: Node, rw: Rewriter):
-    """add(linear(x, w), b) with one constant a channel: linear(x, w, b); convolutions too."""
+    """add(linear(x, w), b) with one constant per channel: linear(x, w, b); convolutions too."""
     if node.op.name != "add":
         return None
     above, bias = rw.producer(node.inputs[0]), rw.array(node.inputs[1])
@@ -146,7 +146,7 @@ def bias_into_product(node: Node, rw: Rewriter):
 
 
 def _last_axis(array: np.ndarray, shape) -> np.ndarray | None:
-    """The constant as one number for each entry of the last axis, if it is that."""
+    """The constant as one number per entry of the last axis, if it has that form."""
     if array.ndim > len(shape) or array.size not in (1, shape[-1]) or array.size != (array.shape or (1,))[-1]:
         return None
     return np.broadcast_to(array.reshape(-1), (shape[-1],))
@@ -156,7 +156,7 @@ def _last_axis(array: np.ndarray, shape) -> np.ndarray | None:
 
 
 def layer_norm_from_parts(node: Node, rw: Rewriter):
-    """(x - mean) / sqrt(mean((x - mean)^2) + epsilon), also as a product with the reciprocal."""
+    """(x - mean) / sqrt(mean((x - mean)^2) + epsilon), also written as a product with the reciprocal."""
     split = _normalised(node, rw)
     if split is None:
         return None
@@ -173,7 +173,7 @@ def layer_norm_from_parts(node: Node, rw: Rewriter):
         return None
     if variance is None or not _squared(variance.inputs[0], minus, rw):
         return None
-    number = float(str(np.float32(epsilon.reshape(()))))  # 32 bits of 1e-05 mean 1e-05
+    number = float(str(np.float32(epsilon.reshape(()))))  # 1e-05 in 32 bits stands for 1e-05
     return make("layer_norm", x, dims=dims, epsilon=number, name=node.name)
 
 
@@ -196,7 +196,7 @@ def _normalised(node: Node, rw: Rewriter) -> tuple[Value, Value] | None:
 
 
 def _trailing(mean: Node | None, x: Value) -> int:
-    """Over how many of the last axes this is a mean; 0 if it is not one."""
+    """The number of last axes that this mean is over; 0 if it is not such a mean."""
     if mean is None or not mean.attrs["keepdims"] or mean.inputs[0].shape != x.shape:
         return 0
     axes = sorted(a % x.type.rank for a in mean.attrs["axes"])
@@ -204,7 +204,7 @@ def _trailing(mean: Node | None, x: Value) -> int:
 
 
 def _squared(v: Value, minus: Node, rw: Rewriter) -> bool:
-    """Is v the square of what `minus` computes, there or once more elsewhere?"""
+    """Is v the square of the value of `minus`, either of the same node or of an equal one?"""
     node = rw.producer(v)
     if node is None or node.op.name not in ("square", "mul") or len(set(node.inputs)) != 1:
         return False

@@ -1,7 +1,7 @@
-"""Two ways to say the same thing become one: exporters differ in taste, graphs should not.
+"""Replace equivalent forms by one: exporters differ in taste, graphs should not.
 
-Each rule replaces a node by one that computes exactly the same and is the plainer of the two. Patterns of
-several nodes that have an op of their own are in patterns.py.
+Each rule replaces a node by a plainer one that computes exactly the same. Patterns of several nodes that have an op of
+their own are in patterns.py.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from insitu.importers.canonical.computed import computed
 from insitu.importers.canonical.transposes import again, make
 from insitu.ops._functions import COORDINATES, ROUNDINGS, nearest
 
-# --- the same node twice ---------------------------------------------------------------------------
+# --- duplicate nodes --------------------------------------------------------------------------------
 
 
 def share(node: Node, rw: Rewriter):
-    """A node that computes what another has computed already; two dropouts are two, though: each draws its own."""
+    """A node that computes the same as an earlier one. Two dropouts stay two: each draws its own numbers."""
     if node.op.name == "dropout":
         return None
     found = computed(rw.builder, node.op.name, node.inputs, node.attrs)
@@ -33,7 +33,7 @@ def share(node: Node, rw: Rewriter):
 
 
 def split_from_slices(node: Node, rw: Rewriter):
-    """Slices that cut a value into pieces, each element in one of them: a split. `share` makes one of them all."""
+    """Slices that cut a value into disjoint pieces covering all of it: a split. `share` then merges equal splits."""
     mine = _piece(node)
     source = rw.source.producer.get(node.output.name)
     if mine is None or source is None:
@@ -104,14 +104,14 @@ def square_from_mul(node: Node, rw: Rewriter):
 
 
 def uncounted_padding(node: Node, rw: Rewriter):
-    """Without padding it does not matter whether an average counts it."""
+    """Without padding, it does not matter whether an average counts it."""
     if node.op.name != "avg_pool2d" or not node.attrs["count_include_pad"] or any(node.attrs["padding"]):
         return None
     return again(node, node.inputs, count_include_pad=False)
 
 
 def global_pool(node: Node, rw: Rewriter):
-    """A float pool over all of the image is a reduction."""
+    """A float pool over the whole image is a reduction."""
     op = {"avg_pool2d": "mean", "max_pool2d": "amax"}.get(node.op.name)
     if op is None or node.output.dtype != "f32" or any(node.attrs["padding"]):
         return None
@@ -121,7 +121,7 @@ def global_pool(node: Node, rw: Rewriter):
 
 
 def reduce_before_reshape(node: Node, rw: Rewriter):
-    """A reduction of a reshape that only adds or takes away axes of size 1: a reduction of what is above it."""
+    """A reduction of a reshape that only adds or removes axes of size 1: a reduction of the reshape's input."""
     above = rw.producer(node.inputs[0], lookup("reshape")) if node.op.name in ("mean", "sum", "amax") else None
     if above is None or node.attrs["keepdims"]:
         return None
@@ -131,7 +131,7 @@ def reduce_before_reshape(node: Node, rw: Rewriter):
         return None
     reduced = {a % above.output.type.rank for a in node.attrs["axes"]}
     axes = {a for a, b in zip(*places) if b in reduced}
-    # axes of size 1 go, from the front, until the result has the wanted shape
+    # remove axes of size 1, from the front, until the result has the wanted shape
     for a in [a for a in range(x.type.rank) if x.shape[a] == 1]:
         if _kept(x, axes) == node.output.shape:
             break
@@ -153,7 +153,7 @@ RESIZES = [(c, r) for c in COORDINATES for r in ROUNDINGS]
 
 
 def plainest_resize(node: Node, rw: Rewriter):
-    """The first way to name what is copied: two ways that copy the same are the same."""
+    """The first name for a way of copying: two ways that copy the same elements are the same."""
     if node.op.name != "resize":
         return None
     pairs = list(zip(node.inputs[0].shape[1:3], node.attrs["size"]))

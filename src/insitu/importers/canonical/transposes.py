@@ -1,13 +1,13 @@
-"""Layout rules: importers put a transpose on either side of every NHWC op, these make them meet and vanish.
+"""Layout rules: importers put a transpose on either side of every NHWC op; these rules make them meet and vanish.
 
-A transpose only ever moves towards the outputs. Where it meets its inverse both go; where it only
-moves axes of size 1 it is a reshape; where it meets a flatten before a linear layer, the weight's columns
-are permuted instead. Nothing here touches any other op (clean.py does).
+A transpose only ever moves towards the outputs. If it meets its inverse, both vanish. If it only moves axes of size 1,
+it becomes a reshape. If it meets a flatten before a linear layer, the weight's columns are permuted instead. Nothing
+here touches any other op (clean.py does).
 
-Why it ends: give each transpose the number of ops on the longest way from it to an output. A rule that
-moves one replaces it by transposes with smaller numbers (a multiset that shrinks), the others remove one.
-What `_reshape` leaves above a reshape is a transpose inside its groups of axes, which no rule moves again.
-The only rule that takes a transposed twin of another operand (`_aligned`) takes one that is there already.
+Why this ends: give each transpose the number of ops on the longest path from it to an output. A rule that moves a
+transpose replaces it by transposes with smaller numbers (a multiset that shrinks); the other rules remove one.
+`_reshape` leaves above a reshape only a transpose inside its groups of axes, which no rule moves again. The only rule
+that uses a transposed twin of another operand (`_aligned`) uses one that already exists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from insitu.graph import Node, Value, building, lookup
 from insitu.graph.rewrite import Rewriter
 from insitu.importers.canonical.computed import computed
 
-CHANGED = ":changed"  # marks what a rule has made anew; clean() gives it its name back
+CHANGED = ":changed"  # marks a value that a rule recreated; clean() restores its name
 Perm = tuple[int, ...]
 
 
@@ -49,32 +49,32 @@ def inverse(perm: Sequence[int]) -> Perm:
 
 
 def permute(items: Sequence, perm: Sequence[int]) -> tuple:
-    """What `transpose(x, perm)` does to something that has an entry an axis."""
+    """The effect of `transpose(x, perm)` on a sequence with one entry per axis."""
     return tuple(items[p] for p in perm)
 
 
 def only_moves_ones(shape: Sequence[int], perm: Sequence[int]) -> bool:
-    """The data stay in order: the axes longer than 1 keep their order."""
+    """Do the data stay in order? They do if the axes longer than 1 keep their order."""
     long = [p for p in perm if shape[p] > 1]
     return long == sorted(long)
 
 
 def relayout(x: Value, perm: Sequence[int], name: str) -> Value:
-    """transpose(x, perm), or x where that is the same."""
+    """transpose(x, perm), or x if that is the same."""
     if tuple(perm) == tuple(range(len(perm))):
         return x
     return make("transpose", x, perm=tuple(perm), name=name + CHANGED)
 
 
 def again(node: Node, inputs: Sequence[Value], out_shape: Sequence[int] = (), second: bool = False, **attrs) -> Any:
-    """The same op on other inputs, under its own name (`second`: that name is taken already)."""
+    """The same op on other inputs, under its own name (`second`: that name is already taken)."""
     out = node.output.type.with_shape(*out_shape) if out_shape else node.output.type
     name = node.name + CHANGED if second else node.name
     return building().add(node.op, inputs, {**node.attrs, **attrs}, name=name, out=out)
 
 
 def canonical_axis(axis: int, rank: int) -> int:
-    """-1 for the last axis, counted from the front otherwise."""
+    """-1 for the last axis; other axes are counted from the front."""
     axis %= rank
     return -1 if axis == rank - 1 else axis
 
@@ -83,14 +83,14 @@ def canonical_axis(axis: int, rank: int) -> int:
 
 
 def trivial(node: Node, rw: Rewriter):
-    """A transpose that only moves axes of size 1 is a reshape. The last rule of all: a transpose can sink further."""
+    """A transpose that only moves axes of size 1 becomes a reshape. This rule runs last: first a transpose sinks."""
     if node.op.name != "transpose" or not only_moves_ones(node.inputs[0].shape, node.attrs["perm"]):
         return None
     return make("reshape", node.inputs[0], shape=node.output.shape, name=node.name)
 
 
 def absorb(node: Node, rw: Rewriter):
-    """Next to a reshape, a transpose that only moves axes of size 1 is part of it."""
+    """A transpose that only moves axes of size 1 becomes part of the reshape next to it."""
     if node.op.name == "reshape":
         t = transposed(rw, node.inputs[0])
         if t is not None and only_moves_ones(t.source.shape, t.perm):
@@ -101,7 +101,7 @@ def absorb(node: Node, rw: Rewriter):
 
 
 def merge(node: Node, rw: Rewriter):
-    """Two transposes are one; inverse ones are none."""
+    """Two transposes become one; inverse ones vanish."""
     if node.op.name != "transpose":
         return None
     if node.attrs["perm"] == tuple(range(len(node.attrs["perm"]))):
@@ -111,7 +111,7 @@ def merge(node: Node, rw: Rewriter):
 
 
 def reuse(node: Node, rw: Rewriter):
-    """The same transpose of the same value, for a second branch."""
+    """Reuse the same transpose of the same value for a second branch."""
     if node.op.name != "transpose":
         return None
     return _existing(rw, node.inputs[0], node.attrs["perm"])
@@ -123,12 +123,12 @@ def _existing(rw: Rewriter, x: Value, perm: Sequence[int]) -> Value | None:
 
 
 def _lasts(rw: Rewriter, v: Value) -> bool:
-    """Was it there before this round? What a rule has made in passing may be gone at its end."""
+    """Did it exist before this round? A value made during the round may be gone at its end."""
     node = rw.source.producer.get(v.name)
     return node is not None and node.op.name == "transpose"
 
 
-# sinking: op(transpose(x)) -> transpose(op(x)), one small function a kind of op
+# sinking: op(transpose(x)) -> transpose(op(x)), one small function per kind of op
 
 
 def sink(node: Node, rw: Rewriter):
@@ -149,13 +149,13 @@ def _per_channel(node: Node) -> bool:
 
 
 def _elementwise(node: Node, rw: Rewriter):
-    """Any operand of the output's rank may bring the transpose; the others must be able to follow."""
+    """Any operand of the output's rank may carry the transpose; the others must be able to follow."""
     rank = node.output.type.rank
     for v in node.inputs:
         t = transposed(rw, v)
         if t is None or len(t.perm) != rank:
             continue
-        own = t.source.name if inverse(t.perm) == t.perm else ""  # x + transpose(x): that twin is the one that sinks
+        own = t.source.name if inverse(t.perm) == t.perm else ""  # x + transpose(x): this twin is the one that sinks
         operands = [_aligned(rw, o, t.perm, rw.uses(v) == 1 and o.name != own) for o in node.inputs]
         if all(o is not None for o in operands):
             return relayout(again(node, [o for o in operands if o]), t.perm, node.name)
@@ -163,10 +163,10 @@ def _elementwise(node: Node, rw: Rewriter):
 
 
 def _aligned(rw: Rewriter, v: Value, perm: Perm, twins: bool) -> Value | None:
-    """v before `transpose(.., perm)`, where that costs nothing.
+    """v before `transpose(.., perm)`, if that costs nothing.
 
-    `twins`: a transpose of v that is there for another reason will do. Only where the transpose that
-    sinks has no other user: it is gone then, and cannot be the twin that turns everything back.
+    `twins`: an existing transpose of v may be used. This is only allowed if the transpose that sinks has no other user:
+    it is gone then, and cannot be the twin that turns everything back.
     """
     t = transposed(rw, v)
     if t is not None and t.perm == perm:
@@ -184,7 +184,7 @@ def _aligned(rw: Rewriter, v: Value, perm: Perm, twins: bool) -> Value | None:
 
 
 def _axis(node: Node, rw: Rewriter):
-    """softmax, batch_norm: one axis, the other inputs (if any) lie along it."""
+    """softmax, batch_norm: they work along one axis, and so do their other inputs, if any."""
     t = transposed(rw, node.inputs[0])
     if t is None:
         return None
@@ -201,7 +201,7 @@ def _reduce(node: Node, rw: Rewriter):
     if node.attrs["keepdims"]:
         return relayout(y, t.perm, node.name)
     kept = [p for p in t.perm if p not in axes]
-    return relayout(y, inverse(inverse(kept)), node.name)  # the kept axes, numbered anew
+    return relayout(y, inverse(inverse(kept)), node.name)  # the kept axes, renumbered
 
 
 def _concat(node: Node, rw: Rewriter):
@@ -226,12 +226,12 @@ def _split(node: Node, rw: Rewriter):
 
 
 def split_name(node: Node) -> str:
-    """The name a builder makes `name.0`, `name.1`, ... of."""
+    """The name from which a builder makes `name.0`, `name.1`, ..."""
     return node.name[:-2] if node.name.endswith(".0") else node.name
 
 
 def _entry_an_axis(*keys: str):
-    """slice, pad: attributes with one entry an axis."""
+    """slice, pad: attributes with one entry per axis."""
 
     def rule(node: Node, rw: Rewriter):
         t = transposed(rw, node.inputs[0])
@@ -245,7 +245,7 @@ def _entry_an_axis(*keys: str):
 
 
 def _last_axes(node: Node, rw: Rewriter):
-    """linear, layer_norm: work on the last axes; the leading ones may be in any order."""
+    """linear, layer_norm: they work on the last axes; the leading axes may be in any order."""
     t = transposed(rw, node.inputs[0])
     own = node.attrs.get("dims", 1)
     rank = len(t.perm) if t else 0
@@ -255,28 +255,28 @@ def _last_axes(node: Node, rw: Rewriter):
 
 
 def _reshape(node: Node, rw: Rewriter):
-    """Axes that are split or joined among themselves keep doing so below the transpose.
+    """Axes that are split or joined among themselves stay so below the transpose.
 
-    What the transpose does inside such a group stays above the reshape, the rest goes below it:
+    The part of the transpose inside such a group stays above the reshape, the rest goes below it:
     reshape(transpose(x)) = transpose(reshape(transpose'(x))).
     """
     t = transposed(rw, node.inputs[0])
     if t is None:
         return None
     groups = shape_groups(node.inputs[0].shape, node.output.shape)
-    # by their last axis: what is joined with the channels ends up where the channels are
+    # ranked by their last axis: axes joined with the channels end up where the channels are
     ranked = sorted(range(len(groups)), key=lambda g: max(t.perm[a] for a in groups[g][0]))
     if ranked == list(range(len(groups))):
         return None  # nothing would sink
     inner = [t.perm[a] for g in ranked for a in groups[g][0]]
-    outer = [a for g in ranked for a in groups[g][1]]  # axes of the result, in the order they have above
+    outer = [a for g in ranked for a in groups[g][1]]  # axes of the result, in their order above the reshape
     x = relayout(t.source, inner, node.name)
     y = make("reshape", x, shape=permute(node.output.shape, outer), name=node.name)
     return relayout(y, inverse(outer), node.name)
 
 
 def shape_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Cut two shapes of one size into the shortest runs of axes that hold the same number of elements."""
+    """Cut two shapes of equal size into the shortest runs of axes with the same number of elements."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(before) and j < len(after):
@@ -290,7 +290,7 @@ def shape_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list
                 right.append(j)
                 j += 1
         groups.append((left, right))
-    if groups:  # what is left has size 1
+    if groups:  # the remaining axes have size 1
         groups[-1][0].extend(range(i, len(before)))
         groups[-1][1].extend(range(j, len(after)))
     return groups
@@ -300,7 +300,7 @@ def _size(shape: Sequence[int], axes: Sequence[int]) -> int:
     return prod(shape[a] for a in axes)
 
 
-# where a transpose would stay: into the weights of a linear layer
+# where a transpose cannot vanish: move it into the weights of a linear layer
 
 
 def into_linear(node: Node, rw: Rewriter):
@@ -322,7 +322,7 @@ def into_linear(node: Node, rw: Rewriter):
 
 
 def _flattened(flat: Node) -> tuple[int, list[int] | None]:
-    """How many leading axes a reshape leaves alone, and the axes it joins into the last one."""
+    """How many leading axes a reshape leaves alone, and which axes it joins into the last one."""
     before, after = flat.inputs[0].shape, flat.output.shape
     rows = len(after) - 1
     if len(before) <= rows or before[:rows] != tuple(after[:rows]):
@@ -359,7 +359,7 @@ def _rows(array: np.ndarray, split: Sequence[int], back: Sequence[int]) -> np.nd
 
 
 def _unflattened_linear(v: Value, rw: Rewriter) -> tuple[list[Node], Node] | None:
-    """The unary ops and the linear layer of rank 2 that v is a reshape of, nobody else reading them."""
+    """The unary ops and the linear layer of rank 2 that v is a reshape of, if nothing else reads them."""
     step = rw.producer(v, lookup("reshape"))
     if step is None or rw.uses(v) > 1 or step.inputs[0].type.rank != 2 or v.shape[0] != step.inputs[0].shape[0]:
         return None

@@ -1,15 +1,14 @@
 """The int8 ImageNet checkpoints of the Tiny Training Engine paper as graphs: mcunet-5fps, mbv2-w0.35, proxyless-w0.3.
 
-A zip file with a pickle of numpy arrays in it: a first convolution, blocks (pointwise, depthwise, pointwise,
-perhaps a residual add), a classifier of 1000 classes over the mean of the last features. All of it is int8,
-rounds once, and ReLU6 is nothing but the clamp to int8 (the zero point is -128). The input is
-`pixel - 128`, s8[1x128x128x3]; names are those of the file: `first_conv`, `blocks.3.pointwise1`.
+A zip file with a pickle of numpy arrays: a first convolution, blocks (pointwise, depthwise, pointwise, and in some a
+residual add), and a classifier of 1000 classes over the mean of the last features. Everything is int8 and rounds once;
+ReLU6 is just the clamp to int8, because the zero point is -128. The input is `pixel - 128`, s8[1x128x128x3]. Names are
+those of the file: `first_conv`, `blocks.3.pointwise1`.
 
-Dead channels. Some channels have weight scales of 1e-9 to 1e-6 and biases up to the int32 rail: batch
-normalisation had switched them off. Their output is one constant, whatever the input, but their sums may leave
-int32, and training divides by the square of the scale. A channel below DEAD whose output is provably
-constant gets zero weights, the median scale of the layer's live channels, and the bias that gives
-the same constant in the same arithmetic; the others stay as they are.
+Dead channels. Batch normalisation switched some channels off: their weight scales are 1e-9 to 1e-6 and their biases
+reach the int32 limit. Their output is constant, but their sums may overflow int32, and training divides by the square
+of the scale. A channel below DEAD whose output is provably constant gets zero weights, the median scale of the layer's
+live channels, and the bias that gives the same constant in the same arithmetic. All other channels stay as they are.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from insitu.ops.linear import linear_s8
 from insitu.ops.reduce import mean_s8
 
 MEMBER = "archive/data.pkl"
-MAX_BYTES = 64 << 20  # of the file and of what it inflates to; the largest of the three is 1 MB
-MAX_RATIO = 100  # inflated to stored: beyond this it is a bomb
+MAX_BYTES = 64 << 20  # limit for the file and for its inflated size; the largest of the three is 1 MB
+MAX_RATIO = 100  # inflated size over stored size: more than this is a zip bomb
 MAX_BLOCKS = 256
 DEAD = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One convolution of the file, checked for form."""
+    """One convolution of the file, with its form checked."""
 
     name: str
     weight: np.ndarray  # int8 [O, I/groups, KH, KW]
@@ -54,7 +53,7 @@ class Layer:
 
 
 def read_checkpoint(source) -> Graph:
-    """The graph of a checkpoint, given by path or as bytes."""
+    """The graph of a checkpoint, given as a path or as bytes."""
     name = "checkpoint" if isinstance(source, bytes) else Path(source).stem
     try:
         return _graph(name, read_pickle(_member(source)))
@@ -63,7 +62,7 @@ def read_checkpoint(source) -> Graph:
 
 
 def _member(source) -> bytes:
-    """The pickle inside the zip file; sizes are checked before anything is inflated."""
+    """The pickle inside the zip file. Sizes are checked before anything is inflated."""
     try:
         data = source if isinstance(source, bytes) else _file(Path(source))
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -73,7 +72,7 @@ def _member(source) -> bytes:
             with archive.open(info) as member:
                 return member.read(info.file_size + 1)
     except KeyError as e:
-        raise ModelError(f"holds no {MEMBER}: another kind of zip file") from e
+        raise ModelError(f"does not contain {MEMBER}: this is another kind of zip file") from e
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, struct_error) as e:
         raise ModelError(f"cannot be read as a zip file: {str(e)[:100]}") from e
 
@@ -93,7 +92,7 @@ def _graph(name: str, tree) -> Graph:
     if len(blocks) > MAX_BLOCKS:
         raise ModelError(f"has {len(blocks)} blocks")
     if tree.get("feature_mix") is not None:
-        raise ModelError("has a feature mix, which none of the known checkpoints has", where="feature_mix")
+        raise ModelError("a feature mix is not supported; no known checkpoint has one", where="feature_mix")
     builder = Builder(name)
     with build(builder):
         first = _layer(tree["first_conv"], "first_conv")
@@ -106,7 +105,7 @@ def _graph(name: str, tree) -> Graph:
 
 
 def _block(builder: Builder, block, name: str, x: Value) -> Value:
-    """pointwise1 (perhaps), depthwise, pointwise2, and the input added to it (perhaps)."""
+    """pointwise1 (optional), depthwise, pointwise2, and the residual add (optional)."""
     if not isinstance(block, dict) or block.get("se") is not None:
         raise ModelError("is not a block of two or three convolutions", where=name)
     y = x
@@ -118,7 +117,7 @@ def _block(builder: Builder, block, name: str, x: Value) -> Value:
     where = f"{name}.residual"
     params = _get(_get(block, "residual", dict, name), "params", dict, where)
     if _quant(params, "x", where) != x.type.quant:
-        raise ModelError("the skip connection has another scale than what it skips", where=where)
+        raise ModelError("the skip connection and the block's input have different scales", where=where)
     return add_s8(x, y, name=where, out=Type("s8", (), _quant(params, "y", where)))
 
 
@@ -155,14 +154,14 @@ def _parameters(builder: Builder, layer: Layer, w: np.ndarray, axis: int) -> tup
 
 def _continues(layer: Layer, x: Value) -> None:
     if layer.x != x.type.quant:
-        raise ModelError(f"expects {layer.x}, what comes before gives {x.type}", where=layer.name)
+        raise ModelError(f"expects {layer.x}, but the layer before gives {x.type}", where=layer.name)
 
 
 # --- dead channels ---------------------------------------------------------------------------------
 
 
 def sanitised(layer: Layer) -> Layer:
-    """The layer with its dead channels made harmless; see the top of this file."""
+    """The layer with its dead channels made harmless; the top of this file explains how."""
     dead = layer.scale < DEAD
     if not dead.any() or dead.all():
         return layer
@@ -177,7 +176,7 @@ def sanitised(layer: Layer) -> Layer:
 
 
 def _constant_output(layer: Layer, o: int) -> int | None:
-    """The one output of a channel, or None where the inputs can change it. Sums here never wrap."""
+    """The constant output of a channel, or None if the inputs can change it. Sums here never wrap."""
     w = layer.weight[o].astype(np.int64)
     low, high = -128 - layer.x.zero, 127 - layer.x.zero
     least = int(np.minimum(w * low, w * high).sum()) + int(layer.bias[o])
@@ -187,7 +186,7 @@ def _constant_output(layer: Layer, o: int) -> int | None:
 
 
 def _bias_for(constant: int, layer: Layer, scale: float, wish: float) -> int:
-    """The bias nearest to the old one in real numbers that still gives this output."""
+    """The bias nearest to the old one, in real numbers, that still gives this output."""
     bias = int(np.clip(round(wish), -(1 << 30), 1 << 30))
     if _requantised(bias, layer, scale) == constant:
         return bias
@@ -213,9 +212,9 @@ def _layer(record: dict, name: str) -> Layer:
     scale = _array(params, "w_scales", np.float32, 1, name)
     stride, groups = (_get(record, key, int, name) for key in ("stride", "groups"))
     if not len(weight) == len(bias) == len(scale) or min(stride, groups) < 1 or weight.size == 0:
-        raise ModelError(f"weights {weight.shape}, {len(bias)} biases and {len(scale)} scales", where=name)
+        raise ModelError(f"{len(bias)} biases and {len(scale)} scales do not fit weights {weight.shape}", where=name)
     if not np.all(np.isfinite(scale) & (scale > 0)):
-        raise ModelError("a weight scale is not positive and finite", where=name)
+        raise ModelError("weight scales must be positive and finite", where=name)
     return sanitised(
         Layer(name, weight, bias, scale, stride, groups, _quant(params, "x", name), _quant(params, "y", name))
     )
@@ -224,7 +223,7 @@ def _layer(record: dict, name: str) -> Layer:
 def _quant(params: dict, side: str, where: str) -> Quant:
     scale, zero = _get(params, f"{side}_scale", float, where), _get(params, f"{side}_zero", int, where)
     if not 0 < scale < np.inf or not -128 <= zero <= 127:
-        raise ModelError(f"the scale {scale} or the zero point {zero} cannot be", where=f"{where}.{side}")
+        raise ModelError(f"the scale {scale} or the zero point {zero} is not valid", where=f"{where}.{side}")
     return Quant((scale,), zero)
 
 
@@ -232,13 +231,13 @@ def _array(params: dict, key: str, dtype, rank: int, where: str) -> np.ndarray:
     array = _get(params, key, Array, where).array
     if array is None or array.dtype != dtype or array.ndim != rank:
         found = "nothing" if array is None else f"{array.dtype}{array.shape}"
-        raise ModelError(f"{key} is {found}, {np.dtype(dtype)} of rank {rank} is wanted", where=where)
+        raise ModelError(f"{key} must be {np.dtype(dtype)} of rank {rank}, not {found}", where=where)
     return array
 
 
 def _get(record, key: str, kind: type, where: str):
-    """An entry of a dict that must exist and be of this kind."""
+    """The entry of a dict; it must exist and be of this kind."""
     value = record.get(key) if isinstance(record, dict) else None
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ModelError(f"has no {kind.__name__} called {key!r}", where=where)
+        raise ModelError(f"has no {kind.__name__} named {key!r}", where=where)
     return value

@@ -1,8 +1,8 @@
 """Keras 3 (on its torch backend) -> graph: `read_keras(model)`, `read_keras_file(path)`.
 
-The model is run layer by layer inside torch.export, so that values carry the names of Keras layers, and then
-read like any torch program. Keras spells batch norm and upsampling out; the rules below put them together
-again before clean() folds their constants.
+The model runs layer by layer inside torch.export, so that values carry the names of Keras layers, and is then read like
+any torch program. Keras spells out batch norm and upsampling; the rules below put them together again before clean()
+folds their constants.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from insitu.importers.torch.read import Names, layer_of, module_of, raw_graph, t
 FIX = """two lines, before anything imports keras:
     import os; os.environ["KERAS_BACKEND"] = "torch"
     model = keras.saving.load_model(path)   # load the model again"""
-MAIN = {*torch_conv.TABLE, "linear", "matmul", "dropout"}  # what a layer is named after; the rest is around it
+MAIN = {*torch_conv.TABLE, "linear", "matmul", "dropout"}  # layers are named after these; the rest surrounds them
 
 
 def read_keras(model, *, batch: int = 1) -> Graph:
     """The graph of a built Keras model on the torch backend."""
     keras = keras_package()
     if keras.backend.backend() != "torch":
-        raise ModelError(f"Keras runs on {keras.backend.backend()}, insitu reads it on torch", hint=FIX)
+        raise ModelError(f"Keras runs on {keras.backend.backend()}; insitu needs it on torch", hint=FIX)
     inputs = _inputs(model)
     example = tuple(_zeros(v, batch) for v in inputs)
     net = _net(model, keras)
@@ -41,7 +41,7 @@ def read_keras(model, *, batch: int = 1) -> Graph:
         warnings.simplefilter("ignore")
         try:
             program = torch_export().export(net, example)
-        except Exception as e:  # torch.export and keras raise anything
+        except Exception as e:  # torch.export and keras raise all kinds of exceptions
             line = (str(e).strip() or type(e).__name__).splitlines()[0][:200]
             raise ModelError(f"torch.export cannot trace it: {line}", where=str(model.name)) from e
     names = Names(_variables(model), tuple(str(v.name) for v in inputs), _layer)
@@ -81,17 +81,17 @@ def _zeros(tensor, batch: int):
     if None in shape:
         axis = shape.index(None)
         raise Unsupported(
-            f"dimension {axis} is dynamic", where=f"input {tensor.name}", hint="give keras.Input a whole shape"
+            f"dimension {axis} is dynamic", where=f"input {tensor.name}", hint="give keras.Input a complete shape"
         )
     return torch.zeros(*shape)
 
 
 def _net(model, keras) -> Any:
-    """Runs the layers of a functional or sequential model as modules of their own; anything else as it is."""
+    """Runs the layers of a functional or sequential model as modules of their own, and any other model as it is."""
     import torch
 
     class Step(torch.nn.Module):
-        """One layer. Dropout is torch's own, which survives in eval mode; Keras leaves it out."""
+        """One layer. Dropout becomes torch's own, which survives in eval mode; Keras would omit it."""
 
         def __init__(self, layer):
             super().__init__()
@@ -148,7 +148,7 @@ def _variables(model) -> dict[int, str]:
 
 
 def _name_layers(graph: Graph, layers: list[str]) -> Graph:
-    """A layer that is no op of its own (Add, Activation) gives its name to the last value made in it."""
+    """A layer without an op of its own (Add, Activation) gives its name to the last value made in it."""
     names = {}
     for layer in layers:
         inside = [n.name for n in graph.nodes if n.name.startswith(f"{layer}.")]
@@ -158,7 +158,7 @@ def _name_layers(graph: Graph, layers: list[str]) -> Graph:
 
 
 def _keep_momentum(graph: Graph, model) -> Graph:
-    """Keras counts the old statistics, torch (and we) the new ones."""
+    """Keras gives the weight of the old statistics, torch (and insitu) the weight of the new ones."""
     found = {layer.name: layer.momentum for layer in model.layers if hasattr(layer, "momentum")}
 
     def kept(node: Node) -> Node:
@@ -174,7 +174,7 @@ def _keep_momentum(graph: Graph, model) -> Graph:
 
 
 def batch_norm(node: Node, rw: Rewriter):
-    """(x - mean) * (rsqrt(var + epsilon) * scale): batch_norm without its bias, which `bias` adds."""
+    """(x - mean) * (rsqrt(var + epsilon) * scale): batch_norm without its bias; `bias` adds that."""
     minus = rw.producer(node.inputs[0], lookup("sub")) if node.op.name == "mul" else None
     found = _deviation(node.inputs[1], rw) if minus else None
     mean = _parameter(minus.inputs[1], rw) if minus else None
@@ -218,11 +218,11 @@ def _deviation(v: Value, rw: Rewriter) -> tuple[Value | None, Value, float] | No
     var, epsilon = _parameter(plus.inputs[0], rw), rw.array(plus.inputs[1])
     if var is None or epsilon is None or epsilon.size != 1:
         return None
-    return scale, var, float(str(np.float32(epsilon.reshape(()))))  # 32 bits of 0.001 mean 0.001
+    return scale, var, float(str(np.float32(epsilon.reshape(()))))  # 0.001 in 32 bits stands for 0.001
 
 
 def _parameter(v: Value, rw: Rewriter) -> Value | None:
-    """The vector that a broadcast parameter is a reshape of (or is: ones and zeros stand for what is left out)."""
+    """The vector that a broadcast parameter is, or is a reshape of (ones and zeros stand for omitted parameters)."""
     above = rw.producer(v, lookup("reshape"))
     source = above.inputs[0] if above else v
     array = rw.array(source)
@@ -232,13 +232,13 @@ def _parameter(v: Value, rw: Rewriter) -> Value | None:
 
 
 def _axis(v: Value) -> int | None:
-    """The axis a parameter of shape [1,..,C,..,1] lies along."""
+    """The axis along which a parameter of shape [1,..,C,..,1] lies."""
     long = [i for i, d in enumerate(v.shape) if d > 1]
     return long[0] - v.type.rank if len(long) == 1 else -1 if not long else None
 
 
 def upsample(node: Node, rw: Rewriter):
-    """x[N,H,1,W,C] times ones[2], reshaped to [N,2H,W,C]: each row (or column) twice."""
+    """x[N,H,1,W,C] times ones[2], reshaped to [N,2H,W,C]: every row (or column) twice."""
     times = rw.producer(node.inputs[0], lookup("mul")) if node.op.name == "reshape" else None
     ones = rw.array(times.inputs[1]) if times else None
     above = rw.producer(times.inputs[0], lookup("reshape")) if times else None
@@ -258,7 +258,7 @@ def upsample(node: Node, rw: Rewriter):
 
 
 def merge_upsamples(node: Node, rw: Rewriter):
-    """Rows, then columns: one resize. Exact, each is a whole factor."""
+    """Upsampled rows, then columns: one resize. This is exact because each factor is an integer."""
     above = rw.producer(node.inputs[0], lookup("resize")) if node.op.name == "resize" else None
     if above is None or rw.uses(above.output) != 1:
         return None

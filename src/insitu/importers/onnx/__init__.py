@@ -1,1 +1,1 @@
-"""ONNX files: read without the onnx package, one table from foreign ops to ours."""
+"""ONNX files: one table from foreign ops to ours."""

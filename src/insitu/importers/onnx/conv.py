@@ -17,7 +17,7 @@ from insitu.ops._functions import COORDINATES, ROUNDINGS, nearest
 
 @dataclass(frozen=True)
 class Window:
-    """Kernel, stride, dilation and (before, after) padding of each spatial axis."""
+    """Kernel, stride, dilation and (before, after) padding per spatial axis."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -26,13 +26,13 @@ class Window:
 
     @property
     def padding(self) -> tuple[int, ...]:
-        """Flat, as our ops take it: (top, bottom, left, right)."""
+        """Flat, in the order of our ops: (top, bottom, left, right)."""
         return tuple(p for pair in self.pads for p in pair)
 
 
 def _spatial(n: Call, x: Value) -> tuple[int, ...]:
     if x.type.rank not in (3, 4):
-        raise Unsupported(f"works on {x.type}; windows over one or two axes are known")
+        raise Unsupported(f"works on {x.type}; only windows over one or two axes are supported")
     return x.shape[2:]
 
 
@@ -43,13 +43,13 @@ def _window(n: Call, size: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
     pads = n.ints("pads", (0,) * 2 * rank) or ()
     sizes = {len(kernel), len(stride), len(dilation), len(pads) / 2}
     if sizes != {rank} or min(*kernel, *stride, *dilation) < 1:
-        raise ModelError(f"kernel {kernel}, strides {stride}, dilations {dilation}, pads {pads} over {size}")
+        raise ModelError(f"kernel {kernel}, strides {stride}, dilations {dilation}, pads {pads} do not fit {size}")
     pairs = _auto_pad(n, size, kernel, stride, dilation) or tuple(zip(pads[:rank], pads[rank:]))
     return Window(kernel, stride, dilation, pairs)
 
 
 def _auto_pad(n: Call, size, kernel, stride, dilation) -> tuple[tuple[int, int], ...] | None:
-    """SAME: as many outputs as ceil(size / stride); the odd one goes behind (UPPER) or in front (LOWER)."""
+    """SAME: ceil(size / stride) outputs; the odd element of padding goes at the end (UPPER) or at the start (LOWER)."""
     mode = n.attr("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
         return None
@@ -66,7 +66,7 @@ def conv(n: Call) -> Value:
     x, w = n.x(), n.array(1, "the weights")
     size = _spatial(n, x)
     if w.ndim != x.type.rank:
-        raise ModelError(f"weights {w.shape} for {x.type}")
+        raise ModelError(f"weights {w.shape} do not fit {x.type}")
     win, groups = _window(n, size, w.shape[2:]), n.attr("group", 1)
     args = [to_last(x), n.weight(1, (0, *range(2, w.ndim), 1))] + ([n.weight(2)] if n.given(2) else [])
     if len(size) == 2:
@@ -81,7 +81,7 @@ def conv_transpose(n: Call) -> Value:
     x, w = n.x(), n.array(1, "the weights")
     size = _spatial(n, x)
     if w.ndim != x.type.rank:
-        raise ModelError(f"weights {w.shape} for {x.type}")
+        raise ModelError(f"weights {w.shape} do not fit {x.type}")
     win, extra = _transposed_window(n, size, w.shape[2:])
     args = [_as_2d(to_last(x)), _weight_2d(n, w)] + ([n.weight(2)] if n.given(2) else [])
     wide = _window_2d(win)
@@ -92,11 +92,11 @@ def conv_transpose(n: Call) -> Value:
 
 
 def _transposed_window(n: Call, size, kernel) -> tuple[Window, tuple[int, ...]]:
-    """Pads of a transposed convolution may follow from the wanted output size."""
+    """The pads of a transposed convolution may follow from the wanted output size."""
     win = _window(n, size, kernel)
     extra = n.ints("output_padding", (0,) * len(size)) or ()
     if len(extra) != len(size):
-        raise ModelError(f"output_padding {extra} over {size}")
+        raise ModelError(f"output_padding {extra} does not fit {size}")
     mode, wanted = n.attr("auto_pad", "NOTSET"), n.ints("output_shape")
     if wanted is None and not mode.startswith("SAME"):
         return win, extra
@@ -104,8 +104,8 @@ def _transposed_window(n: Call, size, kernel) -> tuple[Window, tuple[int, ...]]:
     pads = []
     for d, k, s, dil, e, want in zip(size, win.kernel, win.stride, win.dilation, extra, wanted):
         total = s * (d - 1) + e + (k - 1) * dil + 1 - want
-        if total < 0:  # the result is larger than the windows reach: rows of bias alone
-            raise Unsupported(f"an output of {want} is more than {d} windows of {k} with stride {s} reach")
+        if total < 0:  # the result extends beyond the windows: rows that are only bias
+            raise Unsupported(f"{d} windows of {k} with stride {s} do not cover an output of {want}")
         half = total // 2
         pads.append((half, total - half) if mode == "SAME_UPPER" else (total - half, half))
     return Window(win.kernel, win.stride, win.dilation, tuple(pads)), extra
@@ -142,7 +142,7 @@ def _pool_window(n: Call, x: Value) -> Window:
 
 
 def _ceil(win: Window, size) -> Window:
-    """ceil_mode as padding behind, so that the last, partial window fits; one that starts on padding is left out."""
+    """ceil_mode as padding at the end, so that the last, partial window fits; no window may start on padding."""
     pads = []
     for d, k, s, dil, (before, after) in zip(size, win.kernel, win.stride, win.dilation, win.pads):
         room = d + before + after - ((k - 1) * dil + 1)
@@ -160,10 +160,10 @@ def _pooled(n: Call, op, x: Value, win: Window, **attrs) -> Value:
 
 
 def max_pool(n: Call) -> Value:
-    n.refuse_outputs(1, "the places of the maxima")
+    n.refuse_outputs(1, "the positions of the maxima")
     x = n.any(0)
     if x.dtype not in ("f32", "s8"):
-        raise Unsupported(f"the maximum of {x.type}; float and int8 are known")
+        raise Unsupported(f"the maximum of {x.type} is not supported; only float and int8 are")
     win = _pool_window(n, x)
     return _pooled(n, ops.max_pool2d, x, win, dilation=_window_2d(win).dilation)
 
@@ -172,11 +172,11 @@ def avg_pool(n: Call) -> Value:
     x = n.x()
     win, counted = _pool_window(n, x), bool(n.attr("count_include_pad", 0))
     if set(win.dilation) != {1}:
-        raise Unsupported(f"average over a dilated window {win.dilation}")
+        raise Unsupported(f"an average over a dilated window {win.dilation} is not supported")
     given = _window(n, x.shape[2:], win.kernel)
-    counted = counted and any(map(any, given.pads))  # what ceil_mode adds does not count: alone it is no padding
+    counted = counted and any(map(any, given.pads))  # padding added by ceil_mode does not count
     if counted and win.pads != given.pads:
-        raise Unsupported("ceil_mode with count_include_pad", hint="the last window would count some padding only")
+        raise Unsupported("ceil_mode with count_include_pad is not supported", hint="drop one of the two")
     return _pooled(n, ops.avg_pool2d, x, win, count_include_pad=counted)
 
 
@@ -190,8 +190,8 @@ def global_pool(reduce: str):
 
 # --- resize ------------------------------------------------------------------------------------
 
-MAX_SIZE = 1 << 14  # of an axis: what is copied or weighted is computed at import, element by element
-POSITIONS = {  # ONNX's name -> place in the input of output i, given the sizes and the scale
+MAX_SIZE = 1 << 14  # of an axis: the copied elements, or the weights, are computed at import one by one
+POSITIONS = {  # ONNX's name -> position in the input of output i, given the sizes and the scale
     "half_pixel": lambda i, a, b, s: (i + 0.5) / s - 0.5,
     "pytorch_half_pixel": lambda i, a, b, s: (i + 0.5) / s - 0.5 if b > 1 else np.zeros(1),
     "asymmetric": lambda i, a, b, s: i / s,
@@ -207,7 +207,7 @@ ROUND = {
 
 
 def nearest_index(size: int, out: int, scale: float, coordinates: str, rounding: str) -> np.ndarray:
-    """Which input element each output element copies."""
+    """The input element that each output element copies."""
     place = POSITIONS[coordinates](np.arange(out, dtype=np.float64), size, out, scale)
     return np.clip(ROUND[rounding](place), 0, size - 1).astype(int)
 
@@ -219,30 +219,30 @@ def resize(n: Call) -> Value:
     if n.opset < 11:  # Upsample, and Resize of opset 10
         coordinates, rounding = "asymmetric", "floor"
     if coordinates not in POSITIONS or rounding not in ROUND:
-        raise Unsupported(f"coordinates {coordinates!r} with rounding {rounding!r}")
+        raise Unsupported(f"coordinates {coordinates!r} with rounding {rounding!r} are not supported")
     size, scales = _resize_target(n, x.shape)
     if size == x.shape:
         return x
     if max(size) > MAX_SIZE or not min(size):
-        raise ModelError(f"resize of {x.shape} to {size}")
+        raise ModelError(f"{x.shape} cannot be resized to {size}")
     if mode == "nearest":
         return _resize_nearest(n, x, size, scales, coordinates, rounding)
     if mode in ("linear", "bilinear"):
         return _interpolated(n, size, scales, coordinates, linear_weights)
     if mode == "cubic":
         return _interpolated(n, size, scales, coordinates, _cubic(n))
-    raise Unsupported(f"resize mode {mode!r}", hint="nearest, linear and cubic are known")
+    raise Unsupported(f"resize mode {mode!r} is not supported", hint="nearest, linear or cubic")
 
 
 def _resize_target(n: Call, shape) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The wanted shape, and the scale of each axis."""
+    """The wanted shape, and the scale per axis."""
     at = 1 if n.opset < 11 else 2
     axes = axes_of(n.ints("axes") or range(len(shape)), len(shape))
     sizes = n.array(3, "sizes") if n.given(3) and n.array(3, "sizes").size else None
     given = n.attr("scales") or (n.array(at, "scales").reshape(-1) if sizes is None else ())
     numbers = [float(v) for v in (given if sizes is None else sizes)]
     if len(numbers) != len(axes) or not all(0 < v < 1 << 20 for v in numbers):
-        raise ModelError(f"resize of {shape} by {numbers}")
+        raise ModelError(f"{shape} cannot be resized by {numbers}")
     if sizes is not None:
         numbers = _kept_aspect(n, shape, axes, numbers)
     scales = [1.0] * len(shape)
@@ -265,17 +265,17 @@ def _kept_aspect(n: Call, shape, axes, sizes) -> list[float]:
 
 def _resize_nearest(n: Call, x: Value, size, scales, coordinates, rounding) -> Value:
     if size[:2] != x.shape[:2] or x.type.rank not in (3, 4):
-        raise Unsupported(f"resize of {x.type} to {size}: only spatial axes are resized")
+        raise Unsupported(f"{x.type} cannot be resized to {size}: only spatial axes are supported")
     wanted = [nearest_index(a, b, s, coordinates, rounding) for a, b, s in zip(x.shape[2:], size[2:], scales[2:])]
     for c in COORDINATES:
         for r in ROUNDINGS:
-            # the op computes its scale from the sizes, ONNX may give another: what counts is what is copied
+            # the op computes its scale from the sizes, while ONNX may give another: compare which elements they copy
             own = [nearest(a, b, c, r) for a, b in zip(x.shape[2:], size[2:])]
             if all(np.array_equal(a, b) for a, b in zip(wanted, own)):
                 target = (1,) * (4 - x.type.rank) + tuple(size[2:])
                 y = ops.resize(_as_2d(to_last(x)), size=target, coordinates=c, rounding=r, name=n.name)
                 return to_first(_as_1d(y, x.type.rank - 2))
-    raise Unsupported(f"nearest resize of {x.shape} by {scales} copies in no pattern that is known")
+    raise Unsupported(f"nearest resize of {x.shape} by {scales} copies in an unsupported pattern")
 
 
 def _interpolated(n: Call, size, scales, coordinates: str, weights) -> Value:
@@ -286,7 +286,7 @@ def _interpolated(n: Call, size, scales, coordinates: str, weights) -> Value:
             if s < 1 and n.attr("antialias", 0):
                 raise Unsupported("antialias")
             if coordinates == "align_corners" and b != a * s:
-                raise Unsupported(f"align_corners with {a} * {s}: ONNX and onnxruntime do not agree what that means")
+                raise Unsupported(f"align_corners with {a} * {s}: ONNX and onnxruntime disagree on its meaning")
             if a * b > 1 << 22:
                 raise Unsupported(f"interpolation of {a} elements to {b}: the matrix is too large")
             x = _along(n, x, axis, weights(a, b, s, coordinates))
@@ -306,7 +306,7 @@ def _cubic(n: Call):
 
 
 def cubic_weights(size: int, out: int, scale: float, coordinates: str, a: float, inside: bool) -> np.ndarray:
-    """w[out, in] of cubic convolution over four neighbours; `inside` leaves out those beyond the border."""
+    """w[out, in] of cubic convolution over four neighbours; `inside` excludes those beyond the border."""
     place = POSITIONS[coordinates](np.arange(out, dtype=np.float64), size, out, scale)
     weights = np.zeros((out, size))
     for k in (-1, 0, 1, 2):

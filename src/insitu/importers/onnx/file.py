@@ -1,7 +1,7 @@
 """Read an ONNX file into plain records: nodes, arrays, inputs, outputs. Nothing here knows our graph or ops.
 
-The file may be broken or hostile: every size is checked before anything is allocated, data beside the
-file are read only from its own folder, and whatever is wrong is one `ModelError`.
+The file may be broken or hostile. Every size is checked before anything is allocated, external data are read only from
+the file's own folder, and anything wrong raises a `ModelError`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MAX_NODES = 20_000
 MAX_ELEMENTS = 1 << 28  # in one array
 MAX_RANK = 16
 DOMAINS = ("", "ai.onnx")
-OPSETS = range(7, 27)  # read and tested; a newer one is tried, with a note
+OPSETS = range(7, 27)  # tested; a newer one is tried, with a note
 
-# ONNX element type -> numpy; what is missing here (strings, 4-bit, complex) has no place in a graph of ours
+# ONNX element type -> numpy; the others (strings, 4-bit, complex) are not supported
 ELEMENTS = {
     1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
     10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64,
 }  # fmt: skip
-# which field of a TensorProto holds the elements where raw_data does not
+# the field of a TensorProto that holds the elements if raw_data does not
 FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
 
 
@@ -36,7 +36,7 @@ FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data"
 class Input:
     name: str
     element: int
-    dims: tuple[int | str | None, ...] | None  # a number, the name of a dynamic dimension, or nothing
+    dims: tuple[int | str | None, ...] | None  # a number, the name of a dynamic dimension, or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Record:
 
     @property
     def label(self) -> str:
-        """How errors name this node: its op, and its own name or that of what it gives."""
+        """The name of this node in errors: its op, and its own name or that of its output."""
         given = self.name or next((o for o in self.outputs if o), "")
         return f"{self.type} {given}".strip()
 
@@ -92,7 +92,7 @@ def _onnx():
 
 
 def _parse(source):
-    """The protobuf message, and the folder that data beside the file may lie in (None: nowhere)."""
+    """The protobuf message, and the folder that may hold external data (None: no folder)."""
     onnx = _onnx()
     if isinstance(source, onnx.ModelProto):
         return source, None
@@ -102,7 +102,7 @@ def _parse(source):
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise ModelError(f"the file has {size:,} bytes, over {MAX_FILE_BYTES:,}", where=str(path))
+            raise ModelError(f"the file has {size:,} bytes, more than {MAX_FILE_BYTES:,}", where=str(path))
         data = path.read_bytes()
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
@@ -118,23 +118,23 @@ def _decode(onnx, data: bytes, where: str):
     try:
         proto.ParseFromString(data)
     except (DecodeError, RuntimeError, ValueError) as e:
-        raise ModelError("is not an ONNX file, or a damaged one", where=where, hint="export it again") from e
+        raise ModelError("is not an ONNX file, or is damaged", where=where, hint="export it again") from e
     return proto
 
 
 def _check_proto(proto) -> None:
     graph = proto.graph
     if not graph.node and not graph.output:
-        raise ModelError("holds no graph", where="onnx", hint="is this an ONNX model at all?")
+        raise ModelError("contains no graph", where="onnx", hint="check that this is an ONNX model")
     if len(graph.node) > MAX_NODES:
         raise ModelError(f"{len(graph.node):,} nodes, over {MAX_NODES:,}", where="onnx")
     if not graph.output:
         raise ModelError("the graph has no output", where="onnx")
     if len(proto.functions):
-        hint = "onnx.inliner.inline_local_functions(model) writes them out"
+        hint = "onnx.inliner.inline_local_functions(model) inlines them"
         raise Unsupported("the model defines functions of its own", where=proto.functions[0].name, hint=hint)
     if len(graph.sparse_initializer):
-        raise Unsupported("sparse tensors are not read", where="onnx", hint="store the weights dense")
+        raise Unsupported("sparse tensors are not read", where="onnx", hint="store the weights as dense tensors")
 
 
 def _opset(proto) -> int:
@@ -167,7 +167,7 @@ def _record(node, folder) -> Record:
 
 
 def _attribute(a, folder, where: str):
-    """A plain value: float, int, str, array, or a tuple. Subgraphs and the like stay None: no op here has any."""
+    """A plain value: float, int, str, array or tuple; None for subgraphs and the like, which no supported op has."""
     readers = {
         1: lambda: plain_float(a.f),
         2: lambda: int(a.i),
@@ -181,16 +181,16 @@ def _attribute(a, folder, where: str):
 
 
 def plain_float(value: float) -> float:
-    """ONNX stores 32 bits: 9.999999747378752e-06 was written as 1e-05, and means that."""
+    """ONNX stores 32 bits: 9.999999747378752e-06 was written as 1e-05, and means 1e-05."""
     with np.errstate(over="ignore"):
         return float(str(np.float32(value)))
 
 
 def _array(tensor, folder, where: str) -> np.ndarray:
-    """The elements of a TensorProto, after its promises have been held against what is there."""
+    """The elements of a TensorProto, once its declared sizes match its data."""
     dtype = ELEMENTS.get(tensor.data_type)
     if dtype is None:
-        raise Unsupported(f"elements of ONNX type {element_name(tensor.data_type)} are not read", where=where)
+        raise Unsupported(f"elements of ONNX type {element_name(tensor.data_type)} are not supported", where=where)
     shape = tuple(int(d) for d in tensor.dims)
     if len(shape) > MAX_RANK or any(d < 0 for d in shape) or prod(shape) > MAX_ELEMENTS:
         raise ModelError(f"the shape {_short(shape)} is not possible", where=where)
@@ -202,7 +202,7 @@ def _array(tensor, folder, where: str) -> np.ndarray:
     else:
         return _typed(tensor, np.dtype(dtype), shape, where)
     if len(raw) != wanted:
-        raise ModelError(f"{len(raw):,} bytes of data for a shape {_short(shape)} of {wanted:,}", where=where)
+        raise ModelError(f"has {len(raw):,} bytes of data, but its shape {_short(shape)} needs {wanted:,}", where=where)
     little = np.dtype(dtype).newbyteorder("<")
     return np.frombuffer(raw, little).reshape(shape).astype(dtype)
 
@@ -210,17 +210,17 @@ def _array(tensor, folder, where: str) -> np.ndarray:
 def _typed(tensor, dtype: np.dtype, shape, where: str) -> np.ndarray:
     values = getattr(tensor, FIELDS.get(tensor.data_type, "int32_data"))
     if len(values) != prod(shape):
-        raise ModelError(f"{len(values):,} elements for a shape {_short(shape)}", where=where)
-    if dtype == np.float16:  # stored as the 16 bits of each, in an int32
+        raise ModelError(f"{len(values):,} elements do not fit the shape {_short(shape)}", where=where)
+    if dtype == np.float16:  # each stored as its 16 bits in an int32
         return np.array(values, np.int64).astype(np.uint16).view(np.float16).reshape(shape)
     return np.array(values).astype(dtype).reshape(shape)
 
 
 def _external(tensor, folder, wanted: int, where: str) -> bytes:
-    """Data stored beside the model: a plain name in its own folder, never a path that leads out of it."""
+    """External data: a plain file name in the model's own folder, never a path that leads out of it."""
     entries = {e.key: e.value for e in tensor.external_data}
     if folder is None:
-        raise ModelError("its data lie in another file", where=where, hint="give the path, so that it can be found")
+        raise ModelError("its data are in another file", where=where, hint="give the model's path, not its bytes")
     root = Path(folder).resolve()
     try:
         path = (root / entries.get("location", "")).resolve()
@@ -229,7 +229,7 @@ def _external(tensor, folder, wanted: int, where: str) -> bytes:
         if not path.is_relative_to(root) or not path.is_file():
             raise ModelError(f"its data file {entries.get('location', '')!r} is not beside the model", where=where)
         if length != wanted or offset < 0 or offset + wanted > path.stat().st_size:
-            raise ModelError(f"{wanted:,} bytes at {offset:,} are not what its data file holds", where=where)
+            raise ModelError(f"its data file does not have {wanted:,} bytes at offset {offset:,}", where=where)
         with path.open("rb") as f:
             f.seek(offset)
             return f.read(wanted)

@@ -1,7 +1,7 @@
-"""What a node gives when everything it reads is known at import: shape arithmetic and constants, in numpy.
+"""The result of a node whose inputs are all known at import: shape arithmetic and constants, in numpy.
 
-Sizes are bounded before anything is allocated. Float networks do not run here: an op without an entry
-is built as a graph of its own and evaluated (from_onnx.py).
+Sizes are bounded before anything is allocated. Float networks do not run here: an op without an entry here is built as
+a graph of its own and evaluated (read.py).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ MAX_ELEMENTS = 1 << 24
 def bounded(shape) -> tuple[int, ...]:
     shape = tuple(int(d) for d in shape)
     if any(d < 0 for d in shape) or prod(shape) > MAX_ELEMENTS:
-        raise ModelError(f"a constant of shape {shape}")
+        raise ModelError(f"a constant cannot have the shape {shape}")
     return shape
 
 
 def elementwise(function):
     def fold(n: Call) -> np.ndarray:
         arrays = [n.array(i) for i in range(len(n.record.inputs))]
-        if isinstance(function, np.ufunc) and len(arrays) != function.nin:  # one more would be written to
-            raise ModelError(f"{len(arrays)} inputs instead of {function.nin}")
+        if isinstance(function, np.ufunc) and len(arrays) != function.nin:  # another array would be taken as the output
+            raise ModelError(f"has {len(arrays)} inputs instead of {function.nin}")
         bounded(np.broadcast_shapes(*(a.shape for a in arrays)))
         return np.asarray(function(*arrays))
 
@@ -37,17 +37,17 @@ def elementwise(function):
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Integers are divided towards zero."""
+    """Integer division truncates towards zero."""
     if a.dtype.kind == "f":
         return a / b
     if not np.all(b):
-        raise ModelError("a division by zero")
+        raise ModelError("division by zero")
     return np.where((a < 0) != (b < 0), -(abs(a) // abs(b)), abs(a) // abs(b)).astype(a.dtype)
 
 
 def modulo(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind != "f" and not np.all(b):
-        raise ModelError("a division by zero")
+        raise ModelError("division by zero")
     return np.mod(a, b)
 
 
@@ -58,7 +58,7 @@ def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def cast(n: Call) -> np.ndarray:
     to = n.attr("to", 0)
     if to not in ELEMENTS:
-        raise Unsupported(f"a cast to {element_name(to)}")
+        raise Unsupported(f"a cast to {element_name(to)} is not supported")
     return n.array(0).astype(ELEMENTS[to])
 
 
@@ -73,14 +73,14 @@ def constant(n: Call) -> np.ndarray:
         value = n.attr(key)
         if value is not None:
             return np.asarray(value, dtype)
-    raise Unsupported("a constant that is neither numbers nor a tensor of them")
+    raise Unsupported("a constant must be numbers or a tensor")
 
 
 def constant_of_shape(n: Call) -> np.ndarray:
     value = n.attr("value")
     value = np.zeros(1, np.float32) if value is None else np.asarray(value)
     if value.size != 1:
-        raise ModelError(f"a filling of {value.size} numbers")
+        raise ModelError(f"the fill value must be one number, not {value.size}")
     return np.full(bounded(integers(n.array(0), "the shape")), value.reshape(()))
 
 
@@ -88,7 +88,7 @@ def range_(n: Call) -> np.ndarray:
     start, stop, step = (n.array(i).reshape(()) for i in range(3))
     count = np.ceil((float(stop) - float(start)) / float(step)) if step else np.nan
     if not count <= MAX_ELEMENTS:
-        raise ModelError(f"a range from {start} to {stop} in steps of {step}")
+        raise ModelError(f"a range from {start} to {stop} in steps of {step} is not possible")
     return (start + np.arange(max(0, int(count))) * step).astype(start.dtype)
 
 
@@ -113,7 +113,7 @@ def concat(n: Call) -> np.ndarray:
 def gather(n: Call) -> np.ndarray:
     array, index = n.array(0), n.array(1)
     if index.dtype.kind not in "iu":
-        raise ModelError(f"an index of {index.dtype}")
+        raise ModelError(f"an index must be integers, not {index.dtype}")
     axis = axis_of(n.attr("axis", 0), array.ndim)
     bounded((*array.shape[:axis], *index.shape, *array.shape[axis + 1 :]))
     return np.take(array, index, axis)
@@ -125,7 +125,7 @@ def split(n: Call):
 
 
 def shape(n: Call) -> np.ndarray:
-    """Also where only the shape is known."""
+    """Also if only the shape is known."""
     dims = np.array(np.shape(n.tensor(0)) if n.known(0) else n.any(0).shape, np.int64)
     return dims[n.attr("start", 0) : n.record.attrs.get("end")]
 
@@ -152,7 +152,7 @@ def where(n: Call) -> np.ndarray:
 
 
 def dequantize(n: Call) -> np.ndarray:
-    """Weights of an int8 model, as the floats they stand for."""
+    """The weights of an int8 model, as the floats they represent."""
     q, scale = n.array(0), n.array(1)
     if n.attr("block_size", 0):
         raise Unsupported("blocked quantisation")

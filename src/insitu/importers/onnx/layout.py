@@ -10,25 +10,25 @@ from insitu.errors import ModelError, Unsupported
 from insitu.graph import Value
 from insitu.importers.onnx.node import Call, Tensor, axes_of, axis_of, integers, ops
 
-LIMIT = 4096  # pieces one node may be taken apart into
-MOST_VALUES = 1 << 26  # that one node may copy a tensor to
+LIMIT = 4096  # pieces that one node may be split into
+MOST_VALUES = 1 << 26  # elements that one node may copy a tensor to
 
 
 def reshape_to(shape: tuple[int, ...], wanted: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:
-    """ONNX: 0 copies the dimension of the input, one -1 takes what is left."""
+    """ONNX: 0 copies the dimension of the input, one -1 is inferred."""
     if not allow_zero:
         if any(d == 0 and i >= len(shape) for i, d in enumerate(wanted)):
-            raise ModelError(f"reshape of {shape} to {wanted}")
+            raise ModelError(f"{shape} cannot be reshaped to {wanted}")
         wanted = tuple(shape[i] if d == 0 else d for i, d in enumerate(wanted))
     if wanted.count(-1) > 1 or any(d < -1 for d in wanted):
-        raise ModelError(f"reshape to {wanted}")
+        raise ModelError(f"{shape} cannot be reshaped to {wanted}")
     rest = prod(d for d in wanted if d != -1)
     if -1 in wanted:
         if rest == 0 or prod(shape) % rest:
-            raise ModelError(f"reshape of {shape} to {wanted}")
+            raise ModelError(f"{shape} cannot be reshaped to {wanted}")
         wanted = tuple(prod(shape) // rest if d == -1 else d for d in wanted)
     if prod(wanted) != prod(shape):
-        raise ModelError(f"reshape of {shape} to {wanted}")
+        raise ModelError(f"{shape} cannot be reshaped to {wanted}")
     return wanted
 
 
@@ -60,7 +60,7 @@ def squeeze_shape(n: Call) -> tuple[int, ...]:
     axes = n.moved("axes", 1)
     gone = axes_of(axes, len(shape)) if axes is not None else tuple(i for i, d in enumerate(shape) if d == 1)
     if any(shape[a] != 1 for a in gone):
-        raise ModelError(f"squeeze of {shape} along {gone}")
+        raise ModelError(f"{shape} cannot be squeezed along {gone}")
     return tuple(d for i, d in enumerate(shape) if i not in gone)
 
 
@@ -83,7 +83,7 @@ def perm_of(n: Call) -> tuple[int, ...]:
     rank = len(shape_of(n.tensor(0)))
     perm = n.ints("perm", tuple(reversed(range(rank)))) or ()
     if sorted(perm) != list(range(rank)):
-        raise ModelError(f"perm {perm} of a tensor of rank {rank}")
+        raise ModelError(f"perm {perm} does not fit a tensor of rank {rank}")
     return perm
 
 
@@ -94,22 +94,22 @@ def transpose(n: Call) -> Value:
 def concat(n: Call) -> Value:
     xs = [n.any(i) for i in range(len(n.record.inputs))]
     if not xs:
-        raise ModelError("nothing to join")
+        raise ModelError("has no inputs")
     axis = axis_of(n.attr("axis", 1 if n.opset < 4 else 0), xs[0].type.rank)
     return xs[0] if len(xs) == 1 else ops.concat(*xs, axis=axis, name=n.name)
 
 
 def slices_of(n: Call) -> tuple[slice, ...]:
-    """One python slice for each dimension."""
+    """One Python slice per dimension."""
     shape = shape_of(n.tensor(0))
     starts, stops = n.moved("starts", 1), n.moved("ends", 2)
     if starts is None or stops is None or len(starts) != len(stops):
-        raise ModelError("starts and ends do not match")
+        raise ModelError("starts and ends have different lengths")
     axes = n.moved("axes", 3)
     axes = axes_of(range(len(starts)) if axes is None else axes, len(shape))
     steps = n.moved("steps", 4) or (1,) * len(starts)
     if not len(axes) == len(steps) == len(starts) or 0 in steps:
-        raise ModelError(f"axes {axes}, steps {steps}, starts {starts}")
+        raise ModelError(f"axes {axes}, steps {steps} and starts {starts} do not match")
     found = [slice(0, d, 1) for d in shape]
     for a, start, stop, step in zip(axes, starts, stops, steps):
         found[a] = _clipped(start, stop, step, shape[a])
@@ -132,7 +132,7 @@ def slice_(n: Call) -> Value:
 
 
 def _taken_apart(n: Call, x: Value, wanted) -> Value:
-    """Steps below zero: each such axis is put together again from single slices."""
+    """For negative steps: each such axis is put together from single slices."""
     for axis, s in enumerate(wanted):
         x = take(x, axis, list(range(*s.indices(x.shape[axis]))), n.name)
     return x
@@ -150,7 +150,7 @@ def cut(x: Value, axis: int, start: int, stop: int, step: int = 1, name: str | N
 
 
 def take(x: Value, axis: int, index: list[int], name: str) -> Value:
-    """x[index] along one axis: one slice where the index is a range, else a concat of slices."""
+    """x[index] along one axis: one slice if the index is a range, else a concat of slices."""
     if not index:
         raise Unsupported("the result is empty")
     steps = set(np.diff(index).tolist())
@@ -158,7 +158,7 @@ def take(x: Value, axis: int, index: list[int], name: str) -> Value:
         step = steps.pop() if steps else 1
         return cut(x, axis, index[0], index[-1] + 1, step, name)
     if len(index) > LIMIT:
-        raise Unsupported(f"picks {len(index):,} pieces, over {LIMIT:,}")
+        raise Unsupported(f"picks {len(index):,} pieces, more than {LIMIT:,}")
     single = {i: cut(x, axis, i, i + 1) for i in sorted(set(index))}
     return ops.concat(*(single[i] for i in index), axis=axis, name=name)
 
@@ -168,26 +168,26 @@ def gather(n: Call) -> Value:
     axis = axis_of(n.attr("axis", 0), x.type.rank)
     size = x.shape[axis]
     if index.dtype.kind not in "iu" or index.size > LIMIT or not ((-size <= index) & (index < size)).all():
-        raise ModelError(f"an index outside the {size} elements of axis {axis}")
+        raise ModelError(f"an index is outside the {size} elements of axis {axis}")
     taken = take(x, axis, [int(i) % size for i in index.reshape(-1)], n.name)
     return _reshaped(n, taken, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
 
 def split_sizes(n: Call) -> tuple[int, tuple[int, ...]]:
-    """The axis and the sizes; in opset 18 an equal split may leave a smaller last part."""
+    """The axis and the sizes; since opset 18, the last part of an equal split may be smaller."""
     shape = shape_of(n.tensor(0))
     axis = axis_of(n.attr("axis", 0), len(shape))
     sizes = n.moved("split", 1)
     if sizes is None:
         parts = n.attr("num_outputs", len(n.record.outputs))
         if not 0 < parts <= LIMIT:
-            raise ModelError(f"a split into {parts} parts")
+            raise ModelError(f"cannot be split into {parts} parts")
         most = -(-shape[axis] // parts)
         sizes = tuple(min(most, shape[axis] - i * most) for i in range(parts))
     if sum(sizes) != shape[axis] or len(sizes) != len(n.record.outputs):
-        raise ModelError(f"a split of {shape[axis]} into {sizes}")
+        raise ModelError(f"{shape[axis]} cannot be split into {sizes}")
     if min(sizes) < 1:
-        raise Unsupported(f"a split of {shape[axis]} into {sizes}: empty tensors have no place in a graph")
+        raise Unsupported(f"a split of {shape[axis]} into {sizes}: empty tensors are not supported")
     return axis, sizes
 
 
@@ -200,7 +200,7 @@ def pads_of(n: Call, rank: int) -> tuple[tuple[int, int], ...]:
     pads = n.moved("pads", 1)
     axes = axes_of(integers(n.array(3), "axes"), rank) if n.given(3) else tuple(range(rank))
     if pads is None or len(pads) != 2 * len(axes):
-        raise ModelError(f"pads {pads} of a tensor of rank {rank}")
+        raise ModelError(f"pads {pads} do not fit a tensor of rank {rank}")
     found = [(0, 0)] * rank
     for i, a in enumerate(axes):
         found[a] = (pads[i], pads[i + len(axes)])
@@ -213,8 +213,8 @@ def pad(n: Call) -> Value:
     if mode in ("edge", "reflect", "wrap"):
         return _mirrored(n, x, pads, mode)
     if mode != "constant":
-        raise Unsupported(f"padding mode {mode!r}", hint="constant, edge, reflect and wrap are known")
-    for axis, (before, after) in enumerate(pads):  # a negative pad cuts
+        raise Unsupported(f"padding mode {mode!r} is not supported", hint="constant, edge, reflect or wrap")
+    for axis, (before, after) in enumerate(pads):  # a negative pad crops
         x = cut(x, axis, max(0, -before), x.shape[axis] - max(0, -after))
     pads = tuple((max(0, b), max(0, a)) for b, a in pads)
     return ops.pad(x, pads=pads, value=n.scalar(2, "value", 0.0), name=n.name)
@@ -223,7 +223,7 @@ def pad(n: Call) -> Value:
 def _mirrored(n: Call, x: Value, pads, mode: str) -> Value:
     for axis, (before, after) in enumerate(pads):
         if max(before, after) > LIMIT or min(before, after) < 0:
-            raise Unsupported(f"{mode} padding of {before}, {after}")
+            raise Unsupported(f"{mode} padding of {before}, {after} is not supported")
         if before or after:
             index = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # pyright: ignore
             x = take(x, axis, index.tolist(), n.name)
@@ -236,19 +236,19 @@ def expand(n: Call) -> Value:
     if shape == x.shape:
         return x
     if prod(shape) > MOST_VALUES:
-        raise Unsupported(f"expanding to {shape} makes over {MOST_VALUES:,} values")
+        raise Unsupported(f"expanding to {shape} makes more than {MOST_VALUES:,} elements")
     missing = len(shape) - x.type.rank
     repeats = [1 if i >= missing and x.shape[i - missing] == d else d for i, d in enumerate(shape)]
-    # copied by a product with ones: the graph has no op that repeats
+    # copied by multiplying with ones: the graph has no op that repeats
     return ops.mul(x, n.constant(np.ones(repeats, np.float32), f"{n.name}.ones"), name=n.name)
 
 
 def tile(n: Call) -> Value:
     x, repeats = n.any(0), integers(n.array(1, "repeats"), "repeats")
     if len(repeats) != x.type.rank or any(not 1 <= r <= LIMIT for r in repeats):
-        raise Unsupported(f"repeats {repeats} of a tensor of rank {x.type.rank}")
+        raise Unsupported(f"repeats {repeats} do not fit a tensor of rank {x.type.rank}")
     if prod(repeats) * x.type.size > MOST_VALUES:
-        raise Unsupported(f"repeats {repeats} make over {MOST_VALUES:,} values")
+        raise Unsupported(f"repeats {repeats} make more than {MOST_VALUES:,} elements")
     for axis, r in enumerate(repeats):
         x = ops.concat(*[x] * r, axis=axis, name=n.name) if r > 1 else x
     return x
@@ -258,7 +258,7 @@ def depth_to_space(n: Call) -> Value:
     x, b = n.any(0), n.attr("blocksize", 1)
     batch, c, h, w = x.shape
     if b < 1 or c % (b * b):
-        raise ModelError(f"{c} channels in blocks of {b}x{b}")
+        raise ModelError(f"{c} channels cannot form blocks of {b}x{b}")
     if n.attr("mode", "DCR") == "DCR":
         shape, perm = (batch, b, b, c // b // b, h, w), (0, 3, 4, 1, 5, 2)
     else:
@@ -271,7 +271,7 @@ def space_to_depth(n: Call) -> Value:
     x, b = n.any(0), n.attr("blocksize", 1)
     batch, c, h, w = x.shape
     if b < 1 or h % b or w % b:
-        raise ModelError(f"{h}x{w} in blocks of {b}x{b}")
+        raise ModelError(f"{h}x{w} cannot be cut into blocks of {b}x{b}")
     x = ops.reshape(x, shape=(batch, c, h // b, b, w // b, b))
     perm = (0, 3, 5, 1, 2, 4) if n.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     return ops.reshape(ops.transpose(x, perm=perm), shape=(batch, c * b * b, h // b, w // b), name=n.name)

@@ -41,7 +41,7 @@ def gelu(n: Call) -> Value:
 
 def hard_sigmoid(n: Call) -> Value:
     alpha, beta = n.attr("alpha", 0.2), n.attr("beta", 0.5)
-    if np.float32(alpha) == np.float32(1 / 6):  # the file keeps 32 bits of it
+    if np.float32(alpha) == np.float32(1 / 6):  # the file stores 32 bits of it
         alpha = 1 / 6
     return ops.hard_sigmoid(n.x(), alpha=alpha, beta=beta, name=n.name)
 
@@ -69,13 +69,13 @@ def clip(n: Call) -> Value:
 
 
 def clamped(x: Value, lo: float, hi: float, name: str) -> Value:
-    """clamp, under the name that its bounds have."""
+    """clamp, under the name that its bounds have, if any."""
     if lo <= -3.4e38:
         lo = -inf
     if hi >= 3.4e38:
         hi = inf
     if lo != lo or hi != hi:
-        raise ModelError(f"bounds {lo} and {hi}")
+        raise ModelError(f"bounds {lo} and {hi} are not valid")
     named = {(0.0, inf): "relu", (0.0, 6.0): "relu6"}.get((lo, hi))
     if named:
         return getattr(ops, named)(x, name=name)
@@ -83,7 +83,7 @@ def clamped(x: Value, lo: float, hi: float, name: str) -> Value:
 
 
 def extreme(largest: bool):
-    """Max or Min of any number of tensors; against a single number it is a clamp."""
+    """Max or Min of any number of tensors; with a single number it is a clamp."""
 
     def two(n: Call, a: Value, b: Value) -> Value:
         for x, other in ((a, b), (b, a)):
@@ -113,17 +113,17 @@ POWERS = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
 def power(n: Call) -> Value:
     x, exponent = n.x(), n.array(1, "the exponent")
     if exponent.size != 1 or exponent.ndim > x.type.rank:
-        raise Unsupported(f"an exponent of shape {list(exponent.shape)}; one number is known")
+        raise Unsupported(f"the exponent must be one number, not of shape {list(exponent.shape)}")
     e = float(exponent.reshape(()))
     if e in POWERS:
         return getattr(ops, POWERS[e])(x, name=n.name)
     if e == int(e) and 1 <= e <= 16:
         return reduce(lambda a, _: ops.mul(a, x, name=n.name), range(int(e) - 1), x)
-    raise Unsupported(f"the power {e}", hint="1 to 16, 0.5, -0.5 and -1 are known")
+    raise Unsupported(f"the exponent {e} is not supported", hint="1 to 16, 0.5, -0.5 or -1")
 
 
 def where(n: Call) -> Value:
-    """With a condition known at import: the chosen parts of one, plus the chosen parts of the other."""
+    """If the condition is known at import: the chosen elements of one, plus the chosen elements of the other."""
     if isinstance(n.compared(0), Comparison):
         return _long_softplus(n)
     chosen = n.array(0, "the condition").astype(bool)
@@ -134,42 +134,42 @@ def where(n: Call) -> Value:
             return x
     for i in (1, 2):
         if n.known(i) and not np.isfinite(n.array(i)).all():
-            raise Unsupported("chooses between a tensor and infinity")
+            raise Unsupported("choosing between a tensor and infinity is not supported")
     yes, no = (n.constant(a.astype(np.float32), f"{n.name}.{k}") for k, a in (("yes", chosen), ("no", ~chosen)))
     return ops.add(ops.mul(n.x(1), yes), ops.mul(n.x(2), no), name=n.name)
 
 
 def greater(n: Call) -> Comparison:
-    bound = n.array(1, "what it is compared with")
+    bound = n.array(1, "the bound")
     if bound.size != 1:
-        raise Unsupported("a comparison with more than one number")
+        raise Unsupported("a comparison with more than one number is not supported")
     return Comparison(n.x(0), float(bound.reshape(())))
 
 
 def _long_softplus(n: Call) -> Value:
-    """torch writes softplus as `x if x > 20 else softplus(x)`: beyond 20 they are equal in 32 bits."""
+    """torch writes softplus as `x if x > 20 else softplus(x)`: above 20 the two are equal in 32 bits."""
     test, x, other = n.compared(0), n.x(1), n.x(2)
     made = n.builder.producer(other)
     alike = made is not None and made.op is ops.softplus and made.inputs[0] == x
     if alike and isinstance(test, Comparison) and test.bound >= 20 and test.value == x:
         return other
-    raise Unsupported("a choice made while the network runs", hint="write it with relu, clamp or a product")
+    raise Unsupported("a condition that the network computes is not supported", hint="use relu, clamp or a product")
 
 
 def cast(n: Call) -> Value:
-    """Floats of any width are f32 here; a cast to integers would have to be computed."""
+    """Floats of any width are f32 here. A cast to integers would have to be computed."""
     x, to = n.any(0), n.attr("to", 1)
     same = {"f32": (1, 10, 11), "s8": (3,), "u8": (2,), "s16": (5,), "s32": (6,), "s64": (7,), "b1": (9,)}
     if to in same.get(x.dtype, ()):
         return x
-    hint = "a model whose input is float, and which computes in float"
-    raise Unsupported(f"a cast of {x.type} to another type while the network runs", hint=hint)
+    hint = "export a model that takes and computes floats"
+    raise Unsupported(f"a cast of {x.type} inside the network is not supported", hint=hint)
 
 
 def dropout(n: Call):
     ratio = n.scalar(1, "ratio", 0.5)
     if not 0 <= ratio < 1:
-        raise ModelError(f"a dropout ratio of {ratio}")
+        raise ModelError(f"the dropout ratio must be in [0, 1), not {ratio}")
     y = ops.dropout(n.x(), p=ratio, name=n.name)
     return (y, np.ones(y.shape, bool)) if n.wants(1) and prod(y.shape) < 1 << 20 else y
 
@@ -181,7 +181,7 @@ def matmul(n: Call) -> Value:
     a, b = n.x(0), n.x(1)
     if min(a.type.rank, b.type.rank) > 1:
         return ops.matmul(a, b, name=n.name)
-    # a vector on either side: numpy adds an axis and takes it away again
+    # a vector on either side: numpy adds an axis and removes it again
     shape = np.matmul(np.empty(a.shape, bool), np.empty(b.shape, bool)).shape if _small(a, b) else ()
     a = ops.reshape(a, shape=(1, *a.shape)) if a.type.rank == 1 else a
     b = ops.reshape(b, shape=(*b.shape, 1)) if b.type.rank == 1 else b
@@ -190,7 +190,7 @@ def matmul(n: Call) -> Value:
 
 def _small(a: Value, b: Value) -> bool:
     if a.type.rank == 0 or b.type.rank == 0 or a.type.size * b.type.size > 1 << 24:
-        raise Unsupported(f"a product of {a.type} and {b.type}")
+        raise Unsupported(f"a product of {a.type} and {b.type} is not supported")
     return True
 
 
@@ -203,7 +203,7 @@ def gemm(n: Call) -> Value:
         y = _scaled(n, ops.matmul(a, b, name=n.name), alpha)
         return ops.add(y, _scaled(n, n.x(2), beta)) if n.given(2) else y
     if n.array(1).ndim != 2 or a.type.rank != 2:
-        raise ModelError(f"a product of {a.type} and weights {n.array(1).shape}")
+        raise ModelError(f"{a.type} does not fit weights {n.array(1).shape}")
     w = n.array(1) if n.attr("transB", 0) else n.array(1).T
     w = n.constant(np.ascontiguousarray(w if alpha == 1 else w * np.float32(alpha)), n.parameter(1), 1)
     if not n.given(2):
@@ -224,7 +224,7 @@ def softmax(name: str):
         axis = axis_of(n.attr("axis", -1 if n.opset >= 13 else 1), x.type.rank)
         if n.opset >= 13 or axis == x.type.rank - 1:
             return op(x, axis=axis - x.type.rank if axis == x.type.rank - 1 else axis, name=n.name)
-        # before opset 13 everything from the axis on was one row
+        # before opset 13, everything from the axis on was one row
         flat = ops.reshape(x, shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
         return ops.reshape(op(flat, axis=-1), shape=x.shape, name=n.name)
 
@@ -232,7 +232,7 @@ def softmax(name: str):
 
 
 def reduction(name: str, before=None, after=None):
-    """A reduction over `axes` (an attribute, later an input), with an op in front or behind where there is one."""
+    """A reduction over `axes` (an attribute, later an input), with an op before or after it if given."""
 
     def function(n: Call) -> Value:
         x = n.x()
@@ -253,7 +253,7 @@ def reduction(name: str, before=None, after=None):
 def batch_norm(n: Call) -> Value:
     n.refuse_outputs(1, "running statistics")
     if not n.attr("spatial", 1):
-        raise Unsupported("batch norm with spatial=0")
+        raise Unsupported("batch norm with spatial=0 is not supported")
     settings = {"epsilon": n.attr("epsilon", 1e-5), "momentum": round(1 - n.attr("momentum", 0.9), 7)}
     return ops.batch_norm(n.x(), *(n.weight(i) for i in range(1, 5)), axis=1, name=n.name, **settings)
 
@@ -280,18 +280,18 @@ def instance_norm(n: Call) -> Value:
 
 
 def group_norm(n: Call) -> Value:
-    """Before opset 21 the scale was one number a group, not a channel."""
+    """Before opset 21 the scale had one number per group, not per channel."""
     x, groups = n.x(), n.attr("num_groups", 1)
     if groups < 1 or x.shape[1] % groups:
-        raise ModelError(f"{x.shape[1]} channels in {groups} groups")
+        raise ModelError(f"{x.shape[1]} channels do not divide into {groups} groups")
     return _grouped(n, x, groups)
 
 
 def _grouped(n: Call, x: Value, groups: int) -> Value:
-    """layer_norm of each group of channels, then a scale and a bias for each channel."""
+    """layer_norm of each group of channels, then one scale and one bias per channel."""
     flat = ops.reshape(x, shape=(x.shape[0], groups, x.type.size // x.shape[0] // groups))
     normal = ops.reshape(ops.layer_norm(flat, dims=1, epsilon=n.attr("epsilon", 1e-5)), shape=x.shape)
-    # torch exports a group norm as this one without scale and bias, and puts its own behind it
+    # torch exports a group norm as this op without scale and bias, followed by its own
     if x.type.rank == 3 and np.all(n.array(1, "the scale") == 1) and not np.any(n.array(2, "the bias")):
         return normal
     scale, bias = (_per_channel(n, i, x) for i in (1, 2))
@@ -301,7 +301,7 @@ def _grouped(n: Call, x: Value, groups: int) -> Value:
 def _per_channel(n: Call, i: int, x: Value) -> Value:
     array = n.array(i).reshape(-1)
     if not array.size or x.shape[1] % array.size:
-        raise ModelError(f"{array.size} numbers for {x.shape[1]} channels")
+        raise ModelError(f"{array.size} numbers do not fit {x.shape[1]} channels")
     array = np.repeat(array, x.shape[1] // array.size)
     return n.constant(array.reshape(-1, *[1] * (x.type.rank - 2)), n.record.inputs[i], i)
 
@@ -310,24 +310,24 @@ def _per_channel(n: Call, i: int, x: Value) -> Value:
 
 
 def _numerics(n: Call) -> tuple[float, int, bool]:
-    """Scale, zero point and whether the integers are unsigned; one of each for the whole tensor."""
+    """Scale, zero point, and whether the integers are unsigned; one of each per tensor."""
     scale = n.array(1, "the scale")
     zero = n.array(2, "the zero point") if n.given(2) else np.zeros((), np.uint8)
     if scale.size != 1 or zero.size != 1:
-        raise Unsupported("a scale for each channel of something computed while the network runs")
+        raise Unsupported("one scale per channel of a computed tensor is not supported")
     if zero.dtype not in (np.int8, np.uint8):
-        raise Unsupported(f"quantisation to {zero.dtype}", hint="int8 and uint8 are known")
+        raise Unsupported(f"quantisation to {zero.dtype} is not supported", hint="int8 or uint8")
     if not isfinite(float(scale.reshape(()))) or float(scale.reshape(())) <= 0:
-        raise ModelError(f"a scale of {scale}")
+        raise ModelError(f"the scale must be positive and finite, not {scale}")
     return float(scale.reshape(())), int(zero.reshape(())), zero.dtype == np.uint8
 
 
 def quantize(n: Call) -> Value:
-    """Unsigned integers become signed ones: both the number and the zero point move by 128."""
+    """Unsigned integers become signed: the numbers and the zero point both shift by 128."""
     x = n.x()
     scale, zero, unsigned = _numerics(n)
     if unsigned and n.record.outputs[0] in n.results:
-        raise Unsupported("a uint8 result leaves the graph", hint="end the graph with DequantizeLinear")
+        raise Unsupported("a uint8 output of the graph is not supported", hint="end the graph with DequantizeLinear")
     return ops.quantize(x, out=Type("s8", x.shape, quant(scale, zero - 128 if unsigned else zero)), name=n.name)
 
 
@@ -336,7 +336,7 @@ def dequantize(n: Call) -> Value:
     scale, zero, unsigned = _numerics(n)
     q = x.type.quant
     if x.dtype != "s8" or q is None:
-        raise Unsupported(f"{x.type} comes from outside or from a computation on integers")
+        raise Unsupported(f"{x.type} must come from a QuantizeLinear, not from an input or integer arithmetic")
     if not np.isclose(q.scale[0], scale, rtol=1e-6) or q.zero != (zero - 128 if unsigned else zero):
-        raise Unsupported("integers read with other numerics than they were written with")
+        raise Unsupported("the scale or zero point differs from that of the QuantizeLinear")
     return ops.dequantize(x, name=n.name)

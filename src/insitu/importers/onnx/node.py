@@ -1,7 +1,7 @@
-"""What a table function of the ONNX importer sees of one node: its inputs, settings, and a name for its result.
+"""How a table function of the ONNX importer sees one node: its inputs, its settings, and a name for its result.
 
-A tensor of the file is either known at import (a numpy array) or a value of the graph being built.
-What each ONNX op means is in the onnx_*.py files; the walk over the file is in from_onnx.py.
+A tensor of the file is either known at import (a numpy array) or a value of the graph being built. conv.py, layout.py
+and math.py say what each ONNX op means; read.py walks over the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from insitu.importers.onnx.file import Record, plain_float
 
 @dataclass(frozen=True)
 class Comparison:
-    """value > bound, in place of a tensor: only a Where that is softplus in disguise can read it."""
+    """value > bound, in place of a tensor: only a Where that spells out softplus can read it."""
 
     value: Value
     bound: float
@@ -44,7 +44,7 @@ class Call:
     opset: int
     builder: Builder
     env: dict[str, Tensor | Comparison]
-    read: frozenset[str]  # names of all tensors that some node or graph output reads
+    read: frozenset[str]  # names of all tensors that a node or a graph output reads
     results: frozenset[str] = frozenset()  # names of the graph's outputs
 
     # --- inputs -----------------------------------------------------------------------------
@@ -55,7 +55,7 @@ class Call:
     def tensor(self, i: int) -> Tensor:
         found = self.compared(i)
         if isinstance(found, Comparison):
-            raise Unsupported("reads the result of a comparison made while the network runs")
+            raise Unsupported("reads the result of a comparison, which is computed by the network")
         return found
 
     def compared(self, i: int) -> Tensor | Comparison:
@@ -83,17 +83,18 @@ class Call:
         """Input i as a float value of the graph."""
         value = self.any(i)
         if value.dtype != "f32":
-            raise Unsupported(f"works on {value.type}; only float tensors are computed with")
+            raise Unsupported(f"works on {value.type}; only float tensors are supported")
         return value
 
     def xs(self) -> list[Value]:
         return [self.x(i) for i in range(len(self.record.inputs)) if self.given(i)]
 
     def constant(self, array: np.ndarray, name: str, i: int | None = None) -> Value:
-        """A constant; made of input i, it may be a parameter.
+        """A constant. If it is made from input i, it may be a parameter.
 
-        A file does not tell parameters from other constants: floats of more than one element count as such. One that
-        is read twice is shared, unless all its numbers are equal: exporters store zeros and ones once for everybody.
+        A file does not distinguish parameters from other constants: floats with more than one element count as
+        parameters. Two nodes that read the same one share it, unless all its numbers are equal: exporters store zeros
+        and ones only once.
         """
         value = self.builder.constant(name or "constant", as_data(array))
         if i is not None and value.dtype == "f32" and value.type.size > 1:
@@ -103,17 +104,17 @@ class Call:
         return value
 
     def weight(self, i: int, perm=None) -> Value:
-        """A constant float input, its axes permuted, under its own name."""
+        """A constant float input with permuted axes, under its own name."""
         array = self.array(i)
         if perm is not None:
             array = np.ascontiguousarray(array.transpose(perm))
         value = self.constant(array, self.parameter(i), i)
         if value.dtype != "f32":
-            raise Unsupported(f"its weights are {value.dtype}", hint="put a DequantizeLinear behind them")
+            raise Unsupported(f"weights of {value.dtype} are not supported", hint="put a DequantizeLinear after them")
         return value
 
     def parameter(self, i: int) -> str:
-        """The name of a weight; one that the exporter made up is replaced by the layer's."""
+        """The name of a weight; a name made up by the exporter is replaced by the layer's."""
         name = self.record.inputs[i]
         if name.startswith("onnx::") or name.endswith("_bias"):
             return f"{self.name}.{'weight' if i == 1 else 'bias'}"
@@ -122,11 +123,11 @@ class Call:
     # --- settings ---------------------------------------------------------------------------
 
     def attr(self, key: str, default: Any = None) -> Any:
-        """An attribute, of the kind of its default where it has one."""
+        """An attribute; it must be of the kind of its default, if it has one."""
         found = self.record.attrs.get(key, default)
         kinds = (int, float) if isinstance(default, float) else type(default)
         if default is not None and not isinstance(found, kinds):
-            raise ModelError(f"attribute {key} is {found!r}")
+            raise ModelError(f"attribute {key} has the wrong type: {found!r}")
         return found
 
     def ints(self, key: str, default=None) -> tuple[int, ...] | None:
@@ -146,7 +147,7 @@ class Call:
         if self.given(i):
             array = self.array(i, key)
             if array.size != 1:
-                raise ModelError(f"{key} has {array.size} elements instead of one")
+                raise ModelError(f"{key} must be one number, not {array.size}")
             number = float(array.reshape(()))
             return plain_float(number) if array.dtype == np.float32 else number
         return float(self.attr(key, default))
@@ -154,7 +155,7 @@ class Call:
     # --- result -----------------------------------------------------------------------------
 
     def wants(self, i: int) -> bool:
-        """Does anybody read output i?"""
+        """Does anything read output i?"""
         return i < len(self.record.outputs) and self.record.outputs[i] in self.read
 
     def refuse_outputs(self, since: int, what: str) -> None:
@@ -168,7 +169,7 @@ class Call:
 
 
 def layer_name(record: Record, env) -> str:
-    """The model's own name for what this node computes: `features.0` of `features.0.weight` or of a scope path."""
+    """The model's own name for what this node computes: `features.0` from `features.0.weight` or from a scope path."""
     for name in record.inputs[1:2]:
         stem, _, last = name.rpartition(".")
         if stem and last == "weight" and isinstance(env.get(name), np.ndarray):
@@ -180,13 +181,13 @@ def layer_name(record: Record, env) -> str:
 
 
 def _scope(parts: list[str]) -> str:
-    """`features`, `features.0`, `conv` is the module features.0.conv: an entry of a list repeats the list's name."""
+    """`features`, `features.0`, `conv` is the module features.0.conv: a list item repeats the name of its list."""
     kept = [p for p, following in zip(parts, [*parts[1:], ""]) if not following.startswith(p + ".")]
     return ".".join(kept)
 
 
 def as_data(array: np.ndarray) -> np.ndarray:
-    """An array as the graph keeps it: every float is f32, and of a type the graph has."""
+    """An array as the graph stores it: every float is f32, and the type is one of the graph's."""
     if array.dtype.kind == "f":
         with np.errstate(over="ignore"):
             return array.astype(np.float32)
@@ -203,14 +204,14 @@ def integers(array: np.ndarray, what: str) -> tuple[int, ...]:
 
 def axis_of(axis: int, rank: int) -> int:
     if not isinstance(axis, int) or not -rank <= axis < max(rank, 1):
-        raise ModelError(f"axis {axis} of a tensor of rank {rank}")
+        raise ModelError(f"axis {axis} does not fit a tensor of rank {rank}")
     return axis % max(rank, 1)
 
 
 def axes_of(axes, rank: int) -> tuple[int, ...]:
     found = tuple(axis_of(a, rank) for a in axes)
     if len(set(found)) != len(found):
-        raise ModelError(f"the axes {tuple(axes)} name one twice")
+        raise ModelError(f"an axis occurs twice in {tuple(axes)}")
     return found
 
 

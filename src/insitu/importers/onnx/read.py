@@ -1,8 +1,7 @@
 """Read an ONNX model into a graph: one table, ONNX op -> small function.
 
-What can be computed at import (shapes, constants) is; the rest becomes nodes, and clean.py brings them into
-the canonical form. The file itself is read by onnx_reader.py; what each op means stands in onnx_layout.py,
-onnx_conv.py and onnx_math.py, what is computed at import in onnx_fold.py.
+Shapes and constants are computed at import (fold.py); the rest becomes nodes, which clean.py brings into canonical
+form. file.py reads the file itself; layout.py, conv.py and math.py say what each op means.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from insitu.importers.onnx.node import Call, Comparison, Tensor, as_data, ops
 
 Env = dict[str, Tensor | Comparison]
 NAMELESS = ("onnx", "main_graph", "main", "graph", "torch_jit", "torch-jit-export", "tf2onnx")  # of torch, TensorFlow
-MAX_FOLDED = 1 << 24  # elements that may be computed while one node is folded
-# what a malformed attribute can raise deep inside an op's shape rule
+MAX_FOLDED = 1 << 24  # elements that may be computed to fold one node
+# exceptions that a malformed attribute can raise deep inside an op's shape rule
 MALFORMED = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError, AttributeError)
 
 TABLE = {
@@ -126,7 +125,7 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
     env: Env = dict(model.arrays)
     env.update({name: np.asarray(array) for name, array in (bind or {}).items()})
     if model.opset not in OPSETS:
-        builder.note(f"opset {model.opset} is newer than {OPSETS.stop - 1}, the last that was tried")
+        builder.note(f"opset {model.opset} is newer than {OPSETS.stop - 1}, the newest one tested")
     with build(builder):
         _inputs(model, builder, env, batch)
         _walk(model, builder, env)
@@ -135,7 +134,7 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
 
 
 def _title(source, name: str) -> str:
-    """What to call the model: its own name, or its file's where exporters wrote one that says nothing."""
+    """The model's name: its own, or the file's if the exporter wrote a generic one."""
     return Path(source).stem if name in NAMELESS and isinstance(source, str | Path) else name
 
 
@@ -163,7 +162,7 @@ def _inputs(model: OnnxModel, builder: Builder, env: Env, batch: int) -> None:
 
 
 def _made_float(given: Input, model: OnnxModel) -> Input:
-    """An input of integers as one of floats, where all that is done with it is to make it float."""
+    """An input of integers as an input of floats, if the model only casts it to float."""
     uses = [n for n in model.nodes if given.name in n.inputs]
     casts = [n.type == "Cast" and n.attrs.get("to") in FLOATS for n in uses]
     whole = given.element in INTEGERS and given.name not in model.outputs
@@ -173,7 +172,7 @@ def _made_float(given: Input, model: OnnxModel) -> Input:
 def _input_type(given: Input, model: OnnxModel, batch: int) -> Type:
     dtype = INPUT_TYPES.get(given.element)
     if dtype is None:
-        raise Unsupported(f"elements of type {element_name(given.element)}")
+        raise Unsupported(f"elements of type {element_name(given.element)} are not supported")
     if given.dims is None:
         raise Unsupported("its shape is not in the file", hint="export with fixed shapes, or run shape inference")
     shape = tuple(_fixed(d, i, batch) for i, d in enumerate(given.dims))
@@ -185,12 +184,12 @@ def _fixed(dim, i: int, batch: int) -> int:
         return dim
     if i == 0:
         return batch
-    hint = "export it with fixed shapes: leave this dimension out of dynamic_axes / dynamic_shapes"
-    raise Unsupported(f"dimension {i} ({dim or 'without a name'}) is dynamic; only the batch may be", hint=hint)
+    hint = "export the model with fixed shapes: leave this dimension out of dynamic_axes / dynamic_shapes"
+    raise Unsupported(f"dimension {i} ({dim or 'unnamed'}) is dynamic; only the batch may be", hint=hint)
 
 
 def _input_numerics(given: Input, model: OnnxModel):
-    """What the integers of an input stand for: the DequantizeLinear that reads them says it."""
+    """The meaning of an input's integers: the DequantizeLinear that reads them defines it."""
     for node in model.nodes:
         if node.type == "DequantizeLinear" and node.inputs[:1] == (given.name,):
             scale, zero = (model.arrays.get(name) for name in (*node.inputs[1:3], "", "")[:2])
@@ -204,7 +203,7 @@ def _output(name: str, builder: Builder, env: Env) -> Value:
         raise ModelError("nothing in the graph computes it", where=f"output {name}")
     tensor = env[name]
     if isinstance(tensor, Comparison):
-        raise Unsupported("is the result of a comparison", where=f"output {name}")
+        raise Unsupported("is the result of a comparison, which is not supported", where=f"output {name}")
     return tensor if isinstance(tensor, Value) else builder.constant(name, as_data(tensor))
 
 
@@ -225,7 +224,7 @@ def _walk(model: OnnxModel, builder: Builder, env: Env) -> None:
 
 
 def _follow(record: Record, builder: Builder, env: Env) -> None:
-    """A parameter in another layout is still that parameter."""
+    """A parameter in another layout is still the same parameter."""
     if record.type in ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"):
         source, made = record.inputs[0], record.outputs[0]
         if isinstance(env.get(made), np.ndarray):
@@ -236,17 +235,17 @@ def _check_names(record: Record, env: Env, model: OnnxModel) -> None:
     for name in record.inputs:
         if name and name not in env:
             later = any(name in n.outputs for n in model.nodes)
-            what = "is computed only later, or from this node itself" if later else "is nowhere in the file"
+            what = "is computed only later, or by this node itself" if later else "is nowhere in the file"
             raise ModelError(f"reads {name!r}, which {what}", where=record.label)
     for name in record.outputs:
         if name and name in env:
-            raise ModelError(f"gives {name!r}, which is there already", where=record.label)
+            raise ModelError(f"writes {name!r}, which already exists", where=record.label)
     if record.domain not in DOMAINS:
-        raise Unsupported(f"an op of the domain {record.domain!r}", where=record.label)
+        raise Unsupported(f"ops of the domain {record.domain!r} are not supported", where=record.label)
 
 
 def _import(call: Call):
-    """One node; whatever is wrong with it becomes one error that names it."""
+    """Import one node; any error becomes one that names the node."""
     record = call.record
     known = all(isinstance(call.env[name], np.ndarray) for name in record.inputs if name)
     try:
@@ -261,10 +260,10 @@ def _import(call: Call):
 
 def _table(op_type: str):
     if op_type in fold.FOLD and op_type not in TABLE:
-        raise Unsupported("is computed at import or not at all, and this one reads what the network computes")
+        raise Unsupported("is only supported on constants, but this one reads values that the network computes")
     if op_type not in TABLE:
-        hint = HINTS.get(op_type, "`insitu ops` lists what there is")
-        raise Unsupported("there is no such op here", hint=hint)
+        hint = HINTS.get(op_type, "`insitu ops` lists the supported ops")
+        raise Unsupported("is not supported", hint=hint)
     return TABLE[op_type]
 
 
@@ -276,7 +275,7 @@ def _folded(call: Call):
         made = _table(call.record.type)(Call(call.record, call.opset, builder, call.env, call.read, call.results))
     many = made if isinstance(made, tuple) else (made,)
     if sum(v.type.size for n in builder.nodes for v in n.outputs) > MAX_FOLDED:
-        raise ModelError("too much to compute at import")
+        raise ModelError("has too many elements to compute at import")
     values = [v for v in many if isinstance(v, Value)]
     found: Any = evaluate(builder.graph(*values)) if values else ()
     arrays = iter(found if isinstance(found, tuple) else (found,))

@@ -1,1 +1,1 @@
-"""Reading files nobody vouches for: bounded zips, pickles without code, loaders in a child process."""
+"""Reading untrusted files: bounded zips, pickles without code, loaders in a child process."""

@@ -1,8 +1,8 @@
 """Model files that need their framework's own loader (.pt2, .keras), read in a child process.
 
-A file is screened in this process first (screen.py): damage hardly ever starts a child. torch's loader may run
-code that the file carries, so a .pt2 is as trusted as its author; the child only bounds time and memory and
-keeps a crash out of this process. It gives back a graph file (text and arrays, no pickle) or one error as json.
+A file is first screened in this process (screen.py), so a damaged file rarely starts a child. torch's loader may run
+code from the file, so trust a .pt2 only as far as its author; the child merely bounds time and memory and keeps a crash
+out of this process. It returns a graph file (text and arrays, no pickle) or one error as json.
 `python -m insitu.importers.safe.child IN OUT BYTES BATCH` is the child.
 """
 
@@ -27,18 +27,18 @@ from insitu.importers.safe.zipped import MAX_BYTES
 
 NOTES = {".pt2": "read by torch's own loader: a .pt2 is as trusted as its author"}
 SECONDS = 120
-MEMORY_BYTES = 4 << 30  # address space, on top of what torch itself maps
-MAX_REPORT = 1 << 16  # of what the child says
+MEMORY_BYTES = 4 << 30  # address space, in addition to what torch itself maps
+MAX_REPORT = 1 << 16  # bytes of the child's output that are read
 
-Run = Callable[[list[str], Path, float], int]  # arguments, file for what it says, seconds -> exit status
+Run = Callable[[list[str], Path, float], int]  # arguments, file for its output, seconds -> exit status
 
 
 def run_child(arguments: list[str], said: Path, seconds: float) -> int:
-    """Start Python and the framework: seconds. Raises TimeoutError."""
+    """Start Python and the framework, which takes seconds. Raises TimeoutError."""
     command = [sys.executable, "-m", "insitu.importers.safe.child", *arguments]
     packages = str(Path(insitu.__file__).parent.parent)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")]))}
-    with said.open("wb") as out:  # a file, not a pipe: what a child says does not fill our memory
+    with said.open("wb") as out:  # a file, not a pipe: the child's output does not fill our memory
         try:
             how = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.DEVNULL}
             return subprocess.run(command, **how, timeout=seconds, env=env, check=False).returncode
@@ -56,7 +56,7 @@ def read_in_child(
 ) -> Graph:
     """The graph, or a ModelError that says what is wrong with the file."""
     if not path.is_file():
-        raise ModelError("there is no such file", where=str(path))
+        raise ModelError("no such file", where=str(path))
     screen(path)
     with tempfile.TemporaryDirectory() as folder:
         out, said = Path(folder) / f"graph{graph_file.SUFFIX}", Path(folder) / "said"
@@ -75,7 +75,7 @@ def _read_graph(out: Path, path: Path) -> Graph:
     try:
         return graph_file.read(out)
     except Error as e:
-        raise ModelError(f"its loader made a graph that is none: {e.what}", where=str(path), hint=e.hint) from e
+        raise ModelError(f"its loader made an invalid graph: {e.what}", where=str(path), hint=e.hint) from e
 
 
 def _last_line(said: Path) -> str:
@@ -87,13 +87,13 @@ def _last_line(said: Path) -> str:
 
 
 def _error(status: int, report: str, path: Path) -> Error:
-    """What the child reported; a plain crash has left nothing on its last line."""
+    """The error that the child reported; after a crash, its last line is no report."""
     try:
         found = json.loads(report)
         kind = getattr(errors, found["kind"])
         return kind(found["what"], where=found["where"] or str(path), hint=found["hint"])
     except (ValueError, KeyError, AttributeError, TypeError):
-        return ModelError(f"its loader crashed on it (exit status {status})", where=str(path))
+        return ModelError(f"its loader crashed (exit status {status})", where=str(path))
 
 
 # the child
@@ -107,15 +107,15 @@ def main(arguments: list[str]) -> int:
     except Error as e:
         return _report(type(e).__name__, e.what, e.where, e.hint)
     except MemoryError:
-        return _report("ModelError", "needs more memory than reading a model may")
-    except Exception as e:  # torch's loader raises anything at all
+        return _report("ModelError", "needs more memory than the limit for reading a model")
+    except Exception as e:  # torch's loader raises all kinds of exceptions
         text = (str(e).strip() or "no message").splitlines()[0][:200]
         return _report("ModelError", f"is not a model that can be loaded ({type(e).__name__}: {text})")
 
 
 def _load(path: Path, memory_bytes: int, batch: int) -> Graph:
     load = LOADERS[path.suffix.lower()]()
-    _limit(memory_bytes)  # the framework is in memory, the file is not yet
+    _limit(memory_bytes)  # now that the framework is in memory, and the file is not yet
     return load(path, batch)
 
 
@@ -154,7 +154,7 @@ def _limit(memory_bytes: int) -> None:
     for what, amount in limits.items():
         try:
             resource.setrlimit(what, (amount, amount))
-        except (ValueError, OSError):  # macOS refuses some of these; the time limit still holds
+        except (ValueError, OSError):  # macOS refuses some limits; the time limit still holds
             continue
 
 

@@ -1,9 +1,9 @@
-"""Plain data and numpy arrays out of a pickle, without unpickling: no class of anybody is ever called.
+"""Plain data and numpy arrays from a pickle, without unpickling: no class is ever called.
 
-A pickle is a program. This runs the few instructions that describe dicts, lists, tuples, numbers, strings
-and arrays on a stack of its own, and refuses every other instruction and every class but numpy's
-array by name. pickletools (which only parses) reads the instructions. Time and memory grow with the
-length of the pickle, not with the numbers it contains.
+A pickle is a program. This file runs the few instructions that describe dicts, lists, tuples, numbers, strings and
+arrays, on a stack of its own. It refuses every other instruction, and every class name except numpy's array.
+pickletools, which only parses, reads the instructions. Time and memory grow with the length of the pickle, not with the
+numbers in it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Array:
     def build(self, state) -> None:
         _, shape, dtype, fortran, data = state
         if not isinstance(dtype, Dtype) or dtype.code not in CODES or dtype.order == ">":
-            raise ModelError("holds an array of an unknown element type")
+            raise ModelError("contains an array of an unknown element type")
         form = np.dtype(CODES[dtype.code])
         sizes = all(isinstance(d, int) and d >= 0 for d in shape)
         if not sizes or not isinstance(data, bytes) or prod(shape) * form.itemsize != len(data):
-            raise ModelError(f"holds an array whose data do not fit its shape {str(shape)[:80]}")
+            raise ModelError(f"contains an array whose data do not fit its shape {str(shape)[:80]}")
         self.array = np.frombuffer(data, form).reshape(shape, order="F" if fortran else "C")
 
 
 class Dtype:
-    """Stands for a numpy element type: its code, and the byte order that comes later."""
+    """Stands for a numpy element type: its code, and its byte order, which comes later."""
 
     def __init__(self, code: str):
         self.code, self.order = code, "<"
@@ -52,7 +52,7 @@ class Class:
 
 
 def read_pickle(data: bytes):
-    """The object a pickle describes; arrays are `Array`, whose `.array` holds the numbers."""
+    """The object that a pickle describes; arrays are `Array`, whose `.array` has the numbers."""
     machine = _Machine(2 * len(data))
     try:
         for opcode, argument, position in pickletools.genops(data):
@@ -61,7 +61,7 @@ def read_pickle(data: bytes):
             step = STEPS.get(opcode.name)
             if step is None:
                 raise ModelError(
-                    f"uses the instruction {opcode.name}, which plain data do not need", where=f"byte {position}"
+                    f"uses the instruction {opcode.name}, which plain data does not need", where=f"byte {position}"
                 )
             step(machine, argument)
     except ModelError:
@@ -75,7 +75,7 @@ class _Machine:
     def __init__(self, room: int):
         self.stack: list = []
         self.memo: dict[int, object] = {}
-        self.room = room  # bytes that may be made of the pickle's strings
+        self.room = room  # bytes that may be made from the pickle's strings
 
     def push(self, thing) -> None:
         self.stack.append(thing)
@@ -103,7 +103,7 @@ def _encode(m: _Machine, text, codec) -> bytes:
         raise ModelError(f"encodes text as {codec!r}")
     m.room -= len(text)
     if m.room < 0:
-        raise ModelError("makes far more data than it holds")
+        raise ModelError("expands to far more data than it contains")
     return text.encode("latin1")
 
 
@@ -113,11 +113,11 @@ def _reconstruct(m: _Machine, kind, shape, code) -> Array:
 
 def _dtype(m: _Machine, code, *flags) -> Dtype:
     if not isinstance(code, str):
-        raise ModelError("holds an element type without a name")
+        raise ModelError("contains an element type without a name")
     return Dtype(code)
 
 
-# what a pickle of numpy arrays may name -> what stands for it here
+# names that a pickle of numpy arrays may use -> their stand-ins here
 ALLOWED: dict[str, Callable | type] = {
     "numpy ndarray": Class,
     "numpy dtype": _dtype,
@@ -130,7 +130,7 @@ ALLOWED: dict[str, Callable | type] = {
 def _global(m: _Machine, name: str) -> None:
     if name not in ALLOWED:
         what = f"names {name.replace(' ', '.')[:80]!r}; only numpy arrays are read, and nothing is ever called"
-        raise ModelError(what, hint="a checkpoint that needs its own classes cannot be trusted blindly")
+        raise ModelError(what, hint="use a checkpoint of plain arrays: one with its own classes could run code")
     m.push(ALLOWED[name])
 
 
@@ -151,7 +151,7 @@ def _build(m: _Machine, _) -> None:
 def _set_items(m: _Machine, items: list) -> None:
     target = m.stack[-1]
     if not isinstance(target, dict) or len(items) % 2 or not all(isinstance(k, str) for k in items[::2]):
-        raise ModelError("holds a dict whose keys are not strings")
+        raise ModelError("contains a dict whose keys are not strings")
     target.update(zip(items[::2], items[1::2]))
 
 

@@ -1,7 +1,7 @@
-"""Is a .pt2 or .keras file worth starting its framework for? `screen(path)` says no with one ModelError.
+"""Is a .pt2 or .keras file worth starting its framework for? If not, `screen(path)` raises a ModelError.
 
-The zip structure (zipped.py), the json parts, and for .keras that every class and function named is one of Keras's
-own: a file must not choose what gets imported or called. Weights and what a graph means are left to the loader.
+Checks the zip structure (zipped.py), the json parts, and for .keras that every class and function is one of Keras's
+own: a file must not choose what gets imported or called. The loader checks the weights and the meaning of the graph.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from insitu.errors import ModelError
 from insitu.importers.safe.zipped import MAX_PART, parts
 
 MAX_DEPTH = 200  # of nested json
-MAX_DIGITS = 400  # of a whole number: reading one takes the square of its length
+MAX_DIGITS = 400  # of an integer: reading one takes time quadratic in its length
 CONFIG = "config.json"
-LOAD_IT = "load it with keras in Python, where its classes are known, and give the model to insitu.load"
+LOAD_IT = "load it with keras in Python, where its classes are known, and pass the model to insitu.load"
 
 
 def screen(path: Path) -> None:
-    """Nothing, or a ModelError that says what is wrong and where."""
+    """Returns nothing, or raises a ModelError that says what is wrong and where."""
     look = LOOKS.get(path.suffix.lower())
     if look is None:
         raise ModelError(f"is none of {', '.join(LOOKS)}", where=str(path))
@@ -35,18 +35,18 @@ def screen(path: Path) -> None:
             except ModelError as e:
                 raise ModelError(e.what, where=": ".join(filter(None, (str(path), name, e.where))), hint=e.hint) from e
     if not found or (look is _look_at_keras and CONFIG not in found):
-        raise ModelError("is a zip file, but holds no model", where=str(path))
+        raise ModelError("is a zip file, but contains no model", where=str(path))
 
 
 def _look_at_program(name: str, tree: dict | None) -> None:
-    """Being json is enough: the rest is for the loader, whose schema it is."""
+    """Being json is enough: the loader checks its own schema."""
 
 
 def _look_at_keras(name: str, tree: dict | None) -> None:
     if name != CONFIG:
         return
     if tree is None:
-        raise ModelError(f"is over {MAX_PART >> 20} MB: no network needs that many words")
+        raise ModelError(f"is over {MAX_PART >> 20} MB, which is too large for the description of a network")
     for trail, node in _nodes(tree):
         if isinstance(node, dict) and "class_name" in node:
             _check_class(node, ".".join(map(str, trail)))
@@ -56,10 +56,10 @@ LOOKS = {".pt2": _look_at_program, ".keras": _look_at_keras}
 
 
 def _check_class(node: dict, where: str) -> None:
-    """A class or function must be one of Keras's own; Python's builtins and code in the file are not."""
+    """A class or function must be one of Keras's own; Python builtins and code in the file are refused."""
     kind, module = node["class_name"], node.get("module")
     if not isinstance(kind, str) or not isinstance(module, str | None):
-        raise ModelError("names a class by something that is not text", where=where)
+        raise ModelError("has a class name that is not text", where=where)
     if kind == "__lambda__":
         raise ModelError("carries Python code, which is not run", where=where, hint=LOAD_IT)
     name = str(node.get("config") if kind == "function" else kind)[:80]
@@ -93,7 +93,7 @@ def _integer(text: str) -> int:
 
 
 def _nodes(tree: dict | list) -> Iterator[tuple[list, dict | list]]:
-    """(keys that lead to it, object or list) of all that is nested; neither recursion nor a list of it all."""
+    """(keys that lead to it, object or list) for everything nested, without recursion or a list of everything."""
     trail: list[Any] = []
     yield trail, tree
     open_nodes = [_items(tree)]

@@ -1,9 +1,9 @@
-"""A zip file looked over before a framework's loader sees it: `for name, data in parts(path, wanted)`.
+"""Check a zip file before a framework's loader sees it: `for name, data in parts(path, wanted)`.
 
-Stricter than the format: records tile the file without gaps, overlaps or comments, both records of a member agree,
-names are plain relative paths and occur once, sizes are bounded before and while inflating, every checksum
-is right. So what two readers could read differently, and nearly all damage, ends here as one error that names
-the byte or the member. Nothing is written to disk, and at most one small wanted part is in memory.
+Stricter than the format: records tile the file without gaps, overlaps or comments; both records of a member agree;
+names are plain relative paths and occur once; sizes are bounded before and while inflating; every checksum is right. So
+nearly all damage, and anything that two readers could read differently, ends here as one error that names the byte or
+the member. Nothing is written to disk, and at most one small wanted part is in memory.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import BinaryIO
 
 from insitu.errors import ModelError
 
-MAX_BYTES = 1 << 30  # of the file, and of all it inflates to
-MAX_RATIO = 100  # inflated to stored, over the whole file; weights reach 1.1, zeros that are deflated 1000
-FREE_BYTES = 1 << 20  # a small file may inflate to this whatever its ratio
+MAX_BYTES = 1 << 30  # limit for the file, and for all that it inflates to
+MAX_RATIO = 100  # inflated size over stored size of the whole file; weights reach 1.1, deflated zeros 1000
+FREE_BYTES = 1 << 20  # a small file may inflate to this size whatever its ratio
 MAX_MEMBERS = 20_000
-MAX_PART = 8 << 20  # larger ones are looked over a piece at a time, not handed out
+MAX_PART = 8 << 20  # larger parts are checked piece by piece, not handed out
 MAX_NAME = 1024
 PIECE = 1 << 18
 
@@ -34,15 +34,15 @@ ENTRY = struct.Struct("<4s6H3L5H2L")
 LOCAL = struct.Struct("<4s5H3L2H")
 STORED, DEFLATED = 0, 8
 DESCRIBED = 0x0008  # checksum and sizes follow the data
-FLAGS = 0x0800 | DESCRIBED | 0x0006  # utf-8 names, and how hard deflate tried
+FLAGS = 0x0800 | DESCRIBED | 0x0006  # utf-8 names, and the effort of deflate
 LINK, KIND = 0xA000, 0xF000
 FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]|^.:")  # in a name: control characters, \\, a drive
-UNKNOWN = 0xFFFFFFFF  # the number stands in the extra field, in 64 bits
+UNKNOWN = 0xFFFFFFFF  # the number is in the extra field, in 64 bits
 
 
 @dataclass(frozen=True)
 class Member:
-    """One file inside, as the directory tells it."""
+    """One file inside, as described by the directory."""
 
     name: str
     raw: bytes
@@ -57,12 +57,12 @@ class Member:
 
 
 def parts(path: Path, wanted: Callable[[str], bool] = lambda name: False) -> Iterator[tuple[str, bytes | None]]:
-    """Name, and contents where wanted and small, of one member after the other; a ModelError at what is wrong."""
+    """The name of each member, with its contents if wanted and small. Raises a ModelError if anything is wrong."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             if size > MAX_BYTES:
-                raise ModelError("is over a gigabyte")
+                raise ModelError("is larger than 1 GiB")
             for member, after in _tiles(file, size):
                 keep = wanted(member.name) and member.size <= MAX_PART
                 yield member.name, _contents(file, member, _data(file, member, after), keep)
@@ -100,9 +100,9 @@ def _directory(file: BinaryIO, size: int) -> tuple[int, int, int]:
     end = _read(file, at, END.size, "") if at >= 0 else bytes(END.size)
     mark, disk, first, here, count, length, start, comment = END.unpack(end)
     if mark != b"PK\5\6":
-        raise ModelError("does not end like a zip file: truncated, or another kind of file")
+        raise ModelError("does not end like a zip file: it is truncated, or another kind of file")
     if disk or first or comment or here != count:
-        raise ModelError("is damaged, or of a zip file in several pieces", where="its end record")
+        raise ModelError("is damaged, or belongs to a zip file in several parts", where="its end record")
     wide = _wide_directory(file, at)
     if wide is not None:
         at, found = wide
@@ -117,7 +117,7 @@ def _directory(file: BinaryIO, size: int) -> tuple[int, int, int]:
 
 
 def _wide_directory(file: BinaryIO, at: int) -> tuple[int, tuple[int, int, int]] | None:
-    """The 64-bit end record, which torch always writes: its place, and what `_directory` asks for."""
+    """The 64-bit end record, which torch always writes: its place, and the result of `_directory`."""
     if at < LOCATOR.size + WIDE_END.size:
         return None
     mark, disk, place, disks = LOCATOR.unpack(_read(file, at - LOCATOR.size, LOCATOR.size, ""))
@@ -144,7 +144,7 @@ def _members(directory: bytes, count: int) -> list[Member]:
     seen: set[str] = set()
     for name in (m.name for m in members):
         if name in seen:
-            raise ModelError("is in it twice", where=name)
+            raise ModelError("occurs twice", where=name)
         seen.add(name)
     return members
 
@@ -164,7 +164,7 @@ def _entry(directory: bytes, at: int, where: str) -> tuple[Member, int]:
     if method not in (STORED, DEFLATED) or flags & ~FLAGS:
         raise ModelError(f"is encrypted or packed in an unusual way (method {method}, flags {flags:#x})", where=name)
     if method == STORED and stored != size:
-        raise ModelError(f"is stored as it is, in {stored:,} bytes, but has {size:,}", where=name)
+        raise ModelError(f"is stored uncompressed in {stored:,} bytes, but claims {size:,}", where=name)
     return Member(name, raw, version, flags, method, (time, date), crc, stored, size, place), after
 
 
@@ -174,14 +174,14 @@ def _name(raw: bytes, where: str) -> str:
         name = raw.decode()
     except UnicodeDecodeError:
         raise ModelError(f"has a name that is not text: {raw[:80]!r}", where=where) from None
-    steps = name.removesuffix("/").split("/")  # a folder ends in one
+    steps = name.removesuffix("/").split("/")  # a folder ends in /
     if FORBIDDEN.search(name) or any(step in ("", ".", "..") for step in steps):
-        raise ModelError(f"is called {name[:80]!r}, which is no plain relative path", where=where)
+        raise ModelError(f"is named {name[:80]!r}, which is not a plain relative path", where=where)
     return str(PurePosixPath(name))
 
 
 def _wide(extra: bytes, numbers: tuple[int, ...], where: str) -> list[int]:
-    """The numbers, those that are UNKNOWN taken from the 64-bit field."""
+    """The numbers; those that are UNKNOWN are read from the 64-bit field."""
     field, at = b"", 0
     while at < len(extra):
         kind, length = struct.unpack_from("<2H", extra, at) if at + 4 <= len(extra) else (0, len(extra))
@@ -195,7 +195,7 @@ def _wide(extra: bytes, numbers: tuple[int, ...], where: str) -> list[int]:
 
 
 def _bound(members: list[Member], size: int) -> None:
-    """Before anything is inflated; `_contents` holds members to what they promise here."""
+    """Checked before anything is inflated; `_contents` holds each member to the size it declares here."""
     total = sum(m.size for m in members)
     if total > min(MAX_BYTES, FREE_BYTES + MAX_RATIO * size):
         largest = max(members, key=lambda m: m.size)
@@ -206,16 +206,16 @@ def _bound(members: list[Member], size: int) -> None:
 
 
 def _data(file: BinaryIO, member: Member, after: int) -> int:
-    """Where a member's data start; its local record, data and description must fill the room up to `after`."""
+    """Where a member's data start. Its local record, data and description must fill the space up to `after`."""
     room = after - member.at
     if room < LOCAL.size + len(member.raw) + member.stored:
-        raise ModelError(f"overlaps what follows, or the directory (byte {member.at:,})", where=member.name)
+        raise ModelError(f"overlaps the next member or the directory (byte {member.at:,})", where=member.name)
     fields = LOCAL.unpack(_read(file, member.at, LOCAL.size, member.name))
     mark, version, flags, method, time, date, crc, stored, size, names, extras = fields
     raw = _read(file, member.at + LOCAL.size, names, member.name) if names == len(member.raw) else b""
     start = member.at + LOCAL.size + names + extras
     if start + member.stored > after:
-        raise ModelError(f"overlaps what follows, or the directory (byte {member.at:,})", where=member.name)
+        raise ModelError(f"overlaps the next member or the directory (byte {member.at:,})", where=member.name)
     size, stored = _wide(_read(file, start - extras, extras, member.name), (size, stored), member.name)
     told = mark, raw, version, flags, method, (time, date)
     agree = told == (b"PK\3\4", member.raw, member.version, member.flags, member.method, member.when)
@@ -227,20 +227,20 @@ def _data(file: BinaryIO, member: Member, after: int) -> int:
 
 
 def _check_description(found: bytes, member: Member) -> None:
-    """What stands between a member's data and the next record: nothing, or checksum and sizes."""
+    """Between a member's data and the next record: nothing, or checksum and sizes."""
     numbers = (member.crc, member.stored, member.size)
     forms = [struct.pack(f, b"PK\7\x08", *numbers) for f in ("<4s3L", "<4sL2Q")] if member.flags & DESCRIBED else [b""]
     if found not in forms:
-        raise ModelError("is not followed by what should follow it", where=member.name)
+        raise ModelError("is not followed by the expected record", where=member.name)
 
 
 def _contents(file: BinaryIO, member: Member, start: int, keep: bool) -> bytes | None:
-    """Size and checksum hold; the bytes, if they are to be kept."""
+    """Check size and checksum; returns the bytes if they are to be kept."""
     kept, crc, size = [], 0, 0
     for piece in _pieces(file, member, start):
         crc, size = zlib.crc32(piece, crc), size + len(piece)
         if size > member.size:
-            raise ModelError(f"inflates to more than the {member.size:,} bytes it promises", where=member.name)
+            raise ModelError(f"inflates to more than the {member.size:,} bytes it declares", where=member.name)
         if keep:
             kept.append(piece)
     if size != member.size or crc != member.crc:
@@ -261,9 +261,9 @@ def _pieces(file: BinaryIO, member: Member, start: int) -> Iterator[bytes]:
 
 def _inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-    for piece in chain(raw, [b""]):  # the last one takes out what is still inside
+    for piece in chain(raw, [b""]):  # the last piece flushes the rest
         if inflate.eof and piece:
-            raise EOFError("the data end early")
+            raise EOFError("the data end too early")
         while True:
             yield inflate.decompress(piece, PIECE)
             piece = inflate.unconsumed_tail

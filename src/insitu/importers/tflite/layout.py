@@ -1,7 +1,7 @@
 """LiteRT's layout operators, and FOLDS: those whose result is known at import.
 
-Shapes are computed by SHAPE, PACK and STRIDED_SLICE where a converter left the batch open; weights are
-dequantised by the file itself where they were stored in less than float32.
+SHAPE, PACK and STRIDED_SLICE compute shapes if a converter left the batch open. The file itself dequantises weights
+that were stored in less than float32.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LITERT = {"rounding": "litert"}
 
 def axis_of(axis: int, x: Value) -> int:
     if not -x.type.rank <= axis < x.type.rank:
-        raise ModelError(f"axis {axis} of {x.type}")
+        raise ModelError(f"axis {axis} does not fit {x.type}")
     return axis % x.type.rank
 
 
@@ -39,14 +39,14 @@ def dequantised(s: Step, i: int, array: np.ndarray) -> np.ndarray:
 
 
 def shaped(s: Step):
-    """RESHAPE: the shape is an input, an option, or that of the output; one -1 is filled in."""
+    """RESHAPE: the shape is an input, an option, or that of the output; one -1 is inferred."""
     x = s.x(0)
     shape = s.integers(1) if s.has(1) else list(s["shape"] or s.output.shape)
     known = int(np.prod([d for d in shape if d != -1], dtype=np.float64))
     if shape.count(-1) == 1 and known > 0:
         shape[shape.index(-1)] = x.type.size // known
     elif s.importer.batch != 1 and shape and x.shape[:1] == (s.importer.batch,) and known and x.type.size % known == 0:
-        shape[0] *= x.type.size // known  # a constant made for a batch of one
+        shape[0] *= x.type.size // known  # the constant was made for a batch of one
     return reshape(x, shape=shape, name=s.name)
 
 
@@ -54,14 +54,14 @@ def squeezed(s: Step):
     x = s.x(0)
     axes = {axis_of(a, x) for a in s["axes"]} or {d for d, size in enumerate(x.shape) if size == 1}
     if any(x.shape[a] != 1 for a in axes):
-        raise ModelError(f"squeezes {sorted(axes)} of {x.type}")
+        raise ModelError(f"cannot squeeze axes {sorted(axes)} of {x.type}")
     return reshape(x, shape=[size for d, size in enumerate(x.shape) if d not in axes], name=s.name)
 
 
 def expanded(s: Step):
     x, axes = s.x(0), s.integers(1)
     if len(axes) != 1 or not -x.type.rank - 1 <= axes[0] <= x.type.rank:
-        raise ModelError(f"expands {x.type} at {axes}")
+        raise ModelError(f"cannot expand {x.type} at {axes}")
     at = axes[0] % (x.type.rank + 1)
     return reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:]), name=s.name)
 
@@ -76,7 +76,7 @@ def padded(s: Step):
     if s.has(2):
         array = s.array(2)
         if array.size != 1:
-            raise ModelError(f"pads with {array.size} numbers")
+            raise ModelError(f"the padding value must be one number, not {array.size}")
         value = float((dequantised(s, 2, array) if array.dtype == np.int8 else array).reshape(()))
     return pad(s.x(0), pads=list(zip(pads[::2], pads[1::2])), value=value, name=s.name)
 
@@ -89,7 +89,7 @@ def concatenated(s: Step):
 
 
 def rescaled(s: Step, x: Value, i: int) -> Value:
-    """A concatenation has one scale: an input with another is brought to it."""
+    """A concatenation has one scale: an input with a different scale is rescaled."""
     if x.type.quant == s.out.quant:
         return x
     return requantize_s8(x, **LITERT, name=f"{s.name}.in{i}", out=s.out)
@@ -98,18 +98,18 @@ def rescaled(s: Step, x: Value, i: int) -> Value:
 def sliced(s: Step):
     x, begin, size = s.x(0), s.integers(1), s.integers(2)
     if len(begin) != x.type.rank or len(size) != x.type.rank:
-        raise ModelError(f"slices {x.type} from {begin}, size {size}")
+        raise ModelError(f"cannot slice {x.type} from {begin}, size {size}")
     stops = [d if n == -1 else b + n for b, n, d in zip(begin, size, x.shape)]
     return slice(x, starts=begin, stops=stops, steps=[1] * len(begin), name=s.name)
 
 
 def ranges(s: Step, shape) -> list[tuple[int, int, int]]:
-    """STRIDED_SLICE's (start, stop, step) for each dimension, masks applied; shrunk ones have length 1."""
+    """STRIDED_SLICE's (start, stop, step) per dimension, with masks applied; shrunk dimensions have length 1."""
     begin, end, step = (s.integers(i) for i in (1, 2, 3))
     if s["ellipsis_mask"] or s["new_axis_mask"]:
-        raise Unsupported("STRIDED_SLICE with an ellipsis or a new axis")
+        raise Unsupported("STRIDED_SLICE with an ellipsis or a new axis is not supported")
     if not len(begin) == len(end) == len(step) <= len(shape) or any(k < 1 for k in step):
-        raise Unsupported(f"STRIDED_SLICE of {shape} from {begin} to {end} by {step}")
+        raise Unsupported(f"STRIDED_SLICE of {shape} from {begin} to {end} by {step} is not supported")
     found = []
     for d, size in enumerate(shape):
         if d >= len(begin):
@@ -134,7 +134,7 @@ def strided(s: Step):
 
 
 def splits(s: Step):
-    """SPLIT: (axis, x), equal parts. As many as there are outputs."""
+    """SPLIT: (axis, x), as many equal parts as there are outputs."""
     x, parts = s.x(1), len(s.operator.outputs)
     axis = axis_of(single(s, 0), x)
     if x.shape[axis] % parts:
@@ -143,7 +143,7 @@ def splits(s: Step):
 
 
 def splits_v(s: Step):
-    """SPLIT_V: (x, sizes, axis); one size may be -1, the rest."""
+    """SPLIT_V: (x, sizes, axis); one size may be -1, which means the rest."""
     x, sizes = s.x(0), s.integers(1)
     axis = axis_of(single(s, 2), x)
     if sizes.count(-1) == 1:
@@ -154,12 +154,12 @@ def splits_v(s: Step):
 def single(s: Step, i: int) -> int:
     numbers = s.integers(i)
     if len(numbers) != 1:
-        raise ModelError(f"wants one number, has {len(numbers)}", where=s.tensor(i).where)
+        raise ModelError(f"must be one number, not {len(numbers)}", where=s.tensor(i).where)
     return numbers[0]
 
 
 def resized(s: Step):
-    # LiteRT takes floor((y + 0.5) * scale) for half-pixel centres: nearest, ties upwards
+    # LiteRT uses floor((y + 0.5) * scale) for half-pixel centres: nearest, ties upwards
     coordinates, rounding = "asymmetric", "floor"
     if s["align_corners"]:
         coordinates, rounding = "align_corners", "round_prefer_ceil"
@@ -168,7 +168,7 @@ def resized(s: Step):
     return resize(s.x(0), size=s.integers(1), coordinates=coordinates, rounding=rounding, name=s.name)
 
 
-# --- what is known at import -----------------------------------------------------------------------
+# --- results known at import ----------------------------------------------------------------------
 
 
 def known_shape(s: Step):
@@ -189,7 +189,7 @@ def known_slice(s: Step):
     (start, stop, step), shrink = ranges(s, array.shape)[0], s["shrink_mask"] & 1
     found = array[start:stop:step]
     if shrink and found.size != 1:
-        raise ModelError(f"takes element {start} of {array.size}")
+        raise ModelError(f"cannot take element {start} of {array.size}")
     return found.reshape(()) if shrink else found
 
 

@@ -1,8 +1,8 @@
 """What each LiteRT operator becomes: one table, OPS, of small functions from a Step to a value.
 
-The layouts agree (NHWC, weights with the output channel first), so little is turned round. What int8
-has no kernel for runs as dequantize, float, quantize, with a note. Layout operators are in
-tflite_layout.py, functions of one value in tflite_unary.py.
+The layouts agree (NHWC, weights with the output channel first), so few tensors are permuted. An operator without an
+int8 kernel runs as dequantize, float, quantize, with a note. Layout operators are in layout.py, functions of one value
+in unary.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from insitu.ops.reduce import amax, mean, mean_s8, sum
 
 DYNAMIC_RANGE = (
     "some weights are int8 in a float network (dynamic-range quantisation): they are dequantised here, "
-    "while LiteRT would also quantise the inputs of those layers as it runs"
+    "while LiteRT would also quantise the inputs of those layers at run time"
 )
 
 
@@ -39,13 +39,13 @@ DYNAMIC_RANGE = (
 
 
 def weights(s: Step, turn: Callable, axis: int) -> Value:
-    """The weights of a layer, laid out by `turn`; `axis` is then that of the output channels."""
+    """The weights of a layer, permuted by `turn`; `axis` is then the axis of the output channels."""
     t, array = s.tensor(1), s.array(1)
     if s.int8:
         if array.dtype != np.int8 or not t.scale:
-            raise Unsupported(f"int8 activations meet weights of type {t.type}", where=t.where)
+            raise Unsupported(f"int8 activations with weights of type {t.type} are not supported", where=t.where)
         if zero_of(t) != 0:
-            raise Unsupported("has int8 weights with a zero point", where=t.where)
+            raise Unsupported("int8 weights with a zero point are not supported", where=t.where)
         turned = turn(array)
         per_channel = None if len(t.scale) == 1 else axis
         return s.builder.constant(f"{s.name}.weight", turned, Type("s8", turned.shape, Quant(t.scale, 0, per_channel)))
@@ -65,12 +65,12 @@ def bias(s: Step, i: int, channels: int) -> tuple[Value, ...]:
         array = dequantised(s, i, array)
     wanted = np.int32 if s.int8 else np.float32
     if array.dtype != wanted:
-        raise Unsupported(f"is a bias of type {s.tensor(i).type}", where=s.tensor(i).where)
+        raise Unsupported(f"a bias of type {s.tensor(i).type} is not supported", where=s.tensor(i).where)
     return (s.builder.constant(f"{s.name}.bias", array),)
 
 
 def through_float(function: Callable) -> Callable:
-    """For an op without an int8 kernel: dequantize, compute in float, quantize; visible in the graph."""
+    """For an op without an int8 kernel: dequantize, compute in float, quantize; all visible in the graph."""
 
     def run(s: Step):
         if not s.int8:
@@ -86,9 +86,9 @@ def through_float(function: Callable) -> Callable:
 
 
 def same(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
-    """(before, after) of padding SAME: as many outputs as strides fit, the odd element after."""
+    """(before, after) of padding SAME: ceil(size / stride) outputs, the odd element after."""
     if min(size, kernel, stride, dilation) < 1:
-        raise ModelError(f"kernel {kernel}, stride {stride}, dilation {dilation} over {size}")
+        raise ModelError(f"kernel {kernel}, stride {stride}, dilation {dilation} do not fit a size of {size}")
     total = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
     return total // 2, total - total // 2
 
@@ -96,7 +96,7 @@ def same(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, i
 def window(s: Step, x: Value, kernel, dilation=(1, 1)) -> dict:
     """Stride and explicit padding of a window over the image x."""
     if x.type.rank != 4:
-        raise ModelError(f"{s.operator.name} wants an image, got {x.type}")
+        raise ModelError(f"{s.operator.name} needs an image, not {x.type}")
     stride = (s["stride_h"], s["stride_w"])
     if s["padding"] == "VALID":
         return {"stride": stride, "padding": (0, 0, 0, 0)}
@@ -112,7 +112,7 @@ def clamped(s: Step) -> dict:
 def conv(s: Step):
     x, w = s.x(0), weights(s, lambda a: a, axis=0)
     if w.type.rank != 4 or x.type.rank != 4:
-        raise ModelError(f"a convolution of {x.type} by {w.type}")
+        raise ModelError(f"weights {w.type} do not fit {x.type}")
     dilation = (s["dilation_h"], s["dilation_w"])
     how = {**window(s, x, w.shape[1:3], dilation), "dilation": dilation, "groups": x.shape[3] // w.shape[3]}
     b = bias(s, 2, w.shape[0])
@@ -123,7 +123,7 @@ def conv(s: Step):
 
 def depthwise(s: Step):
     if s.array(1).ndim != 4 or s.array(1).shape[0] != 1:
-        raise ModelError(f"depthwise weights of shape {s.array(1).shape}", where=s.tensor(1).where)
+        raise ModelError(f"depthwise weights must be [1,KH,KW,O], not {s.array(1).shape}", where=s.tensor(1).where)
     x, w = s.x(0), weights(s, lambda a: a[0], axis=2)
     dilation = (s["dilation_h"], s["dilation_w"])
     how = {**window(s, x, w.shape[:2], dilation), "dilation": dilation}
@@ -136,11 +136,11 @@ def depthwise(s: Step):
 def transpose_conv(s: Step):
     """Inputs: the output's shape, weights [O,KH,KW,I], x, bias."""
     if s.array(1).ndim != 4:
-        raise ModelError(f"weights of shape {s.array(1).shape}", where=s.tensor(1).where)
+        raise ModelError(f"weights must be [O,KH,KW,I], not {s.array(1).shape}", where=s.tensor(1).where)
     x, w = s.x(2), weights(s, lambda a: a.transpose(3, 1, 2, 0), axis=3)
     size, stride = s.integers(0), (s["stride_h"], s["stride_w"])
     if len(size) != 4 or x.type.rank != 4:
-        raise ModelError(f"an output shape of {size} for {x.type}")
+        raise ModelError(f"the output shape {size} does not fit {x.type}")
     padding, extra = [], []
     for have, wanted, kernel, step in zip(x.shape[1:3], size[1:3], w.shape[1:3], stride):
         full = (have - 1) * step + kernel
@@ -155,13 +155,13 @@ def transpose_conv(s: Step):
 
 def fully_connected(s: Step):
     if s["weights_format"] != 0:
-        raise Unsupported("its weights are shuffled for one kind of processor")
+        raise Unsupported("weights shuffled for one kind of processor are not supported")
     x, w = s.x(0), weights(s, lambda a: a, axis=0)
     if w.type.rank != 2:
-        raise ModelError(f"weights of shape {w.shape}", where=s.tensor(1).where)
+        raise ModelError(f"weights must be [O,I], not {w.shape}", where=s.tensor(1).where)
     if not s["keepdims"] and (x.type.rank != 2 or x.shape[-1] != w.shape[1]):
         if x.type.size % w.shape[1]:
-            raise ModelError(f"{x.type} does not fill rows of {w.shape[1]}")
+            raise ModelError(f"{x.type} does not divide into rows of {w.shape[1]}")
         x = reshape(x, shape=(x.type.size // w.shape[1], w.shape[1]), name=f"{s.name}.rows")
     b = bias(s, 2, w.shape[0])
     if s.int8:
@@ -239,7 +239,7 @@ def soft_max(s: Step):
     x, beta = s.x(0), s["beta"]
     if s.int8:
         if beta != 1:
-            raise Unsupported(f"an int8 softmax with beta {beta}")
+            raise Unsupported(f"an int8 softmax with beta {beta} is not supported")
         return softmax_s8(x, **LITERT, name=s.name)
     if beta != 1:
         x = mul(x, s.builder.constant(f"{s.name}.beta", np.array([beta], np.float32)), name=f"{s.name}.scaled")

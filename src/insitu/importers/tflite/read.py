@@ -1,11 +1,11 @@
-"""A .tflite file, float or int8, as a graph. What each operator becomes is the table in tflite_ops.py.
+"""A .tflite file, float or int8, as a graph. The table in ops.py says what each operator becomes.
 
     graph = read_tflite("model.tflite")                  # or its bytes
-    graph = read_tflite("model.tflite", batch=4)         # where the file leaves the batch open
+    graph = read_tflite("model.tflite", batch=4)         # if the file leaves the batch open
 
-int8 operators become the `_s8` ops with LiteRT's rounding, so that they give the bytes of its reference
-kernels. A float operator with int8 weights (dynamic-range quantisation) is imported with the weights
-dequantised, and the graph carries a note that says so. Tensors keep the names of their layers.
+int8 operators become the `_s8` ops with LiteRT's rounding, so that they give the bytes of its reference kernels. A
+float operator with int8 weights (dynamic-range quantisation) is imported with dequantised weights, and a note in the
+graph says so. Tensors keep the names of their layers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from insitu.errors import Error, ModelError, Unsupported
 from insitu.graph import Builder, Graph, Quant, Type, Value, build
 from insitu.importers.tflite.schema import Model, Operator, Subgraph, Tensor, read_model
 
-# element type -> (our dtype, how it lies in the file)
+# element type -> (our dtype, its form in the file)
 ELEMENTS = {
     "FLOAT32": ("f32", "<f4"),
     "FLOAT16": ("f32", "<f2"),
@@ -31,7 +31,7 @@ ELEMENTS = {
     "BOOL": ("b1", "?"),
 }
 MAX_FILE = 1 << 30
-# the last parts of TensorFlow's names that say what was computed, not in which layer
+# last parts of TensorFlow's names that say what was computed, not in which layer
 SUFFIXES = frozenset(
     "Conv2D depthwise MatMul BiasAdd ReadVariableOp resource Relu Relu6 FusedBatchNormV3 AvgPool MaxPool Reshape Mean "
     "Softmax add Add AddV2 concat Pad convolution conv2d_transpose Sigmoid Tanh BiasAdd;".split(" ")
@@ -42,19 +42,19 @@ WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED",
 
 @dataclass(frozen=True)
 class Imported:
-    """A graph, and which of its values each tensor of the file became."""
+    """A graph, and the value that each tensor of the file became."""
 
     graph: Graph
     names: dict[int, str]
 
 
 def read_tflite(source, *, batch: int = 1) -> Graph:
-    """The graph of a .tflite file, given by path or as bytes."""
+    """The graph of a .tflite file, given as a path or as bytes."""
     return import_tflite(source, batch=batch).graph
 
 
 def import_tflite(source, *, batch: int = 1) -> Imported:
-    """The same, with the value each tensor became."""
+    """The same, with the value that each tensor became."""
     name, data = _bytes(source)
     try:
         model = read_model(data)
@@ -66,7 +66,7 @@ def import_tflite(source, *, batch: int = 1) -> Imported:
 
 
 class _Importer:
-    """The state of one import: values made so far, and constants not yet made into values."""
+    """The state of one import: the values made so far, and the constants not yet used."""
 
     def __init__(self, model: Model, builder: Builder, batch: int, room: int):
         self.model, self.builder, self.batch = model, builder, batch
@@ -74,7 +74,7 @@ class _Importer:
         self.values: dict[int, Value] = {}
         self.folded: dict[int, np.ndarray] = {}  # results known at import: shapes, dequantised weights
         self._constants: dict[int, Value] = {}
-        self._room = room  # bytes of copies that may be made of a file's constants
+        self._room = room  # bytes of copies that may be made of the file's constants
 
     def run(self) -> Imported:
         from insitu.importers.tflite.layout import FOLDS
@@ -97,13 +97,13 @@ class _Importer:
         return self.subgraph.tensors[index]
 
     def value(self, index: int) -> Value:
-        """The value of a tensor: computed before, or a constant of the file."""
+        """The value of a tensor: already computed, or a constant of the file."""
         if index in self.values:
             return self.values[index]
         if index not in self._constants:
             t, array = self.tensor(index), self.array(index)
             if array is None:
-                what = "is used, but no operator before has computed it and it holds no data"
+                what = "is used, but no earlier operator computes it and it has no data"
                 raise ModelError(what, where=t.where)
             type = Type(dtype_of(t), array.shape, tensor_quant(t) if array.dtype == np.int8 else None)
             value = self.builder.constant(layer_name(t.name) or f"tensor{index}", array, type)
@@ -111,13 +111,13 @@ class _Importer:
         return self._constants[index]
 
     def parameter(self, value: Value, index: int) -> Value:
-        """A file does not tell parameters from other constants: floats of more than one element count as such."""
+        """A file does not tell parameters from other constants: floats of more than one element count as parameters."""
         if value.dtype == "f32" and value.type.size > 1:
             self.builder.parameters[value.name] = f"tensor{index}"
         return value
 
     def array(self, index: int) -> np.ndarray | None:
-        """The data of a constant tensor, None for one that is computed."""
+        """The data of a constant tensor, None for a computed one."""
         if index in self.folded:
             return self.folded[index]
         t = self.tensor(index)
@@ -170,7 +170,7 @@ class _Importer:
         return t.shape
 
     def _stem(self, operator: Operator) -> str:
-        """The layer an operator belongs to: that of its weights, or else that of its result."""
+        """The layer that an operator belongs to: that of its weights, else that of its result."""
         weights = operator.inputs[1:2] if operator.name in WEIGHTED else ()
         index = weights[0] if weights and weights[0] >= 0 else operator.outputs[0]
         name = layer_name(self.tensor(index).name) or f"tensor{operator.outputs[0]}"
@@ -196,17 +196,17 @@ class _Importer:
             self.define(index, value)
 
     def _compare(self, t: Tensor, value: Value) -> None:
-        """What was inferred must be what the file says; dimensions the file leaves open may be anything."""
+        """The inferred type must be that of the file; dimensions that the file leaves open may be anything."""
         if value.dtype != dtype_of(t) or value.type.quant != tensor_quant(t):
-            raise ModelError(f"is computed as {value.type}, the file has another type or scale for it", where=t.where)
+            raise ModelError(f"is computed as {value.type}, but the file has another type or scale", where=t.where)
         free = {d for d, size in enumerate(t.signature) if size < 0} | ({0} if self.batch != 1 else set())
         same = len(t.shape) == value.type.rank
         if t.shape and not (same and all(a == b or d in free for d, (a, b) in enumerate(zip(t.shape, value.shape)))):
-            raise ModelError(f"is computed as {value.type}, the file has the shape {t.shape}", where=t.where)
+            raise ModelError(f"is computed as {value.type}, but the file has the shape {t.shape}", where=t.where)
 
 
 def unsupported(operator: Operator) -> Unsupported:
-    return Unsupported(f"the operator {operator.name} is not supported", hint="`insitu ops` lists what is")
+    return Unsupported(f"the operator {operator.name} is not supported", hint="`insitu ops` lists the supported ones")
 
 
 def _without_result(operator: Operator, known: bool) -> ModelError:
@@ -215,12 +215,12 @@ def _without_result(operator: Operator, known: bool) -> ModelError:
 
 @dataclass(frozen=True)
 class Step:
-    """One operator being imported: what the functions of tflite_ops.py see."""
+    """One operator being imported, as the functions of ops.py see it."""
 
     importer: _Importer
     operator: Operator
-    name: str  # for the value it makes
-    as_float: bool = False  # int8 inputs are to be dequantised: the op has no int8 kernel
+    name: str  # for its result
+    as_float: bool = False  # int8 inputs are dequantised: the op has no int8 kernel
 
     @property
     def builder(self) -> Builder:
@@ -236,7 +236,7 @@ class Step:
 
     @property
     def out(self) -> Type:
-        """The numerics the file asks for the result."""
+        """The numerics that the file gives for the result."""
         return Type(dtype_of(self.output), (), tensor_quant(self.output))
 
     def __getitem__(self, option: str):
@@ -272,7 +272,7 @@ class Step:
         array = self.known(i)
         if array is None:
             raise Unsupported(
-                f"{self.operator.name} wants a constant here, this is computed", where=self.tensor(i).where
+                f"{self.operator.name} needs a constant here, but this tensor is computed", where=self.tensor(i).where
             )
         return array
 
@@ -284,7 +284,7 @@ class Step:
         return array.reshape(-1).tolist()
 
     def located(self, work: Callable):
-        """Run, and let every error say where it is."""
+        """Run, and add the place to every error."""
         try:
             return work()
         except Error as e:
@@ -311,19 +311,19 @@ def tensor_quant(t: Tensor) -> Quant | None:
     if t.type != "INT8":
         return None
     if len(t.scale) != 1:
-        raise Unsupported(f"is an int8 activation with {len(t.scale)} scales, one is wanted", where=t.where)
+        raise Unsupported(f"an int8 activation must have one scale, not {len(t.scale)}", where=t.where)
     return Quant(t.scale, zero_of(t))
 
 
 def zero_of(t: Tensor) -> int:
     zeros = set(t.zero) or {0}
     if len(zeros) > 1 or not -128 <= min(zeros) <= 127:
-        raise Unsupported(f"has the zero points {sorted(zeros)[:4]}", where=t.where)
+        raise Unsupported(f"the zero points {sorted(zeros)[:4]} are not supported", where=t.where)
     return zeros.pop()
 
 
 def layer_name(name: str) -> str:
-    """`a/relu/Relu;a/conv2d/Conv2D` -> `a/conv2d`: fused tensors carry a list of names; the kernel's is the layer's."""
+    """`a/relu/Relu;a/conv2d/Conv2D` -> `a/conv2d`: a fused tensor has a list of names; the kernel's is the layer's."""
     parts = [p for p in name.split(";") if p]
     kernel = [p for p in parts if p.rsplit("/", 1)[-1] in KERNELS]
     words = (kernel or parts or [""])[0].split("/")

@@ -1,8 +1,8 @@
-"""A .tflite file as frozen dataclasses: what stands in it, checked for form and not yet for meaning.
+"""A .tflite file as frozen dataclasses: its contents, checked for form but not yet for meaning.
 
-Needs neither LiteRT nor a generated schema: the slots of the few tables that matter are data below.
-Indices (of tensors, buffers, operator codes) are checked here, so that whoever reads the dataclasses
-may use them. Constants stay views of the file.
+Needs neither LiteRT nor a generated schema: the slots of the few relevant tables are data below. Indices (of tensors,
+buffers, operator codes) are checked here, so that readers of the dataclasses may use them. Constants stay views of the
+file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CODES = (
 OPERATORS = tuple(_CODES.split())
 
 _ACTIVATION = {"activation": (0, "s8", 0)}
-# operator -> (which member of the options union, {field: (slot, kind, default)})
+# operator -> (member of the options union, {field: (slot, kind, default)})
 _POOL = (5, {"padding": (0, "s8", 0), "stride_w": (1, "s32", 0), "stride_h": (2, "s32", 0), "filter_w": (3, "s32", 0),
              "filter_h": (4, "s32", 0), "activation": (5, "s8", 0)})  # fmt: skip
 _REDUCE = (27, {"keepdims": (0, "bool", False)})
@@ -88,9 +88,9 @@ class Tensor:
     name: str
     type: str  # one of TENSOR_TYPES
     shape: tuple[int, ...]
-    signature: tuple[int, ...]  # the shape with -1 where it is not fixed
+    signature: tuple[int, ...]  # the shape, with -1 for dimensions that are not fixed
     buffer: int
-    scale: tuple[float, ...]  # empty where it is not quantised
+    scale: tuple[float, ...]  # empty if it is not quantised
     zero: tuple[int, ...]
     axis: int
     variable: bool
@@ -104,8 +104,8 @@ class Tensor:
 @dataclass(frozen=True)
 class Operator:
     name: str  # CONV_2D, or CUSTOM:name
-    inputs: tuple[int, ...]  # -1 where an optional one is left out
-    outputs: tuple[int, ...]  # none of what works on variables alone: CALL_ONCE, ASSIGN_VARIABLE
+    inputs: tuple[int, ...]  # -1 for an omitted optional input
+    outputs: tuple[int, ...]  # empty for operators on variables only: CALL_ONCE, ASSIGN_VARIABLE
     options: Mapping[str, Any]
 
 
@@ -139,7 +139,7 @@ def read_model(data: bytes) -> Model:
     table = root(data, b"TFL3")
     version = table.scalar(0, "u32")
     if version != 3:
-        raise ModelError(f"is of schema version {version}, only 3 is known")
+        raise ModelError(f"has schema version {version}; only 3 is supported")
     buffers = tuple(_buffer(t, data) for t in table.tables(4, "buffers", MAX_ENTRIES))
     codes = [_code(t) for t in table.tables(1, "operator_codes", MAX_ENTRIES)]
     subgraphs = tuple(_subgraph(t, codes, len(buffers)) for t in table.tables(2, "subgraphs", 256))
@@ -150,7 +150,7 @@ def read_model(data: bytes) -> Model:
 
 
 def _buffer(t: Table, data: bytes) -> np.ndarray | None:
-    """The bytes of a buffer: inside the flatbuffer, or (in large files) behind it."""
+    """The bytes of a buffer: inside the flatbuffer or, in large files, after it."""
     inside = t.array(0, "u8", "data")
     offset, size = t.scalar(1, "u64"), t.scalar(2, "u64")
     if inside is not None and inside.size:
@@ -161,7 +161,7 @@ def _buffer(t: Table, data: bytes) -> np.ndarray | None:
 
 
 def _code(t: Table) -> str:
-    """The name of an operator. Codes below 127 stand in the old one-byte field, larger ones in the new."""
+    """The name of an operator. Codes below 127 are in the old one-byte field, larger ones in the new field."""
     code = max(t.scalar(0, "s8"), t.scalar(3, "s32"))
     if not 0 <= code < len(OPERATORS):
         return f"operator code {code}"
@@ -179,7 +179,7 @@ def _tensor(t: Table, index: int, buffers: int) -> Tensor:
     shape = t.numbers(0, "s32", "shape") or ()
     signature = t.numbers(7, "s32", "shape_signature") or shape
     if len(shape) > MAX_RANK or len(signature) != len(shape):
-        raise ModelError(f"has {len(shape)} dimensions and a signature of {len(signature)}", where=t.where)
+        raise ModelError(f"has {len(shape)} dimensions, but a signature of {len(signature)}", where=t.where)
     code, buffer = t.scalar(1, "s8"), t.scalar(2, "u32")
     if not 0 <= code < len(TENSOR_TYPES):
         raise ModelError(f"has the unknown element type {code}", where=t.where)
@@ -197,9 +197,9 @@ def _quantization(t: Table) -> tuple[tuple[float, ...], tuple[int, ...], int]:
         return (), (), 0
     scale, zero = q.numbers(2, "f32", "scale") or (), q.numbers(3, "s64", "zero_point") or ()
     if q.scalar(4, "u8") != 0:
-        raise ModelError("has a custom kind of quantisation", where=t.where)
+        raise ModelError("custom quantisation is not supported", where=t.where)
     if len(zero) not in (0, 1, len(scale)):
-        raise ModelError(f"has {len(scale)} scales and {len(zero)} zero points", where=t.where)
+        raise ModelError(f"has {len(scale)} scales, but {len(zero)} zero points", where=t.where)
     return scale, zero, q.scalar(6, "s32")
 
 

@@ -1,7 +1,7 @@
 """LiteRT's functions of one value, and the activations it fuses into other operators.
 
-In float each is an op of its own. In int8 each is a table of 256 results (`lut_s8`), computed as the
-reference kernel computes them where that is integer arithmetic, so that the bytes agree.
+In float, each is an op of its own. In int8, each is a table of 256 results (`lut_s8`), computed like the reference
+kernel if that uses integer arithmetic, so that the bytes agree.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def fused_range(s: Step) -> tuple[int, int]:
 
 def _activation(kind: str) -> tuple[Op, dict, tuple[float | None, float | None]]:
     if kind not in FUSED:
-        raise Unsupported(f"the fused activation {kind}")
+        raise Unsupported(f"the fused activation {kind} is not supported")
     return FUSED[kind]
 
 
 def _quantised(s: Step, real: float) -> int:
-    """zero + round(real / scale), the quotient in float32 and halves away from zero."""
+    """zero + round(real / scale), with the quotient in float32 and ties away from zero."""
     quotient = np.float32(real) / np.float32(s.out.scale)
     return s.out.zero + int(np.sign(quotient) * np.floor(np.minimum(np.abs(quotient), 1e6) + np.float32(0.5)))
 
@@ -75,7 +75,7 @@ def _function(op: Op, attrs: Callable[[Step], dict] | None = None) -> Callable:
 
 
 def _table_options(s: Step) -> dict:
-    """What litert_table wants to know, in LiteRT's words."""
+    """The options of litert_table, in LiteRT's words."""
     if s.operator.name == "LEAKY_RELU":
         return {"alpha": s["alpha"]}
     return {"approximate": "tanh" if s["approximate"] else "none"} if s.operator.name == "GELU" else {}

@@ -1,7 +1,7 @@
 """Blocks of a traced program under torch.no_grad() or torch.autocast: their ops have a graph of their own.
 
-torch.export makes such a block one call of a higher-order op on a submodule. To us it is the ops inside: what is
-trained is said by a scheme, and everything is computed in float32. Other higher-order ops (torch.cond) stay refused.
+torch.export makes such a block one call of a higher-order op on a submodule. We take only the ops inside: a scheme says
+what is trained, and everything is computed in float32. Other higher-order ops (torch.cond) are refused.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-# op -> where its submodule stands among the arguments; the submodule's own follow
+# op -> position of its submodule among the arguments; the submodule's own arguments follow
 WRAPPERS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 
 
 def submodule(node) -> Any:
-    """The module a call runs, and its arguments; None for any other node."""
+    """The module that a call runs, and its arguments; None for any other node."""
     at = WRAPPERS.get(str(node.target)) if node.op == "call_function" else None
     if at is None:
         return None
@@ -22,12 +22,12 @@ def submodule(node) -> Any:
 
 
 def notes(graph) -> Iterator[str]:
-    """What a user should know about taking such blocks as their ops."""
+    """What a user should know if blocks are replaced by their ops."""
     calls = [n for g in graphs_of(graph) for n in g.nodes if submodule(n)]
     if any(str(n.target) == "wrap_with_autocast" and n.args[2] for n in calls):
-        yield "torch.autocast in its forward is left out: everything is computed in float32"
+        yield "torch.autocast in its forward is ignored: everything is computed in float32"
     if any(str(n.target) == "wrap_with_set_grad_enabled" and not n.args[0] for n in calls):
-        yield "torch.no_grad in its forward is left out: the scheme says what is trained"
+        yield "torch.no_grad in its forward is ignored: the scheme says what is trained"
 
 
 def nodes_of(graph) -> Iterator:
@@ -50,5 +50,5 @@ def graphs_of(graph) -> Iterator:
 
 
 def result(graph) -> Any:
-    """What a block gives: a node, or several."""
+    """The result of a block: a node, or several."""
     return next(n for n in graph.nodes if n.op == "output").args[0]

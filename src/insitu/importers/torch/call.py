@@ -1,7 +1,7 @@
-"""What a table function of the torch importer sees of one aten call: a name for its result, and constants.
+"""How a table function of the torch importer sees one aten call: a name for its result, and constants.
 
-Values keep torch's own shapes (channels first); an op that is NHWC inside gets a transpose on either side,
-which clean.py makes vanish. What each aten op means is in the torch_*.py files.
+Values keep torch's own shapes (channels first). An op that is NHWC inside gets a transpose on either side, which
+clean.py removes. conv.py, layout.py and math.py say what each aten op means.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TO_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2)}
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call of an aten op: the name its result gets, and the graph being built."""
+    """One call of an aten op: the name of its result, and the graph being built."""
 
     op: str  # "conv2d"
     name: str  # "features.0"
@@ -36,7 +36,7 @@ class Call:
         return make(op, *inputs, name=self.name, **attrs)
 
     def step(self, op: str, *inputs: Value, **attrs) -> Any:
-        """One of several ops the call is made of."""
+        """One of several ops that the call becomes."""
         return make(op, *inputs, name=f"{self.name}.{op}", **attrs)
 
     def constant(self, array, name: str = "") -> Value:
@@ -76,7 +76,7 @@ class Call:
         return self.transpose(x, TO_FIRST[x.type.rank])
 
     def refuse(self, what: str, hint: str = "") -> Unsupported:
-        return Unsupported(f"aten.{self.op}: {what}", where=self.name, hint=hint)
+        return Unsupported(f"aten.{self.op} does not support {what}", where=self.name, hint=hint)
 
 
 def pair(x: int | Sequence[int], n: int = 2) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ def pair(x: int | Sequence[int], n: int = 2) -> tuple[int, ...]:
 
 
 def same_padding(kernel: Sequence[int], dilation: Sequence[int]) -> tuple[int, ...]:
-    """padding="same": what is odd goes to the end."""
+    """padding="same": an odd element goes at the end."""
     totals = [d * (k - 1) for k, d in zip(kernel, dilation)]
     return tuple(p for t in totals for p in (t // 2, t - t // 2))
 
@@ -96,7 +96,7 @@ def both_sides(padding: Sequence[int]) -> tuple[int, ...]:
 
 
 def axes_of(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front; none given means all."""
+    """Axes counted from the front; all axes if none is given."""
     if dims is None or dims == []:
         return tuple(range(rank))
     return tuple(sorted({d % rank for d in ((dims,) if isinstance(dims, int) else dims)}))

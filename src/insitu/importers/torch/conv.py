@@ -16,7 +16,7 @@ Ints = int | Sequence[int]
 
 def conv2d(c: Call, x, w, b=None, stride=1, padding=0, dilation=1, groups=1):
     if w.type.rank != 4:
-        raise c.refuse(f"a convolution over {w.type.rank - 2} axes", hint="1-D and 2-D convolutions are supported")
+        raise c.refuse(f"{w.type.rank - 2} spatial axes", hint="1-D or 2-D convolutions")
     batched = x if x.type.rank == 4 else c.step("reshape", x, shape=(1, *x.shape))
     dilation = pair(dilation)
     attrs = {"stride": pair(stride), "dilation": dilation, "groups": groups}
@@ -35,7 +35,7 @@ def conv1d(c: Call, x, w, b=None, stride=1, padding=0, dilation=1, groups=1):
 
 
 def convolution(c: Call, x, w, b, stride, padding, dilation, transposed, output_padding, groups):
-    """What the others become when a program is decomposed."""
+    """The form that the others have in a decomposed program."""
     if transposed:
         transpose = conv_transpose1d if w.type.rank == 3 else conv_transpose2d
         return transpose(c, x, w, b, stride, padding, output_padding, groups, dilation)
@@ -46,7 +46,7 @@ def conv_transpose2d(
     c: Call, x, w, b=None, stride: Ints = 1, padding: Ints = 0, output_padding: Ints = 0, groups=1, dilation: Ints = 1
 ):
     if w.type.rank != 4:
-        raise c.refuse(f"a convolution over {w.type.rank - 2} axes", hint="1-D and 2-D convolutions are supported")
+        raise c.refuse(f"{w.type.rank - 2} spatial axes", hint="1-D or 2-D convolutions")
     attrs = {"stride": pair(stride), "dilation": pair(dilation), "groups": groups}
     attrs |= {"padding": both_sides(pair(padding)), "output_padding": pair(output_padding)}
     batched = x if x.type.rank == 4 else c.step("reshape", x, shape=(1, *x.shape))
@@ -55,7 +55,7 @@ def conv_transpose2d(
 
 
 def conv_transpose1d(c: Call, x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    """As the 2-D one on images of height 1."""
+    """The 2-D one on images of height 1."""
     n, channels, length = x.shape
     image = c.step("reshape", x, shape=(n, channels, 1, length))
     kernel = c.step("reshape", w, shape=(w.shape[0], w.shape[1], 1, w.shape[2]))
@@ -106,7 +106,7 @@ def avg_pool2d(
     pads, more = _pool_padding(x.shape[2:], kernel, stride, padding, (1, 1), ceil_mode)
     if more and any(padding) and count_include_pad:
         raise c.refuse("ceil_mode with padding that counts", hint="count_include_pad=False, or ceil_mode=False")
-    # without padding, what ceil_mode adds at the end does not count
+    # without padding, the elements that ceil_mode adds at the end do not count
     counted = count_include_pad and any(padding)
     return c.first(
         c.make("avg_pool2d", c.last(x), kernel=kernel, stride=stride, padding=pads, count_include_pad=counted)
@@ -114,7 +114,7 @@ def avg_pool2d(
 
 
 def _pool_padding(sizes, kernel, stride, padding, dilation, ceil_mode) -> tuple[tuple[int, ...], bool]:
-    """(top, bottom, left, right), and whether ceil_mode adds to it. It adds what the last window lacks."""
+    """(top, bottom, left, right), and whether ceil_mode adds to it: the rows that the last window lacks."""
     pads, more = [], False
     for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation):
         span = d * (k - 1) + 1
@@ -148,7 +148,7 @@ def _one(rest):
 
 
 def adaptive_pool2d(op: str, pool):
-    """To 1x1 a reduction, evenly divisible a pool; anything else has windows of several sizes."""
+    """To 1x1: a reduction; evenly divisible: a pool; anything else would have windows of several sizes."""
 
     def adaptive(c: Call, x, size):
         wanted = tuple(w or d for w, d in zip(pair(size), x.shape[2:]))
@@ -184,7 +184,7 @@ def upsample_nearest2d(c: Call, x, size=None, scales=None, scale_w=None, *, exac
     if size is None:
         size = [int(d * f) for d, f in zip(x.shape[2:], factors)]
     if any(f is not None and d * f != s for d, f, s in zip(x.shape[2:], factors, size)):
-        raise c.refuse(f"{x.shape[2:]} by {factors} is no whole number", hint="give the output size instead")
+        raise c.refuse(f"{x.shape[2:]} times {factors}: not integers", hint="give the output size instead")
     how = {"coordinates": "half_pixel", "rounding": "round_prefer_ceil"} if exact else {}
     return c.first(c.make("resize", c.last(x), size=tuple(int(s) for s in size), **how))
 
@@ -194,7 +194,7 @@ def upsample_nearest_exact2d(c: Call, x, size=None, scales=None, scale_w=None):
 
 
 def upsample_bilinear2d(c: Call, x, size=None, align=False, scales=None, scale_w=None):
-    """Each axis times a matrix with two weights a row."""
+    """Each axis times a matrix with two weights per row."""
     factors = scales if isinstance(scales, list | tuple) else (scales, scale_w)
     if size is None:
         size = [int(d * f) for d, f in zip(x.shape[2:], factors)]
@@ -218,9 +218,9 @@ def _linear_weights(size: int, out: int, ratio: float, align: bool) -> np.ndarra
 
 
 def batch_norm(c: Call, x, w, b, mean, var, training=False, momentum=0.1, eps=1e-5, cudnn=False):
-    """Whether it trains is not for the importer to say: the running statistics are what is imported."""
+    """Training mode is ignored: the importer takes the running statistics."""
     if mean is None or var is None:
-        raise c.refuse("without running statistics", hint="track_running_stats=True, then a pass over some data")
+        raise c.refuse("a layer without running statistics", hint="track_running_stats=True, and a pass over some data")
     channels = x.shape[1]
     w = c.constant(np.ones(channels), f"{c.name}.weight") if w is None else w
     b = c.constant(np.zeros(channels), f"{c.name}.bias") if b is None else b
@@ -247,7 +247,7 @@ def native_layer_norm(c: Call, x, shape, w, b, eps):
 
 
 def group_norm(c: Call, x, groups, w=None, b=None, eps=1e-5, cudnn=False):
-    """A layer norm over the channels and pixels of each group, then a scale a channel."""
+    """A layer norm over the channels and pixels of each group, then one scale per channel."""
     flat = c.step("reshape", x, shape=(x.shape[0], groups, x.type.size // (x.shape[0] * groups)))
     y = c.step("reshape", c.make("layer_norm", flat, dims=1, epsilon=eps), shape=x.shape)
     return _scale_channels(c, y, w, b)
@@ -279,7 +279,7 @@ def rms_norm(c: Call, x, shape, w=None, eps=None):
 
 
 def weight_norm(c: Call, v, g, dim=0):
-    """w = g v / |v|, the norm over all axes but one. Of parameters: clean.py computes it."""
+    """w = g v / |v|, with the norm over all axes but one. Applies to parameters: clean.py computes the result."""
     axes = tuple(a for a in range(v.type.rank) if a != dim % v.type.rank)
     norm = c.step("sqrt", c.step("sum", c.step("square", v), axes=axes, keepdims=True))
     return c.make("mul", v, c.step("div", g, norm))

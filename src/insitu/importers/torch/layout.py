@@ -68,7 +68,7 @@ def movedim(c: Call, x, source, destination):
 
 
 def expand(c: Call, x, shape, implicit=False):
-    """Broadcasting to a static shape: times ones, along the new axes only."""
+    """Broadcasting to a static shape: a product with ones, along the new axes only."""
     shape = tuple(shape)
     before = (1,) * (len(shape) - x.type.rank) + x.shape
     wanted = tuple(b if d == -1 else d for b, d in zip(before, shape))
@@ -119,7 +119,7 @@ def stack(c: Call, xs, dim=0):
 
 
 def take(c: Call, x, dim=0, start=None, end=None, step=1):
-    """x[.., start:end:step, ..] as Python slices do it."""
+    """x[.., start:end:step, ..], with the rules of Python slices."""
     dim %= x.type.rank
     start, end, step = slice(start, end, step).indices(x.shape[dim])
     if end <= start:
@@ -163,7 +163,7 @@ def unbind(c: Call, x, dim=0):
 
 
 def pad(c: Call, x, pads, mode="constant", value=0.0):
-    """torch's pads start from the last axis; negative ones cut."""
+    """torch's pads start from the last axis; negative pads crop."""
     if mode != "constant" and mode not in COPIED:
         raise c.refuse(f"mode {mode!r}", hint=f"constant, {', '.join(COPIED)}")
     pairs = [(pads[i], pads[i + 1]) for i in range(0, len(pads), 2)]
@@ -177,12 +177,12 @@ def pad(c: Call, x, pads, mode="constant", value=0.0):
     return c.make("pad", x, pads=grown, value=float(value or 0.0)) if any(map(any, grown)) else x
 
 
-# torch's mode -> numpy's: what is added is a copy of something inside
+# torch's mode -> numpy's: the added elements are copies of elements inside
 COPIED = {"replicate": "edge", "reflect": "reflect", "circular": "wrap"}
 
 
 def _copied(c: Call, x, pads, mode: str):
-    """Some of each axis once more, before it and after it: slices, joined."""
+    """Copies of some elements before and after each axis: slices, joined."""
     for axis, (before, after) in enumerate(pads):
         size = x.shape[axis]
         index = np.pad(np.arange(size), (before, after), mode=mode).tolist()  # pyright: ignore
@@ -201,15 +201,15 @@ def nothing(c: Call, x, *_, **__):
 def convert(c: Call, x, *args, **kwargs):
     """Between float types: everything is f32 here."""
     if x.dtype != "f32":
-        raise c.refuse(f"of {x.type}", hint="a model that computes in float")
+        raise c.refuse(f"a conversion of {x.type}", hint="use a model that computes in float")
     wanted = [str(a) for a in (*args, *kwargs.values()) if str(a).startswith("torch.")]
     if any(w.removeprefix("torch.") in ("int64", "int32", "int8", "uint8", "bool") for w in wanted):
-        raise c.refuse(f"to {wanted[0]}", hint="a model that computes in float")
+        raise c.refuse(f"a conversion to {wanted[0]}", hint="use a model that computes in float")
     return x
 
 
 def checked(c: Call, *_, **__):
-    """Assertions about shapes and types: torch.export has seen to them."""
+    """Assertions about shapes and types: torch.export has checked them."""
     return
 
 

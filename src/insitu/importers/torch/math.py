@@ -44,7 +44,7 @@ def arithmetic(op: str, turned: bool = False):
 
 
 def power(c: Call, x, exponent):
-    """x ** n for the few n that are ops of their own."""
+    """x ** n, for the few n that are ops of their own."""
     if not isinstance(x, Value) or isinstance(exponent, Value):
         raise c.refuse("an exponent that is not a constant number")
     if exponent == 1:
@@ -83,7 +83,7 @@ def leaky_relu(c: Call, x, slope=0.01):
 
 
 def prelu(c: Call, x, slope):
-    """One slope, or one a channel (axis 1)."""
+    """One slope, or one per channel (axis 1)."""
     if slope.type.size > 1 and x.type.rank > 2:
         slope = c.step("reshape", slope, shape=(slope.type.size, *(1,) * (x.type.rank - 2)))
     return c.make("prelu", x, slope)
@@ -105,7 +105,7 @@ def selu(c: Call, x):
 
 
 def softplus(c: Call, x, beta=1.0, threshold=20.0):
-    """log(1 + exp(beta x)) / beta; beyond the threshold torch gives x, which differs by less than float32 shows."""
+    """log(1 + exp(beta x)) / beta. Above the threshold torch gives x; the difference is below float32 precision."""
     if beta == 1:
         return c.make("softplus", x)
     y = c.step("softplus", c.step("mul", x, c.scalar(beta)))
@@ -148,7 +148,7 @@ def reduce(op: str):
 
 
 def maximum_along(c: Call, x, dim=None, keepdim=False):
-    """torch.max: over everything a value, along an axis (values, indices)."""
+    """torch.max: the maximum over everything, or (values, indices) along an axis."""
     if dim is None:
         return c.make("amax", x, axes=axes_of(None, x.type.rank))
     return c.make("amax", x, axes=(dim % x.type.rank,), keepdims=keepdim), None
@@ -166,7 +166,7 @@ def variance(c: Call, x, dim=None, unbiased=None, keepdim=False, correction=1):
     correction = int(unbiased) if unbiased is not None else 1 if correction is None else correction
     n = int(np.prod([x.shape[a] for a in axes]))
     if n <= correction:
-        raise c.refuse(f"of {n} elements with correction {correction}")
+        raise c.refuse(f"{n} elements with correction {correction}")
     centred = c.step("sub", x, c.step("mean", x, axes=axes, keepdims=True))
     y = c.step("mean", c.step("square", centred), axes=axes, keepdims=keepdim)
     return y if not correction else c.make("mul", y, c.scalar(n / (n - correction)))
@@ -181,7 +181,7 @@ def variance_and_mean(c: Call, x, dim=None, unbiased=None, keepdim=False, correc
     return variance(c, x, dim, unbiased, keepdim, correction), mean
 
 
-# dropout: its probability survives, whether it drops anything is for training to say
+# dropout: its probability is kept; training decides whether it drops anything
 
 
 def dropout(c: Call, x, p=0.5, train=False):
@@ -193,16 +193,16 @@ def native_dropout(c: Call, x, p, train):
 
 
 def channel_dropout(c: Call, x, p=0.5, train=False):
-    c.builder.note(f"{c.name} drops whole channels in torch; here it drops elements")
+    c.builder.note(f"{c.name} drops whole channels in torch, but single elements here")
     return dropout(c, x, p)
 
 
-# attention: small enough to write out
+# attention: small enough to spell out
 
 
 def attention(c: Call, q, k, v, mask=None, p=0.0, causal=False, scale=None, enable_gqa=False):
     if causal or mask is not None or enable_gqa:
-        raise c.refuse("a mask", hint="attention over all positions")
+        raise c.refuse("a mask", hint="use attention over all positions")
     scaled = c.step("mul", q, c.scalar(1 / sqrt(q.shape[-1]) if scale is None else scale))
     rank = k.type.rank
     turned = c.step("transpose", k, perm=(*range(rank - 2), rank - 1, rank - 2))

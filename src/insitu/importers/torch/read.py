@@ -1,8 +1,8 @@
 """PyTorch -> graph, through torch.export: `read_torch(module, example)`, `read_program`, and `read_pt2(path)`.
 
-The program is taken as torch.export gives it, undecomposed and in eval mode, so that batch_norm, dropout and
-adaptive pools survive as what they are. This file walks over it; what an aten op means is in the tables of
-torch_conv.py, torch_math.py and torch_layout.py. Values are named after the module that made them.
+The program is used as torch.export gives it, undecomposed and in eval mode, so that batch_norm, dropout and adaptive
+pools keep their form. This file walks over it; the tables of conv.py, math.py and layout.py say what each aten op
+means. Values are named after the module that made them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_torch(module, example=None, *, batch: int | None = None, name: str = ""
         warnings.simplefilter("ignore")
         try:
             program = export.export(module, inputs)
-        except Exception as e:  # dynamo has dozens of exception kinds
+        except Exception as e:  # dynamo has dozens of exception types
             raise ModelError(
                 f"torch.export cannot trace it: {_first_line(e)}",
                 where=type(module).__name__,
@@ -63,16 +63,16 @@ def read_program(program, *, batch: int = 1, name: str = "program", names: Names
 
 
 def raw_graph(program, *, batch: int, name: str, names: Names) -> Graph:
-    """Before clean(): an op or two for each aten call, transposes around those that are NHWC inside."""
+    """Before clean(): one or two ops per aten call, with transposes around ops that are NHWC inside."""
     builder = Builder(name)
     for text in blocks.notes(program.graph):
         builder.note(text)
     if mutates_a_view(program.graph):
-        # writing through a view needs torch's own functionalisation, which takes dropout away
+        # writes through a view need torch's own functionalisation, which removes dropout
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = program.run_decompositions({})
-        builder.note("it writes through views: functionalised by torch, which drops dropout")
+        builder.note("it writes through views: torch functionalised it, which removed dropout")
     with build(builder):
         walk = _Walk(program, builder, batch, names)
         wanted = {str(o) for o in program.graph_signature.user_outputs}
@@ -84,7 +84,7 @@ def raw_graph(program, *, batch: int, name: str, names: Names) -> Graph:
 
 
 def _live(left: list) -> set:
-    """The nodes these depend on. Counting batches, say, is done beside them."""
+    """The nodes that these depend on. Other nodes, such as a counter of batches, are left out."""
     found = set()
     while left:
         node = left.pop()
@@ -95,7 +95,7 @@ def _live(left: list) -> set:
 
 
 def layer_of(node, op: str) -> str:
-    """The path of the module a node stands in; ops written in a container's forward get their own name on top."""
+    """The path of the module that a node is in; for ops written in a container's forward, followed by the op's name."""
     path, kind = module_of(node)
     if kind.startswith("torch.nn.modules.") and path:
         return path
@@ -103,7 +103,7 @@ def layer_of(node, op: str) -> str:
 
 
 def module_of(node) -> tuple[str, str]:
-    """(path, class) of the innermost module a node stands in."""
+    """(path, class) of the innermost module that a node is in."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     if not stack:
         return "", ""
@@ -114,7 +114,7 @@ def module_of(node) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Names:
-    """What things are called, where torch itself does not know."""
+    """Names for things that torch itself cannot name."""
 
     tensors: dict[int, str] = field(default_factory=dict)  # data pointer -> name
     inputs: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class _Walk:
             self.env[node] = _call(self, node)
 
     def block(self, graph, given: Sequence) -> Any:
-        """What a block gives for these arguments."""
+        """The result of a block for these arguments."""
         live = _live([*blocks.result(graph)])
         self.env.update(zip((n for n in graph.nodes if n.op == "placeholder"), given))
         for node in graph.nodes:
@@ -158,11 +158,11 @@ class _Walk:
         return self.parameters[key]
 
     def trains(self, name: str) -> bool:
-        """Keras keeps statistics as parameters, too, but such as need no gradient."""
+        """Keras keeps statistics as parameters too, but they need no gradient."""
         return not self.names.tensors or _tensor(self.program, name).requires_grad
 
     def argument(self, x) -> Any:
-        """An argument of a call with nodes replaced by what they gave."""
+        """An argument of a call, with nodes replaced by their results."""
         if isinstance(x, list | tuple):
             return [self.argument(v) for v in x]
         return self.env[x] if type(x).__module__.startswith("torch.fx") else x
@@ -185,7 +185,7 @@ def _placeholder(walk: _Walk, node) -> Value | None:
         return None
     example = node.meta.get("val")
     if not hasattr(example, "shape"):
-        return None  # a plain number or None: torch.export has built it in
+        return None  # a plain number or None: torch.export has inlined it
     given = walk.names.inputs[len(walk.builder.inputs) :]
     for note in _integers(node, name, example):
         walk.builder.note(note)
@@ -197,7 +197,7 @@ def _tensor(program, name: str):
 
 
 def _integers(node, name: str, example) -> Iterator[str]:
-    """A note where an input of integers is made float before anything else: then it may as well arrive so."""
+    """A note if an input of integers is only converted to float: then it may just as well be float."""
     dtype = str(example.dtype).removeprefix("torch.")
     if dtype in FLOATS:
         return
@@ -205,15 +205,15 @@ def _integers(node, name: str, example) -> Iterator[str]:
     bad = next((op for op, fine in uses.items() if not fine), None)
     if bad is not None or dtype == "bool":
         raise Unsupported(
-            f"is {dtype} and goes into {bad}; models take float inputs",
+            f"is {dtype} and goes into {bad}; model inputs must be float",
             where=f"input {name}",
-            hint="make it float first (x = x.float()); of an embedding, pass the embedded vectors",
+            hint="convert it first (x = x.float()); for an embedding, pass the embedded vectors",
         )
     yield f"input {name} is {dtype} in the model and f32 here"
 
 
 def _made_float(node) -> bool:
-    """Does this convert to float, or divide, which gives floats of integers?"""
+    """Does this convert to float, or divide, which turns integers into floats?"""
     made = node.meta.get("val")
     op = getattr(node.target, "_schema", None)
     kind = op.name.split("::")[1] if op is not None else ""
@@ -237,7 +237,7 @@ def _input_shape(name: str, example, batch: int) -> tuple[int, ...]:
 
 
 def _constant(builder: Builder, name: str, tensor) -> Value | None:
-    """Floats become f32; a tensor of another kind keeps its type."""
+    """Floats become f32; tensors of other kinds keep their type."""
     tensor = tensor.detach().cpu()
     if tensor.numel() == 0:
         return None
@@ -273,13 +273,15 @@ def _call(walk: _Walk, node):
     rule = TABLE.get(op)
     if rule is None:
         raise Unsupported(
-            f"aten.{op} is not supported", where=call.name, hint="`insitu ops` lists what is; replace this layer"
+            f"aten.{op} is not supported",
+            where=call.name,
+            hint="replace this layer; `insitu ops` shows supported ops",
         )
     return _apply(call, rule, args, kwargs)
 
 
 def _apply(call: Call, rule, args: Sequence, kwargs: dict):
-    """The op's rule, with errors that name the layer."""
+    """Apply the op's rule; errors name the layer."""
     kwargs = {k: v for k, v in kwargs.items() if k not in IGNORED}
     try:
         return rule(call, *args, **kwargs)
@@ -288,7 +290,7 @@ def _apply(call: Call, rule, args: Sequence, kwargs: dict):
     except GraphError as e:
         raise Unsupported(f"aten.{call.op}: {e.what}", where=call.name, hint=e.hint) from e
     except (TypeError, AttributeError, KeyError, ValueError, IndexError) as e:
-        # an argument no rule was written for, such as a tensor where a number is usual
+        # an argument that no rule expects, such as a tensor instead of a number
         raise Unsupported(f"aten.{call.op} called in a way that is not supported ({e})", where=call.name) from e
 
 
@@ -297,7 +299,7 @@ IGNORED = ("memory_format", "layout", "device", "pin_memory", "generator", "non_
 
 
 def _op_name(target) -> str:
-    """`aten::relu_` and `aten::relu` are the same to a graph without memory."""
+    """`aten::relu_` and `aten::relu` are the same in a graph without memory."""
     name = target._schema.name.split("::")[1]
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
@@ -338,7 +340,7 @@ def _example(example, batch: int | None) -> tuple:
 
 @contextmanager
 def _eval_mode(module) -> Iterator[None]:
-    """In eval mode inside, afterwards each submodule in the mode it had."""
+    """Inside, the module is in eval mode; afterwards each submodule has its old mode."""
     modes = {m: m.training for m in module.modules()}
     module.eval()
     try:
@@ -353,7 +355,7 @@ def _first_line(e: Exception) -> str:
 
 
 def torch_export():
-    """The module torch.export, or the error that says how to get it."""
+    """The module torch.export, or an error that says how to install it."""
     try:
         import torch.export
     except ModuleNotFoundError:

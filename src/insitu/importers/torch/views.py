@@ -1,7 +1,7 @@
 """Does a traced program write through a view? `y = x.view(..); y.add_(1)` also changes x.
 
-An in-place op whose result is used from then on is the plain op. Where another name of the same memory is
-read later, it is not, and torch's functionalisation is needed.
+An in-place op is the plain op if only its result is used from then on. If another name of the same memory is read
+later, it is not, and torch's functionalisation is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VIEWS = frozenset(
 
 
 def mutates_a_view(graph) -> bool:
-    """Is memory changed in place that another value, read later, shares? In the graph, or in a block of it."""
+    """Does an in-place op change memory that another value, read later, shares? In the graph, or in a block of it."""
     return any(_mutates(g, inside=g is not graph) for g in graphs_of(graph))
 
 
@@ -39,12 +39,12 @@ def _mutates(graph, inside: bool) -> bool:
 
 
 def _unknown(owner, inside: bool) -> bool:
-    """Is this memory that a block was given, or gave? Who else reads it is not known here."""
+    """Is this memory a block's argument or result? Who else reads that is unknown here."""
     return bool(submodule(owner)) or (inside and owner.op == "placeholder")
 
 
 def _owners(nodes) -> dict:
-    """The first node of those that may share memory with each."""
+    """For each node, the first node that may share its memory."""
     owner = {}
     for n in nodes:
         source = n.args[0] if n.args and (_in_place(n) or _is_view(n)) else None
