@@ -1,4 +1,4 @@
-"""Types, the graph and its text form, what is legal, what it means, and how it is rewritten."""
+"""Types, the graph and its text form, its legality, its meaning, and how it is rewritten."""
 
 from insitu.graph.check import check
 from insitu.graph.eval import evaluate

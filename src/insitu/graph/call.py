@@ -1,4 +1,4 @@
-"""What an op's `emit` rule gives: a call of a C kernel, as a value. codegen/ turns it into text.
+"""The result of an op's `emit` rule: a call of a C kernel, as a value. codegen/ turns it into text.
 
     Call("conv2d_s8", y, x, w, b, Struct("conv2d_shape", n=1, h=32, ...), Struct("requant", ...), Scratch(2048))
 
@@ -8,10 +8,10 @@ An argument is one of
     float      a float literal (f32)
     Struct     a pointer to a static const struct with these fields; a field may be a Table
     Table      a pointer to a static const array (quantisation multipliers, index maps)
-    Scales     a Table that may follow from others: then it is null, and its Source is where it comes from
-    Source     a pointer to where Scales come from (`weight_scales` in c/numbers/scales.h), null where they are a table
-    Packed     a pointer to a constant laid out anew at compile time
-    Scratch    a pointer to so many bytes of the arena, free again after the call
+    Scales     a Table that may be computed from others: then it is null, and its Source says from what
+    Source     a pointer to the source of Scales (`weight_scales` in c/numbers/scales.h), null if they are a table
+    Packed     a pointer to a constant that is repacked at compile time
+    Scratch    a pointer to this many bytes of the arena, free again after the call
     None       a null pointer
 The kernel's file is `c/kernels/<family>/<function>.c`.
 """
@@ -34,7 +34,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Multipliers(Table):
-    """The multipliers of a layer's channels, and the scales they were made of: s_x s_w / s_y."""
+    """The multipliers of a layer's channels, and the scales they were made from: s_x s_w / s_y."""
 
     x_scale: float
     y_scale: float
@@ -42,12 +42,12 @@ class Multipliers(Table):
 
 @dataclass(frozen=True, eq=False)
 class Scales(Table):
-    """The scales of weights, a channel each, or what they are multiplied with or divided by: see codegen/scales.py."""
+    """Scales of weights, one per channel, or their factors or divisors: see codegen/scales.py."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shares(Scales):
-    """Scales as shares of powers of two, for integer gradients: one power for each group of channels, or one in all."""
+    """Scales as fractions of powers of two, for integer gradients: one power per group of channels, or one for all."""
 
     powers: np.ndarray
 
@@ -64,7 +64,7 @@ class Scratch:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A constant in the order a kernel wants it: `pack(array)` is what is stored."""
+    """A constant in the order that a kernel needs: `pack(array)` is stored."""
 
     value: Value
     pack: Callable[[np.ndarray], np.ndarray]
@@ -76,7 +76,7 @@ class Struct:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Its fields that are integers."""
+        """The integer fields."""
         return {name: value for name, value in self.fields.items() if isinstance(value, int)}
 
 
@@ -84,7 +84,7 @@ class Struct:
 class Call:
     function: str
     args: tuple
-    alias: bool = False  # a plain copy: nothing to do where output and input share their bytes
+    alias: bool = False  # a plain copy: nothing to do if output and input share their bytes
 
     def __init__(self, function: str, *args, alias: bool = False):
         object.__setattr__(self, "function", function)

@@ -1,6 +1,6 @@
 """Is this a legal graph, and legal at this stage? The rules are a table; the errors name the value.
 
-Every pass may assume a checked graph, so none checks again.
+Every pass may assume a checked graph, so no pass checks again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _quantised_s8(node: Node) -> str | None:
     return None
 
 
-# stage -> what every node must satisfy
+# stage -> the rules that every node must satisfy
 STAGES = {
     "any": (),
     "float": (_no_int8_op,),
@@ -38,7 +38,7 @@ STAGES = {
 
 
 def check(graph: Graph, stage: str = "any") -> Graph:
-    """Raise a GraphError at the first broken rule; give the graph back otherwise."""
+    """Return the graph, or raise a GraphError for the first broken rule."""
     _check_definitions(graph)
     for node in graph.nodes:
         _check_types(node)
@@ -54,7 +54,7 @@ def _check_definitions(graph: Graph) -> None:
     if len(defined) != len(graph.inputs):
         raise GraphError("two inputs share a name", where=graph.name)
     if graph.by_rows and graph.by_rows not in defined:
-        raise GraphError("arrives row by row, but is no input", where=f"%{graph.by_rows}")
+        raise GraphError("arrives row by row, but is not an input", where=f"%{graph.by_rows}")
     for name, array in (*graph.constants.items(), *graph.state.items()):
         value = graph.values.get(name)
         if value is None:
@@ -62,7 +62,7 @@ def _check_definitions(graph: Graph) -> None:
         if name in defined:
             raise GraphError("is defined twice: as an input, a constant or state", where=f"%{name}")
         if array.shape != value.shape or array.dtype != value.type.numpy:
-            raise GraphError(f"is {value.type}, its data are {array.dtype}{array.shape}", where=f"%{name}")
+            raise GraphError(f"is {value.type}, but its data are {array.dtype}{array.shape}", where=f"%{name}")
         defined[name] = value.type
     for node in graph.nodes:
         for v in node.inputs:
@@ -79,7 +79,7 @@ def _check_definitions(graph: Graph) -> None:
     checked(graph.classes)
     for name, new in graph.updates.items():
         if name not in graph.state or graph.state[name].shape != new.shape:
-            raise GraphError(f"cannot become {new}: not state, or of another shape", where=f"%{name}")
+            raise GraphError(f"cannot become {new}: it is not state, or has another shape", where=f"%{name}")
 
 
 def _check_types(node: Node) -> None:

@@ -1,4 +1,4 @@
-"""Are two graphs the same up to the names of their values? Says where they first differ."""
+"""Are two graphs the same, apart from the names of their values? Says where they first differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def same_up_to_names(a: Graph, b: Graph, tolerance: float = 1e-6) -> bool:
 def first_difference(a: Graph, b: Graph, tolerance: float = 1e-6) -> str | None:
     """What differs, in words, or None. Nodes are matched from the outputs up, so their order does not matter.
 
-    Constants are close when max|x - y| <= tolerance * max|y|.
+    Constants count as equal if max|x - y| <= tolerance * max|y|.
     """
     if [v.type for v in a.inputs] != [v.type for v in b.inputs]:
         return f"inputs {[str(v.type) for v in a.inputs]} and {[str(v.type) for v in b.inputs]}"
@@ -40,7 +40,7 @@ def first_difference(a: Graph, b: Graph, tolerance: float = 1e-6) -> str | None:
 def _value_difference(a: Graph, b: Graph, x: Value, y: Value, matched: dict[str, str], tolerance: float) -> str | None:
     where = f"{x} and {y}"
     if x.name in matched:
-        return f"{where}: one is used where the other is not"
+        return f"{where}: only one of the two is used"
     if x.type != y.type:
         return f"{where}: {x.type} and {y.type}"
     c, d = a.constant(x), b.constant(y)
@@ -62,7 +62,7 @@ def _node_difference(m: Node, n: Node, where: str) -> str | None:
 
 
 def _near(x, y) -> bool:
-    """Numbers that passed through 32 bits on one way only."""
+    """Numbers of which only one passed through 32 bits."""
     return isinstance(x, float) and isinstance(y, float) and bool(np.isclose(x, y, rtol=1e-6, atol=0))
 
 

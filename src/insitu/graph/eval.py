@@ -1,7 +1,7 @@
-"""What a graph means, computed with numpy: the reference every generated program is held to.
+"""The meaning of a graph, computed with numpy: the reference for every generated program.
 
-Integer graphs give the exact bytes. Float graphs run in the precision of what is fed: with
-`precision=np.float64` everything floating is computed in float64.
+Integer graphs give the exact bytes. Float graphs run in the precision of their inputs: with `precision=np.float64`,
+every float is computed in float64.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from insitu.graph.graph import Graph
 def evaluate(graph: Graph, *inputs, precision: type = np.float32, keep: bool = False, state=None):
     """The outputs (one array, or a tuple); with `keep`, a dict of every value by name instead.
 
-    `state` is what the lasting values hold (their first content, if not given). It is not changed:
-    `run_step` gives the new one.
+    `state` has the contents of the persistent values (by default their initial contents). It is not changed: `run_step`
+    returns the new state.
     """
     if len(inputs) != len(graph.inputs):
         raise DataError(f"{len(graph.inputs)} inputs wanted, {len(inputs)} given", where=graph.name)
@@ -43,7 +43,7 @@ def evaluate(graph: Graph, *inputs, precision: type = np.float32, keep: bool = F
 
 
 def run_step(graph: Graph, state: dict[str, np.ndarray], *inputs, precision: type = np.float32):
-    """One run of a graph with state: its outputs (a tuple), and the state after it."""
+    """One run of a graph with state: its outputs (a tuple), and the state after the run."""
     whole = replace(graph, outputs=graph.results)
     found = evaluate(whole, *inputs, precision=precision, state=state)
     found = found if isinstance(found, tuple) else (found,)
@@ -54,11 +54,11 @@ def run_step(graph: Graph, state: dict[str, np.ndarray], *inputs, precision: typ
 def _feed(value, x, precision) -> np.ndarray:
     x = np.asarray(x)
     if x.shape != value.shape:
-        raise DataError(f"is {value.type}, the data have shape {x.shape}", where=f"%{value.name}")
+        raise DataError(f"is {value.type}, but the data have the shape {x.shape}", where=f"%{value.name}")
     if value.dtype in ("f32", "f64"):
         return x.astype(precision)
     if x.dtype != value.type.numpy:
-        raise DataError(f"is {value.type}, the data are {x.dtype}", where=f"%{value.name}")
+        raise DataError(f"is {value.type}, but the data are {x.dtype}", where=f"%{value.name}")
     return x
 
 
@@ -68,15 +68,15 @@ def _cast(array: np.ndarray, precision) -> np.ndarray:
 
 def _result(value, r, precision) -> np.ndarray:
     r = np.asarray(r)
-    assert r.shape == value.shape, f"{value} is {value.type}, its eval gave {r.shape}"
+    assert r.shape == value.shape, f"{value} is {value.type}, but its eval gave {r.shape}"
     if value.dtype in ("f32", "f64"):
         return r.astype(precision, copy=False)
-    assert r.dtype == value.type.numpy, f"{value} is {value.type}, its eval gave {r.dtype}"
+    assert r.dtype == value.type.numpy, f"{value} is {value.type}, but its eval gave {r.dtype}"
     return r
 
 
 def _last_use(graph: Graph) -> dict[int, list[str]]:
-    """Step -> values nobody needs after it."""
+    """Step -> the values not needed after it."""
     keep = {v.name for v in graph.results}
     seen: dict[str, int] = {}
     for i, node in enumerate(graph.nodes):

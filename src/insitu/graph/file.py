@@ -1,6 +1,6 @@
-"""A graph in one file: a zip of its text form and the arrays the text refers to.
+"""A graph in one file: a zip of its text form and of the arrays that the text refers to.
 
-Holds data only: reading one runs no code. Writing is deterministic: the same graph gives the same bytes.
+The file contains only data: reading it runs no code. Writing is deterministic: the same graph gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from insitu.graph.graph import Graph
 from insitu.graph.text import arrays, parse, to_text
 
 SUFFIX = ".insitu"
-MAX_BYTES = 1 << 30  # of all it inflates to
-MAX_TEXT = 16 << 20  # of the text and of the names
+MAX_BYTES = 1 << 30  # limit for all that it inflates to
+MAX_TEXT = 16 << 20  # limit for the text and for the names
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def save(graph: Graph, path: str | Path) -> Path:
-    """Write the graph; the file appears whole or not at all."""
+    """Write the graph. The file appears complete or not at all."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
         _add(z, "graph.txt", to_text(graph).encode())
@@ -43,7 +43,7 @@ def read(source: str | Path | bytes) -> Graph:
     try:
         with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as z:
             if sum(i.file_size for i in z.infolist()) > MAX_BYTES:
-                raise ModelError("unpacks to over a gigabyte")
+                raise ModelError("unpacks to more than 1 GiB")
             names = json.loads(_part(z, "names.json", MAX_TEXT))
             found = {name: _array(z, f"{i}.npy") for i, name in enumerate(names)}
             return _named(check(parse(_part(z, "graph.txt", MAX_TEXT).decode(), found)))
@@ -51,7 +51,7 @@ def read(source: str | Path | bytes) -> Graph:
         raise ModelError(e.what, where=": ".join(filter(None, (where, e.where))), hint=e.hint) from e
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
-    except Exception as e:  # zipfile, json and numpy raise a dozen kinds for broken data
+    except Exception as e:  # zipfile, json and numpy raise many kinds of exceptions for broken data
         raise ModelError(f"is not an insitu graph, or is damaged ({type(e).__name__}: {e})", where=where) from e
 
 
@@ -69,17 +69,17 @@ def _add(z: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def _part(z: zipfile.ZipFile, name: str, limit: int = MAX_BYTES) -> bytes:
-    """A member of the zip file, never more of it than the directory promises."""
+    """A member of the zip file, never more than its declared size."""
     info = z.getinfo(name)
     if info.file_size > limit:
         raise ModelError(f"is {info.file_size:,} bytes, over the limit of {limit:,}", where=name)
     with z.open(info) as member:
-        return member.read(info.file_size + 1)  # with a number, zipfile inflates so much and no more
+        return member.read(info.file_size + 1)  # given a number, zipfile inflates at most that much
 
 
 def _array(z: zipfile.ZipFile, name: str) -> np.ndarray:
     data = _part(z, name)
     try:
         return read_array(data)
-    except Exception as e:  # the parts of numpy's header are Python text, and fail in as many ways
+    except Exception as e:  # numpy's header is Python text, and fails in as many ways
         raise ModelError(f"is not an array ({type(e).__name__}: {str(e)[:100]})", where=name) from e

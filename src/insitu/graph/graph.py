@@ -1,7 +1,6 @@
 """The graph: values, nodes, constants; and the builder that makes one.
 
-A graph is immutable, in execution order, and every value is defined once. Passes take a graph
-and give a new one.
+A graph is immutable, in execution order, and every value is defined once. Passes take a graph and return a new one.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Node:
         return self.outputs[0].name
 
     def shared(self) -> dict[str, Value]:
-        """Output -> the input whose bytes it may take over, as the op's `in_place` says."""
+        """Output -> the input whose bytes it may reuse, according to the op's `in_place`."""
         return self._shared
 
     @cached_property
@@ -72,11 +71,11 @@ class Node:
         return {v.name: self.inputs[i] for v, i in zip(self.outputs, indices) if i is not None}
 
     def rows(self) -> tuple[Rows | None, ...] | None:
-        """Which rows of each input a row of the output needs; None where the op cannot run by rows."""
+        """The rows of each input that a row of the output needs; None if the op cannot run by rows."""
         return self.ask(self.op.facts.stripes) if self.op.facts.stripes else None
 
     def ask(self, rule: Callable[..., Any]) -> Any:
-        """A rule of outputs and inputs, with this node's attributes."""
+        """Apply a rule of outputs and inputs, with this node's attributes."""
         return ask(rule, (*self.outputs, *self.inputs), self.attrs, node=self)
 
     def rule(self, rule: str, *args):
@@ -91,10 +90,10 @@ class Graph:
     outputs: tuple[Value, ...]
     nodes: tuple[Node, ...]
     constants: Mapping[str, np.ndarray]  # name -> array, for every constant value
-    notes: tuple[str, ...] = ()  # what the importer wants the user to know
-    state: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> first content of a value that lasts
-    updates: Mapping[str, Value] = field(default_factory=dict)  # state name -> the value it holds after a run
-    # constants that are parameters of the model -> its name for each; two with one name are layouts of the same
+    notes: tuple[str, ...] = ()  # messages of the importer for the user
+    state: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> initial content of a persistent value
+    updates: Mapping[str, Value] = field(default_factory=dict)  # state name -> the value it has after a run
+    # constants that are parameters of the model -> the model's name; two with one name are layouts of the same one
     parameters: Mapping[str, str] = field(default_factory=dict)
     by_rows: str = ""  # the input that arrives row by row and is never held whole
     classes: tuple[str, ...] = ()  # the names of the classes that the first output scores, if they are known
@@ -129,7 +128,7 @@ class Graph:
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """What the graph is run for: its outputs, and what its state becomes."""
+        """The purpose of the graph: its outputs, and the new values of its state."""
         return (*self.outputs, *self.updates.values())
 
     def __str__(self) -> str:
@@ -161,7 +160,7 @@ class Builder:
         return value
 
     def constant(self, name: str, array, type: Type | None = None) -> Value:
-        """A constant value. The array is not copied; nobody may change it afterwards."""
+        """A constant value. The array is not copied and must not be changed afterwards."""
         array = np.asarray(array)
         value = self._define(name, type or type_of(array))
         if value.type.numpy != array.dtype or value.type.shape != array.shape:
@@ -170,7 +169,7 @@ class Builder:
         return value
 
     def lasting(self, name: str, array, type: Type | None = None) -> Value:
-        """A value that lasts from run to run, with its first content; `update` says what it becomes."""
+        """A value that persists from run to run, with its initial content; `update` sets its next content."""
         value = self.constant(name, array, type)
         self.state[value.name] = self.constants.pop(value.name)
         return value
@@ -207,7 +206,7 @@ class Builder:
 
     @classmethod
     def of(cls, graph: Graph) -> Builder:
-        """A builder that already holds this graph, to append to it."""
+        """A builder that already contains this graph, to append to it."""
         builder = cls(graph.name, graph.classes)
         builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
         builder.constants, builder.state = dict(graph.constants), dict(graph.state)
@@ -246,7 +245,7 @@ class Builder:
     def _fresh(self, name: str) -> str:
         if name not in self._types:
             return name
-        n = self._tried.get(name, 1)  # all below are taken: a name used often is not searched for again
+        n = self._tried.get(name, 1)  # all lower numbers are taken: a frequent name is not searched again
         while f"{name}_{n}" in self._types:
             n += 1
         self._tried[name] = n
@@ -254,7 +253,7 @@ class Builder:
 
 
 def clean(name: str | bytes) -> str:
-    """A name the text form can carry: letters, digits, `_`, `.`, `/`, `-`, `:`. A damaged file's may be bytes."""
+    """A name for the text form: letters, digits, `_`, `.`, `/`, `-`, `:`. In a damaged file it may be bytes."""
     text = name.decode(errors="replace") if isinstance(name, bytes) else name
     return re.sub(r"[^A-Za-z0-9_./:-]+", "_", text) or "_"
 

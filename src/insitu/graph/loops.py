@@ -1,9 +1,9 @@
 """Several nodes as one call, in a loop, as values: nothing is planned here.
 
-Where a value need not exist whole, planner/changes makes a `Loop`: the call of one node that stands for several. Over
-rows, every node has its turn on the next few rows: which rows of each input a row of an op's output needs, the op's
-facts say (`Rows`). Over channels, the same few calls are made on the next part of what they work on, in one pass or
-several. codegen/stripes.py and codegen/passes.py write them down in C.
+If a value need not exist whole, planner/changes makes a `Loop`: the call of one node that stands for several. Over
+rows, every node gets a turn on the next few rows; the op's facts (`Rows`) say which rows of each input a row of its
+output needs. Over channels, the same few calls are made on the next part of their data, in one pass or several.
+codegen/stripes.py and codegen/passes.py write them in C.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Rows:
     top: int = 0
 
     def first(self, i: int) -> int:
-        """The first row that output row i needs; below zero where it is padding."""
+        """The first row that output row i needs; negative for padding."""
         return i * self.stride - self.top
 
     def end(self, i: int) -> int:
@@ -48,7 +48,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """One call of a kernel on some rows: `call` has the sizes, the pieces say where its rows lie."""
+    """One call of a kernel on some rows: `call` has the sizes, the pieces say where its rows are."""
 
     call: Call
     made: Piece
@@ -57,8 +57,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Move:
-    """The rows of a value that are still needed go to the front of its room, or away to where they are kept: `count`
-    of them, from row `slot` on."""
+    """The `count` rows of a value that are still needed, from row `slot` on, move to the front of its room, or away to
+    where they are kept."""
 
     value: Value
     slot: int
@@ -68,8 +68,8 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """What a stripe does for one node: rows come back that were kept away, rows are made, rows move of values that
-    nobody reads after it; each may be nothing."""
+    """The turn of one node in a stripe: rows that were kept away come back, rows are made, and rows of values that
+    nothing reads afterwards move. Each of the three may be empty."""
 
     window: Window | None
     moves: tuple[Move, ...] = ()
@@ -123,8 +123,8 @@ class Pass:
 class TiledUpdate:
     """How an update works on tiles of its gradient; `grad` are the indices of the inputs that are the gradient.
 
-    Two passes over the tiles: the first adds up the squares of the norm, by which the gradient is clipped, the second
-    takes the step. `norm` holds what the first leaves. The bytes are those of the whole update.
+    There are two passes over the tiles. The first adds up the squares of the norm, by which the gradient is clipped,
+    and leaves the sum in `norm`. The second does the update. The bytes are those of the update as a whole.
     """
 
     grad: tuple[int, ...]
@@ -139,7 +139,7 @@ class TiledUpdate:
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes for a value inside a loop, or for some of its rows: `kept` of them from one turn to the next."""
+    """Bytes for a value inside a loop, or for some of its rows; `kept` bytes stay from one turn to the next."""
 
     value: Value
     bytes: int
@@ -147,7 +147,7 @@ class Room:
 
     @property
     def rows(self) -> int:
-        """How many rows of the value it holds."""
+        """How many rows of the value fit in it."""
         return self.bytes // row_bytes(self.value)
 
 
@@ -156,12 +156,12 @@ Key = tuple[int, str | int]  # whose bytes: see Loop
 
 @dataclass(frozen=True, eq=False)
 class Loop(Call):
-    """Over rows: stripe after stripe, in which every node has its turn. Or over channels: pass after pass.
+    """Over rows: stripe by stripe, with a turn for every node. Or over channels: pass by pass.
 
-    All rooms, and the scratch of all calls, lie in one piece of so many bytes. `places` says at which byte in pass i
-    (0 for stripes): a room by (i, the name of its value), rows that are kept away from their room by (i, away(name)),
-    the scratch of a node or a step by (i, its number). From byte `end` on, that is in the `lender`: a result of the
-    node, which is free until a pass writes it."""
+    All rooms, and the scratch of all calls, lie in one piece of `bytes`. `places` gives their offsets in pass i (0 for
+    stripes): a room by (i, name of its value), rows kept away from their room by (i, away(name)), the scratch of a node
+    or a step by (i, its number). Offsets from `end` on are in the `lender`: a result of the node, which is free until a
+    pass writes it."""
 
     nodes: tuple[Node, ...] = ()
     stripes: tuple[tuple[Turn, ...], ...] = ()  # [stripe][node]
@@ -179,19 +179,19 @@ class Loop(Call):
 
     @property
     def functions(self) -> set[str]:
-        """The kernels it calls."""
+        """The kernels that it calls."""
         moves = [m for stripe in self.stripes for turn in stripe for m in turn.moves]
         moving = {"copy_bytes" if m.away else "slide_bytes" for m in moves}
         return {w.call.function for w in self.windows} | moving | {step.call.function for step in self.steps}
 
     @property
     def end(self) -> int:
-        """Of its own piece, rounded up so that what is lent lies as it does in the arena."""
+        """The end of its own piece, rounded up so that lent bytes are aligned as in the arena."""
         return aligned(self.bytes)
 
     @property
     def steps(self) -> list[Step]:
-        """Of all passes, in the order in which they stand in the C."""
+        """The steps of all passes, in the order in which they appear in the C."""
         return [step for p in self.passes for step in p.steps]
 
     @property
@@ -200,14 +200,14 @@ class Loop(Call):
 
     @property
     def source(self) -> Value | None:
-        """The input of the graph whose rows arrive one after the other, where the loop takes them."""
+        """The input of the graph whose rows arrive one after the other, if the loop takes them."""
         first = self.nodes[0]
         taken = first.op.facts.arrives and any(room.value == first.output for room in self.rooms)
         return first.inputs[0] if taken else None
 
     @property
     def moved(self) -> list[list[Value]]:
-        """For each node, the values of which rows move after its turn, in some stripe."""
+        """For each node, the values with rows that move after its turn, in some stripe."""
         found: list[dict[str, Value]] = [{} for _ in self.nodes]
         for stripe in self.stripes:
             for values, turn in zip(found, stripe):
@@ -216,12 +216,12 @@ class Loop(Call):
 
 
 def away(name: str) -> str:
-    """Where the rows of a value are that are kept away from its room; with a space, which no value's name has."""
+    """The key for rows of a value that are kept away from its room; with a space, which no value's name has."""
     return f"{name} kept"
 
 
 def aligned(bytes: int) -> int:
-    """As values in the arena are."""
+    """Aligned like values in the arena."""
     return -(-bytes // 16) * 16
 
 
@@ -230,12 +230,12 @@ def row_bytes(value: Value) -> int:
 
 
 def scratch_bytes(call: Call) -> int:
-    """What one call needs, each part rounded up to 16 bytes."""
+    """The bytes that one call needs, each part rounded up to 16 bytes."""
     return sum(aligned(a.bytes) for a in call.args if isinstance(a, Scratch))
 
 
 def scratch_places(call: Call, start: int) -> list[int]:
-    """Where each scratch of a call lies: one after the other."""
+    """The offset of each scratch of a call: one after the other."""
     found = []
     for arg in call.args:
         if isinstance(arg, Scratch):

@@ -18,13 +18,13 @@ An op is a Python name. Its rules are module-level functions named `_`, register
 
     relu.may(in_place=True, stripes=alike)               # what the planner may do with it: see `Facts`
 
-A rule that several ops share is registered by a call: `relu.infer(same)`. `macs` is a rule, too: multiply-adds.
+A rule that several ops share is registered by a call: `relu.infer(same)`. `macs` is also a rule: multiply-adds.
 
-Attributes are the keyword-only parameters of `infer`, with their defaults. Every other rule may ask
-for any attribute by naming it as a keyword-only parameter; two names are reserved: `node` (the whole
-node, with its types) and, in `infer`, `out` (the type the caller wants for the output: how a
-quantised op learns its output scale). `emit` may ask for three more: `fixed` (which inputs are constants),
-`target` (for what machine) and `tight` (1: the same bytes with less scratch, for some more instructions; 2: the least).
+Attributes are the keyword-only parameters of `infer`, with their defaults. Every other rule may ask for any attribute
+by naming it as a keyword-only parameter. Two names are reserved: `node` (the whole node, with its types) and, in
+`infer`, `out` (the output type that the caller wants: how a quantised op learns its output scale). `emit` may ask for
+three more: `fixed` (which inputs are constants), `target` (the machine) and `tight` (1: the same bytes with less
+scratch, for some more instructions; 2: the least scratch).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ RULES = ("infer", "eval", "grad", "emit", "macs")
 Kind = Literal["float", "int8", "any"]
 Change = Literal["", "in_place", "weights_in_parts", "blocks_in_groups"]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
-Grads = tuple["Value | None", ...]  # what `grad` gives: one for each input
-Index = int | None | tuple[int | None, ...]  # of the input that the first output, or each output, takes over
+Grads = tuple["Value | None", ...]  # the result of `grad`: one per input
+Index = int | None | tuple[int | None, ...]  # of the input whose bytes the first output, or each output, reuses
 InPlace = bool | tuple[int | None, ...] | Callable[..., Index]
 
 
@@ -59,39 +59,39 @@ class Case:
     """One way to call an op: input types, attributes, and a name that says what is special about it."""
 
     name: str
-    inputs: tuple  # of Type, or of numpy arrays where the values matter
+    inputs: tuple  # of Type, or of numpy arrays if the values matter
     attrs: dict[str, Any] = field(default_factory=dict)
     out: Any = None
 
 
 @dataclass(frozen=True)
 class Twin:
-    """An op that gives the same bytes and needs less memory, where `when`, a rule, says so."""
+    """An op that gives the same bytes with less memory, if the rule `when` allows it."""
 
     op: Op
     when: Callable[..., bool] | None = None
 
     def fits(self, node: Node) -> bool:
-        """Can it stand for this node?"""
+        """Can it replace this node?"""
         return self.when is None or bool(node.ask(self.when))
 
 
 @dataclass(frozen=True)
 class PartsTwin(Twin):
-    """One that takes trained channels and fixed ones in place of input `weight`, and `channels` as an attribute."""
+    """A twin that takes trained and fixed channels in place of input `weight`, and `channels` as an attribute."""
 
     weight: int = 1
-    cheap: bool = False  # it costs next to nothing: weights are put together all the same, some at a time
+    cheap: bool = False  # it costs next to nothing: weights are assembled anyway, a few at a time
 
 
 @dataclass(frozen=True)
 class Groups:
-    """How an op takes part in a gradient that is made in groups of channels."""
+    """How an op takes part in a gradient that is computed in groups of channels."""
 
-    axes: tuple[int | None, ...] = ()  # where each input has the channels of a group, None where it has none
+    axes: tuple[int | None, ...] = ()  # the axis of each input that has the channels of a group, None if it has none
     inside: bool = False  # a channel of its result needs no other channel of the gradient
-    ends: bool = False  # what it makes of a group is read outside of the groups
-    sums: bool = False  # adds up all channels: its result leads out of the groups
+    ends: bool = False  # its result for a group is read outside of the groups
+    sums: bool = False  # adds up all channels: its result leaves the groups
     gradient: int = 2  # how many of its first inputs are the gradient
 
 
@@ -101,61 +101,61 @@ class Parameters:
 
     weight: int = 1
     bias: int | None = 2
-    layer: bool = True  # counted in schemes; a norm is not, and is trained along with `full`
+    layer: bool = True  # counted in schemes; a norm is not, and is only trained with `full`
     by_channel: bool = True  # some channels of the weight's last axis can be trained alone
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What others may do with an op, or need to know of it; `op.may(...)` sets these.
+    """What others may do with an op, or need to know about it; `op.may(...)` sets these.
 
-    First what training and the quantizer ask, then what the planner does. Rules here take outputs and inputs, and
+    First the facts for training and the quantizer, then those for the planner. Rules here take outputs and inputs, and
     attributes by keyword.
     """
 
     parameters: Parameters | None = None
-    operands: bool = False  # any input may be a parameter: none is a weight by its place
-    inference: bool = True  # may stand in a graph made for inference; False: quantizer/fold.py takes it out
-    int8: Op | None = None  # its int8 twin: the same inputs and attributes, a clamp lo..hi beside them if it has one
-    unary: bool = False  # a function of each element of its input alone: in int8 a table
-    moves: bool = False  # gives elements of its first input, whatever they stand for: one type in and out
-    # between which numbers its result lies, whatever goes in; a rule where attributes decide
+    operands: bool = False  # any input may be a parameter: no position is reserved for a weight
+    inference: bool = True  # allowed in a graph for inference; if False, quantizer/fold.py removes it
+    int8: Op | None = None  # its int8 twin: the same inputs and attributes, and a clamp lo..hi if it has one
+    unary: bool = False  # a function of each element alone: in int8 a table
+    moves: bool = False  # copies elements of its first input, whatever their meaning: one type in and out
+    # the range of its result for any input; a rule if it depends on attributes
     bounds: tuple[float, float] | Callable[..., tuple[float, float]] | None = None
 
-    # outputs that may lie where inputs do. True: the first output over the first input; a tuple: for each output the
-    # index of an input or None; a rule: the same, asked for a node
+    # outputs that may overwrite inputs. True: the first output overwrites the first input; a tuple: for each output the
+    # index of an input or None; a rule: the same, per node
     in_place: InPlace = False
-    overwrites: bool = False  # the kernel changes the inputs that `in_place` names: they must be shared, not merely may
-    # a rule: which rows of each input a row of the output needs (None: all of it); None where it cannot run by rows
+    overwrites: bool = False  # the kernel changes the inputs that `in_place` names: they must be shared
+    # a rule: the rows of each input that a row of the output needs (None: all rows); None if it cannot run by rows
     stripes: Callable[..., tuple[Rows | None, ...] | None] | None = None
-    over: Twin | None = None  # the same with its result where its first input lies
-    parts: PartsTwin | None = None  # the same with a weight in two parts, trained channels and fixed
-    made_for: Change = ""  # an op that the planner alone makes: for which change
-    some_channels: bool = False  # with the attribute `channels` it reads only these of its last input
-    # the gradient of a weight, which can be made for some output channels alone: so many of its first inputs are the
-    # layer's gradient (2 where exponents lie beside mantissas)
+    over: Twin | None = None  # the same op with its result over its first input
+    parts: PartsTwin | None = None  # the same op with a weight in two parts: trained channels and fixed ones
+    made_for: Change = ""  # an op that only the planner makes: for this change
+    some_channels: bool = False  # with the attribute `channels`, it reads only these channels of its last input
+    # the gradient of a weight that can be computed for some output channels alone: this many of its first inputs are
+    # the layer's gradient (2 if exponents come with the mantissas)
     by_outputs: int = 0
-    tiles: TiledUpdate | None = None  # an update that can be made tile by tile of its gradient
-    groups: Groups | None = None  # its part in a gradient that is made in groups of channels
-    arrives: bool = False  # takes rows of an input as they come
+    tiles: TiledUpdate | None = None  # an update that can run on tiles of its gradient
+    groups: Groups | None = None  # its role in a gradient that is computed in groups of channels
+    arrives: bool = False  # takes rows of an input as they arrive
 
 
 class Op:
-    """One op: what `op` declares. The planner makes some of its own, which are not in the registry."""
+    """One op, as declared by `op`. The planner makes some of its own, which are not in the registry."""
 
     def __init__(self, name: str, doc: str, *, cases: Iterable[Case] = (), kind: Kind = "any",
                  domain: tuple[float, float] | None = None, source: str = ""):  # fmt: skip
         self.name, self.doc, self.cases, self.source = name, inspect.cleandoc(doc), tuple(cases), source
-        self.kind: Kind = kind  # in which graphs it is at home
-        self.domain = domain  # (low, high) of inputs where random test values must be drawn from
-        self.defaults: dict[str, Any] = {}  # attribute -> default; `...` where it must be given
+        self.kind: Kind = kind  # the graphs it may be in
+        self.domain = domain  # (low, high): the range for random test inputs
+        self.defaults: dict[str, Any] = {}  # attribute -> default; `...` if it must be given
         self.rules: dict[str, Callable[..., Any]] = {}
         self.facts = Facts()
 
     # declaring ------------------------------------------------------------------------------------
 
     def infer(self, rule: Rule) -> Rule:
-        """Types in, type (or tuple of types) out; its keyword-only parameters are the op's attributes."""
+        """Types in, type (or tuple of types) out. Its keyword-only parameters are the op's attributes."""
         self.defaults = _defaults(rule)
         return self._ruled("infer", rule)
 
@@ -180,7 +180,7 @@ class Op:
         self.facts = replace(self.facts, **facts)
 
     def must(self, *, in_place: InPlace) -> None:
-        """Its kernel changes these inputs: the outputs must lie where they do."""
+        """The kernel changes these inputs: the outputs must lie at the same bytes."""
         self.may(in_place=in_place, overwrites=True)
 
     def _ruled(self, name: str, rule: Rule) -> Rule:
@@ -196,7 +196,7 @@ class Op:
         return self.facts.overwrites
 
     def __call__(self, *inputs, name: str | None = None, out=None, **attrs) -> Any:
-        """Append a node for this op to the graph being built; gives its output value (or a tuple of them)."""
+        """Append a node for this op to the graph being built. Returns its output value, or a tuple of them."""
         from insitu.graph.graph import building
 
         return building().add(self, inputs, attrs, name=name, out=out)
@@ -204,22 +204,22 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
-    def __reduce__(self):  # pickles by name: graphs cross process borders, ops are in every process
+    def __reduce__(self):  # pickled by name: graphs cross process borders, and every process has the ops
         return lookup, (self.name,)
 
     def has(self, rule: str) -> bool:
         return rule in self.rules
 
     def asks(self, rule: str, keyword: str) -> bool:
-        """Whether it has this rule, and the rule takes this keyword."""
+        """Does it have this rule, and does the rule take this keyword?"""
         return rule in self.rules and keyword in _keywords(self.rules[rule])
 
     def apply(self, rule: str, args: tuple, attrs: Mapping[str, Any], **reserved):
-        """Call a rule with the keyword parameters it asks for."""
+        """Call a rule with the keyword parameters that it asks for."""
         return ask(self.rules[rule], args, attrs, **reserved)
 
     def complete(self, attrs: dict) -> dict:
-        """The attributes with defaults filled in, lists frozen; unknown or missing ones are an error."""
+        """The attributes with defaults filled in and lists frozen. Unknown or missing attributes are an error."""
         unknown = set(attrs) - set(self.defaults)
         if unknown:
             raise GraphError(f"op {self.name} has no attribute {sorted(unknown)[0]!r}")
@@ -232,7 +232,7 @@ class Op:
         return full
 
     def _check_kind(self, name: str, value: object) -> None:
-        """An attribute must be what `infer` says it is: files may hold anything."""
+        """An attribute must have the type that `infer` declares: files may contain anything."""
         kind = _kinds(self.rules["infer"]).get(name)
         if kind and not ATTRIBUTES[kind][1](value) and value != self.defaults[name]:
             words = ATTRIBUTES[kind][0]
@@ -241,7 +241,7 @@ class Op:
 
 def op(name: str, doc: str, *, cases: Iterable[Case], kind: Kind | None = None,
        domain: tuple[float, float] | None = None) -> Op:  # fmt: skip
-    """Declare an op: see the top of this file. Where no kind is given, `_s8` makes it one of int8 graphs."""
+    """Declare an op: see the top of this file. If no kind is given, the suffix `_s8` makes it an int8 op."""
     if name in REGISTRY:
         raise ValueError(f"op {name} is declared twice")
     caller = sys._getframe(1)
@@ -252,7 +252,7 @@ def op(name: str, doc: str, *, cases: Iterable[Case], kind: Kind | None = None,
 
 
 def ask(rule: Callable[..., Any], args: tuple, attrs: Mapping[str, Any], **reserved) -> Any:
-    """Call a rule with those attributes and reserved names that it has as keyword-only parameters."""
+    """Call a rule with those attributes and reserved names that are among its keyword-only parameters."""
     names = _keywords(rule)
     wanted = {k: (attrs[k] if k in attrs else reserved[k]) for k in names if k in attrs or k in reserved}
     return rule(*args, **wanted)
@@ -260,14 +260,14 @@ def ask(rule: Callable[..., Any], args: tuple, attrs: Mapping[str, Any], **reser
 
 def lookup(name: str) -> Op:
     if name not in REGISTRY:
-        import_module("insitu.ops")  # declares them all; graph/ itself knows none
+        import_module("insitu.ops")  # declares all of them; graph/ itself knows none
     if name not in REGISTRY:
         raise GraphError(f"unknown op {name!r}", hint="`insitu ops` lists all of them")
     return REGISTRY[name]
 
 
 def freeze(value):
-    """Lists become tuples, all the way down, and numpy scalars plain ones: attributes are immutable."""
+    """Lists become tuples, recursively, and numpy scalars plain ones: attributes are immutable."""
     if isinstance(value, list | tuple):
         return tuple(freeze(v) for v in value)
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
@@ -290,9 +290,9 @@ def _all(check: Callable[[object], bool], count: int | None = None) -> Callable[
     return holds
 
 
-# annotation of an attribute in `infer` -> in words, and what holds for it
+# annotation of an attribute in `infer` -> its words, and a check
 ATTRIBUTES: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "int": ("an integer of 32 bits", _is_integer),
+    "int": ("a 32-bit integer", _is_integer),
     "float": ("a number", _is_number),
     "bool": ("true or false", lambda value: isinstance(value, bool | int)),
     "str": ("text", lambda value: isinstance(value, str)),
@@ -306,7 +306,7 @@ ATTRIBUTES: dict[str, tuple[str, Callable[[object], bool]]] = {
 
 @cache
 def _kinds(infer) -> dict[str, str]:
-    """Attribute -> its annotation, where it is one of the known ones."""
+    """Attribute -> its annotation, if that is a known one."""
     parameters = inspect.signature(infer).parameters.values()
     return {p.name: str(p.annotation) for p in parameters if str(p.annotation) in ATTRIBUTES}
 

@@ -1,8 +1,8 @@
-"""Rewriting: rebuild a graph node by node, letting rules replace what they recognise.
+"""Rewriting: rebuild a graph node by node, and let rules replace the nodes they recognise.
 
-A rule is a function `rule(node, rw) -> value, tuple of values, or None`. It sees the node with its
-inputs already rewritten, may look back (`rw.producer(v)`, `rw.array(v)`, `rw.uses(v)`), and builds
-replacements by calling ops. Rules run until none fires; unused nodes are dropped.
+A rule is a function `rule(node, rw) -> value, tuple of values, or None`. It sees the node with its inputs already
+rewritten, may look back (`rw.producer(v)`, `rw.array(v)`, `rw.uses(v)`), and builds replacements by calling ops. Rules
+run until none applies; unused nodes are dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Rewriter:
         self._outputs: set[str] = set()
 
     def producer(self, value: Value, op: Op | None = None) -> Node | None:
-        """The node that made this value (only if it is of this op, where one is given)."""
+        """The node that made this value; if `op` is given, only if it is of this op."""
         node = self.builder.producer(value)
         return node if node is not None and (op is None or node.op is op) else None
 
@@ -44,16 +44,16 @@ class Rewriter:
 
 
 def rewrite(graph: Graph, *rules: Rule) -> Graph:
-    """Apply the rules until none fires any more."""
+    """Apply the rules until none applies any more."""
     for _ in range(MAX_ROUNDS):
         graph, fired = _pass(graph, rules)
         if not fired:
             return graph
-    raise RuntimeError(f"rewriting {graph.name} does not end: rules undo each other")
+    raise RuntimeError(f"rewriting {graph.name} does not end: the rules undo each other")
 
 
 def drop_unused(graph: Graph) -> Graph:
-    """Without the nodes and constants no output depends on. Inputs stay: they are the interface."""
+    """The graph without nodes and constants that no output depends on. Inputs stay: they are the interface."""
     needed = {v.name for v in graph.results}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
@@ -89,7 +89,7 @@ def _pass(graph: Graph, rules) -> tuple[Graph, bool]:
                 fired = True
             for old, value in zip(node.outputs, results):
                 new[old.name] = value
-                # may count a use twice while a rule is firing; the next round counts afresh
+                # may count a use twice while a rule applies; the next round counts again
                 rw._uses[value.name] = rw._uses.get(value.name, 0) + counts.get(old.name, 0)
     for name, v in graph.updates.items():
         builder.update(new[name], new[v.name])

@@ -5,12 +5,12 @@
       %b = const f32[2] [0.5, -1.0]
       %y = linear(%x, %w, %b, rounding="single") : f32[1x2]
 
-Values that last from run to run are `state` instead of `const`, and `%w := %w.new` says what one becomes. That a
-constant is a parameter of the model stands beside it where its place does not tell: `parameter %scale = scale`. The
-input that arrives row by row is named: `rows %x`. Names of classes stand in one line: `classes ["rest", "wave"]`.
+Values that persist from run to run are `state` instead of `const`, and `%w := %w.new` gives their next content. If the
+position of a constant does not show that it is a parameter of the model, a line says so: `parameter %scale = scale`.
+The input that arrives row by row is named: `rows %x`. One line has the names of the classes: `classes ["rest", "wave"]`.
 
-Long constants and per-channel scales stand by reference (`@name`): `arrays(graph)` gives them,
-`parse(text, arrays)` takes them back.
+Long constants and per-channel scales are references (`@name`): `arrays(graph)` returns them, `parse(text, arrays)`
+takes them back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from insitu.graph.graph import Graph, Node, Value
 from insitu.graph.op import freeze, lookup
 from insitu.graph.types import DTYPES, Quant, Type, block_text, shape_text
 
-INLINE = 8  # constants and scales of up to so many elements stand in the text
+INLINE = 8  # constants and scales of up to this many elements are written out
 NAME = r"[A-Za-z0-9_./:-]+"
 
 
@@ -44,7 +44,7 @@ def to_text(graph: Graph) -> str:
 
 
 def arrays(graph: Graph) -> dict[str, np.ndarray]:
-    """What the text refers to with `@`: long constants, and long scale lists under `name.scale`."""
+    """The arrays that the text refers to with `@`: long constants, and long scale lists under `name.scale`."""
     found = {v.name: array for v, _, array in _stored(graph) if v.type.size > INLINE}
     for v in graph.values.values():
         q = v.type.quant
@@ -67,7 +67,7 @@ def _stored(graph: Graph) -> list[tuple[Value, str, np.ndarray]]:
 
 
 def _hidden(graph: Graph) -> list[str]:
-    """Parameters that do not show: operands of arithmetic, and such as the model has under another name."""
+    """Parameters that need a line: operands of arithmetic, and those with another name in the model."""
     plain = {v.name for n in graph.nodes if n.op.facts.operands for v in n.inputs}
     return [
         v.name for v, kind, _ in _stored(graph)
@@ -102,7 +102,7 @@ def _node(n: Node) -> str:
 
 
 class _Parser:
-    """Reads the text line by line; every error names its line."""
+    """Reads the text line by line. Every error names its line."""
 
     def __init__(self, text: str, arrays: dict[str, np.ndarray]):
         self.lines = text.strip().splitlines()
@@ -128,7 +128,7 @@ class _Parser:
             where = 0
             results = tuple(self._value(n) for n in outputs)
         except (ValueError, IndexError, KeyError, TypeError) as e:
-            raise GraphError(f"cannot read this: {e}", where=f"line {where + 1}") from e
+            raise GraphError(f"cannot be read: {e}", where=f"line {where + 1}") from e
         except GraphError as e:
             raise GraphError(e.what, where=f"line {where + 1}") from e
         return Graph(
@@ -139,7 +139,7 @@ class _Parser:
     def _head(self, line: str):
         m = re.fullmatch(rf"graph ({NAME})\((.*)\) -> \((.*)\)\s*", line)
         if not m:
-            raise GraphError("a graph starts with `graph name(%x: type, ...) -> (%y, ...)`")
+            raise GraphError("a graph must start with `graph name(%x: type, ...) -> (%y, ...)`")
         inputs = []
         for part in _split(m[2]):
             name, _, type_text = part.partition(": ")
@@ -175,20 +175,20 @@ class _Parser:
     def _stored(self, left: str, right: str, table: dict[str, np.ndarray]) -> None:
         m = re.fullmatch(r"(.*\]) (@.+|\[.*\])", right)  # a type may have brackets inside: per-channel scales
         if not m:
-            raise GraphError("a constant reads `%w = const type @name`, or `[numbers]` after the type")
+            raise GraphError("a constant must read `%w = const type @name`, or `[numbers]` after the type")
         value, data = self._define(left, m[1]), m[2]
         if data.startswith("@"):
             array = self.arrays[data[1:]]
         else:
             array = np.array(json.loads(data), value.type.numpy).reshape(value.shape)
         if array.shape != value.shape or array.dtype != value.type.numpy:
-            raise GraphError(f"{left} is {value.type}, its data are {array.dtype}{array.shape}")
+            raise GraphError(f"{left} is {value.type}, but its data are {array.dtype}{array.shape}")
         table[value.name] = array
 
     def _op(self, left: str, right: str) -> None:
         m = re.fullmatch(r"(\w+)\((.*)\) : (.*)", right)
         if not m:
-            raise GraphError("an op line reads `%y = op(%x, key=value) : type`")
+            raise GraphError("an op line must read `%y = op(%x, key=value) : type`")
         op, inputs, attrs = lookup(m[1]), [], {}
         for part in _split(m[2]):
             if part.startswith("%"):
@@ -235,7 +235,7 @@ class _Parser:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas that stand outside brackets and quotes."""
+    """Split at commas outside brackets and quotes."""
     parts, depth, quoted, start = [], 0, False, 0
     for i, c in enumerate(text):
         if c == '"' and (i == 0 or text[i - 1] != "\\"):

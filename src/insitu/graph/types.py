@@ -1,9 +1,9 @@
-"""What a value is: element type, shape and, for integers that stand for reals, the numerics.
+"""The type of a value: element type, shape and, for integers that represent reals, the numerics.
 
     f32[1x32x32x3]                        plain float
     s8[1x32x32x3; s=0.0235 z=-128]        real = s * (q - z)
-    s8[16x3x3x3; s=@w axis=0]             one scale a channel of axis 0; `@w` stands for the list
-    s16b[1x8x8x24; block=row/16]          mantissas of a block floating value: real = m * 2^e, one e a block, here
+    s8[16x3x3x3; s=@w axis=0]             one scale per channel of axis 0; `@w` stands for the list
+    s16b[1x8x8x24; block=row/16]          mantissas of a block floating value: real = m * 2^e, one e per block, here
                                           16 channels of an image row. The exponents are a value of their own,
                                           s8[blocks], made and read beside it
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 
-# name -> (numpy type, C type). `b1` is one byte an element: masks are packed by their own op.
+# name -> (numpy type, C type). `b1` is one byte per element: masks are packed by their own op.
 DTYPES = {
     "f32": (np.float32, "float"),
     "f64": (np.float64, "double"),
@@ -35,14 +35,14 @@ DTYPES = {
     "s32b": (np.int32, "int32_t"),
 }
 GROUP = 16  # channels that share an exponent; the last group may have fewer
-# block floating mantissas -> what shares an exponent: a group of channels of an image row, or of a parameter
+# block floating mantissas -> the block of an exponent: a group of channels of an image row, or of a parameter
 BLOCKS = {"s16b": f"row/{GROUP}", "s8b": f"row/{GROUP}", "s32b": f"channels/{GROUP}"}
-MAX_ELEMENTS = 1 << 28  # a value beyond this is a mistake or an attack: a gigabyte of floats
+MAX_ELEMENTS = 1 << 28  # a larger value is a mistake or an attack: this is a gigabyte of floats
 
 
 @dataclass(frozen=True)
 class Quant:
-    """real = scale * (q - zero). One scale for the tensor, or one for each channel of `axis`."""
+    """real = scale * (q - zero). One scale per tensor, or one per channel of `axis`."""
 
     scale: tuple[float, ...]
     zero: int = 0
@@ -99,29 +99,29 @@ class Type:
 
     @property
     def channel_axis(self) -> int:
-        """Of a block floating value: the last; in a parameter that of its output channels, as in its weights."""
+        """Of a block floating value: the last axis; of a parameter: the axis of its output channels, as in weights."""
         return self.rank - 1 if self.dtype != "s32b" or self.rank == 3 else 0
 
     @property
     def groups(self) -> int:
-        """How many groups its channels are for the exponents of a block floating value."""
+        """The number of groups that its channels form for the exponents of a block floating value."""
         return -(-self.shape[self.channel_axis] // GROUP) if self.shape else 1
 
     @property
     def rows(self) -> int:
-        """How many rows have exponents of their own: those of images, or of a matrix; a parameter is one."""
+        """The number of rows with exponents of their own: rows of images or of a matrix; a parameter is one row."""
         if self.dtype == "s32b":
             return 1
         return prod(self.shape[:-2]) if self.rank > 2 else prod(self.shape[:-1])
 
     @property
     def blocks(self) -> int:
-        """How many exponents a block floating value has: row after row, group after group."""
+        """The number of exponents of a block floating value: row by row, group by group."""
         return self.rows * self.groups
 
     @property
     def scale(self) -> float:
-        """The one scale of a per-tensor quantised type."""
+        """The single scale of a per-tensor quantised type."""
         if self.quant is None or self.quant.per_channel:
             raise GraphError(f"{self} has no single scale")
         return self.quant.scale[0]
@@ -150,7 +150,7 @@ def block_text(dtype: str) -> str:
 
 
 def quant_text(q: Quant) -> str:
-    """`s=0.5 z=-128`, `s=[0.5,0.25] axis=0`, or `s=(16) axis=0` where the list is long."""
+    """`s=0.5 z=-128`, `s=[0.5,0.25] axis=0`, or `s=(16) axis=0` if the list is long."""
     if not q.per_channel:
         scale = repr(q.scale[0])
     elif len(q.scale) <= 4:
@@ -184,14 +184,14 @@ def _check(t: Type) -> None:
     if t.dtype not in DTYPES:
         raise GraphError(f"unknown element type {t.dtype!r}")
     if any(d < 1 for d in t.shape):
-        raise GraphError(f"a dimension below 1 in {t.dtype}[{shape_text(t.shape)}]")
+        raise GraphError(f"{t.dtype}[{shape_text(t.shape)}] has a dimension below 1")
     if t.size > MAX_ELEMENTS:
-        raise GraphError(f"{t.dtype}[{shape_text(t.shape)}] has over {MAX_ELEMENTS:,} elements")
+        raise GraphError(f"{t.dtype}[{shape_text(t.shape)}] has more than {MAX_ELEMENTS:,} elements")
     q = t.quant
     if q is None:
         return
     if not all(isfinite(s) and s > 0 for s in q.scale):
-        raise GraphError(f"a quantisation scale must be positive and finite, in {t}")
+        raise GraphError(f"quantisation scales must be positive and finite: {t}")
     wanted = 1 if q.axis is None else t.shape[q.axis] if 0 <= q.axis < t.rank else -1
     if len(q.scale) != wanted:
         raise GraphError(f"{len(q.scale)} scales do not fit {t.dtype}[{shape_text(t.shape)}] axis={q.axis}")
