@@ -119,7 +119,7 @@ REFUSED = {
     "reshape": ((f32(2, 3),), {"shape": (4, -1)}, "reshaped"),
     "transpose": ((f32(2, 3),), {"perm": (0, 0)}, "permutation"),
     "concat": ((s8(2, s=0.1), s8(2, s=0.2)), {"axis": 0}, "differ in scale"),
-    "slice": ((f32(4),), {"starts": (2,), "stops": (2,), "steps": (1,)}, "no slice"),
+    "slice": ((f32(4),), {"starts": (2,), "stops": (2,), "steps": (1,)}, "not a slice"),
     "split": ((f32(4),), {"sizes": (2, 1), "axis": 0}, "cut"),
     "pad": ((f32(4),), {"pads": ((-1, 0),)}, "pads"),
     "softmax": ((f32(2, 3),), {"axis": 2}, "axis 2"),

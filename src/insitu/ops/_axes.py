@@ -1,4 +1,4 @@
-"""Axes that are reduced: what is left of a shape, and the C struct of the walk. No op is declared here."""
+"""Reduced axes: the remaining shape, and the C struct of the walk. No op is declared here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from insitu.graph.call import Struct, Table
 
 
 def reduced_axes(rank: int, axes) -> tuple[int, ...]:
-    """The axes, non-negative and in order."""
+    """The axes, non-negative and sorted."""
     found = sorted(a + rank if a < 0 else a for a in axes)
     if len(set(found)) != len(found) or any(not 0 <= a < rank for a in found):
         raise GraphError(f"axes {tuple(axes)} do not fit rank {rank}")
@@ -29,7 +29,7 @@ def reduce_count(x: Type, axes) -> int:
 
 
 def reduce_struct(x: Type, axes) -> Struct:
-    """The C struct of its sizes. Reduced axes that lie together are one block; others are listed by offset."""
+    """The C struct of its sizes. Adjacent reduced axes form one block; others are listed by offset."""
     gone = reduced_axes(x.rank, axes)
     wide = [n for n in range(x.rank) if x.shape[n] > 1 and n in gone]
     inner = int(np.prod(x.shape[(wide or [-1])[-1] + 1 :], dtype=np.int64)) if wide else x.size

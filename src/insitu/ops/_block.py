@@ -1,7 +1,7 @@
 """Block floating numbers in numpy: the arithmetic that every op on integer gradients shares. No op is declared here.
 
-A value is a pair: mantissas m (s16b or s8b) and one exponent e a block, 16 channels of an image row (s8[blocks]); it
-stands for m * 2^e in real units. docs/numerics.md has the rules, c/numbers/block.h is the same in C.
+A value is a pair: mantissas m (s16b or s8b) and one exponent e per block, 16 channels of an image row (s8[blocks]). It
+represents m * 2^e in real units. docs/numerics.md has the rules, c/numbers/block.h is the same in C.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from insitu.errors import GraphError
 from insitu.graph import Case, Type, s8
 from insitu.graph.types import GROUP
 
-BITS = {"s16b": 15, "s8b": 7}  # of a mantissa's size; arithmetic is done on 15, s8b having zeros below its 7
+BITS = {"s16b": 15, "s8b": 7}  # magnitude bits of a mantissa; arithmetic uses 15, with zeros below the 7 of s8b
 SHARE = 15  # fractional bits of a factor of at most one
 ZERO = -128  # the exponent of a block of zeros
-LEAST, MOST = -120, 127  # exponents of other blocks; what would need a smaller one is zero, a larger one is infinite
+LEAST, MOST = -120, 127  # exponents of other blocks; a smaller one gives zero, a larger one infinity
 
 
 def rounded(x, d):
-    """x / 2^d to the nearest, halves up, for |x| < 2^31; a negative d multiplies."""
+    """x / 2^d to the nearest, ties up, for |x| < 2^31; a negative d multiplies."""
     x, d = np.asarray(x, np.int64), np.asarray(d, np.int64)
     right = np.clip(d, 1, 32)
     return np.where(d > 0, ((x >> (right - 1)) + 1) >> 1, x << np.clip(-d, 0, 31))
 
 
 def rounded_even(x, d):
-    """The same with halves to the even neighbour: for what has so few bits below that halves are common."""
+    """The same with ties to even: for numbers with so few extra bits that ties are common."""
     x, d = np.asarray(x, np.int64), np.asarray(d, np.int64)
     right = np.clip(d, 1, 32)
     half = (np.int64(1) << (right - 1)) - 1 + (x >> right & 1)
@@ -45,7 +45,7 @@ def by_rows(x, type: Type) -> np.ndarray:
 
 
 def by_blocks(x, type: Type) -> np.ndarray:
-    """Elements as int64[rows, groups, elements of a block], with zeros where the last group has fewer channels."""
+    """Elements as int64[rows, groups, elements of a block], with zeros if the last group has fewer channels."""
     x = by_rows(x, type)
     full = np.zeros((*x.shape[:2], type.groups * GROUP), np.int64)
     full[..., : x.shape[2]] = x
@@ -53,7 +53,7 @@ def by_blocks(x, type: Type) -> np.ndarray:
 
 
 def a_channel(e, channels: int) -> np.ndarray:
-    """Numbers of groups, the last axis, as numbers of channels."""
+    """Numbers per group (the last axis) as numbers per channel."""
     return np.repeat(e, GROUP, axis=-1)[..., :channels]
 
 
@@ -69,9 +69,9 @@ def lowest(type: Type) -> int:
 
 
 def packed(x, e, type: Type, rounded=rounded):
-    """(mantissas of this type, exponents): each block of whole numbers x (|x| < 2^31) times 2^e, normalised.
+    """(mantissas of this type, exponents): each block of integers x (|x| < 2^31) times 2^e, normalised.
 
-    With the fewest bits b so that -2^b <= x < 2^b, x becomes what is left of it without its lowest b - 15 (or 7) bits.
+    If b is the smallest number of bits with -2^b <= x < 2^b for the block, x loses its lowest b - 15 (or 7) bits.
     """
     blocks, bits = by_blocks(x, type), BITS[type.dtype]
     reach = np.maximum(blocks, ~blocks).max(axis=2)
@@ -90,7 +90,7 @@ def exponents_of(e) -> np.ndarray:
 
 
 def shares(scales, most: int = (1 << SHARE) - 1) -> tuple[np.ndarray, int]:
-    """(s16 table, k) with scale = table / 2^15 * 2^k and the least k that has a table of at most `most`."""
+    """(s16 table, k) with scale = table / 2^15 * 2^k, and the least k for which the table is at most `most`."""
     scales = np.atleast_1d(np.asarray(scales, np.float64))
     k = frexp(scales.max())[1] - 1
     while True:
@@ -103,24 +103,24 @@ def shares(scales, most: int = (1 << SHARE) - 1) -> tuple[np.ndarray, int]:
 def weight_scales(w: Type, channels: int) -> np.ndarray:
     """The scale of each channel of weights."""
     if w.dtype != "s8" or w.quant is None or w.quant.zero:
-        raise GraphError(f"integer gradients want s8 weights with zero point 0, got {w}")
+        raise GraphError(f"integer gradients need s8 weights with zero point 0, not {w}")
     return np.broadcast_to(np.array(w.quant.scale), channels)
 
 
 def weight_shares(w: Type, channels: int) -> tuple[np.ndarray, int]:
-    """The shares of a weight's scales, one a channel."""
+    """The shares of a weight's scales, one per channel."""
     return shares(weight_scales(w, channels))
 
 
 def group_shares(w: Type, channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same with a power of two for each group of channels: what is summed in one channel needs no more."""
+    """The same with one power of two per group of channels: enough for sums within one channel."""
     scales = weight_scales(w, channels)
     found = [shares(scales[at : at + GROUP]) for at in range(0, channels, GROUP)]
     return np.concatenate([table for table, _ in found]), np.array([k for _, k in found], np.int16)
 
 
 def headroom(terms: int, bits: int) -> int:
-    """By how many bits numbers of 15 bits are shortened, so that sums of products with `bits` bits stay below 2^31."""
+    """How many bits 15-bit numbers lose, so that sums of products with `bits` bits stay below 2^31."""
     return max(0, bit_length(terms) - (31 - 15 - bits))
 
 
@@ -134,7 +134,7 @@ def exponents(m: Type) -> Type:
 
 def want_block(m: Type, e: Type) -> None:
     if m.dtype not in BITS or e != exponents(m):
-        raise GraphError(f"{m} and {e} are no block floating value")
+        raise GraphError(f"{m} and {e} are not a block floating value")
 
 
 def pair(dtype: str, shape) -> tuple[Type, Type]:
@@ -144,8 +144,8 @@ def pair(dtype: str, shape) -> tuple[Type, Type]:
 
 
 def both(name: str, /, gradient, *others, at=None, **attrs) -> list[Case]:
-    """A case for each width: a gradient of this shape, its exponents `at` these, or close together with one block of
-    zeros among many."""
+    """One case per width: a gradient of this shape, its exponents `at` these, or by default close together with one
+    block of zeros among many."""
     made = []
     for dtype in BITS:
         m, e = pair(dtype, gradient)

@@ -1,4 +1,4 @@
-"""A box of elements moved between strided places, as the C copies it: merged dimensions, steps in bytes."""
+"""A box of elements copied between strided places, as in C: merged dimensions, steps in bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def row_steps(shape) -> list[int]:
 
 
 def box_shape(value, shape, y_steps, x_steps, *, y_at: int = 0, x_at: int = 0) -> Struct:
-    """The C struct of a copy of `shape` elements; see box_shape in elementwise.h. Steps and places are in elements."""
+    """The C struct of a copy of `shape` elements; see box_shape in elementwise.h. Steps and offsets are in elements."""
     unit = value.type.numpy.itemsize
     dims = merge(list(zip(shape, y_steps, x_steps))) or [(1, 1, 1)]
     item = unit

@@ -1,7 +1,7 @@
-"""Fixed-point arithmetic in numpy for the integer kernels that _requant.py does not serve: the 16-bit multipliers of a
-sum, and the exponential and reciprocal of the integer softmax (gemmlowp's, whose rounding they reproduce).
+"""Fixed-point arithmetic in numpy for the integer kernels that do not use _requant.py: the 16-bit multipliers of a sum,
+and the exponential and reciprocal of the integer softmax (gemmlowp's, whose rounding they reproduce).
 
-Everything works on int64 arrays that hold int32 values; nothing here knows about ops or types.
+Everything works on int64 arrays with int32 values; nothing here knows about ops or types.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def high_mul(a, b):
 
 
 def divide_by_pot(x, exponent):
-    """x / 2^exponent, rounded to nearest, half away from zero."""
+    """x / 2^exponent, rounded to nearest, ties away from zero."""
     x = np.asarray(x, np.int64)
     mask = (1 << exponent) - 1
     return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
@@ -76,7 +76,7 @@ def softmax_s8(x, scale: float):
 
 
 def exp_on_negative(a):
-    """exp(a) in Q31 for a <= 0 with 5 integer bits: a polynomial on (-1/4, 0], then a factor a bit."""
+    """exp(a) in Q31 for a <= 0 with 5 integer bits: a polynomial on (-1/4, 0], then one factor per bit."""
     part = (a & (QUARTER - 1)) - QUARTER
     y = exp_on_quarter(multiply_by_pot(part, DIFF_BITS))
     rest = part - a
@@ -96,7 +96,7 @@ def exp_on_quarter(a):
 
 
 def fixed_reciprocal(total):
-    """(1 / total in Q31 after normalising total to [1, 2), bits that total is above one)."""
+    """(1 / total in Q31 after normalising total to [1, 2), the integer bits of total)."""
     length = np.frompyfunc(int.bit_length, 1, 1)(total.astype(object))
     zeros = 32 - np.asarray(length, np.int64)
     return one_over_one_plus((total << zeros) - (1 << 31)), SUM_BITS - zeros

@@ -18,13 +18,13 @@ def sigmoid_of(x):
 
 
 def real(array, type: Type):
-    """The reals a value stands for, as float64 where it is quantised."""
+    """The real numbers of a value, as float64 if it is quantised."""
     if type.quant is None:
         return array
     return (array.astype(np.float64) - type.zero) * type.quant.scales(type.rank)
 
 
-# output index i of `out` from `size` inputs -> the input coordinate as numerator and denominator: exact, no float
+# output index i of `out` from `size` inputs -> the input coordinate as numerator and denominator: exact, without floats
 COORDINATES = {
     "asymmetric": lambda i, size, out: (i * size, out),
     "half_pixel": lambda i, size, out: ((2 * i + 1) * size - out, 2 * out),
@@ -41,6 +41,6 @@ ROUNDINGS = {
 
 
 def nearest(size: int, out: int, coordinates: str, rounding: str) -> np.ndarray:
-    """For each of `out` outputs, the input it copies."""
+    """For each of `out` outputs, the input that it copies."""
     n, d = COORDINATES[coordinates](np.arange(out, dtype=np.int64), size, out)
     return np.clip(ROUNDINGS[rounding](n, d), 0, size - 1).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What many gradient rules share: names, and the rules of functions of one value. No op is declared here."""
+"""Names and rules that many gradients share, such as those of functions of one value. No op is declared here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def from_input(backward: Op) -> Callable[..., Grads]:
 
 
 def _apply(backward: Op, g: Value, known: Value, x: Value, node: Node) -> Value:
-    """Call a backward op with those attributes of the forward node that it has too."""
+    """Call a backward op with those attributes of the forward node that it also has."""
     return backward(g, known, **{k: node.attrs[k] for k in backward.defaults}, name=f"{x.name}.grad")
 
 
@@ -39,7 +39,7 @@ def straight(g: Value, y: Value, x: Value) -> Grads:
     return (g,)
 
 
-REACH = 3  # entries to each side that a slope is fitted to: rounding leaves a single difference little
+REACH = 3  # neighbours on each side for fitting a slope: a single difference is mostly rounding
 
 
 def table_slope(table: np.ndarray, x: Type, y: Type) -> np.ndarray:
@@ -58,5 +58,5 @@ def fitted_slope(table: Value, x: Value, y: Value) -> Value:
     """The slopes of a constant table, as a constant."""
     entries = building().array(table)
     if entries is None:
-        raise GraphError("the gradient of a table needs the table to be constant", where=f"%{table.name}")
+        raise GraphError("the gradient of a table needs a constant table", where=f"%{table.name}")
     return building().constant(f"{y.name}.slope", table_slope(entries, x.type, y.type))

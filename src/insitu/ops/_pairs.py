@@ -1,4 +1,4 @@
-"""Two operands that broadcast, as the C walks them: rows of elements, and how far each operand steps between rows."""
+"""Two operands that broadcast, as the C walks them: rows of elements, and the step of each operand between rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from math import prod
 from insitu.errors import GraphError
 from insitu.graph.call import Struct
 
-MAX_RANK = 6  # of the walk after merging, with the row itself
+MAX_RANK = 6  # of the walk after merging, including the row itself
 
 
 def over_equal(y, *rest) -> int | None:
-    """in_place: over the first input that has the output's shape. A mask may stand between them."""
+    """in_place: over the first input with the output's shape. A mask may be between them."""
     a, b = rest[-2:]
     return 0 if a.shape == y.shape else 1 if b.shape == y.shape else None
 
@@ -30,13 +30,13 @@ def pair_shape(y, a, b) -> Struct:
 
 
 def steps(shape, to) -> list[int]:
-    """Elements from one index to the next, a dimension of `to`; 0 where the operand is repeated."""
+    """Elements from one index to the next, per dimension of `to`; 0 if the operand is repeated."""
     shape = (1,) * (len(to) - len(shape)) + tuple(shape)
     return [0 if d == 1 else prod(shape[i + 1 :]) for i, d in enumerate(shape)]
 
 
 def merge(dims: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Neighbouring dimensions (size, step, step, ...) that every operand walks as one; sizes of 1 go."""
+    """Merge neighbouring dimensions (size, step, step, ...) that every operand walks as one; drop sizes of 1."""
     merged: list[tuple[int, ...]] = []
     for size, *moves in (d for d in dims if d[0] != 1):
         if merged and all(outer == inner * size for outer, inner in zip(merged[-1][1:], moves)):

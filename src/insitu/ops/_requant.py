@@ -19,12 +19,12 @@ from insitu.errors import GraphError
 from insitu.graph import Quant, Type
 from insitu.graph.call import Multipliers, Struct, Table
 
-ROUNDINGS = {"single": 0, "litert": 1}  # the numbers the C knows
+ROUNDINGS = {"single": 0, "litert": 1}  # their numbers in C
 
 
 @lru_cache(1 << 16)
 def quantize_multiplier(real: float) -> tuple[int, int]:
-    """(m, shift) with real ~ m * 2^(shift - 31); (0, 0) for what is too small to matter."""
+    """(m, shift) with real ~ m * 2^(shift - 31); (0, 0) if it is too small to matter."""
     if real == 0.0:
         return 0, 0
     fraction, shift = frexp(real)
@@ -34,7 +34,7 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     if shift < -31:
         return 0, 0
     if shift > 30:
-        raise GraphError(f"a requantisation by {real:g} is beyond what 32 bits hold")
+        raise GraphError(f"a requantisation by {real:g} does not fit in 32 bits")
     return m, shift
 
 
@@ -45,7 +45,7 @@ def quantize_multipliers(reals) -> tuple[np.ndarray, np.ndarray]:
 
 
 def wrap32(x) -> np.ndarray:
-    """An integer array as int32 arithmetic would leave it, in int64."""
+    """An integer array wrapped like int32 arithmetic, in int64."""
     return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
 
 
@@ -64,7 +64,7 @@ def requant_litert(acc, m, shift) -> np.ndarray:
 
 
 def requantise(acc, m, shift, zero: int, lo: int, hi: int, rounding: str) -> np.ndarray:
-    """int32 sums to s8; m and shift broadcast against acc (a channel is the last axis)."""
+    """int32 sums to s8; m and shift broadcast against acc (channels are the last axis)."""
     return np.clip(rescaled(acc, m, shift, zero, rounding), lo, hi).astype(np.int8)
 
 
@@ -74,14 +74,14 @@ def rescaled(acc, m, shift, zero: int, rounding: str) -> np.ndarray:
 
 
 def channel_multipliers(x: Type, w: Type, y: Type, channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """One multiplier for each output channel: s_x * s_w / s_y, in float64."""
+    """One multiplier per output channel: s_x * s_w / s_y, in float64."""
     assert w.quant is not None
     reals = x.scale * np.array(w.quant.scale, np.float64) / y.scale
     return quantize_multipliers(np.broadcast_to(reals, channels))
 
 
 def tensor_multipliers(a: Type, b: Type, y: Type, rounding: str, channels: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """One multiplier, repeated for each channel. LiteRT takes this product of scales in float32."""
+    """One multiplier, repeated for each channel. LiteRT computes this product of scales in float32."""
     product = a.scale * b.scale
     if rounding == "litert":
         product = float(np.float32(a.scale) * np.float32(b.scale))
@@ -89,7 +89,7 @@ def tensor_multipliers(a: Type, b: Type, y: Type, rounding: str, channels: int =
 
 
 def layer_requant(x: Type, y: Type, multipliers, lo: int, hi: int, rounding: str) -> Struct:
-    """Of a layer with weights: whoever needs their scales later may find them in its multipliers."""
+    """For a layer with weights: others may later find the weights' scales in its multipliers."""
     q = requant_struct(multipliers, x.zero, y.zero, lo, hi, rounding)
     m = q.fields["m"]
     assert isinstance(m, Table)
@@ -97,7 +97,7 @@ def layer_requant(x: Type, y: Type, multipliers, lo: int, hi: int, rounding: str
 
 
 def requant_struct(multipliers, x_zero: int, y_zero: int, lo: int, hi: int, rounding: str, w_zero: int = 0) -> Struct:
-    """What a kernel needs to know about quantisation: `requant` in c/numbers/requant.h."""
+    """The quantisation for a kernel: `requant` in c/numbers/requant.h."""
     m, shift = multipliers
     if (m == m[0]).all() and (shift == shift[0]).all():
         m, shift = m[:1], shift[:1]
@@ -107,12 +107,12 @@ def requant_struct(multipliers, x_zero: int, y_zero: int, lo: int, hi: int, roun
     )  # fmt: skip
 
 
-TILE = 8  # windows a packed kernel takes at a time; its scratch holds as many
-LANES = 16  # outputs that lie side by side in packed weights
+TILE = 8  # windows that a packed kernel processes at a time; its scratch has room for that many
+LANES = 16  # outputs that are side by side in packed weights
 
 
 def packed_s8(runs: int = 1):
-    """w[o, ...] as [o/16][runs][k/4][16][4], zero where there is no o or k: what `tile_s8` reads."""
+    """w[o, ...] as [o/16][runs][k/4][16][4], padded with zeros in o and k: the layout that `tile_s8` reads."""
 
     def packed(w) -> np.ndarray:
         o = w.shape[0]
@@ -123,20 +123,20 @@ def packed_s8(runs: int = 1):
     return packed
 
 
-PANEL = 48  # outputs whose weights lie together in a packed float constant: three vectors of sixteen
+PANEL = 48  # outputs whose weights are together in a packed float constant: three vectors of sixteen
 
 
 def packed_f32(w) -> np.ndarray:
-    """w[o, ...] in panels of 48 outputs, each [k][outputs]; the last is as wide as it must be, rounded up to 16."""
+    """w[o, ...] in panels of 48 outputs, each [k][outputs]; the last is only as wide as needed, rounded up to 16."""
     flat = _rounded(w.reshape(w.shape[0], -1), LANES, 1)
     panels = [flat[o : o + PANEL].T.ravel() for o in range(0, flat.shape[0], PANEL)]
     return np.concatenate(panels)
 
 
 def turned_panel(outputs: int, taps: int, channels: int) -> tuple[int, int]:
-    """(outputs, depth) of the part of plain weights [o, taps, channels] that is turned into [k, outputs] at a time.
+    """(outputs, depth) of the part of plain weights [o, taps, channels] that is transposed to [k, outputs] at a time.
 
-    All taps where that is little, else some channels of a tap: never more than 16 KB.
+    All taps if they are small, else some channels of one tap: never more than 16 KB.
     """
     k = taps * channels
     if k <= (128 if taps == 1 else 256):
@@ -145,12 +145,12 @@ def turned_panel(outputs: int, taps: int, channels: int) -> tuple[int, int]:
 
 
 def _rounded(w, rows: int, cols: int) -> np.ndarray:
-    """Zeros added until both sizes are multiples."""
+    """Padded with zeros until both sizes are multiples."""
     return np.pad(w, ((0, -w.shape[0] % rows), (0, -w.shape[1] % cols)))
 
 
 def offsets_s8(x_zero: int):
-    """-(x_zero + 128) * sum of w[o]: what reading x as x + 128 has added, taken back."""
+    """-(x_zero + 128) * sum of w[o]: undoes the effect of reading x as x + 128."""
 
     def offsets(w) -> np.ndarray:
         return (-(x_zero + 128) * w.reshape(w.shape[0], -1).astype(np.int64).sum(axis=1)).astype(np.int32)
@@ -159,42 +159,42 @@ def offsets_s8(x_zero: int):
 
 
 def align16(size: int) -> int:
-    """Rounded up to a multiple of 16, as kernels do with the parts of their scratch."""
+    """Rounded up to a multiple of 16, like the parts of a kernel's scratch."""
     return (size + 15) // 16 * 16
 
 
 def quantised(op: str, out, shape, rounding: str = "single", lo: int = -128, hi: int = 127) -> Type:
-    """The output type of an int8 op: this shape, with the scale the caller asked for."""
-    out = out[0] if isinstance(out, tuple) else out  # the type of the mask follows
+    """The output type of an int8 op: this shape, with the scale that the caller wants."""
+    out = out[0] if isinstance(out, tuple) else out  # a mask's type follows
     q = getattr(out, "quant", out)
     if not isinstance(q, Quant) or q.per_channel:
-        raise GraphError(f"{op} needs out= a type with one scale", hint="out=s8(s=0.05, z=-3)")
+        raise GraphError(f"{op} needs an output type with one scale", hint="out=s8(s=0.05, z=-3)")
     if rounding not in ROUNDINGS:
-        raise GraphError(f"{op}: rounding {rounding!r} is neither of {', '.join(ROUNDINGS)}")
+        raise GraphError(f"{op}: rounding must be one of {', '.join(ROUNDINGS)}, not {rounding!r}")
     if not -128 <= lo <= hi <= 127:
         raise GraphError(f"{op}: the clamp {lo}..{hi} is not within -128..127")
     return Type("s8", shape, q)
 
 
 def ramp(channels: int) -> tuple[float, ...]:
-    """Different scales, one a channel: for cases."""
+    """Different scales, one per channel: for cases."""
     return tuple(0.004 + 0.003 * (i % 5) for i in range(channels))
 
 
 def want_s8(op: str, **types: Type | None) -> None:
-    """Each of these must be s8 with a scale."""
+    """Check that each of these is s8 with a scale."""
     for name, t in types.items():
         if t is not None and (t.dtype != "s8" or t.quant is None):
-            raise GraphError(f"{op} wants {name} in s8 with a scale, got {t}")
+            raise GraphError(f"{op} needs {name} in s8 with a scale, not {t}")
 
 
 def want_weights(op: str, x: Type, w: Type, b: Type | None, axis: int) -> None:
-    """x has one scale, w is symmetric with one scale or one for each channel of `axis`, b is s32."""
+    """Check that x has one scale, w is symmetric with one scale or one per channel of `axis`, and b is s32."""
     want_s8(op, x=x, w=w)
-    assert x.quant is not None and w.quant is not None  # want_s8 has seen to it
+    assert x.quant is not None and w.quant is not None  # checked by want_s8
     if x.quant.per_channel:
-        raise GraphError(f"{op}: the activation {x} has a scale for each channel")
+        raise GraphError(f"{op}: the activation {x} has one scale per channel")
     if w.quant.zero != 0 or w.quant.axis not in (None, axis):
-        raise GraphError(f"{op}: weights must be symmetric, with one scale or one along axis {axis}, got {w}")
+        raise GraphError(f"{op}: weights must be symmetric, with one scale or one along axis {axis}, not {w}")
     if b is not None and b.dtype != "s32":
-        raise GraphError(f"{op}: the bias must be s32, got {b}")
+        raise GraphError(f"{op}: the bias must be s32, not {b}")

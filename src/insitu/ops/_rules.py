@@ -26,19 +26,19 @@ def small(**attrs) -> list[Case]:
 def want_float(*types: Type) -> None:
     for t in types:
         if t.dtype not in FLOATS:
-            raise GraphError(f"wants floats, got {t}", hint="dequantize it first, or use the int8 twin")
+            raise GraphError(f"needs floats, not {t}", hint="dequantize it first, or use the int8 twin")
 
 
 def want_s8(*types: Type) -> None:
-    """Every type must be s8 with one scale for the whole tensor."""
+    """Check that every type is s8 with one scale per tensor."""
     for t in types:
         if t.dtype != "s8" or t.quant is None or t.quant.per_channel:
-            raise GraphError(f"wants s8 with one scale, got {t}")
+            raise GraphError(f"needs s8 with one scale, not {t}")
 
 
 def want_rounding(rounding: str) -> None:
     if rounding not in ROUNDINGS:
-        raise GraphError(f"rounding {rounding!r} is none of {', '.join(ROUNDINGS)}")
+        raise GraphError(f"rounding must be one of {', '.join(ROUNDINGS)}, not {rounding!r}")
 
 
 def want_clamp(lo: int, hi: int) -> None:
@@ -47,10 +47,10 @@ def want_clamp(lo: int, hi: int) -> None:
 
 
 def quantised(shape, out: Type | tuple[Type, ...] | None) -> Type:
-    """The s8 type of this shape with the numerics the caller asked for."""
-    out = out[0] if isinstance(out, tuple) else out  # the type of the mask follows
+    """The s8 type of this shape with the numerics that the caller wants."""
+    out = out[0] if isinstance(out, tuple) else out  # a mask's type follows
     if out is None or out.dtype != "s8" or out.quant is None or out.quant.per_channel:
-        raise GraphError(f"needs its output type, s8 with one scale; got {out}", hint="out=s8(s=0.1, z=0)")
+        raise GraphError(f"needs an output type of s8 with one scale, not {out}", hint="out=s8(s=0.1, z=0)")
     return Type("s8", tuple(shape), out.quant)
 
 
@@ -80,7 +80,7 @@ def unary(function: str):
 def axis_of(axis: int, x: Type) -> int:
     """The axis counted from the front, or an error."""
     if not -x.rank <= axis < x.rank:
-        raise GraphError(f"axis {axis} is not one of {x}")
+        raise GraphError(f"axis {axis} does not fit {x}")
     return axis % x.rank
 
 

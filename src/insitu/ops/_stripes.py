@@ -1,4 +1,4 @@
-"""The `stripe` rules that many ops share: which rows of the inputs a row of the output needs. No op is here."""
+"""The `stripes` rules that many ops share: the input rows that a row of the output needs. No op is declared here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from insitu.graph.loops import Rows
 
 
 def windowed(kernel: int, stride, padding, dilation=(1, 1)) -> tuple[Rows]:
-    """The first input, under a window that moves down; what follows it is read whole."""
+    """The first input under a window that moves down; the other inputs are read whole."""
     return (Rows(kernel, stride[0], dilation[0], padding[0]),)
 
 
@@ -26,7 +26,7 @@ def pool_rows(y: Value, x: Value, *, kernel, stride, padding, dilation=(1, 1)) -
 
 
 def alike(y: Value, *inputs: Value) -> tuple[Rows | None, ...] | None:
-    """Row i needs row i. An input that is the same for all rows is read whole; None where rows are no rows."""
+    """Row i needs row i. An input that is the same for all rows is read whole; None if the first axes are not rows."""
     if len(y.shape) != 4:
         return None
     found: list[Rows | None] = []

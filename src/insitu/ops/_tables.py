@@ -1,8 +1,9 @@
-"""The 256 results of a unary function between two int8 types: what lut_s8 looks up.
+"""The 256 results of a unary function between two int8 types: the tables of lut_s8.
 
 `unary_table` is the plain meaning: the function in float64, rounded to the nearest integer, ties away from zero.
-`litert_table` gives what LiteRT's reference kernels compute for an operator of a .tflite, which for some is
-fixed-point arithmetic that ends a step away from the nearest; there the bytes must agree, so it is repeated here.
+`litert_table` gives the results of LiteRT's reference kernels for an operator of a .tflite. Some of them use
+fixed-point arithmetic that may end one step away from the nearest integer; the bytes must agree, so that arithmetic is
+repeated here.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ QS = np.arange(-128, 128, dtype=np.int64)  # every int8, in the order of a table
 def unary_table(function: Callable | Op, x: Type, y: Type, **attrs) -> np.ndarray:
     """s8[256]: entry q + 128 is y's nearest to function(x.scale * (q - x.zero)). An op stands for its meaning.
 
-    A result that is not a number (the log of a negative one) is the lowest; infinities saturate.
+    NaN (the log of a negative number) becomes the lowest value; infinities saturate.
     """
     want_s8(x, y)
     real = x.scale * (QS - x.zero).astype(np.float64)
@@ -55,11 +56,11 @@ def _quotient(*scales: float) -> float:
     return float(product / np.float32(scales[-1]))
 
 
-# --- what LiteRT's reference kernels compute ---
+# --- LiteRT's reference kernels ---
 
 
 def float_table(function: Callable) -> Callable[..., np.ndarray]:
-    """A table LiteRT fills itself, in float32: function(s (q - z)) times the inverse of the output's scale."""
+    """A table that LiteRT fills in float32: function(s (q - z)) times the inverse of the output's scale."""
 
     def table(x: Type, y: Type, **attrs) -> np.ndarray:
         real = np.float32(x.scale) * (QS - x.zero).astype(np.float32)
@@ -94,7 +95,7 @@ def relu_table(x: Type, y: Type, *, lo: float = 0.0, hi: float = np.inf) -> np.n
 
 
 def leaky_relu_table(x: Type, y: Type, *, alpha: float) -> np.ndarray:
-    """Two multipliers, one for each side of zero."""
+    """Two multipliers, one per side of zero."""
     d = QS - x.zero
     above = requant_litert(d, *quantize_multiplier(_quotient(x.scale, y.scale)))
     slope = _quotient(x.scale, abs(alpha), y.scale)
@@ -109,7 +110,7 @@ def abs_table(x: Type, y: Type) -> np.ndarray:
 
 
 def neg_table(x: Type, y: Type) -> np.ndarray:
-    """LiteRT negates the byte and looks at no scale: right only where both types are equal with zero point 0."""
+    """LiteRT negates the byte and ignores the scales: only right if both types are equal with zero point 0."""
     return (-QS).astype(np.int8)
 
 
@@ -164,7 +165,7 @@ def _wrap16(x):
 
 
 def _shift16(x, n: int):
-    """x / 2^n, half away from zero; from 16 on the mask is all ones, as in 16-bit arithmetic."""
+    """x / 2^n, ties away from zero; from 16 on the mask is all ones, as in 16-bit arithmetic."""
     mask = _wrap16((1 << n) - 1)
     return (x >> n) + ((x & mask) > (mask >> 1) + (x < 0))
 
@@ -173,7 +174,7 @@ def _saturate16(x):
     return np.clip(x, -32768, 32767)
 
 
-# compared with LiteRT over all 256 inputs, but what it has no int8 reference kernel for: ELU, SQUARE
+# compared with LiteRT over all 256 inputs, except ELU and SQUARE, for which it has no int8 reference kernel
 LITERT: dict[str, Callable[..., np.ndarray]] = {
     "LOGISTIC": float_table(logistic),
     "TANH": float_table(meaning(tanh)),
@@ -196,7 +197,7 @@ LITERT: dict[str, Callable[..., np.ndarray]] = {
 
 
 def litert_table(operator: str, x: Type, y: Type, **attrs) -> np.ndarray:
-    """s8[256] of this operator of the .tflite schema; LEAKY_RELU takes `alpha`, GELU `approximate`."""
+    """s8[256] of this operator of the .tflite schema; LEAKY_RELU takes `alpha`, GELU takes `approximate`."""
     want_s8(x, y)
     if operator not in LITERT:
         raise Unsupported(f"{operator} in int8")

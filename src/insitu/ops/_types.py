@@ -10,5 +10,5 @@ Array = np.ndarray
 Ints = tuple[int, ...]
 Pair = tuple[int, int]  # (height, width)
 Padding = tuple[int, int, int, int]  # (top, bottom, left, right)
-Masked = Value | tuple[Value, ...]  # a result, or with the mask of its clamp beside it
-Out = Type | tuple[Type, ...] | None  # what `out=` may be: the type a caller wants, with a mask's beside it
+Masked = Value | tuple[Value, ...]  # a result, or a result with the mask of its clamp
+Out = Type | tuple[Type, ...] | None  # values of `out=`: the type that a caller wants, or a tuple with a mask's type

@@ -1,4 +1,4 @@
-"""Windows that move over an image, NHWC: how many there are, what they hold, and the C structs of their sizes.
+"""Windows that move over an image, NHWC: their number, their contents, and the C structs of their sizes.
 
 Shared by convolutions, pooling and their gradients. No op is declared here.
 """
@@ -14,32 +14,34 @@ from insitu.ops._types import Pair
 
 
 def window_size(size: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1) -> int:
-    """How many outputs a window of this kind has along one axis."""
+    """The number of outputs of such a window along one axis."""
     span = (kernel - 1) * dilation + 1
     if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
-        raise GraphError(f"kernel {kernel}, stride {stride}, dilation {dilation}, padding {before},{after}")
+        raise GraphError(
+            f"kernel {kernel}, stride {stride}, dilation {dilation}, padding {before},{after}: not possible"
+        )
     if size + before + after < span:
-        raise GraphError(f"a window of {span} does not fit {size} + {before} + {after} of padding")
+        raise GraphError(f"a window of {span} does not fit {size} + a padding of {before} + {after}")
     return (size + before + after - span) // stride + 1
 
 
 def conv_output(x: Type, w: Type, b, stride, padding, dilation, groups) -> tuple[int, ...]:
     """The output shape, or an error that says which size does not fit."""
     if x.rank != 4 or w.rank != 4:
-        raise GraphError(f"conv2d wants x of rank 4 and w of rank 4, got {x} and {w}")
+        raise GraphError(f"conv2d needs x of rank 4 and w of rank 4, not {x} and {w}")
     n, h, wd, c = x.shape
     o, kh, kw, ci = w.shape
     if groups < 1 or ci * groups != c or o % groups:
         raise GraphError(f"{c} input and {o} output channels in {groups} groups do not fit weights {w}")
     if b is not None and b.shape != (o,):
-        raise GraphError(f"the bias {b} is not one number for each of {o} channels")
+        raise GraphError(f"the bias {b} must have one number per channel ({o})")
     oh = window_size(h, kh, stride[0], padding[0], padding[1], dilation[0])
     ow = window_size(wd, kw, stride[1], padding[2], padding[3], dilation[1])
     return n, oh, ow, o
 
 
 def patches(x, kernel, stride, padding, dilation, fill: float = 0):
-    """Every window of x: [N,OH,OW,KH,KW,C], a copy; padding holds `fill`."""
+    """Every window of x: [N,OH,OW,KH,KW,C], a copy; the padding is `fill`."""
     if any(padding):
         x = np.pad(x, ((0, 0), padding[:2], padding[2:], (0, 0)), constant_values=fill)
     (n, h, w, c), (of_image, of_row, of_column, of_channel) = x.shape, x.strides
@@ -84,19 +86,19 @@ def conv_shape(y, x, w, stride, padding, dilation, groups) -> Struct:
 
 
 def is_pointwise(*, h, w, oh, ow, kh, kw, sh, sw, **_) -> bool:
-    """A 1x1 kernel that moves by one: every input has one output."""
+    """A 1x1 kernel with stride one: one output per input."""
     return kh * kw * sh * sw == 1 and (oh, ow) == (h, w)
 
 
 def depthwise_output(x: Type, w: Type, b, stride, padding, dilation) -> tuple[int, ...]:
     if x.rank != 4 or w.rank != 3:
-        raise GraphError(f"depthwise2d wants x of rank 4 and w of rank 3, got {x} and {w}")
+        raise GraphError(f"depthwise2d needs x of rank 4 and w of rank 3, not {x} and {w}")
     n, h, wd, c = x.shape
     kh, kw, o = w.shape
     if o % c:
-        raise GraphError(f"{o} output channels are no multiple of {c} input channels")
+        raise GraphError(f"{o} output channels are not a multiple of {c} input channels")
     if b is not None and b.shape != (o,):
-        raise GraphError(f"the bias {b} is not one number for each of {o} channels")
+        raise GraphError(f"the bias {b} must have one number per channel ({o})")
     oh = window_size(h, kh, stride[0], padding[0], padding[1], dilation[0])
     ow = window_size(wd, kw, stride[1], padding[2], padding[3], dilation[1])
     return n, oh, ow, o
@@ -111,7 +113,7 @@ def depthwise_eval(x, w, stride, padding, dilation):
 
 
 def taps_scratch(kernel) -> Scratch:
-    """Room for a list of all taps: two pointers and a number each."""
+    """Space for a list of all taps: two pointers and a number each."""
     return Scratch(24 * kernel[0] * kernel[1])
 
 
@@ -128,13 +130,13 @@ def depthwise_shape(y, x, w, stride, padding, dilation) -> Struct:
 
 def pool_output(x: Type, kernel, stride, padding, dilation=(1, 1)) -> tuple[int, ...]:
     if x.rank != 4:
-        raise GraphError(f"pooling wants x of rank 4, got {x}")
+        raise GraphError(f"pooling needs x of rank 4, not {x}")
     n, h, w, c = x.shape
     oh = window_size(h, kernel[0], stride[0], padding[0], padding[1], dilation[0])
     ow = window_size(w, kernel[1], stride[1], padding[2], padding[3], dilation[1])
     for size, count, k, s, d, before in zip((h, w), (oh, ow), kernel, stride, dilation, padding[::2]):
         if before > (k - 1) * d or (count - 1) * s - before >= size:
-            raise GraphError(f"padding {padding} makes a window of {kernel} that holds nothing but padding")
+            raise GraphError(f"with padding {padding}, a window of {kernel} can lie entirely on padding")
     return n, oh, ow, c
 
 
@@ -149,7 +151,7 @@ def pool_shape(y, x, kernel, stride, padding, dilation=(1, 1)) -> Struct:
 
 
 def window_counts(size: Pair, kernel, stride, padding, count_include_pad):
-    """How many elements each window divides by: [1,OH,OW,1]."""
+    """The divisor of each window: [1,OH,OW,1]."""
     inside = patches(np.ones((1, *size, 1)), kernel, stride, padding, (1, 1), fill=float(count_include_pad))
     return inside.sum(axis=(3, 4)).astype(np.int64)
 

@@ -190,7 +190,7 @@ def _(x: Array) -> Array:
 
 gelu = op(
     "gelu",
-    """y = x * Phi(x), Phi the normal distribution; `approximate="tanh"` takes the usual formula with tanh""",
+    """y = x * Phi(x), Phi the normal distribution; `approximate="tanh"` is the usual formula with tanh""",
     cases=SMALL + EXTREME + small(approximate="tanh"),
 )
 gelu.grad(from_input(gelu_dx))
@@ -200,7 +200,7 @@ gelu.may(in_place=True, stripes=alike, unary=True)
 @gelu.infer
 def _(x: Type, *, approximate: str = "none") -> Type:
     if approximate not in GELU:
-        raise GraphError(f"gelu knows approximate= {', '.join(GELU)}, not {approximate!r}")
+        raise GraphError(f"approximate must be one of {', '.join(GELU)}, not {approximate!r}")
     return same(x)
 
 
@@ -284,9 +284,9 @@ def _(y: Value, x: Value, slope: Value) -> Call:
 
 lut_s8 = op(
     "lut_s8",
-    """y = table[x + 128]: any unary function of an s8 value, its 256 results computed at compile time
+    """y = table[x + 128]: any unary function of an s8 value, with its 256 results computed at compile time
 
-    `slope` is the derivative in real units at each x, zero where y is clamped, for the gradient only. Without it the
+    `slope` is the derivative in real units at each x, zero where y is clamped; only the gradient uses it. Without it,
     slopes are fitted to the table.
     """,
     cases=[

@@ -1,6 +1,6 @@
 """The gradients of activations: dx from g, the gradient of the output, and from y or x.
 
-Those that can be told from y take y: x is then free as soon as y exists. At a kink the slope is torch's.
+Those that can be computed from y take y: x is then free as soon as y exists. At a kink the slope is torch's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def both(**attrs) -> list[Case]:
 
 def like(g, x):
     if g.shape != x.shape or g.dtype not in ("f32", "f64"):
-        raise GraphError(f"a gradient {g} does not belong to {x}")
+        raise GraphError(f"the gradient {g} does not match {x}")
     return g
 
 
@@ -292,7 +292,7 @@ lut_dx.may(in_place=True)
 @lut_dx.infer
 def _(g: Type, x: Type, slope: Type) -> Type:
     if g.shape != x.shape or x.dtype != "s8" or slope.shape != (256,):
-        raise GraphError(f"a gradient {g} does not belong to {x} with slopes {slope}")
+        raise GraphError(f"the gradient {g} does not match {x} with slopes {slope}")
     return g
 
 

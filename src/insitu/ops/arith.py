@@ -65,7 +65,7 @@ def pairs_s8(**attrs) -> list[Case]:
 def infer_float(x, y):
     want_float(x, y)
     if x.dtype != y.dtype:
-        raise GraphError(f"{x} and {y} are of two element types")
+        raise GraphError(f"{x} and {y} have different element types")
     return Type(x.dtype, broadcast(x, y))
 
 
@@ -86,7 +86,7 @@ LEFT = 20  # fractional bits LiteRT adds to both terms of a sum
 
 
 def sum_multipliers_litert(a: Type, b: Type, y: Type) -> tuple[tuple[int, int], ...]:
-    """The (m, shift) of both terms and of the sum, as LiteRT's reference kernel has them."""
+    """The (m, shift) of both terms and of the sum, as in LiteRT's reference kernel."""
     # scales are float32 in a .tflite; twice the larger one keeps both terms below one
     twice = 2.0 * max(a.scale, b.scale)
     if twice > (1 << LEFT) * y.scale:

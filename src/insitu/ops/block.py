@@ -1,7 +1,7 @@
 """Integer gradients, element by element: block floating values from floats and back, masked, added, spread, summed.
 
-Twins of the f32 gradient ops of the same name; training/integer_gradients.py puts them in their place. What a block
-is, and which number a mantissa stands for: docs/numerics.md. Convolutions: block_conv.py.
+Twins of the f32 gradient ops of the same name; training/integer_gradients.py substitutes them. docs/numerics.md says
+what a block is, and which number a mantissa represents. Convolutions: block_conv.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXTREMES = [np.inf, -1e-3, 3e38, -2e-45, 1e-39, 1.0]
 
 
 def float_parts(g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(whole number of 24 bits with its sign, exponent, is it finite) of float32s; what is below 2^-126 is 0."""
+    """(24-bit integer with its sign, exponent, is it finite) of float32s; numbers below 2^-126 become 0."""
     bits = np.ascontiguousarray(g, np.float32).view(np.uint32).astype(np.int64)
     exponent = bits >> 23 & 255
     whole = np.where(exponent == 0, 0, bits & 0x7FFFFF | 0x800000)
@@ -50,7 +50,7 @@ def float_parts(g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def power(e) -> np.ndarray:
-    """2^e as float32; 0 below what a float has, infinite above."""
+    """2^e as float32; 0 if that underflows, infinite if it overflows."""
     e = np.asarray(e, np.int64)
     with np.errstate(over="ignore"):
         return np.where(e < -126, 0, np.ldexp(1.0, np.clip(e, -126, 128))).astype(np.float32)
@@ -68,9 +68,9 @@ def row_sizes(t: Type) -> tuple[int, int, int]:
 
 to_block = op(
     "to_block",
-    """(m, e) = g as block floating numbers: the bits of a block's largest number decide about its exponent
+    """(m, e) = g as block floating numbers: the largest number of a block determines its exponent
 
-    Where a block has a number that is not finite, its exponent is the largest there is, and only those are not 0.
+    If a block has a number that is not finite, its exponent is the maximum, and all its finite numbers become 0.
     """,
     kind="int8",
     cases=[
@@ -133,7 +133,7 @@ from_block = op(
 @from_block.infer
 def _(m: Type, e: Type) -> Type:
     if e != exponents(m) or (m.dtype != "s32b" and m.dtype not in BITS):
-        raise GraphError(f"{m} and {e} are no block floating value")
+        raise GraphError(f"{m} and {e} are not a block floating value")
     return f32(*m.shape)
 
 
@@ -158,7 +158,7 @@ def _(g: Value, m: Value, e: Value) -> Call:
 
 
 def over_sums(g: Value, m: Value, e: Value) -> int | None:
-    """Mantissas of as many bits as a float."""
+    """Only for mantissas with as many bits as a float."""
     return 0 if m.dtype == "s32b" else None
 
 
@@ -166,7 +166,7 @@ from_block.may(in_place=over_sums)
 
 
 def spread_groups(values: np.ndarray, t: Type) -> np.ndarray:
-    """Numbers of the groups of a parameter (s32b) for each of its elements."""
+    """Numbers per group of a parameter (s32b), repeated for each of its elements."""
     channels, _ = channel_runs(t)
     shape = [channels if axis == t.channel_axis else 1 for axis in range(t.rank)]
     return np.broadcast_to(a_channel(values, channels).reshape(shape), t.shape)
@@ -189,7 +189,7 @@ mask_grad_block.may(groups=Groups((-1, -1), inside=True, gradient=1))
 @mask_grad_block.infer
 def _(m: Type, mask: Type) -> Type:
     if m.dtype not in BITS or mask != mask_type(m):
-        raise GraphError(f"{mask} is no mask of {m}")
+        raise GraphError(f"{mask} is not a mask of {m}")
     return m
 
 
@@ -207,9 +207,9 @@ def _(y: Value, m: Value, mask: Value) -> Call:
 
 add_block = op(
     "add_block",
-    """(m, e) = a + b: block by block at the larger exponent, with 14 bits below, then normalised, halves to even
+    """(m, e) = a + b: block by block at the larger exponent, with 14 extra bits, then normalised, ties to even
 
-    Of two 8-bit mantissas with one exponent, every odd sum is a half: rounded up, they would add up to a bias.
+    With two 8-bit mantissas of the same exponent, every odd sum is a tie: rounding ties up would add up to a bias.
     """,
     kind="int8",
     cases=[
@@ -231,7 +231,7 @@ add_block.may(in_place=(0, 1))
 def _(a: Type, ae: Type, b: Type, be: Type) -> tuple[Type, ...]:
     want_block(a, ae)
     if (b, be) != (a, ae):
-        raise GraphError(f"{a} and {b} are of two kinds")
+        raise GraphError(f"{a} and {b} have different types")
     return a, ae
 
 
@@ -264,7 +264,7 @@ expand_block = op(
 def _(m: Type, e: Type, *, shape: Ints, factor: float = 1.0) -> tuple[Type, ...]:
     want_block(m, e)
     if len(shape) != 4 or m.shape[0] != shape[0] or m.size != shape[0] * shape[3] or not factor > 0:
-        raise GraphError(f"{m} is no mean of each image of {shape}")
+        raise GraphError(f"{m} is not the mean of each image of {shape}")
     return pair(m.dtype, shape)
 
 
@@ -285,7 +285,7 @@ def _(y: Value, ye: Value, m: Value, e: Value, *, shape: Ints, factor: float) ->
 
 
 def sum_room(pixels: int) -> int:
-    """Bits that fit below the mantissas in a sum over so many pixels."""
+    """Bits that fit below the mantissas in a sum over this many pixels."""
     return 16 - bit_length(pixels)
 
 

@@ -1,9 +1,9 @@
 """Integer gradients of convolutions: block floating twins of conv2d_dx and conv2d_dw. Linear layers: block_linear.py.
 
-dx: for each row of dx, the rows of g it gathers from are brought to their largest exponent; sums are int32, and the
-largest of a block decides its exponent. dw: each group of output channels of g is brought to its largest exponent; sums
-stay int32 (s32b). Sizes are static, so mantissas are shortened beforehand where int32 could overflow. See block.py and
-docs/numerics.md.
+dx: for each row of dx, the rows of g that it gathers from are brought to their largest exponent; sums are int32, and
+the largest sum of a block determines its exponent. dw: each group of output channels of g is brought to its largest
+exponent; sums stay int32 (s32b). Sizes are static, so mantissas are shortened in advance if int32 could overflow. See
+block.py and docs/numerics.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from insitu.ops._types import Array, Ints, Padding, Pair
 from insitu.ops._windows import conv_output, conv_shape, is_pointwise
 from insitu.ops.conv_backward import dw_eval
 
-WEIGHT_BITS, INPUT_BITS = 7, 8  # of the sizes of what mantissas are multiplied with: w, and x - zero
+WEIGHT_BITS, INPUT_BITS = 7, 8  # bits of the other factors: w, and x - zero
 
 
 def gathered_rows(r: int, kernel: int, stride: int, before: int, dilation: int, rows: int) -> list[tuple[int, int]]:
@@ -45,8 +45,8 @@ def gathered_rows(r: int, kernel: int, stride: int, before: int, dilation: int, 
 
 
 def dx_rows(g, e, node, kernel: int, row_sums):
-    """Sums of every row of dx and their exponents; `row_sums(row of g, u, distance)` is what tap u of a row gives to
-    all pixels of one, its channels brought down by so many powers of two."""
+    """Sums of every row of dx, and their exponents. `row_sums(row of g, u, distance)` is what tap u of a row adds to
+    all pixels of one, with its channels scaled down by `distance` powers of two."""
     t, (n, h, w, c) = node.inputs[0].type, node.output.shape
     stride, top, dilation = node.attrs["stride"][0], node.attrs["padding"][0], node.attrs["dilation"][0]
     wide, high = widened(g, e, t)
@@ -64,7 +64,7 @@ def dx_rows(g, e, node, kernel: int, row_sums):
 
 
 def spread_taps(cols, node):
-    """[W,C]: cols[j, v] summed where tap v of output j lies on q."""
+    """[W,C]: the sum of cols[j, v] over all taps v of outputs j that lie on q."""
     out = np.zeros((node.output.shape[2], cols.shape[2]), np.int64)
     stride, left, dilation = node.attrs["stride"][1], node.attrs["padding"][2], node.attrs["dilation"][1]
     for v in range(cols.shape[1]):
@@ -79,34 +79,34 @@ def dx_drop(w: Type, groups: int) -> int:
     return headroom(w.shape[0] * w.shape[1] * w.shape[2] // groups, WEIGHT_BITS)
 
 
-PAIRS_BYTES = 16384  # of windows that are laid out at a time; one row may need more
-PAIRS_SUMS = 64  # pixels that have room, where they are more than a row
-TIGHT_PIXELS, TIGHT_PIECE = 16, 32  # as many as keep what else is done for them at a tenth: of dx, of dw
-DEEP = 32  # outputs at a time, where scratch is shorter still
+PAIRS_BYTES = 16384  # of windows laid out at a time; one row may need more
+PAIRS_SUMS = 64  # pixels that have room, if they are more than a row
+TIGHT_PIXELS, TIGHT_PIECE = 16, 32  # enough to keep the overhead at a tenth: for dx, for dw
+DEEP = 32  # outputs at a time, if scratch is even shorter
 
 
 def pairs_rows(lines: int, pixels: int, length: int, tight: int) -> int:
-    """How many rows of so many pixels the kernel takes at a time."""
+    """How many rows of this many pixels the kernel processes at a time."""
     most = (min(PAIRS_SUMS, PAIRS_BYTES // (2 * length)), TIGHT_PIXELS, 1)[tight]
     parts = -(-lines // max(1, min(lines, most // pixels)))
-    return -(-lines // parts)  # as even as they can be
+    return -(-lines // parts)  # as even as possible
 
 
 def share_source(w: Type, channels: int) -> tuple[tuple[Shares, Source], int, int]:
-    """The shares of a weight for a small machine, a table or what it follows from; k; and room for the latter."""
+    """The shares of a weight for a small machine, as a table or its source; k; and the space for computing them."""
     table, k = weight_shares(w, channels)
     shares = Shares(table, np.array([k]))
     return (shares, Source(shares)), k, align16(2 * channels) if followed(w) else 0
 
 
 def followed(w: Type) -> bool:
-    """Whether shares can follow from the multipliers of a layer: one a channel, of scales that are floats."""
+    """Can shares be computed from the multipliers of a layer? They can if there is one per channel, of float scales."""
     scale = np.array(w.quant.scale if w.quant else (), np.float64)
     return scale.size > 1 and bool((scale.astype(np.float32) == scale).all())
 
 
 def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: int, parts: tuple = (None, None, 0)) -> Call:
-    """The kernel for microcontrollers, where every pixel of dx has one of g. `parts`: see fours_dx."""
+    """The kernel for microcontrollers, if every pixel of dx has one of g. `parts`: see fours_dx."""
     share, k, room = share_source(w.type, w.shape[0])
     lines, pixels, o = (shape.sizes[name] for name in ("h", "w", "o"))
     length = (o + 3) // 4 * 4
@@ -122,7 +122,7 @@ def pairs_dx(dx, dxe, m, e, w, shape: Struct, tight: int, parts: tuple = (None, 
 
 
 def deep_dx(dx, dxe, m, e, w, shape: Struct, parts: tuple) -> Call:
-    """Some outputs at a time: slower, and less where there are many of them."""
+    """A few outputs at a time: slower, and less scratch if there are many of them."""
     share, k, room = share_source(w.type, w.shape[0])
     lines, pixels, o = (shape.sizes[name] for name in ("h", "w", "o"))
     depth = min((o + 3) // 4 * 4, DEEP)
@@ -134,7 +134,7 @@ def deep_dx(dx, dxe, m, e, w, shape: Struct, parts: tuple) -> Call:
 
 
 def of_columns(call: Call, row: int) -> Call | None:
-    """The same with a weight that is some columns of one whose rows are so long; None where the kernel cannot."""
+    """The same with a weight that is some columns of one with rows of this length; None if the kernel cannot do it."""
     if not call.function.startswith(("conv2d_pairs_dx", "conv2d_deep_dx")):
         return None
     weight, which, _ = call.args[:6], call.args[6], call.args[7]  # which columns are trained, how many: all
@@ -170,7 +170,7 @@ def _(
     weight_shares(w, w.shape[0])
     shape = (m.shape[0], *size, w.shape[3] * groups)
     if conv_output(f32(*shape), w, None, stride, padding, dilation, groups) != m.shape:
-        raise GraphError(f"a gradient {m} does not belong to an input of {size} and weights {w}")
+        raise GraphError(f"the gradient {m} does not match an input of {size} and weights {w}")
     return pair(m.dtype, shape)
 
 
@@ -218,7 +218,7 @@ def aligned(m, e, t: Type, drop: int):
 def sums_pair(shape, x: Type) -> tuple[Type, Type]:
     """The types of a sum of products with x - zero: real = scale of x * m * 2^e."""
     if x.dtype != "s8" or x.quant is None:
-        raise GraphError(f"integer gradients want an s8 input with a scale, got {x}")
+        raise GraphError(f"integer gradients need an s8 input with a scale, not {x}")
     m = Type("s32b", tuple(shape), quant(x.scale))
     return m, exponents(m)
 
@@ -228,13 +228,13 @@ def pixel_count(m: Type) -> int:
 
 
 def even_piece(pixels: int, most: int) -> int:
-    """How many pixels a kernel takes at a time: at most so many, in pieces of about one size, two by two."""
+    """How many pixels a kernel processes at a time: at most `most`, in even pieces of about equal size."""
     parts = -(-pixels // min(pixels, most))
     return (-(-pixels // parts) + 1) // 2 * 2
 
 
 def pairs_dw(dw, dwe, m, e, x, channels, shape: Struct, tight: int) -> Call:
-    """The kernel for microcontrollers: pieces of so many pixels that they take some 6 KB, turned, or of few."""
+    """The kernel for microcontrollers: transposes pieces of about 6 KB, or of few pixels."""
     pixels, count = pixel_count(m.type), dw.shape[-1]
     most = TIGHT_PIECE // tight if tight else PAIRS_SUMS
     piece = even_piece(pixels, max(16, min(most, 3072 // count)))
@@ -249,7 +249,7 @@ conv2d_dw_block = op(
     "conv2d_dw_block",
     """(dw, e): dw[o,u,v,k] 2^e = sum over n,i,j of g[n,i,j,o] (x - zero)[n, i*sh + u*dh - top, .., channels[k]]
 
-    The scale of x is in the type of dw. `channels` are those whose weights are trained; none given means all.
+    The scale of x is in the type of dw. `channels` are those whose weights are trained; by default all.
     """,
     kind="int8",
     cases=[
@@ -278,9 +278,9 @@ def _(
     want_block(m, e)
     ci = x.shape[3] // max(groups, 1)
     if conv_output(x, f32(m.shape[3], *kernel, ci), None, stride, padding, dilation, groups) != m.shape:
-        raise GraphError(f"a gradient {m} does not belong to an input {x} and a kernel of {kernel}")
+        raise GraphError(f"the gradient {m} does not match an input {x} and a kernel of {kernel}")
     if channels and (groups != 1 or not all(0 <= c < ci for c in channels)):
-        raise GraphError(f"channels {channels} are not channels of {x} in one group")
+        raise GraphError(f"{channels} are not channels of {x} in one group")
     return sums_pair((m.shape[3], *kernel, len(channels) or ci), x)
 
 

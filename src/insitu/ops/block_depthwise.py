@@ -28,15 +28,15 @@ from insitu.ops._windows import depthwise_output, patches
 from insitu.ops.block_conv import INPUT_BITS, aligned, even_piece, gathered_rows, pixel_count, spread_taps, sums_pair
 from insitu.ops.conv_backward import depthwise_struct
 
-MAX_TAPS = 511  # of a kernel: sums of so many products of 15 and 7 bits stay below 2^31
+MAX_TAPS = 511  # of a kernel: sums of that many products of 15 and 7 bits stay below 2^31
 
 
-PIECE_BYTES = 4096  # of the gradient that is turned for dw
-BAND_BYTES = 2048  # of rows of g that a microcontroller lays out at a time, where memory is not short
+PIECE_BYTES = 4096  # of the gradient that is transposed for dw
+BAND_BYTES = 2048  # of rows of g that a microcontroller lays out at a time, if memory is not short
 
 
 def band_rows(tight: int, *, oh, ow, kh, sh, dh, **_) -> int:
-    """How many rows of g depthwise2d_dx has room for: at least those that a row of dx gathers from."""
+    """How many rows of g depthwise2d_dx has room for: at least those that one row of dx gathers from."""
     least = (kh - 1) * dh // sh + 1
     return min(oh, least if tight else max(least, BAND_BYTES // (2 * GROUP * ow)))
 
@@ -45,7 +45,7 @@ depthwise2d_dx_block = op(
     "depthwise2d_dx_block",
     """dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q
 
-    All rows of an image are brought to the largest exponent of their group of channels: groups are worked on alone.
+    All rows of an image are brought to the largest exponent of their group of channels: groups are independent.
     """,
     kind="int8",
     cases=[
@@ -72,7 +72,7 @@ def _(
     weight_shares(w, w.shape[2])
     shape = (m.shape[0], *size, m.shape[3])
     if depthwise_output(f32(*shape), w, None, stride, padding, dilation) != m.shape:
-        raise GraphError(f"a gradient {m} does not belong to an input of {size} and weights {w}")
+        raise GraphError(f"the gradient {m} does not match an input of {size} and weights {w}")
     if w.shape[0] * w.shape[1] > MAX_TAPS:
         raise GraphError(f"sums over the {w.shape[0]}x{w.shape[1]} taps of {w} may overflow 32 bits")
     return pair(m.dtype, shape)
@@ -122,7 +122,7 @@ depthwise2d_dx_block.may(in_place=over_equal_shape)
 
 
 def pairs_dw(dw, dwe, m, e, x, drop: int, shape: Struct, tight: int) -> Call:
-    """The kernel for microcontrollers: the gradient of so many pixels as takes some 4 KB, turned, or of few."""
+    """The kernel for microcontrollers: transposes about 4 KB of the gradient at a time, or few pixels."""
     wide = (m.shape[3] + 3) // 4 * 4
     piece = even_piece(pixel_count(m.type), max(8, (PIECE_BYTES >> tight) // (2 * wide)))
     scratch = Scratch(piece * (4 + 2 * (1 + wide)) + wide)
@@ -151,7 +151,7 @@ def _(
     want_block(m, e)
     dw = (*kernel, m.shape[3])
     if x.shape[3] != m.shape[3] or depthwise_output(x, f32(*dw), None, stride, padding, dilation) != m.shape:
-        raise GraphError(f"a gradient {m} does not belong to an input {x} and a kernel of {kernel}")
+        raise GraphError(f"the gradient {m} does not match an input {x} and a kernel of {kernel}")
     return sums_pair(dw, x)
 
 

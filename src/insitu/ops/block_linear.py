@@ -1,4 +1,4 @@
-"""Integer gradients of linear layers: what a 1x1 convolution that moves by one does, without an image around it."""
+"""Integer gradients of linear layers: the same as for a 1x1 convolution with stride one, without an image around it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _(m: Type, e: Type, w: Type) -> tuple[Type, ...]:
     want_block(m, e)
     weight_shares(w, w.shape[0])
     if w.rank != 2 or m.shape[-1] != w.shape[0]:
-        raise GraphError(f"a gradient {m} does not belong to weights {w}")
+        raise GraphError(f"the gradient {m} does not match weights {w}")
     return pair(m.dtype, (*m.shape[:-1], w.shape[1]))
 
 
@@ -99,7 +99,7 @@ linear_dw_block.may(by_outputs=2)
 def _(m: Type, e: Type, x: Type) -> tuple[Type, ...]:
     want_block(m, e)
     if m.shape[:-1] != x.shape[:-1]:
-        raise GraphError(f"a gradient {m} does not belong to an input {x}")
+        raise GraphError(f"the gradient {m} does not match an input {x}")
     return sums_pair((m.shape[-1], x.shape[-1]), x)
 
 

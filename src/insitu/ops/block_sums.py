@@ -1,8 +1,8 @@
-"""The integer gradient of a layer's input in two steps: sums, and the blocks they become.
+"""The integer gradient of a layer's input in two steps: sums, and the blocks made from them.
 
-What conv2d_dx_block of a 1x1 convolution that moves by one (or linear_dx_block) does at once. Made by the planner,
-where the gradient that is summed up comes in groups of channels (changes/channel_groups): sums of the groups so far
-can be kept.
+Together they do what conv2d_dx_block of a 1x1 convolution with stride one (or linear_dx_block) does at once. The
+planner makes them if the summed gradient comes in groups of channels (changes/channel_groups): the sums of the groups
+so far can be kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def whole_weight(w: Type, fixed: Type | None, channels) -> Type:
 
 
 def shares_of(w: Type) -> tuple[np.ndarray, int, int]:
-    """Shares of the scales, their power of two, and the bits that are dropped."""
+    """Shares of the scales, their power of two, and the number of dropped bits."""
     return *weight_shares(w, w.shape[0]), headroom(w.shape[0], WEIGHT_BITS)
 
 
@@ -49,7 +49,7 @@ def sums_shape(m: Type, inputs: int) -> tuple[int, int, int]:
 
 
 def sum_call(acc, gradient: tuple, weights: tuple, shares, first, n: int, node: Node, drop: int, tight: int) -> Call:
-    """What the gradient of some outputs adds: mantissas and exponents of these, exponents of all."""
+    """What the gradient of some outputs adds: their mantissas and exponents, and the exponents of all outputs."""
     shape = sums_struct(node.inputs[0], node.output.shape[1])
     pixels = shape.sizes["w"]
     rows = pairs_rows(shape.sizes["h"], pixels, (n + 3) // 4 * 4, tight)
@@ -63,7 +63,7 @@ def sums_struct(m: Value, inputs: int):
 
 
 def part_of_sums(node: Node, gradient: tuple, outputs: int, tight: int) -> Call:
-    """dx_sums_block for the next so many outputs: in tile t those from t * outputs on."""
+    """dx_sums_block for `outputs` outputs: in tile t those from t * outputs on."""
     w, *fixed = node.inputs[2:]
     channels, c = node.attrs["channels"], node.output.shape[1]
     table, _, drop = shares_of(whole_weight(w.type, fixed[0].type if fixed else None, channels))
@@ -101,7 +101,7 @@ def _(m: Type, e: Type, w: Type, *fixed: Type, channels: Ints = ()) -> Type:
     whole = whole_weight(w, fixed[0] if fixed else None, channels)
     weight_shares(whole, whole.shape[0])
     if len(fixed) != bool(channels) or m.shape[-1] != whole.shape[0] or whole.size != m.shape[-1] * whole.shape[-1]:
-        raise GraphError(f"a gradient {m} does not belong to weights {whole}")
+        raise GraphError(f"the gradient {m} does not match weights {whole}")
     return Type("s32", sums_shape(m, whole.shape[-1]))
 
 
@@ -176,7 +176,7 @@ def _(dx: Value, dxe: Value, acc: Value, e: Value, *, by: int) -> Call:
 
 
 def in_two(dx: Node, merge: Node | None) -> tuple[Node, Node]:
-    """Nodes for the sums and for what they become; `merge` puts the weight together, and is not needed then."""
+    """Nodes for the sums and for the blocks; `merge`, which puts the weight together, is then not needed."""
     m, e, *weights = dx.inputs
     parts = merge or (dx if len(weights) > 1 else None)
     channels = tuple(parts.attrs["channels"]) if parts else ()

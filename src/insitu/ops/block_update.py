@@ -1,8 +1,8 @@
 """Updates of integer parameters by integer gradients (s32b), in place: weights with a byte of fraction, biases.
 
-Twins of sgd_residual_s8 and sgd_bias_s32 (update_int.py) that touch no float but a few for each tensor and one product
-for each channel: what a channel's gradient is multiplied with is split into 24 bits and an exponent, and every element
-moves by a 64-bit product, shifted and rounded half up. The other arithmetics read an integer gradient as f32.
+Twins of sgd_residual_s8 and sgd_bias_s32 (update_int.py) that use only a few floats per tensor and one product per
+channel. The factor of a channel's gradient is split into 24 bits and an exponent, and every element moves by a 64-bit
+product, shifted and rounded half up. The other arithmetics read an integer gradient as f32.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BIAS_FAR = 1 << 30
 
 
 def group_norm(m: np.ndarray, e: int, scale: float) -> np.float32:
-    """The norm of scale * m * 2^e: squares of the upper 15 bits, added as integers; a square root of 24 bits."""
+    """The norm of scale * m * 2^e: squares of the upper 15 bits, added as integers; a 24-bit square root."""
     size = np.abs(m.astype(np.int64))
     d = max(0, bit_length(size.max(initial=0)) - 15)
     total = int(((size >> d) ** 2).sum())
@@ -36,8 +36,8 @@ def group_norm(m: np.ndarray, e: int, scale: float) -> np.float32:
 
 
 def squares_of(m: np.ndarray, e: np.ndarray, t: Type) -> np.float32:
-    """The square of the norm: those of the groups of channels, one after the other, so that a tile of them can be added
-    at a time; endless where a group is."""
+    """The square of the norm: those of the groups of channels, added one after the other, so that tiles of them can be
+    added one at a time; infinite if a group's is."""
     total, by_channel = np.float32(0), np.moveaxis(m, t.channel_axis, 0)
     with np.errstate(over="ignore"):
         for i, exponent in enumerate(e.tolist()):
@@ -47,7 +47,7 @@ def squares_of(m: np.ndarray, e: np.ndarray, t: Type) -> np.float32:
 
 
 def factor_of(m, e, t: Type, rate, clip: float) -> tuple[np.float32, int, int]:
-    """(what to multiply the gradient with, skipped, clipped); a factor of 0 means that nothing changes."""
+    """(factor of the gradient, skipped, clipped); a factor of 0 means that nothing changes."""
     if rate == 0 or not np.isfinite(rate):
         return np.float32(0), 0, 0
     squares = squares_of(m, e, t)
@@ -58,7 +58,7 @@ def factor_of(m, e, t: Type, rate, clip: float) -> tuple[np.float32, int, int]:
 
 
 def times(x: np.ndarray, by: np.ndarray, e, limit: int) -> np.ndarray:
-    """round(x * by * 2^e), halves up, at most limit either way; x whole numbers of 32 bits, by float32."""
+    """round(x * by * 2^e), ties up, limited to +-limit; x are 32-bit integers, by is float32."""
     whole, exponent, finite = float_parts(np.asarray(by, np.float32))
     product, d = x.astype(np.int64) * whole, -(exponent + e)
     right = np.clip(d, 1, 62)
@@ -68,7 +68,7 @@ def times(x: np.ndarray, by: np.ndarray, e, limit: int) -> np.ndarray:
 
 
 def step_of(m, e, t: Type, rate, factor, w: Type, qas: bool, unit_bits: int, limit: int) -> np.ndarray:
-    """How far each integer moves, in 1/2^unit_bits of it."""
+    """How far each integer moves, in units of 1/2^unit_bits."""
     with np.errstate(over="ignore", invalid="ignore"):
         by = np.float32(rate) * np.float32(factor) * np.float32(scale_of(t)) * spread(per_channel(w, qas), w)
     return times(m, np.broadcast_to(by, m.shape), spread_groups(e.astype(np.int64), t) + unit_bits, limit)
@@ -81,9 +81,9 @@ def scale_of(dw: Type) -> float:
 def want_sums(w: Type, dw: Type, e: Type) -> None:
     same_shape(w, dw)
     if dw.dtype != "s32b" or e != exponents(dw):
-        raise GraphError(f"{dw} and {e} are no integer gradient")
+        raise GraphError(f"{dw} and {e} are not an integer gradient")
     if w.quant and w.quant.axis not in (None, dw.channel_axis):
-        raise GraphError(f"{w} has scales along another axis than {dw} has channels, {dw.channel_axis}")
+        raise GraphError(f"the scales of {w} are not along axis {dw.channel_axis}, the channels of {dw}")
 
 
 def sums(shape, scale: float | None = 0.03) -> Type:

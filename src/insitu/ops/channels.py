@@ -1,4 +1,4 @@
-"""A weight of which only some channels are trained: the trained ones apart, in RAM, the rest in flash.
+"""A weight with only some trained channels: those are separate, in RAM; the rest are in flash.
 
 Channels are the last axis: the input channels of a convolution, the channels of a depthwise one.
 """
@@ -20,7 +20,7 @@ def rest_of(channels: tuple[int, ...], total: int) -> list[int]:
 
 
 def channels_type(w: Type, channels: tuple[int, ...]) -> Type:
-    """The type of some channels of a weight; where each channel has a scale, they keep theirs."""
+    """The type of some channels of a weight; per-channel scales are picked with them."""
     q = w.quant
     if q is not None and q.axis == w.rank - 1:
         q = quant([q.scale[c] for c in channels], q.zero, q.axis)
@@ -70,7 +70,7 @@ def _(trained: Type, fixed: Type, *, channels: Ints) -> Type:
     if trained.shape[:-1] != fixed.shape[:-1] or trained.dtype != fixed.dtype or not alike:
         raise GraphError(f"{trained} and {fixed} are not parts of one weight")
     if len(channels) != trained.shape[-1] or len(set(channels)) < len(channels):
-        raise GraphError(f"{len(channels)} channels for {trained}")
+        raise GraphError(f"{len(channels)} channels do not fit {trained}")
     if not all(0 <= c < total for c in channels):
         raise GraphError(f"channels {channels} are not all within 0..{total - 1}")
     return Type(trained.dtype, (*trained.shape[:-1], total), merged_quant(trained, fixed, channels))
@@ -112,7 +112,7 @@ take_channels = op(
 @take_channels.infer
 def _(x: Type, *, channels: Ints) -> Type:
     if not channels or not all(0 <= c < x.shape[-1] for c in channels):
-        raise GraphError(f"channels {channels} of {x}")
+        raise GraphError(f"{channels} are not channels of {x}")
     return x.with_shape(*x.shape[:-1], len(channels))
 
 

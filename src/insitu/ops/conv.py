@@ -1,7 +1,7 @@
 """Convolutions, float and int8, NHWC: x[N,H,W,C], w[O,KH,KW,C/groups], b[O] -> y[N,OH,OW,O].
 
-Padding is (top, bottom, left, right), so that it can be asymmetric. Depthwise convolutions are an
-op of their own (depthwise.py): their weights lie the other way round.
+Padding is (top, bottom, left, right), so that it can be asymmetric. Depthwise convolutions are an op of their own
+(depthwise.py): their weights have a different layout.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 
 def conv_call(y, x, w, b, shape: Struct, fixed, target) -> Call:
-    """The float kernel: packed where the weights (input 1) are constant, there is one group, and room for a copy."""
+    """The float kernel. Weights (input 1) are packed if they are constant, there is one group, and a copy fits."""
     if 1 in fixed and target == "host" and shape.sizes["groups"] == 1:
         return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, shape)
     outputs, channels = w.shape[0] // shape.sizes["groups"], w.shape[-1]
@@ -46,7 +46,7 @@ def conv_call(y, x, w, b, shape: Struct, fixed, target) -> Call:
 
 
 def conv_grads(g, x, w, b, attrs) -> tuple:
-    """The gradients of x, w and, where there is one, of the bias."""
+    """The gradients of x, w and, if there is one, the bias."""
     dx = conv2d_dx(g, w, size=x.shape[1:3], **attrs, name=f"{x.name}.grad")
     dw = conv2d_dw(g, x, kernel=w.shape[1:3], **attrs, name=f"{w.name}.grad")
     return (dx, dw) if b is None else (dx, dw, bias_grad(g, name=f"{b.name}.grad"))
@@ -120,15 +120,15 @@ def packed_scratch(runs, *, h, w, c, oh, ow, kh, kw, sh, sw, dh, dw, **_) -> int
 
 
 def packed_panel(outputs: int, runs: int, length: int) -> tuple[int, int]:
-    """How many outputs conv2d_s8 packs at a time, and the bytes of their weights: 8 KB, or what sixteen take."""
+    """How many outputs conv2d_s8 packs at a time, and the bytes of their weights: 8 KB, or those of sixteen outputs."""
     each = runs * ((length + 3) // 4 * 4)
     panel = min(align16(outputs), max(16, 8192 // each // 16 * 16))
     return panel, panel * each
 
 
 def pairs_tile(window: int, tight: int, *, n, oh, ow, **sizes) -> tuple[int, int]:
-    """How many windows conv2d_pairs_s8 widens at a time, and its scratch: 8 KB of windows, at least sixteen; where
-    memory is tight eight or four, though weights are widened again for each of these."""
+    """How many windows conv2d_pairs_s8 widens at a time, and its scratch: 8 KB of windows, at least sixteen; eight or
+    four if memory is tight, but then weights are widened again for each group of windows."""
     length, pixels = (window + 3) // 4 * 4, n * oh * ow
     parts = -(-pixels // (16 >> tight if tight else max(16, min(128, 4096 // length))))
     tile = (-(-pixels // parts) + 3) // 4 * 4
@@ -140,7 +140,7 @@ conv2d_s8 = op(
     "conv2d_s8",
     """acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[..] - x_zero); y = requantise(acc), clamped to lo..hi
 
-    Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 0).
+    The padding is x_zero. Weights are symmetric: one scale, or one per output channel (axis 0).
     """,
     cases=with_masks([
         Case(
@@ -253,7 +253,7 @@ def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
 
 
 def widened(x: Type) -> Type:
-    """A rank-3 type [N,L,C] as the image [N,1,L,C] of height one; a Type or what has one."""
+    """A rank-3 type [N,L,C] (or a value of one) as the image [N,1,L,C] of height one."""
     n, length, c = x.shape
     return Type(x.dtype, (n, 1, length, c), x.quant)
 
@@ -277,7 +277,7 @@ def _(
     groups: int = 1,
 ) -> Type:  # fmt: skip
     if x.rank != 3 or w.rank != 3:
-        raise GraphError(f"conv1d wants x of rank 3 and w of rank 3, got {x} and {w}")
+        raise GraphError(f"conv1d needs x of rank 3 and w of rank 3, not {x} and {w}")
     n, _, length, o = conv_output(
         widened(x), widened(w), b, (1, stride), (0, 0, *padding), (1, dilation), groups
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """The gradients of convolutions: with respect to the input (dx) and to the weights (dw).
 
-Gradients are f32 and in real units whatever the forward arithmetic: an s8 operand stands for the reals its
-type says. In C each result is one chain of fused multiply-adds in the order the formula gives, on every
-machine, so programs with int8 forward passes train to the same bytes everywhere.
+Gradients are f32 and in real units whatever the forward arithmetic: an s8 operand represents the reals that its type
+defines. In C, each result is one chain of fused multiply-adds in the order of the formula, on every machine, so
+programs with int8 forward passes train to the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from insitu.ops._windows import (
     taps_scratch,
 )
 
-PIECE = 16  # pixels whose gradients are scaled, or whose channels are picked, at a time: what scratch is for
-TIGHT_PIECE = 4  # the same, where scratch is short
+PIECE = 16  # pixels whose gradients are scaled, or whose channels are picked, at a time: the use of scratch
+TIGHT_PIECE = 4  # the same if scratch is short
 
 
 def dx_eval(g, w, size, stride, padding, dilation, groups):
@@ -47,14 +47,14 @@ def dw_eval(g, x, kernel, stride, padding, dilation, groups):
 
 
 def scale_table(type: Type, channels: int) -> Table | None:
-    """A scale for each channel as f32, or nothing for a float operand."""
+    """One scale per channel as f32, or None for a float operand."""
     if type.quant is None:
         return None
     return Table(np.broadcast_to(np.array(type.quant.scale, np.float32), channels).copy())
 
 
 def scale_source(type: Type, channels: int) -> tuple[Scales | None, Source | None]:
-    """The same as two arguments for a small machine: a table, or what it follows from."""
+    """The same as two arguments for a small machine: a table, or its source."""
     table = scale_table(type, channels)
     scales = Scales(table.array) if table else None
     return scales, Source(scales) if scales else None
@@ -64,16 +64,16 @@ FOURS_FLOATS = 4096  # of rows that linear_fours_dx_s8 and _dw_s8 lay out at a t
 
 
 def rows_struct(g, x) -> Struct:
-    """All but the last dimension as rows: what linear does, and a 1x1 convolution that moves by one."""
+    """All dimensions but the last as rows: for linear, and for a 1x1 convolution with stride one."""
     return Struct("linear_shape", rows=g.type.size // g.shape[-1], i=x.shape[-1], o=g.shape[-1])
 
 
-TIGHT_ROWS, TIGHT_DEPTH = 16, 32  # rows, and of each so many outputs, laid out at a time where scratch is short
+TIGHT_ROWS, TIGHT_DEPTH = 16, 32  # rows, and outputs of each row, laid out at a time if scratch is short
 
 
 def fours_dx(dx, g, w, tight: int = 0, parts: tuple = (None, None, 0)) -> Call:
-    """The kernel for microcontrollers: blocks of four rows and four columns. `parts`: where w is not the whole weight,
-    the rest of it, where each column is, and how many w has."""
+    """The kernel for microcontrollers: blocks of four rows and four columns. `parts`: if w is not the whole weight, the
+    rest of it, the position of each column, and how many columns w has."""
     shape, o = rows_struct(g, dx), g.shape[-1]
     rows = g.type.size // o
     count = -(-rows // (TIGHT_ROWS if tight else max(16, FOURS_FLOATS // o)))
@@ -84,7 +84,7 @@ def fours_dx(dx, g, w, tight: int = 0, parts: tuple = (None, None, 0)) -> Call:
 
 
 def fours_dw(dw, g, x, channels, tight: int = 0) -> Call:
-    """The same; all of the input's channels, or those that are trained."""
+    """The same for dw; with all of the input's channels, or the trained ones."""
     shape, count = rows_struct(g, x), dw.shape[-1]
     wide = (count + 3) // 4 * 4
     piece = min(g.type.size // g.shape[-1], TIGHT_ROWS if tight else max(16, FOURS_FLOATS // wide))
@@ -94,7 +94,7 @@ def fours_dw(dw, g, x, channels, tight: int = 0) -> Call:
 
 
 def windows_dw(dw, g, x, channels, shape: Struct, tight: int = 0) -> Call:
-    """The same for windows of more than one pixel, a tap after the other."""
+    """The same for windows of more than one pixel, tap by tap."""
     count, wide = dw.shape[-1], (dw.shape[-1] + 3) // 4 * 4
     piece = min(g.type.size // g.shape[-1], TIGHT_ROWS if tight else max(16, FOURS_FLOATS // wide))
     table = Table(np.array(channels, np.int32)) if channels else None
@@ -132,7 +132,7 @@ def _(
 ) -> Type:  # fmt: skip
     dx = Type(g.dtype, (g.shape[0], *size, w.shape[3] * groups))
     if conv_output(dx, w, None, stride, padding, dilation, groups) != g.shape:
-        raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
+        raise GraphError(f"the gradient {g} does not match an input of {size} and weights {w}")
     return dx
 
 
@@ -167,7 +167,7 @@ conv2d_dw = op(
     "conv2d_dw",
     """dw[o,u,v,k] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, channels[k]]
 
-    `channels` are the input channels whose weights are trained; none given means all of them.
+    `channels` are the input channels whose weights are trained, by default all.
     """,
     kind="any",
     cases=[
@@ -203,9 +203,9 @@ def _(
     ci = x.shape[3] // max(groups, 1)
     w = f32(g.shape[3], *kernel, ci)
     if conv_output(x, w, None, stride, padding, dilation, groups) != g.shape:
-        raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
+        raise GraphError(f"the gradient {g} does not match an input {x} and a kernel of {kernel}")
     if channels and (groups != 1 or not all(0 <= c < ci for c in channels) or len(set(channels)) < len(channels)):
-        raise GraphError(f"channels {channels} are not distinct channels of {x} in one group")
+        raise GraphError(f"{channels} are not distinct channels of {x} in one group")
     return Type(g.dtype, (g.shape[3], *kernel, len(channels) or ci))
 
 
@@ -274,7 +274,7 @@ def depthwise_struct(g, x, kernel, stride, padding, dilation) -> Struct:
 
 
 def gathered_dx(dx, g, w, shape: Struct, over: bool = False) -> Call:
-    """The kernel for microcontrollers: sixteen channels at a time; from a copy of them where dx lies over g."""
+    """The kernel for microcontrollers: sixteen channels at a time; from a copy of them if dx overwrites g."""
     floats = w.shape[0] * w.shape[1] + (g.shape[1] * g.shape[2] if over else 0)
     scale = scale_source(w.type, w.shape[2])
     return Call("depthwise2d_gather_dx_s8", dx, g, w, *scale, int(over), shape, Scratch(64 * floats))
@@ -308,7 +308,7 @@ def _(
 ) -> Type:  # fmt: skip
     dx = Type(g.dtype, (g.shape[0], *size, channels))
     if depthwise_output(dx, w, None, stride, padding, dilation) != g.shape:
-        raise GraphError(f"a gradient {g} does not belong to an input of {size} and weights {w}")
+        raise GraphError(f"the gradient {g} does not match an input of {size} and weights {w}")
     return dx
 
 
@@ -368,7 +368,7 @@ def _(
 ) -> Type:
     dw = Type(g.dtype, (*kernel, g.shape[3]))
     if depthwise_output(x, dw, None, stride, padding, dilation) != g.shape:
-        raise GraphError(f"a gradient {g} does not belong to an input {x} and a kernel of {kernel}")
+        raise GraphError(f"the gradient {g} does not match an input {x} and a kernel of {kernel}")
     return dw
 
 

@@ -1,6 +1,6 @@
 """Transposed convolution, NHWC: x[N,H,W,C], w[C,KH,KW,O/groups], b[O] -> y[N,OH,OW,O]. Float only.
 
-The gradient of conv2d with respect to its input, as an op of its own; torch's ConvTranspose2d.
+The gradient of conv2d with respect to its input, as an op of its own: torch's ConvTranspose2d.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def transposed_size(size, kernel, stride, before, after, dilation, extra) -> int
 
 def transposed_output(x: Type, w: Type, b, stride, padding, output_padding, dilation, groups) -> tuple[int, ...]:
     if x.rank != 4 or w.rank != 4:
-        raise GraphError(f"conv_transpose2d wants x of rank 4 and w of rank 4, got {x} and {w}")
+        raise GraphError(f"conv_transpose2d needs x of rank 4 and w of rank 4, not {x} and {w}")
     n, h, wd, c = x.shape
     if groups < 1 or w.shape[0] != c or c % groups:
         raise GraphError(f"{c} input channels in {groups} groups do not fit weights {w}")
     o = w.shape[3] * groups
     if b is not None and b.shape != (o,):
-        raise GraphError(f"the bias {b} is not one number for each of {o} channels")
+        raise GraphError(f"the bias {b} must have one number per channel ({o})")
     oh = transposed_size(h, w.shape[1], stride[0], padding[0], padding[1], dilation[0], output_padding[0])
     ow = transposed_size(wd, w.shape[2], stride[1], padding[2], padding[3], dilation[1], output_padding[1])
     return n, oh, ow, o
 
 
 def without_extra(g, stride, output_padding):
-    """g without the rows and columns that were added at the end, where they would make room for another window."""
+    """g without the rows and columns added at the end, if they would make room for another window."""
     if all(e < s for e, s in zip(output_padding, stride)):
         return g
     n, oh, ow, o = g.shape

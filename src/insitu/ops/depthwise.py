@@ -1,6 +1,6 @@
 """Depthwise convolutions, float and int8, NHWC: x[N,H,W,C], w[KH,KW,O], b[O] -> y[N,OH,OW,O] with O = C * m.
 
-Output channel o reads input channel o // m. Weights hold the channels last, so that a kernel runs along them.
+Output channel o reads input channel o // m. The channels of weights are last, so that a kernel runs along them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 
 def depthwise_grads(g, x, w, b, attrs) -> tuple:
-    """The gradients of x, w and, where there is one, of the bias."""
+    """The gradients of x, w and, if there is one, the bias."""
     size = {"size": x.shape[1:3], "channels": x.shape[3]}
     dx = depthwise2d_dx(g, w, **size, **attrs, name=f"{x.name}.grad")
     dw = depthwise2d_dw(g, x, kernel=w.shape[:2], **attrs, name=f"{w.name}.grad")
@@ -85,8 +85,8 @@ def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
     return y.type.size * w.shape[0] * w.shape[1]
 
 
-BAND_LINES = 16  # rows of outputs that depthwise2d_planes_s8 makes at a time, at most
-PLANE_BYTES = 4096  # of rows of four channels, or what one row of outputs needs
+BAND_LINES = 16  # rows of outputs that depthwise2d_planes_s8 computes at a time, at most
+PLANE_BYTES = 4096  # of rows of four channels, or as much as one row of outputs needs
 
 
 def planes_band(whole: bool = False, *, oh, ow, kh, kw, sh, sw, **_) -> tuple[int, int, int]:
@@ -103,7 +103,7 @@ depthwise2d_s8 = op(
     "depthwise2d_s8",
     """acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[.., o // m] - x_zero); y = requantise(acc), clamped to lo..hi
 
-    Padding holds x_zero. Weights are symmetric: one scale, or one for each output channel (axis 2).
+    The padding is x_zero. Weights are symmetric: one scale, or one per output channel (axis 2).
     """,
     cases=with_masks([
         Case(
@@ -133,7 +133,7 @@ depthwise2d_s8 = op(
              {"padding": (1, 1, 1, 1)}, out=s8(s=1.0, z=4)),
         Case("5x5 on a long row", (s8(1, 5, 14, 19, s=0.1, z=-7), s8(5, 5, 19, s=ramp(19), axis=2), s32(19)),
              {"padding": (2, 2, 2, 2)}, out=s8(s=0.5, z=4)),
-        Case("7x7, stride, four outputs a row", (s8(1, 5, 8, 5, s=0.1, z=-7), s8(7, 7, 5, s=ramp(5), axis=2), s32(5)),
+        Case("7x7, stride, four outputs per row", (s8(1, 5, 8, 5, s=0.1, z=-7), s8(7, 7, 5, s=ramp(5), axis=2), s32(5)),
              {"stride": (2, 2), "padding": (3, 3, 3, 3)}, out=s8(s=0.5, z=4)),
         Case("one channel to five", (s8(1, 4, 4, 1, s=0.1, z=3), s8(3, 3, 5, s=0.02), s32(5)), out=s8(s=0.3)),
     ]),

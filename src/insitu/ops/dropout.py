@@ -1,6 +1,6 @@
-"""Dropout as in training, with random numbers that come from a counter: no mask is kept, the gradient draws it again.
+"""Dropout for training, with random numbers from a counter: no mask is kept, because the gradient draws it again.
 
-`count_up` moves the counter once a step; where it starts is the seed (first_count).
+`count_up` increments the counter once per step; the seed sets its start (first_count).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def _want_counter(t: Type) -> None:
 
 
 def threshold(p: float) -> int:
-    """An element goes where the upper 31 bits of its random number are below this."""
+    """An element is dropped if the upper 31 bits of its random number are below this."""
     return int(p * 2**31)
 
 
 dropout_train = op(
     "dropout_train",
-    "y = x / (1 - p) or, with probability p, 0; drawn anew for each content of `counter` and each `layer`",
+    "y = x / (1 - p) or, with probability p, 0; drawn again for each value of `counter` and each `layer`",
     cases=[
         Case("odd", (f32(1, 3, 5), _count(0))),
         Case("long", (f32(67), _count(-5)), {"p": 0.2, "layer": 3}),
@@ -47,7 +47,7 @@ def _(x: Type, counter: Type, *, p: float = 0.5, layer: int = 0) -> Type:
     want_float(x)
     _want_counter(counter)
     if not 0 <= p < 1:
-        raise GraphError(f"dropout with p = {p} keeps nothing")
+        raise GraphError(f"dropout needs 0 <= p < 1, not {p}")
     return x
 
 
@@ -69,7 +69,7 @@ def _(y: Value, x: Value, counter: Value, *, p: float, layer: int) -> Call:
 
 count_up = op(
     "count_up",
-    "counter + 1, in place: once a step, so that the next one draws other numbers",
+    "counter + 1, in place: once per step, so that the next step draws other numbers",
     kind="any",
     cases=[Case("one", (_count(41),)), Case("wraps", (_count(2**31 - 1),))],
 )

@@ -1,7 +1,7 @@
 """Ops that move elements and compute nothing: they take any element type, quantised or not.
 
-The numerics of the output are those of the input, so a quantised value stays what it was. Kernels get the
-size of an element in bytes and no type.
+The output has the numerics of the input, so a quantised value keeps its meaning. Kernels get the size of an element in
+bytes, and no type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from insitu.ops.shape_backward import resize_dx, slice_dx
 def per_tensor(x: Type) -> Type:
     """The type, if its numerics do not depend on an axis that is about to move."""
     if x.quant is not None and x.quant.per_channel:
-        raise GraphError(f"{x} has a scale a channel, which this op cannot carry along")
+        raise GraphError(f"{x} has one scale per channel, which this op does not support")
     return x
 
 
@@ -40,7 +40,7 @@ def both(name: str, *shapes: tuple[int, ...], **attrs) -> list[Case]:
 
 reshape = op(
     "reshape",
-    "The same elements in the same order with another shape; one -1 stands for what is left",
+    "The same elements in the same order with another shape; one -1 is inferred",
     kind="any",
     cases=both("flatten", (2, 3, 5), shape=(2, -1)) + both("split", (6,), shape=(2, 3)),
 )
@@ -87,7 +87,7 @@ transpose.may(moves=True)
 @transpose.infer
 def _(x: Type, *, perm: Ints) -> Type:
     if sorted(perm) != list(range(x.rank)):
-        raise GraphError(f"{tuple(perm)} is no permutation of the {x.rank} dimensions of {x}")
+        raise GraphError(f"{tuple(perm)} is not a permutation of the {x.rank} dimensions of {x}")
     q = x.quant
     if q is not None and q.axis is not None:
         q = replace(q, axis=perm.index(q.axis))
@@ -113,8 +113,10 @@ def _(y: Value, x: Value, *, perm: Ints) -> Call:
 
 pad = op(
     "pad",
-    """x with `pads` = ((before, after), ...) more elements a dimension. They hold `value`, a real number: for a
-    quantised x, round(value / s) + z""",
+    """x with `pads` = ((before, after), ...) per dimension, filled with `value`
+
+    `value` is a real number: for a quantised x, the elements are round(value / s) + z.
+    """,
     kind="any",
     cases=(
         both("image", (1, 2, 3, 2), pads=((0, 0), (1, 2), (0, 1), (0, 0)))
@@ -128,7 +130,7 @@ pad.may(moves=True)
 @pad.infer
 def _(x: Type, *, pads: tuple[Pair, ...], value: float = 0.0) -> Type:
     if len(pads) != x.rank or any(len(p) != 2 or min(p) < 0 for p in pads):
-        raise GraphError(f"pads {pads} do not fit {x}", hint="one (before, after) a dimension, none negative")
+        raise GraphError(f"pads {pads} do not fit {x}", hint="one (before, after) per dimension, not negative")
     return per_tensor(x).with_shape(*(d + b + a for d, (b, a) in zip(x.shape, pads)))
 
 
@@ -151,12 +153,12 @@ def _(y: Value, x: Value, *, pads: tuple[Pair, ...], value: float) -> Call:
     fill = pad_value(x.type, value)
     kernel = {"f32": "pad_b4", "s8": "pad_b1", "u8": "pad_b1", "b1": "pad_b1"}.get(x.dtype)
     if kernel is None:
-        raise GraphError(f"there is no pad in C for {x.type}")
+        raise GraphError(f"pad has no kernel for {x.type}")
     return Call(kernel, y, x, box, y.type.size, float(fill) if x.dtype == "f32" else int(fill))
 
 
 def pad_value(x: Type, value: float):
-    """What stands in memory for this real value."""
+    """The number in memory that represents this real value."""
     if x.quant is None:
         return x.numpy.type(value)
     return int(np.clip(round(value / x.scale) + x.zero, -128, 127))
@@ -178,7 +180,7 @@ concat.may(operands=True)
 @concat.infer
 def _(*xs: Type, axis: int) -> Type:
     if not xs:
-        raise GraphError("concat of nothing")
+        raise GraphError("concat needs an input")
     axis = axis_of(axis, xs[0])
     for x in xs:
         if x.dtype != xs[0].dtype or _without(x.shape, axis) != _without(xs[0].shape, axis):
@@ -206,7 +208,7 @@ def _(y: Value, *xs: Value, axis: int) -> Call:
 
 
 def cuts(whole, pieces, axis: int) -> tuple[int, int, Table]:
-    """Rows, pieces, and the bytes of each piece in a row: how one value is cut along an axis."""
+    """Rows, pieces, and the bytes of each piece per row: how one value is cut along an axis."""
     rows = prod(whole.shape[: axis_of(axis, whole.type)])
     return rows, len(pieces), Table(np.array([p.type.bytes // rows for p in pieces], np.int32))
 
@@ -217,7 +219,7 @@ def _without(shape, axis: int) -> tuple[int, ...]:
 
 slice = op(
     "slice",
-    "y[i, j, ...] = x[starts[0] + steps[0] i, starts[1] + steps[1] j, ...] up to `stops`; one entry a dimension",
+    "y[i, j, ...] = x[starts[0] + steps[0] i, starts[1] + steps[1] j, ...] up to `stops`; one entry per dimension",
     kind="any",
     cases=(
         both("rows", (4, 3), starts=(1, 0), stops=(3, 3), steps=(1, 1))
@@ -234,7 +236,7 @@ def _(x: Type, *, starts: Ints, stops: Ints, steps: Ints) -> Type:
         raise GraphError(f"a slice of {x} needs {x.rank} starts, stops and steps")
     for d, a, b, s in zip(x.shape, starts, stops, steps):
         if not (0 <= a < b <= d and s >= 1):
-            raise GraphError(f"{a}:{b}:{s} is no slice of a dimension of {d}")
+            raise GraphError(f"{a}:{b}:{s} is not a slice of a dimension of {d}")
     return per_tensor(x).with_shape(*(-((a - b) // s) for a, b, s in zip(starts, stops, steps)))
 
 
@@ -321,11 +323,11 @@ resize.may(moves=True)
 @resize.infer
 def _(x: Type, *, size: Pair, coordinates: str = "asymmetric", rounding: str = "floor") -> Type:
     if x.rank != 4:
-        raise GraphError(f"resize wants rank 4, got {x}")
+        raise GraphError(f"resize needs rank 4, not {x}")
     if coordinates not in COORDINATES or rounding not in ROUNDINGS:
-        raise GraphError(f"resize knows no coordinates {coordinates!r} with rounding {rounding!r}")
+        raise GraphError(f"resize does not support coordinates {coordinates!r} with rounding {rounding!r}")
     if len(size) != 2 or min(size) < 1:
-        raise GraphError(f"resize to {tuple(size)}")
+        raise GraphError(f"{x} cannot be resized to {tuple(size)}")
     return per_tensor(x).with_shape(x.shape[0], *size, x.shape[3])
 
 

@@ -38,19 +38,19 @@ from insitu.ops.shape_backward import fitted
 
 def linear_output(x: Type, w: Type, b) -> tuple[int, ...]:
     if w.rank != 2 or x.rank < 1 or x.shape[-1] != w.shape[1]:
-        raise GraphError(f"linear wants x[..., I] and w[O, I], got {x} and {w}")
+        raise GraphError(f"linear needs x[..., I] and w[O, I], not {x} and {w}")
     if b is not None and b.shape != w.shape[:1]:
-        raise GraphError(f"the bias {b} is not one number for each of {w.shape[0]} outputs")
+        raise GraphError(f"the bias {b} must have one number per output ({w.shape[0]})")
     return *x.shape[:-1], w.shape[0]
 
 
 def matmul_output(a: Type, b: Type) -> tuple[int, ...]:
     """numpy's rule: leading dimensions broadcast; a vector counts as a row on the left, a column on the right."""
     if min(a.rank, b.rank) < 1:
-        raise GraphError(f"matmul of a scalar: {a} and {b}")
+        raise GraphError(f"matmul does not take scalars: {a} and {b}")
     left, right = _matrix(a.shape, 0), _matrix(b.shape, 1)
     if left[-1] != right[-2]:
-        raise GraphError(f"matmul of {a} and {b}: {left[-1]} columns meet {right[-2]} rows")
+        raise GraphError(f"matmul of {a} and {b}: {left[-1]} columns do not match {right[-2]} rows")
     try:
         batch = np.broadcast_shapes(left[:-2], right[:-2])
     except ValueError:
@@ -110,7 +110,7 @@ def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
 
 
 def linear_grads(g, x, w, b) -> tuple:
-    """The gradients of x, w and, where there is one, of the bias."""
+    """The gradients of x, w and, if there is one, the bias."""
     dx = linear_dx(g, w, name=f"{x.name}.grad")
     dw = linear_dw(g, x, name=f"{w.name}.grad")
     return (dx, dw) if b is None else (dx, dw, bias_grad(g, name=f"{b.name}.grad"))
@@ -126,7 +126,7 @@ linear_s8 = op(
     "linear_s8",
     """acc[..., o] = b[o] + sum over i of w[o,i] (x[..., i] - x_zero); y = requantise(acc), clamped to lo..hi
 
-    Weights are symmetric: one scale, or one for each output (axis 0).
+    Weights are symmetric: one scale, or one per output (axis 0).
     """,
     cases=with_masks([
         Case("row", (s8(1, 5, s=0.1, z=-3), s8(3, 5, s=0.02), s32(3)), out=s8(s=0.2, z=5)),
@@ -191,23 +191,23 @@ def _(y: Value, x: Value, w: Value, b: Value | None = None) -> int:
 
 
 def linear_multipliers(x: Type, w: Type, y: Type, rounding: str):
-    """One multiplier for each output. LiteRT's kernel is the one that rounds once, in float64, ties away from zero."""
+    """One multiplier per output. LiteRT's kernel rounds once here, in float64, ties away from zero."""
     m, shift = channel_multipliers(x, w, y, w.shape[0])
     return (ties_away(m, shift), shift) if rounding == "litert" else (m, shift)
 
 
 def ties_away(m: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Multipliers a step larger where sums can fall exactly between two results.
+    """Multipliers one step larger if sums can fall exactly between two results.
 
-    Those are multipliers like 1/8, that end in many zeros. The step, 2^-31, takes such a sum away from zero; any other
-    is further than that from the middle.
+    These are multipliers like 1/8 that end in many zeros. The step, 2^-31, moves such a sum away from zero; any other
+    sum is further than that from the middle.
     """
     zeros = np.left_shift(np.int64(1), np.clip(10 - shift.astype(np.int64), 0, 31))
     return np.where((m != 0) & (m % zeros == 0), m + 1, m).astype(np.int32)
 
 
 def matmul_grads(g, a, b) -> tuple:
-    """Each is the product of g with the other, turned; a vector counts as a matrix while they are formed."""
+    """Each is the product of g with the other operand, transposed; a vector counts as a matrix meanwhile."""
     left, right = (reshape(v, shape=_matrix(v.shape, i)) for i, v in enumerate((a, b)))
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     g = reshape(g, shape=(*batch, left.shape[-2], right.shape[-1]))
@@ -216,14 +216,14 @@ def matmul_grads(g, a, b) -> tuple:
 
 
 def turned(x):
-    """The last two dimensions exchanged."""
+    """With the last two dimensions swapped."""
     *batch, i, j = range(len(x.shape))
     return transpose(x, perm=(*batch, j, i))
 
 
 matmul = op(
     "matmul",
-    "y = a @ b as numpy has it: y[.., i, j] = sum over k of a[.., i, k] b[.., k, j], leading dimensions broadcast",
+    "y = a @ b as in numpy: y[.., i, j] = sum over k of a[.., i, k] b[.., k, j], leading dimensions broadcast",
     cases=[
         Case("matrix", (f32(3, 5), f32(5, 7))),
         Case("batch", (f32(2, 3, 5), f32(2, 5, 4))),
@@ -261,7 +261,7 @@ def _(y: Value, a: Value, b: Value) -> int:
 
 
 def matmul_shape(a, b) -> Struct:
-    """The C struct of its sizes: which matrix of a and of b makes the i-th of y (null: the i-th)."""
+    """The C struct of its sizes: the matrices of a and of b that make the i-th of y (null: the i-th)."""
     left, right = _matrix(a.shape, 0), _matrix(b.shape, 1)
     batch = np.broadcast_shapes(left[:-2], right[:-2])
     return Struct(

@@ -26,7 +26,7 @@ linear_dx = op(
 @linear_dx.infer
 def _(g: Type, w: Type) -> Type:
     if w.rank != 2 or g.shape[-1] != w.shape[0]:
-        raise GraphError(f"a gradient {g} does not belong to weights {w}")
+        raise GraphError(f"the gradient {g} does not match weights {w}")
     return Type(g.dtype, (*g.shape[:-1], w.shape[1]))
 
 
@@ -68,7 +68,7 @@ linear_dw.may(by_outputs=1)
 @linear_dw.infer
 def _(g: Type, x: Type) -> Type:
     if g.shape[:-1] != x.shape[:-1]:
-        raise GraphError(f"a gradient {g} does not belong to an input {x}")
+        raise GraphError(f"the gradient {g} does not match an input {x}")
     return Type(g.dtype, (g.shape[-1], x.shape[-1]))
 
 

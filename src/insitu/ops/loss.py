@@ -1,6 +1,6 @@
-"""Losses: one number for a batch, the mean over its samples; and their gradients.
+"""Losses: one number per batch, the mean over its samples; and their gradients.
 
-Cross-entropy takes logits, not probabilities: the two together are exact where either alone is not.
+Cross-entropy takes logits, not probabilities: combined, the two are exact where each alone is not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def log_probabilities(x):
 
 def _matrix(name: str, x: Type) -> Type:
     if x.rank != 2:
-        raise GraphError(f"{name} wants logits[samples, classes], got {x}")
+        raise GraphError(f"{name} needs logits[samples, classes], not {x}")
     return x
 
 
@@ -44,7 +44,7 @@ softmax_cross_entropy = op(
 def _(x: Type, labels: Type) -> Type:
     _matrix("softmax_cross_entropy", x)
     if labels.dtype != "s32" or labels.shape not in ((x.shape[0],), ()):
-        raise GraphError(f"{labels} is not one s32 label for each of {x.shape[0]} samples")
+        raise GraphError(f"{labels} must have one s32 label per sample ({x.shape[0]})")
     return Type(x.dtype, ())
 
 
@@ -52,7 +52,7 @@ def _(x: Type, labels: Type) -> Type:
 def _(x: Array, labels: Array) -> Array:
     labels = np.reshape(labels, -1)
     if ((labels < 0) | (labels >= x.shape[1])).any():
-        return np.asarray(np.nan, x.dtype)  # no class: the step is skipped, and counted
+        return np.asarray(np.nan, x.dtype)  # not a class: the step is skipped, and counted
     return -log_probabilities(x)[np.arange(x.shape[0]), labels].mean()
 
 
@@ -106,7 +106,7 @@ soft_cross_entropy = op(
 @soft_cross_entropy.infer
 def _(x: Type, target: Type) -> Type:
     if _matrix("soft_cross_entropy", x).shape != target.shape:
-        raise GraphError(f"targets {target} for logits {x}")
+        raise GraphError(f"targets {target} do not match logits {x}")
     return Type(x.dtype, ())
 
 
@@ -159,7 +159,7 @@ binary_cross_entropy = op(
 @binary_cross_entropy.infer
 def _(x: Type, target: Type) -> Type:
     if x.shape != target.shape:
-        raise GraphError(f"targets {target} for logits {x}")
+        raise GraphError(f"targets {target} do not match logits {x}")
     return Type(x.dtype, ())
 
 
@@ -211,7 +211,7 @@ mean_squared_error = op(
 @mean_squared_error.infer
 def _(x: Type, target: Type) -> Type:
     if x.shape != target.shape:
-        raise GraphError(f"targets {target} for outputs {x}")
+        raise GraphError(f"targets {target} do not match outputs {x}")
     return Type(x.dtype, ())
 
 

@@ -1,8 +1,8 @@
-"""Where a value was clamped: one bit an element, written by the forward kernel, read by the gradient.
+"""Where a value was clamped: one bit per element, written by the forward kernel, read by the gradient.
 
-An int8 op with `mask=True` has a second output, u8[rows, ceil(C / 8)]: rows are the elements over the last
-dimension C, and bit c % 8 of byte c // 8 is one where the value before clamping lies within lo..hi. The gradient
-passes where the bit is one: `round` is taken for the identity, `clamp` is not.
+An int8 op with `mask=True` has a second output, u8[rows, ceil(C / 8)]. Rows are all dimensions before the last, C; bit
+c % 8 of byte c // 8 is one if the value before clamping is within lo..hi. The gradient passes where the bit is one: it
+treats `round` as the identity, but not `clamp`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def pack_mask(inside: np.ndarray) -> np.ndarray:
 
 
 def channels_of(y: Type) -> int:
-    """Bits in a row."""
+    """Bits per row."""
     return y.shape[-1] if y.rank else 1
 
 
@@ -34,12 +34,12 @@ def mask_type(y: Type) -> Type:
 
 
 def beside(y: Type, mask: bool) -> Type | tuple[Type, ...]:
-    """infer: the output, and its mask where one is wanted."""
+    """infer: the output, with its mask if wanted."""
     return (y, mask_type(y)) if mask else y
 
 
 def clamped(values: np.ndarray, lo: int, hi: int, mask: bool) -> Array | tuple[Array, ...]:
-    """eval: whole numbers as s8 within lo..hi, and the mask where one is wanted."""
+    """eval: integers as s8 within lo..hi, with the mask if wanted."""
     y = np.clip(values, lo, hi).astype(np.int8)
     return (y, pack_mask((values >= lo) & (values <= hi))) if mask else y
 
@@ -57,7 +57,7 @@ def with_mask(node: Node) -> tuple:
 
 
 def unclamped(g: Masked, y: Masked) -> Value:
-    """grad: the gradient before the clamp; g itself where no mask was written."""
+    """grad: the gradient before the clamp; g itself if there is no mask."""
     if not isinstance(g, tuple) or not isinstance(y, tuple):
         assert isinstance(g, Value)
         return g
@@ -80,7 +80,7 @@ mask_grad.may(in_place=True)
 @mask_grad.infer
 def _(g: Type, mask: Type) -> Type:
     if mask != mask_type(g):
-        raise GraphError(f"{mask} is no mask of {g}")
+        raise GraphError(f"{mask} is not a mask of {g}")
     return g
 
 
@@ -97,7 +97,7 @@ def _(y: Value, g: Value, mask: Value) -> Call:
 
 
 def straight_through(g: Masked, y: Masked, x: Value) -> Grads:
-    """grad of a change of scale: the same reals, but for those that were clamped."""
+    """grad of a change of scale: the same reals, except those that were clamped."""
     return (unclamped(g, y),)
 
 

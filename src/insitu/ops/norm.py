@@ -1,6 +1,6 @@
 """Softmax and the normalisations; the int8 softmax below its float op.
 
-batch_norm and dropout are as in inference: an importer folds them, a training pass gives them their other meaning.
+batch_norm and dropout are as in inference: the quantizer folds them, and training replaces them by their other form.
 """
 
 from __future__ import annotations
@@ -62,8 +62,11 @@ def _(y: Value, x: Value, *, axis: int) -> Call:
 
 softmax_s8 = op(
     "softmax_s8",
-    """Softmax along the last axis in fixed point: differences to the maximum with 5 integer bits, a polynomial for
-    exp, Newton for the reciprocal. The result has scale 1/256, zero point -128. Both roundings are the same.""",
+    """Softmax along the last axis in fixed point; the result has scale 1/256 and zero point -128
+
+    Differences to the maximum have 5 integer bits; exp is a polynomial, the reciprocal Newton's method. Both roundings
+    are the same.
+    """,
     cases=[
         Case("odd", (s8(3, 7, s=0.1, z=5),)),
         Case("one", (s8(2, 1, s=0.1),)),
@@ -81,7 +84,7 @@ def _(x: Type, *, rounding: str = "single") -> Type:
     want_s8(x)
     want_rounding(rounding)
     if x.rank < 1 or x.shape[-1] > MAX_CLASSES:
-        raise GraphError(f"softmax_s8 sums at most {MAX_CLASSES} exponentials, got {x}", hint="dequantize first")
+        raise GraphError(f"softmax_s8 sums at most {MAX_CLASSES} exponentials, not {x}", hint="dequantize first")
     return s8(*x.shape, s=1 / 256, z=-128)
 
 
@@ -120,7 +123,7 @@ def _(y: Value, x: Value, *, axis: int) -> Call:
 
 batch_norm = op(
     "batch_norm",
-    "y = (x - mean) / sqrt(var + epsilon) * scale + bias, one of each a channel of `axis`",
+    "y = (x - mean) / sqrt(var + epsilon) * scale + bias, one of each per channel of `axis`",
     domain=(0.1, 2.0),
     cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
@@ -140,7 +143,7 @@ def _(
     channels = x.shape[axis_of(axis, x)]
     for v in (scale, bias, mean, var):
         if v.shape != (channels,):
-            raise GraphError(f"{v} is not one number for each of {channels} channels")
+            raise GraphError(f"{v} must have one number per channel ({channels})")
     return x
 
 
@@ -155,7 +158,7 @@ def _(x: Array, scale: Array, bias: Array, mean: Array, var: Array, *, axis: int
 def _(
     g: Value, y: Value, x: Value, scale: Value, bias: Value, mean: Value, var: Value, *, axis: int, epsilon: float
 ) -> Grads:
-    """Mean and var are statistics, not parameters: they have none."""
+    """Mean and var are statistics, not parameters: they have no gradient."""
     dx = batch_norm_dx(g, scale, var, axis=axis, epsilon=epsilon, name=f"{x.name}.grad")
     dscale = batch_norm_dscale(g, x, mean, var, axis=axis, epsilon=epsilon, name=f"{scale.name}.grad")
     others = tuple(d for d in range(len(x.shape)) if d != axis % len(x.shape))
@@ -222,7 +225,7 @@ def _(y: Value, x: Value, scale: Value | None = None, bias: Value | None = None,
 
 dropout = op(
     "dropout",
-    "y = x in inference; in training each element is zero with probability p, the others are divided by 1 - p",
+    "y = x in inference; in training each element becomes zero with probability p, and the others are divided by 1 - p",
     cases=SMALL + small(p=0.2),
 )
 dropout.grad(straight)
@@ -232,7 +235,7 @@ dropout.may(in_place=True, inference=False)
 @dropout.infer
 def _(x: Type, *, p: float = 0.5) -> Type:
     if not 0 <= p < 1:
-        raise GraphError(f"dropout with p = {p} keeps nothing")
+        raise GraphError(f"dropout needs 0 <= p < 1, not {p}")
     return same(x)
 
 

@@ -25,7 +25,7 @@ AXES = [
 def infer_along(g, y, *, axis=-1):
     axis_of(axis, y)
     if g.shape != y.shape:
-        raise GraphError(f"a gradient {g} does not belong to {y}")
+        raise GraphError(f"the gradient {g} does not match {y}")
     return g
 
 
@@ -69,7 +69,7 @@ def other_axes(rank: int, axis: int) -> tuple[int, ...]:
 
 batch_norm_dx = op(
     "batch_norm_dx",
-    "dx = g scale / sqrt(var + epsilon), one factor a channel of `axis`: mean and var are fixed",
+    "dx = g scale / sqrt(var + epsilon), one factor per channel of `axis`: mean and var are fixed",
     domain=(0.1, 2.0),
     cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5))),
@@ -83,7 +83,7 @@ batch_norm_dx.may(in_place=True)
 def _(g: Type, scale: Type, var: Type, *, axis: int = -1, epsilon: float = 1e-05) -> Type:
     channels = g.shape[axis_of(axis, g)]
     if scale.shape != (channels,) or var.shape != (channels,):
-        raise GraphError(f"{scale} and {var} are not numbers for each of {channels} channels")
+        raise GraphError(f"{scale} and {var} must have one number per channel ({channels})")
     return g
 
 
@@ -100,7 +100,7 @@ def _(dx: Value, g: Value, scale: Value, var: Value, *, axis: int, epsilon: floa
 
 batch_norm_dscale = op(
     "batch_norm_dscale",
-    "dscale = the sum of g (x - mean) / sqrt(var + epsilon) for each channel of `axis`",
+    "dscale = the sum of g (x - mean) / sqrt(var + epsilon) per channel of `axis`",
     domain=(0.1, 2.0),
     cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(2, 3, 2, 5), f32(5), f32(5))),
@@ -112,7 +112,7 @@ batch_norm_dscale = op(
 @batch_norm_dscale.infer
 def _(g: Type, x: Type, mean: Type, var: Type, *, axis: int = -1, epsilon: float = 1e-05) -> Type:
     if g.shape != x.shape:
-        raise GraphError(f"a gradient {g} does not belong to {x}")
+        raise GraphError(f"the gradient {g} does not match {x}")
     return Type(g.dtype, (x.shape[axis_of(axis, x)],))
 
 
@@ -154,7 +154,7 @@ layer_norm_dx.may(in_place=True)
 @layer_norm_dx.infer
 def _(g: Type, x: Type, scale: Type | None = None, *, dims: int = 1, epsilon: float = 1e-05) -> Type:
     if g.shape != x.shape:
-        raise GraphError(f"a gradient {g} does not belong to {x}")
+        raise GraphError(f"the gradient {g} does not match {x}")
     return g
 
 

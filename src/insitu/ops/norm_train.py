@@ -1,5 +1,6 @@
-"""batch_norm with the statistics of the batch, as in training, and its gradient. A training pass puts it in the place
-of batch_norm; the running statistics are lasting values, updated in place."""
+"""batch_norm with the statistics of the batch, as in training, and its gradient. Training replaces batch_norm by it;
+the running statistics are persistent values, updated in place.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from insitu.ops.norm_backward import other_axes, per_channel
 
 batch_norm_train = op(
     "batch_norm_train",
-    """y = (x - mean) / sqrt(var + epsilon) * scale + bias with the mean and variance of the batch, a channel of `axis`
+    """y = (x - mean) / sqrt(var + epsilon) * scale + bias with mean and variance of the batch, per channel of `axis`
 
-    Gives y, the mean, 1 / sqrt(var + epsilon), and the running statistics: (1 - momentum) of the old and momentum of
-    the batch's, the variance unbiased, as torch.
+    Gives y, the mean, 1 / sqrt(var + epsilon), and the running statistics: (1 - momentum) of the old ones plus momentum
+    of the batch's, with unbiased variance, as in torch.
     """,
     cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
@@ -39,10 +40,10 @@ def _(
     channels = Type(x.dtype, (x.shape[axis_of(axis, x)],))
     for v in (scale, bias, running_mean, running_var):
         if v.shape != channels.shape:
-            raise GraphError(f"{v} is not one number for each of {channels.size} channels")
+            raise GraphError(f"{v} must have one number per channel ({channels.size})")
     if x.size == channels.size:
         raise GraphError(
-            f"{x} has one element a channel, which has no variance",
+            f"{x} has one element per channel, which has no variance",
             hint="a larger batch, or freeze the statistics",
         )
     return x, channels, channels, running_mean, running_var
@@ -88,7 +89,7 @@ def _(
 
 batch_norm_again = op(
     "batch_norm_again",
-    "y = (x - mean) rstd scale + bias, a channel of `axis`: the y of batch_norm_train once more, from what it gave",
+    "y = (x - mean) rstd scale + bias, per channel of `axis`: recomputes y of batch_norm_train from its other results",
     cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(5), f32(5), f32(5), f32(5))),
         Case("axis 1", (f32(2, 3, 11), f32(3), f32(3), f32(3), f32(3)), {"axis": 1}),
@@ -100,7 +101,7 @@ batch_norm_again.may(in_place=True)
 @batch_norm_again.infer
 def _(x: Type, scale: Type, bias: Type, mean: Type, rstd: Type, *, axis: int = -1) -> Type:
     if not scale.shape == bias.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
-        raise GraphError(f"{scale}, {bias}, {mean}, {rstd} are not one number for each channel of {x}")
+        raise GraphError(f"{scale}, {bias}, {mean}, {rstd} must have one number per channel of {x}")
     return x
 
 
@@ -118,8 +119,10 @@ def _(y: Value, x: Value, scale: Value, bias: Value, mean: Value, rstd: Value, *
 
 batch_norm_train_dx = op(
     "batch_norm_train_dx",
-    """dx = scale r (g - dbias / count - n dscale / count), dscale = sum of g n, dbias = sum of g, a channel of `axis`;
-    n = (x - mean) r is the normalised x""",
+    """dx = scale r (g - dbias / count - n dscale / count), dscale = sum of g n, dbias = sum of g, per channel of `axis`
+
+    n = (x - mean) r is the normalised x.
+    """,
     cases=[
         Case("nhwc", (f32(2, 3, 2, 5), f32(2, 3, 2, 5), f32(5), f32(5), f32(5))),
         Case("axis 1", (f32(2, 3, 11), f32(2, 3, 11), f32(3), f32(3), f32(3)), {"axis": 1}),
@@ -132,7 +135,7 @@ batch_norm_train_dx.may(in_place=(0, None, None))
 @batch_norm_train_dx.infer
 def _(g: Type, x: Type, scale: Type, mean: Type, rstd: Type, *, axis: int = -1) -> tuple[Type, ...]:
     if g.shape != x.shape or not scale.shape == mean.shape == rstd.shape == (x.shape[axis_of(axis, x)],):
-        raise GraphError(f"a gradient {g} does not belong to {x} with {scale}, {mean}, {rstd}")
+        raise GraphError(f"the gradient {g} does not match {x} with {scale}, {mean}, {rstd}")
     return g, scale, scale
 
 

@@ -1,4 +1,4 @@
-"""The first op of a network that takes pixels: from bytes to the reals, or the int8, its first layer expects."""
+"""The first op of a network that takes pixels: from bytes to the reals, or the int8, that its first layer expects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reals(x: np.ndarray, mean, std, axis: int) -> np.ndarray:
 
 
 def table(mean, std, y: Type) -> np.ndarray:
-    """s8[channels, 256]: what becomes of each byte; float32 arithmetic, then as quantize does it."""
+    """s8[channels, 256]: the result for each byte; float32 arithmetic, then rounded like quantize."""
     x = np.tile(np.arange(256, dtype=np.float32), (len(mean), 1))
     q = reals(x, mean, std, 0) / np.float32(y.scale)
     q = np.clip(q, np.float32(-128 - y.zero), np.float32(127 - y.zero))
@@ -40,7 +40,7 @@ def table(mean, std, y: Type) -> np.ndarray:
 
 normalize = op(
     "normalize",
-    "y = (x - mean) / std, one number for all or one a channel of `axis`; x u8 or f32, y f32, or s8 from a u8 table",
+    "y = (x - mean) / std, one number for all or one per channel of `axis`; x u8 or f32, y f32, or s8 from a u8 table",
     kind="any",
     cases=[
         Case("u8, one", (u8(1, 3, 5, 2),), {"mean": (10.0,), "std": (50.0,)}),
@@ -60,13 +60,13 @@ normalize = op(
 def _(x: Type, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int = -1, out: Out = None) -> Type:
     want = x.shape[axis_of(axis, x)]
     if x.dtype not in ("u8", "f32", "f64") or len(mean) != len(std) or len(mean) not in (1, want):
-        raise GraphError(f"{len(mean)} means and {len(std)} deviations for {x}")
+        raise GraphError(f"{len(mean)} means and {len(std)} deviations do not fit {x}")
     if not all(isfinite(m) and isfinite(s) and s > 0 for m, s in zip(mean, std)):
-        raise GraphError("a mean is not finite, or a deviation not above zero")
+        raise GraphError("means must be finite, and deviations positive")
     if not isinstance(out, Type) or out.dtype != "s8":
         return Type("f32" if x.dtype == "u8" else x.dtype, x.shape)
     if x.dtype != "u8" or out.quant is None or out.quant.per_channel:
-        raise GraphError(f"gives s8 with one scale from u8, not {out} from {x}")
+        raise GraphError(f"makes s8 with one scale from u8, not {out} from {x}")
     return Type("s8", x.shape, out.quant)
 
 
@@ -82,7 +82,7 @@ def _(x: Array, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int, n
 
 @normalize.grad
 def _(g: Value, y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int) -> Grads:
-    return (None,)  # pixels are not trained, and nothing before them is
+    return (None,)  # neither pixels nor anything before them is trained
 
 
 @normalize.emit
@@ -98,7 +98,7 @@ def _(y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], ax
 
 
 def pixel_rows(y: Value, x: Value, *, mean, axis: int) -> tuple[Rows | None, ...] | None:
-    """By rows, unless a channel is a plane."""
+    """By rows, unless channels are planes."""
     return alike(y, x) if len(mean) == 1 or axis % 4 == 3 else None
 
 

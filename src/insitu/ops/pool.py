@@ -90,7 +90,7 @@ def _(y: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Padding, count
 
 avg_pool2d_s8 = op(
     "avg_pool2d_s8",
-    """The mean of the window, clamped to lo..hi; the padding holds x_zero where it counts.
+    """The mean of the window, clamped to lo..hi; if the padding counts, it is x_zero.
 
     single   requantise(sum of x - x_zero) by s_x / (s_y count)
     litert   round_half_away(sum of x / count): input and output have the same scale and zero point
@@ -141,7 +141,7 @@ def _(
     want_s8("avg_pool2d_s8", x=x)
     y = quantised("avg_pool2d_s8", out, pool_output(x, kernel, stride, padding), rounding, lo, hi)
     if rounding == "litert" and y.quant != x.quant:
-        raise GraphError(f"avg_pool2d_s8: LiteRT's average keeps the scale, got {x} and {y}")
+        raise GraphError(f"avg_pool2d_s8: LiteRT's average keeps the scale, but got {x} and {y}")
     return beside(y, mask)
 
 

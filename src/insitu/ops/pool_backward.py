@@ -1,4 +1,4 @@
-"""The gradients of max_pool2d and avg_pool2d, f32 whatever was pooled."""
+"""The gradients of max_pool2d and avg_pool2d, always f32."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _(
     g: Type, x: Type, *, kernel: Pair, stride: Pair, padding: Padding = (0, 0, 0, 0), dilation: Pair = (1, 1)
 ) -> Type:
     if pool_output(x, kernel, stride, padding, dilation) != g.shape:
-        raise GraphError(f"a gradient {g} does not belong to windows of {kernel} on {x}")
+        raise GraphError(f"the gradient {g} does not match windows of {kernel} on {x}")
     return Type(g.dtype, x.shape)
 
 
@@ -61,7 +61,7 @@ def _(dx: Value, g: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Pad
 
 avg_pool2d_dx = op(
     "avg_pool2d_dx",
-    "dx = the sum over the windows that hold the element of g / count; `size` is that of x",
+    "dx = the sum of g / count over the windows that contain the element; `size` is that of x",
     cases=[
         Case("2x2", (f32(1, 2, 2, 3),), {"size": (5, 4), "kernel": (2, 2), "stride": (2, 2)}),
         Case(
@@ -85,7 +85,7 @@ def _(
 ) -> Type:
     dx = g.with_shape(g.shape[0], *size, g.shape[3])
     if pool_output(dx, kernel, stride, padding) != g.shape:
-        raise GraphError(f"a gradient {g} does not belong to windows of {kernel} on {size}")
+        raise GraphError(f"the gradient {g} does not match windows of {kernel} on {size}")
     return dx
 
 

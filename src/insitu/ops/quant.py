@@ -54,7 +54,7 @@ def _(x: Type, *, out: Out) -> Type:
 @quantize.eval
 def _(x: Array, *, node: Node) -> Array:
     t = node.output.type
-    # the clamp comes first, so that the conversion to an integer cannot overflow; not a number becomes the lowest
+    # clamp first, so that the conversion to an integer cannot overflow; NaN becomes the lowest value
     q = x.astype(np.float32) / np.float32(t.scale)
     q = np.fmin(np.fmax(q, np.float32(-128 - t.zero)), np.float32(127 - t.zero))
     return (round_half_away(q) + t.zero).astype(np.int8)
@@ -62,7 +62,7 @@ def _(x: Array, *, node: Node) -> Array:
 
 @quantize.grad
 def _(g: Value, q: Value, x: Value) -> Grads:
-    """Straight through, and nothing where the rounded value is clamped."""
+    """Straight through, but zero where the rounded value is clamped."""
     lo, hi = ((end - q.type.zero) * q.type.scale for end in (-128.5, 127.5))
     return (clamp_dx(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
 
@@ -102,7 +102,7 @@ def _(y: Value, x: Value) -> Call:
 def rescaling(x: Type, y: Type) -> tuple[int, int]:
     """The multiplier from one scale to another."""
     if x.scale / y.scale >= 1 << 22:
-        raise GraphError(f"{x} as {y} overflows 32 bits")
+        raise GraphError(f"rescaling {x} to {y} overflows 32 bits")
     return quantize_multiplier(x.scale / y.scale)
 
 

@@ -30,7 +30,7 @@ FLOAT_CASES = [
 ]
 
 
-mean = op("mean", "The mean over `axes`; with keepdims they stay, of size 1", cases=FLOAT_CASES)
+mean = op("mean", "The mean over `axes`; with keepdims they stay, with size 1", cases=FLOAT_CASES)
 
 
 @mean.infer
@@ -113,12 +113,12 @@ def mean_multiplier(x: Type, y: Type, count: int, rounding: str) -> tuple[int, i
     if rounding == "single":
         return quantize_multiplier(x.scale / y.scale / count)
     m, shift = quantize_multiplier(x.scale / y.scale)
-    # LiteRT keeps as many bits as the count has, so that dividing the multiplier loses none
+    # LiteRT keeps as many extra bits as the count has, so that dividing the multiplier loses none
     extra = min(count.bit_length() - 1, 32, 31 + shift)
     return (m << extra) // count, shift - extra
 
 
-sum = op("sum", "The sum over `axes`; with keepdims they stay, of size 1", cases=FLOAT_CASES)
+sum = op("sum", "The sum over `axes`; with keepdims they stay, with size 1", cases=FLOAT_CASES)
 
 
 @sum.infer
@@ -143,7 +143,7 @@ def _(y: Value, x: Value, *, axes: Ints) -> Call:
 
 amax = op(
     "amax",
-    "The maximum over `axes`; with keepdims they stay, of size 1. A quantised x keeps its scale.",
+    "The maximum over `axes`; with keepdims they stay, with size 1. A quantised x keeps its scale.",
     kind="any",
     cases=[*FLOAT_CASES, Case("s8", (s8(2, 3, 4, 5, s=0.5, z=3),), {"axes": (1, 2)})],
 )

@@ -1,6 +1,6 @@
-"""The gradients of what repeats or joins elements: broadcasting, reductions, slices, nearest resampling.
+"""The gradients of ops that repeat or join elements: broadcasting, reductions, slices, nearest resampling.
 
-Gradients are f32 and hold no numerics, so these ops serve float and int8 graphs alike. Sums run in a fixed order.
+Gradients are f32 without numerics, so these ops serve float and int8 graphs alike. Sums run in a fixed order.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ slice_dx = op(
 def _(g: Type, *, shape: Ints, starts: Ints, steps: Ints) -> Type:
     for d, n, a, s in zip(shape, g.shape, starts, steps):
         if a < 0 or s < 1 or a + (n - 1) * s >= d:
-            raise GraphError(f"{g} is no slice of {tuple(shape)} from {tuple(starts)} in steps of {tuple(steps)}")
+            raise GraphError(f"{g} is not a slice of {tuple(shape)} from {tuple(starts)} in steps of {tuple(steps)}")
     return g.with_shape(*shape)
 
 
@@ -222,7 +222,7 @@ def _(dx: Value, g: Value, *, size: Pair, coordinates: str, rounding: str) -> Ca
 
 
 def fitted(g: Value, x: Value) -> Value:
-    """The gradient of x, which was broadcast to the shape of g: summed over the axes it was repeated along."""
+    """The gradient of x, which was broadcast to the shape of g: the sum over the axes along which it was repeated."""
     if g.shape == x.shape:
         return g
     return unbroadcast(g, shape=x.shape, name=f"{x.name}.grad")

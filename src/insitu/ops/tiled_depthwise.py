@@ -1,7 +1,7 @@
 """Depthwise convolutions in place, some channels at a time: a layer over its input, a gradient over its source.
 
-The bytes of depthwise2d_s8 and depthwise2d_dx. Made by the planner where both values, side by side, set the peak
-(planner/changes/in_place.py).
+They give the bytes of depthwise2d_s8 and depthwise2d_dx. The planner makes them if the two values, side by side, set
+the peak (planner/changes/in_place.py).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ONES = {"stride": (1, 1), "dilation": (1, 1)}
 
 
 def keeps_shape(w, padding) -> bool:
-    """The padding is what the window lacks at the edges: there are as many outputs as inputs."""
+    """Does the padding make as many outputs as inputs?"""
     return (w.shape[0] - 1, w.shape[1] - 1) == (sum(padding[:2]), sum(padding[2:]))
 
 
 def fits_over(*values: Value, stride, padding, dilation, node: Node) -> bool:
-    """A window that moves by one, of s8 weights, and a result of the input's type and shape."""
+    """A window with stride one and s8 weights, and a result with the input's type and shape."""
     (x, w), y = node.inputs[:2], node.output
     alike = (x.shape, x.dtype, w.dtype) == (y.shape, y.dtype, "s8") and keeps_shape(w, padding)
     return alike and (*stride, *dilation) == (1, 1, 1, 1)
@@ -36,7 +36,7 @@ def fits_over(*values: Value, stride, padding, dilation, node: Node) -> bool:
 
 depthwise2d_over_s8 = op(
     "depthwise2d_over_s8",
-    "depthwise2d_s8 with a window that moves by one, and a result of the shape of x",
+    "depthwise2d_s8 with stride one, and a result of the shape of x",
     cases=with_masks([
         Case("3x3", (s8(1, 5, 4, 7, s=0.1, z=-7), s8(3, 3, 7, s=ramp(7), axis=2), s32(7)),
              {"padding": (1, 1, 1, 1)}, out=s8(s=0.3, z=4)),

@@ -1,8 +1,7 @@
-"""Layers whose weight lies in two parts, trained channels and fixed: some outputs' weights are put together at a time.
+"""Layers whose weight is in two parts, trained channels and fixed ones: a few outputs' weights are assembled at a time.
 
-What merge_channels and conv2d_s8 (or linear_s8) do one after the other, without the whole copy between them. Made by
-the planner where that copy is in the way (changes/weight_parts.py). The same bytes, and each weight is put together
-once.
+The same as merge_channels followed by conv2d_s8 (or linear_s8), without the whole copy between them. The planner makes
+them if that copy sets the peak (changes/weight_parts.py). They give the same bytes, and each weight is assembled once.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from insitu.ops.linear import linear_multipliers, linear_s8
 from insitu.ops.mask import with_masks
 from insitu.ops.tiled_parts import merged, merged_type
 
-ROOM = (4096, 2048, 1024)  # bytes of weights put together at a time: as usual, tight, tightest
+ROOM = (4096, 2048, 1024)  # bytes of weights assembled at a time: as usual, tight, tightest
 REQUANT = 48  # bytes of a struct requant, on any machine
 EIGHT = 8  # outputs that share a byte of the mask
 
 
 def outputs_at_a_time(outputs: int, window: int, tight: int) -> int:
-    """Of conv2d_parts_s8: whole eights of outputs, one at least."""
+    """Of conv2d_parts_s8: a multiple of eight outputs, at least eight."""
     most = max(EIGHT, ROOM[tight] // window // EIGHT * EIGHT)
     return min(most, -(-outputs // EIGHT) * EIGHT)
 
@@ -51,7 +50,7 @@ def as_image(t: Type) -> Type:
 
 
 def put_together(node: Node, channels) -> Node:
-    """With its weight as one value: the node that says what it means."""
+    """The node with its weight as one value, which defines the meaning."""
     x, trained, fixed, *b = node.inputs
     whole = Value("w", merged_type(trained.type, fixed.type, channels))
     return replace(node, inputs=(x, whole, *b))
@@ -95,7 +94,7 @@ def _(
     rounding: str = "single", mask: bool = False, out: Out,
 ) -> Type | tuple[Type, ...]:  # fmt: skip
     if groups != 1:
-        raise GraphError(f"conv2d_parts_s8 has one group, not {groups}")
+        raise GraphError(f"conv2d_parts_s8 needs one group, not {groups}")
     w = merged_type(trained, fixed, channels)
     window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     attrs = {**window, "lo": lo, "hi": hi, "rounding": rounding, "mask": mask}

@@ -1,7 +1,7 @@
-"""The gradient of a layer's input from a weight in two parts, trained channels and fixed, which is never put together.
+"""The gradient of a layer's input from a weight in two parts, trained channels and fixed, which is never assembled.
 
-What merge_channels and linear_dx (or conv2d_dx of a 1x1 convolution that moves by one) do one after the other, without
-the copy between them. Made by the planner where that copy is in the way (changes/weight_parts.py).
+The same as merge_channels followed by linear_dx (or conv2d_dx of a 1x1 convolution with stride one), without the copy
+between them. The planner makes it if that copy sets the peak (changes/weight_parts.py).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def merged(trained, fixed, channels):
 
 
 def parts_of(fixed, dx, channels) -> tuple:
-    """What kernels want to know of the part they are not given as the weight."""
+    """What kernels need to know about the part that is not passed as the weight."""
     return fixed, positions(channels, dx.shape[-1]), len(channels)
 
 
 def moves_by_one(*values: Value, stride, padding, dilation, groups: int, node: Node) -> bool:
-    """A 1x1 convolution whose gradient has a pixel for each of its input's."""
+    """Is this a 1x1 convolution with one pixel of gradient per pixel of its input?"""
     shape = conv_shape(node.inputs[0], node.output, node.inputs[-1], stride, padding, dilation, groups)
     return groups == 1 and is_pointwise(**shape.sizes)
 
 
 linear_dx_parts = op(
     "linear_dx_parts",
-    "dx[..., i] = sum over o of g[..., o] w[o,i], channels[k] of w being trained[o,k], the others those of `fixed`",
+    "dx[..., i] = sum over o of g[..., o] w[o,i]; channels[k] of w is trained[o,k], the others are those of `fixed`",
     kind="any",
     cases=[
         Case("rows", (f32(2, 3, 5), s8(5, 2, s=0.1), s8(5, 4, s=0.1)), {"channels": (3, 0)}),

@@ -1,9 +1,9 @@
-"""Updates: what an optimizer does to a float parameter, as ordinary ops that work in place on lasting values.
+"""Updates: what an optimizer does to a float parameter, as ordinary ops that work in place on persistent values.
 
-Integer parameters have their own, in update_int.py. No update changes anything, counters included, where the rate
-is zero or not finite: a guard makes it so where the loss is not finite. An update is skipped, and counted, when its
-gradient is not finite; a gradient whose norm exceeds `clip` is scaled down to it. `count` holds
-[skipped, clipped, saturated].
+Integer parameters have their own, in update_int.py. If the rate is zero or not finite, no update changes anything,
+counters included; a guard sets the rate to zero if the loss is not finite. An update is skipped, and counted, if its
+gradient is not finite. A gradient whose norm exceeds `clip` is scaled down to it. `count` is [skipped, clipped,
+saturated].
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ COUNTERS = ("skipped", "clipped", "saturated")
 
 
 def factor_of(grad: np.ndarray, rate, clip: float) -> tuple[float, int, int]:
-    """(what to multiply the gradient with, skipped, clipped); a factor of 0 means that nothing changes.
+    """(factor of the gradient, skipped, clipped); a factor of 0 means that nothing changes.
 
-    Squares are added in eight lanes, as the C does.
+    Squares are added in eight lanes, as in C.
     """
     if rate == 0 or not np.isfinite(rate):
         return 0.0, 0, 0
@@ -45,7 +45,7 @@ def counted(count, skipped=0, clipped=0, saturated=0) -> np.ndarray:
 def same_shape(w: Type, *others: Type) -> None:
     for other in others:
         if w.shape != other.shape:
-            raise GraphError(f"{other} goes with a parameter {w}: the shapes differ")
+            raise GraphError(f"{other} does not fit a parameter {w}: the shapes differ")
 
 
 def scalar(x: float) -> np.ndarray:
@@ -139,8 +139,8 @@ adam = op(
     "adam",
     """m' = b1 m + (1-b1) d, v' = b2 v + (1-b2) d^2, w' = w - rate (m'/(1-b1^t) / (sqrt(v'/(1-b2^t)) + eps) + decay w)
 
-    d = factor dw; decay is decoupled (AdamW). `bias` holds 1 - b1^t and 1 - b2^t: kept as such, because 1 - 0.999 in
-    single precision would be off by 1e-5.
+    d = factor dw; decay is decoupled (AdamW). `bias` is 1 - b1^t and 1 - b2^t, stored in this form because 1 - 0.999
+    in single precision would be off by 1e-5.
     """,
     cases=[
         Case("first", (f32(3, 5), np.zeros((3, 5), np.float32), np.zeros((3, 5), np.float32), np.zeros(2, np.float32),
@@ -159,7 +159,7 @@ def _(
 ) -> tuple[Type, ...]:  # fmt: skip
     same_shape(w, dw)
     if bias.shape != (2,):
-        raise GraphError(f"adam keeps 1 - beta1^t and 1 - beta2^t in f32[2], not {bias}")
+        raise GraphError(f"the bias of adam (1 - beta1^t, 1 - beta2^t) must be f32[2], not {bias}")
     return w, m, v, bias, count
 
 
@@ -191,7 +191,7 @@ def _(
 
 accumulate = op(
     "accumulate",
-    "total' = total + dw; where there is a gate and it is zero, total' = total",
+    "total' = total + dw; if there is a gate and it is zero, total' = total",
     cases=[
         Case("odd", (f32(3, 5), f32(3, 5))),
         Case("open", (f32(3, 5), f32(3, 5), scalar(1.0))),
@@ -238,7 +238,7 @@ def _(mean: Value, new: Value, total: Value, share: Value) -> Call:
 
 guard = op(
     "guard",
-    "rate' = rate; 0, and counted as skipped, where the loss or the rate is not finite: nothing is updated",
+    "rate' = rate; 0, and counted as skipped, if the loss or the rate is not finite: nothing is updated",
     cases=[
         Case("finite", (scalar(2.5), scalar(0.1), zeros())),
         Case("infinite loss", (scalar(np.inf), scalar(0.1), np.array([4, 5, 6], np.int32))),
@@ -252,7 +252,7 @@ guard.must(in_place=(None, 2))
 @guard.infer
 def _(loss: Type, rate: Type, count: Type) -> tuple[Type, ...]:
     if loss.size != 1 or rate.size != 1:
-        raise GraphError(f"guard wants one loss and one rate, not {loss} and {rate}")
+        raise GraphError(f"guard needs one loss and one rate, not {loss} and {rate}")
     return rate, count
 
 
@@ -269,7 +269,7 @@ def _(rate_new: Value, count_new: Value, loss: Value, rate: Value, count: Value)
 
 limit = op(
     "limit",
-    "rate' = rate min(1, clip / |g|): one gradient's norm limits the whole step; 0 where g is not finite; counted",
+    "rate' = rate min(1, clip / |g|): one gradient's norm limits the whole step; 0 if g is not finite; counted",
     cases=[
         Case("below", (scalar(0.1), f32(3, 5), zeros()), {"clip": 100.0}),
         Case("above", (scalar(0.1), f32(37), zeros()), {"clip": 0.5}),

@@ -1,17 +1,17 @@
 """Updates of integer parameters, in place: int8 weights in five arithmetics, int32 biases.
 
-Rates, decay and clips are in real units whatever the arithmetic: an s8 weight w stands for scale * w, and a step of
-the real parameter moves the integer by step / scale. With `qas=False` (quantisation-aware scaling off) the
-gradient's step is taken in integer units instead, as a framework unaware of the scales would.
+Rates, decay and clips are in real units whatever the arithmetic: an s8 weight w represents scale * w, and a step of the
+real parameter moves the integer by step / scale. With `qas=False` (quantisation-aware scaling off) the gradient's step
+is in integer units instead, as in a framework that ignores the scales.
 
-    nearest      nothing beside the weight: steps below half of one are lost
-    stochastic   nothing beside the weight: the mean of many steps is right
+    nearest      only the weight: steps below one half are lost
+    stochastic   only the weight: the mean of many steps is right
     residual     a byte of fraction beside the weight
     residual4    half a byte of fraction, and the rest at random
     master       a float copy of the weight, in the weight's own unit
 
-All saturate at +-127, counted. What is skipped and clipped, and when: update.py. The meaning is exact: every operation
-on floats is done in float32, in the order the C does it.
+All saturate at +-127, which is counted. update.py says when updates are skipped or clipped. The meaning is exact: every
+float operation is done in float32, in the order of the C.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from insitu.ops._random import random_u32
 from insitu.ops._types import Array
 from insitu.ops.update import counted, factor_of, same_shape, scalar, zeros
 
-MOST = 127  # what a weight saturates at, either way
-FAR = 65536.0  # no step is longer than this: far enough from one end to the other
+MOST = 127  # a weight saturates at +-127
+FAR = 65536.0  # no step is longer: far enough from one end to the other
 
 
 def per_channel(w: Type, qas: bool) -> np.ndarray:
-    """What a real step is multiplied with to move the integer, one number a channel of the weight's axis."""
+    """The factor from a real step to a step of the integer, one number per channel of the weight's axis."""
     if w.quant is None:
         raise GraphError(f"an update of {w} needs its scale")
     scale = np.array(w.quant.scale, np.float64)
@@ -46,8 +46,8 @@ def spread(values: np.ndarray, w: Type) -> np.ndarray:
 
 
 def options(w: Type, clip: float, qas: bool, decay: float = 0.0, stream: int = 0, target: str = "host") -> Struct:
-    """The C struct: element i belongs to channel i // inner % channels. For small machines the table may follow from
-    others: what that takes is little beside a step, and flash is short."""
+    """The C struct: element i belongs to channel i // inner % channels. On small machines the table may be computed
+    from others: that takes little time compared with a step, and flash is short."""
     axis = w.quant.axis if w.quant else None
     channels, inner = (1, w.size) if axis is None else (w.shape[axis], int(np.prod(w.shape[axis + 1 :])))
     table = (Scales if target == "mcu" and channels > 1 else Table)(per_channel(w, qas))
@@ -56,7 +56,7 @@ def options(w: Type, clip: float, qas: bool, decay: float = 0.0, stream: int = 0
 
 
 def step_of(full, dw, rate, factor: float, w: Type, qas: bool, decay: float = 0.0, unit: int = 1) -> np.ndarray:
-    """How far the integer moves, in 1/unit of it, as float32; `full` is where it is, in the same unit."""
+    """How far the integer moves, in units of 1/unit, as float32; `full` is its position in the same unit."""
     rate = np.float32(rate)
     with np.errstate(over="ignore"):
         step = rate * np.float32(factor) * dw.astype(np.float32) * spread(per_channel(w, qas), w) * np.float32(unit)
@@ -64,13 +64,13 @@ def step_of(full, dw, rate, factor: float, w: Type, qas: bool, decay: float = 0.
 
 
 def nearest(x: np.ndarray, limit: float) -> np.ndarray:
-    """Halves go up; at most limit either way."""
+    """Ties go up; limited to +-limit."""
     with np.errstate(over="ignore"):
         return np.clip(np.floor(x + np.float32(0.5)), -limit, limit).astype(np.int64)
 
 
 def round_random(x: np.ndarray, limit: float, bits: np.ndarray) -> np.ndarray:
-    """x to one of its two neighbours, the mean over all bits being x (to 2^-31); at most limit either way.
+    """x rounded to one of its two neighbours, so that the mean over all bits is x (to 2^-31); limited to +-limit.
 
     Works on the magnitude, whose fraction is exact.
     """
@@ -82,7 +82,7 @@ def round_random(x: np.ndarray, limit: float, bits: np.ndarray) -> np.ndarray:
 
 
 def moved(full: np.ndarray, by: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """(weight, what remains of it in 1/unit, how many saturated) after the fixed-point number `full` moved."""
+    """(weight, its remainder in 1/unit, how many saturated) after the fixed-point number `full` moved."""
     now = full.astype(np.int64) - by
     kept = np.clip(now, -MOST * unit, MOST * unit)
     whole = (kept + unit // 2) // unit
@@ -96,7 +96,7 @@ WHOLE = (s8(4, 67, s=0.1), f32(4, 67))  # all of one
 
 
 def usual(state, *last) -> list[Case]:
-    """What every arithmetic must do: `state(w)` gives the values between weight and gradient."""
+    """The cases for every arithmetic: `state(w)` gives the values between weight and gradient."""
 
     def case(name, types, rate, **attrs):
         w, dw = types
@@ -118,7 +118,7 @@ def usual(state, *last) -> list[Case]:
 
 sgd_nearest_s8 = op(
     "sgd_nearest_s8",
-    "w' = w - round(rate (factor dw / scale + decay w)): steps below half of one are lost",
+    "w' = w - round(rate (factor dw / scale + decay w)): steps below one half are lost",
     cases=usual(lambda w: ()),
 )
 sgd_nearest_s8.must(in_place=(0, 3))
@@ -156,8 +156,8 @@ sgd_stochastic_s8 = op(
     "sgd_stochastic_s8",
     """w' = w - rate (factor dw / scale + decay w), rounded to a neighbour at random so that the mean is right
 
-    The random numbers are hashes of (step, stream, element): a stream is a parameter's own number, and the seed is
-    where the counter of steps starts.
+    The random numbers are hashes of (step, stream, element): a stream is a parameter's own number, and the seed sets
+    the start of the counter of steps.
     """,
     cases=usual(lambda w: (), np.array([7], np.int32))
     + [Case("stream", (*WHOLE, scalar(0.01), zeros(), np.array([-3], np.int32)), {"stream": 2**31 - 1})],
@@ -252,14 +252,14 @@ def residual_tile(node: Node, norm: Value, grad: tuple[Value, ...]) -> Call:
 
 def tile_options(node: Node) -> Struct:
     given = (node.attrs[name] for name in ("clip", "qas", "decay"))
-    return options(node.inputs[0].type, *given, target="mcu")  # tiles are made where memory is short
+    return options(node.inputs[0].type, *given, target="mcu")  # tiles are used if memory is short
 
 
 sgd_residual_s8.may(tiles=TiledUpdate((2,), f32(9), norm_tile, norm_factor, residual_tile))
 
 
 def unpack4(packed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Residuals -8..7, two in a byte, the even element's in the low half."""
+    """Residuals -8..7, two per byte, that of the even element in the low half."""
     halves = np.stack([packed & 15, packed >> 4], -1).reshape(-1)[: int(np.prod(shape))]
     return ((halves.astype(np.int32) ^ 8) - 8).reshape(shape)
 
@@ -274,7 +274,7 @@ sgd_residual4_s8 = op(
     "sgd_residual4_s8",
     """w + r/16 moves by -rate (factor dw / scale + decay (w + r/16)), rounded to a neighbouring 1/16 at random
 
-    r is u8[ceil(n/2)]: two residuals -8..7 a byte. The random numbers are those of sgd_stochastic_s8.
+    r is u8[ceil(n/2)]: two residuals -8..7 per byte. The random numbers are those of sgd_stochastic_s8.
     """,
     cases=usual(lambda w: (Type("u8", (-(-w.size // 2),)),), np.array([7], np.int32)),
 )
@@ -288,7 +288,7 @@ def _(
 ) -> tuple[Type, ...]:  # fmt: skip
     same_shape(w, dw)
     if r.dtype != "u8" or r.shape != (-(-w.size // 2),):
-        raise GraphError(f"the residuals of {w} are u8[{-(-w.size // 2)}], not {r}")
+        raise GraphError(f"the residuals of {w} must be u8[{-(-w.size // 2)}], not {r}")
     return w, r, count
 
 
@@ -318,7 +318,7 @@ def _(
 
 sgd_master_s8 = op(
     "sgd_master_s8",
-    "m' = m - rate (factor dw / scale + decay m); w' = round(m'), m being a float copy of w in the same unit",
+    "m' = m - rate (factor dw / scale + decay m); w' = round(m'), where m is a float copy of w in the same unit",
     cases=usual(lambda w: (f32(*w.shape),)),
 )
 sgd_master_s8.must(in_place=(0, 1, 4))
@@ -354,7 +354,7 @@ def _(
 
 sgd_bias_s32 = op(
     "sgd_bias_s32",
-    "b' = b - round(rate factor db / scale): a bias integer is fine enough to be stepped in place",
+    "b' = b - round(rate factor db / scale): integer biases are fine enough to be updated in place",
     cases=[
         Case("per channel", (s32(3, s=(1e-3, 2e-3, 5e-2), axis=0), f32(3), scalar(0.01), zeros())),
         Case("clip", (s32(37, s=1e-4), f32(37), scalar(3.0), zeros()), {"clip": 2.0}),
