@@ -1,4 +1,4 @@
-"""Where the demo's program runs: the firmware on an emulated core, or this machine where there is no emulator."""
+"""Where the demo's program runs: as firmware on an emulated core, or on this machine if there is no emulator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Opened:
 
 
 def open_device(learner: Learner, board: str) -> Opened:
-    """The learner's program as firmware on the emulated board; on the host where asked, or where nothing emulates."""
+    """The learner's program as firmware on the emulated board; on the host if asked, or if no emulator is installed."""
     if board == HOST:
         return on_host(learner)
     missing = [name for name in EMULATION if not find_spec(name)]

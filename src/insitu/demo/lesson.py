@@ -1,6 +1,6 @@
-"""How a watch learns its wearer: a network for everybody, quantised, compiled, and taught window by window.
+"""How a watch learns its wearer: a network trained on other people is quantised, compiled, and taught window by window.
 
-A learner on any device will do. The settings were chosen on wearers 1 to 5 (bench/watch.py).
+Works with a learner on any device. The settings were chosen on wearers 1 to 5 (bench/watch.py).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def base_learner(number: int, scheme: str = LESSON.scheme) -> Learner:
 
 
 def material(number: int, own: Windows, lesson: Lesson) -> Windows:
-    """What is learned from: the wearer's own windows, and some of other people's if the lesson says so."""
+    """The windows to learn from: the wearer's own, and some of other people if the lesson says so."""
     if not lesson.replay:
         return own
     everybody = others(number)
@@ -47,7 +47,7 @@ def material(number: int, own: Windows, lesson: Lesson) -> Windows:
 
 
 def teach(learner: Learner, samples, lesson: Lesson = LESSON, progress: Report | None = None) -> History:
-    """Train where this learner works, one update per sample."""
+    """Train this learner on its device, one update per sample."""
     return learner.fit(
         samples.x, samples.y, epochs=lesson.epochs, rate=lesson.rate, warmup=lesson.warmup, seed=lesson.seed,
         progress=progress,

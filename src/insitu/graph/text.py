@@ -7,7 +7,7 @@
 
 Values that persist from run to run are `state` instead of `const`, and `%w := %w.new` gives their next content. If the
 position of a constant does not show that it is a parameter of the model, a line says so: `parameter %scale = scale`.
-The input that arrives row by row is named: `rows %x`. One line has the names of the classes: `classes ["rest", "wave"]`.
+The input that arrives row by row is named: `rows %x`. One line names the classes: `classes ["rest", "wave"]`.
 
 Long constants and per-channel scales are references (`@name`): `arrays(graph)` returns them, `parse(text, arrays)`
 takes them back.

@@ -70,7 +70,7 @@ class Transform:
         """The values in pixels: one per channel, or one for all if mean and std are single numbers."""
         many = tuple(values) if isinstance(values, tuple | list) else (values,)
         if len(many) not in (1, channels):
-            raise GraphError(f"{len(many)} numbers for {channels} channels", where="Transform")
+            raise GraphError(f"{len(many)} numbers do not fit {channels} channels", where="Transform")
         one = all(len(v) == 1 for v in (self.mean, self.std) if isinstance(v, tuple | list))
         return tuple(float(v) * PIXELS for v in (many if one or len(many) > 1 else many * channels))
 

@@ -1,7 +1,7 @@
 """The cache of built files: a folder addressed by content, safe for several processes at once.
 
-Code from it is loaded and linked, so every file is sealed with a hash when it is made and held against it on every use.
-A file that was cut short or changed is made again. One that another user owns, or could write, is not used at all.
+Code from it is loaded and linked, so every file is sealed with a hash when it is made, and checked on every use. A file
+that was truncated or changed is made again. A file that another user owns, or could write, is not used at all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from insitu.errors import ToolError
 from insitu.folders import cache_folder
 
 HINT = "set INSITU_CACHE to a writable folder on a disk with free space"
-OWN = "set INSITU_CACHE to a folder of your own: what lies there is run as code"
+OWN = "set INSITU_CACHE to a folder of your own: its files are run as code"
 SEALS = ".seals"
 
 
@@ -30,10 +30,10 @@ def key_of(*parts: str | bytes) -> str:
 
 
 def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
-    """The file for this key; `make(path)` writes it the first time, and again if it is not what it was.
+    """The file for this key; `make(path)` writes it the first time, and again if it has changed.
 
-    Two processes may both make it: each writes its own file and renames it into place. A rename is
-    atomic, so nobody ever sees half a file.
+    Two processes may both make it: each writes its own file and renames it into place. A rename is atomic, so no
+    process ever sees half a file.
     """
     folder = cache_folder() / kind
     wanted = folder / f"{key}{suffix}"
@@ -79,11 +79,11 @@ def _hash(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()
 
 
-# whose it is ------------------------------------------------------------------------------------
+# ownership --------------------------------------------------------------------------------------
 
 
 def _trusted_folder(folder: Path) -> None:
-    """Made if it is missing; an error if others could put files of theirs there."""
+    """Create the folder if it is missing. Raises an error if other users could put files there."""
     if not folder.exists():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
