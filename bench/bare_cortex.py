@@ -1,7 +1,7 @@
 """A generated program alone on an emulated Cortex-M: built with zig, run in Unicorn, counted call by call.
 
-No firmware, no protocol: what is under the magnifying glass are the kernels. Instructions, not cycles. The whole
-device is devices/emulator.py.
+No firmware and no protocol: only the kernels are examined. Counts instructions, not cycles. devices/emulator.py
+emulates the whole device.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def folder() -> Path:
 def build(
     programs: Sequence[Program], core: str = "m7", flags: Sequence[str] = ("-O2",), join: Callable = dict
 ) -> Image:
-    """The programs with a `bench_<prefix>_<verb>` for each verb that takes its inputs from fixed places.
+    """The programs, with a function `bench_<prefix>_<verb>` per verb that takes its inputs from fixed places.
 
-    `join` may put several files into one: a process a file takes its time.
+    `join` may merge several files into one: starting one process per file takes time.
     """
     target, cpu, _ = CORES[core]
     common = [*COMMON, "-target", target, f"-mcpu={cpu}", "-ffreestanding", *flags, "-I", str(C_FOLDER)]
@@ -99,7 +99,7 @@ def build(
 
 
 def stage(programs: Sequence[Program]) -> str:
-    """C that holds inputs, outputs, state and arena at names the harness finds."""
+    """C that defines inputs, outputs, state and arena under names that the harness finds."""
     arena = max(program.arena_bytes for program in programs)
     lines = [f"_Alignas(16) unsigned char bench_arena[{max(arena, 1)}];"]
     calls = []
@@ -112,7 +112,7 @@ def stage(programs: Sequence[Program]) -> str:
         for verb in program.plans:
             lines += verb_stage(program, verb)
             calls.append(f"bench_{p}_{verb}();")
-    return "\n".join([*lines, f"void bench(void) {{ {' '.join(calls)} }}", ""])  # the linker keeps what is called
+    return "\n".join([*lines, f"void bench(void) {{ {' '.join(calls)} }}", ""])  # the linker keeps only what is called
 
 
 def verb_stage(program: Program, verb: str) -> list[str]:
@@ -166,7 +166,7 @@ class Machine:
         return np.frombuffer(bytes(data), value.type.numpy).reshape(value.shape)
 
     def call(self, function: str, within: str = "") -> np.ndarray:
-        """Run it; how many instructions each halfword of `within` ran, with what it called."""
+        """Run it; returns the instructions of each halfword of `within`, including those of the functions it calls."""
         low, size = self.image.symbols[within or function]
         counts = np.zeros(size // 2 + 1, np.uint64)
         bounds = _Range(low, low + size, 0, counts.ctypes.data)
@@ -202,13 +202,13 @@ class Machine:
         return handle.value
 
     def run(self, program: Program, verb: str, *inputs: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Call a verb of a program: counts a halfword of its own function, and its outputs."""
+        """Call a verb of a program; returns the counts per halfword of its own function, and its outputs."""
         name = self._fed(program, verb, inputs)
         counts = self.call(name, within=f"{program.prefix}_{verb}")
         return counts, self._outputs(program, verb, name)
 
     def outputs(self, program: Program, verb: str, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Call a verb of a program; its outputs, with nothing counted."""
+        """Call a verb of a program; returns its outputs and counts nothing."""
         name = self._fed(program, verb, inputs)
         self.enter(name)
         return self._outputs(program, verb, name)

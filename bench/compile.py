@@ -56,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Checkout:
-    """A copy of the project, and what it is called in the table."""
+    """A copy of the project, and its name in the table."""
 
     name: str
     folder: Path
@@ -66,7 +66,7 @@ class Checkout:
         return self.folder / "src"
 
     def environment(self, cache: Path) -> dict[str, str]:
-        """Everything that is kept between runs is kept below `cache`; today zig's own cache is the user's."""
+        """Everything that persists between runs is below `cache`; otherwise zig's own cache would be the user's."""
         kept = {"INSITU_CACHE": "insitu", "XDG_CACHE_HOME": "user", "ZIG_GLOBAL_CACHE_DIR": "zig",
                 "ZIG_LOCAL_CACHE_DIR": "zig"}  # fmt: skip
         places = {name: str(cache / where) for name, where in kept.items()}
@@ -75,7 +75,7 @@ class Checkout:
 
 @dataclass
 class Times:
-    """CPU and wall seconds of one command, an entry a repeat."""
+    """CPU and wall seconds of one command, one entry per repeat."""
 
     cpu: list[float] = field(default_factory=list)
     wall: list[float] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Times:
 
 
 class Failed(Exception):
-    """A command that was to be timed did not succeed."""
+    """A timed command failed."""
 
 
 # what is compiled -------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def tiny(name: str) -> Case:
 
 
 def small_network(scratch: Path) -> Case:
-    """A float model: it is calibrated and quantised, too."""
+    """A float model: it is also calibrated and quantised."""
     data, found = scratch / "digits.npz", digits()
     np.savez(data, x=found.x_train, y=found.y_train)
     return Case("digits", BOARDS[1], TARGET, ("--scheme", LAST, "--data", str(data)))
@@ -119,7 +119,7 @@ def small_network(scratch: Path) -> Case:
 
 
 def timed(command: list[str], environment: Mapping[str, str], where: Path) -> tuple[float, float, str]:
-    """CPU and wall seconds of a command with everything it starts, and what it says to stderr."""
+    """CPU and wall seconds of a command with everything it starts, and its stderr."""
     before, start = cpu_seconds(), time.perf_counter()
     done = subprocess.run(command, env=environment, cwd=where, capture_output=True, text=True, check=False)
     spent = cpu_seconds() - before, time.perf_counter() - start
@@ -135,7 +135,7 @@ def cpu_seconds() -> float:
 
 
 def measure(case: Case, checkouts: list[Checkout], repeats: int) -> dict[str, dict[str, Times]]:
-    """Checkout -> cold and warm times. Checkouts take turns, and each is the first of them in every second repeat."""
+    """Checkout -> cold and warm times. Checkouts take turns, and each goes first in every second repeat."""
     found = {c.name: {way: Times() for way in WAYS} for c in checkouts}
     for i in range(repeats):
         for checkout in checkouts if i % 2 == 0 else checkouts[::-1]:
@@ -156,10 +156,11 @@ def compiled(case: Case, checkout: Checkout, scratch: Path) -> tuple[float, floa
 
 
 def imports(checkout: Checkout, scratch: Path) -> dict:
-    """Milliseconds of `import insitu`, and of a process until `insitu.compile` can be called; heavy packages it took.
+    """Milliseconds of `import insitu`, and of a process until `insitu.compile` can be called; heavy packages it
+    imports.
 
-    The import alone says little where names are imported when they are first used. Each is the least of several:
-    whatever else runs on the machine only adds to it.
+    The import alone says little, because names are imported on first use. Each number is the minimum of several: other
+    processes on the machine only add to it.
     """
     environment = checkout.environment(scratch)
     spent = {use: [timed([sys.executable, "-c", use], environment, scratch) for _ in range(IMPORTS)] for use in USES}
@@ -173,15 +174,15 @@ def imports(checkout: Checkout, scratch: Path) -> dict:
 
 
 def trace(use: str, environment: Mapping[str, str], scratch: Path) -> dict[str, int]:
-    """Module -> microseconds of importing it with all that it imports, as Python counts them."""
+    """Module -> microseconds of importing it with all its imports, as counted by Python."""
     said = timed([sys.executable, "-X", "importtime", "-c", use], environment, scratch)[2]
     return {name: int(all_of) for all_of, name in re.findall(r"import time:\s+\d+ \|\s+(\d+) \|\s+(\S+)", said)}
 
 
 def prepare(checkout: Checkout, scratch: Path) -> None:
-    """Compile its modules, and see that they are the ones that a command gets."""
+    """Compile its modules, and check that commands will use them."""
     if not (checkout.source / "insitu").is_dir():
-        raise Failed(f"{checkout.folder} is no checkout: it has no src/insitu")
+        raise Failed(f"{checkout.folder} is not a checkout: it has no src/insitu")
     environment = checkout.environment(scratch)
     timed([sys.executable, "-m", "compileall", "-q", str(checkout.source)], environment, scratch)
     where = "import insitu, sys; sys.exit(0 if insitu.__file__.startswith(sys.argv[1]) else insitu.__file__)"
@@ -198,7 +199,7 @@ def head(names: list[str]) -> tuple[str, ...]:
 
 
 def cells(case: Case, found: Mapping[str, Mapping[str, Times]], names: list[str]) -> Iterator[str]:
-    """Seconds of each checkout; with two, this one's as a part of the other's."""
+    """Seconds of each checkout; with two, also this one's as a share of the other's."""
     yield from (case.name, case.board)
     for way in WAYS:
         spent = [found[name][way].seconds for name in names]
@@ -242,7 +243,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "compile.json", metavar="FILE")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout, to compare with")
     parser.add_argument("--only", default="", metavar="TEXT", help="models whose name contains this")
-    parser.add_argument("--repeats", type=int, default=1, metavar="N", help="of each command; the median counts (1)")
+    parser.add_argument("--repeats", type=int, default=1, metavar="N", help="runs per command; the median counts (1)")
     options = parser.parse_args(arguments)
     other = [Checkout("other", options.against.resolve())] if options.against else []
     try:

@@ -1,10 +1,10 @@
 """Damage real model files at random and read them: `python -m bench.fuzz [--count N] [--seed S] [KIND ...]`.
 
-The tests do 2,000 fixed mutations of each kind; this does as many more as you like, and writes what broke a
-reader to a file. READERS is the table of importers; originals come from the folder of public models, or
-from tests/. Kinds in `-parts` damage what is inside a zip file, with the right checksum: of these the frameworks'
-own loaders read every one, in a forked child, so there are fewer. `protocol` is no file: it is frames to a device,
-built with the address sanitizer, five for each mutation asked for, many to a process.
+The tests do 2,000 fixed mutations of each kind. This does as many more as you like, and keeps every file that broke a
+reader. READERS is the table of importers; originals come from the folder of public models, or from tests/. Kinds in
+`-parts` damage the contents of a zip file, with the right checksum: the frameworks' own loaders read every one of
+these, in a forked child, so there are fewer of them. `protocol` is not a file: it sends frames to a device built with
+the address sanitizer, five per mutation asked for, many in one process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Reader:
     files: tuple[str, ...]
     open: Callable[[Path], list[Original]]
     damage: Callable[[bytes, int, int, Sequence[int]], Iterator[bytes]] = mutations
-    one_in: int = 1  # of the mutations asked for, where each takes long
+    one_in: int = 1  # run only one in so many of the mutations, if each takes long
 
 
 def _read_tflite(data: bytes) -> Graph:
@@ -58,7 +58,7 @@ def _open_tflite(path: Path) -> list[Original]:
 
 
 def _tflite_spots(data: bytes) -> list[int]:
-    """Every position the reader looks at: tables, offsets and lengths, not the weights."""
+    """Every position that the reader looks at: tables, offsets and lengths, not the weights."""
     from insitu.importers.tflite import flatbuffer
     from insitu.importers.tflite import schema as tflite_schema
 
@@ -127,14 +127,14 @@ def _damage_fields(data: bytes, count: int, seed: int, spots: Sequence[int]) -> 
 
 @cache
 def loaders(good: Path) -> Forked:
-    """The framework that reads files like this one, in memory until this process ends."""
+    """The framework that reads files like this one; it stays in memory until this process ends."""
     made = Forked(good)
     atexit.register(made.close)
     return made
 
 
 def _in_fork(good: str) -> Callable[[bytes], Graph]:
-    """As insitu.load reads a .pt2 or .keras, but for how the child is started."""
+    """Like insitu.load for a .pt2 or .keras, except for how the child is started."""
     suffix = Path(good).suffix
 
     def read(data: bytes) -> Graph:
@@ -159,7 +159,7 @@ def _zip_spots(data: bytes) -> list[int]:
 
 
 def _changed(data: bytes, count: int, seed: int, spots: Sequence[int]) -> Iterator[bytes]:
-    """Mutations that changed something: zeros over zeros do not, and the whole file takes a loader long."""
+    """Mutations that changed something: zeros over zeros do not, and a loader takes long for a whole file."""
     return (m for m in mutations(data, count, seed, spots) if m != data)
 
 
@@ -202,7 +202,7 @@ def originals(kind: str, models: Path) -> list[Original]:
 
 
 def run(kind: str, count: int, seed: int, models: Path, keep: Path) -> int:
-    """How many files broke the reader; each is kept."""
+    """How many files broke the reader; each of them is kept."""
     files, broken, start = originals(kind, models), 0, time.perf_counter()
     count = -(-count // len(files) // READERS[kind].one_in)
     counts = {"graph": 0, "error": 0}
@@ -225,7 +225,7 @@ KINDS = [*READERS, PROTOCOL]
 
 
 def run_protocol(count: int, seed: int, keep: Path) -> int:
-    """How many storms of damaged frames broke the device; each is kept."""
+    """How many storms of damaged frames broke the device; each of them is kept."""
     from tests.devices.damage import NoSanitizer, build_checked, storm, survive
     from tests.devices.firmware import WAYS
 
@@ -258,7 +258,7 @@ def main() -> int:
     parser.add_argument(
         "--models", type=Path, default=Path(os.environ.get("INSITU_TEST_FILES", "../shared")) / "models"
     )
-    parser.add_argument("--keep", type=Path, default=Path(), help="folder for what broke a reader")
+    parser.add_argument("--keep", type=Path, default=Path(), help="folder for files that broke a reader")
     given = parser.parse_args()
     if not given.models.is_dir() and given.kinds != [PROTOCOL]:
         print(f"no models at {given.models}: set INSITU_TEST_FILES or --models", file=sys.stderr)

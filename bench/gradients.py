@@ -1,10 +1,11 @@
-"""What integer gradients cost in accuracy: mcunet-5fps/99kb at batch 1 with f32, s16 and s8 gradients, two seeds.
+"""The accuracy cost of integer gradients: mcunet-5fps/99kb at batch 1 with f32, s16 and s8 gradients, two seeds.
 
     make accuracy                             (with bench.accuracy) a table, bench/gradients.json, docs/gradients.md
-    python -m bench.gradients --add FILE      results that are there already are not run again
+    python -m bench.gradients --add FILE      existing results, which are not run again
 
-Runs are those of accuracy.py. With another rounding anywhere a run takes another path, so two runs of one seed differ
-as two seeds do, by about 0.5: what is compared is the mean over the seeds. If a limit is missed the exit status is 1.
+The runs are those of accuracy.py. A single different rounding puts a run on another path, so two runs of one seed
+differ like two seeds do, by about 0.5; therefore the means over the seeds are compared. If a limit is missed, the exit
+status is 1.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ def mean(results: dict[str, dict], data: str, grad: str, which: str) -> float:
 
 
 def cost(results: dict[str, dict], data: str, grad: str, which: str) -> float:
-    """Points that these gradients give away against f32."""
+    """Points that these gradients lose against f32."""
     return mean(results, data, "f32", which) - mean(results, data, grad, which)
 
 
 def misses(results: dict[str, dict]) -> list[str]:
-    """Limits that were not kept, in words."""
+    """Messages about limits that were missed."""
     return [
         f"{data}, {which}: {grad} is {found:.2f} points below f32, more than {limit}"
         for data in SOURCES
@@ -92,12 +93,12 @@ def page(about: dict, results: dict[str, dict]) -> str:
     lines = [HEADERS, ["---"] * len(HEADERS), *rows(results)]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
     missed = misses(results)
-    verdict = "\n".join(f"* {line}" for line in missed) if missed else "All limits are kept."
+    verdict = "\n".join(f"* {line}" for line in missed) if missed else "All limits are met."
     return PAGE.format(**about, table=text, verdict=verdict)
 
 
 def given(paths: list[Path]) -> dict[str, dict]:
-    """Results of earlier runs, by what they are and not by how they were called."""
+    """Results of earlier runs, by their settings, not by their names."""
     found = {}
     wanted = {_key({**asdict(run), "rate": run.full_rate}): name for name, run in runs().items()}
     for path in paths:
@@ -133,8 +134,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--add", type=Path, nargs="*", default=[], help="results that are there already, not run again")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="runs at a time")
+    parser.add_argument("--add", type=Path, nargs="*", default=[], help="existing results, which are not run again")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="how many runs at a time")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "gradients.json")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "gradients.md")
     return parser.parse_args(arguments)

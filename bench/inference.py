@@ -3,9 +3,9 @@
     make bench                                     a table, and bench/inference.json
     INSITU_TEST_FILES=DIR make bench               DIR/models/mlperf-tiny/*.tflite
 
-Timed are the generated C and LiteRT's invoke alone, inputs in place. A ratio above 1 means that we are faster. Repeats
-are interleaved, so that noise hits both sides alike; the ratio is the median of the ratios of neighbouring repeats.
-Not a test: nothing fails when a number is bad.
+Only the generated C and LiteRT's invoke are timed, with inputs in place. A ratio above 1 means that insitu is faster.
+Repeats are interleaved, so that noise hits both sides alike; the ratio is the median of the ratios of neighbouring
+repeats. This is not a test: a bad number does not fail.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def measure(path: Path, repeats: int) -> dict:
 
 
 def paired(a, b, repeats: int) -> tuple[list[float], list[float]]:
-    """Milliseconds a call of both, in turns."""
+    """Milliseconds per call of both, in turns."""
     counts = [max(1, round(BURST * 1000 / burst(f, 3))) for f in (a, b)]
     times = [(burst(a, counts[0]), burst(b, counts[1])) for _ in range(repeats)]
     return [x for x, _ in times], [y for _, y in times]

@@ -1,8 +1,8 @@
-"""Instructions of every kernel call of a training step on an emulated Cortex-M7, exact, a layer a line.
+"""Exact instructions of every kernel call of a training step on an emulated Cortex-M7, one line per layer.
 
     python -m bench.mcu_kernels [SCHEME] [--core m7] [--scalar] [-O3]     default: mcunet-5fps/49kb
 
-Models are found as the tests find them. Also says whether loss and state equal the host's after the step.
+Models are found as the tests find them. Also reports whether loss and state equal the host's after the step.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def training_graphs(scheme: str) -> dict:
 
 
 def by_call(program: Program, verb: str, image: Image, counts: np.ndarray) -> list[Line]:
-    """Counts of a function, split at its calls, which come in the order of the source; a compiler may double some."""
+    """Counts of a function, split at its calls, which follow the order of the source; a compiler may duplicate some."""
     nodes = {n.name: n for n in program.plans[verb].nodes}
     found = re.findall(CALL, program.files[f"{program.prefix}_{verb}.c"], re.M)
     calls = [(kernel, layer) for kernel, layer in found if kernel in image.symbols]
@@ -64,7 +64,7 @@ def by_call(program: Program, verb: str, image: Image, counts: np.ndarray) -> li
 
 
 def call_sites(image: Image, function: str, names: set[str]) -> list[tuple[int, str]]:
-    """(halfword, name) of each call of these functions, in order: what runs until the next belongs to the call."""
+    """(halfword, name) of each call of these functions, in order; everything until the next call belongs to it."""
     address, size = image.symbols[function]
     code = np.frombuffer(code_at(image, address, size), "<u2").astype(np.int64)
     starts = {image.symbols[n][0]: n for n in names}
@@ -79,7 +79,7 @@ def call_sites(image: Image, function: str, names: set[str]) -> list[tuple[int, 
 
 
 def offset(high: int, low: int) -> int:
-    """How far a `bl` goes."""
+    """The distance of a `bl`."""
     sign = high >> 10 & 1
     bits = [sign, ~(low >> 13 ^ sign) & 1, ~(low >> 11 ^ sign) & 1]
     distance = bits[1] << 23 | bits[2] << 22 | (high & 0x3FF) << 12 | (low & 0x7FF) << 1

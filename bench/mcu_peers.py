@@ -1,8 +1,8 @@
-"""How much memory a training step of the same network takes in PyTorch and in TensorFlow: each in a process of its own.
+"""The memory of a training step of the same network in PyTorch and in TensorFlow, each in its own process.
 
-Both train the float twin of mcunet-5fps (with batch norms, as it was before it was folded), in full, at batch 1. The
-process's peak memory is what the system reports; what training added is that peak less the peak before the network was
-made. TensorFlow is measured where INSITU_TENSORFLOW names a Python that has it.
+Both train the float twin of mcunet-5fps (with batch norms, as before folding), in full, at batch 1. The system reports
+the process's peak memory; training added that peak minus the peak before the network was made. TensorFlow is measured
+if INSITU_TENSORFLOW names a Python that has it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CLASSES, STEPS = 10, 3
 
 
 def peers() -> dict[str, dict]:
-    """Framework -> {process_mb, step_mb, version}, or {why} it was not measured."""
+    """Framework -> {process_mb, step_mb, version}, or {why} if it was not measured."""
     found = {"PyTorch": _child([sys.executable, "-m", "bench.mcu_peers"], "")}
     python = os.environ.get("INSITU_TENSORFLOW")
     if not python:
-        found["TensorFlow"] = {"why": "not measured: INSITU_TENSORFLOW names no Python that has it"}
+        found["TensorFlow"] = {"why": "not measured: INSITU_TENSORFLOW does not name a Python with it"}
         return found
     found["TensorFlow"] = _child([python, str(ROOT / "bench" / "mcu_tensorflow.py")], json.dumps(layers_of_twin()))
     return found

@@ -1,4 +1,4 @@
-"""A plot of bench/mcu.py's rows as SVG: SRAM by class, and instructions of a step, beside the published engine's."""
+"""A plot of bench/mcu.py's rows as SVG: SRAM by class, and instructions of a step, with the published engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ COLOURS = {"arena": "#3b7dd8", "state": "#e08a1e", "stack reserve": "#8f6bc1", "
 
 
 def more(row: dict) -> str:
-    """What was asked for beyond the usual."""
+    """The options that differ from the defaults."""
     allowed = f" in {row['allowed'] // 1000} KB" if row["allowed"] else ""
     return " rows" * row["by_rows"] + " speed" * (row["prefer"] == "speed") + allowed
 

@@ -1,4 +1,4 @@
-"""The child of mcu_peers.py for TensorFlow: reads the network as JSON, trains it, prints its memory. Stands alone."""
+"""The child of mcu_peers.py for TensorFlow: reads the network as JSON, trains it, prints its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MobileNetV2 in torch, layer for layer as torchvision has it, at any width. Weights are random: speed is measured."""
+"""MobileNetV2 in torch, with the layers of torchvision's, at any width. Weights are random: only speed is measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STAGES = (
 
 
 def rounded(channels: float) -> int:
-    """The nearest multiple of eight, never more than a tenth below."""
+    """The nearest multiple of eight, at most a tenth below."""
     found = max(8, int(channels + 4) // 8 * 8)
     return found if found >= 0.9 * channels else found + 8
 
@@ -29,7 +29,7 @@ def conv(i: int, o: int, kernel: int = 3, stride: int = 1, groups: int = 1) -> l
 
 
 class Block(nn.Module):
-    """Expand, filter each channel, project; with a skip where nothing changes shape."""
+    """Expand, filter each channel, project; with a skip if the shape stays the same."""
 
     def __init__(self, i: int, o: int, stride: int, expansion: int):
         super().__init__()

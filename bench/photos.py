@@ -1,7 +1,7 @@
-"""Photos to train on: Flowers-102 and person / no person, from npz files of JPEGs, and the views training sees.
+"""Photos to train on: Flowers-102 and person / no person, from npz files of JPEGs, and their views in training.
 
-Image i of split s is the JPEG `jpg_s[off_s[i]:off_s[i+1]]`, 128 x 128 pixels, its label `y_s[i]`. The files are not
-part of the project: they are looked for in `$INSITU_TEST_FILES/data`, or in `shared/data` beside the checkout.
+Image i of split s is the JPEG `jpg_s[off_s[i]:off_s[i+1]]`, 128 x 128 pixels; its label is `y_s[i]`. The files are not
+part of the project: they are searched for in `$INSITU_TEST_FILES/data`, or in `shared/data` beside the checkout.
 Nothing here knows a network: views are uint8 pixels.
 """
 
@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 SIDE = 128
 AREA, RATIO, JITTER = (0.35, 1.0), (3 / 4, 4 / 3), 0.25
 CENTRE = 112  # pixels of test A
-VERSION = f"2 {AREA} {RATIO} {JITTER} {CENTRE}"  # of the views: what was made from others is made again
+VERSION = f"2 {AREA} {RATIO} {JITTER} {CENTRE}"  # of the views: files made from other views are made again
 
 
 @dataclass(frozen=True)
 class Source:
-    """A set of photos and how long it is trained on."""
+    """A set of photos, and how long to train on it."""
 
     file: str
     train: tuple[str, ...]  # splits that are trained on together
@@ -59,7 +59,7 @@ class Photos:
         return Image.open(io.BytesIO(self.files[i])).convert("RGB")
 
     def first(self, count: int | None) -> Photos:
-        """A few, spread over all: splits may be sorted by class."""
+        """A few photos, spread over all: splits may be sorted by class."""
         if count is None or count >= len(self):
             return self
         chosen = np.linspace(0, len(self) - 1, count).astype(int)
@@ -75,10 +75,10 @@ def path_of(name: str) -> Path:
 
 
 def read(name: str) -> tuple[Photos, Photos]:
-    """What is trained on, and what is tested on."""
+    """The photos to train on, and those to test on."""
     source, path = SOURCES[name], path_of(name)
     if not path.is_file():
-        raise DataError("is not there", where=str(path), hint="set INSITU_TEST_FILES to a folder that holds `data`")
+        raise DataError("no such file", where=str(path), hint="set INSITU_TEST_FILES to a folder with `data`")
     with np.load(path) as data:
         train = [_split(data, split) for split in source.train]
         test = _split(data, source.test)
@@ -96,7 +96,7 @@ def _split(data, name: str) -> Photos:
 
 
 def random_view(image: Image.Image, rng: np.random.Generator) -> np.ndarray:
-    """A random part of the image at full size, perhaps mirrored, with other light and colours."""
+    """A random part of the image at full size, possibly mirrored, with different light and colours."""
     image = image.resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=random_box(rng))
     if rng.random() < 0.5:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -108,8 +108,8 @@ def random_view(image: Image.Image, rng: np.random.Generator) -> np.ndarray:
 def random_box(rng: np.random.Generator) -> tuple[float, float, float, float]:
     """Left, top, right, bottom of a part with a random share of the area and a random ratio of the sides.
 
-    A side that would be longer than the photo is cut to it: drawing again would leave few views of the whole photo, and
-    costs two points when the whole photo is tested.
+    A side longer than the photo is cut to it. Drawing again instead would leave few views of the whole photo, and costs
+    two points when the whole photo is tested.
     """
     area = SIDE * SIDE * rng.uniform(*AREA)
     ratio = math.exp(rng.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
@@ -134,7 +134,7 @@ TESTS: dict[str, Callable[[Image.Image], np.ndarray]] = {"A": centre, "B": whole
 
 
 def train_views(photos: Photos, i: int, count: int, seed: int) -> list[np.ndarray]:
-    """The fixed views of image i: the same whoever asks, and in whatever order."""
+    """The fixed views of image i: always the same, in any order."""
     image = photos.image(i)
     return [random_view(image, np.random.default_rng((seed, i, view))) for view in range(count)]
 

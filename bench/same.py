@@ -1,13 +1,13 @@
-"""Does a change of the compiler leave its results alone? Bytes, instructions and what is learned, before and after.
+"""Does a change of the compiler keep its results? Compares bytes, instructions and learned state, before and after.
 
     python -m bench.same -o before.json              measure this checkout: the networks of docs/mcu.md on stm32f746
     python -m bench.same -o after.json --only kws    a part of it: programs whose name contains this
-    python -m bench.same --compare before.json after.json      a Markdown table; exit status 1 where something got worse
+    python -m bench.same --compare before.json after.json      a Markdown table; exit status 1 if something got worse
 
 Measured are the arena of each function, state, SRAM and flash in bytes, the exact instructions of the second training
 step and of a prediction on the emulated board, and hashes of the state: after ten steps of the generated C on this
-machine, and after the two steps on the board. A run that was stopped goes on where it was: rows of the same source and
-tools are kept, `--again` measures them anew. Nothing here is timed. How rows are named and compiled: bench/mcu.py.
+machine, and after the two steps on the board. A stopped run can be continued: rows of the same source and tools are
+kept; `--again` measures them again. Nothing here is timed. bench/mcu.py says how rows are named and compiled.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bench.photos import ROOT
 
 PACKAGE = Path(insitu.__file__).parent
 STEPS, RATE = 10, 0.01
-ARENA, INSTRUCTIONS = 0.005, 0.01  # growth that is let pass
+ARENA, INSTRUCTIONS = 0.005, 0.01  # growth that is accepted
 TOOLS = ("numpy", "ziglang", "unicorn", "pyelftools")  # whose versions count
 # the first checkpoint once more, with other options
 WAYS: tuple[dict, ...] = ({"grad": "f32"}, {"grad": "s8"}, {"by_rows": True},
@@ -39,9 +39,9 @@ WAYS: tuple[dict, ...] = ({"grad": "f32"}, {"grad": "s8"}, {"by_rows": True},
 
 @dataclass(frozen=True)
 class Result:
-    """What one program takes and learns; `why` alone where it cannot be compiled."""
+    """What one program needs and learns; only `why` if it cannot be compiled."""
 
-    stamp: str  # of the source and the tools it was measured with
+    stamp: str  # of the source and the tools used
     why: str = ""
     arena_bytes: Mapping[str, int] = field(default_factory=dict)  # function -> bytes
     state_bytes: int = 0
@@ -57,7 +57,7 @@ class Result:
 
 
 def rows() -> list[Row]:
-    """The ten networks with default options, and the first of them with others."""
+    """The ten networks with default options, and the first of them with other options."""
     named = [tuple(name.split("/")) for name in CHECKPOINTS] + [(name, LAST) for name in TINY]
     whole = [Row(model, scheme, BOARDS[0], "s16") for model, scheme in named]
     return whole + [replace(whole[0], **way) for way in WAYS]
@@ -91,7 +91,7 @@ def train(learner) -> None:
 
 
 def sample(rng: np.random.Generator, value, classes: int) -> np.ndarray:
-    """Noise for an input of a step: the rate, labels, or what the network sees or should give."""
+    """Noise for an input of a step: the rate, labels, or the network's input or target."""
     if not value.shape:
         return np.asarray(RATE, np.float32)
     if value.dtype == "f32":
@@ -108,13 +108,13 @@ def sha256(data: bytes) -> str:
 
 
 def about() -> dict[str, str]:
-    """The machine, the versions and the source that a row is measured with."""
+    """The machine, versions and source that rows are measured with."""
     versions = {name: metadata.version(name) for name in TOOLS}
     return {**machine(), **versions, "commit": commit(PACKAGE), "source": source_sha256()}
 
 
 def commit(folder: Path) -> str:
-    """The commit that a folder belongs to, and whether its files differ from it; empty without git."""
+    """The commit of a folder, and whether its files differ from it; empty without git."""
     head, changed = git(folder, "rev-parse", "HEAD"), git(folder, "status", "--porcelain", ".")
     return f"{head}, changed" if changed else head
 
@@ -134,7 +134,7 @@ def source_sha256() -> str:
 
 
 def stamp_of(told: Mapping[str, str]) -> str:
-    """One word for all that a row depends on; the commit is no part of it."""
+    """One hash of everything that a row depends on; the commit is not part of it."""
     return sha256(json.dumps([told[key] for key in ("source", "python", "compiler", *TOOLS)]).encode())[:16]
 
 
@@ -146,14 +146,14 @@ def read(path: Path) -> dict[str, Result]:
 
 
 def write(path: Path, told: Mapping[str, str], found: Mapping[str, Result]) -> None:
-    """All rows, whenever one is done: the file is never half-written."""
+    """Write all rows, after each one; the file is never half-written."""
     beside = path.with_name(f"{path.name}.part")
     beside.write_text(json.dumps({"about": told, "rows": {n: asdict(r) for n, r in found.items()}}, indent=1) + "\n")
     beside.replace(path)
 
 
 def measure_all(path: Path, only: str, again: bool) -> None:
-    """Every row that the file does not hold yet, one after the other."""
+    """Measure every row that is not in the file yet, one after the other."""
     told, found = about(), read(path)
     stamp = stamp_of(told)
     for row in rows():
@@ -172,7 +172,7 @@ HEAD = ("program", "arena of a step", "arena of a prediction", "state", "SRAM", 
 
 
 def compared(before: Mapping[str, Result], after: Mapping[str, Result]) -> str:
-    """A line a program. A figure that did not change stands alone, else it is before / after / change."""
+    """One line per program. A figure that did not change stands alone, else it is before / after / change."""
     lines = [(name, *cells(before.get(name), after.get(name))) for name in {**before, **after}]
     return markdown(HEAD, lines)
 
@@ -213,7 +213,7 @@ def growth(a: int, b: int) -> float:
 
 
 def complaints(before: Mapping[str, Result], after: Mapping[str, Result]) -> list[str]:
-    """What got worse, a sentence each. A program that was not measured again is no proof."""
+    """What got worse, one sentence each. A program that was not measured again proves nothing."""
     found = []
     for name, a in before.items():
         b = after.get(name)
@@ -259,8 +259,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "same.json", metavar="FILE")
     parser.add_argument("--only", default="", metavar="TEXT", help="programs whose name contains this")
-    parser.add_argument("--again", action="store_true", help="measure what the file holds already, too")
-    parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="of two such files")
+    parser.add_argument("--again", action="store_true", help="also measure programs that are already in the file")
+    parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="compare two such files")
     options = parser.parse_args(arguments)
     if options.compare:
         return compare(*options.compare)

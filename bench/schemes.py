@@ -23,7 +23,7 @@ from insitu.training.train import train_graphs
 
 ROOT = Path(__file__).parent.parent
 CLASSES = 10
-# what the published engine reports for mcunet-5fps/49kb, the only one whose arena is known
+# the published engine's figure for mcunet-5fps/49kb, the only scheme whose arena is known
 PUBLISHED_ARENA = {"mcunet-5fps/49kb": 189_800}
 
 
@@ -94,7 +94,7 @@ def find_models() -> Path:
 def main() -> int:
     models = find_models()
     if not models.is_dir():
-        print(f"no models at {models}: set INSITU_TEST_FILES to a folder that holds `models`", file=sys.stderr)
+        print(f"no models at {models}: set INSITU_TEST_FILES to a folder with `models`", file=sys.stderr)
         return 1
     rows = [measure(scheme, models) for scheme in PUBLISHED]
     print(json.dumps([asdict(r) for r in rows], indent=1) if "--json" in sys.argv else table(rows))

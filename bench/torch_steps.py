@@ -1,4 +1,4 @@
-"""Training steps in PyTorch to time ourselves beside: one call is forward, loss, backward and a plain SGD update."""
+"""Training steps in PyTorch, for comparison: one call is forward, loss, backward and a plain SGD update."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from insitu.graph import Graph, Node
 
 
 def step(model: nn.Module, x: torch.Tensor, labels: torch.Tensor, *, threads: int = 1, rate: float = 0.01) -> Callable:
-    """A whole step in train mode, eager, on so many threads."""
+    """A whole step in train mode, eager, on this many threads."""
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     loss_of = nn.CrossEntropyLoss()
@@ -26,7 +26,7 @@ def step(model: nn.Module, x: torch.Tensor, labels: torch.Tensor, *, threads: in
 
 
 def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
-    """What autograd keeps of the forward pass for the backward pass, parameters not counted."""
+    """The bytes that autograd keeps from the forward pass for the backward pass, without parameters."""
     own = {p.data_ptr() for p in (*model.parameters(), *model.buffers(), x)}
     kept: dict[int, int] = {}
 
@@ -41,7 +41,7 @@ def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
 
 
 class Twin(nn.Module):
-    """An int8 graph's layers as float ones, with batch norms: what was there before it was folded and quantised."""
+    """The layers of an int8 graph as float layers with batch norms, as before folding and quantising."""
 
     def __init__(self, graph: Graph, classes: int):
         super().__init__()

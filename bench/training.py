@@ -6,9 +6,9 @@
 float   the whole of MobileNetV2-w0.35 (128x128, batch norm with the statistics of the batch, SGD), batch 1 and 8
 int8    mcunet-5fps with the published 49kb scheme, batch 1; PyTorch trains the same layers in float, all of them
 
-Both sides run on one thread; PyTorch in its two memory layouts, and on two threads beside. Repeats are taken in turns,
-so that noise hits all alike; a ratio is the median of the ratios of neighbouring repeats, above 1 we are faster.
-Timed are the generated C alone, and PyTorch's calls from Python. Not a test: nothing fails when a number is bad.
+Both sides run on one thread; PyTorch in its two memory layouts, and also on two threads. Repeats are taken in turns, so
+that noise hits all alike. A ratio is the median of the ratios of neighbouring repeats; above 1, insitu is faster. Only
+the generated C is timed, and PyTorch's calls from Python. This is not a test: a bad number does not fail.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from insitu.training.train import Recipe, train_graphs
 
 ROOT = Path(__file__).parent.parent
 CLASSES, IMAGE, RATE = 10, 128, 0.01
-PLAIN = Recipe(clip=0.0)  # SGD and nothing else, as on the other side
+PLAIN = Recipe(clip=0.0)  # plain SGD, as on the other side
 BURST = 0.03  # seconds of one timing
-PATIENCE = 60  # seconds of one row, beyond which five repeats must do
+PATIENCE = 60  # seconds of one row; beyond that, five repeats must do
 
 
 def checkpoint() -> Path:
@@ -108,7 +108,7 @@ def memory(device: HostDevice) -> dict[str, int]:
 
 
 def in_turns(runs: dict[str, Callable], repeats: int) -> dict[str, list[float]]:
-    """Milliseconds a call of each, burst after burst."""
+    """Milliseconds per call of each, in alternating bursts."""
     counts = {name: max(1, round(1000 * BURST / burst(run, 2))) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     end = time.perf_counter() + PATIENCE
@@ -164,7 +164,7 @@ def main() -> int:
         print("timing the int8 step", file=sys.stderr)
         rows.append(int8_row(arguments.repeats))
     else:
-        print(f"no {checkpoint()}: the int8 step is left out", file=sys.stderr)
+        print(f"no {checkpoint()}: the int8 step is skipped", file=sys.stderr)
     about = {**machine(), "torch": torch.__version__, "repeats": arguments.repeats}
     arguments.output.write_text(json.dumps({"about": about, "steps": rows}, indent=1) + "\n")
     print(report(rows))

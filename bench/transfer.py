@@ -1,8 +1,8 @@
 """Transfer learning of the int8 mcunet-5fps on photos, through the generated C: one Run in, its test accuracy out.
 
-The frozen layers are run once for every view of every photo (`remember`) and their outputs kept in files, cut where the
-longest of our schemes begins; a scheme that begins later runs the layers in between once more, in memory. Training
-from there gives the same bytes as training from pixels. Which runs there are, and what they should reach: accuracy.py.
+The frozen layers run once for every view of every photo (`remember`), and their outputs are kept in files, cut where
+the longest of our schemes begins. A scheme that begins later runs the layers in between once more, in memory. Training
+from there gives the same bytes as training from pixels. accuracy.py lists the runs, and what they should reach.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ MODEL = "mcunet-5fps"
 EARLIEST = f"{MODEL}/99kb"  # where the files are cut
 RATES = {"head": 0.4, "bias:22": 0.1, f"{MODEL}/49kb": 0.1, f"{MODEL}/99kb": 0.05}  # at a batch of 64
 CLIP = Recipe().clip
-FULL_BATCH = 64  # a smaller batch takes a rate smaller in proportion
+FULL_BATCH = 64  # a smaller batch has a proportionally smaller rate
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: what is trained, on what, and how the weights are kept."""
+    """One training run: what is trained, on which data, and how the weights are kept."""
 
     data: str
     scheme: str
@@ -54,7 +54,7 @@ class Run:
     clip_kind: str = Recipe.clip_kind
     choose: str = "magnitude"
     features: str = "pool"  # the layer whose output the head reads
-    rate: float | None = None  # at a batch of 64; None: what RATES says
+    rate: float | None = None  # at a batch of 64; None: the rate in RATES
     epochs: int | None = None
     limit: int | None = None  # photos to train and to test on, for a quick look
     grad: str = "f32"  # how gradients of int8 layers are kept
@@ -74,7 +74,7 @@ class Run:
 def checkpoint() -> Path:
     path = photos.folder("models") / f"{MODEL}.pkl"
     if not path.is_file():
-        raise DataError("is not there", where=str(path), hint="set INSITU_TEST_FILES to a folder that holds `models`")
+        raise DataError("no such file", where=str(path), hint="set INSITU_TEST_FILES to a folder with `models`")
     return path
 
 
@@ -88,17 +88,17 @@ def cut(run: Run) -> Split:
     graphs = train_graphs(graph, scheme, recipe, accumulate=run.batch > 1, choose=run.choose)
     found = split(graphs, graphs["predict"].inputs)
     if found is None:
-        raise DataError("nothing is frozen, so nothing can be kept", where=run.scheme)
+        raise DataError("no layer is frozen, so no outputs can be kept", where=run.scheme)
     return found
 
 
 def earliest(data: str) -> Graph:
-    """From pixels to what is kept in files."""
+    """From pixels to the values that are kept in files."""
     return cut(Run(data, EARLIEST)).prefix
 
 
 def between(first: Graph, later: Graph) -> Graph | None:
-    """From the outputs of one prefix to those of a later one; None where they are the same."""
+    """From the outputs of one prefix to those of a later one; None if they are the same."""
     if [v.name for v in first.outputs] == [v.name for v in later.outputs]:
         return None
     made = {v.name for n in first.nodes for v in n.outputs}
@@ -117,7 +117,7 @@ Arrays = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True)
 class Kept:
-    """Files with the outputs of the frozen layers: [photo, view, ...], one a value."""
+    """Files with the outputs of the frozen layers: [photo, view, ...], one file per value."""
 
     train: tuple[Path, ...]
     test: tuple[Path, ...]
@@ -127,7 +127,7 @@ class Kept:
 
 
 def remember(data: str, seed: int, jobs: int, limit: int | None = None) -> Kept:
-    """Run the frozen layers on every view, on several cores; files that are there already are used again."""
+    """Run the frozen layers on every view, on several cores; existing files are used again."""
     prefix, source = earliest(data), SOURCES[data]
     stamp = (str(prefix), checkpoint().read_bytes(), photos.path_of(data).read_bytes(), photos.VERSION)
     where = cache_folder() / "accuracy" / key_of(*stamp, f"{seed} {limit}")
@@ -166,7 +166,7 @@ def _fill_range(data, part, views, seed, limit, where: Path, chosen: range) -> N
 
 
 def as_input(pixels: np.ndarray) -> np.ndarray:
-    """The checkpoint counts in 2/255 around the middle grey."""
+    """The checkpoint counts in units of 2/255 around middle grey."""
     return (pixels.astype(np.int16) - 128).astype(np.int8)
 
 
@@ -184,7 +184,7 @@ def carry_on(graph: Graph | None, arrays: Arrays) -> Arrays:
 
 
 def train(run: Run, kept: Kept, say: Say = lambda line: None) -> dict:
-    """Train, then test on the views A and B; everything worth knowing about it."""
+    """Train, then test on the views A and B; returns all results."""
     start = time.perf_counter()
     found = cut(run)
     device, way = opened(**found.rest), between(earliest(run.data), found.prefix)
@@ -204,13 +204,13 @@ def train(run: Run, kept: Kept, say: Say = lambda line: None) -> dict:
 
 
 def updates_a_step(found: Split) -> int:
-    """How many parameters an update changes: each may be clipped."""
+    """How many parameters one step updates: each may be clipped."""
     graph = found.rest["apply" if "apply" in found.rest else "train_step"]
     return sum(node.op.name.startswith("sgd") for node in graph.nodes)
 
 
 def _epoch(run: Run, device: HostDevice, rows: Arrays, labels: np.ndarray, epoch: int, epochs: int) -> float:
-    """The mean loss. The loop hands addresses to the C and does nothing else."""
+    """The mean loss. The loop only hands addresses to the C."""
     order = np.random.default_rng((run.seed, epoch)).permutation(len(labels))
     losses, logits = np.zeros(len(order), np.float32), np.zeros(device.outputs[0].shape, np.float32)
     view = epoch % rows[0].shape[1]
@@ -245,7 +245,7 @@ def rates_of(run: Run, epoch: int, epochs: int, count: int) -> list[float]:
 
 
 def test(device: HostDevice, rows: Arrays, labels: np.ndarray) -> dict[str, float]:
-    """Top-1 in %, for each way of looking at the test photos."""
+    """Top-1 in %, for each kind of view of the test photos."""
     scores = {}
     for view, name in enumerate(TESTS):
         (logits,) = device.run("predict", *(np.ascontiguousarray(r[:, view]).reshape(-1, *r.shape[3:]) for r in rows))

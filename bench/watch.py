@@ -1,15 +1,15 @@
 """How well a watch learns its wearer: ten networks, each with one wearer left out, int8, through the generated C.
 
-    make accuracy                        this after the photos
+    make accuracy                        runs this after the photos
     python -m bench.watch                a table, bench/watch.json
     python -m bench.watch --board nrf52840      the same in the firmware of an emulated board: minutes
     python -m bench.watch --tune         how the settings were chosen: on wearers 1 to 5 alone
 
 A network meets the wearer it has not seen, learns from the first four windows of each of their 14 recordings (56
-windows, an update a window, weights in int8 with a byte of fraction) and is tested on the windows after those. One
-window in between is left out: it shares readings with both. Scheme, rate and epochs were chosen on wearers 1 to 5 by
-their mean, before wearers 6 to 10 were looked at; the table has both means. The host runs the C unless a
-board is named: both give the same bytes. The mean gain must reach 3 points, else the exit status is 1.
+windows, one update per window, int8 weights with a byte of fraction) and is tested on the windows after those. The one
+window in between is skipped, because it shares readings with both. Scheme, rate and epochs were chosen on the mean of
+wearers 1 to 5, before wearers 6 to 10 were looked at; the table has both means. The C runs on the host unless a board
+is named: both give the same bytes. If the mean gain is below 3 points, the exit status is 1.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def accuracy(learner: Learner, windows: Windows) -> float:
 
 @cache
 def compiled(number: int, scheme: str) -> tuple[Learner, bytes]:
-    """A learner, and the state in which it has learned nothing yet."""
+    """A learner, and its state before it has learned anything."""
     learner = base_learner(number, scheme)
     return learner, learner.device.save_state()
 
@@ -131,7 +131,7 @@ def about() -> dict:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tune", action="store_true", help="every setting, on the wearers for that")
+    parser.add_argument("--tune", action="store_true", help="try every setting, on wearers 1 to 5")
     parser.add_argument("--board", default=HOST, help="train in the firmware of an emulated board: the first way only")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "watch.json")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""An ONNX file, quantised to int8 and saved: what it costs in accuracy, and what it saves in memory."""
+"""An ONNX file, quantised to int8 and saved: the loss of accuracy, and the saved memory."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

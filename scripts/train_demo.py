@@ -2,8 +2,8 @@
 
     python scripts/train_demo.py
 
-Needs the dev extra (torch, onnx, onnxscript, scikit-learn); under a minute on one core. The data are scikit-learn's
-8x8 digits; the last quarter, which is written by other people, is never trained on.
+Needs the dev extra (torch, onnx, onnxscript, scikit-learn); takes under a minute on one core. The data are
+scikit-learn's 8x8 digits; the last quarter, which other people wrote, is never used for training.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def export(model: nn.Module, path: Path) -> None:
 
 
 def strip(path: Path) -> None:
-    """Leave out what only a debugger wants: paths of this machine, and most of the bytes."""
+    """Remove what only a debugger needs: paths of this machine, and most of the bytes."""
     import onnx
 
     model = onnx.load(path)

@@ -1,10 +1,11 @@
-"""Train the base networks of `insitu demo`: src/insitu/demo/networks/wearer-NN.onnx has seen everybody but wearer NN.
+"""Train the base networks of `insitu demo`: src/insitu/demo/networks/wearer-NN.onnx has seen everybody except wearer
+NN.
 
     python scripts/train_watch.py                all ten, a few minutes on one core
     python scripts/train_watch.py 2 5            two of them
-    python scripts/train_watch.py 2 -o /tmp      somewhere else
+    python scripts/train_watch.py 2 -o /tmp      write them elsewhere
 
-Needs the dev extra (torch, onnx, onnxscript, seglearn). The wearer who is left out is never looked at.
+Needs the dev extra (torch, onnx, onnxscript, seglearn). The data of the wearer who is left out is never looked at.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def convolution(i: int, o: int) -> tuple[nn.Module, ...]:
 
 
 def trained(left_out: int) -> Watch:
-    """A network that has seen everybody but this wearer. The same machine gives the same network."""
+    """A network that has seen everybody except this wearer. The same machine gives the same network."""
     torch.manual_seed(left_out)
     torch.set_num_threads(1)
     model = Watch()
@@ -72,13 +73,13 @@ def changed(x: Tensor) -> Tensor:
 
 
 def turned(x: Tensor, angle: float = 0.2) -> Tensor:
-    """Acceleration and rotation seen from a watch that sits turned by about `angle` radians."""
+    """Acceleration and rotation as measured by a watch that is turned by about `angle` radians."""
     a = angle * torch.randn(len(x), 3)
     zero = torch.zeros(len(x))
     rows = [(zero, -a[:, 2], a[:, 1]), (a[:, 2], zero, -a[:, 0]), (-a[:, 1], a[:, 0], zero)]
     rotation = torch.matrix_exp(torch.stack([torch.stack(row, -1) for row in rows], -2))
     centre, spread = torch.from_numpy(CENTRE), torch.from_numpy(SPREAD)
-    triples = (x * spread + centre).reshape(len(x), -1, 2, 3)  # back to g and rad/s, where turning makes sense
+    triples = (x * spread + centre).reshape(len(x), -1, 2, 3)  # back to g and rad/s, where rotating makes sense
     return (torch.einsum("nij,ntkj->ntki", rotation, triples).reshape(x.shape) - centre) / spread
 
 
