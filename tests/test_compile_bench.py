@@ -30,7 +30,7 @@ def test_a_command_that_fails_is_not_timed(tmp_path):
 
 def test_a_folder_that_is_no_checkout_is_named(tmp_path, capsys):
     assert bench.main(["--against", str(tmp_path), "-o", str(tmp_path / "a.json")]) == 1
-    assert f"{tmp_path} is no checkout" in capsys.readouterr().err
+    assert f"{tmp_path} is not a checkout" in capsys.readouterr().err
 
 
 def test_a_command_gets_the_modules_of_its_checkout(tmp_path):
