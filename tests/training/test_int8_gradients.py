@@ -68,7 +68,9 @@ class Int8:
         if type.dtype == "s32" and type.quant is None:  # a bias: in units of both scales
             return self.arrays[i] * self.types[0].scale * np.array(self.types[1].quant.scale)
         reals = real(self.arrays[i].astype(np.float64), type)
-        if self.op.name in ("max_pool2d", "amax"):  # of equal maxima the first one wins
+        if (
+            self.op.name in ("max_pool2d", "amax") and self.attrs.get("ties") != "even"
+        ):  # of equal maxima the first one wins
             reals -= 1e-3 * np.arange(reals.size).reshape(reals.shape) / reals.size
         return reals
 
@@ -112,6 +114,8 @@ class Int8:
         """The formula without rounding or clamp."""
         if self._float_node is None:
             return list(reals)
+        if self.attrs.get("ties") == "even":
+            return [self._shared_maximum(*reals)]
         found = self._float_node.rule("eval", *reals)
         return list(found) if isinstance(found, tuple) else [found]
 
@@ -125,6 +129,12 @@ class Int8:
         with build(name) as b:
             results = float_op(*(b.input(f"x{i}", Type("f64", x.shape)) for i, x in enumerate(self.reals)), **attrs)
             return b.graph(*(results if isinstance(results, tuple) else (results,))).nodes[0]
+
+    def _shared_maximum(self, x) -> np.ndarray:
+        """The mean of the maxima that are equal as integers: each has the same share in it."""
+        axes = self.attrs["axes"]
+        near = x > x.max(axis=axes, keepdims=True) - self.types[0].scale / 2
+        return np.mean(x, axis=axes, where=near)
 
     def loss(self, reals) -> float:
         values = self.function(reals)

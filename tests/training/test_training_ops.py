@@ -110,19 +110,6 @@ def test_rows_that_output_padding_added_belong_to_no_window():
         close(found, want.numpy())
 
 
-@pytest.mark.parametrize(
-    "op, attrs", [("max_pool2d", {"kernel": (2, 2), "stride": (1, 1)}), ("amax", {"axes": (1, 2)})]
-)
-def test_of_equal_maxima_the_first_gets_the_gradient(op, attrs):
-    with build(op) as b:
-        x = b.input("x", f32(1, 2, 2, 1))
-        y = lookup(op)(x, **attrs)
-        grads = differentiate(b, weighted_sum(b, [y], [np.ones(y.shape, np.float32)]), [x])
-        graph = b.graph(grads["x"])
-    found = evaluate(graph, np.ones((1, 2, 2, 1), np.float32))
-    np.testing.assert_array_equal(found.reshape(-1), [1, 0, 0, 0])
-
-
 def test_gradients_at_kinks_are_torch_s():
     torch = pytest.importorskip("torch", reason="compares with torch")
     from .torch_twins import TWINS

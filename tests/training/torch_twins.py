@@ -50,6 +50,15 @@ def avg_pool2d(x, *, kernel, stride, padding, count_include_pad):
     return last(F.avg_pool2d(image, kernel, stride) / F.avg_pool2d(inside, kernel, stride))
 
 
+def amax(x, *, axes, keepdims, ties):
+    if ties == "even":
+        return torch.amax(x, axes, keepdims)
+    kept = [d for d in range(x.ndim) if d not in {a % x.ndim for a in axes}]
+    y = x.permute(*kept, *(a % x.ndim for a in axes)).flatten(len(kept)).max(-1).values
+    shape = [1 if d not in kept else n for d, n in enumerate(x.shape)]
+    return y.reshape(shape) if keepdims else y
+
+
 def batch_norm(x, scale, bias, mean, var, *, axis, epsilon, momentum):
     fixed = mean.detach(), var.detach()
     return F.batch_norm(x.movedim(axis, 1), *fixed, scale, bias, False, momentum, epsilon).movedim(1, axis)
@@ -123,7 +132,7 @@ TWINS = {
     "avg_pool2d": avg_pool2d,
     "mean": lambda x, *, axes, keepdims: torch.mean(x, axes, keepdims),
     "sum": lambda x, *, axes, keepdims: torch.sum(x, axes, keepdims),
-    "amax": lambda x, *, axes, keepdims: torch.amax(x, axes, keepdims),
+    "amax": amax,
     "batch_norm": batch_norm,
     "batch_norm_train": batch_norm_train,
     "layer_norm": layer_norm,

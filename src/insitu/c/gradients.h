@@ -40,6 +40,8 @@ void unbroadcast_f32(float *y, const float *g, const reduce_shape *s);
 void expand_f32(float *y, const float *g, const reduce_shape *s, float factor);
 void amax_dx_f32(float *dx, const float *g, const float *x, const reduce_shape *s);
 void amax_dx_s8(float *dx, const float *g, const int8_t *x, const reduce_shape *s);
+void amax_even_dx_f32(float *dx, const float *g, const float *x, const reduce_shape *s);
+void amax_even_dx_s8(float *dx, const float *g, const int8_t *x, const reduce_shape *s);
 
 /* windows and pixels */
 void max_pool2d_dx_f32(float *dx, const float *g, const float *x, const conv2d_shape *s);

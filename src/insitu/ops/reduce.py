@@ -11,7 +11,7 @@ from insitu.ops._axes import reduce_count, reduce_output, reduce_struct
 from insitu.ops._requant import quantised, quantize_multiplier, requant_struct, rescaled, want_s8
 from insitu.ops._types import Array, Ints, Masked, Out
 from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped
-from insitu.ops.shape_backward import amax_dx, expand
+from insitu.ops.shape_backward import amax_dx, expand, want_ties
 
 
 def mean_dx(g, x, axes):
@@ -143,15 +143,24 @@ def _(y: Value, x: Value, *, axes: Ints) -> Call:
 
 amax = op(
     "amax",
-    "The maximum over `axes`; with keepdims they stay, with size 1. A quantised x keeps its scale.",
+    """The maximum over `axes`; with keepdims they stay, with size 1. A quantised x keeps its scale.
+
+    `ties` says which of several equal maxima get the gradient: the `first`, as in pooling, or all (`even` shares).
+    """,
     kind="any",
-    cases=[*FLOAT_CASES, Case("s8", (s8(2, 3, 4, 5, s=0.5, z=3),), {"axes": (1, 2)})],
+    cases=[
+        *FLOAT_CASES,
+        Case("even", (f32(2, 3, 4, 5),), {"axes": (1, 2), "ties": "even"}),
+        Case("s8", (s8(2, 3, 4, 5, s=0.5, z=3),), {"axes": (1, 2)}),
+        Case("s8 even", (s8(2, 67, s=0.5, z=3),), {"axes": (1,), "ties": "even"}),
+    ],
 )
 amax.may(moves=True)
 
 
 @amax.infer
-def _(x: Type, *, axes: Ints, keepdims: bool = False) -> Type:
+def _(x: Type, *, axes: Ints, keepdims: bool = False, ties: str = "first") -> Type:
+    want_ties(ties)
     return Type(x.dtype, reduce_output(x, axes, keepdims), x.quant)
 
 
@@ -161,8 +170,8 @@ def _(x: Array, *, axes: Ints, keepdims: bool) -> Array:
 
 
 @amax.grad
-def _(g: Value, y: Value, x: Value, *, axes: Ints) -> Grads:
-    return (amax_dx(g, x, axes=axes, name=f"{x.name}.grad"),)
+def _(g: Value, y: Value, x: Value, *, axes: Ints, ties: str) -> Grads:
+    return (amax_dx(g, x, axes=axes, ties=ties, name=f"{x.name}.grad"),)
 
 
 @amax.emit

@@ -90,9 +90,22 @@ def _(y: Value, g: Value, *, axes: Ints, factor: float) -> Call:
     return Call("expand_f32", y, g, reduce_struct(y.type, axes), float(factor))
 
 
+TIED = np.array([-128, 0, 127], np.int8)
+AMAX_DX = {"first": "amax_dx", "even": "amax_even_dx"}  # ties -> kernel
+
+
+def want_ties(ties: str) -> None:
+    if ties not in AMAX_DX:
+        raise GraphError(f"ties={ties!r} must be one of {', '.join(AMAX_DX)}")
+
+
 amax_dx = op(
     "amax_dx",
-    "dx = g where x is the first maximum over `axes`, else 0",
+    """dx = g where x is the maximum over `axes`, else 0
+
+    ties = first   of several equal maxima the first one takes all of g
+           even    each of n equal maxima takes g / n
+    """,
     kind="any",
     cases=[
         Case("global pool", (f32(2, 5), f32(2, 3, 4, 5)), {"axes": (1, 2)}),
@@ -100,30 +113,46 @@ amax_dx = op(
         Case("apart", (f32(3, 5), f32(2, 3, 4, 5)), {"axes": (0, 2)}),
         Case("s8, ties", (f32(4), s8(19, 4, s=0.5, z=3)), {"axes": (0,)}),
         Case("ties", (f32(2), np.zeros((2, 3), np.float32)), {"axes": (1,)}),
+        Case("even", (f32(3, 5), f32(2, 3, 4, 5)), {"axes": (0, 2), "ties": "even"}),
+        Case("even, ties", (f32(2), np.zeros((2, 3), np.float32)), {"axes": (1,), "ties": "even"}),
+        Case("even, s8", (f32(2, 5), s8(2, 67, 5, s=0.5, z=3)), {"axes": (1,), "ties": "even"}),
+        Case("even, s8 ties", (f32(1, 3), np.tile(TIED, (5, 1))), {"axes": (0,), "ties": "even"}),
     ],
 )
 
 
 @amax_dx.infer
-def _(g: Type, x: Type, *, axes: Ints) -> Type:
+def _(g: Type, x: Type, *, axes: Ints, ties: str = "first") -> Type:
+    want_ties(ties)
     if g.shape not in (reduce_output(x, axes, False), reduce_output(x, axes, True)):
         raise GraphError(f"{g} is not the shape of {x} reduced over {tuple(axes)}")
     return Type(g.dtype, x.shape)
 
 
 @amax_dx.eval
-def _(g: Array, x: Array, *, axes: Ints) -> Array:
+def _(g: Array, x: Array, *, axes: Ints, ties: str) -> Array:
     gone = reduced_axes(x.ndim, axes)
     order = [d for d in range(x.ndim) if d not in gone] + list(gone)
     rows = x.transpose(order).reshape(g.size, -1)
-    dx = np.zeros(rows.shape, g.dtype)
-    dx[np.arange(g.size), rows.argmax(axis=1)] = g.reshape(-1)
+    dx = (_to_all if ties == "even" else _to_first)(g.reshape(-1), rows)
     return dx.reshape([x.shape[d] for d in order]).transpose(np.argsort(order))
 
 
+def _to_first(g: Array, rows: Array) -> Array:
+    dx = np.zeros(rows.shape, g.dtype)
+    dx[np.arange(g.size), rows.argmax(axis=1)] = g
+    return dx
+
+
+def _to_all(g: Array, rows: Array) -> Array:
+    highest = rows == rows.max(axis=1, keepdims=True)
+    share = g / highest.sum(axis=1).astype(g.dtype)
+    return np.where(highest, share[:, None], np.zeros((), g.dtype))
+
+
 @amax_dx.emit
-def _(dx: Value, g: Value, x: Value, *, axes: Ints) -> Call:
-    return Call(f"amax_dx_{x.dtype}", dx, g, x, reduce_struct(x.type, axes))
+def _(dx: Value, g: Value, x: Value, *, axes: Ints, ties: str) -> Call:
+    return Call(f"{AMAX_DX[ties]}_{x.dtype}", dx, g, x, reduce_struct(x.type, axes))
 
 
 mul_real = op(

@@ -30,6 +30,7 @@ from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.ops.reduce import mean_s8
 
 STEP = 1e-5  # how far inputs are moved for a difference, in units of their scale
+TIE_STEP = 1e-8  # the same where equal inputs must still be told from those that are merely close
 HAIR = 1e-3  # in units of the output's scale: nearer to an edge than this counts as neither inside nor outside
 HAIR_LITERT = 0.51  # the same if the number is rounded twice
 
@@ -94,7 +95,12 @@ def max_pool2d(node: Node, x):
 
 
 def amax(node: Node, x):
-    return first_wins(node, x).max(axis=tuple(node.attrs["axes"]), keepdims=node.attrs["keepdims"])
+    """Where equal maxima share the gradient: the mean of all that were equal before a difference moved them."""
+    axes, keepdims = tuple(node.attrs["axes"]), node.attrs["keepdims"]
+    if node.attrs["ties"] == "first":
+        return first_wins(node, x).max(axis=axes, keepdims=keepdims)
+    highest = x >= x.max(axis=axes, keepdims=True) - 3 * TIE_STEP * _unit(node.inputs[0].type, x)
+    return np.mean(x, axis=axes, keepdims=keepdims, where=highest)
 
 
 def first_wins(node: Node, x):
@@ -171,7 +177,7 @@ def has_surrogate(node: Node) -> bool:
 
 def before_clamp(node: Node, values: Sequence) -> tuple[np.ndarray, ...]:
     """The node's results for these real inputs; ops that only move numbers, and float ops, are evaluated as usual."""
-    if has_surrogate(node) and node.op in SURROGATES:
+    if node.op in SURROGATES and (has_surrogate(node) or node.op is reduce.amax):  # floats tie, too: dequantised ones
         return (np.asarray(SURROGATES[node.op](node, *values)),)
     found = node.rule("eval", *values)
     return tuple(np.asarray(f) for f in (found if isinstance(found, tuple) else (found,)))
@@ -212,11 +218,18 @@ def _step(node: Node, values: Sequence, moves: Sequence) -> float:
     """A step so small that no input moves by more than STEP of its scale (or of its size, if it has no scale)."""
     longest = 0.0
     for v, x, m in zip(node.inputs, values, moves):
-        if m is None or not np.any(m):
-            continue
-        q = v.type.quant
-        unit = q.scales(v.type.rank) if q else max(float(np.max(np.abs(x))), 1e-3)
-        longest = max(longest, float(np.max(np.abs(m) / unit)))
-    # stay below the gaps that first_wins makes
-    step = 0.05 / values[0].size if node.op in (pool.max_pool2d, reduce.amax) else STEP
-    return step / longest if longest else 0.0
+        if m is not None and np.any(m):
+            longest = max(longest, float(np.max(np.abs(m) / _unit(v.type, x))))
+    return _share(node, values[0]) / longest if longest else 0.0
+
+
+def _unit(type: Type, x: np.ndarray):
+    """The step of integers; the size of real numbers."""
+    return type.quant.scales(type.rank) if type.quant else max(float(np.max(np.abs(x))), 1e-3)
+
+
+def _share(node: Node, x: np.ndarray) -> float:
+    if node.attrs.get("ties") == "even":
+        return TIE_STEP
+    first = node.op in (pool.max_pool2d, reduce.amax)
+    return 0.05 / x.size if first else STEP  # stay below the gaps that first_wins makes

@@ -163,7 +163,7 @@ def flatten_reduction(node: Node, rw: Rewriter):
     bare = tuple(d for a, d in enumerate(above.inputs[0].shape) if a not in axes)
     if bare != node.output.shape:
         return None
-    return make(above.op.name, above.inputs[0], axes=above.attrs["axes"], keepdims=False, name=above.name + CHANGED)
+    return make(above.op.name, above.inputs[0], **{**above.attrs, "keepdims": False}, name=above.name + CHANGED)
 
 
 def keep_reduced(node: Node, rw: Rewriter):
@@ -176,7 +176,7 @@ def keep_reduced(node: Node, rw: Rewriter):
     kept = tuple(1 if a in axes else d for a, d in enumerate(above.inputs[0].shape))
     if kept != node.output.shape:
         return None
-    return make(above.op.name, above.inputs[0], axes=above.attrs["axes"], keepdims=True, name=above.name + CHANGED)
+    return make(above.op.name, above.inputs[0], **{**above.attrs, "keepdims": True}, name=above.name + CHANGED)
 
 
 def reduce_axes(node: Node, rw: Rewriter):

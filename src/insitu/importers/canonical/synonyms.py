@@ -138,7 +138,7 @@ def reduce_before_reshape(node: Node, rw: Rewriter):
         axes.add(a)
     if _kept(x, axes) != node.output.shape or not axes:
         return None
-    return make(node.op.name, x, axes=tuple(sorted(axes)), keepdims=False, name=node.name)
+    return make(node.op.name, x, **{**node.attrs, "axes": tuple(sorted(axes))}, name=node.name)
 
 
 def _long_axes(v: Value) -> list[int]:

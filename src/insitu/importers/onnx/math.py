@@ -231,7 +231,7 @@ def softmax(name: str):
     return function
 
 
-def reduction(name: str, before=None, after=None):
+def reduction(name: str, before=None, after=None, **attrs):
     """A reduction over `axes` (an attribute, later an input), with an op before or after it if given."""
 
     def function(n: Call) -> Value:
@@ -241,7 +241,8 @@ def reduction(name: str, before=None, after=None):
             return x
         axes = tuple(sorted(axes_of(axes or range(x.type.rank), x.type.rank)))
         x = before(x) if before else x
-        y = getattr(ops, name)(x, axes=axes, keepdims=bool(n.attr("keepdims", 1)), name=n.name) if axes else x
+        how = {"axes": axes, "keepdims": bool(n.attr("keepdims", 1)), "name": n.name, **attrs}
+        y = getattr(ops, name)(x, **how) if axes else x
         return after(y) if after else y
 
     return function

@@ -225,12 +225,12 @@ def max_pool(s: Step):
     return fused(s, max_pool2d(x, kernel=kernel, **window(s, x, kernel), name=s.name))
 
 
-def reduction(op, int8_op=None) -> Callable:
+def reduction(op, int8_op=None, **attrs) -> Callable:
     def run(s: Step):
         x = s.x(0)
         axes = tuple(sorted({axis_of(a, x) for a in s.integers(1)}))
         how = {"axes": axes, "keepdims": s["keepdims"], "name": s.name}
-        return int8_op(x, **how, **LITERT, out=s.out) if s.int8 and int8_op else op(x, **how)
+        return int8_op(x, **how, **LITERT, out=s.out) if s.int8 and int8_op else op(x, **how, **attrs)
 
     return run if int8_op else through_float(run)
 
@@ -273,7 +273,7 @@ OPS: dict[str, Callable] = {
     "MAX_POOL_2D": max_pool,
     "MEAN": reduction(mean, mean_s8),
     "SUM": reduction(sum),
-    "REDUCE_MAX": reduction(amax),
+    "REDUCE_MAX": reduction(amax, ties="even"),
     "SOFTMAX": soft_max,
     "LOG_SOFTMAX": through_float(lambda s: log_softmax(s.x(0), name=s.name)),
     "PRELU": through_float(slopes),

@@ -140,22 +140,22 @@ def softmax(op: str):
 # reductions
 
 
-def reduce(op: str):
+def reduce(op: str, **attrs):
     def rule(c: Call, x, dim=None, keepdim=False, dtype=None):
-        return c.make(op, x, axes=axes_of(dim, x.type.rank), keepdims=keepdim)
+        return c.make(op, x, axes=axes_of(dim, x.type.rank), keepdims=keepdim, **attrs)
 
     return rule
 
 
 def maximum_along(c: Call, x, dim=None, keepdim=False):
-    """torch.max: the maximum over everything, or (values, indices) along an axis."""
+    """torch.max: the maximum over everything, or (values, indices) along an axis; gradients go to these indices."""
     if dim is None:
-        return c.make("amax", x, axes=axes_of(None, x.type.rank))
+        return c.make("amax", x, axes=axes_of(None, x.type.rank), ties="even")
     return c.make("amax", x, axes=(dim % x.type.rank,), keepdims=keepdim), None
 
 
 def amin(c: Call, x, dim=None, keepdim=False):
-    y = c.step("amax", c.step("neg", x), axes=axes_of(dim, x.type.rank), keepdims=keepdim)
+    y = c.step("amax", c.step("neg", x), axes=axes_of(dim, x.type.rank), keepdims=keepdim, ties="even")
     return c.make("neg", y)
 
 
@@ -255,7 +255,7 @@ TABLE = {
     "_log_softmax": softmax("log_softmax"),
     "mean": reduce("mean"),
     "sum": reduce("sum"),
-    "amax": reduce("amax"),
+    "amax": reduce("amax", ties="even"),
     "amin": amin,
     "max": maximum_along,
     "var": variance,
