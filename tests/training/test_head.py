@@ -5,11 +5,13 @@ import pytest
 import torch
 from torch import nn
 
+import insitu
 from insitu.errors import GraphError
-from insitu.graph import check, evaluate
+from insitu.graph import Graph, check, evaluate
 from insitu.importers import load
 from insitu.learner.model import Model
 from insitu.training.head import find_head, prototypes, replace_head, widen_head
+from insitu.training.integer_head import integer_head
 
 from ..models import families
 
@@ -52,6 +54,56 @@ def test_the_old_head_of_an_int8_model_is_dequantised_bias_included():
     step = model.graph.producer[model.graph.outputs[0].name].inputs[0].type.scale  # the old output was rounded to this
     for one in x[:9]:
         np.testing.assert_allclose(evaluate(graph, one[None]), evaluate(model.graph, one[None]), atol=step)
+
+
+def biasless(precision: str) -> Graph:
+    module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3, bias=False))
+    with torch.no_grad():
+        for i, p in enumerate(module.parameters()):
+            p.copy_(torch.randn(p.shape, generator=torch.Generator().manual_seed(i)))
+    graph = load(module, torch.zeros(1, 6))
+    x = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
+    return graph if precision == "float" else Model(graph).quantize(x).graph
+
+
+def inputs_of_head(graph: Graph) -> list[str]:
+    return [v.name for v in graph.producer["head"].inputs[1:]]
+
+
+@pytest.mark.parametrize("precision", ["float", "int8"])
+def test_a_classifier_without_bias_stays_without(precision):
+    graph = check(replace_head(biasless(precision), None))
+    assert inputs_of_head(graph) == inputs_of_head(widen_head(graph, 5)) == ["head.weight"]
+    assert widen_head(graph, 5).outputs[0].shape == (1, 5)
+
+
+def test_a_classifier_without_bias_stays_without_after_it_was_saved(tmp_path):
+    Model(biasless("int8")).save(tmp_path / "m.insitu")
+    assert inputs_of_head(replace_head(load(tmp_path / "m.insitu"), None)) == ["head.weight"]
+
+
+def test_a_new_classifier_has_a_bias_though_the_old_one_had_none():
+    assert inputs_of_head(replace_head(biasless("int8"), 4)) == ["head.weight", "head.bias"]
+
+
+def test_an_int8_classifier_without_bias_stays_without_and_predicts_the_same():
+    graph = replace_head(biasless("int8"), None)
+    small = check(integer_head(graph))
+    assert inputs_of_head(small) == ["head.weight"]
+    for x in np.random.default_rng(1).normal(size=(9, 1, 6)).astype(np.float32):
+        np.testing.assert_allclose(evaluate(small, x), evaluate(graph, x), atol=0.2)
+
+
+@pytest.mark.parametrize("head", ["float", "int8"])
+def test_a_classifier_without_bias_learns(head):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(120, 6)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0)
+    learner = insitu.compile(Model(biasless("int8")), scheme="last:1", head=head)
+    assert "head.bias" not in learner.device.state() and "head.weight" in learner.device.state()
+    before = learner.evaluate(x, y)["accuracy"]
+    learner.fit(x, y, epochs=5, rate=0.05)
+    assert learner.evaluate(x, y)["accuracy"] > max(before, 0.6)
 
 
 def test_a_model_with_a_layer_called_head_keeps_its_meaning():

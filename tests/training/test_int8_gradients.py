@@ -55,7 +55,7 @@ class Int8:
         rng = np.random.default_rng(zlib.crc32(label.encode()))
         self.arrays = [t if isinstance(t, np.ndarray) else draw(t, rng, self.op.domain) for t in case.inputs]
         self.types = [type_of(t) if isinstance(t, np.ndarray) else t for t in case.inputs]
-        self.attrs, self.out = dict(case.attrs), case.out
+        self.attrs, self.out = self.op.complete(case.attrs), case.out
         if "mask" in self.op.defaults:
             self.attrs["mask"] = True
         self.reals = [self._real(i) for i in range(len(self.arrays))]
@@ -68,9 +68,8 @@ class Int8:
         if type.dtype == "s32" and type.quant is None:  # a bias: in units of both scales
             return self.arrays[i] * self.types[0].scale * np.array(self.types[1].quant.scale)
         reals = real(self.arrays[i].astype(np.float64), type)
-        if (
-            self.op.name in ("max_pool2d", "amax") and self.attrs.get("ties") != "even"
-        ):  # of equal maxima the first one wins
+        # of equal maxima the first one wins
+        if self.op.name == "max_pool2d" or self.attrs.get("ties") == "first":
             reals -= 1e-3 * np.arange(reals.size).reshape(reals.shape) / reals.size
         return reals
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from insitu.graph import Graph, Node, build, check, drop_unused
 from insitu.quantizer.calibrate import Ranges
+from insitu.quantizer.correct import is_correction
 from insitu.quantizer.equalize import equalize
 from insitu.quantizer.fold import fold, is_int8
 from insitu.quantizer.fuse import find_fusions
@@ -55,9 +56,11 @@ def quantize(
 
 
 def _copies(graph: Graph) -> Graph:
-    """The graph with only those parameters that several layers have copies of: trained, these would drift apart."""
+    """The graph with marks only on parameters that several layers have copies of (trained, these would drift apart),
+    and on biases that are none of the model's."""
     count = Counter(graph.parameters.values())
-    return replace(graph, parameters={name: of for name, of in graph.parameters.items() if count[of] > 1})
+    kept = {name: of for name, of in graph.parameters.items() if count[of] > 1 or is_correction(graph, name)}
+    return replace(graph, parameters=kept)
 
 
 def reference(graph: Graph, ranges: Ranges) -> Graph:

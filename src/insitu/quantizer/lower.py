@@ -23,7 +23,7 @@ from insitu.ops.linear import linear, matmul, matmul_s8
 from insitu.ops.norm import softmax, softmax_s8
 from insitu.ops.reduce import mean_s8
 from insitu.ops.reduce import sum as sum_of
-from insitu.quantizer.correct import corrected_bias
+from insitu.quantizer.correct import corrected_bias, mark_correction
 from insitu.quantizer.lowering import Lowering
 from insitu.quantizer.weights import LIMIT, OUTPUT_AXIS, quantize_weights, scale_floor
 
@@ -129,7 +129,10 @@ def _weighted(low: Lowering, node, op: Op, x: Value, w, b, mean, attrs, shape, s
     b = np.clip(np.rint(b / b_scale), -2 * LIMIT, 2 * LIMIT)  # a correction may be larger than any bias
     bias = low.builder.constant(names[1], b.astype(np.int32), b_type)
     low.stands_for(weight, names[0])
-    low.stands_for(bias, names[1])
+    if len(node.inputs) > 2:
+        low.stands_for(bias, names[1])
+    else:
+        mark_correction(low.builder, bias)
     assert op.facts.int8
     return op.facts.int8(x, weight, bias, name=node.name + suffix, out=out.with_shape(*shape), **attrs, **clamp)
 

@@ -20,6 +20,7 @@ from insitu.ops.linear import linear, linear_s8
 from insitu.ops.norm import dropout, log_softmax, softmax, softmax_s8
 from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.ops.reduce import mean, mean_s8
+from insitu.quantizer.correct import is_correction
 from insitu.schemes.layers import layers, leading
 
 # ops without parameters that may follow the classifier
@@ -69,8 +70,8 @@ def replace_head(
 ) -> Graph:
     """The graph up to its classifier, then a new one: `head` = linear(features), in float, `classes` outputs.
 
-    With classes=None the old classifier stays, in float, its weights dequantised. `after` names the layer whose
-    output becomes the features.
+    With classes=None the old classifier stays, in float, its weights dequantised; it has a bias only if the model's
+    own has one. `after` names the layer whose output becomes the features.
     """
     if classes is not None and classes < 1:
         raise GraphError(f"a head needs at least one class, not {classes}", where="replace_head")
@@ -85,7 +86,7 @@ def replace_head(
         flat = _flatten(body.outputs[0])
     weight, bias = _first_weights(graph, old, flat.shape[-1], classes, init, seed)
     if old and classes is None:  # still the model's own parameters, which it may also use elsewhere
-        for word, v in zip(("weight", "bias"), old.inputs[1:]):
+        for word, v in zip(("weight", "bias")[: 2 if bias is not None else 1], old.inputs[1:]):
             builder.parameters[f"{HEAD}.{word}"] = graph.parameters.get(v.name, v.name)
     return _finish(builder, flat, weight, bias)
 
@@ -105,10 +106,11 @@ def _body(graph: Graph, features: Value) -> Graph:
                    parameters=parameters, outputs=(free(features),))  # fmt: skip
 
 
-def _finish(builder: Builder, features: Value, weight: np.ndarray, bias: np.ndarray) -> Graph:
+def _finish(builder: Builder, features: Value, weight: np.ndarray, bias: np.ndarray | None) -> Graph:
     with build(builder):
-        w, b = builder.constant(f"{HEAD}.weight", weight), builder.constant(f"{HEAD}.bias", bias)
-        logits = linear(features, w, b, name=HEAD)
+        given = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+        parameters = [builder.constant(f"{HEAD}.{word}", array) for word, array in given.items()]
+        logits = linear(features, *parameters, name=HEAD)
     builder.classes = fitting(builder.classes, len(weight))
     return drop_unused(builder.graph(logits))
 
@@ -157,17 +159,17 @@ def _first_weights(graph: Graph, old: Node | None, width: int, classes: int | No
     raise GraphError(f"unknown initial weights of a head {init!r}", hint="zero, uniform or prototypes")
 
 
-def _old_weights(graph: Graph, old: Node, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The old classifier's weights, dequantised."""
+def _old_weights(graph: Graph, old: Node, width: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The old classifier's weights, dequantised; no bias if the model has none there."""
     x, w, *rest = old.inputs
     weight = graph.constants[w.name].astype(np.float64)
     scales = np.ones(())
     if w.type.quant is not None:
         weight = (weight - w.type.zero) * w.type.quant.scales(w.type.rank)
         scales = np.array(w.type.quant.scale) * x.type.scale  # the scales of the bias, which is stored as integers
-    weight = weight.reshape(-1, width)
-    bias = graph.constants[rest[0].name] * scales if rest else np.zeros(len(weight))
-    return weight.astype(np.float32), bias.astype(np.float32)
+    own = [v for v in rest if not is_correction(graph, v.name)]
+    bias = (graph.constants[own[0].name] * scales).astype(np.float32) if own else None
+    return weight.reshape(-1, width).astype(np.float32), bias
 
 
 def widen_head(graph: Graph, classes: int) -> Graph:
@@ -175,16 +177,14 @@ def widen_head(graph: Graph, classes: int) -> Graph:
     node = graph.producer.get(HEAD)
     if node is None or node.op is not linear:
         raise GraphError("the graph has no head to widen", where=graph.name, hint="replace_head first")
-    w, b = node.inputs[1:]
-    weight, bias = graph.constants[w.name], graph.constants[b.name]
-    grow = classes - len(weight)
+    arrays = [graph.constants[v.name] for v in node.inputs[1:]]
+    grow = classes - len(arrays[0])
     if grow < 0:
-        raise GraphError(f"cannot reduce the {len(weight)} classes to {classes}", where=HEAD)
-    wider = np.concatenate([weight, np.zeros((grow, weight.shape[1]), np.float32)])
-    return with_head(graph, wider, np.concatenate([bias, np.zeros(grow, np.float32)]))
+        raise GraphError(f"cannot reduce the {len(arrays[0])} classes to {classes}", where=HEAD)
+    return with_head(graph, *(np.concatenate([a, np.zeros((grow, *a.shape[1:]), np.float32)]) for a in arrays))
 
 
-def with_head(graph: Graph, weight: np.ndarray, bias: np.ndarray) -> Graph:
+def with_head(graph: Graph, weight: np.ndarray, bias: np.ndarray | None = None) -> Graph:
     """The graph with these weights in its head; the number of classes may change."""
     features = graph.producer[HEAD].inputs[0]
     rest = replace(graph, nodes=tuple(n for n in graph.nodes if n.name != HEAD), outputs=(features,))

@@ -27,24 +27,24 @@ def integer_head(graph: Graph) -> Graph:
     if head is None or head.op is not linear:
         raise GraphError("the graph has no float head to make int8", where=graph.name)
     features = _int8_features(graph, head)
-    weight, bias = (graph.constants[v.name] for v in head.inputs[1:])
+    weight, *bias = (graph.constants[v.name] for v in head.inputs[1:])
     body = drop_unused(replace(graph, outputs=(features,)))
     builder = Builder.of(body)
     with build(builder):
         x = features if features.type.rank == 2 else reshape(features, shape=(1, -1), name="features")
         limit = max(ROOM / np.sqrt(weight.shape[1]), float(np.abs(weight).max()))
-        w, b = _stored(builder, weight, bias, limit / 127, x.type.scale)
-        y = linear_s8(x, w, b, out=s8(s=LOGIT_SCALE), name=HEAD)
+        y = linear_s8(x, *_stored(builder, weight, bias, limit / 127, x.type.scale), out=s8(s=LOGIT_SCALE), name=HEAD)
         return builder.graph(dequantize(y, name="logits"))
 
 
-def _stored(builder: Builder, weight, bias, scale: float, x_scale: float) -> tuple[Value, Value]:
+def _stored(builder: Builder, weight, bias: list[np.ndarray], scale: float, x_scale: float) -> list[Value]:
+    """The weight and, if there is one, the bias as integers."""
     w = np.clip(np.round(weight / scale), -127, 127).astype(np.int8)
-    b = np.round(bias / (scale * x_scale)).astype(np.int32)
-    return (
-        builder.constant(f"{HEAD}.weight", w, s8(*w.shape, s=scale)),
-        builder.constant(f"{HEAD}.bias", b, s32(*b.shape, s=scale * x_scale)),
-    )
+    stored = [builder.constant(f"{HEAD}.weight", w, s8(*w.shape, s=scale))]
+    for array in bias:
+        b = np.round(array / (scale * x_scale)).astype(np.int32)
+        stored.append(builder.constant(f"{HEAD}.bias", b, s32(*b.shape, s=scale * x_scale)))
+    return stored
 
 
 def _int8_features(graph: Graph, head: Node) -> Value:
