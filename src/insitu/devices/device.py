@@ -80,6 +80,11 @@ class Device(Protocol):
         """For devices that count instructions; None for the others."""
         ...
 
+    @property
+    def quick(self) -> bool:
+        """Is a call over in well under a millisecond, as far as is known before it is made?"""
+        ...
+
     def info(self) -> dict[str, int]:
         """arena_bytes, state_bytes, and what else this device knows of itself."""
         ...

@@ -14,7 +14,7 @@ import numpy as np
 from insitu.codegen import Program, emit_program
 from insitu.codegen.state import COMPLAINTS, HEADER_BYTES
 from insitu.devices.arenas import Arenas, aligned
-from insitu.devices.crew import Crew, side_by_side, usual_threads
+from insitu.devices.crew import WORTH_A_THREAD, Crew, side_by_side, usual_threads
 from insitu.devices.device import Trained, Updates, Verbs, closed
 from insitu.devices.host_training import train_on_host
 from insitu.errors import DataError, ToolError
@@ -127,6 +127,10 @@ class HostDevice:
     def verbs(self) -> Verbs:
         """The program's functions: name -> inputs, outputs."""
         return {verb: (routine.inputs, routine.outputs) for verb, routine in self.routines.items()}
+
+    @property
+    def quick(self) -> bool:
+        return self.program.arena_bytes < WORTH_A_THREAD
 
     def info(self) -> dict[str, int]:
         return {

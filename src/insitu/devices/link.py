@@ -195,6 +195,8 @@ def in_turn(method):
 class LinkDevice:
     """A program on the far end of a channel: the host device's calls, over the line, one after the other."""
 
+    quick = False  # who knows what is at the other end?
+
     def __init__(self, channel: Channel, program: Program | Interface, *, timeout: float = 2.0,
                  run_timeout: float = RUN_TIMEOUT, tries: int = 5):  # fmt: skip
         self.interface = program if isinstance(program, Interface) else interface_of(program)

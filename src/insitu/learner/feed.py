@@ -76,7 +76,7 @@ def predict_all(device: Device, source: Source, report: Report | None = None, wo
     """The outputs for every view of every sample: one array per output, [samples, views, ...]."""
     views, values = source.views if source.augment and source.views else 1, device.verbs["predict"][1]
     found = tuple(np.empty((len(source), views, *v.shape[1:]), v.type.numpy) for v in values)
-    pace = Pace(source.sample_bytes)
+    pace = Pace(source.sample_bytes, quick=device.quick)
     for view in range(views):
         for part in pace.parts(len(source)):
             arrays, rows = source.taken(part, view)

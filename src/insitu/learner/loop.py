@@ -40,7 +40,8 @@ def run_epochs(feed: Feed, course: Course, epochs: range, report: Report,
                threads: int | None = None) -> Iterator[Epoch]:  # fmt: skip
     """One epoch after the other."""
     method = method_of(feed.device.verbs)
-    pace = Pace(feed.source.sample_bytes if method.samples == 1 else feed.source.rows[0][0].nbytes, course.batch)
+    made = feed.source.sample_bytes if method.samples == 1 else feed.source.rows[0][0].nbytes
+    pace = Pace(made, course.batch, feed.device.quick)
     for epoch in epochs:
         yield run_epoch(feed, course, epoch, used(method, course, len(feed.source), epoch), pace, report, threads)
 
@@ -75,6 +76,8 @@ def updates_of(feed: Feed, chosen: list[int], epoch: int, rates: Iterator[float]
 
 
 def joined(parts: list[Trained], labels: np.ndarray, updates: int) -> Epoch:
+    first = parts[0]
+    if len(parts) == 1:
+        return Epoch(first.losses, first.outputs, labels, updates, first.threads)
     outputs = tuple(np.concatenate(each) for each in zip(*(part.outputs for part in parts)))
-    losses = np.concatenate([part.losses for part in parts])
-    return Epoch(losses, outputs, labels, updates, parts[0].threads)
+    return Epoch(np.concatenate([part.losses for part in parts]), outputs, labels, updates, first.threads)

@@ -1,7 +1,7 @@
 """How many samples to hand to a device at once: few enough to see how far it is, enough that Python costs nothing.
 
-A board takes a second for an update, a small network on the host microseconds: the first parts show which it is. No
-result depends on it.
+A board takes a second for an update, a small network on the host microseconds: the first parts show which it is,
+unless the device says so. No result depends on it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from time import perf_counter
 PART_SECONDS = 0.1
 MOST = 1 << 14  # samples
 MOST_GROWTH = 16  # from one part to the next
+QUICK = 256  # samples of the first part, if the device says that it is quick
 MOST_BYTES = 32 << 20  # where samples are made as they are needed
 
 
 class Pace:
     """Cuts samples into parts that take about a tenth of a second each."""
 
-    def __init__(self, sample_bytes: int = 0, batch: int = 1):
-        self.batch, self.updates = batch, 1
+    def __init__(self, sample_bytes: int = 0, batch: int = 1, quick: bool = False):
+        self.batch = batch
         most = min(MOST, MOST_BYTES // sample_bytes) if sample_bytes else MOST
         self.most = max(most // batch, 1)
+        self.updates = min(max(QUICK // batch, 1), self.most) if quick else 1
 
     def parts(self, count: int) -> Iterator[range]:
         """Whole updates, one part after the other; the time between two of them sets the size of the next."""
