@@ -20,10 +20,16 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 RUNNING = [ROOT / "README.md", ROOT / "docs" / "tour.md"]
 PROVE = ROOT / "docs" / "prove.md"
 WRITING = [ROOT / "docs" / "training.md", PROVE]  # they make their files in a folder of their own
+PACKAGES = ("torch", "unicorn", "elftools", "ziglang")  # pages train a torch model, and on an emulated core
 ERRORS = re.compile(r" +(\d\.\de[-+]\d\d|0)(?= )")  # of floats: the last bits are the machine's
 C_PAGE = ROOT / "docs" / "c-api.md"
 C_AND_TEXT = re.compile(r"```c\n(.*?)```\n\n```text\n(.*?)```", re.S)
 STRICT = ("-std=c99", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
+
+
+def need(*packages: str) -> None:
+    for package in packages:
+        pytest.importorskip(package)
 
 
 def test_the_op_page_is_what_the_registry_says(golden):
@@ -32,14 +38,14 @@ def test_the_op_page_is_what_the_registry_says(golden):
 
 @pytest.mark.parametrize("page", RUNNING, ids=lambda p: p.name)
 def test_the_code_in_a_page_prints_what_the_page_says(page, golden, monkeypatch):
-    pytest.importorskip("torch")
+    need(*PACKAGES)
     monkeypatch.chdir(ROOT)
     golden(page, regenerate(page.read_text()))
 
 
 @pytest.mark.parametrize("page", WRITING, ids=lambda p: p.name)
 def test_the_commands_in_a_page_print_what_the_page_says(page, golden, monkeypatch, tmp_path):
-    pytest.importorskip("torch")
+    need(*PACKAGES)
     monkeypatch.chdir(tmp_path)
     made = regenerate(page.read_text())
     same = page == PROVE and ERRORS.sub(" #", made) == ERRORS.sub(" #", page.read_text())

@@ -36,4 +36,4 @@ class History:
     def __str__(self) -> str:
         way = "from cached outputs of the frozen layers" if self.cached else "through all layers"
         ends = f"loss {self.loss[0]:.3f} to {self.loss[-1]:.3f}" if self.loss else "nothing done"
-        return f"{len(self.loss)} epochs {way}: {ends}"
+        return f"{len(self.loss)} epoch{'' if len(self.loss) == 1 else 's'} {way}: {ends}"
