@@ -17,6 +17,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "boards.md"
 KNOWN = {
     "stm32f746": ("cortex-m7", 320, 1024),
     "stm32h743": ("cortex-m7", 512, 2048),
+    "stm32f405": ("cortex-m4", 192, 1024),
+    "nrf51822": ("cortex-m0", 16, 256),
+    "nano33ble": ("cortex-m4", 256, 1024),
     "nrf52840": ("cortex-m4", 256, 1024),
     "stm32l476": ("cortex-m4", 96, 1024),
     "rp2040": ("cortex-m0plus", 264, 2048),
@@ -50,6 +53,12 @@ WRONG = {
     "a stack at an odd place": ({"sram": {"origin": "0x20000004", "bytes": 65536}}, "sram starts at 0x20000004"),
     "a name that ends a comment": ({"name": "mine */ int x;"}, "name must be one line of text, not 'mine */ int x;'"),
     "a title of two lines": ({"title": "one\ntwo"}, "title must be one line of text, not 'one\\ntwo'"),
+    "a port without a chip": ({"port": {"driver": "nrf"}}, "port needs driver and chip"),
+    "a port by name": ({"port": "uart"}, "port needs driver and chip"),
+    "an unknown driver": ({"port": {"driver": "i2c", "chip": "nrf52840"}}, "port: unknown driver 'i2c'"),
+    "an unknown chip": ({"port": {"driver": "nrf", "chip": "../x"}}, "port: unknown chip '../x'"),
+    "a list of chips": ({"port": {"driver": "nrf", "chip": ["nrf52840"]}}, "port: unknown chip ['nrf52840']"),
+    "a word for a baud rate": ({"port": {"driver": "nrf", "chip": "nrf52840", "baud": "fast"}}, "port: baud must be"),
     "a misspelled field": ({"clock_mzh": 64}, "unknown field clock_mzh"),
 }
 

@@ -3,15 +3,20 @@
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from insitu.boards import find_board
 from insitu.boards.cpu import CPUS
 from insitu.codegen.device import interface_of
 from insitu.deploy import deploy, limits_of
 from insitu.deploy.bundle import board_files, write_board
 from insitu.deploy.manifest import read_manifest
+from insitu.errors import BudgetError
+from insitu.firmware import read_image
 from insitu.firmware.build import compile_all, find_tools, folder_sources
+from insitu.firmware.flash import flashed
 
 from ..firmware.images import conv_graphs
 
@@ -20,6 +25,7 @@ for package in ("elftools", "ziglang"):
 
 STRICT = ["-std=c99", "-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
 GCC = "arm-none-eabi-gcc"
+ZIG = f"{sys.executable} -m ziglang cc"
 
 
 def absent(tool: str):
@@ -59,7 +65,7 @@ def test_the_folder_compiles_without_a_warning_with_zig(folder, core):
     tools = find_tools("zig", cpu)
     assert {"-Wall", "-Wextra", "-Werror"} <= set(tools.flags)
     own = ("model/", "kernels/", "device/") if not cpu.arm else ("",)
-    sources = {name: text for name, text in folder_sources(folder, "uart").items() if name.startswith(own)}
+    sources = {name: text for name, text in folder_sources(folder, "emulator").items() if name.startswith(own)}
     assert len(sources) > 20
     compile_all(sources, tools, (), (folder / "src", folder / "firmware"))
 
@@ -101,12 +107,15 @@ def test_make_builds_the_library_for_the_board(folder, tmp_path):
 
 
 @absent("make")
-@absent(GCC)
-def test_make_builds_the_firmware_for_the_board(folder, tmp_path):
+@pytest.mark.parametrize("compiler", (pytest.param("CROSS=arm-none-eabi-", marks=absent(GCC)), f"CC={ZIG}"))
+def test_make_builds_what_is_flashed_with_gcc_and_with_zig(folder, compiler, tmp_path):
     shutil.copytree(folder, tmp_path / "it")
-    subprocess.run(["make", "-s", "firmware", "CROSS=arm-none-eabi-"], cwd=tmp_path / "it", check=True)
-    listed = subprocess.run([f"{GCC[:-3]}nm", "out/firmware.elf"], cwd=tmp_path / "it", capture_output=True, text=True)
-    assert " reset" in listed.stdout and " port_write" in listed.stdout
+    subprocess.run(["make", "-s", "firmware", compiler, f"PYTHON={sys.executable}"], cwd=tmp_path / "it", check=True)
+    made = read_image(tmp_path / "it/out/firmware.elf")
+    assert {"reset", "port_start", "port_write"} <= set(made.by_name)
+    start = find_board("nrf52840").flash.origin
+    assert (tmp_path / "it/out/firmware.bin").read_bytes()[:64] == made.read(start, 64)
+    assert (tmp_path / "it/out/firmware.hex").read_bytes().startswith(b":02000004")
 
 
 @absent("cmake")
@@ -120,10 +129,10 @@ def test_cmake_builds_the_example_and_it_runs(folder, tmp_path):
 
 @absent(GCC)
 def test_the_firmware_links_with_the_script_of_the_folder(folder, tmp_path):
-    """As README says: src/, firmware/ and the port for a UART."""
+    """As docs/boards.md says: src/, firmware/ and the driver of the UART."""
     shutil.copytree(folder, tmp_path / "it")
     files = [*(tmp_path / "it/src").rglob("*.c"), *(tmp_path / "it/firmware").glob("*.c")]
-    files += [tmp_path / "it/firmware/boards" / name for name in ("startup.c", "port_uart.c")]
+    files += [tmp_path / "it/firmware/boards" / name for name in ("startup.c", "uart_nrf.c")]
     flags = ["-O2", "-ffreestanding", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections", "-nostartfiles"]
     command = [GCC, *CPUS["cortex-m4"].gcc, *flags, "-specs=nosys.specs", "-Wl,--gc-sections", "-Isrc", "-Ifirmware"]
     subprocess.run(
@@ -166,6 +175,52 @@ def test_the_manifest_describes_the_firmware_without_the_model(deployment, folde
     assert found.board == deployment.limits.board and found.figures == deployment.figures()
     assert found.interface.info() == interface_of(deployment.program).info()
     assert found.elf.read_bytes() == deployment.firmware.image.data
+    assert (folder / "firmware.elf").read_bytes() == deployment.flashable.image.data
+
+
+def test_the_images_to_flash_hold_the_same_bytes(deployment, folder):
+    origin, data = flashed((folder / "firmware.elf").read_bytes())
+    assert origin == find_board("nrf52840").flash.origin and (folder / "firmware.bin").read_bytes() == data
+    assert from_hex((folder / "firmware.hex").read_text()) == (origin, data)
+    assert "port_start" in deployment.flashable.image.by_name
+
+
+def from_hex(text: str) -> tuple[int, bytes]:
+    """Read back as a programmer does: checksums, upper halves of addresses, an end."""
+    upper, found = 0, {}
+    for line in text.splitlines():
+        record = bytes.fromhex(line.removeprefix(":"))
+        assert sum(record) % 256 == 0 and len(record) == record[0] + 5
+        address, kind, content = int.from_bytes(record[1:3], "big"), record[3], record[4:-1]
+        if kind == 4:
+            upper = int.from_bytes(content, "big") << 16
+        elif kind == 0:
+            found |= {upper + address + i: byte for i, byte in enumerate(content)}
+    assert text.endswith(":00000001FF\n")
+    return min(found), bytes(found[a] for a in range(min(found), max(found) + 1))
+
+
+def test_the_folder_has_the_driver_of_its_own_uart_and_no_other(folder):
+    found = {p.relative_to(folder / "firmware").as_posix() for p in (folder / "firmware").rglob("*.[ch]")}
+    assert found == {
+        "main.c", "chip.h", "boards/startup.c", "boards/startup.h", "boards/mmio.h", "boards/uart_nrf.c",
+        "boards/chips/nrf52840.h",
+    }  # fmt: skip
+
+
+def test_an_image_that_fits_only_without_its_driver_is_refused(deployment):
+    limits = replace(deployment.limits, flash=deployment.flash_bytes)
+    with pytest.raises(BudgetError, match="with the driver of its UART, the firmware needs") as e:
+        board_files(replace(deployment, limits=limits))
+    assert "--flash" in e.value.hint
+
+
+def test_a_board_without_a_driver_is_given_the_functions_to_write(tmp_path):
+    made = deploy(conv_graphs(), limits_of("corstone300", None, None))
+    write_board(made, tmp_path)
+    assert made.flashable is None and not (tmp_path / "firmware.elf").exists()
+    assert "port_own.c" in (tmp_path / "README.md").read_text()
+    assert "#error" in (tmp_path / "firmware/boards/port_own.c").read_text()
 
 
 def test_a_board_that_is_not_linked_gets_a_folder_with_estimates(tmp_path):

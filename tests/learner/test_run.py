@@ -195,9 +195,9 @@ def damaged(right: dict, change):
 
 def test_an_image_that_is_not_the_folders_is_an_error(folder, batched, tmp_path, capsys):
     shutil.copytree(folder, tmp_path / "it")
-    shutil.copy(batched[0] / "firmware.elf", tmp_path / "it" / "firmware.elf")
+    shutil.copy(batched[0] / "emulator.elf", tmp_path / "it" / "emulator.elf")
     assert main(["run", str(tmp_path / "it"), "--steps", "1"]) == 1
-    assert "firmware.elf: is not the file that insitu.json describes" in capsys.readouterr().err
+    assert "emulator.elf: is not the file that insitu.json describes" in capsys.readouterr().err
     found = json.loads((folder / "insitu.json").read_text())
     (tmp_path / "it" / "insitu.json").write_text(json.dumps({k: v for k, v in found.items() if k != "files"}))
     assert main(["run", str(tmp_path / "it"), "--steps", "1"]) == 1
@@ -208,7 +208,7 @@ def test_a_device_with_another_program_says_what_differs(folder, tmp_path):
     found = json.loads((folder / "insitu.json").read_text())
     found["arena_bytes"] += 16
     (tmp_path / "insitu.json").write_text(json.dumps(found))
-    shutil.copy(folder / "firmware.elf", tmp_path)
+    shutil.copy(folder / "emulator.elf", tmp_path)
     arena = found["arena_bytes"]
     with pytest.raises(insitu.Error, match=f"another program: bytes of arena {arena - 16:,}, not {arena:,}\n") as e:
         open_folder(tmp_path)

@@ -12,6 +12,7 @@ EXAMPLES = """\
   insitu run build/ --data samples.npz --epochs 3        on the emulated board, with your samples
   insitu run build/ --steps 10                           on random samples, to measure a step
   insitu run build/ --on serial:/dev/ttyACM0 --data x.npz  on the board
+  insitu run build/ --on serial:socket://10.0.0.7:2000 --steps 2  on a board behind a network adapter
   insitu run build/ --on qemu --steps 2                  on another emulator, if QEMU is installed
 """
 
@@ -21,6 +22,9 @@ def arguments(parser) -> None:
         "folder", metavar="DIR", type=Path, help="the folder that `insitu compile --board ... -o DIR` wrote"
     )
     parser.add_argument("--on", default="emulator", metavar="WHERE", help="emulator, qemu or serial:PORT (emulator)")
+    parser.add_argument(
+        "--baud", type=count, metavar="N", help="of the serial port (default: as the board's profile says)"
+    )
     parser.add_argument("--data", metavar="FILE", help="samples with labels to train on")
     parser.add_argument(
         "--steps", type=count, metavar="N", help="use the first N samples of the data; without --data, N random ones"
@@ -42,7 +46,8 @@ def run(arguments) -> int:
 
     if not arguments.data and not arguments.steps:
         raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
-    with open_folder(arguments.folder, arguments.on, limit=arguments.limit, timeout=arguments.timeout) as learner:
+    patience = {"limit": arguments.limit, "timeout": arguments.timeout, "baud": arguments.baud}
+    with open_folder(arguments.folder, arguments.on, **patience) as learner:
         if arguments.load:
             learner.load(arguments.load)
         name, board, _ = described(learner)

@@ -5,7 +5,8 @@
     cc -std=c99 -O2 -ffp-contract=off -I. *.c kernels/*/*.c your_main.c
 
 `write_board` writes the same under src/, with a Makefile, CMake, an Arduino library, an example, the firmware's own
-files and image, and a README with the memory it needs.
+files, its images (emulator.elf for the emulator, firmware.elf, .bin and .hex for the board), and a README with the
+memory it needs.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from insitu.boards import Board
 from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.deploy import Deployment
 from insitu.deploy.bundle_texts import arduino_sketch, cmake, example_main, library_properties, makefile, readme
 from insitu.deploy.folder import MANIFEST, hashes, write_files
 from insitu.deploy.manifest import manifest
+from insitu.firmware import flash
 from insitu.firmware.linker import linker_script
 from insitu.toolchain.sources import C_FOLDER, closure, included, kernel_file, kernel_source
 
-FIRMWARE = ("boards/startup.c", "boards/startup.h", "boards/port_emulator.c", "boards/port_uart.c")
+STARTUP = ("boards/startup.c", "boards/startup.h")
 
 
 def bundle_files(program: Program) -> dict[str, str]:
@@ -49,19 +52,40 @@ def board_files(deployment: Deployment) -> dict[str, str | bytes]:
     kernels = kernel_files((*program.kernels, *KERNELS))
     sources = with_headers({**program.files, **emit_device(program), **kernels, **protocol})
     found: dict[str, str | bytes] = {f"src/{name}": text for name, text in sources.items()}
-    found |= {f"firmware/{name}": (C_FOLDER / name).read_text() for name in FIRMWARE}
-    found["firmware/main.c"] = main_source(program.prefix)
+    found |= {f"firmware/{name}": text for name, text in firmware_files(program, board).items()}
     found |= {
         "README.md": readme(deployment), "Makefile": makefile(board), "CMakeLists.txt": cmake(board),
         "library.properties": library_properties(board), "examples/train/train.ino": arduino_sketch(program),
         "example_main.c": example_main(program),
     }  # fmt: skip
-    if deployment.firmware:
-        stack, limits = deployment.firmware.stack.bytes, deployment.limits
-        found["firmware/link.ld"] = linker_script(board, stack, limits.sram, limits.flash)
-        found["firmware.elf"] = deployment.firmware.image.data
+    found |= image_files(deployment)
     described = {**manifest(deployment), "files": hashes(found)}
     return {**found, MANIFEST: json.dumps(described, indent=1) + "\n"}
+
+
+def firmware_files(program: Program, board: Board) -> dict[str, str]:
+    """What turns a program into firmware: startup, main, and the driver of the board's UART with what it includes."""
+    found = {name: (C_FOLDER / name).read_text() for name in (*STARTUP, board.port_file)}
+    found["main.c"] = main_source(program.prefix)
+    found["flash.py"] = Path(flash.__file__).read_text()
+    if board.port:
+        found["chip.h"] = board.port.header
+    return {name: text for name, text in with_headers(found).items() if not name.startswith("device/")}
+
+
+def image_files(deployment: Deployment) -> dict[str, str | bytes]:
+    """The linked images, and the script they were linked with."""
+    made, limits, board = deployment.firmware, deployment.limits, deployment.limits.board
+    if not made or board is None:
+        return {}
+    real = deployment.flashable
+    stack = max(f.stack.bytes for f in (made, real) if f)
+    found: dict[str, str | bytes] = {"firmware/link.ld": linker_script(board, stack, limits.sram, limits.flash)}
+    found["emulator.elf"] = made.image.data
+    if real:
+        found["firmware.elf"] = real.image.data
+        found |= {f"firmware{suffix}": content for suffix, content in flash.images(real.image.data).items()}
+    return found
 
 
 def write_bundle(program: Program, folder: str | Path) -> list[Path]:

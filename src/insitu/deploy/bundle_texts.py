@@ -57,33 +57,54 @@ def _firmware_words(deployment: Deployment) -> str:
             "* As firmware: add `src/device/*.c`, `firmware/main.c` and the two functions of `src/device/port.h` to a "
             "project that has the vendor's startup and linker script. Then `insitu run . --on serial:PORT` talks to it."
         )
+    run = "* As firmware: `insitu run . --steps 3` runs `emulator.elf` on an emulated core."
+    board = deployment.limits.board
+    if board is None or board.port is None:
+        return (
+            f"{run} For the board, write the functions of `firmware/boards/port_own.c` for its UART. Then call `make "
+            "firmware CROSS=arm-none-eabi-`, flash `out/firmware.elf`, and call `insitu run . --on serial:PORT`."
+        )
     return (
-        "* As firmware: `insitu run . --steps 3` runs `firmware.elf` on an emulated core. For the board, write the two "
-        "functions of `firmware/boards/port_uart.c` for your UART and a `port_start` that sets clock and pins. Then "
-        "call `make firmware CROSS=arm-none-eabi-`, flash `out/firmware.elf`, and call `insitu run . --on serial:PORT`."
+        f"{run} For the board, flash `firmware.elf`, `.bin` or `.hex`, then call `insitu run . --on serial:PORT`. "
+        f"Pins, clock and {board.port.baud:,} baud are set in `firmware/boards/chips/{board.port.chip}.h` and "
+        "`firmware/chip.h`; after a change, `make firmware CROSS=arm-none-eabi-` builds `out/firmware.elf`, `.bin` and "
+        '`.hex` with gcc, `make firmware CC="python3 -m ziglang cc"` with zig.'
     )
 
 
 FIRMWARE_RULE = """
-# First adapt firmware/boards/port_uart.c. The stack in link.ld is what insitu's own build needs: another compiler (see
-# its -fstack-usage) and your own interrupts may need more.
-firmware: FLAGS += {level} -ffreestanding -nostartfiles -specs=nosys.specs -Wl,--gc-sections -Wl,-T,firmware/link.ld
+# The stack in link.ld is what insitu's own build needs: another compiler (see its -fstack-usage) and your own
+# interrupts may need more.
+ifneq ($(findstring zig,$(CC)),)
+firmware: FLAGS += {zig} -g -fno-sanitize=undefined -Wl,--entry=reset
+else
+firmware: FLAGS += {target} -nostartfiles -specs=nosys.specs
+endif
+firmware: FLAGS += {level} -ffreestanding -Wl,--gc-sections -Wl,-n -Wl,-T,firmware/link.ld
 firmware:
 	@mkdir -p out
-	$(CC) {target} $(FLAGS) $(CFLAGS) -Isrc -Ifirmware \\
-		$(SOURCES) firmware/main.c firmware/boards/startup.c firmware/boards/port_uart.c -o out/firmware.elf
+	$(CC) $(FLAGS) $(CFLAGS) -Isrc -Ifirmware \\
+		$(SOURCES) firmware/main.c firmware/boards/startup.c firmware/{port} -o out/firmware.elf
+	$(PYTHON) firmware/flash.py out/firmware.elf
 """
+
+
+FIRMWARE_HELP = """\
+# make CROSS=arm-none-eabi- firmware, or make CC="python3 -m ziglang cc" firmware: out/firmware.elf, .bin and .hex"""
 
 
 def makefile(board: Board) -> str:
     target = " ".join(board.core.gcc)
     linked = board.core.arm
-    about = f"# make CROSS=arm-none-eabi- firmware: out/firmware.elf for {board.name}\n" if linked else ""
-    rule = FIRMWARE_RULE.format(target=target, level=board.core.level) if linked else ""
+    about = f"{FIRMWARE_HELP} for {board.name}\n" if linked else ""
+    rule = FIRMWARE_RULE.format(
+        target=target, level=board.core.level, zig=" ".join(board.core.zig), port=board.port_file
+    ) if linked else ""  # fmt: skip
     return f"""# make: the library and the example, for this machine
 # make CROSS=arm-none-eabi- CFLAGS="{target}" lib: the library for {board.name}
 {about}\
 CC := $(CROSS)$(if $(CROSS),gcc,$(CC))
+PYTHON ?= python3
 FLAGS := {FLAGS}
 SOURCES := $(wildcard src/*.c src/kernels/*/*.c src/device/*.c)
 OBJECTS := $(SOURCES:src/%.c=out/%.o)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from insitu.codegen import Program, emit_program
 from insitu.codegen.device import device_arena_bytes, in_place, staged_bytes
 from insitu.deploy.limits import Limits
 from insitu.deploy.lowering import LoweringCost
-from insitu.errors import BoardError
+from insitu.errors import BoardError, BudgetError
 from insitu.firmware import Firmware, build_firmware
 from insitu.graph import Graph
 from insitu.planner import plan_all
@@ -27,7 +28,10 @@ IN_PLACE = "received in place (SRAM cannot hold it twice)"  # a state, as report
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """A program and the memory it needs, with its firmware if it was linked."""
+    """A program and the memory it needs, with its firmware if it was linked.
+
+    `firmware` is the image for the emulator, which everything is counted on; `flashable` the one for the board.
+    """
 
     limits: Limits
     program: Program
@@ -36,6 +40,17 @@ class Deployment:
     loss: str | None = None  # that it is trained with, where that is known
     counts: Mapping[str, int] | None = None  # verb -> instructions, if they were counted (deploy/cost.py)
     cost: LoweringCost | None = None  # of lowering the peak, if that was done and counted
+
+    @cached_property
+    def flashable(self) -> Firmware | None:
+        """The image that talks through the board's own UART; None if insitu has no driver for that."""
+        board = self.limits.board
+        if not self.firmware or board is None or board.port is None:
+            return None
+        with stage(f"linking the image to flash for {board.name}"):
+            made = build_firmware(self.program, board, port=board.port, compiler=self.firmware.compiler)
+        check_fits(made, self.limits)
+        return made
 
     @property
     def sram_bytes(self) -> int:
@@ -84,6 +99,17 @@ class Deployment:
             found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}
         found |= {f"{verb}_instructions": count for verb, count in (self.counts or {}).items()}
         return found | ({"lowering": self.cost.to_json()} if self.cost else {})
+
+
+def check_fits(firmware: Firmware, limits: Limits) -> None:
+    """The driver of a UART takes a few hundred bytes more of flash than the emulator's port."""
+    for memory, need, most in (
+        ("SRAM", firmware.sram_bytes, limits.sram),
+        ("flash", firmware.flash_bytes, limits.flash),
+    ):
+        if most is not None and need > most:
+            what = f"with the driver of its UART, the firmware needs {need:,} bytes of {memory}, {most:,} are allowed"
+            raise BudgetError(what, where=firmware.board.name, hint=f"--{memory.lower()} {need}")
 
 
 def lowered_by(program: Program) -> dict:

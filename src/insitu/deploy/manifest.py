@@ -42,7 +42,8 @@ class Manifest:
 
     @property
     def elf(self) -> Path:
-        return self.folder / "firmware.elf"
+        """The image for the emulator; firmware.elf is the board's."""
+        return self.folder / "emulator.elf"
 
     @property
     def graph(self) -> Graph:

@@ -2,18 +2,23 @@
 
 with open_serial("/dev/ttyACM0", program) as board:
     board.run("train_step", x, labels, rate)
+
+A port may also be one of pyserial's URLs: socket://host:port, rfc2217://host:port, spy:///dev/ttyACM0.
 """
 
 from __future__ import annotations
 
 import importlib
+import time
 
+from insitu.boards import BAUD
 from insitu.codegen import Program
 from insitu.codegen.device import Interface
 from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError, needs
 
-BAUD = 115_200
+QUIET = 0.1  # seconds without a byte: nobody is in the middle of a word
+NEVER_QUIET = 5.0  # seconds after which we stop waiting for that
 
 
 class SerialChannel:
@@ -23,7 +28,7 @@ class SerialChannel:
         serial = pyserial()
         self._failures = (serial.SerialException, OSError)
         try:
-            self.port = serial.Serial(port, baud, timeout=0, write_timeout=10)
+            self.port = serial.serial_for_url(port, baud, timeout=0, write_timeout=10)
             self.port.reset_input_buffer()  # what a board says while it starts is not for us
         except (*self._failures, ValueError) as e:
             raise DeviceError(f"cannot be opened: {e}", where=port, hint=known_ports()) from e
@@ -39,9 +44,20 @@ class SerialChannel:
         try:
             self.port.timeout = max(timeout, 0)
             first = self.port.read(1)  # waits; the rest is there already
-            return first + self.port.read(min(most - 1, self.port.in_waiting)) if first else b""
+            self.port.timeout = 0  # not read(in_waiting): a socket says that one byte waits, however many there are
+            return first + self.port.read(most - 1) if first else b""
         except self._failures as e:
             raise self._gone(e) from e
+
+    def settle(self) -> None:
+        """Begin afresh: end the frame that someone may have left half-sent, and let the board say what it has to say.
+
+        A board that was given garbage complains about all of it, which must not be taken for answers to us.
+        """
+        self.write(b"\0")
+        end = time.monotonic() + NEVER_QUIET
+        while self.read(4096, QUIET) and time.monotonic() < end:
+            pass
 
     def close(self) -> None:
         self.port.close()
@@ -54,6 +70,7 @@ def open_serial(port: str, program: Program | Interface, baud: int = BAUD, **opt
     """The device on this port; it must run this very program. Options are LinkDevice's: timeouts and tries."""
     channel = SerialChannel(port, baud)
     try:
+        channel.settle()
         return LinkDevice(channel, program, **options)
     except BaseException:
         channel.close()

@@ -3,6 +3,7 @@
 build.py     compile and link: model, kernels, protocol, startup -> an ELF image
 linker.py    the linker script: one section per class of bytes
 image.py     reads an ELF image
+flash.py     what a programmer writes: .bin, .hex, .uf2
 stack.py     how deep the stack can get, from the image's own code
 account.py   which class every byte of memory belongs to; the sum must equal the image
 """

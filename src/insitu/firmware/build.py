@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from insitu.boards import Board, Cpu
+from insitu.boards import Board, Cpu, Port
 from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.errors import BoardError, ToolError
@@ -60,10 +60,15 @@ class Firmware:
         return self.account.flash_bytes
 
 
-def build_firmware(program: Program, board: Board, *, port: str = "emulator", flags: tuple[str, ...] = (),
+def build_firmware(program: Program, board: Board, *, port: str | Port = "emulator", flags: tuple[str, ...] = (),
                    compiler: str = "zig", extra: Mapping[str, str] | None = None,
                    symbols: Mapping[str, int] | None = None) -> Firmware:  # fmt: skip
-    """Link a program for a board; `flags` such as -DINSITU_SCALAR, `extra` more files for the model's folder."""
+    """Link a program for a board.
+
+    port    the name of an emulator's, or the board's own UART
+    flags   such as -DINSITU_SCALAR
+    extra   more files for the model's folder
+    """
     tools = find_tools(compiler, linkable(board).core)
     objects = compile_all(firmware_sources(program, port, extra or {}), tools, flags)
     image, depth = linked(objects, tools, board, symbols)
@@ -94,7 +99,8 @@ def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
 # sources ----------------------------------------------------------------------------------------
 
 
-def firmware_sources(program: Program, port: str, extra: Mapping[str, str]) -> dict[str, tuple[str, dict[str, str]]]:
+def firmware_sources(program: Program, port: str | Port,
+                     extra: Mapping[str, str]) -> dict[str, tuple[str, dict[str, str]]]:  # fmt: skip
     """Object path -> its source text, and the generated headers it may include."""
     model = {**program.files, **emit_device(program), **extra}
     headers = {name: text for name, text in model.items() if name.endswith(".h")}
@@ -105,8 +111,15 @@ def firmware_sources(program: Program, port: str, extra: Mapping[str, str]) -> d
         found[f"device/{Path(source).stem}.o"] = ((C_FOLDER / source).read_text(), {})
     found["startup/startup.o"] = ((C_FOLDER / "boards" / "startup.c").read_text(), {})
     found["startup/main.o"] = (main_source(program.prefix), headers)
-    found["port/port.o"] = ((C_FOLDER / "boards" / f"port_{port}.c").read_text(), {})
+    found["port/port.o"] = port_source(port)
     return found
+
+
+def port_source(port: str | Port) -> tuple[str, dict[str, str]]:
+    """The source of a port, and the header that ties a driver to its chip."""
+    if isinstance(port, Port):
+        return (C_FOLDER / port.source).read_text(), {"chip.h": port.header}
+    return (C_FOLDER / "boards" / f"port_{port}.c").read_text(), {}
 
 
 def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, str]]]:

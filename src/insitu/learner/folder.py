@@ -18,13 +18,14 @@ from insitu.training.train import Recipe
 
 
 def open_folder(folder: str | Path, on: str = "emulator", *, limit: int | None = None,
-                timeout: float | None = None) -> Learner:  # fmt: skip
+                timeout: float | None = None, baud: int | None = None) -> Learner:  # fmt: skip
     """The learner of a folder's firmware: on "emulator", "qemu" or "serial:PORT".
 
     limit       instructions that a request may take on the emulator
     timeout     seconds that it may take elsewhere
+    baud        of a serial line, if it is not the one of the board's profile
     """
-    manifest, patience = read_manifest(folder), Patience(limit, timeout)
+    manifest, patience = read_manifest(folder), Patience(limit, timeout, baud)
     device = open_in_folder(manifest, on, patience)
     site = Site(device, on, patience, manifest, Recipe(loss=manifest.loss), _batch(manifest))
     graphs = {verb: Graph(manifest.name, *values, (), {}) for verb, values in manifest.interface.verbs.items()}

@@ -7,9 +7,9 @@ devices. On this machine without any line between is the learner's own business 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from insitu.boards import Board
+from insitu.boards import BAUD, Board
 from insitu.codegen import Program
 from insitu.codegen.device import Interface, interface_of
 from insitu.deploy import Deployment
@@ -23,10 +23,11 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a request may take."""
+    """How long a request may take, and how fast a line is."""
 
     limit: int | None = None  # instructions, on the emulator
     timeout: float | None = None  # seconds, elsewhere
+    baud: int | None = None  # of a serial line; None: as the board's profile says
 
 
 def place_of(place: str, known: Iterable[str]) -> tuple[str, str]:
@@ -102,7 +103,7 @@ def _process(program: Program, port: str, patience: Patience) -> Device:
 def _serial(program: Program | Interface, port: str, patience: Patience) -> Device:
     from insitu.devices.serial import open_serial
 
-    return open_serial(port, program, run_timeout=patience.timeout or RUN_TIMEOUT)
+    return open_serial(port, program, patience.baud or BAUD, run_timeout=patience.timeout or RUN_TIMEOUT)
 
 
 # a program in a folder --------------------------------------------------------------------------
@@ -129,7 +130,8 @@ def _folder_qemu(manifest: Manifest, port: str, patience: Patience) -> Device:
 
 
 def _folder_serial(manifest: Manifest, port: str, patience: Patience) -> Device:
-    return _serial(manifest.interface, port, patience)
+    known = manifest.board.port.baud if manifest.board.port else None
+    return _serial(manifest.interface, port, replace(patience, baud=patience.baud or known))
 
 
 EMULATORS: dict[str, Callable[[Deployment, Patience], Device]] = {"emulator": _emulator, "qemu": _qemu}

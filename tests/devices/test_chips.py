@@ -1,0 +1,67 @@
+"""The image that is flashed, on chip models of others: it trains over the serial line to the bytes of the host."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from insitu.boards import Port, find_board
+from insitu.devices.host import open_program
+from insitu.devices.link import LinkDevice
+from insitu.devices.serial import SerialChannel, open_serial
+from insitu.firmware import Firmware, build_firmware
+from insitu.firmware.flash import images
+
+from ..firmware.images import program, steps
+from .chips import MACHINES, Damaged, running
+
+for package in ("elftools", "ziglang", "serial"):
+    pytest.importorskip(package)
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
+
+NOISE = 3000  # bytes
+
+
+def flashable(name: str, compiler: str = "zig") -> Firmware:
+    board = find_board(name)
+    assert isinstance(board.port, Port)
+    made = build_firmware(program("conv"), board, port=board.port, compiler=compiler)
+    assert made.sram_bytes <= board.sram.bytes and made.flash_bytes <= board.flash.bytes
+    return made
+
+
+def written(made: Firmware, suffix: str, folder):
+    path = folder / f"firmware{suffix}"
+    path.write_bytes(made.image.data if suffix == ".elf" else images(made.image.data)[suffix])
+    return path
+
+
+def expect_twenty_steps(device: LinkDevice) -> None:
+    """Losses, and the state afterwards, are the host's."""
+    host = open_program(program("conv", "host"))
+    for step in steps("conv", 20):
+        assert device.run("train_step", *step)[0].tobytes() == host.run("train_step", *step)[0].tobytes()
+    assert device.save_state() == host.save_state()
+
+
+@pytest.mark.parametrize("suffix", (".elf", ".bin", ".hex"))
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_flashed_image_trains_to_the_bytes_of_the_host(name, suffix, tmp_path):
+    made = flashable(name)
+    with running(made.board, written(made, suffix, tmp_path)) as port, open_serial(port, made.program) as device:
+        expect_twenty_steps(device)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_noise_on_the_line_does_not_change_what_is_learned(name, tmp_path):
+    """3,000 random bytes before the first request, and damage in both directions while it trains."""
+    made = flashable(name)
+    with running(made.board, written(made, ".bin", tmp_path)) as port:
+        channel = SerialChannel(port)
+        channel.write(np.random.default_rng(1).bytes(NOISE))
+        channel.settle()
+        line = Damaged(channel)
+        device = LinkDevice(line, made.program, timeout=0.5, tries=20)
+        expect_twenty_steps(device)
+        assert line.faults > 20 and device.counters()["rejected"] > 10
+        device.close()
