@@ -1,7 +1,6 @@
 """Every case of every op as one C library: one compile a target, not one a case."""
 
 import ctypes
-import re
 import zlib
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from insitu.devices.host import HostDevice
 from insitu.graph import REGISTRY, Builder, Case, Graph, Type, build, type_of
 from insitu.planner import plan
 from insitu.toolchain.compiler import NATIVE, SCALAR, STRICT, build_library
+from insitu.toolchain.joined import ended
 
 TARGETS = {"native": (NATIVE, *STRICT), "scalar": (SCALAR, *STRICT)}
 
@@ -95,11 +95,6 @@ class Kernels(HostDevice):
 def _joined(files: dict[str, str]) -> dict[str, str]:
     """The headers, and all sources in two files: a process a case would take longer than the cases."""
     headers = {n: t for n, t in files.items() if n.endswith(".h")}
-    sources = [_undefine(files[n]) for n in sorted(files) if n.endswith(".c")]
+    sources = [ended(files[n]) for n in sorted(files) if n.endswith(".c")]
     half = len(sources) // 2
     return {**headers, "cases_1.c": "\n".join(sources[:half]), "cases_2.c": "\n".join(sources[half:])}
-
-
-def _undefine(source: str) -> str:
-    names = re.findall(r"^#define (\w+)", source, re.MULTILINE)
-    return "\n".join([source, *(f"#undef {name}" for name in names), ""])

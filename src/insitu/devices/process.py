@@ -16,8 +16,9 @@ from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError
 from insitu.toolchain.cache import cached, key_of
-from insitu.toolchain.compiler import FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects
-from insitu.toolchain.sources import C_FOLDER, depends, read
+from insitu.toolchain.compiler import FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects, object_of
+from insitu.toolchain.joined import joined
+from insitu.toolchain.sources import C_FOLDER, depends
 
 PORT = "device/ports/stdio.c"
 
@@ -57,20 +58,20 @@ class ProcessChannel:
 
 def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """An executable that serves the protocol; cached by content."""
-    files = {**program.files, **emit_device(program), "main.c": main_source(program.prefix)}
-    sources = [C_FOLDER / name for name in (*SOURCES, PORT)]
-    objects = kernel_objects((*program.kernels, *KERNELS), flags)
-    texts = [part for name in sorted(files) for part in (name, files[name])]
-    read_by = [part for text in (*files.values(), *map(read, sources)) for part in (text, *depends(text, given=files))]
-    key = key_of(compiler_version(), *flags, *texts, *(o.name for o in objects), *read_by)
+    files = joined({**program.files, **emit_device(program), "main.c": main_source(program.prefix)})
+    own = ("-O1", *STRICT, *flags)
+    objects = [object_of(C_FOLDER / name, "device", own) for name in (*SOURCES, PORT)]
+    objects += kernel_objects((*program.kernels, *KERNELS), flags)
+    read_by = [part for name, text in sorted(files.items()) for part in (name, text, *depends(text, given=files))]
+    key = key_of(compiler_version(), *own, *(o.name for o in objects), *read_by)
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for name, text in files.items():
                 (Path(folder) / name).write_text(text)
-            own = [str(Path(folder) / name) for name in sorted(files) if name.endswith(".c")]
-            common = [*FLAGS, "-O1", *STRICT, *flags, "-I", str(C_FOLDER), "-I", folder]
-            compile_c([*common, *own, *map(str, sources), *map(str, objects), "-o", str(path)])
+            sources = [str(Path(folder) / name) for name in sorted(files) if name.endswith(".c")]
+            common = [*FLAGS, *own, "-I", str(C_FOLDER), "-I", folder]
+            compile_c([*common, *sources, *map(str, objects), "-o", str(path)])
 
     return cached("firmware", key, "", make)
 

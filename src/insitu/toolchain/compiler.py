@@ -21,7 +21,8 @@ from pathlib import Path
 
 from insitu.errors import ToolError
 from insitu.toolchain.cache import cached, forget, key_of
-from insitu.toolchain.sources import C_FOLDER, closure, depends, kernel_path, kernel_source
+from insitu.toolchain.joined import joined
+from insitu.toolchain.sources import C_FOLDER, closure, depends, kernel_path, read
 from insitu.toolchain.zig import zig_command
 
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
@@ -84,18 +85,23 @@ def kernel_objects(kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,))
 def _object(name: str, flags: tuple[str, ...]) -> Path:
     if os.environ.get("INSITU_STRICT") and set(flags) <= {NATIVE, SCALAR, *STRICT}:  # sanitizers cause warnings
         flags = (*(f for f in flags if f not in STRICT), *STRICT)  # in one order, so that it is the same cached object
-    text, source = kernel_source(name), kernel_path(name)
+    return object_of(kernel_path(name), "kernel", flags)
+
+
+def object_of(source: Path, kind: str, flags: tuple[str, ...]) -> Path:
+    """The object of a hand-written file."""
+    text = read(source)
     key = key_of(compiler_version(), *FLAGS, *flags, text, *depends(text))
 
     def make(path: Path) -> None:
         compile_c([*FLAGS, *flags, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])
 
-    return cached("kernel", key, f"-{name}.o", make)
+    return cached(kind, key, f"-{source.stem}.o", make)
 
 
 def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], target: Path) -> None:
     # the generated part only calls kernels: there is nothing to optimise
-    common = [*FLAGS, "-O1", *flags, "-I", str(C_FOLDER)]
+    common, files = [*FLAGS, "-O1", *flags, "-I", str(C_FOLDER)], joined(files)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         for name, text in files.items():
             (Path(folder) / name).write_text(text)

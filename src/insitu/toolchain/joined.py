@@ -1,0 +1,34 @@
+"""Several small C files as one: starting a compiler takes longer than compiling them.
+
+Macros end with the file that defines them. Files that are large, or have private names in common, stay apart.
+Nothing here compiles (compiler.py does).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+SMALL = 200_000  # characters of all files: larger ones are compiled side by side
+JOINED = "joined.c"
+MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
+PRIVATE = re.compile(r"^static [^;(={]*?\b(\w+) *[\[(=;]", re.MULTILINE)
+
+
+def joined(files: Mapping[str, str]) -> dict[str, str]:
+    """The headers, and one source that holds all others; the same files if they cannot be one."""
+    sources = {name: files[name] for name in sorted(files) if name.endswith(".c")}
+    if len(sources) < 2 or sum(map(len, sources.values())) > SMALL or _clash(sources):
+        return dict(files)
+    headers = {name: text for name, text in files.items() if name not in sources}
+    return {**headers, JOINED: "\n".join(map(ended, sources.values()))}
+
+
+def ended(source: str) -> str:
+    """A file whose macros end with it."""
+    return "\n".join([source, *(f"#undef {name}" for name in MACRO.findall(source)), ""])
+
+
+def _clash(sources: Mapping[str, str]) -> bool:
+    names = [name for text in sources.values() for name in set(PRIVATE.findall(text))]
+    return len(names) > len(set(names))
