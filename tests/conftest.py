@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-os.environ.setdefault("INSITU_STRICT", "1")  # in every process: no kernel is compiled twice, with warnings and without
+os.environ.setdefault("INSITU_STRICT", "1")  # in every process, so that no kernel is compiled twice
 
 
 def _beside(kind: str) -> Path:
-    """A folder named by INSITU_TEST_FILES, or the one called `shared` beside the checkout."""
+    """A folder named by INSITU_TEST_FILES, or the folder `shared` beside the checkout."""
     folder = Path(os.environ.get("INSITU_TEST_FILES", ROOT.parent / "shared")) / kind
     if not folder.is_dir():
         pytest.skip(f"no {kind} at {folder}: set INSITU_TEST_FILES to a folder that holds `{kind}`")
@@ -23,7 +23,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture
 def golden(request):
-    """`golden(path, text)`: the file must hold this text; `--update-golden` writes it instead."""
+    """`golden(path, text)`: the file must contain this text; `--update-golden` writes it instead."""
 
     def compare(path: Path, text: str) -> None:
         if request.config.getoption("--update-golden"):

@@ -1,7 +1,7 @@
 """Documents that run: the Python in a page is executed, and the text below it must be what it printed.
 
 A ```python block followed by a ```text block is code and its output; blocks of one page share their names. A
-```console block holds `$ insitu ...` lines, each followed by what it printed. Other blocks are left alone.
+```console block has `$ insitu ...` lines, each followed by its output. Other blocks are left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCKS = re.compile(PYTHON + r"|```console\n(?P<console>.*?)```", re.S)
 
 
 def regenerate(page: str) -> str:
-    """The page with every output as it is today."""
+    """The page with the current output of every block."""
     names: dict = {}
 
     def replaced(m: re.Match) -> str:

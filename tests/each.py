@@ -1,4 +1,4 @@
-"""Many cases of one claim in one test: every case runs, and those that fail are named."""
+"""Many cases of one claim in one test: every case runs, and failing cases are named."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHOWN = 20  # names of failing cases
 
 
 def each(cases: Iterable[str], claim: Callable[[str], None]) -> None:
-    """Hold every case against the claim; fails with the names of those that break it, and how the first did."""
+    """Check the claim for every case; fails with the names of the cases that break it, and the error of the first."""
     failed, count = {}, 0
     for count, case in enumerate(cases, 1):  # noqa: B007
         try:

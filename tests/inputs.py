@@ -1,10 +1,10 @@
-"""Inputs that look like what the MLPerf Tiny models were made for: photos, speech features, smooth noise.
+"""Inputs like those that the MLPerf Tiny models were made for: photos, speech features, smooth noise.
 
     realistic_inputs("vww", 200, shared_data)   float32[200, 96, 96, 3], in the float model's input range
 
-Four of five are real (person photos, spoken words), every fifth is smooth noise at one of several contrasts.
-The ranges are those the models were trained with: ic pixels 0..255, vww pixels 0..1, kws MFCCs of speech scaled to
-a peak of 1, ad01 five frames of log-mel energies in dB. Pure functions of their arguments; the arrays are read-only.
+Four of five are real (person photos, spoken words), every fifth is smooth noise at one of several contrasts. The ranges
+are those of the models' training: ic pixels 0..255, vww pixels 0..1, kws MFCCs of speech scaled to a peak of 1, ad01
+five frames of log-mel energies in dB. Pure functions of their arguments; the arrays are read-only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def realistic_inputs(model: str, count: int, data_dir: Path, split: str = "test"
 
 
 def smooth_noise(rng, shape, low: float, high: float, contrast: float) -> np.ndarray:
-    """White noise blurred along every axis but the last, scaled to `contrast` of the range around a random middle."""
+    """White noise blurred along every axis except the last, scaled to `contrast` of the range around a random mean."""
     noise = rng.standard_normal(shape)
     axes = range(max(1, len(shape) - 1))
     for axis in axes:
@@ -64,7 +64,7 @@ def photos(size: int, peak: float):
 
 
 def _expose(images: np.ndarray) -> np.ndarray:
-    """Every other photo dark or in hard light: a classifier is less sure of those, and its outputs vary more."""
+    """Every other photo dark or in hard light: a classifier is less sure about those, and its outputs vary more."""
     cycles = (1, 1.5), (0, -0.1, -0.1, -0.2)
     contrast, offset = (np.resize(np.array(c, np.float32), (len(images), 1, 1, 1)) for c in cycles)
     return np.clip(0.5 + contrast * (images - 0.5) + offset, 0, 1)
@@ -91,7 +91,7 @@ def log_mels(count: int, folder: Path, split: str) -> np.ndarray:
     level = 10 ** rng.uniform(-3.5, -1.5, (count, 1))
     sound = words * rng.uniform(0, 0.3, (count, 1)) + level * (hum + rng.standard_normal(words.shape))
     power = np.abs(_stft(sound, 1024, 512, 1024)) ** 2
-    # narrow bands weigh more, so that every band of white noise has the same energy
+    # narrow bands have larger weights, so that every band of white noise has the same energy
     bands = mel_bands(128, 1024, 0, RATE / 2)
     decibels = 10 * np.log10(power @ (bands / np.maximum(bands.sum(axis=0) * RATE / 1024, 1e-9)) + 1e-9)
     start = rng.integers(0, decibels.shape[1] - 5, count)
@@ -120,11 +120,11 @@ def _stft(x: np.ndarray, frame: int, step: int, fft: int) -> np.ndarray:
 
 
 def _spread(have: int, wanted: int) -> np.ndarray:
-    """`wanted` indices spread evenly over `have` samples; again from the start where there are too few."""
+    """`wanted` indices spread evenly over `have` samples; from the start again if there are too few."""
     return np.arange(wanted) * max(1, have // wanted) % have
 
 
-# model -> (maker of real inputs, shape, lowest and highest value the model was made for)
+# model -> (maker of real inputs, shape, lowest and highest value of the model's inputs)
 SOURCES = {
     "ic": (photos(32, 255), (32, 32, 3), 0.0, 255.0),
     "vww": (photos(96, 1), (96, 96, 3), 0.0, 1.0),

@@ -10,7 +10,7 @@ import insitu
 
 
 def data(count: int = 30, width: int = 6, classes: int = 4, seed: int = 0):
-    """Points whose largest coordinate is their class."""
+    """Points whose class is their largest coordinate."""
     x = np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
     return x, x[:, :classes].argmax(1)
 

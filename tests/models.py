@@ -1,7 +1,7 @@
-"""The model families every stage is tried on: small, written here in plain torch, random but fixed.
+"""The model families that every stage is tested with: small, written here in plain torch, random but fixed.
 
-They are not trained. Weights and batch-norm statistics are drawn at random, so that folding or
-importing a wrong number shows in the outputs.
+They are not trained. Weights and batch-norm statistics are random, so that folding or importing a wrong number shows in
+the outputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def conv_bn(i: int, o: int, kernel: int = 3, stride: int = 1, groups: int = 1, a
 
 
 class InvertedResidual(nn.Module):
-    """MobileNetV2's block: expand, depthwise, project, and a skip where the shapes allow."""
+    """MobileNetV2's block: expand, depthwise, project, and a skip if the shapes allow it."""
 
     def __init__(self, i: int, o: int, stride: int, expand: int):
         super().__init__()
@@ -104,7 +104,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """ResNet-8 (three stages of one block) and ResNet-18 (four of two, behind a pooled stem)."""
+    """ResNet-8 (three stages of one block) and ResNet-18 (four of two, after a pooled stem)."""
 
     def __init__(self, widths: tuple[int, ...], depth: int, pooled_stem: bool, classes: int = 5):
         super().__init__()
@@ -127,7 +127,7 @@ class ResNet(nn.Module):
 
 
 class DsCnn(nn.Module):
-    """Keyword spotting on a spectrogram: an uneven stem, then depthwise-separable blocks."""
+    """Keyword spotting on a spectrogram: a stem with unequal sides, then depthwise-separable blocks."""
 
     def __init__(self, classes: int = 6):
         super().__init__()
@@ -187,7 +187,7 @@ class Autoencoder(nn.Module):
 
 
 class FlatCnn(nn.Module):
-    """LeNet-like: the flattened image, in channel-first order, meets a linear layer."""
+    """LeNet-like: the flattened image, in channel-first order, goes into a linear layer."""
 
     def __init__(self):
         super().__init__()
@@ -203,7 +203,7 @@ class FlatCnn(nn.Module):
 
 
 def randomise(module: nn.Module, seed: int = 0) -> nn.Module:
-    """Fixed random weights of a healthy size, uneven batch-norm statistics, eval mode."""
+    """Fixed random weights of a reasonable size, uneven batch-norm statistics, eval mode."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(t: Tensor, low: float, high: float) -> None:
@@ -245,7 +245,7 @@ def families() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
 
 
 class DenseCnn(nn.Module):
-    """DenseNet's way: each layer sees all before it, batch norm comes first."""
+    """Like DenseNet: each layer sees all layers before it, and batch norm comes first."""
 
     def __init__(self):
         super().__init__()
@@ -263,7 +263,7 @@ class DenseCnn(nn.Module):
 
 
 class ShuffleCnn(nn.Module):
-    """ShuffleNet's way: half the channels pass, then channels of both halves alternate."""
+    """Like ShuffleNet: half of the channels pass through, then channels of both halves alternate."""
 
     def __init__(self):
         super().__init__()
@@ -308,7 +308,7 @@ class UNet(nn.Module):
 
 
 def others() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
-    """More networks, for importers only: other ways to wire and to move channels."""
+    """More networks, for importers only: other ways to wire layers and to move channels."""
     makers = {
         "dense_cnn": (DenseCnn, (1, 3, 8, 8)),
         "shuffle_cnn": (ShuffleCnn, (2, 3, 8, 8)),

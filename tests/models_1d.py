@@ -82,7 +82,7 @@ class HarCnn(nn.Module):
 
 
 class TwoHeads(nn.Module):
-    """Four numbers, and two of an early exit."""
+    """Four numbers, and two from an early exit."""
 
     def __init__(self):
         super().__init__()

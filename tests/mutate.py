@@ -1,11 +1,11 @@
-"""Broken files: fixed mutations of real ones, and what a reader owes whoever feeds it one.
+"""Broken files: fixed mutations of real ones, and what a reader must do with them.
 
     for data in mutations(original, 500, seed=1):
         expect_graph_or_error(read, data)
 
-A reader gives a graph that passes `check`, or raises one `insitu.Error`: no other exception, within LIMIT_S
-seconds of processor time and LIMIT_BYTES of memory. `spots` are positions that matter (offsets, lengths); every other
-mutation strikes there, as most of a model is weights, where a changed byte only changes a number.
+A reader returns a graph that passes `check`, or raises one `insitu.Error`: no other exception, within LIMIT_S seconds
+of processor time and LIMIT_BYTES of memory. `spots` are positions that matter (offsets, lengths). Every other mutation
+is at a spot, because most of a model is weights, where a changed byte only changes a number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def mutations(data: bytes, count: int, seed: int, spots: Sequence[int] = ()) -> 
 
 
 def expect_graph_or_error(read: Callable[[bytes], Graph], data: bytes) -> Error | None:
-    """The error the reader raised, None where it made a graph; anything else is an AssertionError."""
+    """The error that the reader raised, None if it made a graph; anything else is an AssertionError."""
     start, memory = time.process_time(), _restart_peak()
     try:
         graph = read(data)
@@ -54,7 +54,7 @@ def expect_graph_or_error(read: Callable[[bytes], Graph], data: bytes) -> Error 
 
 
 def survey(read: Callable[[bytes], Graph], files: Iterator[bytes]) -> dict[str, int]:
-    """How many became graphs and how many errors; raises at the first that became neither."""
+    """How many became graphs and how many errors; raises for the first that became neither."""
     counts = {"graph": 0, "error": 0}
     for k, data in enumerate(files):
         try:
@@ -65,8 +65,8 @@ def survey(read: Callable[[bytes], Graph], files: Iterator[bytes]) -> dict[str, 
 
 
 def _restart_peak() -> int:
-    """Forget the peak so far where Linux lets us, so that each file is measured for itself; the peak from now on."""
-    with suppress(OSError):  # without it: the peak of the whole process, which hides what is smaller
+    """Reset the peak if Linux allows it, so that each file is measured on its own; returns the peak from now on."""
+    with suppress(OSError):  # otherwise: the peak of the whole process, which hides smaller ones
         Path("/proc/self/clear_refs").write_text("5")
     return _peak_bytes()
 
@@ -124,7 +124,7 @@ def _nudge(data: bytearray, rng, at: int) -> bytes:
 
 
 def _splice(data: bytearray, rng, at: int) -> bytes:
-    """A piece of the file over another one."""
+    """A piece of the file overwrites another one."""
     size, source = int(rng.integers(1, 256)), int(rng.integers(len(data)))
     data[at : at + size] = data[source : source + size]
     return bytes(data)

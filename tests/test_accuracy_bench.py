@@ -14,7 +14,7 @@ Image = pytest.importorskip("PIL.Image")
 
 @pytest.fixture
 def quick(shared_models, shared_data, tmp_path, monkeypatch):
-    """A run over eight photos that keeps nothing in the user's cache but compiled programs."""
+    """A run over eight photos that leaves only compiled programs in the user's cache."""
     for path in (shared_models / "mcunet-5fps.pkl", shared_data / "person.npz"):
         if not path.exists():
             pytest.skip(f"no {path}")
@@ -41,7 +41,7 @@ def test_views_of_a_seed_are_always_the_same_and_those_of_another_differ():
 
 def test_the_centre_view_does_not_see_the_edge():
     pixels = np.full((128, 128, 3), 100, np.uint8)
-    pixels[:7] = pixels[-7:] = pixels[:, :7] = pixels[:, -7:] = 255  # the eighth may blend in
+    pixels[:7] = pixels[-7:] = pixels[:, :7] = pixels[:, -7:] = 255  # the eighth pixel may blend in
     assert (photos.centre(Image.fromarray(pixels)) == 100).all()
 
 
@@ -95,7 +95,7 @@ def test_a_quick_run_writes_its_numbers(quick, tmp_path, capsys):
 
 
 def scored(**points) -> dict[str, dict]:
-    """Results in which every run reaches 80 / 80, but for those of these gradients."""
+    """Results in which every run reaches 80 / 80, except those of these gradients."""
     return {n: {"A": 80.0, "B": points.get(r.grad, 80.0), "loss": 0.02} for n, r in gradients.runs().items()}
 
 

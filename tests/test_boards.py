@@ -1,4 +1,4 @@
-"""Board profiles: what is there, what a user's own may say, and what the program listing says of them."""
+"""Board profiles: which there are, what a user's own may contain, and what the program listing says about them."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from insitu.cli.boards import to_text
 from insitu.errors import BoardError
 
 PAGE = Path(__file__).parent.parent / "docs" / "boards.md"
-# what their makers say of them
+# from their makers' data sheets
 KNOWN = {
     "stm32f746": ("cortex-m7", 320, 1024),
     "stm32h743": ("cortex-m7", 512, 2048),

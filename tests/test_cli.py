@@ -1,4 +1,4 @@
-"""The command line: results on stdout, errors without a traceback, and exit statuses a script can trust."""
+"""The command line: results on stdout, errors without a traceback, and exit statuses that a script can trust."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ def onnx_file(path, *ops):
     return path
 
 
-# --- the whole ------------------------------------------------------------------------------------------
+# --- the program as a whole -----------------------------------------------------------------------------
 
 
 def test_the_version_is_the_packages(capsys):

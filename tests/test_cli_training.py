@@ -1,4 +1,4 @@
-"""Training from the command line: which samples are used, what is printed, and what happens to what was learned."""
+"""Training from the command line: which samples are used, what is printed, and what happens to the learned state."""
 
 import ast
 import json
@@ -80,7 +80,7 @@ def test_quantize_calibrates_on_one_part_and_compares_on_the_other(capsys, parts
 
 
 def test_equalised_layers_are_compared_on_their_own_scale(capsys, parts, tmp_path):
-    """stem.0 feeds a depthwise convolution: its channels were made one size, which is no noise."""
+    """stem.0 feeds a depthwise convolution: its channels were equalised, which is not noise."""
     _, out, _ = run(capsys, "quantize", TARGET, "--data", parts, "-o", tmp_path / "q.insitu", "--json")
     layers = {layer["name"]: layer for layer in json.loads(out)["layers"]}
     assert layers["stem.0"]["sqnr_db"] > 30
@@ -115,7 +115,7 @@ def test_a_state_of_another_program_names_the_options(capsys, learned, parts):
 
 
 def test_a_bundle_starts_from_what_was_learned(capsys, learned, parts, tmp_path):
-    """The first content of the state in C holds the bytes that were saved."""
+    """The initial state in C has the bytes that were saved."""
     state, _, _ = learned
     status, out, _ = run(capsys, "compile", TARGET, "--data", parts, *TRAINED, "--state", state, "-o", tmp_path)
     assert status == 0
@@ -158,7 +158,7 @@ def test_targets_stay_numbers_and_the_error_is_shown(capsys, regression):
     assert found["accuracy"] == [] and found["error"][-1] < 0.01 * found["before"]
 
 
-# --- predict checks what train checks -------------------------------------------------------------------
+# --- predict and train have the same checks -------------------------------------------------------------
 
 
 def test_predict_refuses_what_train_refuses(capsys, learned, tmp_path):
@@ -203,7 +203,7 @@ def test_a_wrong_option_says_what_is_wanted(capsys, words):
 
 
 def hints(path: Path) -> list[str]:
-    """The text of every hint in a file, placeholders as 7."""
+    """The text of every hint in a file, with placeholders as 7."""
     calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
     return [text for n in calls for k in n.keywords if k.arg == "hint" for text in texts(k.value)]
 

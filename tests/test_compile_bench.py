@@ -1,4 +1,4 @@
-"""The bench of `insitu compile` times what it says: empty caches, every process counted. No model is compiled here."""
+"""The bench of `insitu compile` times what it claims: empty caches, every process counted. Compiles no model here."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`insitu demo`: real data, networks that have not seen their wearer, and what the firmware learns of one."""
+"""`insitu demo`: real data, networks that have not seen their wearer, and what the firmware learns about one."""
 
 import json
 from dataclasses import replace
@@ -128,7 +128,7 @@ def test_a_page_shows_the_memory_that_the_firmware_takes(page, demo):
 
 
 def test_measuring_leaves_what_was_learned_as_it_was(demo):
-    """Scores come from the state before the counted step; a step at rate zero must not move it."""
+    """Scores come from the state before the counted step; a step at rate zero must not change it."""
     assert demo.report.scores[0].samples == len(wearer(5).test)
     own = demo.report.confusion
     assert sum(own.after[i][i] for i in range(7)) == round(demo.report.scores[0].after * len(wearer(5).test))
@@ -165,7 +165,7 @@ def test_vision_learns_flowers(shared_models, shared_data, tmp_path, monkeypatch
     from insitu.demo.vision import run_vision_demo
     from insitu.zoo import add
 
-    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)  # what was built stays where it is
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)  # built files stay in their cache
     add(shared_models / "mcunet-5fps.pkl")
     add(shared_data / "flowers102.npz")
     found = run_vision_demo("host")

@@ -1,4 +1,4 @@
-"""The documents say what is: generated pages are current, code in them runs, links lead somewhere."""
+"""The documents are true: generated pages are current, code in them runs, links lead somewhere."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ RUNNING = [ROOT / "README.md", ROOT / "docs" / "tour.md"]
 PROVE = ROOT / "docs" / "prove.md"
 WRITING = [ROOT / "docs" / "training.md", PROVE]  # they make their files in a folder of their own
 PACKAGES = ("torch", "unicorn", "elftools", "ziglang")  # pages train a torch model, and on an emulated core
-ERRORS = re.compile(r" +(\d\.\de[-+]\d\d|0)(?= )")  # of floats: the last bits are the machine's
+ERRORS = re.compile(r" +(\d\.\de[-+]\d\d|0)(?= )")  # of floats: the last bits depend on the machine
 C_PAGE = ROOT / "docs" / "c-api.md"
 C_AND_TEXT = re.compile(r"```c\n(.*?)```\n\n```text\n(.*?)```", re.S)
 STRICT = ("-std=c99", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")

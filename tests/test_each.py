@@ -1,4 +1,4 @@
-"""A loop over cases inside a test hides nothing: failing cases are named, and no case is left out."""
+"""A loop over cases inside a test hides nothing: failing cases are named, and no case is skipped."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A file that is written appears whole or not at all; an array in a file is no larger than the file says it is."""
+"""A written file appears complete or not at all; an array in a file is no larger than the file says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRAPH = "graph g(%x: f32[1x4x4x2]) -> (%y)\n  %y = avg_pool2d(%x, kernel=[2, 2],
 
 
 def write_often(path: str, byte: int) -> bool:
-    """Writes many times; afterwards and in between the file is always one writer's."""
+    """Writes many times; afterwards and in between, the file always belongs to one writer."""
     for _ in range(40):
         write_whole(path, bytes([byte]) * SIZE)
         data = Path(path).read_bytes()
@@ -134,7 +134,7 @@ def test_a_file_with_a_wrong_attribute_is_refused_by_name(tmp_path):
 
 
 def zipped(path: Path, data: bytes) -> Path:
-    """An .npz that holds this as its array x."""
+    """An .npz with this as its array x."""
     with zipfile.ZipFile(path, "w") as z:
         z.writestr("x.npy", data)
     return path

@@ -1,4 +1,4 @@
-"""The folders are the stages, and imports go one way: a folder imports only what stands before it."""
+"""The folders are the stages, and imports go one way: a folder imports only folders before it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import insitu
 
 ROOT = Path(insitu.__file__).parent
 
-# A folder may import what stands on a line before its own; never another of its own line.
+# A folder may import those on the lines before its own, but no other on its own line.
 ORDER = """
 errors
 files folders progress table
@@ -39,13 +39,13 @@ LEVELS = {name: level for level, line in enumerate(ORDER.split("\n")) for name i
 
 
 def stage_of(path: Path) -> str:
-    """The folder of a file, or the file itself where it lies in the package's root."""
+    """The folder of a file, or the file itself if it is in the package's root."""
     first = path.relative_to(ROOT).parts[0]
     return first.removesuffix(".py")
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and stage of every import of ours, also of those inside functions."""
+    """Line and stage of every import of our own, including those inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "insitu":
             parts = (node.module or "").split(".")

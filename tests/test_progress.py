@@ -1,4 +1,4 @@
-"""A stage that is slow is named where someone watches, and nowhere else."""
+"""A slow stage is named if someone watches, and only then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Called inside a test, because capturing sets stderr anew before each: a terminal in its place."""
+    """Called inside a test, because capturing replaces stderr before each test: puts a terminal in its place."""
 
     def start() -> Terminal:
         shown = Terminal()

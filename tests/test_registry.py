@@ -10,12 +10,12 @@ import insitu.ops  # fills the registry
 from insitu.graph import REGISTRY
 
 ROOT = Path(insitu.__file__).parent
-OWN = ("ops", "importers")  # ops are declared in one, foreign ones have names in the other
-REASON = "# op by name:"  # on the same line, with the reason behind it
+OWN = ("ops", "importers")  # ops are declared in the first, foreign ops have names in the second
+REASON = "# op by name:"  # on the same line, followed by the reason
 
 
 def by_name(source: str) -> list[int]:
-    """The lines that look an op up by a literal name, or decide by the name of an op."""
+    """The lines that look up an op by a literal name, or decide by the name of an op."""
     lines = source.splitlines()
     found = {n.lineno for n in ast.walk(ast.parse(source)) if _looks_up(n) or _decides(n)}
     return sorted(line for line in found if REASON not in lines[line - 1])
@@ -74,7 +74,7 @@ def test_names_may_be_read_and_printed(source):
 
 
 def test_twins_take_what_their_ops_take():
-    """An int8 twin has the attributes of its float op, for the quantizer hands them over as they are; softmax_s8 alone
+    """An int8 twin has the attributes of its float op, because the quantizer passes them on unchanged; only softmax_s8
     has no axis, and is lowered by a function of its own."""
     for op in REGISTRY.values():
         twin = op.facts.int8

@@ -1,4 +1,4 @@
-"""`--rows`, from the model to the folder: a learner, its program and a board's firmware that never hold an image."""
+"""`--rows`, from the model to the folder: a learner, its program and a board's firmware never hold a whole image."""
 
 import json
 import subprocess
@@ -19,11 +19,11 @@ from insitu.errors import GraphError  # noqa: E402
 from insitu.toolchain.compiler import find_compiler  # noqa: E402
 
 SHAPE = (9, 7, 2)
-LARGE = (36, 28, 2)  # more than all that kernels need beside it
+LARGE = (36, 28, 2)  # more than everything that kernels need beside it
 
 
 class Network(torch.nn.Module):
-    """Takes pixels as a camera gives them: rows, and in them the channels last."""
+    """Takes pixels like a camera's: rows, with the channels last."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Two files of bench/same.py, compared: what passes, what fails, and what is said. Nothing is compiled here."""
+"""Two files of bench/same.py, compared: what passes, what fails, and the messages. Nothing is compiled here."""
 
 import json
 from dataclasses import asdict, replace
@@ -63,7 +63,7 @@ def test_what_was_not_measured_again_or_no_longer_compiles_fails(compare):
     status, _, said = compare({"kws": KWS}, {"kws": Result("b", why="needs more SRAM")})
     assert status == 1 and "kws: compiles before, needs more SRAM after" in said
     refused = Result("a", why="needs more SRAM")
-    assert compare({"kws": refused}, {"kws": refused, "vww": KWS})[0] == 0  # new ones are welcome
+    assert compare({"kws": refused}, {"kws": refused, "vww": KWS})[0] == 0  # new programs are allowed
 
 
 def test_files_that_do_not_exist_are_named(tmp_path, capsys):

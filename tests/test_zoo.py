@@ -1,4 +1,4 @@
-"""The zoo: files are known by their bytes, come into the cache by hand, and names stand for files."""
+"""The zoo: files are known by their bytes, are added to the cache by hand, and names stand for files."""
 
 import hashlib
 from dataclasses import replace
@@ -21,7 +21,7 @@ def empty_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch):
-    """An entry whose bytes we know."""
+    """An entry with known bytes."""
     digest = hashlib.sha256(PIPED).hexdigest()
     entry = replace(ENTRIES["mcunet-5fps"], name="small", file="small.pkl", bytes=len(PIPED), sha256=digest)
     monkeypatch.setitem(ENTRIES, "small", entry)
@@ -45,7 +45,7 @@ def test_a_missing_file_is_an_error_that_says_how_to_get_it(small):
 
 def test_a_file_added_by_hand_is_found(small, tmp_path):
     (tmp_path / "download").write_bytes(PIPED)
-    assert add(tmp_path / "download").name == "small"  # known by its bytes, whatever it is called
+    assert add(tmp_path / "download").name == "small"  # known by its bytes, whatever its name
     assert find("zoo:small").read_bytes() == PIPED
     assert state_of(small) == "here"
 

@@ -10,14 +10,14 @@ from insitu.codegen import c
 
 
 def floats(count: int) -> np.ndarray:
-    """Every exponent, whole numbers, zeros, the ends of the range and what is no number."""
+    """Every exponent, integers, zeros, the ends of the range and NaN."""
     bits = np.random.default_rng(0).integers(0, 1 << 32, count, np.uint32)
     ends = [0.0, -0.0, 1.0, -3.0, 1e10, 1 << 24, 3.4028235e38, 1e-45, np.inf, -np.inf, np.nan]
     return np.concatenate([bits.view(np.float32), np.array(ends, np.float32)])
 
 
 def read(word: str) -> np.float32:
-    """As a C compiler reads it: a float literal has a point or an exponent."""
+    """Read like a C compiler: a float literal has a point or an exponent."""
     if "/" in word:
         a = float(word.partition("/")[0].strip(" ()f"))
         return np.float32(np.nan if a == 0 else np.inf * a)
@@ -28,7 +28,7 @@ def read(word: str) -> np.float32:
 @pytest.mark.parametrize("count", [40, 5000])
 def test_floats_read_back_as_they_were(count):
     array = floats(count)
-    array[np.isnan(array)] = np.nan  # of these C writes one kind
+    array[np.isnan(array)] = np.nan  # C writes only one kind of NaN
     body = c.array("w", array).partition("{")[2].partition("}")[0]
     again = np.array([read(w.strip()) for w in body.split(",")], np.float32)
     numbers = ~np.isnan(array)

@@ -24,7 +24,7 @@ def unpack():
     def call(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
         found = np.full(count + 1, 77, np.int32)
         kernel(found.ctypes.data_as(ctypes.c_void_p), packed.ctypes.data_as(ctypes.c_void_p), bits, count)
-        assert found[-1] == 77  # nothing behind the last
+        assert found[-1] == 77  # nothing after the last one
         return found[:-1]
 
     return call

@@ -1,4 +1,4 @@
-"""One small int8 program, as it stands in tests/codegen/golden: a change of the generated C shows as a diff there."""
+"""One small int8 program, as stored in tests/codegen/golden: a change of the generated C shows as a diff there."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""A training step as it stands in tests/codegen/golden: stripes and tiles, rows and groups, and the files of a device.
+"""A training step as stored in tests/codegen/golden: stripes and tiles, rows and groups, and the files of a device.
 
-A change of the generated C shows as a diff there, to be read in review.
+A change of the generated C shows as a diff there, for the review.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ s8[1x4x4x48; s=0.0234375 z=-128]
   %scores = dequantize(%head) : f32[1x4]
 """
 BLOCK = Scheme("block", (Update("expand", True, Fraction(1, 2)), Update("depth"), Update("project")))
-# folder -> is the image taken by rows, and what a step of it must have to be worth keeping
+# folder -> does the image arrive by rows, and what must a step of it have to be worth keeping
 PROGRAMS = {"tiles": (False, ("in stripes", "in tiles")), "rows": (True, ("in stripes", "in groups"))}
 
 
 @cache
 def network() -> Graph:
-    """Weights by arithmetic: the same on every machine."""
+    """Weights computed by a formula: the same on every machine."""
     found = re.findall(r"const (s8|s32)\[([\dx]+).*?\] @(\S+)", TEXT)
     return replace_head(check(parse(TEXT, {name: counted(dtype, shape) for dtype, shape, name in found}), "int8"), 4)
 
@@ -78,7 +78,7 @@ def program(name: str) -> Program:
 
 
 def written(name: str) -> dict[str, str]:
-    """The files of a program but for its weights, which tests/codegen/test_golden.py has a sample of."""
+    """The files of a program except its weights; tests/codegen/test_golden.py has a sample of those."""
     return {file: text for file, text in program(name).files.items() if not file.startswith("watch_weights")}
 
 

@@ -1,4 +1,4 @@
-"""What a model calls its layers cannot change what the program does."""
+"""The names of a model's layers cannot change what the program does."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_a_layer_with_a_name_that_c_knows_computes_the_same(name):
 
 
 def test_names_that_look_alike_in_c_stay_apart():
-    """Inputs, layers, constants and outputs; one layer is called like a scratch, one constant like a function."""
+    """Inputs, layers, constants and outputs; one layer is named like a scratch, one constant like a function."""
     rng = np.random.default_rng(0)
     with build("g */ evil") as b:
         x, y = b.input("x.1", f32(1, 4)), b.input("x_1", f32(1, 4))
@@ -53,7 +53,7 @@ def test_names_that_look_alike_in_c_stay_apart():
 
 
 def test_trained_parameters_whose_names_look_alike_in_c_are_trained_apart():
-    """The state's fields; layers called `counters` and `a.sum`; and `W` beside `w`, a field beside a macro."""
+    """The state's fields; layers named `counters` and `a.sum`; and `W` beside `w`, a field beside a macro."""
     rng = np.random.default_rng(0)
     names = {"a.b": "counters", "a_b": "w", "W": "a.b.sum", "a": "rate"}
     with build("g") as b:

@@ -1,4 +1,4 @@
-"""Scales that follow from multipliers are the scales, in every bit; what does not follow stays a table."""
+"""Scales computed from multipliers are the scales, in every bit; if they cannot be computed, they stay a table."""
 
 import ctypes
 
@@ -20,7 +20,7 @@ from insitu.training.train import Recipe, train_graphs
 
 from ..training.small_nets import int8_net
 
-X, Y = 0.0231, 0.0517  # scales that no float32 is
+X, Y = 0.0231, 0.0517  # scales that are not float32
 WEIGHTS = np.exp(np.random.default_rng(3).uniform(np.log(1e-6), np.log(0.3), 2003)).astype(np.float32).astype(float)
 POWERS = np.ldexp(1.0, np.arange(-19, 0)) * 1.0  # mantissas of one: where quotients change their exponent
 NEXT = np.nextafter(POWERS.astype(np.float32), np.float32(1)).astype(float)

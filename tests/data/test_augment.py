@@ -1,4 +1,4 @@
-"""Augmentation: seeded, within bounds, of the type it was given, and each change does what its name says."""
+"""Augmentation: seeded, within bounds, of the given type, and each change does what its name says."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ Image = pytest.importorskip("PIL.Image")
 
 
 def graph(type, out=None):
-    """One that takes this type, quantised to `out` at once where that is given."""
+    """A graph that takes this type, and quantises it to `out` if that is given."""
     with build("net") as b:
         x = b.input("x", type)
         y = lookup("quantize")(x, out=out) if out else lookup("reshape")(x, shape=(1, -1))
@@ -32,7 +32,7 @@ def same(samples, x=X, y=Y):
 
 
 class Indexed:
-    """A Dataset with nothing but a length and items."""
+    """A Dataset with only a length and items."""
 
     def __len__(self):
         return 4

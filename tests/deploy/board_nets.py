@@ -1,4 +1,4 @@
-"""Random image networks as they are deployed: gates, branches, splits, broadcasts and odd sizes, as torch modules."""
+"""Random image networks like those that are deployed: gates, branches, splits, broadcasts and odd sizes, in torch."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ CLASSES = 3
 
 
 class SqueezeExcite(nn.Module):
-    """A number per channel from the whole map, which the map is multiplied by."""
+    """Multiplies the map by one number per channel, computed from the whole map."""
 
     def __init__(self, draw: Draw, c: int):
         super().__init__()
@@ -24,7 +24,7 @@ class SqueezeExcite(nn.Module):
 
 
 class SpatialGate(nn.Module):
-    """A number per pixel from all channels, which the map is multiplied by."""
+    """Multiplies the map by one number per pixel, computed from all channels."""
 
     def __init__(self, draw: Draw, c: int):
         super().__init__()
@@ -35,7 +35,7 @@ class SpatialGate(nn.Module):
 
 
 class Profile(nn.Module):
-    """The mean over one axis of the image, added back to all of it."""
+    """Adds the mean over one axis of the image to all of it."""
 
     def __init__(self, draw: Draw, c: int):
         super().__init__()
@@ -57,7 +57,7 @@ class Scaled(nn.Module):
 
 
 class Fork(nn.Module):
-    """Channels in two unequal parts, one of them worked on, joined again: sometimes shuffled."""
+    """Two unequal groups of channels, one of them processed, joined again and sometimes shuffled."""
 
     def __init__(self, draw: Draw, c: int):
         super().__init__()
@@ -75,7 +75,7 @@ class Fork(nn.Module):
 
 
 class Dense(nn.Module):
-    """Grows by concatenation, then a 1x1 convolution brings it back."""
+    """Grows by concatenation, then a 1x1 convolution reduces it again."""
 
     def __init__(self, draw: Draw, c: int):
         super().__init__()
@@ -89,7 +89,7 @@ class Dense(nn.Module):
 
 
 class Pyramid(nn.Module):
-    """Halved and doubled again, beside the map as it is: sizes that are not even are cut."""
+    """Halved and doubled again, added to the original map: odd sizes are cut."""
 
     def __init__(self, draw: Draw, c: int):
         super().__init__()

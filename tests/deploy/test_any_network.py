@@ -1,4 +1,4 @@
-"""Any network that imports compiles for any board and budget, or says that it does not fit."""
+"""Any network that can be imported compiles for any board and budget, or says that it does not fit."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ BOARDS = ("rp2040", "nrf52840", "stm32l476", "stm32f746", "nrf5340", "esp32c3", 
 
 
 def drawn_options(rng, module) -> dict:
-    """A scheme, a board, an arithmetic, a budget; rows only of an image that has its channels last."""
+    """A scheme, a board, an arithmetic, a budget; rows only if the image has its channels last."""
     layers = sum(isinstance(m, nn.Conv2d) for m in module.modules())
     return {
         "scheme": str(rng.choice(["head", "head", "full", f"last:{rng.integers(1, layers + 1)}"])),
@@ -29,7 +29,7 @@ def drawn_options(rng, module) -> dict:
 
 
 def compiled(seed: int) -> str:
-    """What came of it: a size, or a complaint that says what to do."""
+    """The outcome: a size, or an error that says what to do."""
     rng, (module, example) = np.random.default_rng(seed), board_net(seed)
     x, options = rng.normal(size=(8, *example[0].shape[1:])).astype(np.float32), drawn_options(rng, module)
     try:

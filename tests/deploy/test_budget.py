@@ -1,4 +1,4 @@
-"""A network that does not fit says so with a way out, and that way out works when followed."""
+"""A network that does not fit says so with a way out, and following that way out works."""
 
 import json
 import re
@@ -30,14 +30,14 @@ OPTION = re.compile(r"--(scheme|sram|flash|board|grad|head|rows) ?([^\s-]\S*)?")
 
 
 def camera():
-    """Takes an image as a camera gives it, row by row; a family's images come channel by channel."""
+    """Takes an image like a camera's, row by row; a family's images come channel by channel."""
     torch.manual_seed(0)
     layers = [nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1)]
     return nn.Sequential(Turned(), *layers, nn.Flatten(), nn.Linear(6, 3)).eval(), (torch.zeros(1, 20, 20, 3),)
 
 
 def wide():
-    """The gradient of the trained weight is larger than all else, and can be made in smaller and smaller tiles."""
+    """The gradient of the trained weight is larger than everything else, and can be made in ever smaller tiles."""
     torch.manual_seed(0)
     layers = [Turned(), nn.Conv2d(3, 64, 3, 4, 1), nn.ReLU(), nn.Conv2d(64, 256, 1), nn.AdaptiveAvgPool2d(1)]
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(256, 3)).eval(), (torch.zeros(1, 8, 8, 3),)
@@ -64,7 +64,7 @@ def compiled(name: str, grad: str | None = None, rows: bool = False, **options):
 
 
 def need(learner) -> tuple[int, int]:
-    """SRAM and flash: of everything for a board, else of what the program itself has."""
+    """SRAM and flash: of everything if there is a board, else of the program alone."""
     if learner.deployed:
         return learner.deployed.sram_bytes, learner.deployed.flash_bytes
     info = learner.info()
@@ -76,7 +76,7 @@ def gradients(learner) -> str:
 
 
 def least(name: str, **options) -> int:
-    """The SRAM of the smallest program: the state comes in place, the arena is as low as it can be."""
+    """The SRAM of the smallest program: the state is received in place, and the arena is as low as possible."""
     learner = compiled(name, **options)
     return deploy_program([*board_programs(learner.graphs)][-1], learner.deployed.limits).sram_bytes
 
@@ -99,7 +99,7 @@ def follow(name: str, options: dict, error: BudgetError) -> None:
 
 
 def pairs():
-    """Ten pairs of model and budget: a scheme, and less memory than it needs; every third for a board."""
+    """Ten pairs of model and budget: a scheme, and less memory than it needs; every third one for a board."""
     rng = np.random.default_rng(7)
     for i in range(10):
         name, scheme = NAMES[rng.integers(len(NAMES))], SCHEMES[rng.integers(len(SCHEMES))]
@@ -190,7 +190,7 @@ def test_where_no_board_is_large_enough_the_hint_says_so(small, monkeypatch):
     assert "no board that insitu knows is large enough" in e.value.hint
 
 
-# what an image of 20x20x3 needs beside itself: less and less of it trained, or in coarser gradients
+# options that reduce what an image of 20x20x3 needs beside itself: less is trained, or gradients are coarser
 ROWS = {
     ("last:1", 4000): [{"rows": True}],
     ("full", 4500): [{"grad": "s16", "rows": True}],

@@ -1,4 +1,4 @@
-"""A board's folder: builds anywhere without a warning, runs its example, and says what it takes."""
+"""A board's folder: builds anywhere without a warning, runs its example, and says what it needs."""
 
 import shutil
 import subprocess
@@ -54,7 +54,7 @@ def compile_folder(folder, compiler: list[str], *, firmware: bool) -> None:
     assert done.returncode == 0 and not done.stderr, done.stderr[:2000]
 
 
-# zig is slow to start: the other cores build the same files in tests/firmware, and these are kept by content
+# zig is slow to start: tests/firmware builds the same files for the other cores, and these are cached by content
 QUICK = ("cortex-m0plus", "cortex-m7", "rv32imc")
 ZIG_CORES = [core if core in QUICK else pytest.param(core, marks=pytest.mark.slow) for core in CPUS]
 

@@ -1,4 +1,4 @@
-"""What needing less memory costs: both programs are counted, they learn the same, and the report has their figures."""
+"""The cost of using less memory: both programs are counted, they learn the same, and the report has their figures."""
 
 import json
 from dataclasses import replace
@@ -48,7 +48,7 @@ def cost(deployed) -> LoweringCost:
 
 
 def second_step(device) -> tuple[int, int, bytes]:
-    """Instructions of the second step and of a prediction, counted as a whole rather than by layer; the state after."""
+    """Instructions of the second step and of a prediction, counted as a whole, not by layer; and the state after."""
     rng = np.random.default_rng(0)
     verbs = {"train_step": conv_graphs()["train_step"].inputs, "predict": conv_graphs()["predict"].inputs}
     device.run("train_step", *(random_input(rng, v) for v in verbs["train_step"]))
@@ -97,7 +97,7 @@ def test_the_difference_is_told_by_layer_and_by_what_was_done(cost):
 
 
 def test_a_layer_that_is_gone_counts_with_what_read_it():
-    """A weight that is read in its parts is no longer put together."""
+    """A weight that is read as its parts is no longer put together."""
     whole = Layer(0).graph()
     apart = taken_apart(whole, whole.producer["merged"])
     assert apart is not None

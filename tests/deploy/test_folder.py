@@ -1,4 +1,4 @@
-"""A board's folder is whole, or it is refused: whatever interrupts the writing of it."""
+"""A board's folder is complete, or it is refused: whatever interrupts the writing of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def accepted(folder: Path) -> bool:
-    """As `insitu run` reads it: a manifest, and files that are those it describes."""
+    """As `insitu run` reads it: a manifest, and the files that it describes."""
     if not (folder / MANIFEST).is_file():
         return False
     try:
@@ -32,7 +32,7 @@ def accepted(folder: Path) -> bool:
 
 
 class Stopped(BaseException):
-    """As Ctrl-C, or the end of a process."""
+    """Like Ctrl-C, or the end of a process."""
 
 
 def test_a_folder_is_written_over_an_older_one_and_keeps_what_is_not_ours(tmp_path):
@@ -46,7 +46,7 @@ def test_a_folder_is_written_over_an_older_one_and_keeps_what_is_not_ours(tmp_pa
 
 @pytest.mark.parametrize("verb", ["write_bytes", "replace", "unlink"])
 def test_a_mix_of_old_and_new_is_never_accepted(verb, tmp_path, monkeypatch):
-    """Stopped before every single operation on a file in turn."""
+    """Stopped before every single file operation in turn."""
     whole, real, accepted_at = {"old": program("old", "gone"), "new": program("new")}, getattr(Path, verb), []
     for stop_at in range(100):
         folder, count = tmp_path / str(stop_at), iter(range(1000))

@@ -1,4 +1,4 @@
-"""Where SRAM does not hold the state twice it is received in place, and only there; every byte of that is counted."""
+"""The state is received in place if SRAM does not hold it twice, and only then; every byte of that is counted."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from .test_budget import compiled, least, ways
 for package in ("elftools", "ziglang"):
     pytest.importorskip(package)
 
-OPTIONS = {"scheme": "last:1", "board": "nrf52840"}  # of the wide network: less arena than state, or still less
+OPTIONS = {"scheme": "last:1", "board": "nrf52840"}  # of the wide network: less arena than state, or even less
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def programs(learner):
 
 @pytest.fixture
 def planned(monkeypatch) -> list[int]:
-    """What was planned: the bytes that were enough."""
+    """The plans that were made: the bytes that were enough."""
     found = []
 
     def counted(graphs, target, enough=0):

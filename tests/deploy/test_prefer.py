@@ -1,4 +1,4 @@
-"""Memory or speed: where speed is preferred, instructions are spent only as far as the SRAM there is asks for."""
+"""Memory or speed: if speed is preferred, instructions are only spent until the program fits the SRAM."""
 
 from functools import cache
 
@@ -23,7 +23,7 @@ for package in ("elftools", "ziglang", "unicorn"):
 
 @cache
 def model():
-    """Two peaks: a map at the beginning that can run in stripes, and at the end the gradient of a trained weight."""
+    """Two peaks: at the beginning a map that can run in stripes, and at the end the gradient of a trained weight."""
     torch.manual_seed(0)
     layers = (
         Turned(),

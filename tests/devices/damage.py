@@ -1,4 +1,4 @@
-"""A storm of damaged frames, and a device built to notice the smallest slip: under the address sanitizer."""
+"""A storm of damaged frames, and a device built under the address sanitizer, which notices every slip."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ FAULTS = {
 
 
 class NoSanitizer(Exception):
-    """This compiler cannot build with the address sanitizer, or what it builds does not start."""
+    """This compiler cannot build with the address sanitizer, or the result does not start."""
 
 
 def build_checked(kind: str = "int8") -> Path:
-    """The firmware under the sanitizers, where the compiler has them."""
+    """The firmware under the sanitizers, if the compiler has them."""
     try:
         made = build_firmware(program(kind), SANITIZE)
     except ToolError as e:
@@ -63,7 +63,7 @@ def build_checked(kind: str = "int8") -> Path:
 
 @cache
 def conversation() -> tuple[bytes, ...]:
-    """The bodies of good requests, one of every kind at least: a prediction, a step, the state out and in."""
+    """The bodies of good requests, at least one of every kind: a prediction, a step, the state out and in."""
     x, y = samples(1)
     saved = open_program(program()).save_state()
     inputs = (x.tobytes(), y.tobytes(), np.float32(0.01).tobytes())
@@ -87,10 +87,10 @@ def _writes(verb: int, inputs: tuple[bytes, ...]) -> list[tuple[str, dict]]:
 
 
 def storm(count: int, seed: int, valid: bool = True) -> Iterator[bytes]:
-    """`count` damaged frames as they go over the line, good ones in between.
+    """`count` damaged frames in the form they have on the line, with good ones in between.
 
-    Every other one is damaged inside and has the right CRC, so that the damage gets past it; with `valid` off none
-    has, and there are no good ones.
+    Every other one is damaged inside but has the right CRC, so that the damage gets past it. With `valid` off, none has
+    the right CRC, and there are no good ones.
     """
     bodies = conversation()
     each = -(-count // len(bodies))
@@ -109,15 +109,15 @@ def storm(count: int, seed: int, valid: bool = True) -> Iterator[bytes]:
 
 
 def _spoiled(data: bytes) -> bytes:
-    """The same, if no piece of it is a good frame."""
+    """The same data, if no piece of it is a good frame."""
     return b"\0".join(piece if unframe(piece) is None else piece[:-1] for piece in data.split(b"\0")) + b"\0"
 
 
 def survive(firmware: Path, frames: bytes, keeps_state: bool = False) -> int:
-    """Send them all; the device must end well, answer what comes last, and have a state that is whole.
+    """Send them all: the device must not crash, must answer the last request, and must have a complete state.
 
-    One that receives states in place may have been left between two of them: then it says so to each question, and
-    a reset gives it a state again. Gives how many answers there were.
+    A device that receives states in place may be left between two states: then it says so to every request, and a reset
+    gives it a state again. Returns the number of answers.
     """
     first = open_program(program()).save_state()
     parts = range(0, len(first), CHUNK)
@@ -139,7 +139,7 @@ def survive(firmware: Path, frames: bytes, keeps_state: bool = False) -> int:
 
 
 def replies(firmware: Path, sent: bytes) -> list[Answer]:
-    """What a device answers to all that; each must make sense, and the device must not have stumbled."""
+    """A device's answers to all of this; each must make sense, and the device must not have crashed."""
     done = subprocess.run([str(firmware)], input=sent, capture_output=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr.decode(errors="replace")[:2000]
     bodies = [unframe(piece) for piece in done.stdout.split(b"\0") if piece]

@@ -1,4 +1,4 @@
-"""Programs on a device that several tests share, and lines to it that misbehave."""
+"""Programs on a device that several tests share, and unreliable lines to it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from insitu.devices.frames import OK, Answer, frame, read_answer, request, unfra
 from insitu.devices.link import Channel, LinkDevice
 from insitu.devices.process import ProcessChannel, build_firmware
 
-WIDTH, CLASSES = 130, 125  # samples and outputs are a chunk, and a few bytes more
+WIDTH, CLASSES = 130, 125  # samples and outputs are a chunk, plus a few bytes
 
 
 def samples(count: int = 12, seed: int = 0):
-    """Points whose largest coordinate among the first is their class."""
+    """Points whose class is the largest of their first coordinates."""
     x = np.random.default_rng(seed).normal(size=(count, WIDTH)).astype(np.float32)
     return x, x[:, :CLASSES].argmax(1).astype(np.int32)
 
@@ -39,7 +39,7 @@ OPTIONS = {
 }
 
 
-IN_PLACE = "in place"  # the same as int8, in which a state that comes in goes over the old one
+IN_PLACE = "in place"  # the same as int8, but a received state overwrites the old one
 WAYS = ("int8", IN_PLACE)
 
 
@@ -64,7 +64,7 @@ def calls(kind: str, i: int):
 
 
 class Raw:
-    """Frames to a device and back, with no client in between."""
+    """Frames to a device and back, without a client in between."""
 
     def __init__(self, channel: Channel | None = None, kind: str = "int8"):
         self.channel = channel or ProcessChannel([str(build_firmware(program(kind)))])
@@ -78,7 +78,7 @@ class Raw:
         return self.answer()
 
     def answer(self, timeout: float = 10.0) -> Answer:
-        """The next whole frame that comes; none within the time is a failure."""
+        """The next complete frame; a failure if none comes in time."""
         while True:
             piece, border, rest = self._pending.partition(b"\0")
             if border:
@@ -96,7 +96,7 @@ class Raw:
         return found
 
     def write_step(self, sequence: int, *, label: int = 0, rate: float = 0.1, x=None) -> None:
-        """All inputs of a training step, in requests numbered from here."""
+        """All inputs of a training step, in requests numbered from here on."""
         inputs = (samples()[0][0] if x is None else x, np.int32(label), np.float32(rate))
         for index, array in enumerate(inputs):
             data = np.ascontiguousarray(array).tobytes()
@@ -133,7 +133,7 @@ class Raw:
             assert self.ask("state_in", sequence, offset=at, data=saved[at : at + DATA_BYTES]).status == OK
 
     def expect_ping(self, most: int = 10_000) -> None:
-        """The device answers a ping, after at most so many complaints about what came before."""
+        """The device answers a ping, after at most this many complaints about earlier data."""
         self.send(frame(request("ping", 77, data=b"still there")))
         for _ in range(most):
             answer = self.answer()
@@ -148,7 +148,7 @@ class Raw:
 
 
 class Lossy:
-    """A line that, now and then, loses or changes what it carries."""
+    """A line that now and then loses or changes data."""
 
     def __init__(self, channel, seed: int, share: float = 0.15):
         self.channel, self.rng, self.share = channel, np.random.default_rng(seed), share
@@ -174,7 +174,7 @@ class Lossy:
 
 
 class Restarting:
-    """A device that can lose its power."""
+    """A device that can lose power."""
 
     def __init__(self, kind: str = "int8"):
         self.command = [str(build_firmware(program(kind)))]

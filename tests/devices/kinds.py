@@ -1,4 +1,4 @@
-"""Every kind of device there is, opened on the same programs; pyright holds each to `Device` (pyproject.toml)."""
+"""Every kind of device, opened on the same programs; pyright checks each against `Device` (pyproject.toml)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Kind:
 
     @property
     def missing(self) -> str:
-        """What is not there: why a test of it is skipped."""
+        """What is missing, and so why its tests are skipped."""
         lacking = [name for name in self.packages if not find_spec(name)]
         lacking += [self.command] if self.command and not shutil.which(self.command) else []
         return ", ".join(lacking)
 
 
 class OnTerminal(LinkDevice):
-    """A board on a serial port: the firmware behind a pseudo-terminal, which ends with it."""
+    """A board on a serial port: the firmware behind a pseudo-terminal, which is closed with it."""
 
     def __init__(self, program: Program):
         self.terminal = Terminal(program)

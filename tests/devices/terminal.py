@@ -1,4 +1,4 @@
-"""The firmware behind a pseudo-terminal: what a serial port of this machine would lead to."""
+"""The firmware behind a pseudo-terminal, as on a serial port of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Terminal:
     """A board; `port` is its name."""
 
     def __init__(self, program: Program):
-        self.near, self.far = os.openpty()  # the far end stays open, or the near one would see the end too early
+        self.near, self.far = os.openpty()  # the far end stays open, or the near end would see EOF too early
         self.port = os.ttyname(self.far)
         self.process = subprocess.Popen([str(build_firmware(program))], stdin=self.near, stdout=self.near)
 

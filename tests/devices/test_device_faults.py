@@ -48,7 +48,7 @@ def test_after_a_fault_the_device_answers_and_has_the_state_it_had(raw, fault):
 
 
 def last_block_cut(body: bytes) -> bytes:
-    """A frame with every byte and the right CRC, whose last block says that one more should have come."""
+    """A frame with every byte and the right CRC, whose last block announces one more byte."""
     stuffed = bytearray(frame(body)[1:-1])
     at = 0
     while at + stuffed[at] < len(stuffed):
@@ -318,7 +318,7 @@ class Silent:
 
 
 class Chatter(Silent):
-    """Says something all the time, but nothing that is an answer."""
+    """Sends data all the time, but never an answer."""
 
     def read(self, most: int, timeout: float) -> bytes:
         time.sleep(0.001)

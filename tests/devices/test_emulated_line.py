@@ -48,7 +48,7 @@ def test_a_reset_between_frames_brings_up_the_state_the_program_began_with(fresh
 
 
 class Terminal:
-    """Carries bytes between a pseudo-terminal and a core; `port` is the terminal's name."""
+    """Passes bytes between a pseudo-terminal and a core; `port` is the terminal's name."""
 
     def __init__(self, core):
         self.core = core

@@ -1,4 +1,4 @@
-"""The firmware on emulated cores: the host's bytes, a budget that holds, and counts that mean something."""
+"""The firmware on emulated cores: the host's bytes, a budget that is enforced, and meaningful counts."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ for package in ("unicorn", "elftools", "ziglang"):
     pytest.importorskip(package)
 
 EMULATED = [core for core in CORES if core != "M55"]
-# statement, and what the error says of it
+# statement, and what the error says about it
 OUTSIDE = {
     "a store past SRAM": ("*(volatile uint32_t *)0x20010000 = 1;", "WRITE_UNMAPPED.* at "),
     "a load past SRAM": ("(void)*(volatile uint32_t *)0x20010000;", "READ_UNMAPPED.* at "),
@@ -26,7 +26,7 @@ OUTSIDE = {
 
 
 def same_steps(device, host, kind: str, count: int) -> None:
-    """Predictions, losses, outputs and the state after so many training steps, byte by byte."""
+    """Predictions, losses, outputs and the state after `count` training steps, byte by byte."""
     for inputs in steps(kind, count):
         for verb, given in (("predict", inputs[:1]), ("train_step", inputs)):
             there, here = device.run(verb, *given), host.run(verb, *given)
@@ -80,7 +80,7 @@ def test_a_request_that_takes_as_many_instructions_as_are_allowed_is_answered():
     device = emulate(firmware())
     before = device.total
     expected = device.predict(x)
-    enough, few = device.total - before, 1000  # a request is less than all of them
+    enough, few = device.total - before, 1000  # a request needs fewer than all of them
     assert emulate(firmware(), limit=enough).predict(x).tobytes() == expected.tobytes()
     with pytest.raises(DeviceError, match="no answer after 1,000 instructions"):
         emulate(firmware(), limit=few).predict(x)

@@ -1,4 +1,4 @@
-"""Helium, Cortex-M55's vectors, on QEMU: random shapes and a network's first layers give the bytes of plain C."""
+"""Helium, the vectors of Cortex-M55, on QEMU: random shapes and a network's first layers give the bytes of plain C."""
 
 import shutil
 from dataclasses import replace
@@ -22,18 +22,18 @@ for package in ("elftools", "ziglang"):
 
 GCC = "arm-none-eabi-gcc"
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
-WITHOUT = ("-mcpu=cortex_m55+fp_armv8d16",)  # the same core to the compiler, without vectors
+WITHOUT = ("-mcpu=cortex_m55+fp_armv8d16",)  # the same core for the compiler, without vectors
 M55 = "corstone300"
 
 
 def drawn(builder, rng, name, *shape):
-    """Random numbers; a constant of the graph, since the protocol knows few inputs."""
+    """Random numbers as a constant of the graph, because the protocol allows few inputs."""
     type = s8(*shape, s=0.05, z=int(rng.integers(-128, 128)))
     return builder.constant(name, rng.integers(-128, 128, shape).astype(np.int8), type)
 
 
 def constants(builder, rng, name, shape, axis):
-    """Weights with a scale a channel, and a bias."""
+    """Weights with one scale per channel, and a bias."""
     channels = shape[axis]
     w = s8(*shape, s=tuple(rng.uniform(0.002, 0.01, channels)), axis=axis)
     b = s32(channels)
@@ -53,7 +53,7 @@ def window(rng, kernel, depthwise=False):
 
 
 def random_graph(seed: int):
-    """Convolutions of all kinds and residual sums beside each other, with and without masks, and what it is fed."""
+    """All kinds of convolutions and residual sums side by side, with and without masks; and the inputs."""
     rng, results, builder = np.random.default_rng(seed), [], Builder("random")
     fed = builder.input("fed", s8(1, 4, 4, 16, s=0.05, z=-7))
     with build(builder):
@@ -91,7 +91,7 @@ def test_random_shapes_give_the_bytes_that_numpy_says(seed):
 
 
 def test_integer_gradients_give_the_same_bytes():
-    """A block backwards, in groups and in one piece. Rows of gradients are 16 bits wide, those of vectors are bytes."""
+    """A backward block, in groups and in one piece. Rows of gradients are 16 bits wide, those of vectors are bytes."""
     block, graph, _ = one()
     feeds = block.feeds(graph)
     wanted = [y.tobytes() for y in open_plans({"predict": plan(block.graph())}).run("predict", *feeds)]

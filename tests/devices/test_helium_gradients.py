@@ -1,4 +1,4 @@
-"""Integer gradients on Cortex-M55: what Helium makes of them is what numpy says, plain C gives and the host trains."""
+"""Integer gradients on Cortex-M55: Helium gives the results of numpy, of plain C and of the host."""
 
 import shutil
 import zlib
@@ -28,12 +28,12 @@ from .test_helium import GCC, M55
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
 PLAIN = ("-DINSITU_SCALAR",)
 M7 = "stm32f746"
-# rows of a multiple of eight numbers, and not; of one group of four alone; that begin between words; images whose rows
-# are fours of pixels
+# rows of a multiple of eight numbers, and others; of only one group of four; that begin between words; images whose
+# rows are a multiple of four pixels
 SIZES = ((1, 4, 4), (3, 2, 17), (3, 4, 16), (2, 12, 36))
 OWN = ("bias_grad_block", "conv2d_dw_block", "depthwise2d_dx_block", "dx_sums_block", "linear_dx_parts_block")
-VECTORS = ("helium_halves_sums", "helium_turned_sums", "helium_window_16")  # functions that only vectors are in
-TOGETHER = 18  # cases in a verb
+VECTORS = ("helium_halves_sums", "helium_turned_sums", "helium_window_16")  # functions that only vector code has
+TOGETHER = 18  # cases per verb
 
 
 def scaled(*shape, axis=0):
@@ -59,7 +59,7 @@ def more_cases():
 
 @cache
 def cases_of(dtype: str):
-    """Those of gradients of this width, the ops' own and more."""
+    """The cases of gradients of this width: the ops' own, and more."""
     own = [(op, case) for op in OWN for case in REGISTRY[op].cases]
     return [(op, case) for op, case in (*own, *more_cases()) if case.name.endswith(dtype)]
 
@@ -70,7 +70,7 @@ def value_of(builder, name: str, x):
 
 
 def gradient_of(builder, name: str, t: Type):
-    """Mantissas and exponents as they are made; rows of different sizes, one of zeros."""
+    """Mantissas and exponents as they would be computed; rows of different magnitudes, one of zeros."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     rows = rng.normal(size=t.shape) * np.exp2(rng.integers(-9, 3, (*t.shape[:-2], 1, 1)))
     rows.reshape(-1)[: t.shape[-1]] = 0
@@ -79,15 +79,15 @@ def gradient_of(builder, name: str, t: Type):
 
 @cache
 def graph_of(dtype: str, first: int):
-    """Some cases beside each other, and what they are fed: an input that every program has; the others are constants,
-    since the protocol knows few."""
+    """Some cases side by side, and their inputs: one input that every program has; the others are constants, because
+    the protocol allows few."""
     builder, outputs = Builder("gradients"), []
     fed = builder.input("fed", f32(1, 2, 3, 4))
     with build(builder):
         outputs += REGISTRY["to_block"](fed, dtype=dtype)
         for i, (op, case) in enumerate(cases_of(dtype)[first : first + TOGETHER]):
             values = [value_of(builder, f"x{first + i}.{j}", x) for j, x in enumerate(case.inputs)]
-            if case.inputs[0].dtype == dtype:  # a constant may lie anywhere, a gradient at a word
+            if case.inputs[0].dtype == dtype:  # a constant may have any address, a gradient is word-aligned
                 made = gradient_of(builder, f"g{first + i}", case.inputs[0])
                 with_exponents = isinstance(case.inputs[1], np.ndarray)
                 values[: 1 + with_exponents] = made[: 1 + with_exponents]
@@ -117,7 +117,7 @@ NO_GCC = pytest.mark.skipif(not shutil.which(GCC), reason=f"no {GCC}")
     ],
 )  # fmt: skip
 def test_every_op_on_gradients_gives_the_bytes_that_numpy_says(board, dtype, flags, compiler):
-    """On a Cortex-M7 too: unlike our emulator, QEMU traps as a core does where several words are not at a word."""
+    """On a Cortex-M7 too: unlike our emulator, QEMU traps like a core if a multi-word access is not word-aligned."""
     device = open_qemu(program_of(dtype), board, flags=flags, compiler=compiler)
     with device:
         assert all((name in device.image.by_name) == (board == M55 and flags != PLAIN) for name in VECTORS)

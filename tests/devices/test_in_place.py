@@ -1,4 +1,4 @@
-"""A state that is received over the old one: whatever happens on the way, the device never works with half of one."""
+"""A state received over the old one: whatever happens meanwhile, the device never works with half a state."""
 
 import struct
 from importlib.util import find_spec
@@ -64,7 +64,7 @@ def statuses(raw: Raw, sequence: int) -> set[int]:
 
 
 def interrupted(raw: Raw, saved: bytes) -> None:
-    """Half of a state has come, and nothing more does."""
+    """Half of a state has arrived, and the rest does not come."""
     raw.send_state(saved, 100, end=HALF)
     assert statuses(raw, 200) == {BETWEEN}
 
@@ -122,7 +122,7 @@ def test_a_head_alone_touches_nothing(raw, learned, first):
 
 
 def word(saved: bytes, number: int, change: int = 1) -> bytes:
-    """A first chunk with another word in its head."""
+    """A first chunk with one word of its header changed."""
     (found,) = struct.unpack_from("<I", saved, 4 * number)
     return saved[: 4 * number] + struct.pack("<I", found ^ change) + saved[4 * number + 4 : DATA_BYTES]
 
@@ -217,7 +217,7 @@ def test_a_state_ends_the_inputs_that_came_before_it(raw, learned):
 
 
 class Breaking(Restarting):
-    """A line over which, once asked to, only so many writes still go."""
+    """A line that, on request, only passes a limited number of writes."""
 
     def __init__(self):
         super().__init__(IN_PLACE)

@@ -1,4 +1,4 @@
-"""What every device is: each test here runs on all of them, against the host's bytes."""
+"""The interface of devices: each test here runs on all of them, and compares with the host's bytes."""
 
 import inspect
 from functools import cache
@@ -41,7 +41,7 @@ def samples(count: int = 5):
 
 
 def updates(way: str = "one") -> Updates:
-    """Of one sample each; of three and then one whose gradients are added up; of two at once."""
+    """Updates of one sample each; of three samples and then one, with added gradients; of two samples at once."""
     return Updates(samples(), [2, 0, 4, 1], RATES, BATCH[way])
 
 
@@ -114,7 +114,7 @@ def test_updates_in_parts_are_the_updates_in_one(device, host):
 
 
 def test_samples_may_lie_apart(device, host):
-    """One of several views of each sample, as a cached prefix keeps them."""
+    """One of several views of each sample, as in a cached prefix."""
     x, y = samples()
     views = np.stack([x + 1, x, x - 1], axis=1)
     device.train(Updates((views[:, 1], y), [2, 0, 4], RATES))

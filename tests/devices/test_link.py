@@ -1,4 +1,4 @@
-"""The device protocol: frames, and a program over the line that gives the bytes it gives without one."""
+"""The device protocol: frames, and a program over the line that gives the same bytes as without one."""
 
 import re
 
@@ -25,7 +25,7 @@ from ..conftest import ROOT
 from .firmware import build_firmware, calls, open_link, program, samples
 
 TRAINED = ("int8", "float", "batch", "targets")
-# runs without a zero around the longest block, zeros at every place
+# runs without a zero around the length of the longest block, zeros at every position
 LONG = [b"a" * n + end for n in (253, 254, 255, 508) for end in (b"", b"\0", b"\0b")]
 EDGES = [b"", b"\0", b"\0\0", b"a\0", b"\0a", *LONG]
 
@@ -68,7 +68,7 @@ def test_every_length_of_data_comes_back_from_the_device(device):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_device_is_found_while_it_still_answers_noise(seed):
-    """Three thousand random bytes are on the line before the first request, and the device complains of each frame."""
+    """Three thousand random bytes precede the first request, and the device complains about each frame."""
     channel = ProcessChannel([str(build_firmware(program("int8")))])
     channel.write(np.random.default_rng(seed).bytes(3000))
     with LinkDevice(channel, program("int8")) as device:
@@ -148,7 +148,7 @@ def test_all_memory_of_the_protocol_is_below_2_kb(tmp_path):
             if f.read(4) != b"\x7fELF":
                 pytest.skip("this compiler does not make ELF files")
             sections = elf.ELFFile(f).iter_sections()
-            total += sum(s["sh_size"] for s in sections if s["sh_flags"] & 3 == 3)  # written to, and in memory
+            total += sum(s["sh_size"] for s in sections if s["sh_flags"] & 3 == 3)  # writable, and in memory
     assert FRAME_BYTES < total <= 2048
 
 

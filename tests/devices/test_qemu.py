@@ -1,4 +1,4 @@
-"""QEMU, where installed, agrees with our emulator and with the host, and the core's own MPU keeps the budget."""
+"""QEMU, if installed, agrees with our emulator and with the host, and the core's own MPU enforces the budget."""
 
 import shutil
 
@@ -18,7 +18,7 @@ for package in ("unicorn", "elftools", "ziglang"):
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
 GCC = "arm-none-eabi-gcc"
-SMALL = 32768  # bytes of SRAM: what the programs here fit in
+SMALL = 32768  # bytes of SRAM: the programs here fit into it
 OUTSIDE = {
     "a store past SRAM": (f"*(volatile uint32_t *)(0x20000000 + {SMALL}) = 1;", r"to 0x20008000 at run_predict\+0x"),
     "a load past SRAM": (f"(void)*(volatile uint32_t *)(0x20000000 + {SMALL});", r"to 0x20008000 at run_predict\+0x"),
@@ -44,15 +44,15 @@ def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
         same_steps(device, other, kind, 10)
         assert device.stack_bytes() == other.stack_bytes()
         x = steps(kind, 1)[0][0]
-        # where the UART is looked at, a loop turns more often when this machine is busy: the least is the program's own
+        # the loop that polls the UART runs more often if this machine is busy: the minimum is the program's own count
         count = least_of(lambda: device.measure("predict", x)[1][WHOLE])
-        # QEMU counts instructions of a condition that was not met, Unicorn does not; and each has a port of its own,
-        # which take some 400 instructions more or less for the last bytes of a request
+        # QEMU counts instructions whose condition was not met, Unicorn does not; and each has its own port, which takes
+        # about 400 instructions more or less for the last bytes of a request
         assert spent(other, x) - PORTS < count < 1.05 * spent(other, x) + PORTS
 
 
 def least_of(measure) -> int:
-    """The least of several counts, as soon as another is as low but for a hundred."""
+    """The least of several counts, as soon as another one is within a hundred of it."""
     found = [measure()]
     for _ in range(60):
         found.append(measure())

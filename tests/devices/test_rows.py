@@ -1,4 +1,4 @@
-"""An image that a device works on frame by frame: the bytes of the whole one, and nothing learned from a broken one."""
+"""An image processed frame by frame: the bytes of the whole image, and nothing learned from an incomplete one."""
 
 from functools import cache
 
@@ -128,7 +128,7 @@ def learned() -> bytes:
 
 
 def completes(sender: Sender) -> None:
-    """After whatever happened, a whole image is learned from as if nothing had."""
+    """After whatever happened, a whole image is learned from as usual."""
     assert [sender.image(0, 200), sender.image(200, SIZE), *sender.rest(), sender.ask("run", verb=STEP)] == [OK] * 5
     assert sender.state() == learned()
 
@@ -158,7 +158,7 @@ def test_a_damaged_frame_is_not_taken_and_can_be_sent_again(raw):
 def test_a_frame_that_comes_twice_is_taken_once(raw):
     sender = Sender(raw)
     assert sender.image(0, 100) == OK
-    sender.number -= 1  # the very same request
+    sender.number -= 1  # exactly the same request
     assert sender.image(0, 100) == OK
     assert [sender.image(100, SIZE), *sender.rest(), sender.ask("run", verb=STEP)] == [OK] * 4
     assert sender.state() == learned()
@@ -214,6 +214,6 @@ def test_a_device_that_is_switched_off_between_two_frames_comes_up_clean():
         raw = Raw(ProcessChannel([str(build_firmware(program()))]))
         sender = Sender(raw)
         assert sender.state() == first
-        assert sender.image(100, SIZE) == GAP  # what the client of the old life goes on with
+        assert sender.image(100, SIZE) == GAP  # a client from before the reset continues
         assert sender.image(0, 100) == OK
         raw.close()

@@ -1,4 +1,4 @@
-"""Small programs, linked for boards, and the same with something wrong in them."""
+"""Small programs, linked for boards, and the same programs with an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..training.small_nets import SHAPE, int8_net
 
 M3 = Board(
     "m3", "a Cortex-M3", "cortex-m3", Memory(0x20000000, 65536), Memory(0x08000000, 262144), 72, None
-)  # no board of ours has one
+)  # none of our boards has one
 CORES = {"M0+": "rp2040", "M3": M3, "M4": "nrf52840", "M7": "stm32f746", "M33": "nrf5340", "M55": "corstone300"}
 KINDS = ("linear", "conv")
 
@@ -46,7 +46,7 @@ def program(kind: str = "linear", target: str = "mcu") -> Program:
 
 
 def steps(kind: str, count: int):
-    """Inputs of so many training steps."""
+    """Inputs of `count` training steps."""
     if kind == "linear":
         x, y = linear_samples(count)
     else:
@@ -61,7 +61,7 @@ def firmware(kind: str = "linear", core: str = "M7", compiler: str = "zig") -> F
 
 
 def changed(statement: str, before: str = "") -> dict[str, str]:
-    """The model's file for the protocol, with a statement where a prediction begins: to be linked instead."""
+    """The model's file for the protocol, with a statement at the start of a prediction: to be linked instead."""
     text = emit_device(program())["net_device.c"]
     start = "static void run_predict(void)\n{\n"
     assert start in text

@@ -1,4 +1,4 @@
-"""Every byte of an image belongs to one class, and what has no business in memory is named."""
+"""Every byte of an image belongs to one class, and anything that does not belong in memory is named."""
 
 import io
 import shutil
@@ -22,7 +22,7 @@ COMPILERS = ("zig", pytest.param(GCC, marks=pytest.mark.skipif(not shutil.which(
 
 
 def allocated(data: bytes) -> list[tuple[int, int]]:
-    """Where the sections lie that take memory, as pyelftools reads them: first byte, and one past the last."""
+    """Where the allocated sections lie, according to pyelftools: first byte, and one past the last."""
     from elftools.elf.elffile import ELFFile
 
     found = [s for s in ELFFile(io.BytesIO(data)).iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]

@@ -1,4 +1,4 @@
-"""The linker script puts things where a board has memory, and the image is what would be flashed."""
+"""The linker script puts everything where a board has memory, and the image is what would be flashed."""
 
 import shutil
 import struct
@@ -79,7 +79,7 @@ def test_a_core_with_floats_has_no_routine_for_doubles(core, kind):
 @pytest.mark.parametrize("compiler", ("zig", "arm-none-eabi-gcc"))
 @pytest.mark.parametrize("core", [c for c in CORES if board(c).core.fpu])
 def test_a_core_with_floats_executes_no_instruction_on_doubles(core, compiler, tmp_path):
-    """An emulated Cortex-M7 has doubles; the chip of the profile has not, and would trap."""
+    """An emulated Cortex-M7 has doubles; the chip of the profile does not, and would trap."""
     (tmp_path / "it.elf").write_bytes(firmware("conv", core, compiler).image.data)
     command = [OBJDUMP, "-d", "--no-show-raw-insn", str(tmp_path / "it.elf")]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""The runtime that firmware is linked with where the compiler's own is not needed."""
+"""The runtime that firmware is linked with if the compiler's own is not needed."""
 
 import ctypes
 from pathlib import Path
@@ -30,7 +30,7 @@ void fault(void)
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory) -> ctypes.CDLL:
-    """The same C on this machine, under names that nobody else has."""
+    """The same C on this machine, under unique names."""
     made: Path = tmp_path_factory.mktemp("runtime") / "runtime.so"
     others = [f"-D{name}=our_{name}" for name in ("memset", "memcpy", "memmove")]
     source = str(C_FOLDER / "boards" / "runtime.c")

@@ -1,4 +1,4 @@
-"""The stack reserve is enough: held against the compiler's own figures and against what the stack has really been."""
+"""The stack reserve is enough: compared with the compiler's own figures and with the real depth of the stack."""
 
 import shutil
 import subprocess
@@ -34,7 +34,7 @@ def test_the_stack_never_gets_deeper_than_the_reserve(kind, core):
 
 @pytest.fixture(scope="module")
 def gcc_sizes(tmp_path_factory) -> dict[str, int]:
-    """Function -> bytes of stack, as GCC itself says; names that two files share are left out."""
+    """Function -> bytes of stack, according to GCC; names that two files share are left out."""
     folder, found, twice = tmp_path_factory.mktemp("su"), {}, set()
     tools = find_tools(GCC, board("M7").core)
     for name, (text, headers) in firmware_sources(program("conv"), "emulator", {}).items():
@@ -112,7 +112,7 @@ __attribute__((naked, noinline)) static void hop(void) {{ __asm__ volatile("{JUM
     assert [name for name, _ in made.stack.chain][-2:] == ["hop", "deep"] and made.stack.bytes > 4000
 
 
-# at address 0x1000, as an assembler encodes them: where each goes
+# at address 0x1000, as an assembler encodes them: the target of each
 BRANCHES = {
     "bne.w 0x1100": (0xF040, 0x807E, 0x1100),
     "beq.w 0x800": (0xF43F, 0xABFE, 0x800),
@@ -137,7 +137,7 @@ def test_where_a_branch_goes(text):
     assert branch(0x1000, one, two) == target
 
 
-# encodings as an assembler gives them: what each takes from the stack
+# encodings from an assembler: what each takes from the stack
 ENCODINGS = {
     "push {r4, lr}": (0xB510, 0, 8),
     "push {r4-r11, lr}": (0xE92D, 0x4FF0, 36),

@@ -1,4 +1,4 @@
-"""Rewriting keeps the meaning, drops what nobody needs, and ends."""
+"""Rewriting keeps the meaning, drops unused nodes, and ends."""
 
 import numpy as np
 import pytest

@@ -1,10 +1,10 @@
-"""Children for `read_in_child` at the price of a fork: a server process that has the frameworks in memory.
+"""Children for `read_in_child` at the cost of a fork: a server process that has the frameworks in memory.
 
-    with Forked(path) as loaders:                    # `path` is a good file; it is read once, to load all that takes
+    with Forked(path) as loaders:                    # `path` is a good file; it is read once, to load everything needed
         read_in_child(damaged, run=loaders.run)
 
-`python -m tests.importers.forked PATH ...` is the server: a line of json in, an exit status out. What runs in a
-fork is `child.main` with all its limits. For tests and bench/fuzz.py, which read thousands of files.
+`python -m tests.importers.forked PATH ...` is the server: a line of json in, an exit status out. Each fork runs
+`child.main` with all its limits. For tests and bench/fuzz.py, which read thousands of files.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Forked:
 
 def serve(good: list[str]) -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a framework prints is no answer
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a framework's output is not an answer
     from insitu.importers.safe import child
 
     for path in map(Path, good):

@@ -2,10 +2,10 @@
 
     python -m tests.importers.onnx_backend        prints the count and writes docs/onnx-backend.json
 
-Most of these tests feed weights and sizes as inputs; a compiler needs them at compile time, so all inputs
-but the first are bound as constants. "passed" holds for the graph in numpy and for the generated C; "refused"
-is an `insitu.Error` with its reason; "failed" is a wrong result; "random" is a result drawn at random (dropout
-while training), which nothing can be compared with.
+Most of these tests feed weights and sizes as inputs; a compiler needs them at compile time, so all inputs except the
+first are bound as constants. "passed" is for the graph in numpy and for the generated C; "refused" is an
+`insitu.Error` with its reason; "failed" is a wrong result; "random" is a random result (dropout while training), which
+cannot be compared.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from insitu.toolchain.compiler import NATIVE, build_library
 from tests.ops.case_library import _joined
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx-backend.json"
-# computed at import: no test is counted that has nothing else
+# computed at import: tests with nothing else are not counted
 FOLDED = {"Cast", "Constant", "ConstantOfShape", "Greater", "Range", "Where", "Shape", "Size"}
-# the ops a small CNN or MLP is promised; the table has more, and a count over all of it would flatter
+# the ops promised for a small CNN or MLP; the table has more, and a count over all of them would flatter
 PROMISED = set(
     "Conv ConvTranspose Gemm MatMul Add Sub Mul Div Relu LeakyRelu PRelu Clip Sigmoid Tanh HardSigmoid HardSwish Gelu "
     "Softmax LogSoftmax MaxPool AveragePool GlobalAveragePool GlobalMaxPool ReduceMean BatchNormalization "
@@ -53,7 +53,7 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A test as a graph, what is fed to it and what it should give."""
+    """A test as a graph, with its inputs and the expected outputs."""
 
     graph: Graph
     feeds: tuple[np.ndarray, ...]
@@ -74,7 +74,7 @@ class Run:
 
 
 def promised(results: list[Result]) -> list[Result]:
-    """Those that use nothing but the promised ops."""
+    """Those that use only the promised ops."""
     return [r for r in results if set(r.ops.split("+")) <= PROMISED]
 
 
@@ -120,7 +120,7 @@ def _numpy(test) -> tuple[Result, list[Run]]:
 
 
 def _bound(test, inputs, outputs) -> Run:
-    """All inputs but the first are constants."""
+    """All inputs except the first are constants."""
     names = [v.name for v in test.model.graph.input]
     arrays = {n: np.asarray(x) for n, x in zip(names, inputs)}
     graph = check(read_onnx(test.model, bind={n: x for n, x in arrays.items() if n != names[0]}))
@@ -129,7 +129,7 @@ def _bound(test, inputs, outputs) -> Run:
 
 
 def _compiled(runs: dict) -> dict:
-    """What the generated C gets wrong: all graphs in one library."""
+    """The errors of the generated C: all graphs in one library."""
     programs = {key: emit_program(plan(run.graph), f"onnx_{i}") for i, (key, run) in enumerate(runs.items())}
     files = {name: text for program in programs.values() for name, text in program.files.items()}
     kernels = tuple(sorted({k for program in programs.values() for k in program.kernels}))

@@ -1,6 +1,6 @@
-"""ONNX models damaged where it hurts: not bytes but fields (a dimension, an axis, a name, an op) are changed.
+"""ONNX models damaged where it hurts: fields (a dimension, an axis, a name, an op) are changed, not bytes.
 
-Most changed bytes only break the protobuf; these parse, and reach the importer.
+Most changed bytes only break the protobuf; these models parse, and reach the importer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OPS = sorted(KNOWN)
 
 
 def damaged(data: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """The same `count` damaged versions of a model for the same seed; each has one to three wounds."""
+    """The same `count` damaged versions of a model for the same seed; each has one to three changes."""
     rng = np.random.default_rng([seed, len(data)])
     for _ in range(count):
         model = onnx.ModelProto.FromString(data)
@@ -81,7 +81,7 @@ def _weights(model, rng) -> None:
 
 
 def _edge(model, rng) -> None:
-    """Read something else: another tensor, one's own result (a cycle), nothing."""
+    """Read something else: another tensor, the node's own result (a cycle), or nothing."""
     n = pick([n for n in model.graph.node if n.input], rng)
     names = [o for m in model.graph.node for o in m.output] + [t.name for t in model.graph.initializer]
     if n is not None:

@@ -44,7 +44,7 @@ def scaled(acc, reals, y_zero):
     """Rounded once, half up, by 31-bit multipliers; channels last."""
     fraction, exponent = np.frexp(np.broadcast_to(np.float64(reals), acc.shape[-1:]))
     m, s = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64), 31 - exponent.astype(np.int64)
-    y = (acc * m + (np.int64(1) << (s - 1))) >> s  # below 2^63 even for a bias at the int32 rail
+    y = (acc * m + (np.int64(1) << (s - 1))) >> s  # below 2^63 even for a bias at the int32 limit
     return np.clip(y + y_zero, -128, 127)
 
 

@@ -11,7 +11,7 @@ from insitu.graph import Builder, Type, build, check, evaluate, f32, lookup, par
 from insitu.importers.canonical.clean import clean
 from insitu.importers.canonical.transposes import inverse, make, shape_groups
 
-# --- a random graph of every kind of op a rule knows, in float64 so that folding rounds nothing ------------
+# --- a random graph of every kind of op that a rule matches, in float64 so that folding does not round -----
 
 
 class Grower:

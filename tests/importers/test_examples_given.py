@@ -1,4 +1,4 @@
-"""The example that comes with a torch module: arrays are fine, and what is not says so."""
+"""The example for a torch module: arrays are accepted, and anything else gives an error."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ if keras.backend.backend() != "torch":
 
 
 def randomise(model):
-    """Parameters that a mistake would show in: statistics away from 0 and 1, biases away from 0."""
+    """Parameters that would reveal a mistake: statistics away from 0 and 1, biases away from 0."""
     rng = np.random.default_rng(0)
     for v in model.variables:
         if "seed" not in v.path:

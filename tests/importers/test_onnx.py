@@ -30,7 +30,7 @@ def runtime(source, *feeds):
 
 
 def agree(source, *feeds):
-    """The graph, after its results have been held against onnxruntime's."""
+    """The graph, after its results were compared with onnxruntime's."""
     graph = check(read_onnx(source), "float")
     found = evaluate(graph, *feeds, precision=np.float64)
     for got, want in zip(found if isinstance(found, tuple) else (found,), runtime(source, *feeds)):
@@ -50,7 +50,7 @@ FAMILIES = families()
 
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory):
-    """Path of a family as torch's older exporter writes it; the newer one is in test_torch_and_onnx_agree.py."""
+    """The path of a family as torch's older exporter writes it; the newer one is in test_torch_and_onnx_agree.py."""
     torch = pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("scripted")
 
@@ -277,7 +277,7 @@ def test_batch_norm_and_dropout_survive():
 
 
 def qdq():
-    """A quantised layer in QDQ form: uint8 activations, int8 weights with a scale a channel."""
+    """A quantised layer in QDQ form: uint8 activations, int8 weights with one scale per channel."""
     arrays = [
         ("s", np.float32(0.05)), ("z", np.uint8(120)), ("w", RNG.integers(-127, 128, (3, 4)).astype(np.int8)),
         ("ws", np.array([0.01, 0.02, 0.005], np.float32)), ("wz", np.zeros(3, np.int8)), ("os", np.float32(0.2)),

@@ -1,4 +1,4 @@
-"""ONNX's own node tests are the judge of the importer, in numpy and as generated C."""
+"""ONNX's own node tests judge the importer, in numpy and as generated C."""
 
 import json
 

@@ -13,7 +13,7 @@ from tests.importers.onnx_damage import damaged
 from tests.importers.onnx_models import model, node
 from tests.mutate import mutations, survey
 
-# one small network as both of torch's exporters write it: shapes computed as it runs, and shapes as numbers
+# one small network from both of torch's exporters: shapes computed at run time, and shapes as numbers
 FILES = [Path(__file__).parent / "files" / name for name in ("scripted.onnx", "dynamo.onnx")]
 
 
@@ -102,7 +102,7 @@ def test_padding_that_asks_for_terabytes():
 
 
 def external(model, location, offset=None, length=None):
-    """The first weight's data moved to another file."""
+    """The first weight's data, moved to another file."""
     tensor = model.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
@@ -143,7 +143,7 @@ def test_bytes_without_a_folder_have_no_data_beside_them():
 
 
 def test_a_constant_folded_from_too_many_inputs_is_not_written_to():
-    """A third operand of numpy's add is where it writes its result."""
+    """A third argument of numpy's add is the array for its result."""
     ones = [(n, np.ones(4, np.float32)) for n in "abc"]
     refused(model([node("Add", ["a", "b", "c"], ["d"], "sum"), node("Mul", ["x", "d"], ["y"])], arrays=ones), "Add sum")
 

@@ -54,7 +54,7 @@ def test_every_int8_tensor_has_the_bytes_of_the_reference_kernels(model, tiny, s
     device, reference = open_host(graph, keep=True), Reference(path)
     inputs = quantised(realistic_inputs(model, COUNT, shared_data), graph.inputs[0].type)
     computed = {i: n for i, n in imported.names.items() if n not in (v.name for v in graph.inputs)}
-    assert len(computed) == len(graph.nodes)  # no node is left out of the comparison
+    assert len(computed) == len(graph.nodes)  # no node is missing from the comparison
     values = device.values(inputs)
     outputs = set()
     for k, x in enumerate(inputs):
@@ -92,7 +92,7 @@ def assert_close(source, graph, inputs) -> None:
 
 
 def with_float_weights(data: bytes) -> bytes:
-    """The same file, its int8 weights multiplied out: what the file means without LiteRT's hybrid kernels."""
+    """The same file with its int8 weights multiplied out: what the file means without LiteRT's hybrid kernels."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 

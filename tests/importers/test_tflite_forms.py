@@ -15,7 +15,7 @@ RNG = np.random.default_rng(2)
 
 
 def keras_reshape() -> bytes:
-    """What a Reshape layer with an open batch becomes: SHAPE, STRIDED_SLICE, PACK, RESHAPE."""
+    """A Reshape layer with an open batch becomes SHAPE, STRIDED_SLICE, PACK, RESHAPE."""
     file = File()
     file.inputs = [file.tensor(T((1, 6), signature=(-1, 6)))]
     shape = file.op("SHAPE", [0], T((2,), np.int32), outType=2)
@@ -99,7 +99,7 @@ def test_an_input_of_another_scale_is_brought_to_that_of_the_concatenation():
 
 
 def test_an_operator_of_the_file_may_be_larger_than_the_old_field_for_codes():
-    data = one("RELU_0_TO_1", [T((1, 3))], T((1, 3)))  # code 152: the old field holds 127
+    data = one("RELU_0_TO_1", [T((1, 3))], T((1, 3)))  # code 152: the old field has 127
     assert evaluate(read_tflite(data), np.float32([[-1, 0.5, 2]])).tolist() == [[0, 0.5, 1]]
 
 
@@ -133,7 +133,7 @@ def test_a_layer_and_its_weights_share_a_name():
 
 
 def with_variables() -> bytes:
-    """A file whose first operator fills variables by another subgraph, as converters write it."""
+    """A file whose first operator fills variables with another subgraph, as converters write it."""
     file, first = File(), File()
     handle = first.op("VAR_HANDLE", [], T((), np.int32))
     first.op("ASSIGN_VARIABLE", [handle, first.tensor(const(np.ones(3, np.float32)))])

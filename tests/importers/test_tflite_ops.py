@@ -31,7 +31,7 @@ def real(*shape) -> np.ndarray:
 
 
 def weight(*shape, axis=0, s=None) -> T:
-    """int8 weights with a scale for each channel of `axis`, or one."""
+    """int8 weights with one scale per channel of `axis`, or one scale."""
     scale = RNG.uniform(0.005, 0.02, shape[axis]).astype(np.float32) if s is None else s
     return const(RNG.integers(-127, 128, shape).astype(np.int8), scale, 0, axis)
 

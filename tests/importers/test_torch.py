@@ -17,19 +17,19 @@ FAMILIES = families()
 
 
 def close(a, b, tolerance=1e-5):
-    """The closeness of floats everywhere here; b is the reference, in float64."""
+    """The tolerance for floats everywhere here; b is the reference, in float64."""
     assert a.shape == b.shape
     return np.max(np.abs(a - b)) <= tolerance * max(np.max(np.abs(b)), 1e-6)
 
 
 def reference(module, *inputs):
-    """What torch computes in float64."""
+    """torch's result in float64."""
     with torch.no_grad():
         return deepcopy(module).double().eval()(*(x.double() for x in inputs)).numpy()
 
 
 def agrees(module, *inputs):
-    """The import, after a check that it computes what torch does."""
+    """The import, after a check that it computes the same as torch."""
     graph = check(read_torch(module, inputs), "float")
     y = evaluate(graph, *(x.numpy() for x in inputs), precision=np.float64)
     assert close(y, reference(module, *inputs)), graph

@@ -1,4 +1,4 @@
-"""Damaged and hostile .pt2, .keras and .insitu files: a graph or one error, and hardly one of them starts a loader."""
+"""Damaged and hostile .pt2, .keras and .insitu files: a graph or one error, and hardly any of them starts a loader."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(kind: str, count: int) -> dict[str, int]:
 def test_a_damaged_file_gives_a_graph_or_one_error_and_is_seldom_given_to_a_loader(kind):
     before = loaders(GOOD[kind]).forks
     counts = run(kind, MUTATIONS)
-    assert counts["graph"] >= 5, counts  # a date or a padding byte does no harm
+    assert counts["graph"] >= 5, counts  # a changed date or padding byte does no harm
     assert loaders(GOOD[kind]).forks - before < MUTATIONS / 30
 
 
@@ -114,7 +114,7 @@ def refused(data: bytes, folder: Path, *words: str) -> None:
 
 
 class Stream(io.RawIOBase):
-    """A file that cannot be gone back in: zipfile then writes sizes after the data."""
+    """A file without seeking: zipfile then writes sizes after the data."""
 
     def __init__(self):
         self.data = bytearray()
@@ -163,7 +163,7 @@ def test_a_flipped_bit_is_found_and_its_member_named(tmp_path):
 
 @cache
 def bomb() -> bytes:
-    """More zeros than a reader may take memory for; the only member that graph files look at first."""
+    """More zeros than a reader may allocate; the first member that readers of graph files look at."""
     return packed({"names.json": bytes(LIMIT_BYTES + (16 << 20))}, zipfile.ZIP_DEFLATED)
 
 
@@ -177,7 +177,7 @@ def test_a_zip_bomb_is_refused_before_it_inflates(tmp_path):
 
 
 def patched(data: bytes, fields: dict[int, tuple[str, int]], local: dict[int, tuple[str, int]] | None = None) -> bytes:
-    """Numbers in the last directory entry, and in the last local record, replaced: offset -> (format, number)."""
+    """Replace numbers in the last directory entry and in the last local record: offset -> (format, number)."""
     made = bytearray(data)
     for mark, changes in ((b"PK\1\2", fields), (b"PK\3\4", local or {})):
         at = data.rindex(mark)
@@ -245,7 +245,7 @@ def no_child(arguments, said, seconds):
 
 
 def screened(kind: str, changes: Mapping[str, bytes | None], folder: Path) -> str:
-    """The error for a good file with some parts replaced or (None) left out; no child may be started."""
+    """The error for a good file with some parts replaced or (None) removed; no child may be started."""
     changed = {**unpacked(GOOD[kind].read_bytes()), **changes}
     path = folder / f"model.{kind}"
     path.write_bytes(packed({name: data for name, data in changed.items() if data is not None}, zipfile.ZIP_DEFLATED))

@@ -12,7 +12,7 @@ TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.int32): 2
 
 @dataclass
 class T:
-    """A tensor of the file: computed or fed where it has a shape, constant where it has data."""
+    """A tensor of the file: computed or fed if it has a shape, constant if it has data."""
 
     shape: tuple = ()
     dtype: type = np.float32
@@ -35,7 +35,7 @@ def ints(*numbers) -> T:
 
 @dataclass
 class File:
-    """Operators over tensors; `op` appends one and gives the index of its (first) output, -1 where it has none."""
+    """Operators over tensors; `op` appends one and returns the index of its (first) output, -1 if it has none."""
 
     tensors: list[T] = field(default_factory=list)
     operators: list[tuple] = field(default_factory=list)
@@ -74,7 +74,7 @@ class File:
 
 
 def one(name: str, inputs: list[T | None], *results: T, **options) -> bytes:
-    """A file of one operator; inputs without data are fed, None is an optional one left out."""
+    """A file of one operator; inputs without data are fed, None is an omitted optional one."""
     file = File()
     indices = [-1 if t is None else file.tensor(t) for t in inputs]
     file.inputs = [i for i, t in zip(indices, inputs) if t is not None and t.data is None]
@@ -149,7 +149,7 @@ def litert(data: bytes, *inputs: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def _interpreter(data: bytes):
-    """With the reference kernels; the few operators that have none run on the plain ones."""
+    """An interpreter with the reference kernels; the few operators without one run on the plain kernels."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     def opened(kernels):

@@ -1,7 +1,7 @@
-"""Damage inside zip files: a part is changed and packed again with the right checksum, so that a loader meets it.
+"""Damage inside zip files: a part is changed and packed again with the right checksum, so that it reaches a loader.
 
-`damaged_parts(data, count, seed)` takes the parts in turn: a json part gets other values in its fields, a text other
-words and numbers, any other part is damaged as tests/mutate.py does. `packed` also puts hostile files together.
+`damaged_parts(data, count, seed)` takes the parts in turn: in a json part, values of fields change; in a text, words
+and numbers; any other part is damaged like in tests/mutate.py. `packed` also builds hostile files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def packed(parts: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> byte
 
 
 def damaged_parts(data: bytes, count: int, seed: int, spots: Sequence[int] = ()) -> Iterator[bytes]:
-    """The same `count` files for the same seed; text, which says what the model is, gets two turns of three."""
+    """The same `count` files for the same seed; text, which describes the model, gets two turns of three."""
     parts, rng = unpacked(data), np.random.default_rng([seed, len(data)])
     words = [n for n in parts if n.endswith((".json", ".txt")) and len(parts[n]) > 200]
     others = [n for n in parts if len(parts[n]) > 8 and not n.endswith((".json", ".txt"))]
@@ -53,7 +53,7 @@ def damaged_parts(data: bytes, count: int, seed: int, spots: Sequence[int] = ())
 
 
 def _damage_bytes(data: bytes, rng: np.random.Generator, i: int) -> bytes:
-    *_, last = mutations(data, i % 10 + 1, int(rng.integers(1 << 30)))  # the tenth is of the tenth kind
+    *_, last = mutations(data, i % 10 + 1, int(rng.integers(1 << 30)))  # the tenth mutation is of the tenth kind
     return last
 
 
@@ -68,7 +68,7 @@ def _damage_json(data: bytes, rng: np.random.Generator, i: int) -> bytes:
 
 
 def _damage_text(data: bytes, rng: np.random.Generator, i: int) -> bytes:
-    """Other numbers, words from elsewhere, and lines twice, left out or in another place."""
+    """Other numbers, words from elsewhere, and lines that are doubled, removed or moved."""
     lines = data.decode().splitlines()
     for _ in range(int(rng.integers(1, 4))):
         at, other = (int(k) for k in rng.integers(len(lines), size=2))
@@ -98,14 +98,14 @@ def _replace(node, key, spots, rng) -> None:
 
 
 def _nudge(node, key, spots, rng) -> None:
-    """Another number of the same kind; what is no number becomes something else."""
+    """Another number of the same kind; anything that is not a number becomes something else."""
     value = node[key]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     node[key] = value + int(rng.choice([-2, -1, 1, 2, 1000])) if number else VALUES[rng.integers(len(VALUES))]
 
 
 def _swap(node, key, spots, rng) -> None:
-    """What stands elsewhere in the part; a copy, as json has no cycles."""
+    """A value from elsewhere in the part; a copy, because json has no cycles."""
     other, name = spots[rng.integers(len(spots))]
     node[key] = json.loads(json.dumps(other[name]))
 

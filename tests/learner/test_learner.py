@@ -1,4 +1,4 @@
-"""The learner: the same bytes whichever way it is run, and a clear error with nothing changed where it cannot be."""
+"""The learner: the same bytes whichever way it runs, and a clear error with nothing changed if it cannot run."""
 
 import time
 from itertools import pairwise
@@ -330,7 +330,7 @@ def test_the_cosine_rises_falls_and_ends_at_zero():
 
 
 def test_python_adds_little_to_a_step():
-    """The best of five epochs: a step of a tiny network costs some microseconds, nearly all of them Python's."""
+    """The best of five epochs: a step of a tiny network takes a few microseconds, nearly all of them in Python."""
     x, y = data(2000)
     made = learner("head")
     samples, best = made.samples(x, y), float("inf")
@@ -339,7 +339,7 @@ def test_python_adds_little_to_a_step():
         start = time.perf_counter()
         made.device.train(updates)
         best = min(best, time.perf_counter() - start)
-    assert best / 2000 < 40e-6  # 5 us where nothing else runs
+    assert best / 2000 < 40e-6  # 5 us on an idle machine
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -35,7 +35,7 @@ def broken(value: float, place: int) -> np.ndarray:
 
 
 def without_checks(device, verb: str, *inputs: np.ndarray) -> list[np.ndarray]:
-    """The C function as a program in C would call it."""
+    """Call the C function as a C program would."""
     outputs = [np.zeros(v.shape, v.type.numpy) for v in device.routines[verb].outputs]
     given = [a.ctypes.data if a.shape else float(a) for a in inputs]
     device.bound(verb)(*given, *(o.ctypes.data for o in outputs))
@@ -91,7 +91,7 @@ def test_a_step_on_it_changes_nothing_but_the_count_of_skipped_ones(kind, target
             assert np.isnan(loss) and all(np.isnan(o).all() for o in others)
     before = device.state()
     without_checks(device, "train_step", x, y, np.float32(0.1))
-    assert device.state()["counters"][0] == before["counters"][0]  # what is finite is learned from
+    assert device.state()["counters"][0] == before["counters"][0]  # finite samples are learned from
 
 
 @pytest.mark.parametrize("kind", ["float", "int8"])
@@ -106,7 +106,7 @@ def test_it_is_left_out_of_a_sum(kind):
 
 @pytest.mark.parametrize("size", [1, 4, 7, 500])
 def test_it_is_found_in_an_image_that_comes_in_pieces(size):
-    """Pieces of any number of bytes, which may cut a number in two."""
+    """Pieces of any number of bytes, which may split a number."""
     from ..devices.test_rows import program, step
 
     device = open_program(program())

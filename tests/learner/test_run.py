@@ -1,4 +1,4 @@
-"""`insitu run`: a board's folder trains where it is told to, and says what that took."""
+"""`insitu run`: a board's folder trains where it is told to, and reports what that took."""
 
 import json
 import shutil
@@ -184,7 +184,7 @@ def test_a_damaged_manifest_is_an_error_that_names_the_file(what, folder, tmp_pa
 
 
 def damaged(right: dict, change):
-    """The manifest with keys changed, or without those that are `...`; figures keep what is not changed."""
+    """The manifest with keys changed, or removed if they are `...`; figures keep everything that is not changed."""
     if not isinstance(change, dict):
         return change
     whole = {k: v for k, v in change.items() if v is not ... and not (k == "figures" and v)}

@@ -1,4 +1,4 @@
-"""Several threads on one learner or device get the answers that one thread gets; nothing is freed under them."""
+"""Several threads on one learner or device get the answers that one thread gets; nothing is freed while in use."""
 
 import gc
 import threading
@@ -22,7 +22,7 @@ THREADS = 4
 
 
 def network() -> nn.Module:
-    """Large enough that a call takes longer than starting the next one: calls overlap, on a busy machine, too."""
+    """Large enough that a call takes longer than starting the next one: calls overlap, even on a busy machine."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(),
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 4)).eval()  # fmt: skip
@@ -40,7 +40,7 @@ def made():
 
 
 def together(*jobs) -> list:
-    """Run these at the same time: they all wait for the last to be ready."""
+    """Run these at the same time: they all wait until the last one is ready."""
     ready = threading.Barrier(len(jobs))
 
     def start(job):
@@ -61,7 +61,7 @@ def test_predictions_of_several_threads_are_those_of_one(made, images):
 
 
 def test_two_who_fit_take_turns(made, images):
-    """The second goes on where the first ended: as if one had called them one after the other."""
+    """The second continues where the first ended: as if they were called one after the other."""
 
     def fit():
         made.fit(images, np.arange(40) % 4, rate=0.05, schedule="constant", warmup=0)
@@ -151,7 +151,7 @@ def test_what_a_prepared_call_needs_lives_as_long_as_it_does(verb):
     assert state() is not None
     del run
     gc.collect()
-    assert state() is not None and callable(call)  # a bound one keeps it, too
+    assert state() is not None and callable(call)  # a bound method keeps it alive, too
     del call
     gc.collect()
     assert state() is None

@@ -1,4 +1,4 @@
-"""Every case of every op as one C library: one compile a target, not one a case."""
+"""Every case of every op as one C library: one compilation per target, not one per case."""
 
 import ctypes
 import zlib
@@ -20,7 +20,7 @@ TARGETS = {"native": (NATIVE, *STRICT), "scalar": (SCALAR, *STRICT)}
 
 @dataclass(frozen=True)
 class Bound:
-    """One case as a graph: all inputs fed, or all but the first constant."""
+    """One case as a graph: all inputs are fed, or all except the first are constants."""
 
     id: str
     graph: Graph
@@ -73,7 +73,7 @@ def draw(type: Type, rng, domain=None) -> np.ndarray:
 
 @cache
 def case_programs(machine: str, labels: tuple[str, ...]) -> dict[str, Program]:
-    """These cases as programs with the kernels for this kind of machine; nothing in them is cut up."""
+    """These cases as programs with the kernels for this kind of machine; the planner changes nothing in them."""
     plans = {label: plan(all_bound()[label].graph, target=machine, stream=False) for label in labels}
     return {label: emit_program(made, f"case_{i}") for i, (label, made) in enumerate(plans.items())}
 
@@ -89,11 +89,11 @@ def library(target: str, machine: str = "host", labels: tuple[str, ...] = ()) ->
 
 
 class Kernels(HostDevice):
-    finite = False  # a kernel has a meaning for every number
+    finite = False  # kernels define a result for every number
 
 
 def _joined(files: dict[str, str]) -> dict[str, str]:
-    """The headers, and all sources in two files: a process a case would take longer than the cases."""
+    """The headers, and all sources in two files: one process per case would take longer than the cases."""
     headers = {n: t for n, t in files.items() if n.endswith(".h")}
     sources = [ended(files[n]) for n in sorted(files) if n.endswith(".c")]
     half = len(sources) // 2

@@ -1,4 +1,4 @@
-"""Each op: the C does what its numpy meaning says. Integers equal, floats within the contract's closeness."""
+"""Each op: the C does what its numpy meaning says. Integers are equal, floats are within the tolerance."""
 
 from functools import cache
 
@@ -16,7 +16,7 @@ FLOOR = 1e-6
 
 
 def close(a, b, tol=CLOSENESS, floor=FLOOR) -> None:
-    """max|a-b| <= tol * max(max|b|, floor), b computed in float64; what is infinite in b must be so in a."""
+    """max|a-b| <= tol * max(max|b|, floor), b computed in float64; numbers that are infinite in b must be so in a."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     finite = ~np.isinf(b)
     np.testing.assert_array_equal(a[~finite], b[~finite])
@@ -31,7 +31,7 @@ def test_c_equals_the_numpy_meaning(target):
     def claim(label: str) -> None:
         bound = all_bound()[label]
         device = library(target)[label]
-        device.poison(0xA5)  # nothing may depend on what was in the arena
+        device.poison(0xA5)  # nothing may depend on the previous contents of the arena
         got = device.predict(*bound.feeds)
         for v, g, w in zip(bound.graph.outputs, _many(got), meaning(label)):
             assert g.shape == w.shape

@@ -14,7 +14,7 @@ MOST = 2**31 - 1
 
 
 def place_of_count(bound: Bound) -> int | None:
-    """Which input of the op the counters are."""
+    """Which input of the op has the counters."""
     names = list(inspect.signature(bound.graph.nodes[0].op.rules["infer"]).parameters)
     at = names.index("count") if "count" in names else None
     return at if at is not None and at < len(bound.feeds) and bound.feeds[at].dtype == np.int32 else None
@@ -40,7 +40,7 @@ def test_counters_stop_at_the_largest_number(left):
 
 
 def test_the_cases_do_count():
-    """At least one case of each counter goes up, so that stopping is seen."""
+    """At least one case increments each counter, so that stopping can be seen."""
     went_up = np.zeros(3, bool)
     for label in labels():
         bound, at = all_bound()[label], place_of_count(all_bound()[label])

@@ -1,4 +1,4 @@
-"""The meaning of the elementwise, normalisation and layout ops, against torch in float64; and what they refuse."""
+"""The meaning of the elementwise, normalisation and layout ops, compared with torch in float64; what they refuse."""
 
 import numpy as np
 import pytest

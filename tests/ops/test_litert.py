@@ -1,6 +1,6 @@
-"""int8 ops against LiteRT's reference kernels, byte for byte: files of one operator, scales drawn anew for each seed.
+"""int8 ops compared with LiteRT's reference kernels, byte for byte: files of one operator, scales drawn for each seed.
 
-Two-operand ops see all 65,536 pairs, unary ones all 256 values. What is quantised here has rounding="litert".
+Two-operand ops see all 65,536 pairs, unary ones all 256 values. Ops quantised here have rounding="litert".
 """
 
 import numpy as np
@@ -71,7 +71,7 @@ def test_single_rounding_is_at_most_one_step_from_the_real_result(operator):
     a, b = (t.scale * (q.astype(float) - t.zero) for t, q in zip((x, y), PAIRS))
     real = {"ADD": a + b, "SUB": a - b, "MUL": a * b}[operator]
     steps = np.clip(real / out.scale + out.zero, -128, 127)
-    assert np.abs(evaluate(graph, *PAIRS) - steps).max() < 0.52  # half a step, and what 16-bit multipliers lose
+    assert np.abs(evaluate(graph, *PAIRS) - steps).max() < 0.52  # half a step, plus the loss of 16-bit multipliers
 
 
 @pytest.mark.parametrize("broadcast", [(1, 1, 1, 5), (1, 1, 1, 1), (1, 3, 4, 1)])
@@ -86,7 +86,7 @@ def test_sums_broadcast_as_in_litert(broadcast):
 
 
 def softmax_rows(seed: int) -> np.ndarray:
-    """Rows from nearly flat to saturated; below 512 alike, where LiteRT stops with an assertion."""
+    """Rows from nearly flat to saturated; fewer than 512 equal elements, since LiteRT stops with an assertion there."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 400))
     spread = 10 ** rng.uniform(0, 2.2, (40, 1))

@@ -29,7 +29,7 @@ def computed(function: str, x: np.ndarray, flag: str) -> np.ndarray:
 
 
 def floats(function: str) -> np.ndarray:
-    """Every 4001st float there is, without those whose result is beyond what a float holds."""
+    """Every 4001st float, except those whose result overflows."""
     x = np.arange(0, 1 << 32, 4001, dtype=np.uint64).astype(np.uint32).view(np.float32)
     x = x[np.isfinite(x)]
     if function in POSITIVE:

@@ -1,4 +1,4 @@
-"""Kernels for microcontrollers, built for this machine: what the numpy meaning says, and the host's bytes."""
+"""Kernels for microcontrollers, built for this machine: the results of the numpy meaning, and the host's bytes."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def _kernels(graph, machine: str) -> list[str]:
     return [call_of(node, graph, machine).function for node in graph.nodes]
 
 
-# the cases that a microcontroller runs with kernels of its own
+# the cases for which a microcontroller has its own kernels
 LABELS = tuple(name for name, b in all_bound().items() if _kernels(b.graph, "mcu") != _kernels(b.graph, "host"))
 
 
@@ -51,7 +51,7 @@ def _many(x):
 
 @pytest.fixture(scope="module")
 def training(shared_models):
-    """The training program of the published scheme that a board with 256 KB is measured with."""
+    """The training program of the published scheme that is measured on a board with 256 KB."""
     graph = replace_head(load(shared_models / "mcunet-5fps.pkl"), 10)
     scheme = read_scheme("mcunet-5fps/49kb", [layer for layer in layers(graph) if layer.name != HEAD])
     return train_graphs(graph, scheme)

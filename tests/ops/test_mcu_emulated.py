@@ -33,7 +33,7 @@ BUILDS = {
 
 @cache
 def machine(name: str):
-    """Every case with instructions or kernels of a microcontroller's own, in one image."""
+    """Every case that uses a microcontroller's own instructions or kernels, in one image."""
     core, flags = BUILDS[name]
     programs = case_programs("mcu", CASES)
     return programs, Machine(build(tuple(programs.values()), core, flags, _joined))
@@ -59,7 +59,7 @@ def test_an_emulated_core_gives_the_bytes_of_the_host(name):
 
 @pytest.mark.parametrize("name", BUILDS)
 def test_a_step_of_any_size_from_any_weight_is_what_numpy_says(name):
-    """From steps of nothing to such that all weights saturate; a fourth of the weights lies at its ends."""
+    """From steps of zero to steps that saturate all weights; a quarter of the weights are at their limits."""
     label = "sgd_residual_block_s8: hardly moves"
     programs, core = machine(name)
     graph, (w, r, dw, e, *others) = all_bound()[label].graph, all_bound()[label].feeds
@@ -73,7 +73,7 @@ def test_a_step_of_any_size_from_any_weight_is_what_numpy_says(name):
 
 
 def test_a_training_step_takes_less_than_half_of_what_the_published_engine_needs(shared_models):
-    """mcunet-5fps/49kb on a Cortex-M7: published are 106.4 M instructions a step, 65.0 M of them inference."""
+    """mcunet-5fps/49kb on a Cortex-M7: published are 106.4 M instructions per step, 65.0 M of them for inference."""
     made = measure("mcunet-5fps/49kb", "m7", ["-O2"])
     (_, inference, same_logits), (_, step, same_loss) = made["verbs"]["predict"], made["verbs"]["train_step"]
     assert same_logits and same_loss and made["state"], "not the host's bytes"

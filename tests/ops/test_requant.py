@@ -1,4 +1,4 @@
-"""Requantisation at its limits: every shift, sums at the rails of int32, ties, multipliers too small to matter."""
+"""Requantisation at its limits: every shift, sums at the limits of int32, ties, multipliers too small to matter."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ RAILS = (2**31 - 1, -(2**31), 2**30, -(2**30), 0, 1, -1)
 
 
 def extreme_linear(rounding: str, shifts: range):
-    """y = requantised bias, one multiplier a channel: powers of two (ties) and others, over these shifts."""
+    """y = requantised bias, one multiplier per channel: powers of two (ties) and others, over these shifts."""
     rng = np.random.default_rng(len(shifts))
     shift = rng.choice(np.array(shifts), CHANNELS)
     scales = np.ldexp(rng.choice([0.5, 0.75, 1 - 2.0**-30, 0.6180339887], CHANNELS), shift)
@@ -45,7 +45,7 @@ def test_single_rounds_once_and_litert_twice():
     assert (m, shift) == (2**30, -2)
     assert requant_single(np.array([4, -4, 12, -12]), m, shift).tolist() == [1, 0, 2, -1]  # half up
     assert requant_litert(np.array([4, -4, 12, -12]), m, shift).tolist() == [1, -1, 2, -2]  # half away from zero
-    assert requant_litert(np.array([3]), m, shift).tolist() == [1]  # 0.375: 3/2 is 2 first, and 2/4 is 1 then
+    assert requant_litert(np.array([3]), m, shift).tolist() == [1]  # 0.375: first 3/2 becomes 2, then 2/4 becomes 1
 
 
 def test_a_multiplier_below_two_to_the_minus_32_is_zero():

@@ -25,7 +25,7 @@ def test_vectors_and_plain_c_give_the_same_bytes():
 
 
 def test_sums_that_round_at_every_step_are_added_in_the_same_order():
-    """Numbers of very different size: another order of additions would give other bytes."""
+    """Numbers of very different magnitude: another order of additions would give other bytes."""
 
     def claim(label: str) -> None:
         rng = np.random.default_rng(1)
@@ -34,7 +34,7 @@ def test_sums_that_round_at_every_step_are_added_in_the_same_order():
     each(labels(), claim)
 
 
-ROWS = ("conv_transpose2d", "matmul", "avg_pool2d")  # y += a x, row after row: fused everywhere
+ROWS = ("conv_transpose2d", "matmul", "avg_pool2d")  # y += a x, row by row: fused everywhere
 
 
 @pytest.mark.parametrize("op", ROWS)

@@ -1,4 +1,4 @@
-"""Places in the arena: nobody overlaps, and a search comes close to the lower bound where greedy orders do not."""
+"""Places in the arena: nothing overlaps, and a search comes close to the lower bound where greedy orders do not."""
 
 from itertools import pairwise
 from random import Random
@@ -12,7 +12,7 @@ from insitu.planner.place.placer import place
 
 
 def training_step(seed: int, depth: int = 12) -> tuple[Buffer, ...]:
-    """Buffers as backpropagation has them: kept from a layer to its gradient, gradients that pass one or several
+    """Buffers like those of backpropagation: kept from a layer to its gradient, gradients that pass one or several
     layers, and scratch of every step."""
     rng = Random(seed)
     found, end = [], 2 * depth
@@ -27,7 +27,7 @@ def training_step(seed: int, depth: int = 12) -> tuple[Buffer, ...]:
 
 @st.composite
 def shrinking(draw):
-    """Buffers of which some need fewer bytes later."""
+    """Buffers, some of which need fewer bytes later."""
     found = []
     for i in range(draw(st.integers(8, 20))):
         first, life, size = draw(st.integers(-1, 8)), draw(st.integers(0, 5)), draw(st.integers(1, 2000))

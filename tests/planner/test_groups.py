@@ -32,7 +32,7 @@ from .test_stream import step_of
 
 
 class Block:
-    """The backward pass of a random block: expanded, depthwise, projected; what of it is trained is random, too."""
+    """The backward pass of a random block: expanded, depthwise, projected; the trained parameters are random, too."""
 
     def __init__(self, seed: int, **chosen):
         self.seed, self.chosen, self.expanded = seed, chosen, 48
@@ -75,7 +75,7 @@ class Block:
         return self.b.constant(name, self.rng.integers(-127, 128, t.shape).astype(np.int8), t)
 
     def trained(self, gradient, size, name: str) -> None:
-        """A weight whose gradient is made of this one, before others work on it."""
+        """A weight whose gradient is computed from this one, before others change it."""
         t = s8(self.expanded, 1, 1, 5, s=0.05)
         w, r = (
             self.b.lasting(f"{name}.{n}", np.zeros(t.shape, np.int8), t if n == "w" else s8(*t.shape)) for n in "wr"
@@ -100,7 +100,7 @@ class Block:
         return value
 
     def expanding(self, deep) -> tuple:
-        """What the first convolution of the block wants: the gradients of its weight and of its input."""
+        """The gradients for the first convolution of the block: of its weight and of its input."""
         c, draw = int(self.rng.integers(3, 40)), self.draw
         trained = tuple(map(int, self.rng.permutation(c)[: c // 2])) if draw("parts", True, False) else ()
         t = s8(self.expanded, 1, 1, len(trained) or c, **self.scales(self.expanded, 0))
@@ -141,7 +141,7 @@ def all_groups(graph: Graph, name: str = "deep.0", target: str = "mcu") -> list[
 
 
 def same(graph: Graph, others: list[Graph], feeds, target: str = "mcu") -> None:
-    """All give the bytes that the numpy meaning of the graph gives."""
+    """All of them give the bytes of the graph's numpy meaning."""
     outputs, state = run_step(graph, dict(graph.state), *feeds)
     for other in others:
         device = open_plans({"predict": verify(plan_ordered(other, target=target))})
@@ -175,18 +175,18 @@ def test_groups_of_a_block_whose_update_was_in_tiles_give_the_same_bytes():
 
 
 def test_a_gradient_that_is_read_last_is_not_overwritten_before():
-    """In the second pass the gradient of a weight comes after all else, but the depthwise one could work in place."""
+    """In the second pass the gradient of a weight comes last, but the depthwise gradient could work in place."""
     block = Block(5, **{**FULL, "ends": ("dx",), "biases": False, "stride": 1, "kernel": 3, "early": True})
     graph = block.graph()
     made = all_groups(graph)
-    # the gradient of the weight is made again for an update in the loop
+    # the gradient of the weight is recomputed for an update in the loop
     loops = [next(n for n in g.nodes if is_grouped(n)) for g in made]
     assert loops and all(any(inner.op is conv2d_dw_block for inner in node.again) for node in loops)
     same(graph, made, block.feeds(graph))
 
 
 def one(**chosen) -> tuple[Block, Graph, Looped]:
-    """A block in as many groups as it can be."""
+    """A block in as many groups as possible."""
     block = Block(2, **{**FULL, **chosen})
     made = all_groups(block.graph())[-1]
     return block, made, next(n for n in made.nodes if is_grouped(n))
@@ -206,7 +206,7 @@ def test_groups_can_be_taken_back_and_made_finer():
     block, least, node = one()
     again = ungrouped(least, node)
     assert again and {n.name for n in again.nodes} == {n.name for n in block.graph().nodes}
-    assert list(grouped(least, node, lambda n: call_of(n, least, "mcu"))) == []  # there is nothing less
+    assert list(grouped(least, node, lambda n: call_of(n, least, "mcu"))) == []  # nothing smaller is possible
     block.expanded = 64
     sizes, rooms, whole = [], [], block.graph()
     graph: Graph | None = all_groups(whole)[0]
@@ -247,7 +247,7 @@ class Projecting(Block):
 
 
 def test_a_weight_that_changes_before_it_is_read_again_keeps_the_block_whole(monkeypatch):
-    """Its update would run between the passes, and the second one would make other gradients; verify sees that, too."""
+    """Its update would run between the passes, and the second pass would compute other gradients; verify sees it."""
     graph = Projecting(2, **FULL).graph()
     assert all_groups(graph) == []
     monkeypatch.setattr(chains, "_too_early", lambda chain, between: False)
@@ -258,7 +258,7 @@ def test_a_weight_that_changes_before_it_is_read_again_keeps_the_block_whole(mon
 
 
 def test_an_end_alone_takes_one_pass():
-    """Biases need no second pass: nothing is made again, their updates follow the first."""
+    """Biases need no second pass: nothing is recomputed, and their updates follow the first pass."""
     _, _, node = one(ends=())
     assert node.again == () and [p.count for p in node.loop.passes] == [3, 1]
 
@@ -299,7 +299,7 @@ def test_a_group_too_few_is_missed():
 
 
 def test_a_room_over_another_that_is_alive_is_caught():
-    """Every room in turn is put where each other one is that lives at the same time."""
+    """Every room in turn is placed over each other room that lives at the same time."""
     _, _, node = one()
     caught = 0
     keys = [k for k in node.loop.places if isinstance(k[1], str)]
@@ -383,7 +383,7 @@ def test_an_emulated_board_gives_the_same_bytes():
 
 @pytest.mark.parametrize("kind", ["s16b", "s8b"])
 def test_the_gradient_in_two_steps_is_the_gradient(kind):
-    """dx_sums_block and dx_store_block are conv2d_dx_block."""
+    """dx_sums_block and dx_store_block together are conv2d_dx_block."""
     block = Block(2, **{**FULL, "kind": kind, "parts": False})
     graph = block.graph()
     dx = graph.producer["dx.0"]

@@ -1,4 +1,4 @@
-"""What lowers the peak of trained layers gives the same bytes: weights in parts, in place, inputs kept in part."""
+"""Changes that lower the peak of trained layers keep the bytes: weights in parts, in place, inputs kept in part."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ from .test_tiles import Layer
 
 
 class Forward:
-    """A random layer in the forward pass, some of whose channels are trained, and a depthwise one behind it."""
+    """A random layer in the forward pass with some trained channels, followed by a depthwise layer."""
 
     def __init__(self, seed: int):
         self.rng = np.random.default_rng(seed)
@@ -85,7 +85,7 @@ def test_every_change_to_a_layer_gives_the_same_bytes(seed, target):
 
 
 def wide_layer(updated: bool = False) -> Graph:
-    """A layer, trained in part, whose whole weight is larger than all else."""
+    """A layer, trained in part, whose whole weight is larger than everything else."""
     rng = np.random.default_rng(0)
     with build("wide") as b:
         x, halves = b.input("x", s8(1, 2, 2, 64, s=0.04)), []
@@ -137,8 +137,8 @@ def test_parts_that_are_read_after_their_update_are_caught():
 
 
 def trained_layer(block: str = "", late: bool = False) -> Graph:
-    """A layer trained in three of its eight channels; the gradient of its weight reads their input long after. `late`:
-    somebody else reads the input later still."""
+    """A layer with three trained channels of eight; the gradient of its weight reads their input long after. `late`:
+    another node reads the input even later."""
     rng = np.random.default_rng(4)
     with build("trained") as b:
         x, rate = b.input("x", s8(1, 4, 4, 8, s=0.04)), b.input("rate", f32())

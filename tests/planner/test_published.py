@@ -1,4 +1,4 @@
-"""The published schemes: all compile, within the memory the published engine needs, close to the lower bound."""
+"""The published schemes: all compile, within the memory that the published engine needs, close to the lower bound."""
 
 import pytest
 

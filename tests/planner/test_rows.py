@@ -1,4 +1,4 @@
-"""An image that arrives row by row gives the same bytes as the whole one, in any pieces, and is never held whole."""
+"""An image that arrives row by row gives the same bytes as the whole image, in any pieces, and is never held whole."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def by_rows(graph: Graph) -> Graph:
 
 
 def pieces(rng, x: np.ndarray):
-    """The rows of an image in random pieces: one, several or all at a time; now and then none."""
+    """The rows of an image in random pieces: one, several or all at a time; sometimes none."""
     at, most = 0, int(rng.choice([1, 3, len(x)]))
     while at < len(x):
         count = int(rng.integers(0, most + 1))
@@ -43,7 +43,7 @@ def pieces(rng, x: np.ndarray):
 
 
 def in_stripes(graph: Graph, height, target: str, number: int):
-    """A plan in which one of the parts that can take the rows does, in stripes of this height; None without one."""
+    """A plan in which one of the parts that can take the rows does so, in stripes of this height; None without one."""
     source = with_source(by_rows(graph))
     found = list(regions(source, source.nodes[0]))
     if not found:
@@ -146,7 +146,7 @@ def begun(device, rows: int, verb: str = "accumulate") -> Arrival:
 
 
 def refused(device, call, match: str) -> None:
-    """The call is an error, the image is over, and the state is what it was."""
+    """The call is an error, the image is abandoned, and the state is unchanged."""
     before = device.save_state()
     with pytest.raises(DataError, match=match):
         call()
@@ -244,7 +244,7 @@ def test_a_program_that_takes_whole_images_says_so():
 
 
 def small(scheme: str, **recipe) -> dict[str, Graph]:
-    """A trained network whose input are bytes: nothing stands between it and the first layer."""
+    """A trained network that takes bytes: nothing is between the input and the first layer."""
     net = Net(np.random.default_rng(2))
     with build("bytes") as net.b:
         x = net.b.input("x", s8(1, 7, 5, 2, s=0.05))

@@ -1,4 +1,4 @@
-"""What runs in stripes gives the same bytes as what runs whole, at any height of stripe, and needs less memory."""
+"""Parts in stripes give the same bytes as whole ones, at any stripe height, and need less memory."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -27,7 +27,7 @@ from insitu.training.train import Recipe, train_graphs
 
 
 class Net:
-    """Builds a random int8 network of rows: convolutions, depthwise ones, pools, sums, tables."""
+    """Builds a random int8 network that can run by rows: convolutions, depthwise convolutions, pools, sums, tables."""
 
     def __init__(self, rng):
         self.rng, self.count = rng, 0
@@ -89,7 +89,7 @@ class Net:
         return lookup("lut_s8")(x, table, out=self.out(), name=name)
 
     def gate(self, x):
-        """Squeeze and excite: every row of the product needs the whole of a map of one pixel."""
+        """Squeeze and excite: every row of the product needs a whole map of one pixel."""
         name, c = self.name("gate"), x.shape[3]
         mean = lookup("mean_s8")(x, axes=(1, 2), keepdims=True, out=self.out(), name=f"{name}.mean")
         y = lookup("conv2d_s8")(mean, *self.weights(name, (c, 1, 1, c), c, 0), out=self.out(), name=name)
@@ -106,15 +106,15 @@ class Net:
             for _ in range(2 + self.below(6)):
                 try:
                     values.append(layers[self.below(len(layers))](values[-1]))
-                except GraphError:  # a pool's window that holds nothing but padding
+                except GraphError:  # a pool's window that is entirely padding
                     continue
             end = lookup("mean_s8")(values[-1], axes=(1, 2), keepdims=False, out=self.out(), name="mean")
-        extra = [values[self.below(len(values))]] if self.below(3) == 0 else []  # somebody reads a value inside, too
+        extra = [values[self.below(len(values))]] if self.below(3) == 0 else []  # sometimes an inner value is an output
         return self.b.graph(end, *(v for v in extra if v is not x))
 
 
 def in_stripes(graph: Graph, height: Fraction, target: str):
-    """A plan of the graph with the longest part that can in stripes, or None."""
+    """A plan of the graph with the longest possible part in stripes, or None."""
     found = list(regions(graph))
     if not found:
         return None
@@ -239,7 +239,7 @@ def _sizes(loop: Loop) -> dict[Key, list[int]]:
 
 
 def _collides(loop: Loop, moved: Key) -> bool:
-    """Does this one lie where another one is needed, or beyond the end?"""
+    """Does this one overlap another that is needed at the same time, or the end?"""
     sizes, at = _sizes(loop), loop.places
     for key, turns in sizes.items():
         for mine, other in zip(sizes[moved], turns):
@@ -255,7 +255,7 @@ def test_lines_that_lie_where_others_are_needed_are_caught():
     caught = 0
     for name in loop.places:
         others = [at for other, at in loop.places.items() if other != name and at != loop.places[name]]
-        for at in others:  # where another one begins: shared at some time, but hardly ever whenever
+        for at in others:  # the start of another one: shared at some times, but hardly ever at all times
             wrong = Loop(loop.nodes, loop.rooms, {**loop.places, name: at}, loop.bytes, stripes=loop.stripes)
             if not _collides(wrong, name):
                 verify_stripes(wrong, (loop.nodes[-1].output,))
@@ -271,8 +271,8 @@ def step_of(scheme: str, models, grad: str = "f32") -> dict[str, Graph]:
     return train_graphs(graph, read_scheme(scheme, [x for x in layers(graph) if x.name != HEAD]), Recipe(grad=grad))
 
 
-# arena of train_step held whole, and the most it may be with the frozen part in stripes: what is left is the backward
-# pass, but for the last, where it is the input and a few rows
+# arena of train_step held whole, and its limit with the frozen part in stripes: the rest is the backward pass, except
+# for the last one, where it is the input and a few rows
 ARENAS = {
     ("mcunet-5fps/49kb", "f32"): (167_000, 104_000),
     ("mcunet-5fps/49kb", "s16"): (167_000, 56_000),

@@ -1,4 +1,4 @@
-"""What lowers the peak of the backward pass gives the same bytes: less scratch, in place, weights in parts, tiles."""
+"""Changes that lower the peak of the backward pass keep the bytes: less scratch, in place, weights in parts, tiles."""
 
 from dataclasses import replace
 from typing import Any
@@ -47,7 +47,7 @@ TIGHT = [name for name, b in all_bound().items() if b.graph.nodes[0].op.asks("em
 
 @pytest.mark.parametrize("target", ["host", "mcu"])
 def test_calls_with_less_scratch_give_the_same_bytes(target):
-    """Every case in which it is less, side by side in one program."""
+    """Every case that can have less scratch, side by side in one program."""
     plans, kinds = {}, {}
     for label in TIGHT:
         found = {scratch(g, target): g for g in levels(all_bound()[label].graph)}
@@ -80,7 +80,7 @@ def test_what_was_tightened_can_be_loosened():
 
 class Layer:
     """A random 1x1 convolution or linear layer in the backward pass: gradients of its input and of its weight, which is
-    updated at once. Some of its channels may be fixed."""
+    updated immediately. Some of its channels may be fixed."""
 
     def __init__(self, seed: int):
         self.rng = np.random.default_rng(seed)
@@ -142,7 +142,7 @@ class Layer:
 
 
 def changes(graph: Graph, target: str):
-    """Every graph that one change to any node gives."""
+    """Every graph that results from one change to any node."""
     for node in graph.nodes:
         tools = Tools(lambda n: call_of(n, graph, target))
         yield from (made for do in TRIED for made in do(graph, node, tools))

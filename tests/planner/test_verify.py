@@ -1,4 +1,4 @@
-"""The proof is independent: it accepts every plan the planner makes, and catches every overlap put in by hand."""
+"""The proof is independent: it accepts every plan of the planner, and catches every overlap made by hand."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def test_every_plan_is_proven(graph):
 @given(graphs(), st.data())
 @settings(max_examples=100, deadline=None)
 def test_moving_a_value_onto_a_live_one_is_caught(graph, data):
-    """Two values that both must survive to the end never share a byte."""
+    """Two values that must both survive to the end never share a byte."""
     made = plan(replace(graph, outputs=tuple(v for n in graph.nodes for v in n.outputs)))
     names = [v.name for v in made.graph.outputs]
     if len(names) < 2:

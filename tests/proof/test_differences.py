@@ -1,4 +1,4 @@
-"""Gradients are held against differences also where the loss has kinks all around, and wrong ones are still seen."""
+"""Gradients are compared with differences even where the loss has kinks all around, and wrong ones are still found."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def changed(change) -> Graph:
 
 
 def wrong(graph: Graph, x: np.ndarray) -> list[str]:
-    """The parameters whose gradient is not the slope of the loss, all of them trained."""
+    """The parameters whose gradient is not the slope of the loss; all are trained."""
     step = train_graphs(graph, read_scheme("full", layers(graph)), head=None)["train_step"]
     run = Run.of(step, (x, np.array([1], np.int32), np.float32(0.1)))
     return [f.where for f in float_gradients(run) if not f.ok]
@@ -34,13 +34,13 @@ def on_black() -> tuple[Graph, np.ndarray]:
 
 
 def almost_nothing() -> tuple[Graph, np.ndarray]:
-    """A network never trained: what comes out of its first layer is almost zero."""
+    """An untrained network: the output of its first layer is almost zero."""
     x = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
     return changed(lambda name, a: a * np.float32(1e-8 if name.startswith("stem") else not name.endswith("bias"))), x
 
 
 def close_to_a_kink() -> tuple[Graph, np.ndarray]:
-    """One channel is a millionth away from where its ReLU turns, in every pixel."""
+    """In every pixel, one channel is a millionth away from the kink of its ReLU."""
     x = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
     graph = float_net()
     weight, bias = graph.constants["deep.weight"].copy(), graph.constants["deep.bias"].copy()
@@ -58,5 +58,5 @@ def test_gradients_are_found_right_next_to_kinks(kinks):
 
 @pytest.mark.parametrize("kinks", KINKS, ids=lambda f: f.__name__)
 def test_a_wrong_gradient_is_seen_next_to_kinks_too(kinks, monkeypatch):
-    monkeypatch.setitem(lookup("relu").rules, "grad", lambda g, y, x: g)  # passes where it should be stopped
+    monkeypatch.setitem(lookup("relu").rules, "grad", lambda g, y, x: g)  # passes everywhere, also where it should stop
     assert wrong(*kinks())

@@ -1,4 +1,4 @@
-"""The certificate holds for what is right, and fails, naming the check, for everything broken on purpose."""
+"""The certificate holds for correct programs, and fails, naming the check, for everything broken on purpose."""
 
 import json
 import shutil
@@ -156,7 +156,7 @@ def test_dropped_quantisation_aware_scaling(monkeypatch):
     assert broken() == ("updates",)
 
 
-# update -> which of its inputs a wrong formula has forgotten, and for what it takes it
+# update -> the input that a wrong formula ignores, and what it uses instead
 FORGOTTEN = {"momentum": ("sgd_momentum", 1, np.zeros_like), "adam": ("adam", 3, np.ones_like)}
 
 
@@ -210,9 +210,9 @@ def test_a_padding_edge_dropped_by_the_c(monkeypatch):
 
 
 def shifted(graph):
-    """A plan in which one value has slipped by 16 bytes onto another one that is alive.
+    """A plan in which one value is moved by 16 bytes onto another one that is alive.
 
-    Scratch, where pointers may lie, and labels, which are indices, are left alone: the C must survive it.
+    Scratch, which may contain pointers, and labels, which are indices, are left alone: the C must survive it.
     """
     made = plan(graph)
     areas = [(range(at, at + size(made, name)), *life(made, name), name) for name, at in made.offsets.items()]
@@ -253,7 +253,7 @@ def test_a_shifted_offset_is_seen_in_the_bytes_even_where_nobody_verifies(monkey
 
 @pytest.fixture
 def stale_scratch(monkeypatch, tmp_path):
-    """A kernel that no longer clears the sums it keeps in its scratch."""
+    """A kernel that no longer clears the sums in its scratch."""
     folder = tmp_path / "c"
     shutil.copytree(sources.C_FOLDER, folder)
     kernel = folder / "kernels" / "pool" / "mean_s8.c"
@@ -289,7 +289,7 @@ def test_the_command_says_so_in_its_exit_status_and_in_json(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("arithmetic", ["residual", "residual4", "stochastic", "nearest", "master"])
 def test_one_integer_that_moved_a_unit_too_far_is_seen(arithmetic):
-    """Unless its step lies so close to where rounding turns that float32 may take it either way."""
+    """Unless its step is so close to a rounding boundary that float32 may round it either way."""
     forward = replace_head(int8_net(), 3, init="uniform")
     scheme = read_scheme("full", [layer for layer in layers(forward) if layer.name != "head"])
     graph = train_graphs(forward, scheme, Recipe(arithmetic=arithmetic))["train_step"]

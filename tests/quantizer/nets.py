@@ -60,7 +60,7 @@ class Net:
 
 
 def samples(graph: Graph, count: int = 64, seed: int = 1) -> list:
-    """Normal random inputs: arrays, or tuples of them where the graph has several inputs."""
+    """Normal random inputs: arrays, or tuples of them if the graph has several inputs."""
     rng = np.random.default_rng(seed)
 
     def draw():

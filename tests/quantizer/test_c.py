@@ -1,4 +1,4 @@
-"""What the quantizer makes, run as generated C: equal to its numpy meaning. One program holds every lowering."""
+"""The quantizer's results as generated C: equal to their numpy meaning. One program has every lowering."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from tests.quantizer.test_int8 import CASES, UNARY
 
 
 def everything():
-    """One input, an output for each case."""
+    """One input, one output per case."""
     net = Net()
     x = net.input(*SHAPE)
     results = [case(net, x) for case in CASES]

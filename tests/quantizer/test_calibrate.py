@@ -97,7 +97,7 @@ def test_progress_is_reported_and_nothing_is_printed(capsys):
     g, calls = small(), []
     calibrate(g, samples(g, 4), progress=lambda done, total: calls.append((done, total)))
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    calibrate(g, samples(g, 4))  # stderr is no terminal here
+    calibrate(g, samples(g, 4))  # stderr is not a terminal here
     assert capsys.readouterr() == ("", "")
 
 
@@ -200,7 +200,7 @@ def test_a_histogram_that_grows_equals_one_that_started_wide():
         wide.add(p)
     assert grown.width == wide.width
     assert grown.counts.sum() == wide.counts.sum() == 2500
-    # a value on the border of two fine bins may fall to either side of a coarse one
+    # a value on the border of two fine bins may fall on either side of a coarse one
     assert np.abs(np.cumsum(grown.counts) - np.cumsum(wide.counts)).max() <= 2
 
 

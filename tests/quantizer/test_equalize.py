@@ -1,4 +1,4 @@
-"""Channels of one size before a depthwise convolution: exact, and worth it."""
+"""Equal ranges of channels before a depthwise convolution: exact, and worth it."""
 
 import numpy as np
 

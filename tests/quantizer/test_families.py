@@ -1,4 +1,4 @@
-"""The model families, from torch to int8: near the float network, int8 throughout."""
+"""The model families, from torch to int8: close to the float network, int8 throughout."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.quantizer.nets import run, samples, sqnr
 
 pytest.importorskip("torch")
 
-# what has no int8 kernel, a family
+# ops without an int8 kernel, per family
 FLOAT = {"flat_cnn": ["log_softmax"]}
 
 
@@ -39,5 +39,5 @@ def test_a_family_survives_folding_and_int8(families, name):
 
 
 def _wanted(name: str) -> set[str]:
-    """Residual additions and the products of squeeze-excite are no batch_norm left over."""
+    """Residual additions and the products of squeeze-excite are not leftovers of batch_norm."""
     return {"add", "mul"} if name.startswith(("mobilenet", "resnet")) else set()

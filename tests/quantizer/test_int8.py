@@ -1,4 +1,4 @@
-"""Post-training int8: close to the float network, honest about what is not int8."""
+"""Post-training int8: close to the float network, and clear about what is not int8."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tests.quantizer.near import agrees, quantised
 from tests.quantizer.nets import SHAPE, Net, ops, run, samples, values
 
 
-# one network for each thing that is lowered: what it computes, and the int8 ops it must become
+# one network per kind of lowering: its ops, and the int8 ops they must become
 def conv_relu(net, x):
     return net.op("relu", net.conv(x, 8))
 

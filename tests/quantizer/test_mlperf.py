@@ -1,9 +1,9 @@
 """Our int8 against LiteRT's own int8 file: who agrees more often with the float network, on realistic inputs?
 
-The float reference is the float file in our graph (kws has int8 weights inside: dequantised, which both sides share).
-Calibration and test inputs have no sample in common. The default method (mse) was chosen with these test inputs in
-view; on 1000 other photos and 210 other words it was clearly ahead for ic and ad01, level for vww (11 against 12 that
-disagree) and kws (2 against 3).
+The float reference is the float file as our graph (kws has int8 weights inside: dequantised, which both sides share).
+Calibration and test inputs have no sample in common. The default method (mse) was chosen on these test inputs; on 1000
+other photos and 210 other words it was clearly better for ic and ad01, and equal for vww (11 disagreements against 12)
+and kws (2 against 3).
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ COUNT = 200
 
 
 def litert(path, x: np.ndarray) -> np.ndarray:
-    """What LiteRT gives for float inputs of an int8 file."""
+    """LiteRT's outputs for float inputs of an int8 file."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(path))
     interpreter.allocate_tensors()
     (first,), (last,) = interpreter.get_input_details(), interpreter.get_output_details()

@@ -1,4 +1,4 @@
-"""The page about a training run: self-contained, and what a browser shows is what the data class holds."""
+"""The page about a training run: self-contained, and a browser shows exactly what the data class contains."""
 
 import re
 import shutil
@@ -58,7 +58,7 @@ def report() -> RunReport:
 
 
 class Page(HTMLParser):
-    """Numbers by id, cells of tables by id, and attributes that would fetch something."""
+    """Numbers by id, table cells by id, and attributes that would fetch something."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -83,7 +83,7 @@ class Page(HTMLParser):
 
 
 def shown_by_chromium(path) -> tuple[str, list[str]]:
-    """The DOM after scripts ran, and what was written to the console."""
+    """The DOM after scripts ran, and the output on the console."""
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", "--dump-dom"]
     done = subprocess.run([*command, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout, re.findall(r"CONSOLE[^\n]*", done.stderr)
@@ -115,7 +115,7 @@ def test_an_error_of_a_script_would_be_seen(tmp_path):
     assert shown_by_chromium(tmp_path / "bad.html")[1]
 
 
-# a frame as wide as a telephone: a browser without a screen has windows of 500 pixels at least
+# a frame as wide as a phone: a headless browser has windows of at least 500 pixels
 NARROW = """<!doctype html><iframe style="width:360px;height:2000px;border:0" srcdoc="{page}"></iframe><script>
 document.querySelector("iframe").onload = function (event) {{
   var inside = event.target.contentDocument, root = document.documentElement;

@@ -1,4 +1,4 @@
-"""The picture of the arena shows the plan: every letter where its bytes are, and the peak by name."""
+"""The picture of the arena shows the plan: every letter is where its bytes are, and the peak is named."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Which layers a gradient reaches: an op without a rule blocks what is before it, and nothing else."""
+"""Which layers a gradient reaches: an op without a rule blocks the layers before it, and nothing else."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Schemes: every word names what it says, what does not fit says which line, text and JSON read back."""
+"""Schemes: every word names what it says, errors name the line, text and JSON read back."""
 
 import json
 

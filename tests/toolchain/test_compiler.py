@@ -1,4 +1,4 @@
-"""Building on a machine where something is wrong: each time an error that says what and what to do, no traceback."""
+"""Building on a machine with problems: each gives an error that says what is wrong and what to do, no traceback."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ except ToolError as e:
 """
 
 
-# a library that the process has loaded for all to see has a function of the name of one of our kernels
+# a library that the process has loaded globally has a function with the name of one of our kernels
 OTHERS = """
 import ctypes, sys
 import numpy as np
@@ -45,7 +45,7 @@ assert open_host(b.graph(y)).predict(np.ones((1, 4), np.float32)).sum() == 4
 
 
 def attempt(**settings: str) -> str:
-    """What a process with these settings says while it builds a library."""
+    """The output of a process with these settings that builds a library."""
     done = subprocess.run(
         [sys.executable, "-c", TRY], env={**os.environ, **settings}, capture_output=True, text=True, check=False
     )
@@ -73,7 +73,7 @@ def test_a_file_where_the_cache_should_be_is_an_error(tmp_path):
 
 
 def test_a_cache_that_cannot_be_written_is_an_error():
-    said = attempt(INSITU_CACHE="/proc/insitu")  # whoever we are, nobody writes there
+    said = attempt(INSITU_CACHE="/proc/insitu")  # no user can write there
     assert said.startswith("ToolError") and "try: set INSITU_CACHE" in said
 
 
@@ -97,7 +97,7 @@ def test_a_damaged_library_is_built_again(damage, tmp_path, monkeypatch):
     open_host(b.graph(y))
     (library,) = (tmp_path / "library").iterdir()
     whole = library.read_bytes()
-    library.unlink()  # the one that is loaded keeps its bytes
+    library.unlink()  # the loaded one keeps its bytes
     library.write_bytes(damage(whole))
     np.testing.assert_array_equal(open_host(b.graph(y)).predict(x), [[0, 2, 0, 4]])  # type: ignore
     assert cache.sealed(library)
@@ -165,7 +165,7 @@ def test_a_library_of_the_process_with_the_same_names_is_not_called():
 
 @pytest.mark.parametrize("level", ["-O0", "-Os", "-O2"])
 def test_no_kernel_needs_libm_whatever_the_flags(level, tmp_path):
-    """Square roots and fused products are asked for in a way that sets no errno."""
+    """Square roots and fused products are written so that they set no errno."""
     chosen = closure(("adam_f32", "batch_norm_train_f32", "conv2d_dw_s8", "depthwise2d_dx_s8", "layer_norm_f32",
                       "rsqrt_f32", "sgd_residual_s8", "sqrt_f32"))  # fmt: skip
     assert {"clip_factor", "matrix_s8"} & set(chosen) and len(chosen) > 8

@@ -1,4 +1,4 @@
-"""What a C file depends on: a kernel is compiled again when what it includes has changed, and only then."""
+"""What a C file depends on: a kernel is recompiled if something it includes has changed, and only then."""
 
 import shutil
 

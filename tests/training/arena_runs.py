@@ -1,6 +1,6 @@
-"""Run a plan in numpy on a real arena: values lie where the plan says, state is changed in place.
+"""Run a plan in numpy on a real arena: values lie where the plan says, and state is changed in place.
 
-Unlike `evaluate`, which follows the dataflow, this sees what a wrong order or a wrong offset does.
+Unlike `evaluate`, which follows the dataflow, this shows the effect of a wrong order or a wrong offset.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Memory:
         self.arena[at : at + value.type.bytes] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
 
     def spoil(self, name: str) -> None:
-        """What a kernel leaves in its scratch: anything."""
+        """Fill scratch with anything, as a kernel may leave it."""
         at, size = self.plan.offsets[name], self.plan.scratch_bytes[name]
         self.arena[at : at + size] = self.rng.integers(0, 256, size)
 

@@ -1,4 +1,4 @@
-"""The case of an op with a loss on top and its gradients from autodiff: what the gradient tests evaluate."""
+"""The case of an op with a loss on top and its gradients from autodiff, as evaluated by the gradient tests."""
 
 import zlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from insitu.training.autodiff import differentiate
 from tests.ops.case_library import draw
 
 FLOATS = ("f32", "f64")
-# outputs behind these are statistics and state: nothing is differentiated through them
+# outputs after these are statistics and state: nothing is differentiated through them
 OUTPUTS = {"batch_norm_train": 1}
 
 
@@ -25,7 +25,7 @@ class Differentiated:
     graph: Graph  # outputs: loss, then the gradients
     wanted: tuple[Value, ...]
     feeds: tuple[np.ndarray, ...]
-    weights: tuple[np.ndarray | None, ...]  # r, one an output
+    weights: tuple[np.ndarray | None, ...]  # r, one per output
 
     @cached_property
     def gradients(self) -> dict[str, np.ndarray]:
@@ -83,7 +83,7 @@ def _weights(y: Value, rng) -> np.ndarray | None:
 
 
 def weighted_sum(builder: Builder, results, weights) -> Value:
-    """sum over results of sum(y * r): only results that have weights."""
+    """sum over results of sum(y * r), for results that have weights."""
     total = None
     for i, (y, r) in enumerate(zip(results, weights)):
         if r is None:

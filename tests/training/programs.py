@@ -63,7 +63,7 @@ def opened(graphs: dict[str, Graph]) -> HostDevice:
 
 
 def one_weight(weight: np.ndarray, type: Type, recipe: Recipe) -> Graph:
-    """The update of one weight, by a gradient and at a rate that are fed."""
+    """The update of one weight, with the gradient and the rate as inputs."""
     builder = Builder("one")
     with build(builder):
         w = builder.lasting("w", weight, type)

@@ -1,4 +1,4 @@
-"""Random networks as torch modules: branches, shared weights, odd sizes; drawn from what the importers know."""
+"""Random networks as torch modules: branches, shared weights, odd sizes; made of ops that the importers know."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.Hardswish, nn.SiLU, nn.Sigmoid, nn.Tanh, nn
 
 
 class Draw:
-    """Choices from one seed, whatever the order of the parts."""
+    """Choices from one seed, independent of the order of the parts."""
 
     def __init__(self, seed: int):
         self.generator = torch.Generator().manual_seed(seed)
@@ -51,7 +51,7 @@ class Skip(nn.Module):
 
 
 class Twice(nn.Module):
-    """The same layer two times: shared weights, and gradients that add up in them."""
+    """The same layer twice: shared weights, whose gradients add up."""
 
     def __init__(self, body: nn.Module):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Small networks that have it all: padding, a skip, a depthwise layer, pooling, a classifier; float, and as int8."""
+"""Small networks with everything: padding, a skip, a depthwise layer, pooling, a classifier; float, and as int8."""
 
 from functools import cache
 
@@ -39,6 +39,6 @@ def float_net() -> Graph:
 
 @cache
 def int8_net() -> Graph:
-    """Calibrated on less than it will see, so that values are clamped at both ends."""
+    """Calibrated on a smaller range than its inputs, so that values are clamped at both ends."""
     x = np.random.default_rng(1).normal(size=(16, *SHAPE[1:])).astype(np.float32)
     return Model(float_net()).quantize(0.4 * x, method="minmax").graph

@@ -1,6 +1,6 @@
 """An int8 graph simulated in torch, in real numbers: fake quantisation, straight through `round`, stopped by `clamp`.
 
-Knows the ops of the published checkpoints. Everything is float64; a parameter is a leaf in the reals it stands for.
+Knows the ops of the published checkpoints. Everything is float64; a parameter is a leaf with its real values.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ F = torch.nn.functional
 
 
 class Round(torch.autograd.Function):
-    """Half up; the gradient passes as if nothing had happened."""
+    """Rounds half up; the gradient passes unchanged."""
 
     @staticmethod
     def forward(ctx, x):
@@ -33,7 +33,7 @@ def fake_quantised(y: torch.Tensor, type, lo: int = -128, hi: int = 127) -> torc
 
 def conv(node, x, w, b=None):
     a = node.attrs
-    if b is not None and node.inputs[2].type.quant is None:  # it counts in the scale of the products
+    if b is not None and node.inputs[2].type.quant is None:  # in units of the products' scale
         tx, tw = (v.type for v in node.inputs[:2])
         b = b * tx.scale * torch.tensor(tw.quant.scale)
     top, bottom, left, right = a["padding"]
@@ -83,7 +83,7 @@ OPS = {
 
 
 def simulate(graph, state, x: np.ndarray):
-    """(the output, name -> leaf of every lasting value, name -> every other value) for one input."""
+    """(the output, name -> leaf of every persistent value, name -> every other value) for one input."""
     types = {name: v.type for name, v in graph.values.items()}
     leaves = {name: real(a, types[name]).requires_grad_() for name, a in state.items() if name in types}
     env = {name: real(a, types[name]) for name, a in graph.constants.items() if name in types} | leaves

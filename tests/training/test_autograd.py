@@ -1,4 +1,4 @@
-"""Whole networks against PyTorch's autograd: every gradient of every parameter."""
+"""Whole networks compared with PyTorch's autograd: every gradient of every parameter."""
 
 import copy
 from dataclasses import replace
@@ -31,7 +31,7 @@ SAMPLES = 4
 def close(found: dict, wanted: dict) -> None:
     """max|a-b| <= 1e-4 * max(max|b|, 1e-3 * the network's largest gradient), for each parameter.
 
-    A bias before a batch norm has no gradient at all: what float32 leaves of the sum must be next to nothing.
+    A bias before a batch norm has no gradient: the remainder of the sum in float32 must be almost zero.
     """
     largest = max(float(np.abs(w).max()) for w in wanted.values())
     assert largest > 0
@@ -43,7 +43,7 @@ def close(found: dict, wanted: dict) -> None:
 
 
 def places(module, example) -> dict[str, np.ndarray]:
-    """Name -> for each element of the imported parameter, which element of torch's it is."""
+    """Name -> for each element of the imported parameter, the index of torch's element."""
     numbered = copy.deepcopy(module)
     with torch.no_grad():
         for p in numbered.parameters():
@@ -51,17 +51,17 @@ def places(module, example) -> dict[str, np.ndarray]:
     graph = load(numbered, example)
     names = dict(numbered.named_parameters())
     found = {name: a.astype(np.int64) for name, a in graph.constants.items() if name in names}
-    assert found.keys() == names.keys()  # every parameter of the model is there, under its own name
+    assert found.keys() == names.keys()  # every parameter of the model exists, under its own name
     return found
 
 
 def arranged(gradients: dict[str, np.ndarray], where: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """torch's gradients in the order the graph has them."""
+    """torch's gradients in the order of the graph."""
     return {name: gradients[name].reshape(-1)[index] for name, index in where.items()}
 
 
 def torch_gradients(module, x: np.ndarray, target: np.ndarray, train: bool):
-    """Of the mean squared error, in float64; and the module after it."""
+    """Of the mean squared error, in float64; and the module afterwards."""
     twin = copy.deepcopy(module).double().train(train)
     loss = torch.nn.functional.mse_loss(twin(torch.tensor(x, dtype=torch.float64)), torch.tensor(target).double())
     loss.backward()
@@ -88,7 +88,7 @@ def test_frozen_batch_norms_every_gradient_is_autograds(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_train_mode_every_gradient_the_c_computes_is_autograds(family):
-    """Batch norm on the statistics of four samples; the generated C; no dropout, whose masks differ."""
+    """Batch norm on the statistics of four samples; the generated C; no dropout, because its masks differ."""
     module, example = FAMILIES[family]
     module = without_dropout(module)
     where = places(module, example)
@@ -157,7 +157,7 @@ def test_the_simulation_computes_the_same_integers(trained):
         if v.dtype == "s8" and v.name in env and v.type.quant and not v.type.quant.per_channel:
             simulated = env[v.name].detach().numpy() / v.type.scale + v.type.zero
             gap = np.abs(simulated - values[v.name])
-            assert gap.max() < 1.01 and np.mean(gap > 0.5) < 0.01, v.name  # but for ties
+            assert gap.max() < 1.01 and np.mean(gap > 0.5) < 0.01, v.name  # except for ties
 
 
 def test_int8_gradients_are_those_of_straight_through_autograd(trained):
@@ -172,7 +172,7 @@ def test_int8_gradients_are_those_of_straight_through_autograd(trained):
 
 
 def test_scaled_int8_steps_are_those_of_the_real_parameters(trained):
-    """In integers, torch's gradient times 1/scale^2: with respect to the integer it is scale times that of the real."""
+    """In integers, torch's gradient times 1/scale^2: the gradient of the integer is scale times that of the real."""
     graphs, device, gradients, x, label, leaves, _ = trained
     types = graphs["train_step"].values
     before = device.state()
@@ -190,7 +190,7 @@ def test_scaled_int8_steps_are_those_of_the_real_parameters(trained):
 
 
 def stepped(device, before, x, label, rate):
-    """(the rate, name -> by how much each lasting value went down in one step)"""
+    """(the rate, name -> by how much each persistent value decreased in one step)"""
     device.load_arrays(before)
     device.run("train_step", x, label, rate)
     after = device.state()

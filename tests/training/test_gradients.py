@@ -1,4 +1,4 @@
-"""Each op's gradient rule: against finite differences in float64, and against torch's autograd."""
+"""Each op's gradient rule, compared with finite differences in float64 and with torch's autograd."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from .gradients import differentiated, with_gradients
 
 STEP = 1e-6
 CLOSENESS = 1e-6
-# inputs that are data or statistics, not something to train: (op, input)
+# inputs that are data or statistics, not trainable: (op, input)
 WITHOUT = {
     ("normalize", "x0"),
     ("batch_norm", "x3"),
@@ -18,7 +18,7 @@ WITHOUT = {
     ("binary_cross_entropy", "x1"),
     ("mean_squared_error", "x1"),
 }
-# what torch has no function for
+# ops without a function in torch
 NOT_IN_TORCH = {
     k
     for k, (op, case) in with_gradients().items()

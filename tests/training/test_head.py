@@ -17,7 +17,7 @@ from ..models import families
 
 
 class Named(nn.Module):
-    """A network whose own layers are called like ours."""
+    """A network whose own layers have names like ours."""
 
     def __init__(self):
         super().__init__()
@@ -158,7 +158,7 @@ def test_prototypes_pick_the_nearest_class_mean():
     means = np.stack([features[labels == c].mean(0) for c in range(4)])
     nearest = ((features[:, None] - means) ** 2).sum(2).argmin(1)
     assert (logits[:, :4].argmax(1) == nearest).all()
-    assert not weight[4].any() and bias[4] == 0  # nothing was seen of it
+    assert not weight[4].any() and bias[4] == 0  # no sample of it was seen
 
 
 def test_logits_of_prototypes_are_neither_flat_nor_wild():
@@ -175,7 +175,7 @@ def test_a_wider_head_gives_the_old_logits_and_zeros():
     wide = check(widen_head(graph, 5))
     x = np.ones((1, 6), np.float32)
     old, new = evaluate(graph, x), evaluate(wide, x)
-    np.testing.assert_allclose(new[:, :3], old, rtol=1e-6)  # numpy may add up in another order
+    np.testing.assert_allclose(new[:, :3], old, rtol=1e-6)  # numpy may add in another order
     assert not new[:, 3:].any()
     with pytest.raises(GraphError, match="cannot reduce"):
         widen_head(graph, 2)

@@ -1,6 +1,6 @@
-"""The gradients of int8 ops: against finite differences, in float64, of the same formula without its rounding.
+"""The gradients of int8 ops, compared with finite differences, in float64, of the same formula without its rounding.
 
-Quantised inputs stand for the reals of their types. Outputs nearer than one step to a clamp edge are left out.
+Quantised inputs represent the reals of their types. Outputs within one step of a clamp limit are skipped.
 """
 
 import zlib
@@ -29,7 +29,7 @@ FLOAT = {
     "avg_pool2d_s8": "avg_pool2d", "requantize_s8": None, "conv2d_s8": "conv2d", "depthwise2d_s8": "depthwise2d",
     "linear_s8": "linear", "quantize": None, "dequantize": None,
 }  # fmt: skip
-ELSEWHERE = {"lut_s8", "softmax_s8", "normalize"}  # no formula to leave the rounding out of
+ELSEWHERE = {"lut_s8", "softmax_s8", "normalize"}  # they have no formula without the rounding
 
 
 def surrogate_of(op) -> str | None:
@@ -68,7 +68,7 @@ class Int8:
         if type.dtype == "s32" and type.quant is None:  # a bias: in units of both scales
             return self.arrays[i] * self.types[0].scale * np.array(self.types[1].quant.scale)
         reals = real(self.arrays[i].astype(np.float64), type)
-        # of equal maxima the first one wins
+        # of equal maxima, the first one wins
         if self.op.name == "max_pool2d" or self.attrs.get("ties") == "first":
             reals -= 1e-3 * np.arange(reals.size).reshape(reals.shape) / reals.size
         return reals

@@ -1,4 +1,4 @@
-"""Integer gradients: close to f32 ones, and the same bytes from numpy, vectors, plain C and emulated cores."""
+"""Integer gradients: close to f32 gradients, and the same bytes from numpy, vectors, plain C and emulated cores."""
 
 from dataclasses import replace
 from functools import cache
@@ -45,7 +45,7 @@ def plans(graph: Graph, target: str = "host") -> dict[str, Plan]:
 
 
 def without_head(graph: Graph) -> Graph:
-    """The step with the gradient of the features fed: what lies between head and loss is float, the rest exact."""
+    """The step with the gradient of the features as an input: head and loss are float, the rest is exact."""
     first = next(n.inputs[0] for n in graph.nodes if n.op.name == "to_block")
     nodes = tuple(n for n in graph.nodes if n.output != first)
     return drop_unused(replace(graph, inputs=(*graph.inputs, first), nodes=nodes, outputs=()))
@@ -60,7 +60,7 @@ def feeds(graph: Graph) -> list[tuple]:
 
 
 def meant(graph: Graph) -> list[tuple]:
-    """Outputs and state after each step, by numpy."""
+    """Outputs and state after each step, from numpy."""
     state, found = dict(graph.state), []
     for inputs in feeds(graph):
         outputs, state = run_step(graph, state, *inputs)
@@ -69,7 +69,7 @@ def meant(graph: Graph) -> list[tuple]:
 
 
 def ran(device, graph: Graph) -> list[tuple]:
-    """The same by a device."""
+    """The same from a device."""
     return [(device.run("train_step", *inputs), device.state()) for inputs in feeds(graph)]
 
 
@@ -111,11 +111,11 @@ def test_an_emulated_core_trains_to_the_bytes_of_the_host(kind, board):
 
 
 def test_no_float_is_left_between_the_first_int8_layer_and_the_updates():
-    """f32 from the loss to where blocks begin, then only what the head is updated with."""
+    """f32 from the loss to the start of the blocks, then only for the update of the head."""
     nodes = step("s16").nodes
     first = next(i for i, n in enumerate(nodes) if n.op.name == "to_block")
     floats = {n.op.name for n in nodes[first + 1 :] if any(v.dtype == "f32" for v in n.outputs)}
-    assert floats <= {"guard", "sgd", "linear_dw", "bias_grad"}, floats  # the rate; the last three: the head's
+    assert floats <= {"guard", "sgd", "linear_dw", "bias_grad"}, floats  # the rate; the last three are the head's
 
 
 def test_block_types_print_and_parse_back():

@@ -1,4 +1,4 @@
-"""Integer gradients in networks with ops that have no integer twin: those read the gradient in f32 again."""
+"""Integer gradients in networks with ops that have no integer twin: these ops read the gradient in f32."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Integer gradients are the same bytes whatever the plan: kernels of a host or of small machines, with much scratch or
-little, with parts of the network in stripes or not, in place or not."""
+"""Integer gradients are the same bytes whatever the plan: kernels for a host or for small machines, with much scratch
+or little, with parts of the network in stripes or not, in place or not."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from insitu.training.train import Recipe, train_graphs
 
 from .random_nets import Draw, Skip
 
-NETWORKS = ((0, "s16"), (1, "s8"))  # seeds, and how gradients are kept
+NETWORKS = ((0, "s16"), (1, "s8"))  # seeds, and the type of the gradients
 
 
 def expanded(draw: Draw, c: int, to: int, stride: int) -> nn.Module:
@@ -58,7 +58,7 @@ def network(seed: int, kind: str) -> tuple[dict[str, Graph], np.ndarray]:
 
 
 def with_little_scratch(graph: Graph) -> Plan:
-    """The plan for a small machine in which every call takes the least scratch it can."""
+    """The plan for a small machine in which every call uses the least possible scratch."""
     return _place(graph, "as given", {id(n): call_of(n, graph, tight=True) for n in graph.nodes}, ALIGN)
 
 
@@ -108,7 +108,7 @@ def test_little_scratch_is_less():
 @pytest.mark.parametrize("target", ["host", "mcu"])
 @pytest.mark.parametrize("kernel", [3, 5])
 def test_a_depthwise_gradient_may_lie_where_the_one_it_is_made_of_lay(kernel, target):
-    """More rows than a band has, more channels than a group, and no second image in the arena."""
+    """More rows than a band, more channels than a group, and no second image in the arena."""
     builder, before = Builder("alone"), (kernel // 2,) * 4
     with build(builder):
         g, w = builder.input("g", f32(1, 19, 6, 21)), builder.input("w", s8(kernel, kernel, 21, s=0.02))

@@ -1,4 +1,4 @@
-"""The loss and its labels: one that is no class is skipped and counted, and a small loss keeps its digits."""
+"""The loss and its labels: a label that is not a class is skipped and counted, and a small loss keeps its digits."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_a_label_that_is_no_class_changes_nothing_but_the_counter(label):
 
 @pytest.mark.parametrize("margin", [5.0, 12.0, 25.0])
 def test_the_loss_of_a_sample_that_is_known_well_keeps_its_digits(margin):
-    """log(1 + s) of a small s: against torch in float64, relative to the loss itself and not to the logits."""
+    """log(1 + s) of a small s, compared with torch in float64, relative to the loss itself and not to the logits."""
     torch = pytest.importorskip("torch")
     x = np.array([[0.3, margin + 0.7, -1.2, 0.1]], np.float32)
     with build("net") as b:

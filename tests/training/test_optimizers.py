@@ -1,4 +1,4 @@
-"""Optimizers, accumulation and clips against torch: ten steps, the same losses and the same parameters."""
+"""Optimizers, accumulation and clips compared with torch: ten steps, the same losses and the same parameters."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def torch_step(model, optimizer, x, y, change=None) -> float:
 
 
 def parameters(model) -> dict[str, np.ndarray]:
-    """By name, as the graph has them: NHWC, the last layer called head."""
+    """By name, with the graph's layout: NHWC, the last layer named head."""
     found = {}
     last = str(len(model) - 1)
     for name, p in model.named_parameters():
@@ -110,7 +110,7 @@ def clip_each(limit: float):
 
 
 def clip_by_head(limit: float):
-    """All gradients by what brings the last weight's norm down."""
+    """Scale all gradients so that the last weight's norm is within the limit."""
 
     def change(model):
         factor = min(1.0, limit / float(model[-1].weight.grad.norm()))

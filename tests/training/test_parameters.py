@@ -1,4 +1,4 @@
-"""`full` trains what torch would: every parameter of the model, wherever it stands, and a shared one as one."""
+"""`full` trains what torch would: every parameter of the model, wherever it is, and a shared one as one."""
 
 import copy
 from dataclasses import replace
@@ -56,7 +56,7 @@ class Operands(nn.Module):
 
 
 class Tied(nn.Module):
-    """An autoencoder whose decoder is the encoder, turned."""
+    """An autoencoder whose decoder is the transposed encoder."""
 
     def __init__(self, turned=True):
         super().__init__()
@@ -92,7 +92,7 @@ def model(name: str) -> tuple[nn.Module, tuple[int, ...]]:
     torch.manual_seed(3)
     made, shape = MODELS[name]
     module = made()
-    with torch.no_grad():  # ones and zeros would hide a factor that is left out
+    with torch.no_grad():  # ones and zeros would hide a forgotten factor
         for p in module.parameters():
             p.add_(0.1 * torch.randn(p.shape))
     return module.eval(), shape
@@ -104,7 +104,7 @@ def step_of(graph: Graph, samples: int = SAMPLES) -> Graph:
 
 
 def gradients(step: Graph, x: np.ndarray, goal: np.ndarray):
-    """(name -> what the C computes, the state after the step)"""
+    """(name -> the C's gradient, the state after the step)"""
     wanted = Run(step, {}).gradients
     device = open_plans({"predict": plan(replace(step, outputs=tuple(wanted.values())))})
     return dict(zip(wanted, device.run("predict", x, goal, np.float32(0.1)))), device.state()
@@ -128,7 +128,7 @@ def test_every_parameter_has_autograds_gradient(name):
         worst = np.abs(g.reshape(w.shape) - w).max()
         assert worst <= 1e-4 * max(np.abs(w).max(), 1e-3 * largest), n
     for n, b in twin.named_buffers():
-        if n.endswith(("running_mean", "running_var")):  # moved once for each use, in order
+        if n.endswith(("running_mean", "running_var")):  # moved once per use, in order
             np.testing.assert_allclose(state[n], b.numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -185,7 +185,7 @@ def test_the_text_form_keeps_what_is_a_parameter():
 
 @pytest.mark.parametrize(("name", "beside"), [("norms", 0), ("operands", 5 - 1)])
 def test_in_a_file_every_float_of_more_than_one_element_is_a_parameter(name, beside, tmp_path):
-    """Exporters make names up, so elements are counted; a file does not tell the buffer, and the lone scale is lost."""
+    """Exporters make up names, so elements are counted; a file does not mark the buffer, and the lone scale is lost."""
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     module, shape = model(name)
@@ -255,7 +255,7 @@ def test_a_shared_layer_of_which_each_use_has_a_copy_is_not_trained(norms, preci
 
 @pytest.mark.parametrize("scheme", ["head", "bias:2"])
 def test_a_shared_layer_whose_weight_stays_may_have_copies(scheme):
-    """Each norm has a bias of its own in torch, too."""
+    """In torch, too, each norm has a bias of its own."""
     x, module, learner = twice(True, "float", scheme)
     assert not [name for name in learner.graphs["predict"].state if name.startswith("conv") and "weight" in name]
     folded = insitu.load(module, torch.zeros(1, 3, 5, 4)).predict(x)

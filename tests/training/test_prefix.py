@@ -1,4 +1,4 @@
-"""Training from kept outputs of the frozen layers gives the bytes of training from the samples."""
+"""Training from stored outputs of the frozen layers gives the bytes of training from the samples."""
 
 import numpy as np
 import pytest

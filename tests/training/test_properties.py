@@ -1,4 +1,4 @@
-"""Properties of training graphs: pruning, order, placement and what lay in the arena before change no result."""
+"""Properties of training graphs: pruning, order, placement and old arena contents change no result."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -159,7 +159,7 @@ def test_legal_orders_of_the_c_give_the_same_bytes():
 @given(step_graphs, st.integers(0, 2**16))
 @settings(max_examples=40, deadline=None)
 def test_an_order_that_reads_a_parameter_after_its_update_is_refused(graph, seed):
-    """Move an update before somebody who reads what it overwrites."""
+    """Move an update before a node that reads what it overwrites."""
     rng = np.random.default_rng(seed)
     homes = state_homes(graph)
     before = dependencies(graph, homes)
@@ -228,7 +228,7 @@ def test_a_scratch_on_a_live_value_is_caught(made, data):
 @given(step_plans, st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_plan_that_verify_accepts_gives_the_right_bytes(made, data):
-    """Whatever offset is changed: either it is refused, or it does no harm."""
+    """Whatever offset is changed: it is refused, or it does no harm."""
     name = data.draw(st.sampled_from(sorted(n for n in made.offsets if not n.startswith("scratch"))))
     start = data.draw(st.integers(0, made.arena_bytes // 16)) * 16
     end = max(made.arena_bytes, start + made.graph.values[name].type.bytes)

@@ -1,4 +1,4 @@
-"""Thirty random networks: drawn as torch modules, imported, made int8, given a random scheme, and proven."""
+"""Thirty random networks: drawn as torch modules, imported, quantised, given a random scheme, and proven."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_a_random_network_is_proven(seed, tmp_path):
     module, example, classes = random_net(seed)
     rng = np.random.default_rng(seed)
     precision = "float" if seed % 6 == 5 else "int8"
-    batch = int(rng.choice([1, 1, 3]))  # in float, several samples together learn their statistics
+    batch = int(rng.choice([1, 1, 3]))  # in float, several samples give their own statistics
     graph = load(module, example)
     scheme = "full" if precision == "float" else None
     graph = to_precision(graph, precision, drawn(graph, seed), scheme or "head", batch)

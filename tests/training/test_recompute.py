@@ -1,4 +1,4 @@
-"""What is computed again in the backward pass is what was there, and need not be kept."""
+"""Values recomputed in the backward pass equal the original ones, which need not be kept."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def network(activation: str):
 
 
 def trained(activation: str, steps: int = 3):
-    """The state after some steps, and the arena they took."""
+    """The state after some steps, and the arena they needed."""
     graph = network(activation)
     graphs = train.train_graphs(graph, read_scheme("full", layers(graph)), train.Recipe(), head="head")
     device = open_plans({verb: plan(g) for verb, g in graphs.items()})

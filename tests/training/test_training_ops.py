@@ -1,4 +1,4 @@
-"""Ops that exist only in training: batch statistics and random drops; and gradient rules with parts missing."""
+"""Ops that exist only in training: batch statistics and random drops; and gradient rules with missing parts."""
 
 import numpy as np
 import pytest

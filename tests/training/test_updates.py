@@ -26,7 +26,7 @@ def weight_type(*shape):
 
 
 def real(state, arithmetic: str) -> np.ndarray:
-    """The weight in its own unit, with the fraction that is kept beside it."""
+    """The weight in its own unit, with the fraction that is stored beside it."""
     if arithmetic == "master":
         return state["w.master"].astype(np.float64)
     rest = {"residual": lambda r: r / 256, "residual4": lambda r: unpack4(r, state["w"].shape) / 16}
@@ -94,7 +94,7 @@ def test_a_residual_adds_up_small_steps_as_a_float_master_does():
     fine, exact = (real(many_steps(a, weight, steps), a) for a in ("residual", "master"))
     error = fine - exact
     moved = np.abs(exact - weight)
-    assert moved.mean() > 1.5  # each step alone is far below half of one
+    assert moved.mean() > 1.5  # each step alone is far below one half
     spread = np.sqrt(len(steps) / 12) / 256  # each step is off by at most 1/512, either way
     assert np.abs(error.mean()) < 1 / 512
     assert np.abs(error).max() < 5 * spread
@@ -188,7 +188,7 @@ def test_a_loss_that_is_not_finite_changes_nothing_but_one_counter(name, bad):
     before = device.state()
     steps(device, x[:1], y[:1])
     changed = {k for k, v in device.state().items() if not np.array_equal(v, before[k], equal_nan=True)}
-    assert changed - {"step"} == {"counters"}  # the number of the step goes on
+    assert changed - {"step"} == {"counters"}  # the step counter continues
     np.testing.assert_array_equal(device.state()["counters"] - before["counters"], [1, 0, 0])
 
 
@@ -202,7 +202,7 @@ def test_a_rate_of_zero_or_infinity_changes_nothing(name):
         steps(device, x, y, rate)
     changed = {k for k, v in device.state().items() if not np.array_equal(v, before[k])}
     assert changed == {"counters"}
-    assert device.state()["counters"][0] - before["counters"][0] == 4  # the two rates that are no numbers
+    assert device.state()["counters"][0] - before["counters"][0] == 4  # the two rates that are not finite
 
 
 @pytest.mark.parametrize("name", ["residual", "sgd"])
@@ -237,6 +237,6 @@ def steps(device, x, y, rate: float = 0.1) -> None:
 
 
 def poison(device, bad: float) -> None:
-    """A head that gives a loss which is no number."""
+    """A head that gives a loss of NaN."""
     bias = device.state()["head.bias"]
     device.load_arrays({"head.bias": np.full_like(bias, bad)})

@@ -1,4 +1,4 @@
-"""What cannot be trained as asked says what to do, and doing so works: by the API and by the command line."""
+"""What cannot be trained as asked says what to do, and doing so works, through the API and the command line."""
 
 import re
 
@@ -40,7 +40,7 @@ def squeezenet() -> nn.Module:
 
 
 def nin() -> nn.Module:
-    """Network in network: the last of three 1x1 convolutions has a channel a class."""
+    """Network in network: the last of three 1x1 convolutions has one channel per class."""
     block = [nn.Conv2d(3, 6, 5, padding=2), nn.ReLU(), nn.Conv2d(6, 6, 1), nn.ReLU(), nn.MaxPool2d(2)]
     return nn.Sequential(*block, nn.Conv2d(6, 5, 1), nn.ReLU(), nn.AvgPool2d(6), nn.Flatten())
 
@@ -60,7 +60,7 @@ def test_a_classifier_that_is_a_convolution_under_a_mean_is_found(make, name, pr
 
 
 class Unclear(nn.Module):
-    """Ends in a convolution that is no classifier, or so it seems."""
+    """Ends in a convolution that does not look like a classifier."""
 
     def __init__(self):
         super().__init__()
@@ -114,7 +114,7 @@ def test_a_scheme_for_more_layers_names_the_one_for_all(scheme, hint):
 
 
 class TwoOutputs(nn.Module):
-    """Numbers, and others beside them that come last in the network."""
+    """One output, and a second one that comes last in the network."""
 
     def __init__(self):
         super().__init__()
@@ -140,7 +140,7 @@ def test_of_two_outputs_the_first_is_trained_and_the_other_stays(scheme, capsys)
     losses = made.fit(x, y, epochs=20, rate=0.05).loss
     after = made.predict(x)
     assert losses[-1] < losses[0] and after[0].tobytes() != before[0].tobytes()
-    assert (after[1].tobytes() == before[1].tobytes()) == (scheme == "last:1")  # else the body that both have
+    assert (after[1].tobytes() == before[1].tobytes()) == (scheme == "last:1")  # else the shared body changes, too
     assert insitu.prove(module, example=torch.zeros(1, 6), **options).ok
 
 
@@ -156,7 +156,7 @@ def test_a_layer_that_leads_to_another_output_cannot_be_named(tmp_path):
 
 
 class Pixels(nn.Module):
-    """Takes integers and makes them float itself."""
+    """Takes integers and converts them to float itself."""
 
     def __init__(self, how):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The torch function each op is held to: values in NHWC and in the op's own order, attributes by name."""
+"""The torch function for each op: values in NHWC and in the op's own order, attributes by name."""
 
 import torch  # the only file of these tests that needs it
 
