@@ -78,6 +78,15 @@ def float_literal(x: float) -> str:
     return f"{mantissa}{'' if '.' in mantissa else '.0'}{exponent}f"
 
 
+def string(text: str) -> str:
+    """A string literal of UTF-8 bytes; whatever is not a plain letter is escaped in octal, which cannot run on."""
+    return '"' + "".join(chr(b) if _plain(b) else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
+def _plain(byte: int) -> bool:
+    return 32 <= byte < 127 and chr(byte) not in '"\\?'
+
+
 def array(name: str, data: np.ndarray, note: str = "") -> str:
     """`const int8_t w[27] = {...};` wrapped at WIDTH."""
     flat = np.ascontiguousarray(data).reshape(-1)

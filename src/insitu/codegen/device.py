@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from insitu.codegen import c
-from insitu.codegen.program import Program
+from insitu.codegen.program import Program, classes_of
 from insitu.codegen.state import HEADER_BYTES, MAGIC, StateLayout
 from insitu.errors import GraphError
 from insitu.graph import Graph, Value
@@ -45,22 +45,25 @@ class Interface:
     program: int  # identifies this program
     arena_bytes: int
     rows: Mapping[str, int] = field(default_factory=dict)  # verb -> the input that is processed as it arrives
+    classes: tuple[str, ...] = ()  # names of the classes, if they are known
 
     @property
     def saved_bytes(self) -> int:
         return HEADER_BYTES + self.state.bytes if self.state else 0
 
     def info(self) -> bytes:
-        """The device's answer to an info request."""
+        """What the device answers to info requests, one frame after the other."""
         model = self.state.model if self.state else 0
         head = (PROTOCOL, FRAME_BYTES, model, self.program, self.arena_bytes, self.saved_bytes, len(self.verbs))
-        return struct.pack(INFO, *head) + b"".join(_described(name, *v) for name, v in self.verbs.items())
+        verbs = b"".join(_described(name, *v) for name, v in self.verbs.items())
+        return struct.pack(INFO, *head) + verbs + _named(self.classes)
 
 
 def interface_of(program: Program) -> Interface:
     verbs = {verb: (plan.graph.inputs, plan.graph.outputs) for verb, plan in program.plans.items()}
     rows = {verb: number for verb, plan in program.plans.items() for number in _by_rows(plan.graph)}
-    return Interface(verbs, program.state, program_crc(program), device_arena_bytes(program), rows)
+    crc, arena = program_crc(program), device_arena_bytes(program)
+    return Interface(verbs, program.state, crc, arena, rows, classes_of(program.plans))
 
 
 def _by_rows(graph: Graph) -> list[int]:
@@ -124,9 +127,6 @@ def _check(program: Program) -> None:
     for verb, plan in program.plans.items():
         if len(plan.graph.inputs) > MOST_INPUTS:
             raise GraphError(f"{verb} has {len(plan.graph.inputs)} inputs, the device protocol takes {MOST_INPUTS}")
-    size = len(interface_of(program).info())
-    if size > DATA_BYTES:
-        raise GraphError(f"its description has {size} bytes, but a frame has only {DATA_BYTES}", hint="fewer verbs")
 
 
 def _header(program: Program) -> str:
@@ -230,7 +230,7 @@ def _model(program: Program) -> list[str]:
     }  # fmt: skip
     return [
         f"static const device_verb verbs[{len(verbs)}] = {{", *verbs, "};", "",
-        "static " + c.array("info", np.frombuffer(info, np.uint8)), "",
+        "static " + c.array("info", np.frombuffer(info, np.uint8)).removeprefix("INSITU_ALIGNED "), "",
         f"const device_model {prefix}_device = {{", *(f"    .{k} = {v}," for k, v in fields.items()), "};",
     ]  # fmt: skip
 
@@ -265,3 +265,9 @@ def _described(name: str, inputs: tuple[Value, ...], outputs: tuple[Value, ...])
     word = name.encode()
     sizes = [v.type.bytes for v in (*inputs, *outputs)]
     return struct.pack(f"<B{len(word)}sBB{len(sizes)}I", len(word), word, len(inputs), len(outputs), *sizes)
+
+
+def _named(classes: tuple[str, ...]) -> bytes:
+    """The names of the classes: how many, then each with its length; nothing where there are none."""
+    words = [name.encode() for name in classes]
+    return struct.pack("<H", len(words)) + b"".join(bytes([len(w)]) + w for w in words) if words else b""

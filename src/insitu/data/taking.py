@@ -110,8 +110,8 @@ def array(x: Any) -> np.ndarray:
     """An array of a list, a tensor (wherever it is), a frame or a column of one."""
     if isinstance(x, list | tuple) and any(hasattr(item, "detach") for item in x[:1]):
         return _stacked([array(item) for item in x])
-    x = x.detach() if hasattr(x, "detach") else x
+    tensor = getattr(x, "detach", lambda: x)()
     try:
-        return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
+        return np.asarray(getattr(tensor, "cpu", lambda: tensor)())
     except ValueError as e:
         raise DataError(f"the samples differ in shape: {e}") from e

@@ -18,6 +18,7 @@ from insitu.deploy.lowering import checked
 from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, Type, Value
+from insitu.graph.classes import checked as checked_names
 from insitu.graph.types import Quant
 from insitu.training.train import LOSSES
 
@@ -49,7 +50,7 @@ class Manifest:
     def graph(self) -> Graph:
         """The inputs and outputs of predict, with nothing between them: this is what samples are checked against."""
         inputs, outputs = self.interface.verbs["predict"]
-        return Graph(self.name, inputs, outputs, (), {})
+        return Graph(self.name, inputs, outputs, (), {}, classes=self.interface.classes)
 
 
 def manifest(deployment: Deployment) -> dict:
@@ -73,6 +74,7 @@ def manifest(deployment: Deployment) -> dict:
             }
             for verb, (inputs, outputs) in interface.verbs.items()
         },
+        "classes": list(interface.classes),
         "state": state and {"model": state.model, "fields": [_value(v) for v in state.fields]},
         "lines": {verb: {str(n): layer for n, layer in call_lines(program, verb).items()} for verb in program.plans},
         "figures": deployment.figures(),
@@ -91,7 +93,7 @@ def read_manifest(folder: str | Path) -> Manifest:
         raise DataError(f"is not the folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e
     except KeyError as e:
         raise DataError(f"is invalid: {e} is missing", where=str(path), hint=ANEW) from e
-    except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError) as e:
+    except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError, DataError) as e:
         raise DataError(f"is invalid: {e}", where=str(path), hint=ANEW) from e
 
 
@@ -101,7 +103,14 @@ def _manifest(folder: Path, found: dict) -> Manifest:
     verbs = {verb: (_values(v["inputs"]), _values(v["outputs"])) for verb, v in found["verbs"].items()}
     lines = {verb: {int(n): layer for n, layer in named.items()} for verb, named in found["lines"].items()}
     rows = {verb: _count(v, "rows") for verb, v in found["verbs"].items() if "rows" in v}
-    interface = Interface(verbs, _state(found["state"]), int(found["program"]), int(found["arena_bytes"]), rows)
+    interface = Interface(
+        verbs,
+        _state(found["state"]),
+        int(found["program"]),
+        int(found["arena_bytes"]),
+        rows,
+        checked_names(found.get("classes", ())),
+    )
     _check_verbs(verbs)
     interface.info()  # raises for numbers that no program can have
     board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])

@@ -204,7 +204,7 @@ class LinkDevice:
         self.channel, self.run_timeout, self.lock = channel, run_timeout, RLock()
         self.link = Link(channel, timeout, tries)
         self._numbers = {verb: number for number, verb in enumerate(self.interface.verbs)}
-        self._info = self._agree(self.link.ask("info"))
+        self._info = self._agree(self._description())
 
     def __enter__(self) -> LinkDevice:
         return self
@@ -334,6 +334,14 @@ class LinkDevice:
                 raise DeviceError(f"the device sent {len(got)} bytes, not {count}", where=kind)
             parts.append(got)
         return b"".join(parts)
+
+    def _description(self) -> bytes:
+        """What the device says of itself: as many frames as it takes."""
+        found = part = self.link.ask("info")
+        while len(part) == DATA_BYTES:
+            part = self.link.ask("info", offset=len(found))
+            found += part
+        return found
 
     def _agree(self, info: bytes) -> dict[str, int]:
         """What the device says of itself, if it runs this very program."""

@@ -9,20 +9,23 @@ from collections.abc import Iterable, Sequence
 
 from insitu.errors import DataError
 
-MOST_LETTERS = 200
+MOST_BYTES = 200  # of a name, in UTF-8
 
 
 def checked(names: Iterable[object]) -> tuple[str, ...]:
     """The names, if each can stand in a table, in a C string and on a line."""
-    found = tuple(names)
-    for name in found:
-        if not isinstance(name, str) or len(name) > MOST_LETTERS or not name.isprintable():
-            shown = repr(name) if len(repr(name)) <= MOST_LETTERS else f"{repr(name)[:60]}..."
-            raise DataError(f"the name of a class must be printable text of at most {MOST_LETTERS} letters: {shown}")
+    found = tuple(map(_legal, names))
     twice = next((name for i, name in enumerate(found) if name and name in found[:i]), None)
     if twice is not None:
         raise DataError(f"two classes have the name {twice!r}", hint="give every class a name of its own")
     return found
+
+
+def _legal(name: object) -> str:
+    if isinstance(name, str) and len(name.encode(errors="replace")) <= MOST_BYTES and name.isprintable():
+        return name
+    shown = repr(name) if len(repr(name)) <= MOST_BYTES else f"{repr(name)[:60]}..."
+    raise DataError(f"the name of a class must be printable text of at most {MOST_BYTES} bytes: {shown}")
 
 
 def fitting(names: tuple[str, ...], count: int) -> tuple[str, ...]:

@@ -47,8 +47,12 @@ static int32_t ping(device_session *session, const device_model *model, request 
 static int32_t info(device_session *session, const device_model *model, request *r)
 {
     (void)session;
-    copy_bytes(r->data, model->info, model->info_bytes);
-    r->size = model->info_bytes;
+    if (r->offset > (uint32_t)model->info_bytes) {
+        return DEVICE_OUTSIDE;
+    }
+    const int32_t left = model->info_bytes - (int32_t)r->offset;
+    r->size = left < DEVICE_DATA ? left : DEVICE_DATA;
+    copy_bytes(r->data, model->info + r->offset, r->size);
     return DEVICE_OK;
 }
 
