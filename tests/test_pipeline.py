@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -241,13 +242,13 @@ def test_insitu_compile_prints_the_memory_and_writes_c(samples, tmp_path, capsys
 
 def test_insitu_train_learns_resumes_and_prints_a_table(samples, tmp_path, capsys):
     common = ["train", str(TARGET), "--data", samples, "--classes", "10", "--scheme", "head", "--epochs", "4"]
-    whole, half, rest = (str(tmp_path / name) for name in ("whole", "half", "rest"))
+    whole, half, rest = (str(tmp_path / name) for name in ("whole.bin", "half.bin", "rest.bin"))
     assert main([*common, "--split", "0.8", "-o", whole, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["loss"][-1] < report["loss"][0] and len(report["validation"]) == 4 and report["cached"]
     assert main([*common, "--split", "0.8", "-o", half, "--stop-epoch", "2"]) == 0
     assert main([*common, "--split", "0.8", "--resume", half, "--start-epoch", "2", "-o", rest]) == 0
-    assert (tmp_path / "rest").read_bytes() == (tmp_path / "whole").read_bytes() != (tmp_path / "half").read_bytes()
+    assert Path(rest).read_bytes() == Path(whole).read_bytes() != Path(half).read_bytes()
     text = capsys.readouterr().out
     assert "epoch" in text and "skipped" in text and "arena" in text and "cached" in text
 
@@ -284,4 +285,4 @@ def test_the_verbs_say_what_is_wrong(samples, tmp_path, capsys):
 
 def test_state_of_is_what_save_writes(tmp_path):
     made = learner("head")
-    assert made.save(tmp_path / "s").read_bytes() == state_of(made)
+    assert made.save(tmp_path / "s.bin").read_bytes() == state_of(made)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from insitu.data import Augment, Samples, split
     from insitu.graph import Graph, Type
     from insitu.learner import History, Learner
+    from insitu.learner.file import open
     from insitu.learner.folder import open_folder
     from insitu.learner.model import Model, load
     from insitu.pipeline import compile, prove
@@ -55,6 +56,7 @@ __all__ = [
     "Unsupported",
     "compile",
     "load",
+    "open",
     "open_folder",
     "prove",
     "split",
@@ -63,8 +65,9 @@ __all__ = [
 # public name -> the module that defines it
 HOMES = {
     "Augment": "data", "Samples": "data", "split": "data", "Graph": "graph", "Type": "graph", "History": "learner",
-    "Learner": "learner", "Model": "learner.model", "load": "learner.model", "open_folder": "learner.folder",
-    "compile": "pipeline", "prove": "pipeline", "Transform": "preprocess", "Recipe": "training.train",
+    "Learner": "learner", "Model": "learner.model", "load": "learner.model", "open": "learner.file",
+    "open_folder": "learner.folder", "compile": "pipeline", "prove": "pipeline", "Transform": "preprocess",
+    "Recipe": "training.train",
 }  # fmt: skip
 
 

@@ -6,14 +6,14 @@ Each stage is a folder of its own and knows nothing of the others; this file pas
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from insitu.data import Samples, as_samples
-from insitu.data.arguments import byte_count, optional, whole
+from insitu.data import Samples, as_samples, by_name
+from insitu.data.arguments import byte_count, whole
 from insitu.deploy import Limits, limits_of, usual_gradients
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import open_host
@@ -34,6 +34,7 @@ from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, read_scheme
+from insitu.training.classes import choose_classes
 from insitu.training.head import HEAD, prototypes, replace_head, with_head
 from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts
@@ -43,7 +44,7 @@ PRECISIONS = ("int8", "float")
 AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 
 
-def compile(model, *, example=None, classes: int | None = None, data=None, scheme: str = "auto",
+def compile(model, *, example=None, classes: int | Sequence[str] | None = None, data=None, scheme: str = "auto",
             precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
             head_init: str = "zero", recipe: Recipe | None = None, board: str = "host", sram: int | str | None = None,
             flash: int | str | None = None, prefer: str = "memory", transform: Transform | None = None, seed: int = 0,
@@ -51,7 +52,8 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
     model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
-    classes     the number of classes of the new head; None keeps the model's own classifier, in float
+    classes     the classes of the new head: their names, or how many. None: those of labelled `data`, if the model does
+                not know them; else the model's own classifier stays, in float
     data        samples, to calibrate a float model for int8 and for head_init="prototypes"
     head        the classifier's arithmetic: float (default) or int8
     scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" means head for now
@@ -65,7 +67,7 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
     prefer      on a board: "memory" spends instructions wherever that lowers the peak, "speed" only until it fits
     dump        a folder that gets one text file per stage
     """
-    batch, classes, seed = whole(batch, "batch", 1), optional(classes, "classes", 1), whole(seed, "seed")
+    batch, seed = whole(batch, "batch", 1), whole(seed, "seed")
     sram, flash = byte_count(sram, "sram"), byte_count(flash, "flash")
     say = Dump(dump)
     if head not in PRECISIONS:
@@ -77,17 +79,19 @@ def compile(model, *, example=None, classes: int | None = None, data=None, schem
         g = say("1-loaded", load(model, example))
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=has_targets(recipe))
+    chosen = choose_classes(g, classes, samples)
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
-    g = new_head(g, classes, samples, recipe, head_after, head_init, seed)
-    g = say("4-head", integer_head(g) if head == "int8" else g)
-    notes += _untrained(g)
+    g = new_head(g, chosen.count, samples and by_name(samples, chosen.names), recipe, head_after, head_init, seed)
+    g = replace(integer_head(g) if head == "int8" else g, classes=chosen.names)
+    say("4-head", g)
+    notes += _told(chosen.note) + _untrained(g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
     parts = Parts(g, s, recipe, batch, has_statistics(g), head_of(g))
     with stage("gradients and updates"):
         graphs = say("6-training", parts.graphs())
     deployed = check_budget(parts, graphs, limits)
-    learner = Learner(graphs, None, classes, parts=parts, notes=notes, deployed=deployed)
+    learner = Learner(graphs, parts=parts, notes=notes, deployed=deployed)
     if dump:
         say("7-plan", deployed.program.plans if deployed else learner.plans)
     return learner
@@ -204,6 +208,12 @@ def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
     note = f"scheme auto: for now only the {AUTO} is trained; --scheme last:6 trains more"
     print(note, file=sys.stderr)
     return AUTO, (note,)
+
+
+def _told(note: str) -> tuple[str, ...]:
+    if note:
+        print(f"note: {note}", file=sys.stderr)
+    return (note,) if note else ()
 
 
 def _untrained(graph: Graph) -> tuple[str, ...]:

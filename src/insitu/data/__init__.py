@@ -4,11 +4,12 @@ from insitu.data.augment import Augment
 from insitu.data.labels import by_name, check_labels
 from insitu.data.reading import read_held_out, read_samples
 from insitu.data.samples import Samples, fit, split
-from insitu.data.taking import as_samples
+from insitu.data.taking import as_inputs, as_samples
 
 __all__ = [
     "Augment",
     "Samples",
+    "as_inputs",
     "as_samples",
     "by_name",
     "check_labels",

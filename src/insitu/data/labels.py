@@ -51,10 +51,16 @@ def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
 def by_name(samples: Samples, names: tuple[str, ...]) -> Samples:
     """The samples with the labels that a model with these class names gives them.
 
-    Samples without names, and models without, go by numbers. A name that the model does not know is a DataError.
+    Samples without names go by numbers; so do names that are numbers, for a model without names. A name that the model
+    does not know is a DataError.
     """
-    if samples.labels is None or not samples.names or not any(names) or samples.names == names:
+    if samples.labels is None or not samples.names or samples.names == names:
         return samples
+    if not any(names):
+        if all(map(is_number, samples.names)):
+            return replace(samples, labels=np.array([int(n) for n in samples.names])[samples.labels], names=())
+        what = f"the labels are names, such as {samples.names[0]!r}, but the model does not name its classes"
+        raise DataError(what, hint="class numbers, or insitu.load(..., classes=[...])")
     used = set(samples.labels.tolist())
     places = np.zeros(len(samples.names), np.int64)
     for number, name in enumerate(samples.names):
@@ -63,6 +69,11 @@ def by_name(samples: Samples, names: tuple[str, ...]) -> Samples:
         elif number in used:
             raise unknown(name, names)
     return replace(samples, labels=places[samples.labels], names=names)
+
+
+def is_number(name: str) -> bool:
+    """Is this name just a class number?"""
+    return name.isascii() and name.isdigit() and len(name) < 10 and str(int(name)) == name
 
 
 def check_labels(samples: Samples, classes: int) -> Samples:

@@ -20,7 +20,7 @@ from insitu.data.labels import numbered
 from insitu.data.reading import read_samples
 from insitu.data.samples import Samples, check_samples, counted, fit
 from insitu.errors import DataError
-from insitu.graph import Graph
+from insitu.graph import Graph, Value
 
 MOST = 10_000
 
@@ -45,6 +45,24 @@ def as_samples(data, graph: Graph, *, labels=None, targets: bool = False, pixels
     if y is not None and not targets and not names:
         y, names = numbered(y)
     return check_samples(counted(Samples(inputs, y, names, notes=notes), "data"), graph)
+
+
+def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
+    """One array per input of the graph, from one value per input, or from a file, folder, or Samples."""
+    only = given[0] if len(given) == 1 else None
+    if isinstance(only, str | Path):
+        return read_samples(only, graph, part="test", targets=True).inputs
+    if isinstance(only, Samples):
+        return only.inputs
+    given = only if isinstance(only, tuple) and len(only) == len(graph.inputs) > 1 else given
+    if len(given) != len(graph.inputs):
+        names = ", ".join(v.name for v in graph.inputs)
+        raise DataError(f"{len(given)} inputs were given, the model has {len(graph.inputs)}: {names}")
+    return tuple(_input(v, array(x)) for v, x in zip(graph.inputs, given))
+
+
+def _input(value: Value, x: np.ndarray) -> np.ndarray:
+    return fit(value, x, f"input {value.name}") if x.size else np.zeros((0, *value.shape[1:]), value.type.numpy)
 
 
 Parts = tuple[tuple[np.ndarray, ...], np.ndarray | None, tuple[str, ...]]  # inputs, labels, notes

@@ -93,7 +93,7 @@ def read_manifest(folder: str | Path) -> Manifest:
         raise DataError(f"is not the folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e
     except KeyError as e:
         raise DataError(f"is invalid: {e} is missing", where=str(path), hint=ANEW) from e
-    except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError, DataError) as e:
+    except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError) as e:
         raise DataError(f"is invalid: {e}", where=str(path), hint=ANEW) from e
 
 

@@ -21,21 +21,27 @@ from insitu.graph.text import arrays, parse, to_text
 SUFFIX = ".insitu"
 MAX_BYTES = 1 << 30  # limit for all that it inflates to
 MAX_TEXT = 16 << 20  # limit for the text and for the names
+LEARNER = "learner.json"  # a file that has this holds a learner (learner/file.py), of which the model is a part
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def save(graph: Graph, path: str | Path) -> Path:
     """Write the graph. The file appears complete or not at all."""
+    return write_whole(path, packed(graph))
+
+
+def packed(graph: Graph) -> bytes:
+    """The bytes of the file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
-        _add(z, "graph.txt", to_text(graph).encode())
+        add(z, "graph.txt", to_text(graph).encode())
         named = arrays(graph)
-        _add(z, "names.json", json.dumps(list(named)).encode())
+        add(z, "names.json", json.dumps(list(named)).encode())
         for i, array in enumerate(named.values()):
             data = io.BytesIO()
             np.lib.format.write_array(data, np.ascontiguousarray(array), allow_pickle=False)
-            _add(z, f"{i}.npy", data.getvalue())
-    return write_whole(path, buffer.getvalue())
+            add(z, f"{i}.npy", data.getvalue())
+    return buffer.getvalue()
 
 
 def read(source: str | Path | bytes) -> Graph:
@@ -43,16 +49,27 @@ def read(source: str | Path | bytes) -> Graph:
     try:
         with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as z:
             if sum(i.file_size for i in z.infolist()) > MAX_BYTES:
-                raise ModelError("unpacks to more than 1 GiB")
-            names = json.loads(_part(z, "names.json", MAX_TEXT))
+                raise ModelError("unpacks to over a gigabyte")
+            if LEARNER in z.namelist():
+                raise ModelError("holds a learner, not a model", hint=f"insitu.open({where!r})")
+            names = json.loads(part(z, "names.json", MAX_TEXT))
             found = {name: _array(z, f"{i}.npy") for i, name in enumerate(names)}
-            return _named(check(parse(_part(z, "graph.txt", MAX_TEXT).decode(), found)))
+            return _named(check(parse(part(z, "graph.txt", MAX_TEXT).decode(), found)))
     except Error as e:
         raise ModelError(e.what, where=": ".join(filter(None, (where, e.where))), hint=e.hint) from e
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
     except Exception as e:  # zipfile, json and numpy raise many kinds of exceptions for broken data
         raise ModelError(f"is not an insitu graph, or is damaged ({type(e).__name__}: {e})", where=where) from e
+
+
+def is_learner(path: str | Path) -> bool:
+    """Does this file hold a learner? A file that cannot be read does not."""
+    try:
+        with zipfile.ZipFile(path) as z:
+            return LEARNER in z.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
 
 
 def _named(graph: Graph) -> Graph:
@@ -62,13 +79,13 @@ def _named(graph: Graph) -> Graph:
     return graph
 
 
-def _add(z: zipfile.ZipFile, name: str, data: bytes) -> None:
+def add(z: zipfile.ZipFile, name: str, data: bytes) -> None:
     info = zipfile.ZipInfo(name, EPOCH)
     info.compress_type = zipfile.ZIP_DEFLATED
     z.writestr(info, data)
 
 
-def _part(z: zipfile.ZipFile, name: str, limit: int = MAX_BYTES) -> bytes:
+def part(z: zipfile.ZipFile, name: str, limit: int = MAX_BYTES) -> bytes:
     """A member of the zip file, never more than its declared size."""
     info = z.getinfo(name)
     if info.file_size > limit:
@@ -78,7 +95,7 @@ def _part(z: zipfile.ZipFile, name: str, limit: int = MAX_BYTES) -> bytes:
 
 
 def _array(z: zipfile.ZipFile, name: str) -> np.ndarray:
-    data = _part(z, name)
+    data = part(z, name)
     try:
         return read_array(data)
     except Exception as e:  # numpy's header is Python text, and fails in as many ways

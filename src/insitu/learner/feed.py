@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.data import as_inputs
 from insitu.devices.device import Arrays, Device
 from insitu.errors import DataError
+from insitu.graph import Graph
 from insitu.learner.pace import Pace
 from insitu.progress import Report
 
@@ -86,3 +88,12 @@ def predict_all(device: Device, source: Source, report: Report | None = None, wo
             if report:
                 report(words, view * len(source) + part.stop, views * len(source))
     return found
+
+
+def predicted(device: Device, graph: Graph, given: tuple):
+    """The outputs for what a user gives: one array, or a tuple of them; of no samples, none."""
+    arrays = as_inputs(given, graph)
+    if len(arrays[0]):
+        return device.predict(*arrays)
+    outputs = tuple(np.zeros((0, *v.shape[1:]), v.type.numpy) for v in graph.outputs)
+    return outputs[0] if len(outputs) == 1 else outputs

@@ -5,21 +5,35 @@ Reading files and arrays is data/'s business.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from insitu.data import Samples, as_samples, check_labels
+from insitu.data import Samples, as_samples, by_name, check_labels
+from insitu.data.labels import is_number
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
+from insitu.graph.classes import named
 from insitu.training.train import LOSSES
 
+KEPT = {".insitu": "learner", ".bin": "state", ".state": "state"}  # suffix -> what is saved
 
-def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train") -> Samples:
-    """Samples for the inputs of a graph, with what this loss compares its output with."""
+
+def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", naming: bool = False) -> Samples:
+    """Samples for the inputs of a graph, with what this loss compares its output with.
+
+    Labels are matched by name; with `naming`, names that are new take the places of classes that have none yet.
+    """
     out, labels = graph.outputs[0], LOSSES[loss][1] == "labels"
     if labels:
         check_width(pair(x)[1] if y is None else y, out.shape[-1])
-    data = as_samples(x if y is None else (x, y), graph, targets=not labels, part=part)
-    return check_labels(data, out.shape[-1]) if labels else with_targets(data, out)
+    x, y = pair(x) if y is None else (x, y)
+    data = as_samples(x, graph, labels=y, targets=not labels, part=part)
+    if not labels:
+        return with_targets(data, out)
+    if naming and data.names and not (not any(graph.classes) and all(map(is_number, data.names))):
+        return check_labels(by_name(data, named(data.names, graph.classes, out.shape[-1])), out.shape[-1])
+    return check_labels(by_name(data, graph.classes), out.shape[-1])
 
 
 def with_targets(data: Samples, out: Value) -> Samples:
@@ -44,3 +58,25 @@ def check_width(y, classes: int) -> None:
     if len(shape) == 2 and shape[1] not in (1, classes):
         raise DataError(f"the labels have {shape[1]} columns, the model has {classes} classes",
                         hint="class numbers, or one-hot rows with a column per class")  # fmt: skip
+
+
+def is_single(x, value: Value) -> bool:
+    """Is this one sample, not a batch of them?"""
+    return np.shape(x) == value.shape[1:] != ()
+
+
+def kept(path: str | Path) -> str:
+    """What a file of this name keeps: the whole learner, or a state alone. Any other suffix is a DataError."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in KEPT:
+        what = f"cannot save a {suffix or 'file without a suffix'}"
+        raise DataError(what, where=str(path), hint=", ".join(KEPT))
+    return KEPT[suffix]
+
+
+def read_state(path: str | Path) -> bytes:
+    """The bytes of a saved state."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as e:
+        raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e

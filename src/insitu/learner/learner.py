@@ -17,18 +17,20 @@ import numpy as np
 
 from insitu.boards import Board
 from insitu.codegen import Program, emit_program
-from insitu.data import Samples
+from insitu.data import Samples, as_samples
 from insitu.data.arguments import optional, whole
-from insitu.deploy import Deployment, limits_of
+from insitu.deploy import Deployment, limits_of, starting_from
 from insitu.deploy.budget import check_budget
 from insitu.devices.device import Device, Values
 from insitu.devices.host import HostDevice, open_plans
-from insitu.errors import BoardError, DataError, DeviceError, GraphError
+from insitu.errors import BoardError, DataError, GraphError
 from insitu.files import write_whole
 from insitu.graph import Graph, Type
+from insitu.graph.classes import word
+from insitu.learner.classify import Classified, classified
 from insitu.learner.course import Course
-from insitu.learner.feed import Augment, Feed, Source, plain, predict_all
-from insitu.learner.given import given_samples, pair
+from insitu.learner.feed import Augment, Feed, Source, plain, predict_all, predicted
+from insitu.learner.given import given_samples, is_single, kept, pair, read_state
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
 from insitu.learner.measures import MEASURES
@@ -37,7 +39,6 @@ from insitu.learner.site import Site
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
 from insitu.progress import Report, bar, stage
-from insitu.training.head import widen_head
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
 
@@ -66,6 +67,11 @@ class Learner:
         self.graphs, self._plans, self._device = dict(graphs), plans, device
         self._trained: HostDevice | None = None  # the twin that learns, where nothing is cached
         self._cut: tuple[Split, HostDevice, HostDevice] | None = None
+
+    def become(self, other: Learner) -> None:
+        """Take over another learner's program and device."""
+        self._take(other.graphs, other._plans, other.device)
+        self.parts, self.deployed, self.classes = other.parts, other.deployed, other.classes
 
     def __enter__(self) -> Learner:
         return self
@@ -165,6 +171,26 @@ class Learner:
         return not first or any(not np.array_equal(v, state[n], equal_nan=True) for n, v in first.items())
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the classes; "" for one that has none yet, () where none is known."""
+        return self.graphs["predict"].classes
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """What `evaluate` and `classify` call the classes: their names, or their numbers."""
+        if not any(self.names):
+            return np.arange(self.classes)
+        return np.array([word(self.names, k) for k in range(self.classes)])
+
+    def _name(self, names: tuple[str, ...]) -> None:
+        """Call the classes so from now on."""
+        if not any(names) or names == self.names:
+            return
+        self.graphs["predict"] = replace(self.graphs["predict"], classes=names)
+        if self.parts:
+            self.parts = replace(self.parts, forward=replace(self.parts.forward, classes=names))
+
+    @property
     def sample(self):
         """The graph's input: what a sample looks like."""
         return self.graphs["predict"].inputs[0]
@@ -193,7 +219,8 @@ class Learner:
         last = epochs if stop_epoch is None else min(whole(stop_epoch, "stop_epoch"), epochs)
         for name, value in (("threads", threads), ("views", views)):
             optional(value, name, 1)
-        data = self.samples(x, y)
+        data = self.samples(x, y, naming=True)
+        self._name(data.names)
         held_out = None if validation is None else self.samples(*pair(validation), part="test")
         with self._changing, bar(progress) as report:
             feed = self._feed(data, augment, views, cache, seed, report)
@@ -262,8 +289,18 @@ class Learner:
     # using ------------------------------------------------------------------------------------
 
     def predict(self, *x):
-        """The model's outputs (logits) for these samples, from the generated C."""
-        return self.device.predict(*x)
+        """The model's outputs (logits) for these samples, from the generated C: [samples, ...], also of one sample."""
+        return predicted(self.device, self.graphs["predict"], x)
+
+    def classify(self, x, *, top: int | None = None) -> list[Classified] | Classified:
+        """The classes of these samples with their probabilities, the likeliest first: a dict for each sample.
+
+        One sample gives one dict; `top` leaves out all but so many classes.
+        """
+        graph = self.graphs["predict"]
+        data = as_samples(x, graph)
+        found = classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], self.names, top)
+        return found[0] if is_single(x, graph.inputs[0]) else found
 
     def evaluate(self, x, y=None) -> dict[str, float]:
         """Accuracy over labelled samples; the mean squared error, where that is the loss."""
@@ -280,41 +317,43 @@ class Learner:
         found = self.device.counters()
         return {name: found[name] for name in COUNTERS}
 
-    def add_class(self) -> int:
+    def add_class(self, name: str = "") -> int:
         """Give the head one class more, keeping all that was learned; the new class's number.
 
         For a board it is linked anew: where it no longer fits, a BudgetError, and nothing has changed.
         """
-        if self.parts is None or self.parts.head is None:
-            raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
-        if not (self.site.place and self.site.place.partition(":")[0] != "serial"):
-            hint = 'on("host").add_class(), then write(...) and flash the board'
-            raise DeviceError("the firmware there cannot grow", where=self.site.place or "device", hint=hint)
+        from insitu.learner.growing import add_class
+
         with self._changing:
-            was, old = self.classes, self.device
-            parts = replace(self.parts, forward=widen_head(self.parts.forward, was + 1))
-            graphs = parts.graphs()
-            deployed = self.deployed and check_budget(parts, graphs, self.deployed.limits)
-            made = Learner(graphs, parts=parts, deployed=deployed).on(self.site.place, **vars(self.site.patience))
-            made.device.load_arrays(grown(old.state(), made.device.state()))
-            self._take(graphs, made._plans, made.device)
-            self.parts, self.deployed, self.classes = parts, deployed, was + 1
-        if not isinstance(old, HostDevice):
-            old.close()
-        return was
+            return add_class(self, name)
 
     # keeping ----------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
-        """Write what was learned; the file appears whole or not at all."""
+        """Write a file that appears whole or not at all.
+
+        "gesture.insitu" holds the whole learner: `insitu.open` goes on with it anywhere. "state.bin" holds only what
+        was learned, for `load` and for a board with this very program.
+        """
+        from insitu.learner.file import save_learner
+
+        if kept(path) == "learner":
+            return save_learner(self, path)
         return write_whole(path, self.device.save_state())
+
+    def begin_from(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take these arrays as what was learned. The device is opened when it is needed."""
+        self.graphs = starting_from(self.graphs, state)
+
+    def __reduce__(self):
+        """A pickle or a copy is a learner on this machine, which goes its own way."""
+        from insitu.learner.file import learner_bytes, open_learner
+
+        return open_learner, (learner_bytes(self),)
 
     def load(self, path: str | Path) -> None:
         """Take back what was saved. A wrong or damaged file is an error and changes nothing."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError as e:
-            raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
+        data = read_state(path)
         try:
             with self._changing:
                 self.device.load_state(data)
@@ -347,9 +386,9 @@ class Learner:
         """What `evaluate` measures: accuracy, or the error (mean squared) with the loss mse."""
         return MEASURES[self.recipe.loss][0]
 
-    def samples(self, x, y=None, part: str = "train") -> Samples:
-        """Checked samples with labels or targets in the program's own types."""
-        return given_samples(self.graphs["predict"], self.recipe.loss, x, y, part)
+    def samples(self, x, y=None, part: str = "train", naming: bool = False) -> Samples:
+        """Checked samples with labels or targets in the program's own types; labels are matched by name."""
+        return given_samples(self.graphs["predict"], self.recipe.loss, x, y, part, naming)
 
 
 def plan_here(graphs: Mapping[str, Graph]) -> dict[str, Plan]:
@@ -360,13 +399,6 @@ def plan_here(graphs: Mapping[str, Graph]) -> dict[str, Plan]:
 def open_here(plans: Mapping[str, Plan]) -> HostDevice:
     with stage("compiling for this machine"):
         return open_plans(plans)
-
-
-def grown(old: Mapping[str, np.ndarray], new: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The new arrays with the old ones in their first corner."""
-    for name, array in old.items():
-        new[name][tuple(slice(n) for n in array.shape)] = array
-    return new
 
 
 def types(values: tuple[Values, Values]) -> tuple[list[Type], list[Type]]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from insitu.codegen import Program, emit_program
+from insitu.data import as_samples
 from insitu.devices.host import HostDevice, open_host
 from insitu.errors import DataError
 from insitu.graph import Graph
+from insitu.graph.classes import checked
+from insitu.graph.file import is_learner
 from insitu.graph.file import save as save_graph
 from insitu.importers import load as load_graph
+from insitu.learner.classify import Classified, classified
+from insitu.learner.feed import predicted
+from insitu.learner.given import is_single
 from insitu.planner import plan
 
 
@@ -34,7 +41,19 @@ class Model:
 
     def predict(self, *inputs):
         """The outputs for these inputs, from the generated C. Any number of samples along the first axis."""
-        return self.device.predict(*inputs)
+        return predicted(self.device, self.graph, inputs)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes that it tells apart; () if they are not known."""
+        return self.graph.classes
+
+    def classify(self, x, *, top: int | None = None) -> list[Classified] | Classified:
+        """The classes of these samples with their probabilities, the likeliest first; one sample gives one dict."""
+        data = as_samples(x, self.graph)
+        outputs = self.device.run("predict", *data.inputs)
+        found = classified(self.graph, outputs[0], self.classes, top)
+        return found[0] if is_single(x, self.graph.inputs[0]) else found
 
     def quantize(
         self, data=None, *, method: str = "mse", batches: int | None = None, progress=None, **options
@@ -73,6 +92,23 @@ class Model:
         return f"<insitu.Model {g.name}: {ins} -> {outs}, {len(g.nodes)} ops>"
 
 
-def load(source, example=None, *, batch: int = 1) -> Model:
-    """A model from a path (.onnx, .tflite, .pt2, .keras, .pkl, .insitu), a torch module or a Keras model."""
-    return Model(load_graph(source, example, batch=batch))
+def load(source, example=None, *, batch: int = 1, classes: Sequence[str] = ()) -> Model:
+    """A model from a path (.onnx, .tflite, .pt2, .keras, .pkl, .insitu), a torch module or a Keras model.
+
+    `classes` names its classes in the order of its outputs. A file that holds a learner gives the model as it learned.
+    """
+    if isinstance(source, str | Path) and is_learner(source):
+        from insitu.learner.file import open_learner
+        from insitu.learner.learned import learned_model
+
+        return learned_model(open_learner(source))
+    graph = load_graph(source, example, batch=batch)
+    return Model(replace(graph, classes=own_names(graph, classes)) if classes else graph)
+
+
+def own_names(graph: Graph, classes: Sequence[str]) -> tuple[str, ...]:
+    """These names, if they are as many as the model has outputs."""
+    names, width = checked(classes), (graph.outputs[0].shape or (1,))[-1]
+    if len(names) != width:
+        raise DataError(f"{len(names)} names for {width} classes", where=graph.name, hint="one name per output")
+    return names

@@ -67,7 +67,7 @@ def read_scheme(text: str, layers: list[Layer]) -> Scheme:
     if kind in WORDS:
         return Scheme(text, tuple(WORDS[kind](layers, _count(text, number, kind, layers))))
     if Path(text).is_file():
-        return fit(_parse(Path(text).read_text(), Path(text).name), layers)
+        return fit(parse_scheme(Path(text).read_text(), Path(text).name), layers)
     known = "head, full, bias:N, last:N, a file, or one of: " + ", ".join(PUBLISHED)
     raise SchemeError(f"unknown scheme {text!r}", hint=known)
 
@@ -116,7 +116,7 @@ def _published(name: str, layers: list[Layer]) -> Scheme:
     return fit(Scheme(name, tuple(rows)), layers)
 
 
-def _parse(text: str, name: str) -> Scheme:
+def parse_scheme(text: str, name: str) -> Scheme:
     if text.lstrip().startswith("{"):
         return _parse_json(text, name)
     rows = []

@@ -1,0 +1,72 @@
+"""Scores as probabilities with the names of their classes. Where the model has a softmax, none is applied again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Graph, Type
+from insitu.graph.classes import word
+from insitu.ops.activation import lut_s8, sigmoid
+from insitu.ops.layout import reshape, transpose
+from insitu.ops.norm import log_softmax, softmax, softmax_s8
+from insitu.ops.quant import dequantize, quantize, requantize_s8
+
+Classified = dict[str, float]  # name (or number) of a class -> its probability, the likeliest first
+SAME = {dequantize, quantize, requantize_s8, reshape, transpose}  # the same numbers, in another form
+
+
+def classified(graph: Graph, outputs: np.ndarray, names: Sequence[str], top: int | None = None) -> list[Classified]:
+    """For each sample its classes with their probabilities."""
+    chances = probabilities(graph, outputs)
+    return [_ranked(row, names, top) for row in chances]
+
+
+def probabilities(graph: Graph, outputs: np.ndarray) -> np.ndarray:
+    """[samples, classes], from what the first output of the graph gave."""
+    scores = real(graph, outputs).reshape(len(outputs), -1).astype(np.float64)
+    each = graph.outputs[0].type.size // (graph.outputs[0].shape or (1,))[0]
+    if graph.outputs[0].shape[-1:] != (each,):
+        raise GraphError(f"the output {graph.outputs[0].type} is not one score per class", where=graph.name)
+    given = _last_op(graph)
+    if each == 1:
+        yes = scores if given is sigmoid else 1 / (1 + np.exp(-np.clip(scores, -500, 500)))
+        return np.concatenate([1 - yes, yes], axis=1)
+    if given in (softmax, softmax_s8, sigmoid):
+        return np.clip(scores, 0, None)
+    return _softmax(scores)  # of logits; after a log_softmax it only takes the logarithm back
+
+
+def real(graph: Graph, outputs: np.ndarray) -> np.ndarray:
+    """The real numbers that the output's integers stand for."""
+    q = graph.outputs[0].type.quant
+    return outputs if q is None or outputs.dtype.kind == "f" else (outputs.astype(np.float64) - q.zero) * q.scale[0]
+
+
+def _last_op(graph: Graph):
+    """What the output is made of, where that is one of the functions that give probabilities."""
+    node = graph.producer.get(graph.outputs[0].name)
+    while node is not None and node.op in SAME:
+        node = graph.producer.get(node.inputs[0].name)
+    if node is None:
+        return None
+    if node.op is lut_s8 and _is_share(node.output.type):
+        return sigmoid
+    return node.op if node.op in (softmax, softmax_s8, log_softmax, sigmoid) else None
+
+
+def _is_share(t: Type) -> bool:
+    """Does this int8 type hold 0 to 1 and nothing else, as the type of a sigmoid does?"""
+    return t.quant is not None and t.zero == -128 and t.scale == 1 / 256
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _ranked(row: np.ndarray, names: Sequence[str], top: int | None) -> Classified:
+    order = np.argsort(-row, kind="stable")[:top]
+    return {word(names, int(k)): float(row[k]) for k in order}

@@ -1,0 +1,158 @@
+"""One file holds a learner: its model, scheme, recipe, class names, counters, and what it has learned.
+
+    learner.save("gesture.insitu")
+    learner = insitu.open("gesture.insitu")       training goes on as if it had never been closed
+
+The file is a zip: `model.insitu` (the network as it was before training, with its calibration and names),
+`learner.json` (scheme, recipe, batch), and one array for each part of the state. It holds data only: reading one runs
+no code, and every number in it is checked. Writing is deterministic.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+
+from insitu.errors import DataError, Error, ModelError
+from insitu.files import read_array, write_whole
+from insitu.graph import Graph
+from insitu.graph.file import LEARNER as ABOUT
+from insitu.graph.file import MAX_BYTES, MAX_TEXT, SUFFIX, add, packed, part
+from insitu.graph.file import read as read_graph
+from insitu.learner.learner import Learner
+from insitu.schemes.layers import layers, leading
+from insitu.schemes.scheme import Scheme, fit, parse_scheme
+from insitu.training.head import HEAD
+from insitu.training.parts import Parts
+from insitu.training.train import Recipe
+
+FORMAT = 1
+MODEL, STATE = "model.insitu", "state"
+MOST_BATCH = 1 << 20
+
+
+def save_learner(learner: Learner, path: str | Path) -> Path:
+    """Write the learner; the file appears whole or not at all."""
+    return write_whole(path, learner_bytes(learner))
+
+
+def learner_bytes(learner: Learner) -> bytes:
+    parts = learner.parts
+    if parts is None:
+        raise DataError("a board's folder has no model to save", hint='save("state.bin") keeps what it learned')
+    state = learner.device.state() if learner.opened else first_state(learner)
+    about = {
+        "format": FORMAT, "scheme": json.loads(parts.scheme.to_json()), "recipe": asdict(parts.recipe),
+        "batch": parts.batch, "at_once": parts.at_once, "head": parts.head, "notes": list(learner.notes),
+        "state": list(state),
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
+        add(z, ABOUT, json.dumps(about, indent=1).encode())
+        add(z, MODEL, packed(parts.forward))
+        for i, array in enumerate(state.values()):
+            add(z, f"{STATE}/{i}.npy", _npy(array))
+    return buffer.getvalue()
+
+
+def first_state(learner: Learner) -> dict[str, np.ndarray]:
+    """What a program that never ran begins with."""
+    return {name: array for g in learner.graphs.values() for name, array in g.state.items()}
+
+
+def _npy(array: np.ndarray) -> bytes:
+    data = io.BytesIO()
+    np.lib.format.write_array(data, np.ascontiguousarray(array), allow_pickle=False)
+    return data.getvalue()
+
+
+def open_learner(source: str | Path | bytes) -> Learner:
+    """The learner in a file: on this machine, with all that it had learned when it was saved."""
+    where = source.name if isinstance(source, Path) else "learner" if isinstance(source, bytes) else str(source)
+    try:
+        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as z:
+            return _read(z)
+    except Error as e:
+        raise ModelError(e.what, where=": ".join(filter(None, (where, e.where))), hint=e.hint) from e
+    except OSError as e:
+        raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
+    except Exception as e:  # zipfile, json and numpy raise a dozen kinds for broken data
+        raise ModelError(f"is not a learner, or is damaged ({type(e).__name__}: {e})", where=where) from e
+
+
+def _read(z: zipfile.ZipFile) -> Learner:
+    if sum(i.file_size for i in z.infolist()) > MAX_BYTES:
+        raise ModelError("unpacks to over a gigabyte")
+    if ABOUT not in z.namelist():
+        raise ModelError("holds a model, not a learner", hint="insitu.compile(...) makes a learner of a model")
+    about = json.loads(part(z, ABOUT, MAX_TEXT))
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        found = about.get("format") if isinstance(about, dict) else about
+        raise ModelError(f"has format {str(found)[:40]}, this insitu reads {FORMAT}", where=ABOUT)
+    parts = _parts(read_graph(part(z, MODEL)), about)
+    learner = Learner(parts.graphs(), parts=parts, notes=tuple(_texts(about["notes"])))
+    learner.begin_from(_state(z, _texts(about["state"]), first_state(learner)))
+    return learner
+
+
+def _parts(graph: Graph, about: dict) -> Parts:
+    scheme = _scheme(about["scheme"], graph)
+    batch, head = about["batch"], about["head"]
+    if type(batch) is not int or not 1 <= batch <= MOST_BATCH or type(about["at_once"]) is not bool:
+        raise ModelError(f"says batch {batch!r:.40}, at once {about['at_once']!r:.40}", where=ABOUT)
+    if head is not None and (head != HEAD or head not in graph.producer):
+        raise ModelError(f"the model has no head {head!r:.40}", where=ABOUT)
+    return Parts(graph, scheme, _recipe(about["recipe"]), batch, about["at_once"], head)
+
+
+def _scheme(found: dict, graph: Graph) -> Scheme:
+    known = [layer for layer in layers(graph) if layer.name != HEAD and layer.name in leading(graph)]
+    return fit(parse_scheme(json.dumps(found), str(found.get("name", "scheme"))[:200]), known)
+
+
+def _recipe(found: dict) -> Recipe:
+    """The recipe; fields that a later version added are refused, missing ones have their defaults."""
+    kinds = {f.name: type(getattr(Recipe(), f.name)) for f in fields(Recipe)}
+    for name, value in found.items():
+        if name not in kinds:
+            raise ModelError(f"the recipe has {name[:40]!r}, which this insitu does not know", where=ABOUT)
+        allowed = (str, type(None)) if name == "grad" else (int, float) if kinds[name] is float else (kinds[name],)
+        if type(value) not in allowed:
+            raise ModelError(f"the recipe's {name} is {value!r:.40}", where=ABOUT)
+    return Recipe(**found)
+
+
+def _texts(found: list) -> list[str]:
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise ModelError("a list of words is something else", where=ABOUT)
+    return found
+
+
+def _state(z: zipfile.ZipFile, names: list[str], first: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of the state: those of the program, in its shapes and types."""
+    found = {name: read_array(part(z, f"{STATE}/{i}.npy")) for i, name in enumerate(names)}
+    for name, array in found.items():
+        if name not in first or first[name].shape != array.shape or first[name].dtype != array.dtype:
+            raise ModelError(f"{name[:80]} is {array.dtype}{array.shape}, which the program does not have", where=STATE)
+    missing = next((name for name in first if name not in found), None)
+    if missing is not None:
+        raise ModelError(f"{missing} is missing", where=STATE)
+    return found
+
+
+def open(source: str | Path) -> Learner:
+    """A learner from the file that `save` wrote, or from a board's folder (on its emulator)."""
+    path = Path(source)
+    if path.is_dir():
+        from insitu.learner.folder import open_folder
+
+        return open_folder(path)
+    if path.suffix.lower() != SUFFIX:
+        raise DataError(f"unknown kind of learner {path.suffix!r}", where=str(source),
+                        hint=f"a {SUFFIX} file that save() wrote; insitu.load(...) opens models")  # fmt: skip
+    return open_learner(path)

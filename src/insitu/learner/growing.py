@@ -1,0 +1,48 @@
+"""A learner that gets one class more, and forgets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from insitu.deploy.budget import check_budget
+from insitu.devices.host import HostDevice
+from insitu.errors import DeviceError, GraphError
+from insitu.graph.classes import checked
+from insitu.learner.learner import Learner
+from insitu.training.head import widen_head
+
+
+def add_class(learner: Learner, name: str) -> int:
+    """Give the head one class more; its number. Where it no longer fits the board, nothing has changed."""
+    if learner.parts is None or learner.parts.head is None:
+        raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
+    place = learner.site.place
+    if not place or place.partition(":")[0] == "serial":
+        hint = 'on("host").add_class(), then write(...) and flash the board'
+        raise DeviceError("the firmware there cannot grow", where=place or "device", hint=hint)
+    was, old = learner.classes, learner.device
+    forward, names = widen_head(learner.parts.forward, was + 1), grown_names(learner.names, was, name)
+    parts = replace(learner.parts, forward=replace(forward, classes=names))
+    graphs = parts.graphs()
+    deployed = learner.deployed and check_budget(parts, graphs, learner.deployed.limits)
+    made = Learner(graphs, parts=parts, deployed=deployed).on(place, **vars(learner.site.patience))
+    made.device.load_arrays(grown(old.state(), made.device.state()))
+    learner.become(made)
+    if not isinstance(old, HostDevice):
+        old.close()
+    return was
+
+
+def grown_names(names: tuple[str, ...], count: int, name: str) -> tuple[str, ...]:
+    """The names of the classes and of one more."""
+    return checked((*(names or [""] * count), name)) if name or any(names) else ()
+
+
+def grown(old: Mapping[str, np.ndarray], new: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The new arrays with the old ones in their first corner."""
+    for name, array in old.items():
+        new[name][tuple(slice(n) for n in array.shape)] = array
+    return new

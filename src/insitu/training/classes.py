@@ -1,0 +1,76 @@
+"""Which classes a learner has: given by the user, else those of the data, else the model's own.
+
+Names decide wherever there are any. Numbers alone are the model's own, unless they can hardly be: four classes of a
+thousand, or more classes than it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from insitu.data import Samples
+from insitu.data.arguments import optional
+from insitu.data.labels import is_number
+from insitu.errors import DataError
+from insitu.graph import Graph
+from insitu.graph.classes import checked, fitting
+
+
+@dataclass(frozen=True)
+class Classes:
+    """How many a new head gets, or None: the model's own classifier stays; what they are called; what to say of it."""
+
+    count: int | None
+    names: tuple[str, ...] = ()
+    note: str = ""
+
+
+def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Samples | None) -> Classes:
+    """The classes for this model and these samples; `given` is a number or the names."""
+    found = samples.names if samples is not None and samples.labels is not None else ()
+    if given is None:
+        return _of_data(graph, samples, found)
+    if isinstance(given, str):
+        raise DataError(f"classes must be a number or a list of names, not {given!r}", hint=f"classes=[{given!r}, ...]")
+    if isinstance(given, Sequence):
+        return _of_names(graph, checked(given), found)
+    count = optional(given, "classes", 1)
+    assert count is not None
+    if len(found) > count:
+        raise DataError(f"the data has {len(found)} classes: {_listed(found)}", hint=f"classes={len(found)}")
+    return Classes(count, fitting(found, count))
+
+
+def _of_names(graph: Graph, names: tuple[str, ...], found: tuple[str, ...]) -> Classes:
+    if not names or not all(names):
+        raise DataError("classes must have at least one name, and no empty one")
+    strange = [name for name in found if name not in names]
+    if strange:
+        raise DataError(f"the data has the class {strange[0]!r}, which is not given", hint=f"given: {_listed(names)}")
+    return Classes(None if names == graph.classes else len(names), names)
+
+
+def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> Classes:
+    own = graph.classes
+    width = (graph.outputs[0].shape or (1,))[-1]
+    if samples is None or samples.labels is None or samples.labels.dtype.kind != "i" or width < 2:
+        return Classes(None, own)
+    if found:
+        if set(found) <= set(own) or (not own and all(_is_number_below(name, width) for name in found)):
+            return Classes(None, own or tuple(map(str, range(width))))
+        why = "the model knows other ones" if own else f"the model does not name its own {width:,}"
+        return Classes(len(found), found, f"a new head for the {len(found)} classes of the data ({why})")
+    count = int(samples.labels.max()) + 1
+    if count > width or 2 * count <= width:
+        words = f"labels up to {count - 1}: a new head with {count} classes (the model's own has {width:,}"
+        return Classes(count, (), words + (f"; classes={width} keeps so many)" if count < width else ")"))
+    return Classes(None, own)
+
+
+def _is_number_below(name: str, width: int) -> bool:
+    return is_number(name) and int(name) < width
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

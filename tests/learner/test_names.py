@@ -1,0 +1,140 @@
+"""Class names from the data to the predictions: matched by name, never by position."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import insitu
+from insitu.errors import DataError
+
+from ..learners import data, learner, mlp
+
+WORDS = np.array(["tap", "rest", "wave", "nod"])
+COURSE = {"epochs": 8, "rate": 0.1}
+
+
+def compiled(module=None, **options) -> insitu.Learner:
+    options = {"precision": "float", "head_init": "uniform", "scheme": "full", **options}
+    return insitu.compile(module or mlp(), example=torch.zeros(1, 6), **options)
+
+
+def taught(**options) -> insitu.Learner:
+    x, y = data(200)
+    made = compiled(data=(x, WORDS[y]), **options)
+    made.fit(x, WORDS[y], **COURSE)
+    return made
+
+
+def test_names_of_the_labels_are_the_learners(capsys):
+    made = taught()
+    assert made.names == ("nod", "rest", "tap", "wave")
+    assert made.classes_.tolist() == ["nod", "rest", "tap", "wave"]
+    assert "a new head for the 4 classes" in capsys.readouterr().err
+
+
+def test_labels_in_another_order_and_fewer_classes_mean_the_same():
+    made, (x, y) = taught(), data(200)
+    few = np.isin(y, (0, 2))
+    samples = insitu.Samples((x[few],), (y[few] == 0).astype(int), ("wave", "tap"))
+    assert made.evaluate(samples)["accuracy"] == made.evaluate(x[few], WORDS[y[few]])["accuracy"] > 0.9
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones():
+    made, x = taught(), data()[0]
+    with pytest.raises(DataError, match="no class named 'shake'") as error:
+        made.fit(x, ["shake"] * len(x))
+    assert "nod, rest, tap, wave" in str(error.value)
+    assert made.add_class("shake") == 4 and made.names[-1] == "shake"
+    made.fit(x, ["shake"] * len(x), **COURSE)
+    with pytest.raises(DataError, match="two classes"):
+        made.add_class("tap")
+
+
+def test_names_given_at_compile_keep_their_order():
+    made = compiled(classes=["wave", "tap", "rest", "nod"])
+    assert made.names == ("wave", "tap", "rest", "nod") and made.classes == 4
+    x, y = data()
+    made.fit(x, WORDS[y], **COURSE)
+    assert made.names == ("wave", "tap", "rest", "nod")
+    for bad in (["a", "a"], [], "wave", ["a", ""]):
+        with pytest.raises(DataError):
+            compiled(classes=bad)
+
+
+def test_a_learner_without_names_takes_those_of_the_first_labels():
+    made, (x, y) = compiled(classes=4), data()
+    assert made.names == () and made.classes_.tolist() == [0, 1, 2, 3]
+    some = np.isin(y, (0, 2))
+    made.fit(x[some], WORDS[y[some]], **COURSE)
+    assert made.names == ("tap", "wave", "", "")
+    made.fit(x, WORDS[y], **COURSE)
+    assert set(made.names) == set(WORDS) and made.names[:2] == ("tap", "wave")
+
+
+def test_names_alone_do_not_tell_a_nameless_model_its_classes():
+    x, y = data()
+    with pytest.raises(DataError, match="does not name its classes"):
+        compiled(classes=4).evaluate(x, WORDS[y])
+    assert compiled(classes=4).evaluate(x, y.astype(str)) == compiled(classes=4).evaluate(x, y)
+
+
+def test_a_model_that_knows_its_names_keeps_its_head():
+    x, y = data()
+    model = insitu.load(mlp(), torch.zeros(1, 6), classes=["tap", "rest", "wave", "nod"])
+    made = insitu.compile(model, data=(x, WORDS[y]), precision="float", scheme="full")
+    np.testing.assert_allclose(made.predict(x), model.predict(x), rtol=1e-5, atol=1e-6)
+    assert made.names == model.classes
+    with pytest.raises(DataError, match="2 names for 4 classes"):
+        insitu.load(mlp(), torch.zeros(1, 6), classes=["a", "b"])
+
+
+def test_classes_follow_from_the_data_with_a_note(capsys):
+    x, y = data()
+    wide = mlp(classes=40)
+    assert compiled(wide, data=(x, y)).classes == 4
+    assert "a new head with 4 classes (the model's own has 40" in capsys.readouterr().err
+    assert compiled(wide, data=(x, y), classes=40).classes == 40
+    assert compiled(data=(x, np.minimum(y, 2))).classes == 4, "three of four: its own"
+    assert compiled(data=(x, y + 4)).classes == 8
+    assert compiled(wide, data=x).classes == 40
+    assert capsys.readouterr().err.count("note:") == 1
+
+
+def test_classify_gives_names_and_probabilities():
+    made, (x, y) = taught(), data(200)
+    found = made.classify(x[:5])
+    assert [next(iter(each)) for each in found] == WORDS[y[:5]].tolist()
+    for each in found:
+        assert sum(each.values()) == pytest.approx(1) and list(each.values()) == sorted(each.values(), reverse=True)
+    one = made.classify(x[0], top=2)
+    assert isinstance(one, dict) and len(one) == 2
+    scores = torch.softmax(torch.tensor(made.predict(x[:1])), 1)[0].numpy()
+    assert made.classify(x[:1])[0] == pytest.approx(dict(zip(made.names, scores)), rel=1e-4)
+
+
+@pytest.mark.parametrize("end", [nn.Softmax(1), nn.LogSoftmax(1), nn.Identity()])
+def test_a_softmax_of_the_model_is_not_applied_twice(end):
+    x, _ = data()
+    logits = mlp()(torch.tensor(x[:1]))
+    model = insitu.load(nn.Sequential(mlp(), end).eval(), torch.zeros(1, 6), classes=WORDS.tolist())
+    wanted = torch.softmax(logits, 1)[0].detach().numpy()
+    assert model.classify(x[0]) == pytest.approx(dict(zip(WORDS, wanted)), rel=1e-4)
+
+
+def test_one_score_is_yes_or_no():
+    model = insitu.load(mlp(classes=1), torch.zeros(1, 6))
+    found = model.classify(data()[0][0])
+    yes = torch.sigmoid(mlp(classes=1)(torch.tensor(data()[0][:1])))[0, 0].item()
+    assert found == pytest.approx({"0": 1 - yes, "1": yes}, rel=1e-4)
+
+
+def test_lists_and_strings_are_taken_by_fit():
+    x, y = data()
+    one, other = learner(), learner()
+    one.fit(x.tolist(), y.tolist(), **COURSE)
+    other.fit(x, y, **COURSE)
+    np.testing.assert_array_equal(one.predict(x), other.predict(x))
+    assert one.predict(x[0]).shape == (1, 4)
