@@ -228,7 +228,7 @@ NAN = np.where(np.arange(36).reshape(6, 6) == 20, np.nan, X).astype(np.float32)
 BAD = {
     "a label too high": ((X, [0, 1, 2, 3, 4, 0]), {}, "classes 0..3"),
     "a negative label": ((X, [0, -1, 2, 3, 3, 0]), {}, "classes 0..3"),
-    "labels that are no numbers": ((X, list("abcdef")), {}, "class numbers"),
+    "names of too many classes": ((X, list("abcdef")), {}, "name 6 classes, the model has 4"),
     "a label that is not finite": ((X, [0, np.nan, 1, 1, 1, 1]), {}, "finite"),
     "fractions as labels": ((X, [0.5] * 6), {}, "class numbers"),
     "no labels": ((X,), {}, "no labels"),
@@ -298,7 +298,7 @@ def test_the_state_of_another_model_is_an_error(trained, tmp_path):
     before = state_of(trained)
     for name, other in (("scheme", learner("full")), ("classes", learner("last:1", classes=3))):
         with pytest.raises(DataError, match="another model|wrong size"):
-            trained.load(other.save(tmp_path / name))
+            trained.load(other.save(tmp_path / f"{name}.bin"))
     with pytest.raises(DataError, match="cannot be read"):
         trained.load(tmp_path / "missing")
     assert state_of(trained) == before

@@ -94,9 +94,10 @@ def _holds_pairs(data: list) -> bool:
 
 
 def _inputs(data, count: int) -> tuple[np.ndarray, ...]:
-    if _is_inputs(data, count):
-        return tuple(map(array, data))
-    return (array(data),)
+    found = tuple(map(array, data)) if _is_inputs(data, count) else (array(data),)
+    if any(x.size == 0 for x in found):
+        raise DataError("there are no samples")
+    return found
 
 
 def _walk(data) -> Parts:

@@ -40,6 +40,9 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
 
     A name that finds no place is a DataError, which lists the known ones.
     """
+    if not any(known) and len(given) > count:
+        hint = f"insitu.compile(..., classes={len(given)}) makes a head for all of them"
+        raise DataError(f"the labels name {len(given)} classes, the model has {count}", hint=hint)
     places = list(known or [""] * count)
     for name in given:
         if name in places:
