@@ -19,6 +19,7 @@ import numpy as np
 
 from bench import photos
 from bench.photos import SOURCES, TESTS, Photos
+from insitu.devices.device import Updates
 from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DataError
 from insitu.folders import cache_folder
@@ -210,25 +211,10 @@ def updates_a_step(found: Split) -> int:
 
 
 def _epoch(run: Run, device: HostDevice, rows: Arrays, labels: np.ndarray, epoch: int, epochs: int) -> float:
-    """The mean loss. The loop only hands addresses to the C."""
-    order = np.random.default_rng((run.seed, epoch)).permutation(len(labels))
-    losses, logits = np.zeros(len(order), np.float32), np.zeros(device.outputs[0].shape, np.float32)
-    view = epoch % rows[0].shape[1]
-    where = [[r.ctypes.data + int(n) * r[0].nbytes + view * r[0, 0].nbytes for r in rows] for n in order]
-    ends = [(labels.ctypes.data + 4 * int(n), losses.ctypes.data + 4 * k) for k, n in enumerate(order)]
-    rates = rates_of(run, epoch, epochs, len(order))
-    out = logits.ctypes.data
-    if run.batch == 1:
-        step = device.bound("train_step")
-        for inputs, (label, loss), rate in zip(where, ends, rates):
-            step(*inputs, label, rate, loss, out)
-    else:
-        add, apply = device.bound("accumulate"), device.bound("apply")
-        for first, rate in zip(range(0, len(order), run.batch), rates):
-            batch = slice(first, first + run.batch)
-            for inputs, (label, loss) in zip(where[batch], ends[batch]):
-                add(*inputs, label, loss, out)
-            apply(rate, 1 / len(where[batch]))
+    """The mean loss."""
+    order, view = np.random.default_rng((run.seed, epoch)).permutation(len(labels)), epoch % rows[0].shape[1]
+    arrays, rates = (*(r[:, view, 0] for r in rows), labels), rates_of(run, epoch, epochs, len(order))
+    losses = device.train(Updates(arrays, order.tolist(), rates, run.batch, threads=1)).losses
     return float(losses.mean(dtype=np.float64))
 
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import insitu
 from insitu.demo import TARGET, digits
-from insitu.deploy.bundle import write_bundle
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "digits_c")
 learner = insitu.compile(TARGET, data=digits().x_train[:200], scheme="last:2")
-written = write_bundle(learner.device.program, folder)
+written = learner.write(folder)
 
 print(f"{len(written)} files in {folder}; the interface is {folder / 'net.h'}")
 print(f"cc -std=c99 -O2 -ffp-contract=off -I{folder} {folder}/*.c {folder}/kernels/*/*.c your_main.c")
