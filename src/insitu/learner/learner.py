@@ -85,7 +85,7 @@ class Learner:
             self._device.close()
 
     def on(self, place: str | Device = HOST, *, board: str | Board | None = None, limit: int | None = None,
-           timeout: float | None = None) -> Learner:  # fmt: skip
+           timeout: float | None = None, baud: int | None = None) -> Learner:  # fmt: skip
         """The same learner on another device: "host", "emulator", "qemu", "process", "serial:PORT", or an open device.
 
         It begins with what was learned here so far. Where nothing was learned yet, a device keeps the state it has: a
@@ -94,8 +94,9 @@ class Learner:
         board       the board to link for, where it was compiled without one
         limit       instructions that a request may take on the emulator
         timeout     seconds that it may take elsewhere
+        baud        of a serial line, if it is not the one of the board's profile
         """
-        deployed, patience = self._linked(board), Patience(limit, timeout)
+        deployed, patience = self._linked(board), Patience(limit, timeout, baud)
         named = place if isinstance(place, str) else ""
         device = self._open_at(named, deployed, patience) if isinstance(place, str) else self._checked(place)
         site = replace(self.site, device=device, place=named, patience=patience)
