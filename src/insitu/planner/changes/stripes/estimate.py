@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from insitu.graph import Node, Value
-from insitu.graph.loops import row_bytes, scratch_bytes
+from insitu.graph.loops import scratch_bytes
 from insitu.planner.changes.less_scratch import LEVELS, at_level
 from insitu.planner.changes.stripes.lines import Kept, kept_best
 from insitu.planner.changes.stripes.loop import Emit, Known, call_on
-from insitu.planner.changes.stripes.schedule import Schedule
+from insitu.planner.changes.stripes.schedule import Pace, Schedule
 
 CALL_COST = 500  # what a call costs beside its arithmetic, in the unit of a byte read
 Levels = tuple[int, ...]  # of scratch, for each node: 0 is as usual
+Scratches = dict[tuple[Pace, int], int]  # bytes of scratch by level
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class Sketch:
     weights: dict[str, int]  # node -> bytes of constants that each of its calls reads
     emit: Emit
     known: Known
+    scratches: Scratches  # of this region and others
     waste: list[int] = field(default_factory=lambda: [0])  # bytes lost to places, once that is known
 
     @cached_property
@@ -41,17 +43,17 @@ class Sketch:
         return self.schedule.region.nodes
 
     @cached_property
-    def _scratch(self) -> dict[tuple[int, int], int]:
-        return {}
+    def paces(self) -> tuple[Pace, ...]:
+        return tuple(self.schedule.pace.values())
 
     def scratch(self, i: int, level: int) -> int:
         """Bytes of a node's scratch at a level."""
-        if (i, level) not in self._scratch:
+        key = self.paces[i], level
+        if key not in self.scratches:
             node = at_level(self.nodes[i], level)
-            sizes = set(self.schedule.spans[node.name].sizes)
-            calls = (call_on(node, s, self.emit, self.known) for s in sizes)
-            self._scratch[i, level] = max(map(scratch_bytes, calls))
-        return self._scratch[i, level]
+            calls = (call_on(node, sizes, self.emit, self.known) for sizes in self.paces[i].sizes)
+            self.scratches[key] = max(map(scratch_bytes, calls))
+        return self.scratches[key]
 
     def levels(self, i: int) -> int:
         """The tightest that a node knows."""
@@ -95,15 +97,11 @@ class Sketch:
         for i, level in enumerate(levels):
             if level:
                 times = self.scratch(i, 0) / self.scratch(i, level) - 1
-                again += self._calls(self.nodes[i]) * self.weights[self.nodes[i].name] * times
+                again += self.paces[i].calls * self.weights[self.nodes[i].name] * times
         return self._plain + again
 
     @cached_property
     def _plain(self) -> int:
-        spans = self.schedule.spans
-        read = sum(int((hi - lo).sum()) * row_bytes(v) for s in spans.values() for v, lo, hi in s.read)
-        calls = sum(self._calls(node) * (CALL_COST + self.weights[node.name]) for node in self.nodes)
+        calls = sum(pace.calls * (CALL_COST + self.weights[pace.node.name]) for pace in self.paces)
+        read = sum(pace.read_bytes for pace in self.paces)
         return calls + read + self.schedule.moved_bytes(self.kept.away)
-
-    def _calls(self, node: Node) -> int:
-        return len(self.schedule.spans[node.name].stripe)

@@ -16,7 +16,7 @@ from insitu.graph.call import Call
 from insitu.graph.loops import Loop, Move, Piece, Turn, Window, row_bytes, scratch_bytes
 from insitu.planner.changes.less_scratch import level_of
 from insitu.planner.changes.stripes.lines import Kept, kept_best, place_lines
-from insitu.planner.changes.stripes.region import Region, reads
+from insitu.planner.changes.stripes.region import Region, identity, reads
 from insitu.planner.changes.stripes.schedule import Schedule
 
 Emit = Callable[[Node], Call]  # the kernel call of a node
@@ -27,17 +27,12 @@ def loop_of(region: Region, height: Fraction, emit: Emit, known: Known | None = 
     """The region as a loop of stripes of this height."""
     made = _Loop(Schedule(region, height), emit, {} if known is None else known)
     places = place_lines(made.schedule, made.kept, made.scratch)
-    return Loop(region.nodes, made.schedule.rooms, *places, stripes=made.stripes())
-
-
-def identity(node: Node) -> tuple:
-    """What a node is: a graph made of another may have one of the same name that reads something else."""
-    return node.name, node.op.name, level_of(node), *(v.name for v in node.inputs)
+    return Loop(region.nodes, tuple(made.schedule.room.values()), *places, stripes=made.stripes())
 
 
 def call_on(node: Node, sizes: tuple[int, ...], emit: Emit, known: Known) -> Call:
     """The call on so many rows: (rows made, padding above and below, rows read of each input that is read in rows)."""
-    key = (identity(node), *sizes)
+    key = (identity(node), level_of(node), *sizes)
     if key not in known:
         known[key] = emit(cut(node, sizes))
     return known[key]
@@ -51,7 +46,9 @@ class _Loop:
 
     @cached_property
     def starts(self) -> dict[str, list[int]]:
-        return {name: start.tolist() for name, start in self.schedule.start.items()}
+        """The first row in each line buffer, before each stripe."""
+        pace, before = self.schedule.pace, self.schedule.before
+        return {name: [0] * before(name) + pace[name].start.tolist() for name in self.schedule.room}
 
     @cached_property
     def windows(self) -> list[dict[int, Window]]:
@@ -59,8 +56,8 @@ class _Loop:
         return [dict(self._windows(node)) for node in self.schedule.region.nodes]
 
     def _windows(self, node: Node):
-        spans = self.schedule.spans[node.name]
-        columns = [spans.stripe, spans.first, *(lo for _, lo, _ in spans.read)]
+        spans = self.schedule.pace[node.name].spans
+        columns = [spans.stripe + self.schedule.before(node.name), spans.first, *(lo for _, lo, _ in spans.read)]
         for sizes, (t, first, *tops) in zip(spans.sizes, zip(*(c.tolist() for c in columns))):
             made = self._piece(node.output, t, first, sizes[0])
             read = tuple(self._piece(v, t, lo, n) for (v, _, _), lo, n in zip(spans.read, tops, sizes[3:]))
@@ -82,14 +79,12 @@ class _Loop:
 
     def stripes(self) -> tuple[tuple[Turn, ...], ...]:
         region, turn, away = self.schedule.region, self.schedule.turn, self.kept.away
-        count = len(self.schedule.made[region.nodes[-1].name]) - 1
+        count = self.schedule.stripes
         moves: list[list[list[Move]]] = [[[] for _ in turn] for _ in range(count)]
         back = [[0] * len(turn) for _ in range(count)]
-        for value, by, kept in self.schedule.moves(away):
-            for t, (slot, rows) in enumerate(zip(by.tolist(), kept.tolist())):
-                if rows:
-                    moves[t][turn[region.last[value.name]]].append(Move(value, slot, rows, value.name in away))
-                back[t + 1][turn[value.name]] = rows if value.name in away else 0
+        for value, t, slot, rows in self.schedule.moves(away):
+            moves[t][turn[region.last[value.name]]].append(Move(value, slot, rows, value.name in away))
+            back[t + 1][turn[value.name]] = rows if value.name in away else 0
         return tuple(
             tuple(Turn(self.windows[i].get(t), tuple(moves[t][i]), back[t][i]) for i in range(len(turn)))
             for t in range(count)

@@ -15,12 +15,12 @@ from insitu.graph import Graph, Node
 from insitu.graph.call import Call
 from insitu.graph.loops import Loop
 from insitu.planner.changes.change import Change
-from insitu.planner.changes.less_scratch import at_level
+from insitu.planner.changes.less_scratch import at_level, level_of
 from insitu.planner.changes.looped import Looped, loop_op
-from insitu.planner.changes.stripes.estimate import Sketch
-from insitu.planner.changes.stripes.loop import Emit, Known, grows_over, identity, loop_of
-from insitu.planner.changes.stripes.region import Region, reads, region_of
-from insitu.planner.changes.stripes.schedule import Schedule
+from insitu.planner.changes.stripes.estimate import Scratches, Sketch
+from insitu.planner.changes.stripes.loop import Emit, Known, grows_over, loop_of
+from insitu.planner.changes.stripes.region import Region, identity, reads, region_of
+from insitu.planner.changes.stripes.schedule import Paces, Schedule
 
 HEIGHTS = tuple(Fraction(n) for n in ("1/4", "1/2", "1", "2", "4", "8"))  # rows of the last value a stripe
 
@@ -93,6 +93,8 @@ class Loops:
         self._calls: dict[Node, Call] = {}
         self._nodes: dict[tuple, Looped] = {}
         self._sketches: dict[tuple, Sketch] = {}
+        self._paces: Paces = {}
+        self._scratch: Scratches = {}
 
     def call(self, node: Node) -> Call:
         """The kernel call of a node."""
@@ -102,17 +104,18 @@ class Loops:
 
     def node(self, region: Region, height: Fraction) -> Looped:
         """The region as one node."""
-        key = (height, region.whole, *map(identity, region.nodes))
+        key = (height, region.whole, *((identity(n), level_of(n)) for n in region.nodes))
         if key not in self._nodes:
             self._nodes[key] = streamed(region, loop_of(region, height, self._emit, self._known))
         return self._nodes[key]
 
     def sketch(self, region: Region, height: Fraction, weights: Callable[[Node], int]) -> Sketch:
         """What the region would need; `weights` are the bytes of constants that a node reads."""
-        key = (height, region.whole, *(identity(at_level(n, 0)) for n in region.nodes))
+        key = (height, region.whole, *map(identity, region.nodes))
         if key not in self._sketches:
             constants = {n.name: weights(n) for n in region.nodes}
-            self._sketches[key] = Sketch(Schedule(region, height), constants, self._emit, self._known)
+            schedule = Schedule(region, height, self._paces)
+            self._sketches[key] = Sketch(schedule, constants, self._emit, self._known, self._scratch)
         return self._sketches[key]
 
 

@@ -11,6 +11,12 @@ from insitu.graph.loops import Rows
 
 
 @lru_cache(maxsize=4096)
+def identity(node: Node) -> tuple[str, ...]:
+    """What a node is: a graph made of another may have one of the same name that reads something else."""
+    return node.name, node.op.name, *(v.name for v in node.inputs)
+
+
+@lru_cache(maxsize=4096)
 def reads(node: Node) -> tuple[tuple[Value, Rows], ...] | None:
     """The inputs a node reads row by row; None where it cannot run in stripes."""
     y = node.output

@@ -2,13 +2,14 @@
 
 Nothing is computed twice. Rows are made as late as they can be, but never more at a time than a value's share of a
 stripe, so that filling and emptying the pipeline needs no larger buffers than running it. Everything is an array over
-stripes: many regions and heights are asked about before one is made a loop (loop.py).
+stripes: many regions and heights are asked about before one is made a loop (loop.py). How a value is made depends on
+its readers alone, so regions that end alike share what is known about their last values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
@@ -17,10 +18,9 @@ import numpy as np
 
 from insitu.graph import Node, Value
 from insitu.graph.loops import Room, Rows, row_bytes
-from insitu.planner.changes.stripes.region import Region
+from insitu.planner.changes.stripes.region import Region, identity, reads
 
 FAR = 1 << 40  # beyond every row
-Counts = dict[str, np.ndarray]  # value -> a number for each stripe
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,92 +41,51 @@ class Spans:
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
-    """Stripes of this height, in rows of the region's last value."""
+class Pace:
+    """How the rows of one value are made, from the first stripe that makes some to the last of the region."""
 
-    region: Region
-    height: Fraction
+    node: Node
+    readers: tuple[tuple[Pace, Rows], ...]  # in the region
+    rate: Fraction  # rows a stripe
+    made: np.ndarray  # rows made before the first of these stripes (none), and after each
 
-    @cached_property
-    def made(self) -> Counts:
-        """Rows made of each value: before the first stripe, and after each."""
-        count = int(self.region.nodes[-1].output.shape[1] / self.height) + 8
-        while True:
-            found = self._from_the_end(count)
-            left = np.max(list(found.values()), axis=0)
-            if not left[-1]:
-                stripes = int(np.argmax(left == 0))
-                return {name: rows[stripes::-1] for name, rows in found.items()}
-            count *= 2
+    def of_last(self, count: int) -> np.ndarray:
+        """`made` over the last so many stripes."""
+        more = count + 1 - len(self.made)
+        return np.concatenate([np.zeros(more, np.int64), self.made]) if more > 0 else self.made[-more:]
 
-    def _from_the_end(self, count: int) -> Counts:
-        """The same from the last stripe back: a value must have the rows that its readers need by then."""
-        k = np.arange(count)
-        found: Counts = {}
-        last = self.region.nodes[-1].name
-        for node in reversed(self.region.nodes):
-            y, readers = node.output, self.region.readers[node.name]
-            needed = np.zeros(count, np.int64)
-            for reader, rows in readers:
-                np.maximum(needed, _needed(found[reader], rows, y), out=needed)
-            full = y.shape[1] if y.name in self.region.whole else int(needed[0])
-            most = self.most[y.name]
-            if y.name == last:
-                slow = full - k * self.height.numerator // self.height.denominator
-                found[y.name] = np.maximum(np.maximum(slow, needed), 0)
-            else:
-                needed[0] = full
-                found[y.name] = np.maximum.accumulate(needed + most * k) - most * k
-        return found
+    @property
+    def stripes(self) -> int:
+        return len(self.made) - 1
 
-    @cached_property
-    def most(self) -> dict[str, int]:
-        """Value -> so many rows of it are made at a time."""
-        rate: dict[str, Fraction] = {}
-        for node in reversed(self.region.nodes):
-            readers = self.region.readers[node.name]
-            rate[node.name] = max((rate[r] * rows.stride for r, rows in readers), default=self.height)
-        return {name: max(1, ceil(r)) for name, r in rate.items()}
-
-    @cached_property
-    def start(self) -> Counts:
-        """Before each stripe, the first row of each value with a line buffer that is still needed: the first in it."""
-        found: Counts = {}
-        for name in self.region.last:
-            start = self.made[name][:-1]
-            for reader, rows in self.region.readers[name]:
-                start = np.minimum(start, self._unread(reader, rows, after=False))
-            found[name] = start
-        return found
-
-    def _unread(self, reader: str, rows: Rows, after: bool) -> np.ndarray:
-        """The first row that a reader still needs, before or after each stripe."""
-        made = self.made[reader]
+    def unread(self, rows: Rows, count: int, after: bool) -> np.ndarray:
+        """The first row of an input that it still needs, before or after each of the last so many stripes."""
+        made = self.of_last(count)
         now = made[1:] if after else made[:-1]
         return np.where(now < made[-1], np.maximum(now * rows.stride - rows.top, 0), FAR)
 
     @cached_property
-    def rooms(self) -> tuple[Room, ...]:
-        """The line buffers: how many rows each must hold, and keep."""
-        found = []
-        for name, start in self.start.items():
-            made = self.made[name]
-            rows, kept = int((made[1:] - start).max()), int((made[:-1] - start).max())
-            row = row_bytes(self.region.made[name])
-            found.append(Room(self.region.made[name], rows * row, kept * row))
-        return tuple(found)
+    def start(self) -> np.ndarray:
+        """Before each stripe, the first row that is still needed: the first in its line buffer."""
+        found = self.made[:-1]
+        for reader, rows in self.readers:
+            found = np.minimum(found, reader.unread(rows, self.stripes, after=False))
+        return found
 
     @cached_property
-    def spans(self) -> dict[str, Spans]:
-        return {node.name: self._spans(node) for node in self.region.nodes}
+    def room(self) -> Room:
+        """Its line buffer: how many rows that must hold, and keep."""
+        rows, kept = int((self.made[1:] - self.start).max()), int((self.made[:-1] - self.start).max())
+        row = row_bytes(self.node.output)
+        return Room(self.node.output, rows * row, kept * row)
 
-    def _spans(self, node: Node) -> Spans:
-        made = self.made[node.name]
-        stripe = np.flatnonzero(made[1:] > made[:-1])
-        first, end = made[:-1][stripe], made[1:][stripe]
+    @cached_property
+    def spans(self) -> Spans:
+        stripe = np.flatnonzero(self.made[1:] > self.made[:-1])
+        first, end = self.made[:-1][stripe], self.made[1:][stripe]
         above = below = np.zeros_like(first)
         read = []
-        for v, rows in self.region.reads[node.name]:
+        for v, rows in reads(self.node) or ():
             top, bottom = first * rows.stride - rows.top, _end(end - 1, rows)
             lo, hi = np.maximum(top, 0), np.minimum(bottom, v.shape[1])
             above, below = lo - top, bottom - hi
@@ -134,38 +93,117 @@ class Schedule:
         return Spans(stripe, first, end, tuple(read), (above, below))
 
     @cached_property
+    def sizes(self) -> frozenset[tuple[int, ...]]:
+        """Those of its calls, each once."""
+        return frozenset(self.spans.sizes)
+
+    @property
+    def calls(self) -> int:
+        return len(self.spans.stripe)
+
+    @cached_property
+    def read_bytes(self) -> int:
+        """Of all its calls."""
+        return sum(int((hi - lo).sum()) * row_bytes(v) for v, lo, hi in self.spans.read)
+
+    def moves(self, away: bool) -> tuple[np.ndarray, np.ndarray]:
+        """After each stripe but the last: from which row of its line buffer how many move, to its front or away."""
+        by, kept = self.start[1:] - self.start[:-1], self.made[1:-1] - self.start[1:]
+        return by, kept if away else np.where(by > 0, kept, 0)
+
+    @cached_property
+    def moved_bytes(self) -> tuple[int, int]:
+        """Bytes that are copied; what is kept away, twice."""
+        rows = [int(self.moves(away)[1].sum()) for away in (False, True)]
+        return rows[0] * row_bytes(self.node.output), 2 * rows[1] * row_bytes(self.node.output)
+
+
+Paces = dict[tuple, Pace]  # by node, height and the paces of its readers
+
+
+def _pace(node: Node, readers: tuple[tuple[Pace, Rows], ...], whole: bool, last: bool, height: Fraction) -> Pace:
+    """From the last stripe back: a value must have the rows that its readers need by then."""
+    y = node.output
+    rate = max((pace.rate * rows.stride for pace, rows in readers), default=height)
+    if last:
+        count = ceil(y.shape[1] / height)
+        left = np.maximum(y.shape[1] - np.arange(count + 1) * height.numerator // height.denominator, 0)
+        return Pace(node, readers, rate, left[::-1])
+    most, longest = max(1, ceil(rate)), max((pace.stripes for pace, _ in readers), default=0)
+    needed = np.zeros(longest + y.shape[1] // most + 2, np.int64)
+    for pace, rows in readers:
+        np.maximum(needed, _needed(pace.of_last(len(needed) - 1)[::-1], rows, y), out=needed)
+    needed[0] = y.shape[1] if whole else needed[0]
+    by = most * np.arange(len(needed))
+    left = np.maximum.accumulate(needed + by) - by
+    return Pace(node, readers, rate, left[int(np.argmax(left == 0)) :: -1])
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Stripes of this height, in rows of the region's last value."""
+
+    region: Region
+    height: Fraction
+    known: Paces = field(default_factory=dict)  # of other regions
+
+    @cached_property
+    def pace(self) -> dict[str, Pace]:
+        """Of each value."""
+        found: dict[str, Pace] = {}
+        for node in reversed(self.region.nodes):
+            readers = tuple((found[name], rows) for name, rows in self.region.readers[node.name])
+            whole, last = node.name in self.region.whole, node is self.region.nodes[-1]
+            key = (*identity(node), whole, last, self.height, *(id(pace) for pace, _ in readers))
+            if key not in self.known:
+                self.known[key] = _pace(node, readers, whole, last, self.height)
+            found[node.name] = self.known[key]
+        return {node.name: found[node.name] for node in self.region.nodes}
+
+    @cached_property
+    def stripes(self) -> int:
+        return max(pace.stripes for pace in self.pace.values())
+
+    def before(self, name: str) -> int:
+        """How many stripes there are before the first that makes rows of a value."""
+        return self.stripes - self.pace[name].stripes
+
+    @cached_property
     def room(self) -> dict[str, Room]:
-        return {room.value.name: room for room in self.rooms}
+        """The line buffers."""
+        return {name: self.pace[name].room for name in self.region.last}
 
     @cached_property
     def turn(self) -> dict[str, int]:
         """Node -> its number."""
         return {n.name: i for i, n in enumerate(self.region.nodes)}
 
-    def moves(self, away: Container[str]) -> Iterator[tuple[Value, np.ndarray, np.ndarray]]:
-        """Of each value with a line buffer, after each stripe but the last: from which row of it how many move, to its
-        front or away; what is kept moves as soon as its last reader is done."""
-        for name, start in self.start.items():
-            by, kept = start[1:] - start[:-1], self.made[name][1:-1] - start[1:]
-            yield self.region.made[name], by, np.where(by > 0, kept, 0) if name not in away else kept
+    def moves(self, away: Container[str]) -> Iterator[tuple[Value, int, int, int]]:
+        """(value, stripe after which, from which row of its line buffer, how many): what is kept moves as soon as its
+        last reader is done."""
+        for name in self.region.last:
+            columns = (column.tolist() for column in self.pace[name].moves(name in away))
+            for stripe, (by, rows) in enumerate(zip(*columns), self.before(name)):
+                if rows:
+                    yield self.region.made[name], stripe, by, rows
 
     def moved_bytes(self, away: Container[str]) -> int:
-        """Bytes that are copied; what is kept away, twice."""
-        return sum(int(n.sum()) * row_bytes(v) * (1 + (v.name in away)) for v, _, n in self.moves(away))
+        return sum(self.pace[name].moved_bytes[name in away] for name in self.region.last)
 
     def grows_over(self, source: Value) -> bool:
         """Whether the last value can lie where an input lies: no row is written before what was there has been read."""
         result = self.region.nodes[-1].output
-        unread = np.full(len(self.made[result.name]) - 1, FAR)
+        unread = np.full(self.stripes, FAR)
         for node in self.region.nodes:
             rows = [r for v, r in self.region.reads[node.name] if v == source]
             if len(rows) < sum(v == source for v in node.inputs):
                 return False  # somebody reads it whole
             for r in rows:
-                np.minimum(unread, self._unread(node.name, r, after=node.name != result.name), out=unread)
-        written, there = self.made[result.name][1:] * row_bytes(result), unread < FAR
-        new = np.diff(self.made[result.name]) > 0
-        return bool(there.any() and (written <= unread * row_bytes(source))[there & new].all())
+                late = node.name != result.name
+                np.minimum(unread, self.pace[node.name].unread(r, self.stripes, late), out=unread)
+        made = self.pace[result.name].of_last(self.stripes)
+        written, there = made[1:] * row_bytes(result), unread < FAR
+        return bool(there.any() and (written <= unread * row_bytes(source))[there & (np.diff(made) > 0)].all())
 
 
 def _end(row: np.ndarray, rows: Rows) -> np.ndarray:
