@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -17,6 +18,7 @@ CTYPES = {
 }  # fmt: skip
 WIDTH = 110
 ALIGN_FROM = 1024  # bytes: constants of this size or more are aligned for vectors, see c/isa/align.h
+S8_WORDS = tuple(map(str, (*range(128), *range(-128, 0))))  # by the byte that an int8 is
 READABLE = 256  # elements: people may read smaller arrays, so only those get the fewest digits
 
 
@@ -102,6 +104,8 @@ def array(name: str, data: np.ndarray, note: str = "") -> str:
 def _words(flat: np.ndarray) -> list[str]:
     if flat.dtype.kind == "f":
         return _many_floats(flat) if flat.size > READABLE else [float_literal(x) for x in flat.tolist()]
+    if flat.dtype == np.int8:  # most constants: a string for each word would take longer
+        return [S8_WORDS[byte] for byte in flat.tobytes()]
     if flat.dtype.itemsize <= 2:
         return list(map(str, flat.astype(int).tolist()))
     return [int_literal(x) for x in flat.astype(np.int64).tolist()]
@@ -116,15 +120,15 @@ def _many_floats(flat: np.ndarray) -> list[str]:
     return words
 
 
-def wrap(words: list[str]) -> list[str]:
-    lines, line, width = [], [], 4
-    for word in words:
-        if line and width + len(word) + 2 > WIDTH:
-            lines.append("    " + ", ".join(line) + ",")
-            line, width = [], 4
-        line.append(word)
-        width += len(word) + 2
-    return [*lines, "    " + ", ".join(line)] if line else lines
+def wrap(words: Iterable[str]) -> list[str]:
+    """Words with commas between them, in lines of at most WIDTH; no word has a comma of its own."""
+    text, start, lines = ", ".join([*words, ""]), 0, []
+    while start < len(text):
+        end = text.rfind(", ", start, start + WIDTH - 4)
+        end = text.index(", ", start) if end < 0 else end  # a word longer than a line
+        lines.append(f"    {text[start:end]},")
+        start = end + 2
+    return [*lines[:-1], lines[-1][:-1]] if lines else []
 
 
 def ctype(array: np.ndarray) -> str:

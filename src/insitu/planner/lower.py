@@ -26,10 +26,10 @@ AT_ONCE = 0.99  # of the peak is the next goal: steps that need almost as much a
 LARGE = 1 / 16  # of the peak: smaller values are not worth a look
 
 
-def lowered(graph: Graph, measure: Measure, loops: Loops, enough: int = 0, stripes: bool = True) -> Graph:
+def lowered(graph: Graph, measure: Measure, loops: Loops, tools: Tools, enough: int = 0, stripes: bool = True) -> Graph:
     """The graph with changes at its peak; `enough` bytes are low enough. Without `stripes`, at the highest of the steps
     that cannot run in stripes."""
-    work = _Work(measure, loops, Tools(loops.call), stripes)
+    work = _Work(measure, loops, tools, stripes)
     best = measure(graph)
     if stripes:  # at once to where something else needs as much
         best = work.cut(best, max(enough, replace(work, stripes=False).peak(best))) or best

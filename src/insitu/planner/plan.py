@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, combinations
 
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
 from insitu.graph.loops import Loop
+from insitu.planner.changes.change import Tools
 from insitu.planner.changes.kept_channels import narrowed
 from insitu.planner.changes.less_scratch import level_of
 from insitu.planner.changes.stripes.arrive import arriving
-from insitu.planner.changes.stripes.node import Loops, able
+from insitu.planner.changes.stripes.node import Loops, Made, able
+from insitu.planner.changes.stripes.region import identity
 from insitu.planner.lifetimes import Buffer, buffers, lower_bound, scratch_name, state_homes
 from insitu.planner.lower import lowered
 from insitu.planner.order import candidates
@@ -83,44 +85,64 @@ class Plan:
 
 
 def plan(
-    graph: Graph, align: int = ALIGN, target: str = "host", *, stream: bool | None = None, enough: int = 0
+    graph: Graph,
+    align: int = ALIGN,
+    target: str = "host",
+    *,
+    stream: bool | None = None,
+    enough: int = 0,
+    made: Made | None = None,
 ) -> Plan:
     """The best of several orders, with calls and offsets; proven by verify/replay.py.
 
     stream   spend instructions where that lowers the peak: stripes, less scratch, tiles (lower.py); None: on a small
              machine
     enough   bytes below which a lower peak is worth no instructions
+    made     what was made for graphs that agree with this one
     """
     from insitu.planner.verify import verify
 
     if stream is False:
         graph = replace(graph, by_rows="")
     stream = target == "mcu" if stream is None else stream
-    loops = Loops(lambda n: call_of(n, graph, target))
+    loops = Loops(lambda n: call_of(n, graph, target), made or Made())
+    tools = Tools(loops.call)
     if stream:  # first what stripes cannot lower: they need not go below that
         whole = replace(graph, by_rows="")  # if its input can arrive row by row is not known yet
         if _unplaced(whole, target, loops).lower_bound_bytes > enough:
             whole = narrowed(whole)
-        graph = replace(_lowered(whole, loops, target, enough, stripes=False), by_rows=graph.by_rows)
+        graph = replace(_lowered(whole, loops, tools, target, enough, stripes=False), by_rows=graph.by_rows)
     if graph.by_rows:
         graph = arriving(graph, loops, enough, stream)
     if stream:
-        graph = _lowered(graph, loops, target, enough)
+        graph = _lowered(graph, loops, tools, target, enough)
     return verify(plan_ordered(graph, align, target))
 
 
-def _lowered(graph: Graph, loops: Loops, target: str, enough: int, stripes: bool = True) -> Graph:
+def _lowered(graph: Graph, loops: Loops, tools: Tools, target: str, enough: int, stripes: bool = True) -> Graph:
     start = _unplaced(graph, target, loops).graph
-    return lowered(start, lambda g: _unplaced(g, target, loops, QUICK), loops, enough, stripes)
+    return lowered(start, lambda g: _unplaced(g, target, loops, QUICK), loops, tools, enough, stripes)
 
 
 def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0) -> dict[str, Plan]:
     """Plans of functions that share one arena: none is made slower to need less than the largest does, or `enough`."""
-    made: dict[str, Plan] = {}
+    plans: dict[str, Plan] = {}
+    shared = Made() if all(agree(a, b) for a, b in combinations(graphs.values(), 2)) else None
     for verb in sorted(graphs, key=lambda verb: -len(graphs[verb].nodes)):
-        most = max([enough, *(p.arena_bytes for p in made.values())])
-        made[verb] = plan(graphs[verb], target=target, enough=most)
-    return {verb: made[verb] for verb in graphs}
+        most = max([enough, *(p.arena_bytes for p in plans.values())])
+        plans[verb] = plan(graphs[verb], target=target, enough=most, made=shared)
+    return {verb: plans[verb] for verb in graphs}
+
+
+def agree(graph: Graph, other: Graph) -> bool:
+    """Are nodes of two graphs that are called the same and read the same the same? Then calls and loops of one are
+    the other's."""
+    twins = ((graph.producer.get(node.name, node), node) for node in other.nodes)
+    return all(
+        (a.inputs, a.outputs, a.attrs) == (b.inputs, b.outputs, b.attrs)
+        and all((v.name in graph.constants) == (v.name in other.constants) for v in b.inputs)
+        for a, b in twins if a is not b and identity(a) == identity(b)
+    )  # fmt: skip
 
 
 def _unplaced(graph: Graph, target: str, loops: Loops, orders: Iterable[str] | None = None) -> Plan:

@@ -15,24 +15,26 @@ from insitu.planner.lifetimes import Buffer
 from insitu.planner.place.placer import fitted, place
 
 Passes = tuple[Pass, ...]
+Touched = list[list[set[str]]]  # [pass][step]: the values it reads or writes
 
 
 def arranged(nodes: tuple[Node, ...], rooms: Iterable[Room], passes: Passes, lender: Value | None = None) -> Loop:
     """The passes with a place for every room and every call's scratch; `lender` is a result that lends its bytes until
     it is written."""
     rooms = tuple(rooms)
-    found = [b for room in rooms for b in (_kept if room.kept else _of_turns)(room, passes)]
+    touched = [[_touched(step) for step in p.steps] for p in passes]
+    found = [b for room in rooms for b in (_kept if room.kept else _of_turns)(room, passes, touched)]
     found += _scratch(passes)
-    lent = _lent([b for _, b in found], lender, passes) if lender else {}
+    lent = _lent([b for _, b in found], lender, passes, touched) if lender else {}
     offsets, total = place(tuple(b for _, b in found if b not in lent))
     offsets |= {b: aligned(total) + at for b, at in lent.items()}
     places = {key: offsets[b] for keys, b in found for key in keys}
     return Loop(nodes, rooms, places, total, passes=passes, lender=lender)
 
 
-def _lent(found: list[Buffer], lender: Value, passes: Passes) -> dict[Buffer, int]:
+def _lent(found: list[Buffer], lender: Value, passes: Passes, touched: Touched) -> dict[Buffer, int]:
     """Where in the lender those lie that fit there, before the pass that writes it; what lives longest first."""
-    begin = min(start for p, (start, _) in zip(passes, _spans(passes)) if any(_touches(s, lender) for s in p.steps))
+    begin = min(start for its, (start, _) in zip(touched, _spans(passes)) if any(lender.name in t for t in its))
     early = sorted((b for b in found if b.last < begin), key=lambda b: (b.first - b.last, -b.bytes))
     return fitted(early, lender.type.bytes)
 
@@ -40,20 +42,20 @@ def _lent(found: list[Buffer], lender: Value, passes: Passes) -> dict[Buffer, in
 Found = list[tuple[list[Key], Buffer]]  # the keys of a place, and its lifetime
 
 
-def _kept(room: Room, passes: Passes) -> Found:
+def _kept(room: Room, passes: Passes, touched: Touched) -> Found:
     """Passes are taken whole: what one turn leaves, the next ones find."""
     name, spans = room.value.name, _spans(passes)
-    uses = [i for i, p in enumerate(passes) if any(_touches(step, room.value) for step in p.steps)]
+    uses = [i for i, its in enumerate(touched) if any(name in t for t in its)]
     buffer = Buffer((name,), room.bytes, spans[uses[0]][0], spans[uses[-1]][1])
     return [([(i, name) for i in uses], buffer)]
 
 
-def _of_turns(room: Room, passes: Passes) -> Found:
+def _of_turns(room: Room, passes: Passes, touched: Touched) -> Found:
     found: Found = []
-    for i, (p, (start, _)) in enumerate(zip(passes, _spans(passes))):
-        steps = [start + j for j, step in enumerate(p.steps) if _touches(step, room.value)]
+    name = room.value.name
+    for i, (its, (start, _)) in enumerate(zip(touched, _spans(passes))):
+        steps = [start + j for j, t in enumerate(its) if name in t]
         if steps:
-            name = room.value.name
             found.append(([(i, name)], Buffer((name, str(i)), room.bytes, steps[0], steps[-1])))
     return found
 
@@ -76,6 +78,7 @@ def _spans(passes: Passes) -> list[tuple[int, int]]:
     return found
 
 
-def _touches(step: Step, value: Value) -> bool:
+def _touched(step: Step) -> set[str]:
+    """The values that a step reads or writes."""
     read = (a.value if isinstance(a, Part) else a for a in step.call.args)
-    return any(isinstance(v, Value) and v.name == value.name for v in (*read, *step.writes))
+    return {v.name for v in (*read, *step.writes) if isinstance(v, Value)}

@@ -7,7 +7,7 @@ of a table. Values that lie channel by channel are pointed into, others are copi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -39,17 +39,40 @@ def groups_of(node: Node) -> Groups:
 
 def group_loops(chain: Chain, outputs: tuple[Value, ...], channels: int, emit: Emit) -> Iterator[Loop]:
     """All passes, with less and less scratch; nothing where calls of two groups differ in more than parts of tables."""
-    known: dict[str, list[Call]] = {}
+    known = Known({}, {})
     try:
         last = _Groups(chain, outputs, channels, 1 << 31, emit, known).loop()
     except _Unlike:
         return
     yield last
-    for most in sorted({scratch_bytes(call) for calls in known.values() for call in calls}, reverse=True):
-        made = _Groups(chain, outputs, channels, most, emit, known).loop()
+    tried = known.chosen(1 << 31)
+    for most in known.scratch():
+        if known.chosen(most) == tried:
+            continue
+        tried, made = known.chosen(most), _Groups(chain, outputs, channels, most, emit, known).loop()
         if made.bytes < last.bytes:
             yield made
             last = made
+
+
+@dataclass(frozen=True)
+class Known:
+    """What does not depend on the scratch that calls may have."""
+
+    calls: dict[str, list[Call]]  # node -> its choices, the quickest first
+    cut: dict[str, Node]  # node -> the node on the channels of the first group
+
+    def choice(self, name: str, most: int) -> Call:
+        """The quickest whose scratch is not too much; else the one with the least."""
+        calls = self.calls[name]
+        return next((c for c in calls if scratch_bytes(c) <= most), min(calls, key=scratch_bytes))
+
+    def chosen(self, most: int) -> list[int]:
+        return [id(self.choice(name, most)) for name in self.calls]
+
+    def scratch(self) -> list[int]:
+        """That of all choices, the most first."""
+        return sorted({scratch_bytes(call) for calls in self.calls.values() for call in calls}, reverse=True)
 
 
 class _Unlike(Exception):
@@ -57,10 +80,10 @@ class _Unlike(Exception):
 
 
 class _Groups:
-    """`most` is the scratch a call may have, if it has a choice; `known` are its choices."""
+    """`most` is the scratch a call may have, if it has a choice."""
 
-    def __init__(self, chain: Chain, outputs: tuple[Value, ...], channels: int, most: int, emit: Emit, known: dict):
-        self.chain, self.channels, self.most, self.emit, self.known_calls = chain, channels, most, emit, known
+    def __init__(self, chain: Chain, outputs: tuple[Value, ...], channels: int, most: int, emit: Emit, known: Known):
+        self.chain, self.channels, self.most, self.emit, self.known = chain, channels, most, emit, known
         self.count = chain.first.output.shape[-1] // channels
         self.outputs = {v.name for v in outputs}
         self.made = {v.name for n in chain.nodes for v in n.outputs}
@@ -97,7 +120,7 @@ class _Groups:
                 self.places[_small(v)] = Part(v, v.shape[-1] // self.count)
             elif axis is not WHOLE and v.name not in self.made:
                 yield from self.external(node, v, axis, before)
-        small, call = self.cut(node, 0), strided or call
+        small, call = self.first(node), strided or call
         for v, s in zip(node.outputs, small.outputs):
             self.internal(node, v, s, later)
         yield Step(node.name, self.placed(call), tuple(self.room_of(s) for s in small.outputs))
@@ -115,17 +138,21 @@ class _Groups:
         outputs = tuple(Value(_small(v), s) for v, s in zip(node.outputs, types, strict=True))
         return Node(node.op, read, outputs, node.attrs)
 
+    def first(self, node: Node) -> Node:
+        """The node on the channels of the first group."""
+        if node.name not in self.known.cut:
+            self.known.cut[node.name] = self.cut(node, 0)
+        return self.known.cut[node.name]
+
     def chosen(self, name: str, calls: Callable[[], list[Call]]) -> Call:
-        """The quickest whose scratch is not too much; else the one with the least."""
-        if name not in self.known_calls:
-            self.known_calls[name] = calls()
-        found = self.known_calls[name]
-        return next((c for c in found if scratch_bytes(c) <= self.most), min(found, key=scratch_bytes))
+        if name not in self.known.calls:
+            self.known.calls[name] = calls()
+        return self.known.choice(name, self.most)
 
     def calls(self, node: Node) -> list[Call]:
         """For all groups, the quickest first."""
         levels = range(LEVELS + 1) if node.op.asks("emit", "tight") else (0,)
-        cut = [self.cut(node, t) for t in range(self.count)]
+        cut = [self.first(node), *(self.cut(node, t) for t in range(1, self.count))]
         return [_alike([self.emit(_at(small, level)) for small in cut]) for level in levels]
 
     # places -------------------------------------------------------------------------------------
@@ -195,12 +222,12 @@ class _Groups:
 
     def between(self, node: Node) -> Step:
         """A node as it is, on kept values; what it works on in place is known by the name it has outside."""
-        known = {v.name: self.known(v) for v in (*node.outputs, *node.inputs)}
+        known = {v.name: self.outside(v) for v in (*node.outputs, *node.inputs)}
         call = self.emit(node)
         args = (known.get(a.name, a) if isinstance(a, Value) else a for a in call.args)
         return Step(node.name, Call(call.function, *args), tuple(known[v.name] for v in node.outputs))
 
-    def known(self, value: Value) -> Value:
+    def outside(self, value: Value) -> Value:
         return value if value.name in self.outputs else source_of(self.chain.between, value)
 
     def update(self, update: Node, dw: Node) -> tuple[Step, Step, Step]:
@@ -208,7 +235,7 @@ class _Groups:
         how = update.op.facts.tiles
         assert how
         norm = self.keep(Value(f"{dw.name}.norm", how.norm))
-        made = tuple(self.room_of(s) for s in self.cut(dw, 0).outputs)
+        made = tuple(self.room_of(s) for s in self.first(dw).outputs)
         add = Step(dw.name, how.add(update, norm, made), (norm,))
         factor = Step(update.name, how.factor(update, norm), (norm, update.outputs[-1]))
         return add, factor, Step(update.name, how.step(update, norm, made), update.outputs)

@@ -49,16 +49,17 @@ class Chain:
     sums: Node | None = None  # adds up the groups
     dx: tuple[Node, ...] = ()  # what `sums` and its reader stand for: putting the weight together, and the gradient
 
-    @property
+    @cached_property
     def dw(self) -> Node | None:
-        return next((n for n in self.inside if self.update and set(n.outputs) & set(self.update.inputs)), None)
+        read = {v.name for v in self.update.inputs} if self.update else set()
+        return next((n for n in self.inside if any(v.name in read for v in n.outputs)), None)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         some = (self.sums, self.update)  # in this order: before it changes, `sums` reads the weight
         return (*self.inside, *self.between, *(n for n in some if n is not None))
 
-    @property
+    @cached_property
     def again(self) -> tuple[Node, ...]:
         """What the second pass makes again."""
         if self.update is None and self.sums is None:
@@ -114,7 +115,7 @@ def grouped(graph: Graph, node: Node, emit: Callable[[Node], Call], known: Known
 
 def _ways(chain: Chain, outputs: tuple[Value, ...], emit: Callable[[Node], Call], known: Known) -> list:
     """The least room last, and of equals the most channels first."""
-    key = (outputs, *((n.name, n.inputs) for n in chain.nodes))
+    key = (outputs, *((n.name, n.op, *(v.name for v in n.inputs)) for n in chain.nodes))
     if key not in known:
         ways = ((loop, n) for n in _sizes(chain) for loop in group_loops(chain, outputs, n, emit))
         known[key] = sorted(ways, key=lambda way: (-way[0].bytes, -way[1]))

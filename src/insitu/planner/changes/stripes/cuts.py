@@ -182,7 +182,7 @@ class _Cuts:
 
     def sketches(self, run: list[Node], i: int, end: int, most: float) -> Iterator[tuple[Fraction, Sketch, int]]:
         """Part i..end-1 in stripes of every height that makes sense, the lowest first, and the bytes beside it; none
-        where these alone are `most`."""
+        where these alone are `most`. Bytes that its places waste count as beside it."""
         start = self.alive[self.at[run[i].name]]
         region = self._region(run, i, end) if start + sum(map(self._kept, run[i : end - 1])) < most else None
         if region is None:
@@ -194,7 +194,8 @@ class _Cuts:
             if 2 * height > region.nodes[-1].output.shape[1] or outside - (result if over else 0) >= most:
                 break
             sketch = self._sketch(region, height)
-            yield height, sketch, outside - (result if any(map(sketch.grows_over, over)) else 0)
+            beside = outside - (result if any(map(sketch.grows_over, over)) else 0)
+            yield height, sketch, beside + self.loops.waste[sketch]
 
     def _kept(self, node: Node) -> int:
         """Bytes of a node's result that are kept from stripe to stripe, at least."""
@@ -252,9 +253,9 @@ class _Cuts:
         worse = False
         for part, node in zip((p for p in parts if p.height), self.nodes(run, parts)):
             sketch = self._sketch(self.region(run, part), part.height)
-            more = node.loop.bytes - sketch.bytes(part.levels)
-            if more > sketch.bytes(part.levels) * SMALL:
-                sketch.waste[0] += more
+            thought = sketch.bytes(part.levels) + self.loops.waste[sketch]
+            if node.loop.bytes - thought > thought * SMALL:
+                self.loops.waste[sketch] += node.loop.bytes - thought
                 worse = True
         return worse
 

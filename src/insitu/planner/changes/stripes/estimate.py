@@ -5,7 +5,7 @@ A call with less scratch is a choice for each node: only its own turn needs less
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from insitu.graph import Node, Value
@@ -27,7 +27,6 @@ class Sketch:
     emit: Emit
     known: Known
     scratches: Scratches  # of this region and others
-    waste: list[int] = field(default_factory=lambda: [0])  # bytes lost to places, once that is known
 
     @cached_property
     def kept(self) -> Kept:
@@ -71,7 +70,6 @@ class Sketch:
 
     def within(self, room: float) -> Levels | None:
         """The levels with which it needs no more than so many bytes; None where none do."""
-        room -= self.waste[0]
         if max(self.lines) > room:
             return None
         found = []
@@ -89,7 +87,7 @@ class Sketch:
         return self.bytes(tuple(self.levels(i) for i in range(len(self.nodes))))
 
     def bytes(self, levels: Levels) -> int:
-        return max(lines + self.scratch(i, levels[i]) for i, lines in enumerate(self.lines)) + self.waste[0]
+        return max(lines + self.scratch(i, levels[i]) for i, lines in enumerate(self.lines))
 
     def cost(self, levels: Levels) -> float:
         """Calls, weights read again for each of them, and again where scratch is less, rows read again, rows moved."""

@@ -6,8 +6,9 @@ like any other, with scratch. Which parts these are, and how high a stripe is, i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeGuard
 
@@ -84,39 +85,46 @@ def frozen(graph: Graph, node: Node) -> bool:
     return not any(v.name in graph.updates for v in node.inputs)
 
 
-class Loops:
-    """Loops that were made already, and how calls are made: a graph is asked about more than once."""
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What was made already, or found out: graphs of the same layers are asked about more than once."""
 
-    def __init__(self, emit: Emit):
-        self._emit = emit
-        self._known: Known = {}
-        self._calls: dict[Node, Call] = {}
-        self._nodes: dict[tuple, Looped] = {}
-        self._sketches: dict[tuple, Sketch] = {}
-        self._paces: Paces = {}
-        self._scratch: Scratches = {}
+    calls: dict[Node, Call] = field(default_factory=dict)
+    parts: Known = field(default_factory=dict)  # calls on some rows
+    nodes: dict[tuple, Looped] = field(default_factory=dict)
+    sketches: dict[tuple, Sketch] = field(default_factory=dict)
+    paces: Paces = field(default_factory=dict)
+    scratch: Scratches = field(default_factory=dict)
+
+
+class Loops:
+    """Loops and calls for one graph."""
+
+    def __init__(self, emit: Emit, made: Made | None = None):
+        self._emit, self._made = emit, made or Made()
+        self.waste: Counter[Sketch] = Counter()  # bytes lost to places, once that is known
 
     def call(self, node: Node) -> Call:
         """The kernel call of a node."""
-        if node not in self._calls:
-            self._calls[node] = self._emit(node)
-        return self._calls[node]
+        if node not in self._made.calls:
+            self._made.calls[node] = self._emit(node)
+        return self._made.calls[node]
 
     def node(self, region: Region, height: Fraction) -> Looped:
         """The region as one node."""
         key = (height, region.whole, *((identity(n), level_of(n)) for n in region.nodes))
-        if key not in self._nodes:
-            self._nodes[key] = streamed(region, loop_of(region, height, self._emit, self._known))
-        return self._nodes[key]
+        if key not in self._made.nodes:
+            self._made.nodes[key] = streamed(region, loop_of(region, height, self._emit, self._made.parts))
+        return self._made.nodes[key]
 
     def sketch(self, region: Region, height: Fraction, weights: Callable[[Node], int]) -> Sketch:
         """What the region would need; `weights` are the bytes of constants that a node reads."""
         key = (height, region.whole, *map(identity, region.nodes))
-        if key not in self._sketches:
+        if key not in self._made.sketches:
             constants = {n.name: weights(n) for n in region.nodes}
-            schedule = Schedule(region, height, self._paces)
-            self._sketches[key] = Sketch(schedule, constants, self._emit, self._known, self._scratch)
-        return self._sketches[key]
+            schedule = Schedule(region, height, self._made.paces)
+            self._made.sketches[key] = Sketch(schedule, constants, self._emit, self._made.parts, self._made.scratch)
+        return self._made.sketches[key]
 
 
 def fused(graph: Graph, region: Region, loop: Loop) -> Graph:

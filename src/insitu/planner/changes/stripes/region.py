@@ -13,7 +13,7 @@ from insitu.graph.loops import Rows
 @lru_cache(maxsize=4096)
 def identity(node: Node) -> tuple[str, ...]:
     """What a node is: a graph made of another may have one of the same name that reads something else."""
-    return node.name, node.op.name, *(v.name for v in node.inputs)
+    return node.op.name, *(v.name for v in (*node.outputs, *node.inputs))
 
 
 @lru_cache(maxsize=4096)
