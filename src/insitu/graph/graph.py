@@ -56,6 +56,11 @@ class Node:
     def name(self) -> str:
         return self.outputs[0].name
 
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """The names of its inputs, each once."""
+        return tuple(dict.fromkeys(v.name for v in self.inputs))
+
     def shared(self) -> dict[str, Value]:
         """Output -> the input whose bytes it may reuse, according to the op's `in_place`."""
         return self._shared
@@ -116,7 +121,7 @@ class Graph:
     def users(self) -> dict[str, tuple[Node, ...]]:
         found: dict[str, list[Node]] = {}
         for node in self.nodes:
-            for name in {v.name for v in node.inputs}:
+            for name in node.reads:
                 found.setdefault(name, []).append(node)
         return {k: tuple(v) for k, v in found.items()}
 

@@ -129,9 +129,9 @@ def _span(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
     for step, node in enumerate(graph.nodes):
         for v in node.outputs:
             first[v.name] = last[v.name] = step
-        for v in node.inputs:
-            if v.name in first:
-                last[v.name] = step
+        for name in node.reads:
+            if name in first:
+                last[name] = step
     for v in graph.outputs:
         if v.name in first:
             last[v.name] = len(graph.nodes)
@@ -144,8 +144,9 @@ def _shared(graph: Graph, first: Mapping[str, int], last: Mapping[str, int]) -> 
     for step, node in enumerate(graph.nodes):
         for name, source in node.shared().items():
             # the input must die here, and must not be read again through another argument of this call
-            fits = source.name in owner and name in owner and source.type.bytes >= graph.values[name].type.bytes
-            if fits and last[source.name] == step and sum(v.name == source.name for v in node.inputs) == 1:
+            here = source.name in owner and name in owner and last[source.name] == step
+            fits = here and source.type.bytes >= graph.values[name].type.bytes
+            if fits and sum(v.name == source.name for v in node.inputs) == 1:
                 owner[name] = owner[source.name]
             elif node.op.overwrites and name in owner:
                 raise GraphError(f"{node.op.name} overwrites it, but it is constant or read again", where=str(source))

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from heapq import heappop, heappush
 
 from insitu.errors import GraphError
-from insitu.graph import Graph, Node
+from insitu.graph import Graph
 from insitu.planner.lifetimes import state_homes
+
+Preference = Callable[[int, int, int], tuple[int, ...]]
 
 
 def candidates(graph: Graph, names: Iterable[str] | None = None) -> Iterator[tuple[str, Graph]]:
@@ -57,70 +60,85 @@ class _Problem:
             v.name: v.type.bytes for v in graph.inputs if v.name != graph.by_rows
         }
 
-    def schedule(self, preference: Callable) -> list[int]:
+    def schedule(self, preference: Preference) -> list[int]:
         """List scheduling: of the nodes whose predecessors are done, run the one the preference ranks first."""
         missing, uses = [len(p) for p in self.before], self._uses()
-        live = sum(self.bytes.get(v.name, 0) for v in self.graph.inputs)
-        ready = {i: self._effect(self.graph.nodes[i], uses) for i, count in enumerate(missing) if not count}
+        ready = {i: preference(i, *self._effect(i, uses)) for i, count in enumerate(missing) if not count}
         order: list[int] = []
         while ready:
-            chosen = min(ready, key=lambda i: preference(i, live, *ready[i]))
-            live += ready.pop(chosen)[1]
+            chosen = min(ready, key=ready.__getitem__)
+            del ready[chosen]
             order.append(chosen)
             new = self._used(chosen, uses) & ready.keys()
             for i in self.after[chosen]:
                 missing[i] -= 1
                 if not missing[i]:
                     new.add(i)
-            ready |= {i: self._effect(self.graph.nodes[i], uses) for i in new}
+            for i in new:
+                ready[i] = preference(i, *self._effect(i, uses))
         return order
 
     def _used(self, chosen: int, uses: dict[str, set[int]]) -> set[int]:
         """A node has run; gives the nodes that are now the last to read something, so that it dies with them."""
         found: set[int] = set()
-        for name in {v.name for v in self.graph.nodes[chosen].inputs}:
-            if name in uses:
-                uses[name].discard(chosen)
-                found |= uses[name] if len(uses[name]) == 1 else set()
+        for name in self.read[chosen]:
+            uses[name].discard(chosen)
+            if len(uses[name]) == 1:
+                found |= uses[name]
         return found
 
     def _uses(self) -> dict[str, set[int]]:
         found: dict[str, set[int]] = {name: set() for name in self.bytes}
-        for i, node in enumerate(self.graph.nodes):
-            for v in node.inputs:
-                if v.name in found:
-                    found[v.name].add(i)
+        for i, names in enumerate(self.read):
+            for name in names:
+                found[name].add(i)
         return found
 
-    def _effect(self, node: Node, uses: dict[str, set[int]]) -> tuple[int, int]:
+    @cached_property
+    def read(self) -> list[list[str]]:
+        """What each node reads of the arena."""
+        return [[name for name in n.reads if name in self.bytes] for n in self.graph.nodes]
+
+    @cached_property
+    def made(self) -> list[int]:
+        """Bytes that each node makes."""
+        return [sum(self.bytes.get(v.name, 0) for v in n.outputs) for n in self.graph.nodes]
+
+    def _effect(self, i: int, uses: dict[str, set[int]]) -> tuple[int, int]:
         """(bytes a node needs while it runs beyond what is alive, bytes that stay alive after it)."""
-        needed = sum(self.bytes.get(v.name, 0) for v in node.outputs)
-        dying = {v.name for v in node.inputs if v.name in uses and len(uses[v.name]) == 1 and v.name not in self.kept}
-        shared = sum(
-            self.bytes.get(out, 0)
-            for out, source in node.shared().items()
-            if source.name in dying and out in self.bytes
-        )
-        return needed - shared, needed - sum(self.bytes[name] for name in dying)
+        needed, dying = self.made[i], [n for n in self.read[i] if len(uses[n]) == 1 and n not in self.kept]
+        if not dying:
+            return needed, needed
+        pairs = self.graph.nodes[i].shared().items()
+        shared = sum(self.bytes.get(out, 0) for out, source in pairs if source.name in dying)
+        return needed - shared, needed - sum(map(self.bytes.__getitem__, dying))
 
 
 def dependencies(graph: Graph, homes: dict[str, str]) -> list[set[int]]:
     """For each node, the nodes that must run before it."""
     made = {v.name: i for i, n in enumerate(graph.nodes) for v in n.outputs}
-    readers: dict[str, set[int]] = {}
-    for i, node in enumerate(graph.nodes):
-        for v in node.inputs:
-            readers.setdefault(v.name, set()).add(i)
+    readers = _readers(graph)
     before: list[set[int]] = []
-    first = readers.get(graph.by_rows, set())  # rows arrive before anything else is done: see docs/streaming.md
+    first = set(readers.get(graph.by_rows, ()))  # rows arrive before anything else is done: see docs/streaming.md
     for i, node in enumerate(graph.nodes):
-        found = set() if i in first else set(first)
-        found |= {made[v.name] for v in node.inputs if v.name in made}
+        found = {made[name] for name in node.reads if name in made}
+        if first and i not in first:
+            found |= first
         for out, source in node.shared().items():
             if out in homes:  # overwrites what is at `source`: everyone else must have read it
-                found |= readers.get(source.name, set())
-        before.append(found - {i})
+                found.update(readers.get(source.name, ()))
+        found.discard(i)
+        before.append(found)
     return before
+
+
+def _readers(graph: Graph) -> dict[str, list[int]]:
+    """Value -> the nodes that read it."""
+    found: dict[str, list[int]] = {}
+    for i, node in enumerate(graph.nodes):
+        for name in node.reads:
+            found.setdefault(name, []).append(i)
+    return found
 
 
 def successors(before: list[set[int]]) -> list[list[int]]:
@@ -135,11 +153,7 @@ def successors(before: list[set[int]]) -> list[list[int]]:
 def readers_first(graph: Graph, before: list[set[int]], homes: dict[str, str]) -> list[set[int]]:
     """The same, and where a node may overwrite a value, whoever else reads it comes first, if that does not need the
     node's result: then it can work in place."""
-    found, earlier = [set(b) for b in before], _ancestors(before)
-    readers: dict[str, list[int]] = {}
-    for i, node in enumerate(graph.nodes):
-        for name in {v.name for v in node.inputs}:
-            readers.setdefault(name, []).append(i)
+    found, earlier, readers = [set(b) for b in before], _ancestors(before), _readers(graph)
     for i, node in enumerate(graph.nodes):
         for source in {s.name for out, s in node.shared().items() if out not in homes and s.name not in homes}:
             for j in readers[source]:
@@ -173,10 +187,10 @@ def _after(earlier: list[int], i: int, bits: int) -> None:
             earlier[k] |= bits
 
 
-# preference(index, live bytes, extra bytes while it runs, net bytes after it): lowest runs first
-PREFERENCES = {
-    "given, readers first": lambda i, live, extra, net: i,
-    "free first": lambda i, live, extra, net: (0, net, i) if net <= 0 else (1, i, 0),
-    "least net": lambda i, live, extra, net: (net, i),
-    "least peak": lambda i, live, extra, net: (live + extra, net, i),
+# of its number, the bytes it needs beyond what is alive while it runs and after it: the lowest runs first
+PREFERENCES: dict[str, Preference] = {
+    "given, readers first": lambda i, extra, net: (i,),
+    "free first": lambda i, extra, net: (0, net, i) if net <= 0 else (1, i, 0),
+    "least net": lambda i, extra, net: (net, i),
+    "least peak": lambda i, extra, net: (extra, net, i),
 }

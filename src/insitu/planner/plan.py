@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, combinations
@@ -147,12 +147,7 @@ def agree(graph: Graph, other: Graph) -> bool:
 
 def _unplaced(graph: Graph, target: str, loops: Loops, orders: Iterable[str] | None = None) -> Plan:
     """The order that needs least where nothing can run in stripes, without a place for anything: quick, and close."""
-    tried = []
-    for name, g in candidates(graph, orders):
-        ordered = tuple(map(loops.call, g.nodes))
-        found = buffers(g, ordered)
-        bound = lower_bound(found)
-        tried.append(Plan(g, ordered, found, {}, bound, bound, bound, name, target))
+    tried = [_ordered(g, name, loops.call, target) for name, g in candidates(graph, orders)]
     fixed = {n.name for n in graph.nodes} - able(graph)
     return min(tried, key=lambda p: (p.peak_of(fixed), p.lower_bound_bytes))
 
@@ -160,23 +155,29 @@ def _unplaced(graph: Graph, target: str, loops: Loops, orders: Iterable[str] | N
 def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:
     """The best of several orders, as the nodes are; not proven."""
     calls = {id(node): call_of(node, graph, target) for node in graph.nodes}
-    orders = list(candidates(graph))
-    tried = [_place(g, name, calls, align) for name, g in orders]
-    bound = min(p.lower_bound_bytes for p in tried)
-    best = min(tried, key=lambda p: p.arena_bytes)
-    if best.arena_bytes > bound * GAP:  # worth a search, in the order that promises most
-        name, g = min(zip(tried, orders), key=lambda pair: pair[0].lower_bound_bytes)[1]
-        best = min(best, _place(g, name, calls, align, SEARCH_ROUNDS), key=lambda p: p.arena_bytes)
-    return replace(best, best_bound_bytes=bound, target=target)
+    tried = [_ordered(g, name, lambda n: calls[id(n)], target) for name, g in candidates(graph)]
+    least = min(tried, key=lambda p: p.lower_bound_bytes)
+    best = _placed(tried[0], align)
+    for order in tried[1:]:
+        if order.lower_bound_bytes < best.arena_bytes:  # else it cannot be better
+            best = min(best, _placed(order, align), key=lambda p: p.arena_bytes)
+    if best.arena_bytes > least.lower_bound_bytes * GAP:  # worth a search, in the order that promises most
+        best = min(best, _placed(least, align, SEARCH_ROUNDS), key=lambda p: p.arena_bytes)
+    return replace(best, best_bound_bytes=least.lower_bound_bytes)
 
 
-def _place(graph: Graph, order: str, calls: dict[int, Call], align: int, rounds: int = 0) -> Plan:
-    ordered = tuple(calls[id(node)] for node in graph.nodes)
-    found = buffers(graph, ordered)
-    offsets, total = place(found, align, rounds)
-    by_name = {name: at for b, at in offsets.items() for name in b.names}
+def _ordered(graph: Graph, order: str, call: Callable[[Node], Call], target: str) -> Plan:
+    """A plan without a place for anything."""
+    calls = tuple(map(call, graph.nodes))
+    found = buffers(graph, calls)
     bound = lower_bound(found)
-    return Plan(graph, ordered, found, by_name, total, bound, bound, order)
+    return Plan(graph, calls, found, {}, bound, bound, bound, order, target)
+
+
+def _placed(plan: Plan, align: int, rounds: int = 0) -> Plan:
+    offsets, total = place(plan.buffers, align, rounds)
+    by_name = {name: at for b, at in offsets.items() for name in b.names}
+    return replace(plan, offsets=by_name, arena_bytes=total)
 
 
 def call_of(node: Node, graph: Graph, target: str = "host") -> Call:

@@ -59,7 +59,8 @@ def fitted(buffers: Iterable[Buffer], room: int, align: int = ALIGN) -> dict[Buf
     """Buffer -> offset of those that fit into so many bytes, each in its turn; the others are left out."""
     found: dict[Buffer, int] = {}
     for b in buffers:
-        taken = sorted((at, at + its, own) for other, at in found.items() for own, its in _met(b, other))
+        met = ((at, *_met(b, other)) for other, at in found.items() if b.overlaps(other))
+        taken = sorted((at, at + its, own) for at, own, its in met)
         at = _first_gap(taken, align)
         if at + b.bytes <= room:
             found[b] = at
@@ -81,15 +82,25 @@ def _proposed(buffers: tuple[Buffer, ...], align: int, rounds: int) -> Iterator[
         yield sorted(range(len(buffers)), key=lambda i: (buffers[i] not in at, at.get(buffers[i], -buffers[i].bytes)))
 
 
-def _met(a: Buffer, b: Buffer) -> Iterator[tuple[int, int]]:
-    """The most bytes of each while both are alive; nothing where they never are."""
-    if a.overlaps(b):
-        steps = max(a.first, b.first), min(a.last, b.last)
-        yield a.most(*steps) if a.later else a.bytes, b.most(*steps) if b.later else b.bytes
+def _met(a: Buffer, b: Buffer) -> tuple[int, int]:
+    """The most bytes of each while both are alive."""
+    if not a.later and not b.later:
+        return a.bytes, b.bytes
+    steps = max(a.first, b.first), min(a.last, b.last)
+    return a.most(*steps), b.most(*steps)
 
 
 def problem_of(buffers: tuple[Buffer, ...], align: int) -> Problem:
-    rivals = [[(j, *met) for j, b in enumerate(buffers) if j != i for met in _met(a, b)] for i, a in enumerate(buffers)]
+    rivals: list[list[tuple[int, int, int]]] = [[] for _ in buffers]
+    alive: list[int] = []
+    for i in sorted(range(len(buffers)), key=lambda i: buffers[i].first):
+        b = buffers[i]
+        alive = [j for j in alive if buffers[j].last >= b.first]
+        for j in alive:
+            own, its = _met(b, buffers[j])
+            rivals[i].append((j, own, its))
+            rivals[j].append((i, its, own))
+        alive.append(i)
     return Problem([b.bytes for b in buffers], rivals, _least(buffers, align), align)
 
 

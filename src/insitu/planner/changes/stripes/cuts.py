@@ -65,6 +65,7 @@ class _Cuts:
         self._least: dict[str, int] = {}
         self._ones: dict[str, Part] = {}
         self._regions: dict[tuple[str, int], Region | None] = {}
+        self._drawn: dict[Region, list[tuple[Sketch, bool]]] = {}  # for each height, and whether its result grows over
 
     def runs(self) -> list[list[Node]]:
         """Nodes that can run in stripes; a run ends where one reads what was made from it in another way."""
@@ -73,7 +74,7 @@ class _Cuts:
         others: set[str] = set()  # made from it by others
         for node in self.graph.nodes:
             names = {v.name for v in node.inputs}
-            if not (frozen(self.graph, node) and reads(node)):
+            if not (reads(node) and frozen(self.graph, node)):
                 if names & (ours | others):
                     others.update(v.name for v in node.outputs)
                 continue
@@ -187,15 +188,18 @@ class _Cuts:
         region = self._region(run, i, end) if start + sum(map(self._kept, run[i : end - 1])) < most else None
         if region is None:
             return
-        result = region.nodes[-1].output.type.bytes
-        outside = start + sum(v.type.bytes for v in region.outputs)
-        over = self._over(region)
-        for height in HEIGHTS:
-            if 2 * height > region.nodes[-1].output.shape[1] or outside - (result if over else 0) >= most:
+        result = region.nodes[-1].output
+        outside, over = start + sum(v.type.bytes for v in region.outputs), self._over(region)
+        heights = HEIGHTS if outside - (result.type.bytes if over else 0) < most else ()
+        drawn = self._drawn.setdefault(region, [])
+        for i, height in enumerate(heights):
+            if 2 * height > result.shape[1]:
                 break
-            sketch = self._sketch(region, height)
-            beside = outside - (result if any(map(sketch.grows_over, over)) else 0)
-            yield height, sketch, beside + self.loops.waste[sketch]
+            if i == len(drawn):
+                sketch = self._sketch(region, height)
+                drawn.append((sketch, any(map(sketch.grows_over, over))))
+            sketch, grows = drawn[i]
+            yield height, sketch, outside - (result.type.bytes if grows else 0) + self.loops.waste[sketch]
 
     def _kept(self, node: Node) -> int:
         """Bytes of a node's result that are kept from stripe to stripe, at least."""
@@ -212,8 +216,8 @@ class _Cuts:
     def _over(self, region: Region) -> list[Value]:
         """The inputs over which the result might grow: nobody needs them any more."""
         last, result = max(self.at[n.name] for n in region.nodes), region.nodes[-1].output.type.bytes
-        ends = {v: self.span.get(v.name, (0, inf, 0)) for v in region.inputs}
-        return [v for v, (_, end, bytes) in ends.items() if end <= last and bytes >= result]
+        spans = ((v, self.span[v.name]) for v in region.inputs if v.name in self.span)
+        return [v for v, (_, end, bytes) in spans if end <= last and bytes >= result]
 
     def _region(self, run: list[Node], i: int, end: int) -> Region | None:
         """Nodes i..end-1 of a run; None where one reads another's result whole, or cannot take rows that arrive."""

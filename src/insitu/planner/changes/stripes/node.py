@@ -77,12 +77,12 @@ def takes_rows(graph: Graph, region: Region) -> bool:
 
 def able(graph: Graph) -> set[str]:
     """The nodes whose memory stripes can lower, or have lowered."""
-    return {n.name for n in graph.nodes if n.op is STREAM or (frozen(graph, n) and reads(n))}
+    return {n.name for n in graph.nodes if n.op is STREAM or (reads(n) and frozen(graph, n))}
 
 
 def frozen(graph: Graph, node: Node) -> bool:
     """Its weights stay as they are until the step is over."""
-    return not any(v.name in graph.updates for v in node.inputs)
+    return graph.updates.keys().isdisjoint(node.reads)
 
 
 @dataclass(frozen=True, eq=False)
