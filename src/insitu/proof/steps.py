@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from insitu.graph import Graph, Node
+from insitu.graph import Graph, Node, Type
 from insitu.ops.update import adam, sgd, sgd_momentum
 from insitu.ops.update_int import (
     sgd_bias_s32,
@@ -63,7 +63,8 @@ def _stepped(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> F
     inside = np.abs(wanted) < 126 if w.dtype == "s8" else np.ones(w.shape, bool)
     error = float(np.max(np.abs(after - wanted)[inside], initial=0.0))
     clipped = ", clipped" if factor < 1 else ""
-    return Finding(f"{node.inputs[0].name} ({node.op.name}{clipped})", error, ROUNDING[node.op] + 1e-4 * LONGEST)
+    allowed = ROUNDING[node.op] + 1e-4 * LONGEST + _last_bit(w, before)
+    return Finding(f"{node.inputs[0].name} ({node.op.name}{clipped})", error, allowed)
 
 
 # updates with memory -----------------------------------------------------------------------------
@@ -106,10 +107,17 @@ def _walked(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> Fi
         given, here = list(results[:-1]), here - float(rate) * step
         error = max(error, float(np.max(np.abs(given[0] - here), initial=0.0)))
     clipped = ", clipped" if clip and norm > clip else ""
-    return Finding(f"{w.name} ({node.op.name}{clipped}, {WALK} steps)", error, WALK * 1e-4 * LONGEST)
+    allowed = WALK * (1e-4 * LONGEST + _last_bit(w.type, state[w.name]))
+    return Finding(f"{w.name} ({node.op.name}{clipped}, {WALK} steps)", error, allowed)
 
 
 # -------------------------------------------------------------------------------------------------
+
+
+def _last_bit(type: Type, w: np.ndarray) -> float:
+    """What float32 rounds off the largest of these parameters, however short the step; integers have a unit of their
+    own."""
+    return float(np.max(np.abs(w), initial=0.0)) * 2.0**-23 if type.dtype == "f32" else 0.0
 
 
 def _run(node: Node, state: Mapping[str, np.ndarray], g: np.ndarray, rate: np.float32):

@@ -1,0 +1,79 @@
+"""How far float32 may be off where a gradient is the small rest of large numbers.
+
+The gradient of a loss is a difference: of a probability and one, of an output and its target. For a sample that is
+known well little is left of it, and float32 rounds the terms, not the rest: with p = 1 - 1e-6, the gradient p - 1 is
+only right to 6 %. Every later gradient is linear in this one, so a bound on its error is carried through the backward
+pass as it is, once with all signs positive (exact for the sum of a batch) and some times with random signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from insitu.graph import Node
+from insitu.ops import loss
+from insitu.proof.differences import Run
+from insitu.training.autodiff import depend_on
+
+LAST_BITS = 2.0**-21  # share of a term: eight times the rounding of one operation
+FORWARD = 1e-5  # share of the largest output of a network that float32 may be off by
+DRAWS = 3  # of random signs
+
+Terms = tuple[np.ndarray, np.ndarray]  # the sum of both terms without their signs; how the gradient follows the output
+
+
+def softmax_terms(x: np.ndarray, target: np.ndarray) -> Terms:
+    p = np.exp(loss.log_probabilities(x))
+    if target.shape != x.shape:  # class numbers; one that is no class has no row in the table
+        target = np.eye(x.shape[1] + 1)[np.clip(target.reshape(-1), -1, x.shape[1])][:, :-1]
+    return (p + np.abs(target)) / len(x), 2 * p * (1 - p) / len(x)
+
+
+def sigmoid_terms(x: np.ndarray, target: np.ndarray) -> Terms:
+    p = 1 / (1 + np.exp(-x))
+    return (p + np.abs(target)) / x.size, p * (1 - p) / x.size
+
+
+def square_terms(x: np.ndarray, target: np.ndarray) -> Terms:
+    return 2 * (np.abs(x) + np.abs(target)) / x.size, np.full(x.shape, 2 / x.size)
+
+
+TERMS: dict[object, Callable[[np.ndarray, np.ndarray], Terms]] = {
+    loss.softmax_cross_entropy_dx: softmax_terms,
+    loss.soft_cross_entropy_dx: softmax_terms,
+    loss.binary_cross_entropy_dx: sigmoid_terms,
+    loss.mean_squared_error_dx: square_terms,
+}
+
+
+def gradient_errors(run: Run, seed: int = 0) -> dict[str, np.ndarray]:
+    """Trained parameter -> how far each element of its gradient may be off because of the loss's gradient."""
+    first = next((n for n in run.graph.nodes if n.op in TERMS), None)
+    if first is None:
+        return {}
+    error, rng = loss_error(run, first), np.random.default_rng(seed)
+    signs = [np.ones(error.shape), *(rng.choice([-1.0, 1.0], error.shape) for _ in range(DRAWS))]
+    moved = [_carried(run, first, s * error) for s in signs]
+    return {name: np.max([np.abs(m[name] - run.gradient(name)) for m in moved], axis=0) for name in run.gradients}
+
+
+def loss_error(run: Run, node: Node) -> np.ndarray:
+    """The bound for the gradient of the loss itself."""
+    g, x, target = (run.env[v.name] for v in node.inputs)
+    terms, slope = TERMS[node.op](x.astype(np.float64), target)
+    return np.abs(g) * (LAST_BITS * terms + FORWARD * np.max(np.abs(x)) * slope)
+
+
+def _carried(run: Run, first: Node, move: np.ndarray) -> dict[str, np.ndarray]:
+    """Every trained parameter's gradient if the loss's gradient were off by this."""
+    wanted = {v.name for v in run.gradients.values()}
+    env = {**run.env, first.name: run.env[first.name] + move}
+    reached = depend_on(run.graph.nodes, {first.name})
+    for node in run.graph.nodes:
+        if node is first or node.op.overwrites or not any(v.name in reached for v in node.inputs):
+            continue
+        results = node.rule("eval", *(env[v.name] for v in node.inputs))
+        env.update(zip((v.name for v in node.outputs), results if isinstance(results, tuple) else (results,)))
+    return {name: env[v.name] for name, v in run.gradients.items() if v.name in wanted}
