@@ -18,7 +18,9 @@ import numpy as np
 from insitu.boards import Board
 from insitu.devices.link import Channel
 
-MACHINES = {"stm32f405": "netduinoplus2", "nrf51822": "microbit"}  # board -> QEMU's machine
+MACHINES = {  # board -> QEMU's machine
+    "stm32f405": "netduinoplus2", "stm32f205": "netduino2", "stm32f100": "stm32vldiscovery", "nrf51822": "microbit",
+}  # fmt: skip
 
 
 class Damaged:
@@ -53,7 +55,7 @@ def free_port() -> int:
 
 
 def command(board: Board, image: Path, noise: Path, port: int) -> list[str]:
-    line = ["-serial", f"tcp:127.0.0.1:{port},server=on,wait=off"]
+    line = ["-serial", f"tcp:127.0.0.1:{port},server=on,wait=off,nodelay=on"]
     start = ["qemu-system-arm", "-M", MACHINES[board.name], "-display", "none", "-monitor", "none", *line]
     if image.suffix == ".elf":
         return [*start, "-kernel", str(image)]

@@ -26,7 +26,7 @@
 #define GPIO_PIN_CNF(port, pin) REG(0x50000700u + 0x300u * (port) + 4u * (pin))
 
 enum { ENABLED = 4, PULLED_UP = 3 << 2 };
-#define NOWHERE 0xffffffffu
+#define NOWHERE (0xffffffffu)
 /* baud / 16 MHz, as a fraction of 2^32 rounded to 20 bits */
 #define RATE ((uint32_t)((((uint64_t)BAUD << 32) / 16000000u + 0x800u) & 0xfffff000u))
 

@@ -10,7 +10,7 @@
 #define GPIO_AFRL(port) REG((port) + 0x20u)
 #define GPIO_AFRH(port) REG((port) + 0x24u)
 
-enum { ALTERNATE = 2, FAST = 1, PULL_UP = 1 };
+enum { ALTERNATE = 2, QUICK = 1, PULL_UP = 1 };
 
 static inline void put_bits(volatile uint32_t *reg, uint32_t at, uint32_t width, uint32_t value)
 {
@@ -21,7 +21,7 @@ static inline void put_bits(volatile uint32_t *reg, uint32_t at, uint32_t width,
 static inline void stm32_pin(uint32_t port, uint32_t pin, uint32_t function)
 {
     put_bits(pin < 8 ? &GPIO_AFRL(port) : &GPIO_AFRH(port), 4 * (pin & 7), 4, function);
-    put_bits(&GPIO_OSPEEDR(port), 2 * pin, 2, FAST);
+    put_bits(&GPIO_OSPEEDR(port), 2 * pin, 2, QUICK);
     put_bits(&GPIO_PUPDR(port), 2 * pin, 2, PULL_UP);
     put_bits(&GPIO_MODER(port), 2 * pin, 2, ALTERNATE);
 }
