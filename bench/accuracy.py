@@ -26,7 +26,7 @@ from bench.photos import ROOT, SOURCES
 from bench.transfer import Kept, Run, remember, train
 from insitu.errors import Error
 from insitu.reports.speed import machine
-from insitu.table import table
+from insitu.terminal.table import table
 from insitu.training.integer_gradients import GRADIENTS
 
 SCHEMES = {"head": "head", "bias:22": "bias:22", "49kb": "mcunet-5fps/49kb", "99kb": "mcunet-5fps/99kb"}

@@ -22,7 +22,7 @@ from bench.photos import ROOT, SOURCES
 from bench.transfer import Run
 from insitu.errors import Error
 from insitu.reports.speed import machine
-from insitu.table import table
+from insitu.terminal.table import table
 
 SCHEME, SEEDS = "mcunet-5fps/99kb", (0, 1)
 LIMITS = {"s16": 0.5, "s8": 1.0}  # points below f32 that integer gradients may cost

@@ -22,7 +22,7 @@ from pathlib import Path
 from insitu.learner.model import load
 from insitu.reports.peers import litert_run
 from insitu.reports.speed import machine, macs, random_input
-from insitu.table import size, table
+from insitu.terminal.table import size, table
 
 ROOT = Path(__file__).parent.parent
 MODELS = ("ad01_int8", "ic_resnet8_int8", "kws_dscnn_int8", "vww_mbv1_int8")

@@ -38,7 +38,7 @@ from insitu.graph import Graph
 from insitu.graph.loops import Loop
 from insitu.planner import plan
 from insitu.reports.speed import machine
-from insitu.table import table
+from insitu.terminal.table import table
 
 CLASSES = 10
 BOARDS = ("stm32f746", "nrf52840", "rp2040")

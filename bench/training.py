@@ -37,7 +37,7 @@ from insitu.planner import plan
 from insitu.reports.speed import machine, macs
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
-from insitu.table import size, table
+from insitu.terminal.table import size, table
 from insitu.training.train import Recipe, train_graphs
 
 ROOT = Path(__file__).parent.parent

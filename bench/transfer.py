@@ -22,7 +22,7 @@ from bench.photos import SOURCES, TESTS, Photos
 from insitu.devices.device import Updates
 from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DataError
-from insitu.folders import cache_folder
+from insitu.files import cache_folder
 from insitu.graph import Graph, drop_unused
 from insitu.importers.checkpoint.read import read_checkpoint
 from insitu.ops.update import COUNTERS

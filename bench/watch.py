@@ -30,7 +30,7 @@ from insitu.demo.lesson import LESSON, Lesson, base_learner, material, teach
 from insitu.demo.watch import WEARERS, Windows, others, wearer
 from insitu.learner import Learner
 from insitu.reports.speed import machine
-from insitu.table import table
+from insitu.terminal.table import table
 
 ROOT = Path(__file__).parent.parent
 FLOOR = 3.0  # points, mean over the ten

@@ -15,7 +15,7 @@ ROOT = Path(insitu.__file__).parent
 # A folder may import those on the lines before its own, but no other on its own line.
 ORDER = """
 errors
-files folders progress table
+files terminal
 graph
 ops
 data zoo boards
@@ -79,7 +79,7 @@ def test_every_folder_has_a_place_in_the_order():
 
 def test_the_root_holds_few_modules():
     loose = {p.stem for p in ROOT.glob("*.py")} - {"__init__", "__main__"}
-    assert loose == {"errors", "files", "folders", "progress", "table", "pipeline"}
+    assert loose == {"errors", "files", "pipeline"}
 
 
 @pytest.mark.parametrize(

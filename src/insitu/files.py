@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and arrays read from files that nobody vouches for."""
+"""Files that appear whole or not at all, arrays read from files that nobody vouches for, and the cache's folder."""
 
 from __future__ import annotations
 
@@ -104,3 +104,9 @@ def memory_bytes() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 1 << 62
+
+
+def cache_folder() -> Path:
+    """Where insitu keeps its own files on this machine: `INSITU_CACHE`, or the user's cache folder."""
+    root = os.environ.get("INSITU_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "insitu"
+    return Path(root)

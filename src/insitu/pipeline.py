@@ -28,12 +28,12 @@ from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
 from insitu.planner import Plan
 from insitu.preprocess import Transform, fuse_transform
-from insitu.progress import stage
 from insitu.proof import Certificate, certify, drawn
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, read_scheme
+from insitu.terminal.progress import stage
 from insitu.training.classes import choose_classes
 from insitu.training.head import HEAD, prototypes, replace_head, with_head
 from insitu.training.integer_head import integer_head

@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import pytest
 
 from insitu.boards import DRIVERS, Board
-from insitu.folders import cache_folder
+from insitu.files import cache_folder
 
 WHEEL, PINS = "pyocd==0.46.0", "modm-devices==0.13.1"
 INSIDE = "pyocd/debug/svd/svd_data.zip"

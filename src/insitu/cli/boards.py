@@ -31,7 +31,7 @@ def run(arguments) -> int:
 
 
 def to_text(boards) -> str:
-    from insitu.table import table
+    from insitu.terminal.table import table
 
     head = ("board", "core", "SRAM", "flash", "MHz", "FPU", "DSP", "here", "what")
     rows = [

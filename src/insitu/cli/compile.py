@@ -159,7 +159,7 @@ def to_text(report: dict) -> str:
     from insitu.deploy import IN_PLACE
     from insitu.deploy.lowering import lowering_rows, lowering_table
     from insitu.planner.spent import spent_text
-    from insitu.table import pairs, size
+    from insitu.terminal.table import pairs, size
 
     trained, files, bound = report["trained"], report.get("files"), size(report["arena_lower_bound_bytes"])
     lines = pairs([
@@ -180,7 +180,7 @@ def to_text(report: dict) -> str:
 
 def _kept(report: dict) -> str:
     """What to say if the memory reserved for the arena is larger than the arena."""
-    from insitu.table import size
+    from insitu.terminal.table import size
 
     place = report.get("sram", {}).get("arena", 0)
     return f", {size(place)} reserved to receive a state" if place > report["arena_bytes"] else ""
@@ -194,7 +194,7 @@ def _instructions(report: dict) -> list[tuple[str, str]]:
 
 
 def _share(report: dict, memory: str) -> str:
-    from insitu.table import size
+    from insitu.terminal.table import size
 
     parts = ", ".join(f"{name} {size(count)}" for name, count in report.get(memory, {}).items() if count)
     return (

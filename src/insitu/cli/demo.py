@@ -27,8 +27,8 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.progress import bar
     from insitu.reports.html import write_page
+    from insitu.terminal.progress import bar
 
     with bar() as progress:
         demo = run_vision(arguments, progress) if arguments.vision else run_watch(arguments, progress)

@@ -112,7 +112,7 @@ def summary(history) -> dict:
 
 def to_text(report: dict, start: int) -> str:
     from insitu.cli.compile import to_text as memory
-    from insitu.table import table
+    from insitu.terminal.table import table
 
     measure, tested = report["measure"], report["test"]
     numbers = map(str, range(start + 1, start + 1 + len(report["loss"])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from insitu.cli.output import show
-from insitu.table import pairs, size, table
+from insitu.terminal.table import pairs, size, table
 
 HELP = "named models and data sets: where they come from, and whether they are in the cache"
 EXAMPLES = """\

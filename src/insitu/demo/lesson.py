@@ -12,7 +12,7 @@ import numpy as np
 from insitu.demo.watch import Windows, joined, network, others
 from insitu.learner import History, Learner
 from insitu.pipeline import compile
-from insitu.progress import Report
+from insitu.terminal.progress import Report
 
 CALIBRATION = 16  # every 16th window of the other wearers chooses the scales of the int8 network
 

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from insitu.demo.lesson import LESSON, Lesson, base_learner, material
 from insitu.demo.task import Demo, Say, Task, carry_out
 from insitu.demo.watch import EXERCISES, WEARER, others, wearer
-from insitu.progress import Report
+from insitu.terminal.progress import Report
 
 BOARD = "nrf52840"
 SUMMARY = (

@@ -18,11 +18,11 @@ from insitu.demo.lesson import Lesson, teach
 from insitu.demo.page import Measured, costs_of, flash_of, measured, sram_of
 from insitu.deploy.lowering import lowering_rows
 from insitu.learner import Learner
-from insitu.progress import Report
 from insitu.reports.html_data import RunReport, Score, confusion, estimate
 from insitu.reports.memory import memory_map
 from insitu.reports.speed import machine
-from insitu.table import pairs, size
+from insitu.terminal.progress import Report
+from insitu.terminal.table import pairs, size
 
 CHECKED = 8  # samples that device and host both predict
 Say = Callable[[str], None]

@@ -8,7 +8,7 @@ from insitu.demo.lesson import Lesson
 from insitu.demo.photos import PhotoSet, photos
 from insitu.demo.task import Demo, Say, Task, carry_out
 from insitu.pipeline import compile
-from insitu.progress import Report
+from insitu.terminal.progress import Report
 
 BOARD = "stm32f746"
 MODEL = "mcunet-5fps"

@@ -17,7 +17,7 @@ from insitu.firmware import Firmware, build_firmware
 from insitu.graph import Graph
 from insitu.planner import plan_all
 from insitu.planner.spent import spent
-from insitu.progress import stage
+from insitu.terminal.progress import stage
 
 # where nothing is linked (RISC-V): an estimate of stack and protocol, from their size on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536

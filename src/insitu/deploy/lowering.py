@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from insitu.table import size, table
+from insitu.terminal.table import size, table
 
 SHOWN = 5  # layers in the text report
 ELSEWHERE = "everything else"  # the same calls at other addresses, with other alignment

@@ -15,7 +15,7 @@ from insitu.devices.device import Arrays, Device
 from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.learner.pace import Pace
-from insitu.progress import Report
+from insitu.terminal.progress import Report
 
 Augment = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 

@@ -38,7 +38,7 @@ from insitu.learner.places import HOST, Patience, open_in_folder, open_place
 from insitu.learner.site import Site
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
-from insitu.progress import Report, bar, stage
+from insitu.terminal.progress import Report, bar, stage
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
 

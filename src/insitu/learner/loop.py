@@ -16,7 +16,7 @@ from insitu.errors import DataError
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
 from insitu.learner.pace import Pace
-from insitu.progress import Report
+from insitu.terminal.progress import Report
 
 RECENT = 256  # samples whose mean loss is shown
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 
 from insitu.proof.findings import Row
-from insitu.table import table
+from insitu.terminal.table import table
 
 HEADERS = ("check", "comparison", "compared", "worst", "allowed", "holds")
 

@@ -9,7 +9,7 @@ from insitu.errors import DataError
 from insitu.reports import html_charts as charts
 from insitu.reports.html_data import RunReport, Score
 from insitu.reports.html_style import CSS, SCRIPT
-from insitu.table import size
+from insitu.terminal.table import size
 
 PAGE = """<!doctype html>
 <html lang="en">

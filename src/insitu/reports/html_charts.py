@@ -9,7 +9,7 @@ from html import escape
 from insitu.deploy.lowering import STEPS, LoweringCost, millions, share, signed
 from insitu.reports.html_data import Confusion, LayerCost, Memory
 from insitu.reports.memory import Block, MemoryMap
-from insitu.table import size
+from insitu.terminal.table import size
 
 COLOURS = ("--a", "--b", "--c", "--d", "--e", "--f")
 PASSES = (("forward", "--a"), ("backward", "--b"), ("update", "--c"))

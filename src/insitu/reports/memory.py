@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from string import ascii_letters
 
 from insitu.planner import Plan
-from insitu.table import size, table
+from insitu.terminal.table import size, table
 
 EMPTY = "."
 

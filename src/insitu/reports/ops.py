@@ -12,7 +12,7 @@ from insitu.errors import Error, GraphError
 from insitu.graph import REGISTRY, Case, Op, Type, build, lookup, type_of
 from insitu.planner.plan import call_of
 from insitu.reports.mapping import foreign_names
-from insitu.table import pairs, table
+from insitu.terminal.table import pairs, table
 from insitu.toolchain.sources import C_FOLDER, closure, includes, kernel_file, kernel_paths, kernel_source
 
 SHARED = ("kernels/", "numbers/")  # headers of a few kernels: others declare everything, whoever uses it

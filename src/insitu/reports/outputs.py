@@ -8,7 +8,7 @@ import numpy as np
 
 from insitu.data import Samples
 from insitu.graph import Graph, Value
-from insitu.table import table
+from insitu.terminal.table import table
 
 SHOWN = 10  # samples in the text
 

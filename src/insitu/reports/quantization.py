@@ -10,7 +10,7 @@ import numpy as np
 from insitu.graph import Graph, Node
 from insitu.quantizer import fallbacks
 from insitu.reports.outputs import real
-from insitu.table import pairs, size, table
+from insitu.terminal.table import pairs, size, table
 
 Run = Callable[..., Mapping[str, np.ndarray]]  # inputs -> every value by name
 

@@ -15,7 +15,7 @@ from insitu.devices.device import Arrays
 from insitu.errors import BoardError
 from insitu.learner import History, Learner
 from insitu.planner.spent import spent_text
-from insitu.table import pairs, size, table
+from insitu.terminal.table import pairs, size, table
 
 LAYERS = 8  # of the most expensive, shown as text
 

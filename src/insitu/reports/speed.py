@@ -16,7 +16,7 @@ import numpy as np
 
 from insitu.devices.host import HostDevice
 from insitu.graph import Graph, Value
-from insitu.table import pairs, size
+from insitu.terminal.table import pairs, size
 from insitu.toolchain.compiler import compiler_version
 
 SHORT = 0.002  # seconds: calls are repeated until one timing takes at least this long

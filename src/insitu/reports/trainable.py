@@ -12,7 +12,7 @@ from insitu.graph import REGISTRY, Graph, Node, Op
 from insitu.importers.survey import Use
 from insitu.ops.activation import lut_s8
 from insitu.reports.mapping import ops_for
-from insitu.table import table
+from insitu.terminal.table import table
 
 # a foreign op we do not have -> what to use instead
 INSTEAD = {

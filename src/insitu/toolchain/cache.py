@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from insitu.errors import ToolError
-from insitu.folders import cache_folder
+from insitu.files import cache_folder
 
 HINT = "set INSITU_CACHE to a writable folder on a disk with free space"
 OWN = "set INSITU_CACHE to a folder of your own: its files are run as code"

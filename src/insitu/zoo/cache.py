@@ -8,8 +8,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from insitu.errors import DataError
-from insitu.files import replacing
-from insitu.folders import cache_folder
+from insitu.files import cache_folder, replacing
 from insitu.zoo.entries import ENTRIES, Entry
 
 PREFIX = "zoo:"

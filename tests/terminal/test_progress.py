@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from insitu.progress import bar, stage
+from insitu.terminal.progress import bar, stage
 
 
 class Terminal(io.StringIO):
