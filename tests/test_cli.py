@@ -72,7 +72,7 @@ def test_help_of_every_verb_shows_examples_of_that_verb(verb, capsys):
 
 def test_a_wrong_command_line_exits_with_2(capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["predict", "model.onnx"])
+        main(["train", "model.onnx"])
     assert stop.value.code == 2
     assert "--data" in capsys.readouterr().err
 

@@ -11,13 +11,17 @@ import os
 import sys
 
 from insitu import __version__
-from insitu.cli import bench, boards, check, compile, demo, ops, predict, prove, quantize, run, train, zoo
+from insitu.cli import bench, boards, check, compile, demo, info, ops, predict, prove, quantize, run, train, zoo
 from insitu.cli.hints import message
 from insitu.errors import Error
 
-VERBS = (check, ops, quantize, compile, run, train, predict, prove, bench, boards, demo, zoo)
+VERBS = (train, predict, info, compile, run, check, quantize, prove, bench, boards, ops, demo, zoo)
 EXAMPLES = """\
 examples:
+  insitu train model.tflite --data photos/ -o flowers.insitu   learn your photos, keep what was learned
+  insitu predict flowers.insitu photo.jpg             what is in this photo?
+  insitu compile flowers.insitu --board nrf52840 -o build      what was learned, in a board's firmware
+  insitu info flowers.insitu                          what does this file hold?
   insitu check model.onnx                             can it be imported, and trained?
   insitu ops conv2d                                   everything about one op
   insitu quantize model.onnx --data samples.npz       an int8 model, and what that cost

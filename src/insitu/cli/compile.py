@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import amount, count, height_width, index, numbers, size, target_folder
+from insitu.cli.values import amount, classes, count, height_width, index, numbers, size, target_folder
 
 HELP = "turn a model into a C program that trains it, and show how much memory it needs"
 EXAMPLES = """\
@@ -16,6 +16,7 @@ EXAMPLES = """\
   insitu compile net.pkl --classes 10 --board rp2040 --measure        count the instructions of an emulated step
   insitu compile net.pkl --classes 10 --board rp2040 --sram 200K --prefer speed   use all of the 200 KB, and run faster
   insitu compile net.pkl --classes 10 --state state.bin -o net_c      the program starts from this state
+  insitu compile gesture.insitu --board nrf52840 -o build             a learner, with all that it has learned
 """
 LOSSES = ("cross_entropy", "soft_cross_entropy", "binary_cross_entropy", "mse")
 OPTIMIZERS = ("sgd", "momentum", "adam")
@@ -39,7 +40,12 @@ def add_compiler(parser) -> None:
     """Add the options of `insitu.compile`."""
     losses = ", ".join(LOSSES)
     parser.add_argument("--scheme", default="auto", metavar="S", help="head, full, last:6, bias:22, a name or file")
-    parser.add_argument("--classes", type=count, metavar="N", help="new head with N classes (default: the model's own)")
+    parser.add_argument(
+        "--classes",
+        type=classes,
+        metavar="N",
+        help="new head: N classes, or names: rest,wave (default: as the data)",
+    )
     parser.add_argument(
         "--precision", choices=("int8", "float"), default="int8", help="arithmetic of the layers (int8)"
     )
@@ -108,8 +114,12 @@ def check_measured(board: str) -> None:
 def build(arguments, data: str | None):
     """The learner, and the samples read from `data`; a float model is calibrated on them."""
     from insitu import pipeline
+    from insitu.cli.reopen import reopen
+    from insitu.graph.file import is_learner
     from insitu.training.train import has_targets
 
+    if is_learner(arguments.model):
+        return reopen(arguments, data)
     graph = pipeline.load(arguments.model)
     transform = _transform(arguments, graph)
     graph = transform.applied_to(graph) if transform else graph
@@ -149,6 +159,7 @@ def describe(learner, deployed=None) -> dict:
         "model": parts.forward.name,
         "scheme": parts.scheme.name,
         "classes": learner.classes,
+        "names": list(learner.names),
         "trained": sorted(learner.graphs["predict"].state),
         **(deployed.figures() if deployed else learner.info()),
         "kernels": len(program.kernels),
@@ -165,7 +176,7 @@ def to_text(report: dict) -> str:
     lines = pairs([
         ("model", report["model"]),
         ("scheme", f"{report['scheme']}, {len(trained)} trained tensors"),
-        ("classes", report["classes"]),
+        ("classes", class_words(report["classes"], report.get("names", ()))),
         ("arena", f"{size(report['arena_bytes'])} (lower bound {bound}){_kept(report)}"),
         *lowering_rows(spent_text(report.get("lowered", {})), report.get("lowering")),
         ("state", size(report["state_bytes"]) + (f", {IN_PLACE}" if report.get("in_place") else "")),
@@ -176,6 +187,14 @@ def to_text(report: dict) -> str:
         *([("written to", f"{report['output']} ({files} files)")] if files else []),
     ])  # fmt: skip
     return "\n\n".join(filter(None, (lines, lowering_table(report.get("lowering")))))
+
+
+def class_words(count: int, names) -> str:
+    """`3: rest, tap, wave`"""
+    if not any(names):
+        return str(count)
+    shown = ", ".join(name or "(no name)" for name in names[:8])
+    return f"{count}: {shown}{', ...' if len(names) > 8 else ''}"
 
 
 def _kept(report: dict) -> str:

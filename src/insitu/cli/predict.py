@@ -11,13 +11,15 @@ import numpy as np
 from insitu.cli.compile import add_compiler, build
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import count, target_file
-from insitu.data import Samples, check_labels
+from insitu.data import Samples, by_name, check_labels
+from insitu.data.labels import is_number
 from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.learner.model import Model, load
 
-HELP = "run the generated C of a model on samples"
+HELP = "run the generated C of a model or learner on samples"
 EXAMPLES = """\
+  insitu predict gesture.insitu photo.jpg                   what a learner thinks of one file
   insitu predict model.onnx --data samples.npz              top classes of each sample
   insitu predict model.insitu --data photos/ --top 1        a folder of images, one subfolder per class
   insitu predict model.tflite --data x.npy -o y.npz         every output, by name
@@ -27,7 +29,8 @@ EXAMPLES = """\
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
-    add_data(parser)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="images, .wav, .csv, .npz, .npy, or a folder")
+    add_data(parser, required=False)
     parser.add_argument("--top", type=count, default=3, metavar="K", help="classes to name for each sample (3)")
     parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the outputs to this .npz file")
     parser.add_argument("--state", type=Path, metavar="FILE", help="use this state (`insitu train --save`)")
@@ -39,15 +42,19 @@ def arguments(parser) -> None:
 def run(arguments) -> int:
     from insitu.reports.outputs import describe
 
+    if bool(arguments.files) == bool(arguments.data):
+        raise DataError("nothing to predict" if not arguments.files else "two things to predict",
+                        hint="insitu predict MODEL FILE ..., or --data FILE")  # fmt: skip
     model = learned(arguments) if arguments.state else load(arguments.model)
-    samples = read_samples(arguments, model.graph)
+    samples, files = (read_files if arguments.files else read_samples)(arguments, model.graph)
     outputs = model.predict(*samples.inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     if arguments.output:
         named = {v.name: y for v, y in zip(model.graph.outputs, outputs)}
         with arguments.output.open("wb") as f:  # a file, not a name: numpy would append .npz to one
             np.savez(f, **named)  # type: ignore[arg-type]
-    report = replace(describe(model.graph, outputs, samples, arguments.top), model=Path(arguments.model).stem)
+    report = describe(model.graph, outputs, samples, arguments.top, files)
+    report = replace(report, model=Path(arguments.model).stem)
     show(arguments, report.to_text(), report.to_json())
     return 0
 
@@ -71,7 +78,15 @@ def learned(arguments) -> Model:
     return learned_model(learner)
 
 
-def read_samples(arguments, graph: Graph) -> Samples:
+def read_files(arguments, graph: Graph) -> tuple[Samples, tuple[str, ...]]:
+    """The samples of all files, and the file that each comes from."""
+    read = [read_data(arguments, graph, name, part="test", targets=True) for name in arguments.files]
+    inputs = tuple(np.concatenate(arrays) for arrays in zip(*(samples.inputs for samples in read)))
+    names = [name for name, samples in zip(arguments.files, read) for _ in range(len(samples))]
+    return Samples(inputs, source=", ".join(arguments.files)), tuple(names)
+
+
+def read_samples(arguments, graph: Graph) -> tuple[Samples, tuple[str, ...]]:
     """The test part of the data; if the model's outputs are class scores, the labels must be its classes."""
     from insitu.reports.outputs import is_scores
 
@@ -79,8 +94,11 @@ def read_samples(arguments, graph: Graph) -> Samples:
     samples = read_data(arguments, graph, part="test", targets=not is_scores(value))
     say(f"predicting {counted(samples)}")
     if samples.labels is None or not is_scores(value):
-        return samples
+        return samples, ()
+    if samples.names and not any(graph.classes) and not all(map(is_number, samples.names)):
+        say("note: the model does not name its classes, so the labels are not compared with them")
+        return replace(samples, labels=None), ()
     try:
-        return check_labels(samples, value.shape[-1])
+        return check_labels(by_name(samples, graph.classes), value.shape[-1]), ()
     except DataError as e:
         raise DataError(e.what, where=arguments.data) from e

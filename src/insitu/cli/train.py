@@ -10,10 +10,13 @@ from insitu.cli.values import amount, count, index, rate, share, target_file
 from insitu.data import read_held_out
 from insitu.data.samples import Samples, split
 from insitu.errors import DataError
+from insitu.learner.given import kept
 from insitu.training.train import has_targets
 
 HELP = "train a model with its generated C, and save what it learned"
 EXAMPLES = """\
+  insitu train model.tflite --data photos/ -o flowers.insitu      one class per folder; the file holds all of it
+  insitu train flowers.insitu --data more/ -o flowers.insitu      goes on where it stopped
   insitu train model.tflite --data photos/ --classes 5 --epochs 10 --save state.bin
   insitu train model.onnx --data x.npz --precision float --scheme full --rate 0.05 --split 0.8
   insitu train model.onnx --data x.npz --scheme last:4 --save-model learned.insitu
@@ -41,13 +44,15 @@ def arguments(parser) -> None:
     parser.add_argument("--start-epoch", type=index, default=0, metavar="N", help="epochs already done (0)")
     parser.add_argument("--stop-epoch", type=count, metavar="N", help="stop early, as if interrupted")
     parser.add_argument("-o", "--save", "--output", dest="output", type=target_file, metavar="FILE",
-                        help="write the state: for --resume, `insitu compile --state`, or a device")  # fmt: skip
+                        help="write the learner (.insitu), or only its state (.bin)")  # fmt: skip
     parser.add_argument("--save-model", type=target_file, metavar="FILE", help="write the trained model (.insitu)")
 
 
 def run(arguments) -> int:
     from insitu.learner.learned import learned_model
 
+    if arguments.output:
+        kept(arguments.output)  # an unknown suffix is told before training
     learner, samples = build(arguments, arguments.data)
     training, test = _divided(learner, samples, arguments)
     if arguments.resume:

@@ -25,6 +25,11 @@ def _whole(text: str, least: int) -> int:
     return int(text)
 
 
+def classes(text: str) -> int | list[str]:
+    """How many classes, or their names."""
+    return count(text) if text.isdigit() else [name.strip() for name in text.split(",")]
+
+
 def rate(text: str) -> float:
     """A learning rate."""
     found = _number(text)

@@ -25,6 +25,7 @@ import numpy as np
 
 from insitu.data.labels import numbered
 from insitu.data.samples import Samples, counted, fit
+from insitu.data.sound import length_of, pieces, read_wav
 from insitu.errors import DataError, needs
 from insitu.files import check_arrays
 from insitu.graph import Graph, Value
@@ -203,9 +204,7 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
         raise DataError("has no images", where=str(path), hint=f"one subfolder per class, with {', '.join(IMAGES)}")
     read = [_image(file, value) for file in files]
     x = np.stack([pixels for pixels, _ in read])
-    if value.dtype != "u8":
-        low, high = how.pixels
-        x = low + x * np.float32((high - low) / 255)
+    x = _scaled(x, value, how)
     labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups]) if classes else None
     made = Samples((fit(value, x, str(path)),), labels, tuple(c.name for c in classes), f"the images of {path.name}")
     return replace(made, notes=_folder_notes(path, dict(zip(classes, groups)), {size for _, size in read}, value))
@@ -255,4 +254,24 @@ def _layout(value: Value) -> tuple[int, int, int, bool]:
     return (b, c, a, True) if first else (a, b, c, False)
 
 
-READERS = {".npy": _npy, ".npz": _npz, ".csv": _csv}
+def _photo(path: Path, graph: Graph, how: Reading) -> Samples:
+    """One image."""
+    value = _only(graph, path)
+    x = _scaled(_image(path, value)[0][None], value, how)
+    return Samples((fit(value, x, str(path)),), source=path.name)
+
+
+def _scaled(x: np.ndarray, value: Value, how: Reading) -> np.ndarray:
+    """Pixels in the range that the input takes."""
+    low, high = how.pixels
+    return x if value.dtype == "u8" else low + x * np.float32((high - low) / 255)
+
+
+def _wav(path: Path, graph: Graph, how: Reading) -> Samples:
+    """One sound, in as many pieces as it has."""
+    value = _only(graph, path)
+    x = pieces(read_wav(path), length_of(value, str(path)))
+    return Samples((fit(value, x.reshape(-1, *value.shape[1:]), str(path)),), source=path.name)
+
+
+READERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".wav": _wav, **dict.fromkeys(IMAGES, _photo)}

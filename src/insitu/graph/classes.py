@@ -41,8 +41,10 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
     A name that finds no place is a DataError, which lists the known ones.
     """
     if not any(known) and len(given) > count:
-        hint = f"insitu.compile(..., classes={len(given)}) makes a head for all of them"
-        raise DataError(f"the labels name {len(given)} classes, the model has {count}", hint=hint)
+        raise DataError(
+            f"the labels name {len(given)} classes, the model has {count}",
+            hint=f"insitu.compile(..., classes={len(given)})",
+        )
     places = list(known or [""] * count)
     for name in given:
         if name in places:
@@ -55,8 +57,7 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
 
 def unknown(name: str, known: Sequence[str]) -> DataError:
     shown = ", ".join(n for n in known[:20] if n) + (", ..." if len(known) > 20 else "")
-    hint = f"known: {shown}; learner.add_class({name!r}) adds one"
-    return DataError(f"there is no class named {name!r}", hint=hint)
+    return DataError(f"there is no class named {name!r}", hint=f"known: {shown}; learner.add_class({name!r}) adds one")
 
 
 def word(names: Sequence[str], number: int) -> str:

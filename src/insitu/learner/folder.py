@@ -28,7 +28,10 @@ def open_folder(folder: str | Path, on: str = "emulator", *, limit: int | None =
     manifest, patience = read_manifest(folder), Patience(limit, timeout, baud)
     device = open_in_folder(manifest, on, patience)
     site = Site(device, on, patience, manifest, Recipe(loss=manifest.loss), _batch(manifest))
-    graphs = {verb: Graph(manifest.name, *values, (), {}) for verb, values in manifest.interface.verbs.items()}
+    names = manifest.interface.classes
+    graphs = {
+        verb: Graph(manifest.name, *values, (), {}, classes=names) for verb, values in manifest.interface.verbs.items()
+    }
     return Learner(graphs, site=site)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from insitu.data import Samples
 from insitu.graph import Graph, Value
+from insitu.graph.classes import word
+from insitu.learner.classify import probabilities
 from insitu.terminal.table import table
 
 SHOWN = 10  # samples in the text
@@ -20,6 +22,8 @@ class Prediction:
     classes: tuple[int, ...]
     scores: tuple[float, ...]
     label: int | None = None
+    probabilities: tuple[float, ...] = ()
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,27 +50,28 @@ class Predictions:
         shown = self.top[:SHOWN]
         count = len(shown[0].classes)
         rows = [self._row(i, p) for i, p in enumerate(shown)]
-        text = table(("sample", *(f"top {k + 1}" for k in range(count)), "label"), rows)
+        text = table(("file" if shown[0].file else "sample", *(f"top {k + 1}" for k in range(count)), "label"), rows)
         rest = len(self.top) - len(shown)
         return text + (f"\n... and {rest:,} more (-o writes all of them)" if rest else "")
 
     def _row(self, i: int, p: Prediction) -> list:
-        words = [f"{self._name(c)} ({s:.3g})" for c, s in zip(p.classes, p.scores)]
-        return [i, *words, "" if p.label is None else self._name(p.label)]
-
-    def _name(self, index: int) -> str:
-        return self.names[index] if index < len(self.names) else str(index)
+        words = [f"{word(self.names, c)} ({100 * s:.3g} %)" for c, s in zip(p.classes, p.probabilities)]
+        return [p.file or i, *words, "" if p.label is None else word(self.names, p.label)]
 
     def _summary_line(self) -> str:
         return "  ".join(f"{k} {v:.4g}" for k, v in self.summary.items())
 
 
-def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, top: int = 3) -> Predictions:
-    """A report on the first output."""
+def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, top: int = 3,
+             files: tuple[str, ...] = ()) -> Predictions:  # fmt: skip
+    """A report on the first output; `files` says where each sample comes from."""
     value = graph.outputs[0]
     y = real(value, outputs[0])
     scores, labels = y.reshape(len(samples), -1), samples.labels
     found = tuple(_best(row, top, labels, i) for i, row in enumerate(scores)) if is_scores(value) else ()
+    if found:
+        chances = probabilities(graph, outputs[0])
+        found = tuple(_with_chances(p, chances[i], files[i] if files else "") for i, p in enumerate(found))
     right = None
     if found and labels is not None:
         right = float(np.mean(scores.argmax(axis=1) == labels))
@@ -74,7 +79,11 @@ def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, to
     if not found and labels is not None and labels.size == y.size:
         summary["squared error"] = float(np.mean((scores - labels.reshape(scores.shape)) ** 2))
     output = f"{value.name} {value.type}"
-    return Predictions(graph.name, len(samples), output, found, right, summary, samples.names)
+    return Predictions(graph.name, len(samples), output, found, right, summary, graph.classes)
+
+
+def _with_chances(found: Prediction, row: np.ndarray, file: str) -> Prediction:
+    return replace(found, probabilities=tuple(float(row[k]) for k in found.classes), file=file)
 
 
 def is_scores(value: Value) -> bool:

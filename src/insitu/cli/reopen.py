@@ -1,0 +1,47 @@
+"""A learner's file where a verb takes a model: it brings its own classes, scheme and recipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from insitu.cli.output import read_data
+from insitu.data.samples import Samples
+from insitu.errors import DataError
+from insitu.learner import Learner
+
+# options that made the program, which a learner's file holds already
+OWN = {
+    "scheme": "auto", "classes": None, "precision": "int8", "batch": 1, "head": "float", "head_after": None,
+    "head_init": "zero", "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
+    "decay": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "rows": False,
+}  # fmt: skip
+
+
+def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
+    """The learner of a file, for this machine or linked for a board; and the samples read from `data`."""
+    from insitu.learner.file import open_learner
+    from insitu.training.train import has_targets
+
+    changed = [name for name, usual in OWN.items() if getattr(arguments, name, usual) != usual]
+    if changed:
+        option = f"--{changed[0].replace('_', '-')}"
+        hint = "leave it out, or start from the model that the learner was made of"
+        raise DataError(f"was made already: {option} would change it", where=str(arguments.model), hint=hint)
+    learner = open_learner(arguments.model)
+    graph, targets = learner.graphs["predict"], has_targets(learner.recipe)
+    samples = read_data(arguments, graph, data, targets=targets) if data else None
+    return (learner if arguments.board == "host" else linked(learner, arguments)), samples
+
+
+def linked(learner: Learner, arguments) -> Learner:
+    """The same learner, with a program for this board that starts from what was learned."""
+    from insitu.deploy import limits_of, starting_from, usual_gradients
+    from insitu.deploy.budget import check_budget
+
+    limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer)
+    assert learner.parts is not None  # a file holds them
+    recipe = replace(learner.recipe, grad=arguments.grad or usual_gradients(limits.board))
+    parts = replace(learner.parts, recipe=recipe)
+    state = {name: array for g in learner.graphs.values() for name, array in g.state.items()}
+    graphs = starting_from(parts.graphs(), state)
+    return Learner(graphs, parts=parts, notes=learner.notes, deployed=check_budget(parts, graphs, limits))
