@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, arrays read from files that nobody vouches for, and the cache's folder."""
+"""Files that appear complete or not at all, arrays read from untrusted files, and the cache's folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.re
 
 
 def write_whole(path: str | Path, data: bytes) -> Path:
-    """Write a file in one go: readers find the old one or the new one, and no two writers meet."""
+    """Write a file atomically: readers find the old file or the new one, and writers do not interfere."""
     with replacing(path) as part, part.open("wb") as f:
         f.write(data)
         f.flush()
@@ -31,7 +31,7 @@ def write_whole(path: str | Path, data: bytes) -> Path:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A file beside this one, with a name of its own, that takes its place when the block ends well."""
+    """A temporary file beside this one that replaces it when the block ends without an error."""
     target = Path(os.path.realpath(path))  # a link is followed, not replaced
     part = None
     try:
@@ -63,7 +63,7 @@ def _umask() -> int:
 
 
 def read_array(data: bytes) -> np.ndarray:
-    """The array of an .npy file. Its size is held against the bytes that are there before anything is allocated."""
+    """The array of an .npy file. Its size is compared with the bytes of the file before anything is allocated."""
     stream = io.BytesIO(data)
     check_array(stream, len(data))
     stream.seek(0)
@@ -71,20 +71,20 @@ def read_array(data: bytes) -> np.ndarray:
 
 
 def check_array(stream: IO[bytes], size: int) -> None:
-    """Refuse an .npy file of so many bytes whose header says that it holds another number of them."""
+    """Refuse an .npy file of `size` bytes whose header declares another size."""
     try:
         shape, _, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
-    except Exception as e:  # numpy parses its header as Python text, which fails in a dozen ways
+    except Exception as e:  # numpy parses its header as Python text, which fails in many ways
         raise DataError(f"is not an .npy file that can be read ({type(e).__name__}: {str(e)[:100]})") from e
     if dtype.hasobject:
-        raise DataError("holds Python objects, which are not read")
+        raise DataError("contains Python objects, which are not supported")
     left = size - stream.tell()
     if any(n < 0 for n in shape) or prod(shape) * dtype.itemsize != left:
-        raise DataError(f"says that it has the shape {shape}, but has {left:,} bytes of data")
+        raise DataError(f"declares the shape {shape}, but has {left:,} bytes of data")
 
 
 def check_arrays(path: Path) -> None:
-    """The same for an .npy file, or every array of an .npz, which must also fit this machine's memory."""
+    """The same for an .npy file, or for every array of an .npz; an .npz must also fit this machine's memory."""
     if path.suffix.lower() != ".npz":
         with path.open("rb") as f:
             return check_array(f, path.stat().st_size)
@@ -99,7 +99,7 @@ def check_arrays(path: Path) -> None:
 
 
 def memory_bytes() -> int:
-    """Of this machine; no limit where it does not say."""
+    """Of this machine; no limit if that is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

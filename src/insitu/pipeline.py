@@ -193,7 +193,7 @@ def float_output(graph: Graph) -> Graph:
 
 
 def trainable(graph: Graph):
-    """The layers a scheme may name: all that lead to the loss, but the head."""
+    """The layers a scheme may name: all that lead to the loss, except the head."""
     leads = leading(graph)
     return [layer for layer in layers(graph) if layer.name != HEAD and layer.name in leads]
 

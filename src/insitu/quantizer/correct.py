@@ -3,7 +3,7 @@
 A rounded weight is off by d = rounded - w; over the calibration data, the output of its channel is off by the sum of
 d E[x] on average. This needs the mean of the input per channel, and no second run.
 
-A layer without a bias gets one that holds the correction alone. It is marked, because it is no parameter of the model.
+A layer without a bias gets one with only the correction. It is marked, because it is not a parameter of the model.
 """
 
 from __future__ import annotations

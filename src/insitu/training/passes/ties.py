@@ -50,7 +50,7 @@ def layout(graph: Graph, of: str, first: Value, other: Value) -> tuple[int, ...]
         if a.transpose(perm).shape == b.shape and np.array_equal(a.transpose(perm), b):
             fitting.setdefault(np.ascontiguousarray(number.transpose(perm)).tobytes(), perm)
     if len(fitting) != 1:
-        why = "in layouts that are no transposes of each other" if not fitting else "and its numbers are too regular"
+        why = "in layouts that are not transposes of each other" if not fitting else "and its numbers are too regular"
         raise GraphError(
             f"is shared by {_readers(graph, first, other)} {why}: it would be trained as two",
             where=of,
