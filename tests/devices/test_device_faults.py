@@ -343,7 +343,7 @@ def test_a_device_that_goes_away_is_an_error():
 
 
 def test_a_label_that_is_no_class_is_the_users_mistake():
-    with open_link() as device, pytest.raises(DataError, match="no class"):
+    with open_link() as device, pytest.raises(DataError, match="not a class"):
         device.run("train_step", samples()[0][:1], np.array([CLASSES], np.int32), np.float32(0.1))
 
 

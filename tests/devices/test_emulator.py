@@ -126,7 +126,7 @@ def test_counts_repeat_and_belong_to_layers():
 
 
 def test_a_core_that_only_qemu_has_is_refused_with_a_way_out():
-    with pytest.raises(BoardError, match="cannot be emulated from pip alone"):
+    with pytest.raises(BoardError, match="cannot be emulated with pip packages alone"):
         open_emulator(program(), "corstone300")
 
 

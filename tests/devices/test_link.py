@@ -134,7 +134,7 @@ def test_a_program_for_inference_has_no_state_to_ask_for():
     with open_link("inference") as device:
         assert device.state() == {}
         for ask in (device.save_state, device.reset, lambda: device.load_state(b"")):
-            with pytest.raises(DataError, match="inference alone"):
+            with pytest.raises(DataError, match="inference only"):
                 ask()
 
 

@@ -141,7 +141,7 @@ def test_a_closed_learner_says_so():
 
 
 def test_the_frozen_layers_outputs_are_kept_on_the_host_only():
-    with made("head").on("process") as there, pytest.raises(insitu.DataError, match="on the host only"):
+    with made("head").on("process") as there, pytest.raises(insitu.DataError, match="only be kept on the host"):
         there.fit(X, Y, cache=True)
 
 
@@ -177,7 +177,7 @@ def test_a_folder_knows_the_loss_it_is_trained_with(tmp_path):
 
 def test_a_folder_is_linked_already(tmp_path):
     made("head").write(tmp_path / "build")
-    with open_folder(tmp_path / "build") as there, pytest.raises(insitu.BoardError, match="linked already"):
+    with open_folder(tmp_path / "build") as there, pytest.raises(insitu.BoardError, match="already linked"):
         there.on("emulator", board=BOARD)
 
 

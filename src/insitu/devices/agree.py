@@ -1,6 +1,6 @@
-"""What a device says of itself, taken apart: is it the program this side has, and if not, what is different?
+"""A device's description of itself, parsed: does it run this program, and if not, what differs?
 
-Written for people who flashed yesterday's firmware: each part has a name, and a difference says both sides of it.
+Written for people who flashed yesterday's firmware: each part has a name, and a difference shows both sides.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import struct
 
 from insitu.codegen.device import INFO
 
-NAMES = ("protocol", "bytes a frame", "model", "program", "bytes of arena", "bytes of saved state", "number of verbs")
+NAMES = ("protocol", "bytes per frame", "model", "program", "bytes of arena", "bytes of saved state", "number of verbs")
 HEXADECIMAL = ("model", "program")  # these are checksums
 
 
 def described(info: bytes) -> dict[str, str]:
-    """Part -> what it is, as words; what cannot be read ends it."""
+    """Part -> its value, as text; parsing ends at the first unreadable part."""
     head = struct.calcsize(INFO)
     if len(info) < head:
         return {"description": f"{len(info)} bytes that make no sense"}
@@ -50,7 +50,7 @@ def class_names(rest: bytes) -> list[str]:
 
 
 def differences(there: bytes, here: bytes) -> str:
-    """What differs between what a device says and what it should say, with both sides of each part."""
+    """The differences between a device's description and the expected one, with both sides of each part."""
     one, other = described(there), described(here)
     parts = [
         f"{name} {one.get(name, 'is missing')}, not {other.get(name, 'there')}"

@@ -1,9 +1,9 @@
 """The arenas of one device, and who may run when.
 
 Calls that only read the device's state run side by side, each in an arena of its own; a call that changes the state
-runs alone. Arenas are made when they are needed, and used again. Locks are taken by `with` alone, never by a function
-of ours that Ctrl-C could interrupt between taking a lock and remembering it: nothing here stays locked. What runs in
-an arena is the device's business (host.py).
+runs alone. Arenas are made when needed, and reused. Locks are only taken by `with`, never by a function of ours that
+Ctrl-C could interrupt between taking a lock and remembering it: nothing here stays locked. host.py decides what runs in
+an arena.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Arenas:
     def __init__(self, bytes: int):
         self.bytes, self.first = bytes, Arena(bytes)
         self._all, self._free = [self.first], [self.first]
-        self._door = Lock()  # held while the state is changed: readers who come later cannot keep a change waiting
+        self._door = Lock()  # held while the state changes: readers who come later cannot delay a change
 
     def share(self, job: Job[Made]) -> Made:
-        """Run a job that leaves the state alone, beside others of its kind."""
+        """Run a job that does not change the state, side by side with others of its kind."""
         with self._door:
             arena = self._free.pop() if self._free else self._another()
         try:
@@ -52,19 +52,19 @@ class Arenas:
             self._free.extend(taken)
 
     def share_first(self, job: Job[Made]) -> Made:
-        """The same in the first arena, whoever else wants it: for jobs that find there what an earlier one left."""
+        """The same in the first arena, even if others wait for it: for jobs that continue an earlier one."""
         with self._door:
             pass
         with self.first.lock:
             return job(self.first.memory)
 
     def alone(self, job: Job[Made]) -> Made:
-        """Run a job that changes the state: in the first arena, when nobody else runs."""
+        """Run a job that changes the state: in the first arena, when no other job runs."""
         with self._door:
             return holding([arena.lock for arena in self._all], lambda: job(self.first.memory))
 
     def fill(self, content) -> None:
-        """Write this byte, or these bytes, over whatever earlier calls left."""
+        """Overwrite everything that earlier calls left with this byte, or these bytes."""
 
         def everywhere(_) -> None:
             for arena in self._all:
@@ -87,7 +87,7 @@ def holding(locks: Sequence[Lock], job: Callable[[], Made]) -> Made:
 
 
 def aligned(size: int) -> np.ndarray:
-    """Zeroed bytes at an address that every kernel likes."""
+    """Zeroed bytes, aligned for every kernel."""
     raw = np.zeros(size + ARENA_ALIGN, np.uint8)
     start = -raw.ctypes.data % ARENA_ALIGN
     return raw[start : start + max(size, 1)]

@@ -1,8 +1,8 @@
 """An emulated Cortex-M that runs a firmware image: Unicorn, a block port for bytes in and out, exact counts.
 
-Memory is what the board's budget says and no more: the flash cannot be written, and any access outside is an error
-that names the place in the program. Instructions are counted by a native hook, for each line of the model's own C.
-They are instructions, not cycles.
+Memory is exactly the board's budget: the flash cannot be written, and any access outside is an error that names the
+place in the program. A native hook counts instructions for each line of the model's own C. They are instructions, not
+cycles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SYSTEM = 0xE000E000  # the core's own registers
 PAGE = 4096
 PAINT = 0xA5
 KEEP, OTHERS = 0xFFFF, 0
-LIMIT = 20_000_000_000  # instructions a request: some fifty times the longest training step there is
+LIMIT = 20_000_000_000  # instructions per request: about fifty times the longest known training step
 
 
 class Counts(ctypes.Structure):
@@ -75,7 +75,7 @@ class Cortex:
         return uc
 
     def reset(self) -> None:
-        """Power on: nothing is left in SRAM but noise."""
+        """Power on: SRAM contains only noise."""
         start, end = pages(self.board.sram.origin, self.sram)
         noise = np.random.default_rng(0).integers(0, 256, end - start, np.uint8).tobytes()
         self.uc.mem_write(start, noise)
@@ -94,7 +94,7 @@ class Cortex:
         self._incoming.extend(data)
 
     def receive(self) -> bytes:
-        """What the program says until it waits for more; an error if that takes more instructions than the limit."""
+        """The program's output until it waits for more; an error if that takes more instructions than the limit."""
         self._hungry, self._keep[1].left = False, self.limit
         while not self._hungry or self._incoming:
             self._run()
@@ -120,7 +120,7 @@ class Cortex:
         return DeviceError(
             f"no answer after {self.limit:,} instructions; it is at {self.image.at(self._at)}",
             where=self.board.name,
-            hint=f"--limit {10 * self.limit} (limit= in Python) if it needs more; else there it loops for ever",
+            hint=f"--limit {10 * self.limit} (limit= in Python) if it needs more; otherwise it loops there forever",
         )
 
     def _complaint(self, error) -> str:
@@ -128,7 +128,7 @@ class Cortex:
         return f"{error} at {self.image.at(at)}: outside the {self.sram:,} bytes of SRAM and {self.flash:,} of flash"
 
     def _check_beyond(self) -> None:
-        """Memory is mapped in pages: what the first and the last have beyond the budget must stay as it was."""
+        """Memory is mapped in pages: bytes of the first and last page beyond the budget must not have changed."""
         for address, content in self._beyond.items():
             now = self.peek(address, len(content))
             if now != content:
@@ -158,7 +158,7 @@ class Cortex:
     # counting ---------------------------------------------------------------------------------
 
     def _count(self):
-        """Install the hook. Slot 0 is everything but the model's calls; `own` gives lines of C their slots."""
+        """Install the hook. Slot 0 is everything except the model's calls; `own` gives lines of C their slots."""
         base, end = self.board.flash.origin, max(a + len(c) for a, c in self.image.segments)
         self.owner = np.full((end - base) // 2 + 1, KEEP, np.uint16)
         self.at = np.zeros(len(self.owner), np.uint64)
@@ -170,7 +170,7 @@ class Cortex:
         return hook, counts
 
     def own(self, start: int, bytes: int, slot: int) -> None:
-        """From now on instructions here, and in what is called from here, count for this slot."""
+        """From now on, instructions here, and in functions called from here, count for this slot."""
         first = (start - self.board.flash.origin) // 2
         self.owner[first : first + -(-bytes // 2)] = slot
 
@@ -178,25 +178,25 @@ class Cortex:
         return bytes(self.uc.mem_read(address, count))
 
     def stack_bytes(self) -> int:
-        """How deep the stack has been: what no paint is left of."""
+        """The maximum depth of the stack: where no paint is left."""
         bottom, top = (self.image.by_name[n].address for n in ("stack_bottom", "stack_top"))
         painted = np.frombuffer(self.peek(bottom, top - bottom), np.uint8) == PAINT
         return top - bottom - int(np.argmin(painted)) if not painted.all() else 0
 
 
 def map_pages(uc, origin: int, bytes: int, rights: int) -> None:
-    """Memory from the page in which it begins: a boot loader may have the first bytes of it."""
+    """Map memory from the start of its first page: a boot loader may own the first bytes of that page."""
     start, end = pages(origin, bytes)
     uc.mem_map(start, end - start, rights)
 
 
 def pages(origin: int, bytes: int) -> tuple[int, int]:
-    """First and last address of the pages that these bytes lie in."""
+    """First and last address of the pages that contain these bytes."""
     return origin // PAGE * PAGE, -(-(origin + bytes) // PAGE) * PAGE
 
 
 def install(uc, hook, counts: Counts) -> None:
-    """Unicorn's own Python hooks cross into Python for every instruction; this one stays in C."""
+    """Unicorn's own Python hooks call Python for every instruction; this one stays in C."""
     from unicorn import UC_HOOK_CODE
     from unicorn.unicorn_py3.unicorn import uclib
 
@@ -216,7 +216,7 @@ def install(uc, hook, counts: Counts) -> None:
 
 
 def stopper() -> int | None:
-    """Where the emulator's function that stops it lies."""
+    """The address of the emulator's function that stops it."""
     from unicorn.unicorn_py3.unicorn import uclib
 
     return ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p).value

@@ -1,8 +1,8 @@
-"""Several threads over samples on the host: the predictions, and the sums of gradients, that one thread would give.
+"""Several threads over samples on the host: they give the same predictions and sums of gradients as one thread.
 
-For gradients each slot is a device of its own and holds those of one sample; they are added to the sums in the order
-of the samples. Where `accumulate` changes more than sums and counts (running statistics), a sample depends on the one
-before it, and one thread does all of them. What the calls are given is host_training.py's business.
+For gradients, each slot is a device of its own with the gradients of one sample; they are added to the sums in the
+order of the samples. If `accumulate` changes more than sums and counts (running statistics), a sample depends on the
+one before it, and one thread does all of them. host_training.py prepares the arguments of the calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from insitu.ops.dropout import count_up
 if TYPE_CHECKING:
     from insitu.devices.host import HostDevice
 
-WORTH_A_THREAD = 64 << 10  # bytes of arena: programs that need less are over before a thread has started
+WORTH_A_THREAD = 64 << 10  # bytes of arena: smaller programs end before a thread has started
 SLOTS = 4  # samples in flight for each thread
 MOST = np.iinfo(np.int32).max  # where counters stop
 
@@ -30,7 +30,7 @@ def usual_threads(arena_bytes: int) -> int:
 
 
 def side_by_side(job: Callable[[range, np.ndarray], None], parts: list[range], arenas: list[np.ndarray]) -> None:
-    """Run a job on each of these parts, each in an arena of its own; a thread for each where there are several."""
+    """Run a job on each of these parts, each in an arena of its own; in one thread per part if there are several."""
     if len(parts) == 1:
         job(parts[0], arenas[0])
     else:
@@ -39,7 +39,7 @@ def side_by_side(job: Callable[[range, np.ndarray], None], parts: list[range], a
 
 
 class Crew:
-    """Adds up gradients in a device's state, in as many threads as were asked for wherever that changes nothing."""
+    """Adds up gradients in a device's state, in the requested number of threads if that changes nothing."""
 
     def __init__(self, device: HostDevice, threads: int):
         self.threads_asked = threads
@@ -64,7 +64,7 @@ class Crew:
             self._at_once(self.pool, arguments[start : start + len(self.slots)])
 
     def _at_once(self, pool: ThreadPoolExecutor, arguments: Sequence[tuple]) -> None:
-        """At most a call for each slot."""
+        """At most one call per slot."""
         for slot in range(len(arguments)):
             self.parts[slot].start(self.total, slot)
         list(pool.map(lambda job: self.calls[job[0]](*job[1]), enumerate(arguments)))
@@ -78,7 +78,7 @@ class Crew:
 
 
 def _kind(graph: Graph, name: str) -> str | None:
-    """How a persistent value changes from sample to sample; None where the samples depend on each other."""
+    """How a persistent value changes from sample to sample; None if the samples depend on each other."""
     if name.endswith(".sum"):
         return "sum"
     if name == "counters":
@@ -109,13 +109,13 @@ class State:
         self.steps = [self.bytes[a:b].view(np.int32) for a, b in spans["step"]]
 
     def follow(self, total: State) -> None:
-        """Take over the whole state, with sums and events at zero."""
+        """Copy the whole state, with sums and events at zero."""
         self.bytes[:] = total.bytes
         for array in (*self.sums, *self.events):
             array.fill(0)
 
     def start(self, total: State, index: int) -> None:
-        """Count steps as the one who comes `index` samples later would."""
+        """Set the step counter to that of the sample `index` later."""
         for mine, theirs in zip(self.steps, total.steps):
             mine[:] = (theirs.view(np.uint32) + np.uint32(index)).view(np.int32)
 

@@ -1,13 +1,13 @@
-"""What every device is, wherever it runs: a program with its state, which predicts and can be trained.
+"""The interface of every device, wherever it runs: a program with its state, which predicts and can be trained.
 
     with open_emulator(program, "nrf52840") as device:
         device.train(Updates((x, y), order=range(len(x)), rates=[0.01] * len(x)))
         device.predict(x)
 
 The host (host.py), an emulated core (emulator.py), QEMU (qemu.py), a board on a serial port (serial.py) and a process
-(process.py) all are one; a test written against this interface runs on each of them. How samples get there is the
-device's own business: by address on the host, in frames over a line. Which samples, how often and how fast is the
-learner's (learner/loop.py).
+(process.py) all implement it; a test written against this interface runs on each of them. The device decides how
+samples get there: by address on the host, in frames over a line. The learner decides which samples, how often and how
+fast (learner/loop.py).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ Verbs = Mapping[str, tuple[Values, Values]]  # name -> inputs, outputs
 
 @dataclass(frozen=True, eq=False)
 class Updates:
-    """Updates to make one after the other, of `batch` samples each; the last may have fewer where gradients add up."""
+    """Updates to make one after the other, of `batch` samples each; the last may have fewer if gradients add up."""
 
-    arrays: Arrays  # inputs, then labels or targets: each [samples, ...], one sample's bytes side by side
-    order: Sequence[int]  # which samples, in this order
+    arrays: Arrays  # inputs, then labels or targets: each [samples, ...], with the bytes of a sample contiguous
+    order: Sequence[int]  # the indices of the samples, in this order
     rates: Sequence[float]  # of each update
     batch: int = 1
     threads: int | None = None  # to use over the samples of a batch; changes no result
 
     def groups(self) -> Iterator[tuple[int, Sequence[int], float]]:
-        """Of each update: where it begins in the order, its samples, its rate."""
+        """For each update: its position in the order, its samples, its rate."""
         for i, first in enumerate(range(0, len(self.order), self.batch)):
             yield first, self.order[first : first + self.batch], self.rates[i]
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What updates gave for each of their samples, in order, just before it was learned from."""
+    """The results of updates for each of their samples, in order, just before it was learned from."""
 
     losses: np.ndarray  # float32; samples that are taken at once share their mean
     outputs: Arrays
@@ -52,23 +52,23 @@ class Trained:
 
 
 class Counter(Protocol):
-    """What a device can do beside if it counts instructions."""
+    """Additional methods of a device that counts instructions."""
 
     def measure(self, verb: str, *inputs) -> tuple[Arrays, dict[str, int]]:
-        """Run a verb once: its outputs, and the instructions of each layer. `counted` has them, too."""
+        """Run a verb once; returns its outputs, and the instructions of each layer, which `counted` also returns."""
         ...
 
     def counted(self) -> dict[str, dict[str, int]]:
-        """Verb -> layer -> instructions: of the first call of each verb, or the last that was measured."""
+        """Verb -> layer -> instructions: of the first call of each verb, or of the last measured one."""
         ...
 
     def stack_bytes(self) -> int:
-        """How deep the stack has been."""
+        """The maximum depth of the stack."""
         ...
 
 
 class Device(Protocol):
-    """A program that runs somewhere. Once it is closed, whatever needs it to run is a DeviceError."""
+    """A program that runs somewhere. After `close`, calls that need it to run are a DeviceError."""
 
     @property
     def verbs(self) -> Verbs:
@@ -82,11 +82,11 @@ class Device(Protocol):
 
     @property
     def quick(self) -> bool:
-        """Is a call over in well under a millisecond, as far as is known before it is made?"""
+        """Does a call take well under a millisecond, as far as is known before it is made?"""
         ...
 
     def info(self) -> dict[str, int]:
-        """arena_bytes, state_bytes, and what else this device knows of itself."""
+        """arena_bytes, state_bytes, and whatever else this device knows about itself."""
         ...
 
     def predict(self, *inputs) -> Any:
@@ -94,7 +94,7 @@ class Device(Protocol):
         ...
 
     def run(self, verb: str, *inputs) -> Arrays:
-        """Run a function of the program, once for each sample more than it takes."""
+        """Run a function of the program, several times if there are more samples than it takes."""
         ...
 
     def train(self, updates: Updates) -> Trained:
@@ -110,23 +110,23 @@ class Device(Protocol):
         ...
 
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over these persistent values; what is not named stays."""
+        """Set these persistent values; those that are not named stay."""
         ...
 
     def save_state(self) -> bytes:
-        """The state as the program's own `save` writes it: the same bytes on every device."""
+        """The state as written by the program's own `save`: the same bytes on every device."""
         ...
 
     def load_state(self, data: bytes) -> None:
-        """Take back a saved state; a wrong or damaged one is an error and changes nothing."""
+        """Load a saved state; a wrong or damaged one is an error and changes nothing."""
         ...
 
     def reset(self) -> None:
-        """Back to the state that the program began with."""
+        """Back to the program's initial state."""
         ...
 
     def close(self) -> None:
-        """Give back what the device holds: a port, a process, memory. May be called twice."""
+        """Release what the device owns: a port, a process, memory. May be called twice."""
         ...
 
     def __enter__(self) -> Device: ...
@@ -144,7 +144,7 @@ def closed(what: str) -> DeviceError:
 
 @dataclass(frozen=True)
 class Method:
-    """How a program takes its samples: an update per call, or gradients that add up until they are applied."""
+    """How a program takes its samples: one update per call, or gradients that add up until they are applied."""
 
     verb: str  # train_step, or accumulate
     samples: int  # that a call takes
@@ -156,7 +156,7 @@ class Method:
         return self.verb == "accumulate"
 
     def results(self, count: int) -> Trained:
-        """Room for what so many samples give."""
+        """Room for the results of this many samples."""
         outputs = tuple(np.zeros((count, *v.shape[1:]), v.type.numpy) for v in self.outputs)
         return Trained(np.zeros(count, np.float32), outputs)
 
@@ -171,7 +171,7 @@ def method_of(verbs: Verbs) -> Method:
 
 
 def check_updates(method: Method, updates: Updates) -> None:
-    """An error where the program cannot take its samples in such batches."""
+    """Raise an error if the program cannot take its samples in such batches."""
     if method.adds_up:
         return
     if updates.batch != method.samples or len(updates.order) % method.samples:
@@ -180,7 +180,7 @@ def check_updates(method: Method, updates: Updates) -> None:
 
 
 def train_by_calls(device: Device, updates: Updates) -> Trained:
-    """Make updates with nothing but `run`: what devices on a line do."""
+    """Make updates using only `run`: for devices on a line."""
     method = method_of(device.verbs)
     check_updates(method, updates)
     found = method.results(len(updates.order))

@@ -1,7 +1,7 @@
 """The emulator device: the firmware that would be flashed, on an emulated Cortex-M, over its real protocol.
 
-Beside the host device's calls it knows what each call took: instructions in all and by layer, and how deep the stack
-has been. cortex.py has the core, firmware/ the image.
+In addition to the host device's calls, it knows what each call took: instructions in total and per layer, and the
+maximum depth of the stack. cortex.py has the core, firmware/ the image.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from insitu.firmware import Firmware, Image, build_firmware
 from insitu.graph.loops import Loop
 from insitu.planner import Plan
 
-PATIENCE = 0.2  # seconds: the core has long stopped when its answer is looked for
-FIRST_SLOT = 1  # 0 is what belongs to no call
+PATIENCE = 0.2  # seconds: the core has stopped long before its answer is looked for
+FIRST_SLOT = 1  # 0 is everything that belongs to no call
 
 
 class EmulatorChannel:
-    """A core's line as the protocol's client wants it. Time on it is the core's: nothing ever times out."""
+    """A core's line as a channel of the protocol's client. Its time is the core's: nothing ever times out."""
 
     def __init__(self, core: Cortex):
         self.core = core
@@ -50,22 +50,22 @@ class EmulatorChannel:
 
 @dataclass(frozen=True)
 class Lines:
-    """The calls of one verb: which slots of the counter are theirs, and what each is called."""
+    """The calls of one verb: their slots of the counter, and their names."""
 
     slots: tuple[int, ...]
     names: tuple[str, ...]
 
 
 def check_emulated(board: Board) -> None:
-    """An error where Unicorn has no such core."""
+    """Raise an error if Unicorn has no such core."""
     if board.core.emulator != "unicorn":
-        qemu = "insitu run DIR --on qemu, where QEMU is installed"
-        hint = qemu if board.core.emulator else "insitu boards says which can"
-        raise BoardError(f"{board.name} cannot be emulated from pip alone", hint=hint)
+        qemu = "insitu run DIR --on qemu, if QEMU is installed"
+        hint = qemu if board.core.emulator else "`insitu boards` lists those that can"
+        raise BoardError(f"{board.name} cannot be emulated with pip packages alone", hint=hint)
 
 
 class EmulatorDevice(LinkDevice):
-    """A LinkDevice whose far end is emulated, and counted."""
+    """A LinkDevice whose far end is emulated and counted."""
 
     def __init__(self, image: Image, board: Board, program: Program | Interface,
                  lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None,
@@ -82,30 +82,30 @@ class EmulatorDevice(LinkDevice):
 
     @property
     def total(self) -> int:
-        """Instructions since the start, protocol and all."""
+        """Instructions since the start, including the protocol."""
         return int(self.core.slots.sum())
 
     @in_turn
     def measure(self, verb: str, *inputs) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
-        """Run a verb once; its outputs, and the instructions of each of its calls."""
+        """Run a verb once; returns its outputs, and the instructions of each of its calls."""
         before = self._slots(verb)
         outputs = self.run(verb, *inputs)
         self._counted[verb] = self._layers(verb, before)
         return outputs, self._counted[verb]
 
     def counted(self) -> dict[str, dict[str, int]]:
-        """Verb -> layer -> instructions: of the first call of each verb, or the last that was measured."""
+        """Verb -> layer -> instructions: of the first call of each verb, or of the last measured one."""
         return dict(self._counted)
 
     def instructions(self, verb: str) -> int:
-        """Spent in a verb so far, over all its runs."""
+        """The instructions of a verb so far, over all its runs."""
         return int(self._slots(verb).sum())
 
     def stack_bytes(self) -> int:
         return self.core.stack_bytes()
 
     def restart(self) -> None:
-        """Pull the plug and put it in again: SRAM is noise, the program starts anew."""
+        """Switch power off and on: SRAM is noise, and the program starts again."""
         self.core.reset()
         self.link.done = None
 
@@ -129,7 +129,7 @@ class EmulatorDevice(LinkDevice):
 def open_emulator(program: Program, board: str | Board = "stm32f746", *, flags: tuple[str, ...] = (),
                   sram: int | None = None, compiler: str = "zig",
                   limit: int | None = None) -> EmulatorDevice:  # fmt: skip
-    """Build the firmware of a program and start it; `limit`: instructions that a request may take."""
+    """Build the firmware of a program and start it; `limit` is the maximum number of instructions per request."""
     found = find_board(board)
     return emulate(build_firmware(program, found, flags=flags, compiler=compiler), sram, limit)
 
@@ -141,7 +141,7 @@ def emulate(firmware: Firmware, sram: int | None = None, limit: int | None = Non
 
 
 def call_lines(program: Program, verb: str) -> dict[int, str]:
-    """Line of the verb's C file -> the layer whose call stands there; other lines move bytes in and out."""
+    """Line of the verb's C file -> the layer of the call there; other lines move bytes in and out."""
     layers = iter(line_names(program.plans[verb]))
     text = program.files[f"{program.prefix}_{verb}.c"].splitlines()
     body = next(i for i, line in enumerate(text) if line == "{")
@@ -153,7 +153,7 @@ def call_lines(program: Program, verb: str) -> dict[int, str]:
 
 
 def line_names(plan: Plan) -> Iterator[str]:
-    """The layer of each call, in the order in which calls stand in the C; a loop over stripes has one or two a node."""
+    """The layer of each call, in the order of the C; a loop over stripes has one or two per node."""
     for node, call in zip(plan.graph.nodes, plan.calls):
         if not isinstance(call, Loop):
             yield node.name
@@ -165,22 +165,22 @@ def line_names(plan: Plan) -> Iterator[str]:
             if any(stripe[i].back for stripe in call.stripes):
                 yield inner.name
             yield inner.name
-            yield from (v.name for v in moved)  # rows moved are part of what their node costs
+            yield from (v.name for v in moved)  # moved rows are part of their node's cost
 
 
 def verb_symbols(verb: str) -> list[str]:
-    """The functions of a verb: itself, or the parts of it that take rows as they come."""
+    """The functions of a verb: itself, or its parts that take rows as they arrive."""
     return [f"net_{verb}", *(f"net_{verb}_{part}" for part in ("begin", "bytes", "rows", "end"))]
 
 
 def _verb_lines(core: Cortex, verb: str) -> list[tuple[int, list[tuple[int, int]]]]:
-    """Each function of a verb: where it ends, and which line of C begins at which address."""
+    """Each function of a verb: its end, and which line of C begins at which address."""
     parts = [core.image.by_name[name] for name in verb_symbols(verb) if name in core.image.by_name]
     if not parts:
         raise DeviceError(
             f"the image has no function net_{verb}: it is not the firmware of this program",
             where=core.board.name,
-            hint="compile the folder anew",
+            hint="compile the folder again",
         )
     lines = sorted(core.image.lines(f"net_{verb}.c").items())
     ends = [(s.address, s.address + s.bytes) for s in parts]

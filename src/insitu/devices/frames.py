@@ -1,6 +1,6 @@
-"""What travels over the line: requests and answers, stuffed into frames. docs/protocol.md says what they mean.
+"""The data on the line: requests and answers, stuffed into frames. docs/protocol.md says what they mean.
 
-Who asks, how often and how long they wait for an answer is said in link.py.
+link.py decides who asks, how often, and how long to wait for an answer.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ HEAD = "<BBBBHHI"  # kind, verb or status, index, 0, sequence, count, offset or 
 ANSWER = 0x80
 KINDS = ("ping", "info", "write", "run", "output", "state_out", "state_in", "state_commit", "counters", "reset")
 (OK, DAMAGED, TOO_LONG, UNKNOWN, NO_SUCH, OUTSIDE, GAP, NOT_READY, LABEL, NOT_FINITE, STATELESS) = range(11)
-STATE, BETWEEN = 10, 15  # the first plus what <prefix>_load says
+STATE, BETWEEN = 10, 15  # the first plus the result of <prefix>_load
 
 
 def stuff(data: bytes) -> bytes:
-    """COBS: the same bytes without a zero among them. Each block says how far it is to the next zero."""
+    """COBS: the same bytes without zeros. Each block starts with the distance to the next zero."""
     blocks, pieces = [], data.split(b"\0")
     for i, piece in enumerate(pieces):
         while len(piece) >= 254:  # no zero follows a full block
@@ -32,7 +32,7 @@ def stuff(data: bytes) -> bytes:
 
 
 def unstuff(data: bytes) -> bytes | None:
-    """What was stuffed, or None where that cannot have been."""
+    """The original bytes, or None if these are not stuffed bytes."""
     out, at = bytearray(), 0
     while at < len(data):
         code = data[at]
@@ -47,12 +47,12 @@ def unstuff(data: bytes) -> bytes | None:
 
 
 def frame(body: bytes) -> bytes:
-    """As it goes over the line: with a CRC-32, stuffed, between zeros."""
+    """The form on the line: with a CRC-32, stuffed, between zeros."""
     return b"\0" + stuff(body + crc32(body).to_bytes(CRC_BYTES, "little")) + b"\0"
 
 
 def unframe(data: bytes) -> bytes | None:
-    """The body of what stood between two zeros, or None where it is damaged."""
+    """The body of the bytes between two zeros, or None if they are damaged."""
     whole = unstuff(data)
     if whole is None or not CRC_BYTES <= len(whole) <= FRAME_BYTES:
         return None
@@ -62,7 +62,7 @@ def unframe(data: bytes) -> bytes | None:
 
 def request(kind: str | int, sequence: int, verb: int = 0, index: int = 0, offset: int = 0, data: bytes = b"",
             count: int | None = None) -> bytes:  # fmt: skip
-    """The body of a request. Reads say in `count` how much they want."""
+    """The body of a request. In reads, `count` is the number of bytes wanted."""
     number = KINDS.index(kind) if isinstance(kind, str) else kind
     return struct.pack(HEAD, number, verb, index, 0, sequence, len(data) if count is None else count, offset) + data
 
@@ -76,11 +76,11 @@ class Answer:
     data: bytes
 
 
-DAMAGED_FRAME = Answer(0, DAMAGED, 0, 0, b"")  # in place of an answer: the request did not arrive whole
+DAMAGED_FRAME = Answer(0, DAMAGED, 0, 0, b"")  # in place of an answer: the request did not arrive intact
 
 
 def read_answer(body: bytes) -> Answer | None:
-    """What a body says, or None where it is no answer."""
+    """The answer in a body, or None if it is not an answer."""
     size = struct.calcsize(HEAD)
     if len(body) < size:
         return None

@@ -27,13 +27,13 @@ SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32,
 
 
 class Routine:
-    """One function of a loaded program, as C takes its arguments."""
+    """One function of a loaded program, with arguments as C takes them."""
 
     def __init__(self, program: Program, verb: str, library: ctypes.CDLL):
         graph = program.plans[verb].graph
         self.inputs, self.outputs, self.stateful = graph.inputs, graph.outputs, program.state is not None
         self.changes = bool(graph.updates)  # the state, that is
-        self._sizes = [v.type.bytes if v.shape or i >= len(self.inputs) else None  # None: a scalar that goes in
+        self._sizes = [v.type.bytes if v.shape or i >= len(self.inputs) else None  # None: a scalar input
                        for i, v in enumerate((*self.inputs, *self.outputs))]  # fmt: skip
         self._call = getattr(library, f"{program.prefix}_{verb}")
         self._call.restype = None
@@ -42,14 +42,14 @@ class Routine:
         self._call.argtypes = [*lasting, ctypes.c_void_p, *inputs, *(ctypes.c_void_p for _ in self.outputs)]
 
     def arguments(self, state, arena, arrays: list[np.ndarray], outputs: list[np.ndarray], i: int = 0) -> list:
-        """What the C function is called with for sample i."""
+        """The arguments of the C function for sample i."""
         inputs = [argument(v, a, i) for v, a in zip(self.inputs, arrays)]
         results = [pointer(v, o, i) for v, o in zip(self.outputs, outputs)]
         lasting = [ctypes.c_void_p(state.ctypes.data)] if self.stateful else []
         return [*lasting, ctypes.c_void_p(arena.ctypes.data), *inputs, *results]
 
     def columns(self, arrays: list[np.ndarray], outputs: list[np.ndarray], part: range) -> list:
-        """What `bound` is called with for each of these samples, argument by argument."""
+        """The arguments of `bound` for each of these samples, argument by argument."""
         given = zip(self._sizes, (*arrays, *outputs))
         return [scalars(a, part) if size is None else places(a, size, part) for size, a in given]
 
@@ -63,13 +63,13 @@ class Routine:
         self._call(*arguments)
 
     def bound(self, state: np.ndarray, arena: np.ndarray) -> Callable[..., None]:
-        """The C function on this state and arena, both kept alive by it: takes addresses and scalars, unchecked."""
+        """The C function on this state and arena, which it keeps alive: takes addresses and scalars, unchecked."""
         lasting = [state.ctypes.data] if self.stateful else []
         return Holding((state, arena), self._call, *lasting, arena.ctypes.data)
 
 
 class Holding(partial):
-    """A call on addresses, and the arrays that lie there: they live as long as it does."""
+    """A call on addresses, and the arrays at those addresses: they live as long as the call."""
 
     kept: tuple[np.ndarray, ...]
 
@@ -80,14 +80,14 @@ class Holding(partial):
 
 
 class HostDevice:
-    """A compiled program, its state and arenas to run it in.
+    """A compiled program, its state, and arenas to run it in.
 
-    Threads may share one: predictions run side by side, each in an arena of its own; whatever changes the state waits
-    until it is alone.
+    Threads may share a device: predictions run side by side, each in an arena of its own; a call that changes the state
+    waits until it is alone.
     """
 
     counter = None  # nothing counts instructions here
-    finite = True  # are numbers that are not finite refused? Single kernels have a meaning for them, models do not
+    finite = True  # are numbers that are not finite refused? Single kernels define results for them, models do not
     _crew: Crew | None
 
     def __init__(self, program: Program, library: ctypes.CDLL):
@@ -114,7 +114,7 @@ class HostDevice:
         self.arenas.alone(end)
 
     @property
-    def _state(self) -> np.ndarray:  # to be asked for when it is one's turn: nobody closes the device meanwhile
+    def _state(self) -> np.ndarray:  # only call this in a turn: then nobody closes the device meanwhile
         if self._content is None:
             raise closed(f"{self.graph.name} on the host")
         return self._content
@@ -143,13 +143,13 @@ class HostDevice:
     def predict(self, *inputs):
         """The outputs for these inputs: one array, or a tuple of them.
 
-        Each input has the shape of the graph's, or any number of samples more along the first axis.
+        Each input has the shape of the graph's, or more samples along the first axis.
         """
         shaped = self.run("predict", *inputs)
         return shaped[0] if len(shaped) == 1 else shaped
 
     def run(self, verb: str, *inputs) -> tuple[np.ndarray, ...]:
-        """Run one of the program's functions; once for each sample there is more than the graph takes."""
+        """Run one of the program's functions, several times if there are more samples than the graph takes."""
         routine = self._routine(verb)
         arrays = [fit(v, x, self.finite) for v, x in zip_inputs(routine.inputs, inputs)]
         rounds = rounds_of(routine.inputs, arrays)
@@ -162,7 +162,7 @@ class HostDevice:
         return tuple(o.reshape(v.shape) if rounds == 1 else o for o, v in zip(outputs, routine.outputs))
 
     def _calls(self, verb: str, count: int, some: Callable[[range, np.ndarray], None]) -> None:
-        """Run `some` of so many calls in an arena, until all are done; in threads where no call changes the state."""
+        """Run `some` of `count` calls in an arena, until all are done; in threads if no call changes the state."""
         changes, threads = self.routines[verb].changes, min(self._threads, count)
         if changes or threads == 1:
             turn = self.arenas.alone if changes else self.arenas.share
@@ -176,7 +176,7 @@ class HostDevice:
         return self.arenas.alone(lambda _: train_on_host(self, updates))
 
     def crew(self, threads: int | None) -> Crew:
-        """Who adds up the gradients of a batch; the same until another number of threads is asked for."""
+        """The crew that adds up the gradients of a batch; reused until the number of threads changes."""
         if self._crew is None or self._crew.threads_asked != (threads or self._threads):
             self._crew = Crew(self, threads or self._threads)
         return self._crew
@@ -187,13 +187,13 @@ class HostDevice:
         return dict(zip(COUNTERS, map(int, count)))
 
     def values(self, *inputs) -> dict[str, np.ndarray]:
-        """Every output by name: of a device opened with `keep`, every value of the graph."""
+        """Every output by name; if the device was opened with `keep`, every value of the graph."""
         return {v.name: r for v, r in zip(self.outputs, self.run("predict", *inputs))}
 
     def prepared(self, *inputs, verb: str = "predict"):
-        """A function that is nothing but the C call on these inputs, which gives the outputs as views: for timing.
+        """A function that only makes the C call on these inputs and returns the outputs as views: for timing.
 
-        It has an arena of its own and takes no turn: not while another thread uses this device.
+        It has an arena of its own and takes no turn: do not use it while another thread uses this device.
         """
         routine = self.routines[verb]
         arrays = [fit(v, x, self.finite) for v, x in zip_inputs(routine.inputs, inputs)]
@@ -208,9 +208,9 @@ class HostDevice:
         return run
 
     def bound(self, verb: str, arena: np.ndarray | None = None) -> Callable[..., None]:
-        """One of the program's functions with nothing in between: for loops that have checked their arrays.
+        """One of the program's functions without any checks: for loops that have checked their arrays.
 
-        It takes no turn: for a device of one's own (`twin`), or an arena that a turn gave.
+        It takes no turn: only for a device of one's own (`twin`), or for an arena received in a turn.
         """
         return self.routines[verb].bound(self._state, self.arenas.first.memory if arena is None else arena)
 
@@ -225,19 +225,19 @@ class HostDevice:
     # state ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, np.ndarray]:
-        """A copy of everything that lasts, by name."""
+        """A copy of everything persistent, by name."""
         layout = self.program.state
         return layout.unpack(self.arenas.share(lambda _: self._state.tobytes())) if layout else {}
 
     def follow(self, other: HostDevice) -> None:
-        """Take over the state of a twin."""
+        """Copy the state of a twin."""
         state = other.arenas.share(lambda _: other._state.copy())
         self.arenas.alone(lambda _: np.copyto(self._state, state))
 
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over these lasting values; what is not named stays."""
+        """Set these persistent values; those that are not named stay."""
         if not self.program.state:
-            raise DataError("this program has no state: it was compiled for inference alone")
+            raise DataError("this program has no state: it was compiled for inference only")
         layout = self.program.state
 
         def change(_) -> None:
@@ -247,14 +247,14 @@ class HostDevice:
         self.arenas.alone(change)
 
     def save_state(self) -> bytes:
-        """The state as <prefix>_save writes it."""
+        """The state as written by <prefix>_save."""
         out = np.zeros(HEADER_BYTES + self.program.state_bytes, np.uint8)
         save = self._function("save")
         self.arenas.share(lambda _: save(pointer_to(self._state), pointer_to(out)))
         return out.tobytes()
 
     def load_state(self, data: bytes) -> None:
-        """Take back a saved state; a wrong or damaged one is an error and changes nothing."""
+        """Load a saved state; a wrong or damaged one is an error and changes nothing."""
         load = self._function("load")
         load.restype = ctypes.c_int32
         buffer = np.frombuffer(data, np.uint8)
@@ -264,7 +264,7 @@ class HostDevice:
             raise DataError(COMPLAINTS[code], where="state")
 
     def reset(self) -> None:
-        """Back to the state that the program began with."""
+        """Back to the program's initial state."""
         init = self._function("init")
         self.arenas.alone(lambda _: init(pointer_to(self._state)))
 
@@ -275,19 +275,19 @@ class HostDevice:
 
     def _function(self, verb: str):
         if not self.program.state:
-            raise DataError("this program has no state: it was compiled for inference alone")
+            raise DataError("this program has no state: it was compiled for inference only")
         return getattr(self._library, f"{self.program.prefix}_{verb}")
 
 
 def argument(value: Value, array: np.ndarray, i: int = 0):
-    """Sample i of an input as C takes it: a scalar by value, anything else by pointer."""
+    """Sample i of an input in the form for C: a scalar by value, anything else by pointer."""
     if value.shape:
         return pointer(value, array, i)
     return SCALARS[value.dtype](array.reshape(-1)[0].item())
 
 
 def places(array: np.ndarray, size: int, part: range) -> list[int]:
-    """The addresses of these samples, each of so many bytes."""
+    """The addresses of these samples, each of `size` bytes."""
     start = array.ctypes.data
     return [start + i * size for i in part]
 
@@ -306,7 +306,7 @@ def pointer(value: Value, array: np.ndarray, i: int = 0) -> ctypes.c_void_p:
 
 
 def open_host(graph: Graph, *, keep: bool = False, flags: tuple[str, ...] = (NATIVE,)) -> HostDevice:
-    """Plan, generate, build and load a graph. With `keep` every value is an output."""
+    """Plan, generate, build and load a graph. With `keep`, every value is an output."""
     if keep:
         results = tuple(v for n in graph.nodes for v in n.outputs)
         graph = replace(graph, outputs=results)
@@ -322,7 +322,7 @@ Kind = TypeVar("Kind", bound=HostDevice)
 
 
 def open_program(program: Program, *, flags: tuple[str, ...] = (NATIVE,), kind: type[Kind] = HostDevice) -> Kind:
-    """Build and load a program; `kind` is the sort of host device that runs it."""
+    """Build and load a program; `kind` is the class of host device that runs it."""
     return kind(program, _loaded(program, flags))
 
 
@@ -331,45 +331,45 @@ def _loaded(program: Program, flags: tuple[str, ...]) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as e:
-        raise ToolError(f"what was built cannot be loaded: {e}", where=str(path), hint=CC_HINT) from e
+        raise ToolError(f"the built library cannot be loaded: {e}", where=str(path), hint=CC_HINT) from e
 
 
 def zip_inputs(values: tuple[Value, ...], inputs) -> list[tuple[Value, np.ndarray]]:
     if len(values) != len(inputs):
-        raise DataError(f"{len(values)} inputs wanted ({', '.join(v.name for v in values)}), {len(inputs)} given")
+        raise DataError(f"needs {len(values)} inputs ({', '.join(v.name for v in values)}), not {len(inputs)}")
     return list(zip(values, inputs))
 
 
 def fit(value: Value, x, finite: bool = True) -> np.ndarray:
-    """The array as C wants it, or an error that says what is wrong with it."""
+    """The array in the form for C, or an error that says what is wrong with it."""
     x = np.asarray(x)
     want = value.type.numpy
     if value.dtype in ("f32", "f64"):
         if x.dtype.kind not in "fiu":
-            raise DataError(f"is {value.type}, the data are {x.dtype}", where=f"input {value.name}")
-        with np.errstate(over="ignore"):  # too large for a float: it is found below
+            raise DataError(f"is {value.type}, but the data are {x.dtype}", where=f"input {value.name}")
+        with np.errstate(over="ignore"):  # if it is too large for a float, the check below finds it
             x = x.astype(want, copy=False)
     elif x.dtype != want:
-        raise DataError(f"is {value.type}, the data are {x.dtype}", where=f"input {value.name}")
+        raise DataError(f"is {value.type}, but the data are {x.dtype}", where=f"input {value.name}")
     batched = value.shape[:1] and x.ndim == len(value.shape) and x.shape[0] % value.shape[0] == 0 and x.shape[0]
     if x.shape != value.shape and not (batched and x.shape[1:] == value.shape[1:]):
         shape = "x".join(map(str, x.shape)) or "a scalar"
-        raise DataError(f"is {value.type}, the data have shape {shape}", where=f"input {value.name}")
+        raise DataError(f"is {value.type}, but the data have the shape {shape}", where=f"input {value.name}")
     if finite:
         check_finite(value, x)
     return np.ascontiguousarray(x)
 
 
 def check_finite(value: Value, x: np.ndarray) -> None:
-    """An error that names the first sample with a number that is not finite: in int8 it would become some pixel."""
-    if x.dtype.kind != "f" or not value.shape or np.isfinite(x).all():  # a rate is the C's business: it skips the step
+    """Raise an error for the first sample with a number that is not finite: in int8 it would become some pixel."""
+    if x.dtype.kind != "f" or not value.shape or np.isfinite(x).all():  # the C checks the rate: it skips the step
         return
     bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-    raise DataError("holds a number that is not finite", where=f"input {value.name}, sample {bad}")
+    raise DataError("has a number that is not finite", where=f"input {value.name}, sample {bad}")
 
 
 def rounds_of(values: tuple[Value, ...], arrays: list[np.ndarray]) -> int:
-    """How often to call: scalars are the same for every sample."""
+    """The number of calls: scalars are the same for every sample."""
     counts = {a.size // v.type.size for a, v in zip(arrays, values) if v.shape} or {1}
     if len(counts) > 1:
         raise DataError(f"the inputs have different numbers of samples: {sorted(counts)}")

@@ -1,7 +1,7 @@
-"""Updates on the host: one C call after the other, on addresses that were all worked out beforehand.
+"""Updates on the host: one C call after the other, with all addresses computed beforehand.
 
-The loops are kept bare: on small models Python would take longer than the C. Nothing here knows epochs or orders
-(learner/loop.py); threads over the samples of a batch are crew.py's.
+The loops are minimal: on small models Python would take longer than the C. Nothing here knows epochs or orders
+(learner/loop.py); crew.py runs threads over the samples of a batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def train_on_host(device: HostDevice, updates: Updates) -> Trained:
-    """Make these updates; the device must be this caller's alone meanwhile."""
+    """Make these updates; meanwhile no other caller may use the device."""
     method = method_of(device.verbs)
     check_updates(method, updates)
     order = checked_order(updates, device.verbs[method.verb][0])
@@ -34,18 +34,18 @@ def train_on_host(device: HostDevice, updates: Updates) -> Trained:
 
 
 def checked_order(updates: Updates, values: Values) -> np.ndarray:
-    """The order as an array; an error where an address would lie outside the samples, or a sample is not one piece."""
+    """The order as an array; an error if an address would be outside the samples, or a sample is not contiguous."""
     order = np.asarray(updates.order, np.int64)
     for a, v in zip(updates.arrays, values):
         if a.dtype != v.type.numpy or a.shape[1:] != v.shape[1:] or not a[:1].flags.c_contiguous:
-            raise DataError(f"is {v.type}, the samples are {a.dtype}{list(a.shape)}", where=f"input {v.name}")
+            raise DataError(f"is {v.type}, but the samples are {a.dtype}{list(a.shape)}", where=f"input {v.name}")
     if len(order) and not 0 <= order.min() <= order.max() < min(map(len, updates.arrays)):
         raise DataError("the order names a sample that does not exist", where="train")
     return order
 
 
 def steps(call: Callable[..., None], updates: Updates, order: np.ndarray, found: Trained) -> None:
-    """An update per sample."""
+    """One update per sample."""
     inputs = [addresses(a, order) for a in updates.arrays]
     outputs = [addresses(o, np.arange(len(order))) for o in (found.losses, *found.outputs)]
     for arguments in zip(*inputs, updates.rates, *outputs):
@@ -76,5 +76,5 @@ def added_up(device: HostDevice, updates: Updates, order: np.ndarray, found: Tra
 
 
 def addresses(array: np.ndarray, rows: np.ndarray) -> Sequence[int]:
-    """Where these rows of an array begin."""
+    """The addresses of these rows of an array."""
     return (array.ctypes.data + rows * array.strides[0]).tolist()

@@ -1,7 +1,7 @@
 """A client of the device protocol, with the interface that every device has (device.py).
 
-A request is sent, and sent again, until its answer comes: the device does a repeated request once. What a frame looks
-like is said in frames.py; where it travels is a `Channel`'s business (process.py, serial.py, the emulator).
+A request is repeated until its answer comes; the device executes a repeated request only once. frames.py has the form
+of a frame; a `Channel` carries it (process.py, serial.py, the emulator).
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ STATUS = {
     TOO_LONG: "got a frame that is too long",
     UNKNOWN: "does not know this request",
     NO_SUCH: "has no such verb, input or output",
-    OUTSIDE: "was asked for more bytes than there are",
+    OUTSIDE: "was asked for more bytes than it has",
     GAP: "got a chunk that does not follow the one before",
-    NOT_READY: "has not all inputs, or no such output: was it reset?",
-    LABEL: "got a label that is no class",
+    NOT_READY: "does not have all inputs, or has no such output: was it reset?",
+    LABEL: "got a label that is not a class",
     NOT_FINITE: "got an input that is not finite",
-    STATELESS: "runs a program for inference alone: it has no state",
+    STATELESS: "runs a program for inference only, which has no state",
     **{STATE + code: f"says that the state {complaint}" for code, complaint in COMPLAINTS.items()},
-    BETWEEN: "is between two states: a new one came over the old one, and not all of it",
+    BETWEEN: "is between two states: a new one overwrote the old one, but did not arrive completely",
 }
-HINTS = {BETWEEN: "send a whole state: load_state(...), insitu run --load FILE; or reset() to the first one"}
+HINTS = {BETWEEN: "send a complete state: load_state(...), insitu run --load FILE; or reset() to the initial one"}
 USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, *(STATE + code for code in COMPLAINTS)}
-COUNTED = ("run", "state_commit", "reset")  # what the device counts as done
-QUIET = 0.1  # seconds without a word after which what was said of damage was said of the last request
-RESENT = 20  # times that noise may damage a request before it counts as not answered
+COUNTED = ("run", "state_commit", "reset")  # requests that the device counts as done
+QUIET = 0.1  # seconds of silence after which a report of damage is about the last request
+RESENT = 20  # how often noise may damage a request before it counts as not answered
 RUN_TIMEOUT = 600.0  # seconds that a verb may take
 LINE_COUNTERS = ("done", "frames", "rejected")
 
@@ -75,14 +75,14 @@ class Channel(Protocol):
     def write(self, data: bytes) -> None: ...
 
     def read(self, most: int, timeout: float) -> bytes:
-        """At least one byte, at most `most`; nothing after `timeout` seconds. A DeviceError at the end."""
+        """At least one byte, at most `most`; nothing after `timeout` seconds. A DeviceError at the end of it."""
         ...
 
     def close(self) -> None: ...
 
 
 class Link:
-    """Requests over a channel, each answered once or a DeviceError."""
+    """Requests over a channel: each is answered once, or is a DeviceError."""
 
     def __init__(self, channel: Channel, timeout: float = 2.0, tries: int = 5):
         self.channel, self.timeout, self.tries = channel, timeout, tries
@@ -91,10 +91,10 @@ class Link:
         self._sequence, self._pending = int(time.time_ns()) & 0xFFFF, bytearray()
 
     def ask(self, kind: str, *, patience: float = 0.0, **fields) -> bytes:
-        """The data of the answer; an error of the device is raised as one. With `patience` it may take so long."""
+        """The data of the answer; an error of the device is raised. `patience` is the number of seconds it may take."""
         if self.closed:
             raise closed("device")
-        self._sequence = self._sequence % 0xFFFF + 1  # 0 is the answer to what could not be read
+        self._sequence = self._sequence % 0xFFFF + 1  # 0 answers requests that could not be read
         sent = frame(request(kind, self._sequence, **fields))
         waits = self._waits(patience)
         for wait in waits:
@@ -110,9 +110,9 @@ class Link:
         )
 
     def _waits(self, patience: float) -> list[float]:
-        """Seconds to wait for an answer, each time it is asked for: longer and longer where there is patience.
+        """Seconds to wait for an answer, one entry per attempt: growing if there is patience.
 
-        A device that computes does not read, so asking it again too often would only fill its line.
+        A device that computes does not read, so asking again too often would only fill its line.
         """
         waits = [self.timeout]
         while len(waits) < self.tries or sum(waits) < patience:
@@ -120,18 +120,18 @@ class Link:
         return waits
 
     def _same_life(self, answer: Answer, kind: str) -> None:
-        """A device that has done less than it was asked to has started again, and forgotten what it learned."""
+        """A device that has done less than it was asked to has restarted, and has forgotten what it learned."""
         expected = None if self.done is None else (self.done + (kind in COUNTED and answer.status == OK)) & 0xFFFFFFFF
         self.done = answer.done
         if expected is not None and answer.done != expected:
             raise DeviceError(
-                "was reset, or somebody else uses it: its state is not the one that it had",
+                "was reset, or someone else uses it: its state has changed",
                 where="device",
-                hint="load_state(...) with the last state you saved, and go on",
+                hint="load_state(...) with the last state you saved, then continue",
             )
 
     def _asked(self, sent: bytes, kind: int, wait: float) -> Answer | None:
-        """The answer to a request, which is sent again as often as noise has damaged it; None when time is up."""
+        """The answer to a request, which is repeated as often as noise damages it; None on a timeout."""
         for _ in range(RESENT):
             self.channel.write(sent)
             answer = self._answer(kind, wait)
@@ -140,10 +140,10 @@ class Link:
         return None
 
     def _answer(self, kind: int, timeout: float) -> Answer | None:
-        """The answer to the request under way; None when time is up, DAMAGED_FRAME: send it again.
+        """The answer to the current request; None on a timeout, DAMAGED_FRAME if it must be sent again.
 
-        What a device says of damage may be about bytes that were on the line before the request. Only when the line has
-        been quiet for a while since, it was the request.
+        A report of damage may be about bytes that were on the line before the request. Only if the line has been quiet
+        for a while since, it is about the request.
         """
         end, damaged = time.monotonic() + timeout, False
         while True:
@@ -157,7 +157,7 @@ class Link:
                 damaged, end = True, time.monotonic() + min(QUIET, timeout)
 
     def _next(self, end: float) -> bytes | None:
-        """The body of the next frame, b"" for a damaged one, None when time is up."""
+        """The body of the next frame, b"" for a damaged one, None on a timeout."""
         while True:
             border = self._pending.find(0)
             if border >= 0:
@@ -182,7 +182,7 @@ def raise_status(status: int, kind: str) -> None:
 
 
 def in_turn(method):
-    """A method whose requests belong together: another thread waits until all of them are answered."""
+    """A method whose requests belong together: other threads wait until all of them are answered."""
 
     @wraps(method)
     def run(self, *arguments, **named):
@@ -195,7 +195,7 @@ def in_turn(method):
 class LinkDevice:
     """A program on the far end of a channel: the host device's calls, over the line, one after the other."""
 
-    quick = False  # who knows what is at the other end?
+    quick = False  # unknown: it depends on the other end
 
     def __init__(self, channel: Channel, program: Program | Interface, *, timeout: float = 2.0,
                  run_timeout: float = RUN_TIMEOUT, tries: int = 5):  # fmt: skip
@@ -224,11 +224,11 @@ class LinkDevice:
 
     @property
     def counter(self) -> Counter | None:
-        """None: nothing counts instructions on the far end."""
+        """None: the far end does not count instructions."""
         return None
 
     def info(self) -> dict[str, int]:
-        """What the device says of itself, in bytes and numbers."""
+        """The device's description of itself, in bytes and numbers."""
         return dict(self._info)
 
     def predict(self, *inputs):
@@ -238,7 +238,7 @@ class LinkDevice:
 
     @in_turn
     def run(self, verb: str, *inputs) -> tuple[np.ndarray, ...]:
-        """Run one of the program's functions; once for each sample there is more than the graph takes."""
+        """Run one of the program's functions, several times if there are more samples than the graph takes."""
         if verb not in self.interface.verbs:
             raise DataError(f"the program has no {verb!r}", hint=", ".join(self.interface.verbs))
         values, results = self.interface.verbs[verb]
@@ -274,13 +274,13 @@ class LinkDevice:
     # state ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, np.ndarray]:
-        """A copy of everything that lasts, by name."""
+        """A copy of everything persistent, by name."""
         layout = self.interface.state
         return layout.unpack(check_saved(self.save_state(), layout)) if layout else {}
 
     @in_turn
     def save_state(self) -> bytes:
-        """The state as <prefix>_save writes it."""
+        """The state as written by <prefix>_save."""
         layout = self._layout()
         data = self._read("state_out", self.interface.saved_bytes)
         check_saved(data, layout)
@@ -288,10 +288,10 @@ class LinkDevice:
 
     @in_turn
     def load_state(self, data: bytes) -> None:
-        """Take back a saved state; a wrong or damaged one is an error and changes nothing: it is not even sent.
+        """Load a saved state; a wrong or damaged one is an error and changes nothing: it is not even sent.
 
-        A device that receives in place (docs/protocol.md) has no state while one is under way: where that breaks off,
-        it asks for a whole one, or a reset, before it does anything else.
+        A device that receives in place (docs/protocol.md) has no state while one arrives. If that is interrupted, it
+        needs a complete state, or a reset, before it does anything else.
         """
         check_saved(data, self._layout())
         for at in range(0, len(data), DATA_BYTES):
@@ -300,26 +300,26 @@ class LinkDevice:
 
     @in_turn
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over these lasting values; what is not named stays."""
+        """Set these persistent values; those that are not named stay."""
         layout = self._layout()
         self.load_state(layout.saved(layout.pack({**self.state(), **arrays})))
 
     @in_turn
     def reset(self) -> None:
-        """Back to the state the program began with."""
+        """Back to the program's initial state."""
         self.link.ask("reset")
 
     # ------------------------------------------------------------------------------------------
 
     def _layout(self):
         if self.interface.state is None:
-            raise DataError("this program has no state: it was compiled for inference alone")
+            raise DataError("this program has no state: it was compiled for inference only")
         return self.interface.state
 
     def _call(self, verb: str, samples: list[bytes]) -> None:
         number = self._numbers[verb]
         for index, data in enumerate(samples):
-            busy = self.run_timeout if self.interface.rows.get(verb) == index else 0.0  # it is worked on as it comes
+            busy = self.run_timeout if self.interface.rows.get(verb) == index else 0.0  # it is processed as it arrives
             for at in range(0, len(data), DATA_BYTES):
                 chunk = data[at : at + DATA_BYTES]
                 self.link.ask("write", patience=busy, verb=number, index=index, offset=at, data=chunk)
@@ -344,14 +344,14 @@ class LinkDevice:
         return found
 
     def _agree(self, info: bytes) -> dict[str, int]:
-        """What the device says of itself, if it runs this very program."""
+        """The device's description of itself, if it runs exactly this program."""
         wanted = self.interface.info()
         size = struct.calcsize(INFO)
         if len(info) < size:
-            raise DeviceError("what it says of itself makes no sense", where="device")
+            raise DeviceError("its description of itself makes no sense", where="device")
         protocol, frame_bytes, model, program, arena, saved, verbs = struct.unpack(INFO, info[:size])
         if protocol != PROTOCOL:
-            raise DeviceError(f"speaks version {protocol} of the protocol, this is version {PROTOCOL}", where="device")
+            raise DeviceError(f"uses version {protocol} of the protocol, this is version {PROTOCOL}", where="device")
         if info != wanted:
             raise DeviceError(
                 f"runs another program: {differences(info, wanted)}",

@@ -1,6 +1,6 @@
-"""The firmware as a process of this machine: the same C as on a board, with standard input and output for a line.
+"""The firmware as a process of this machine: the same C as on a board, with standard input and output as its line.
 
-What tests and the fuzzer run; `devices/host.py` calls the program directly and is what to compare with.
+Used by the tests and the fuzzer; `devices/host.py`, which calls the program directly, is the reference.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ProcessChannel:
         return DeviceError("has gone", where="device")
 
     def close(self) -> None:
-        """End of input is the end of the firmware."""
+        """The end of input ends the firmware."""
         self._in.close()
         self._out.close()
         self.process.wait(10)

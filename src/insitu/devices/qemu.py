@@ -1,9 +1,9 @@
 """QEMU as a second opinion: the same program and protocol on an emulator that shares no code with ours.
 
-The firmware is linked once more, at the addresses of one of Arm's own boards, with a port for its UART. What is beyond
-the budget is kept out by the memory protection unit (c/boards/port_qemu.c); a trap is an error that names the place.
-Instructions are counted from the last byte of a request to the first of its answer, protocol included: exact, and
-instructions, not cycles. There are no counts by layer here, and no Cortex-M0+: QEMU has no board with one.
+The firmware is linked once more, at the addresses of one of Arm's own boards, with a port for its UART. The memory
+protection unit blocks everything beyond the budget (c/boards/port_qemu.c); a trap is an error that names the place.
+Instructions are counted from the last byte of a request to the first of its answer, including the protocol: exact, and
+instructions, not cycles. There are no counts per layer here, and no Cortex-M0+: QEMU has no board with one.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from insitu.firmware.build import compile_all, find_tools, folder_sources, linke
 COMMAND = "qemu-system-arm"
 SHIFT = 6  # an instruction takes 2**6 ns of QEMU's time
 WHOLE = "(all of it, with the protocol)"
-PATIENCE = 600.0  # seconds that an answer may take; a lost byte is unheard of here, and asking again would be counted
-ADDRESS_KNOWN = 0x8080  # of either kind of trap
+PATIENCE = 600.0  # seconds that an answer may take; bytes are never lost here, and asking again would be counted
+ADDRESS_KNOWN = 0x8080  # set in either kind of trap
 REGIONS = {"flash": 2, "sram": 4}  # of the eight that an MPU has; two are for registers
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A board of QEMU's with a certain core."""
+    """A board of QEMU's with this core."""
 
     name: str
     flash: Memory
@@ -75,7 +75,7 @@ class QemuDevice(LinkDevice):
         self._counted: dict[str, dict[str, int]] = {}
         self.qemu = Qemu(image, board, machine, timeout or PATIENCE)
         try:
-            super().__init__(self.qemu, program, timeout=2 * self.qemu.patience)  # it complains before that
+            super().__init__(self.qemu, program, timeout=2 * self.qemu.patience)  # it reports an error before that
         except BaseException:
             self.qemu.close()
             raise
@@ -86,23 +86,23 @@ class QemuDevice(LinkDevice):
 
     @in_turn
     def measure(self, verb: str, *inputs) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
-        """Run a verb once; its outputs, and the instructions that took."""
+        """Run a verb once; returns its outputs, and its instructions."""
         outputs = self.run(verb, *inputs)
         self._counted[verb] = {WHOLE: self.spent}
         return outputs, self._counted[verb]
 
     def counted(self) -> dict[str, dict[str, int]]:
-        """Verb -> instructions, all under one name: of the first call of each verb, or the last that was measured."""
+        """Verb -> instructions, all under one name: of the first call of each verb, or of the last measured one."""
         return dict(self._counted)
 
     def stack_bytes(self) -> int:
-        """How deep the stack has been: what no paint is left of."""
+        """The maximum depth of the stack: where no paint is left."""
         bottom, top = (self.image.by_name[n].address for n in ("stack_bottom", "stack_top"))
         painted = np.array(self.qemu.words(bottom, (top - bottom) // 4)) == PAINT * 0x01010101
         return 0 if painted.all() else top - bottom - 4 * int(np.argmin(painted))
 
     def restart(self) -> None:
-        """Back to the reset vector; unlike after a loss of power SRAM keeps what it had."""
+        """Back to the reset vector; unlike after a power loss, SRAM keeps its contents."""
         self.qemu.ask("system_reset")
         self.link.done = None
 
@@ -142,18 +142,18 @@ class Qemu(ProcessChannel):
         return found
 
     def endless(self) -> DeviceError:
-        """No answer in all the time there is: where the core is meanwhile."""
+        """The error for a missing answer; says where the core is."""
         found = re.search(r"R15=([0-9a-f]{8})", self.monitor("info registers"))
-        at = self.image.at(int(found[1], 16)) if found else "no known place"
+        at = self.image.at(int(found[1], 16)) if found else "an unknown place"
         more = f"--timeout {10 * self.patience:g} (timeout= in Python)"
         return DeviceError(
             f"no answer in {self.patience:g} seconds; it is at {at}",
             where=self.board.name,
-            hint=f"{more} if it needs more; else there it loops for ever",
+            hint=f"{more} if it needs more; otherwise it loops there forever",
         )
 
     def ask(self, command: str, **arguments) -> str:
-        """A question to QEMU's monitor."""
+        """Send a command to QEMU's monitor."""
         try:
             self._monitor.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
             self._monitor.flush()
@@ -169,12 +169,12 @@ class Qemu(ProcessChannel):
         return self.ask("human-monitor-command", **{"command-line": line})
 
     def words(self, address: int, count: int) -> list[int]:
-        """What lies in memory."""
+        """Words of memory."""
         text = self.monitor(f"x /{count}wx {address:#x}")
         return [int(word, 16) for line in text.splitlines() for word in line.partition(":")[2].split()]
 
     def gone(self) -> DeviceError:
-        """QEMU has ended: why."""
+        """The error for a QEMU that has ended, with the reason."""
         self.process.kill()
         text = self.process.stderr.read().decode(errors="replace") if self.process.stderr else ""
         told = {name: int(value, 16) for name, value in re.findall(r"^(cause|at|address) ([0-9a-f]{8})$", text, re.M)}
@@ -239,12 +239,12 @@ def start(image: Image, board: Board, program: Program | Interface, machine: Mac
     used = account(image)
     for name, bytes, memory in (("SRAM", used.sram_bytes, board.sram), ("flash", used.flash_bytes, board.flash)):
         if bytes > memory.bytes:
-            raise BudgetError(f"the firmware takes {bytes:,} bytes of {name}, there are {memory.bytes:,}")
+            raise BudgetError(f"the firmware needs {bytes:,} bytes of {name}, but only {memory.bytes:,} are available")
     return QemuDevice(image, board, program, machine, timeout)
 
 
 def moved(board: Board, sram: int | None, flash: int | None) -> tuple[Machine, Board]:
-    """QEMU's board with this core, and the profile with its addresses; as much memory as is allowed, in whole pages."""
+    """QEMU's board with this core, and the profile with its addresses; with the allowed memory in whole pages."""
     machine = MACHINES.get(board.cpu)
     if machine is None:
         raise BoardError(f"QEMU has no board with a {board.core.title}", hint="--on emulator")
@@ -256,7 +256,7 @@ def moved(board: Board, sram: int | None, flash: int | None) -> tuple[Machine, B
 
 
 def covered(bytes: int, regions: int) -> int:
-    """At least so many bytes, in at most so many powers of two of a page or more."""
+    """At least this many bytes, in at most `regions` powers of two of a page or more."""
     pages = -(-bytes // PAGE)
     while pages.bit_count() > regions:
         pages += pages & -pages
@@ -264,7 +264,7 @@ def covered(bytes: int, regions: int) -> int:
 
 
 def symbols(machine: Machine, board: Board) -> dict[str, int]:
-    """Addresses that c/boards/port_qemu.c wants to know."""
+    """Addresses for c/boards/port_qemu.c."""
     return {
         "port_uart": machine.uart, "port_counter": machine.counter,
         "port_flash": board.flash.origin, "port_flash_end": board.flash.end,

@@ -24,7 +24,7 @@ from insitu.errors import DataError
 
 
 class Arrival:
-    """One image after the other, each from `begin` to `end`. What does not fit what came before is a DataError.
+    """One image after the other, each from `begin` to `end`. A call out of order is a DataError.
 
     An image waits in the device's first arena: another call there ends it, as on a board.
     """
@@ -40,7 +40,7 @@ class Arrival:
         self.begin()
 
     def begin(self) -> None:
-        """A new image: what came of one before is forgotten."""
+        """A new image: a previous one is abandoned."""
         self._call("begin", [])
 
     def rows(self, piece) -> None:
@@ -48,17 +48,17 @@ class Arrival:
         x = np.ascontiguousarray(piece)
         if x.dtype != self.image.type.numpy or x.shape[1:] != self.image.shape[2:]:
             wanted = "x".join(map(str, ("rows", *self.image.shape[2:])))
-            raise DataError(f"rows are {self.image.dtype}[{wanted}], these are {x.dtype}{list(x.shape)}")
+            raise DataError(f"rows must be {self.image.dtype}[{wanted}], not {x.dtype}{list(x.shape)}")
         if x.dtype.kind == "f" and not np.isfinite(x).all():
-            raise DataError("a row holds a number that is not finite", where=f"input {self.image.name}")
+            raise DataError("a row has a number that is not finite", where=f"input {self.image.name}")
         self._call("rows", [ctypes.c_void_p(x.ctypes.data), ctypes.c_int32(len(x))])
 
     def bytes(self, data: bytes) -> None:
-        """The next bytes of the image, wherever its rows end."""
+        """The next bytes of the image, independent of where its rows end."""
         self._call("bytes", [ctypes.c_char_p(data), ctypes.c_int32(len(data))])
 
     def end(self, *inputs) -> tuple[np.ndarray, ...]:
-        """All rows have been given: the outputs, with these for the inputs that are not the image."""
+        """All rows have been given: returns the outputs; `inputs` are those other than the image."""
         arrays = [fit(v, x) for v, x in zip_inputs(self.others, inputs)]
         outputs = [np.empty(v.shape, v.type.numpy) for v in self.outputs]
         given = [argument(v, a) for v, a in zip(self.others, arrays)]
@@ -82,7 +82,7 @@ class Arrival:
 
 
 class RowsDevice(HostDevice):
-    """A host device whose images arrive as a camera delivers them, a few rows at a time."""
+    """A host device whose images arrive like a camera's, a few rows at a time."""
 
     rows = 1  # of a piece
 
@@ -91,7 +91,7 @@ class RowsDevice(HostDevice):
         self._whole = Lock()  # one image at a time waits in the first arena
 
     def run(self, verb: str, *inputs) -> Arrays:
-        """Run a function of the program, once for each sample more than it takes."""
+        """Run a function of the program, several times if there are more samples than it takes."""
         routine = self._routine(verb)
         if not self.program.plans[verb].graph.by_rows:
             return super().run(verb, *inputs)
@@ -108,7 +108,7 @@ class RowsDevice(HostDevice):
         return train_by_calls(self, updates)
 
     def _arrived(self, image: Arrival, sample: list[np.ndarray]) -> Arrays:
-        """One image from its first row to its last, with what goes along with it."""
+        """One image from its first row to its last, with the other inputs."""
         at = self.routines[image.verb].inputs.index(image.image)
         pixels = sample.pop(at)[0]
         for first in range(0, len(pixels), self.rows):
@@ -117,5 +117,5 @@ class RowsDevice(HostDevice):
 
 
 def open_rows(program: Program) -> RowsDevice:
-    """A program that takes rows, fed with them."""
+    """A program that takes rows, and gets them."""
     return open_program(program, kind=RowsDevice)

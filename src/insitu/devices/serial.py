@@ -17,8 +17,8 @@ from insitu.codegen.device import Interface
 from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError, needs
 
-QUIET = 0.1  # seconds without a byte: nobody is in the middle of a word
-NEVER_QUIET = 5.0  # seconds after which we stop waiting for that
+QUIET = 0.1  # seconds of silence: no frame is being sent
+NEVER_QUIET = 5.0  # seconds after which we stop waiting for silence
 
 
 class SerialChannel:
@@ -29,7 +29,7 @@ class SerialChannel:
         self._failures = (serial.SerialException, OSError)
         try:
             self.port = serial.serial_for_url(port, baud, timeout=0, write_timeout=10)
-            self.port.reset_input_buffer()  # what a board says while it starts is not for us
+            self.port.reset_input_buffer()  # output of a board while it starts is not for us
         except (*self._failures, ValueError) as e:
             raise DeviceError(f"cannot be opened: {e}", where=port, hint=known_ports()) from e
 
@@ -43,16 +43,16 @@ class SerialChannel:
     def read(self, most: int, timeout: float) -> bytes:
         try:
             self.port.timeout = max(timeout, 0)
-            first = self.port.read(1)  # waits; the rest is there already
-            self.port.timeout = 0  # not read(in_waiting): a socket says that one byte waits, however many there are
+            first = self.port.read(1)  # waits; the rest has arrived by then
+            self.port.timeout = 0  # not read(in_waiting): a socket reports one waiting byte, however many there are
             return first + self.port.read(most - 1) if first else b""
         except self._failures as e:
             raise self._gone(e) from e
 
     def settle(self) -> None:
-        """Begin afresh: end the frame that someone may have left half-sent, and let the board say what it has to say.
+        """Start fresh: end a frame that someone may have left half-sent, and wait until the board is silent.
 
-        A board that was given garbage complains about all of it, which must not be taken for answers to us.
+        A board that received garbage complains about all of it, which must not be mistaken for answers to us.
         """
         self.write(b"\0")
         end = time.monotonic() + NEVER_QUIET
@@ -63,11 +63,11 @@ class SerialChannel:
         self.port.close()
 
     def _gone(self, e: Exception) -> DeviceError:
-        return DeviceError(f"the line broke: {e}", where=str(self.port.port), hint="is it plugged in?")
+        return DeviceError(f"the line broke: {e}", where=str(self.port.port), hint="plug it in again")
 
 
 def open_serial(port: str, program: Program | Interface, baud: int = BAUD, **options) -> LinkDevice:
-    """The device on this port; it must run this very program. Options are LinkDevice's: timeouts and tries."""
+    """The device on this port; it must run exactly this program. Options are LinkDevice's: timeouts and tries."""
     channel = SerialChannel(port, baud)
     try:
         channel.settle()
@@ -80,7 +80,7 @@ def open_serial(port: str, program: Program | Interface, baud: int = BAUD, **opt
 def known_ports() -> str:
     """The serial ports of this machine, for a hint."""
     ports = importlib.import_module("serial.tools.list_ports")
-    return ", ".join(sorted(p.device for p in ports.comports())) or "no serial port was found: is the board plugged in?"
+    return ", ".join(sorted(p.device for p in ports.comports())) or "no serial port found: plug in the board"
 
 
 def pyserial():

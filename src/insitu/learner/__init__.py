@@ -1,4 +1,4 @@
-"""A model that learns on a device: feed it samples, measure it, keep what it learned."""
+"""A model that learns on a device: train it, measure it, and keep what it learned."""
 
 from insitu.learner.history import History
 from insitu.learner.learner import Learner

@@ -1,4 +1,4 @@
-"""The settings of one `fit`: how often, in which order and how fast. Random choices come from (seed, epoch) alone."""
+"""The settings of one `fit`: how often, in which order and how fast. Random choices depend only on (seed, epoch)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Course:
             raise DataError(f"unknown schedule {self.schedule!r}", hint=", ".join(SCHEDULES))
 
     def order(self, epoch: int, count: int) -> list[int]:
-        """In which order the samples come in this epoch."""
+        """The order of the samples in this epoch."""
         return np.random.default_rng((self.seed, epoch)).permutation(count).tolist()
 
     def rates(self, epoch: int, count: int) -> list[float]:

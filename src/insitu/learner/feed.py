@@ -1,6 +1,6 @@
-"""Samples as a device takes them: those of the data, kept views of them, or changed ones made when they are needed.
+"""Samples for a device: from the data, from stored views of them, or from changed copies made on demand.
 
-Nothing here decides what is trained (learner.py), in which order (course.py), or checks data (data/).
+Nothing here decides what is trained (learner.py) or in which order (course.py), or checks data (data/).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Augment = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 class Source:
     """Where samples come from."""
 
-    rows: Arrays  # one array per input: [samples, views, ...]; a single view where there is an augmentation
+    rows: Arrays  # one array per input: [samples, views, ...]; a single view if there is an augmentation
     augment: Augment | None = None
     views: int | None = None  # how many fixed changes of each sample the augmentation makes; None: new ones every epoch
     seed: int = 0
@@ -34,11 +34,11 @@ class Source:
 
     @property
     def sample_bytes(self) -> int:
-        """That must be made for each sample."""
+        """Bytes that must be made for each sample."""
         return self.rows[0][0].nbytes if self.augment else 0
 
     def taken(self, chosen: Sequence[int], epoch: int) -> tuple[Arrays, Sequence[int]]:
-        """Arrays that hold these samples as this epoch sees them, and which of their rows they are."""
+        """Arrays with these samples as this epoch sees them, and the indices of their rows."""
         if self.augment is None:
             return tuple(r[:, epoch % r.shape[1]] for r in self.rows), chosen
         first = np.concatenate([self._changed(self.augment, n, epoch) for n in chosen])
@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Feed:
-    """Samples, what is right for each, and the device that learns it."""
+    """Samples, their labels or targets, and the device that learns from them."""
 
     device: Device
     source: Source
@@ -68,7 +68,7 @@ def augmented(augment: Augment, sample: np.ndarray, seed: Sequence[int]) -> np.n
     """A changed copy of one sample [1, ...]; the same seed gives the same change."""
     made = np.ascontiguousarray(augment(sample, np.random.default_rng(seed)))
     if made.shape != sample.shape or made.dtype != sample.dtype:
-        raise DataError(f"the augmentation made {made.dtype}{made.shape} of {sample.dtype}{sample.shape}")
+        raise DataError(f"the augmentation changed {sample.dtype}{sample.shape} to {made.dtype}{made.shape}")
     if made.dtype.kind == "f" and not np.isfinite(made).all():
         raise DataError("the augmentation made a number that is not finite", where=f"sample {seed[-1]}")
     return made

@@ -1,4 +1,4 @@
-"""A board's folder as a learner: what `insitu compile --board ... -o DIR` wrote, trained where it runs.
+"""A board's folder as a learner: the result of `insitu compile --board ... -o DIR`, trained where it runs.
 
 with open_folder("build", "emulator") as learner:
     learner.fit("samples.npz", schedule="constant", warmup=0)

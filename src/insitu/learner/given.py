@@ -1,6 +1,6 @@
-"""What somebody gives a learner, checked: samples with labels or targets in the program's own types.
+"""The samples given to a learner, checked: with labels or targets in the program's own types.
 
-Reading files and arrays is data/'s business.
+data/ reads files and arrays.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ KEPT = {".insitu": "learner", ".bin": "state", ".state": "state"}  # suffix -> w
 
 
 def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", naming: bool = False) -> Samples:
-    """Samples for the inputs of a graph, with what this loss compares its output with.
+    """Samples for the inputs of a graph, with the labels or targets that this loss needs.
 
-    Labels are matched by name; with `naming`, names that are new take the places of classes that have none yet.
+    Labels are matched by name; with `naming`, new names are given to classes that have none yet.
     """
     out, labels = graph.outputs[0], LOSSES[loss][1] == "labels"
     if labels:
@@ -37,10 +37,10 @@ def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", namin
 
 
 def with_targets(data: Samples, out: Value) -> Samples:
-    """These samples with targets in the shape of the output; the samples themselves where there are none."""
+    """These samples with targets in the shape of the output; without any, the samples themselves are the targets."""
     y = data.inputs[0] if data.labels is None else data.labels
     if y.size != len(data) * out.type.size // out.shape[0]:
-        raise DataError(f"the targets have shape {y.shape}, the model's output is {out.type}")
+        raise DataError(f"the targets have the shape {y.shape}, but the model's output is {out.type}")
     if not np.isfinite(y).all():
         raise DataError("a target is not finite")
     y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
@@ -48,16 +48,16 @@ def with_targets(data: Samples, out: Value) -> Samples:
 
 
 def pair(data):
-    """(x, y) from what `validation` may be."""
+    """(x, y) from the argument `validation`."""
     return data if isinstance(data, tuple) and len(data) == 2 else (data, None)
 
 
 def check_width(y, classes: int) -> None:
-    """Labels may come as one-hot rows, a column per class."""
+    """Labels may come as one-hot rows, with one column per class."""
     shape = np.shape(y)
     if len(shape) == 2 and shape[1] not in (1, classes):
-        raise DataError(f"the labels have {shape[1]} columns, the model has {classes} classes",
-                        hint="class numbers, or one-hot rows with a column per class")  # fmt: skip
+        raise DataError(f"the labels have {shape[1]} columns, but the model has {classes} classes",
+                        hint="class numbers, or one-hot rows with one column per class")  # fmt: skip
 
 
 def is_single(x, value: Value) -> bool:
@@ -66,7 +66,7 @@ def is_single(x, value: Value) -> bool:
 
 
 def kept(path: str | Path) -> str:
-    """What a file of this name keeps: the whole learner, or a state alone. Any other suffix is a DataError."""
+    """What a file of this name contains: a whole learner, or only a state. Any other suffix is a DataError."""
     suffix = Path(path).suffix.lower()
     if suffix not in KEPT:
         what = f"cannot save a {suffix or 'file without a suffix'}"

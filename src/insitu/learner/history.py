@@ -1,4 +1,4 @@
-"""What happened in a `fit`, epoch by epoch."""
+"""The results of a `fit`, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from insitu.learner.measures import MEASURES
 
 @dataclass
 class History:
-    """What happened in `fit`: one entry per epoch."""
+    """The results of a `fit`: one entry per epoch."""
 
     loss: list[float] = field(default_factory=list)
     accuracy: list[float] = field(default_factory=list)  # of each sample just before it was learned from
     error: list[float] = field(default_factory=list)  # the same for the loss mse, which has no accuracy
-    validation: list[float] = field(default_factory=list)  # of the samples held out: that, too
+    validation: list[float] = field(default_factory=list)  # the same of the samples held out
     losses: list[np.ndarray] = field(default_factory=list, repr=False, compare=False)  # of every sample, in order
     counters: dict[str, int] = field(default_factory=dict)
     cached: bool = False  # did training start from the cached outputs of the frozen layers?
@@ -26,7 +26,7 @@ class History:
     updates: int = 0
 
     def add(self, epoch: Epoch, loss: str) -> None:
-        """Take note of an epoch of training with this loss."""
+        """Record an epoch of training with this loss."""
         name, measured = MEASURES[loss]
         self.loss.append(epoch.loss)
         self.losses.append(epoch.losses)

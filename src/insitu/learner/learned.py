@@ -1,7 +1,7 @@
-"""What a learner has learned, put where other tools find it: in a model of its own, or in the C program's first state.
+"""What a learner has learned, exported: as a model of its own, or as the initial state of the C program.
 
 The learner itself saves and loads states. Nothing is planned again here: the program is emitted with the same plans,
-and linked again for a board. The model has the learned weights as constants, and no memory of its optimizer.
+and linked again for a board. The model has the learned weights as constants, and no optimizer state.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def learned_program(learner: Learner) -> Program:
 
 
 def learned_deployment(learner: Learner) -> Deployment | None:
-    """What was deployed, starting from what was learned; None without a board."""
+    """The deployment, starting from what was learned; None without a board."""
     made = learner.deployed
     if made is None or not learner.learned:
         return made
     found = deploy_program(with_state(made.program, learner.device.state()), made.limits)
     if not found.fits:
         raise BudgetError(
-            f"with what was learned it takes {found.flash_bytes:,} bytes of flash", hint="--flash, or less"
+            f"with the learned state it takes {found.flash_bytes:,} bytes of flash", hint="more --flash, or train less"
         )
     return replace(found, batch=made.batch, loss=made.loss)
 
@@ -50,7 +50,7 @@ def learned_deployment(learner: Learner) -> Deployment | None:
 def measured_deployment(learner: Learner, cost: bool = True) -> Deployment:
     """The same with the instructions of each function, counted on an emulated core, and the cost of a lower peak.
 
-    That cost is the difference from a program whose peak is not lowered, which is planned for it.
+    For that cost, a program without a lowered peak is planned and compared.
     """
     from insitu.deploy.cost import count, lowering_cost
 
@@ -64,6 +64,6 @@ def measured_deployment(learner: Learner, cost: bool = True) -> Deployment:
 
 
 def write(learner: Learner, folder: str | Path, deployed: Deployment | None = None) -> list[Path]:
-    """The program's folder, with firmware where it was compiled for a board; it starts from what was learned."""
+    """The program's folder, with firmware if it was compiled for a board; it starts from what was learned."""
     made = deployed or learned_deployment(learner)
     return write_board(made, folder) if made else write_bundle(learned_program(learner), folder)

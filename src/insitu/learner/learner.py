@@ -1,9 +1,9 @@
 """A model that learns: fit, evaluate, predict, add_class, save, load, on any device.
 
-The compiled program does the work; this file feeds it. Where the first layers are frozen their outputs are
-computed once a sample (or once a view of it) and training starts from them: the same bytes, a fraction of
-the time. Random choices come from (seed, epoch, sample), never from what happened before, so that a run that
-was interrupted continues as if it had not been.
+The compiled program does the work; this file feeds it. If the first layers are frozen, their outputs are computed once
+per sample (or once per view of it), and training starts from them: the same bytes in a fraction of the time. Random
+choices depend on (seed, epoch, sample) and nothing else, so an interrupted run continues as if it had not been
+interrupted.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from insitu.training.prefix import Split, split
 
 
 class Learner:
-    """Holds a device with a training program. Made by `insitu.compile`, or by `open_folder` from a board's folder.
+    """Owns a device with a training program. Made by `insitu.compile`, or by `open_folder` from a board's folder.
 
-    Threads may share one. Predictions run side by side, while it learns, too: then they are those of the last epoch
-    that is over. What changes it (fit, load, add_class) waits for its turn. On a board everybody waits.
+    Threads may share a learner. Predictions run side by side, even while it learns: then they are those of the last
+    completed epoch. Methods that change it (fit, load, add_class) wait for their turn. On a board, every call waits.
     """
 
     def __init__(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
                  classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = (),
                  deployed: Deployment | None = None, site: Site | None = None):  # fmt: skip
         self.parts, self.notes = parts, notes
-        self.deployed = deployed  # where it was compiled for a board
+        self.deployed = deployed  # if it was compiled for a board
         self.site = site or Site()
         self.recipe = parts.recipe if parts else self.site.recipe
         self.batch = parts.batch if parts else self.site.batch
@@ -63,9 +63,9 @@ class Learner:
         self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
 
     def _take(self, graphs: Mapping[str, Graph], plans: dict[str, Plan] | None, device: Device | None) -> None:
-        """From now on this is the program; without a device, one of this machine is opened when it is asked for."""
+        """From now on this is the program. Without a device, one on this machine is opened on first use."""
         self.graphs, self._plans, self._device = dict(graphs), plans, device
-        self._trained: HostDevice | None = None  # the twin that learns, where nothing is cached
+        self._trained: HostDevice | None = None  # the twin that learns, if nothing is cached
         self._cut: tuple[Split, HostDevice, HostDevice] | None = None
 
     def become(self, other: Learner) -> None:
@@ -80,7 +80,7 @@ class Learner:
         self.close()
 
     def close(self) -> None:
-        """Close the device; whatever needs it from now on is a DeviceError."""
+        """Close the device; calls that need it are then a DeviceError."""
         if self._device is not None:
             self._device.close()
 
@@ -88,10 +88,10 @@ class Learner:
            timeout: float | None = None, baud: int | None = None) -> Learner:  # fmt: skip
         """The same learner on another device: "host", "emulator", "qemu", "process", "serial:PORT", or an open device.
 
-        It begins with what was learned here so far. Where nothing was learned yet, a device keeps the state it has: a
-        board that has learned is not overwritten. Afterwards the two go their own ways.
+        It starts with everything learned here so far. If nothing was learned yet, the device keeps its own state: a
+        board that has learned is not overwritten. Afterwards the two are independent.
 
-        board       the board to link for, where it was compiled without one
+        board       the board to link for, if it was compiled without one
         limit       instructions that a request may take on the emulator
         timeout     seconds that it may take elsewhere
         baud        of a serial line, if it is not the one of the board's profile
@@ -112,29 +112,29 @@ class Learner:
         return made
 
     def _linked(self, board: str | Board | None) -> Deployment | None:
-        """The program for a board: as it was compiled, or linked now; it must fit."""
+        """The program for a board: as compiled, or linked now; it must fit."""
         if board is None:
             return self.deployed
         if self.parts is None:
-            raise BoardError("a folder's program was linked already", hint="compile the model for this board")
+            raise BoardError("a folder's program is already linked", hint="compile the model for this board")
         return check_budget(self.parts, self.graphs, limits_of(board, None, None))
 
     def _open_at(self, place: str, deployed: Deployment | None, patience: Patience) -> Device | None:
-        """The device of this name; None for this machine, which is opened when it is asked for."""
+        """The device of this name; None for this machine, whose device is opened on first use."""
         if self.site.manifest:
             return open_in_folder(self.site.manifest, place, patience)
         return None if place == HOST else open_place(place, deployed, lambda: emit_program(self.plans), patience)
 
     def _checked(self, device: Device) -> Device:
-        """A device that somebody opened; a DataError where its program is not this learner's."""
+        """A device opened by the caller; a DataError if its program is not this learner's."""
         verbs = {verb: (g.inputs, g.outputs) for verb, g in self.graphs.items()}
         if {verb: types(values) for verb, values in device.verbs.items()} != {v: types(x) for v, x in verbs.items()}:
-            raise DataError("this device runs another program", hint="a device goes with the learner it was made from")
+            raise DataError("this device runs another program", hint="use a device with the learner it was made from")
         return device
 
     @property
     def plans(self) -> dict[str, Plan]:
-        """The functions' plans for this machine, made when they are first asked for."""
+        """The functions' plans for this machine, made on first use."""
         with self._opening:
             if self._plans is None:
                 self._plans = plan_here(self.graphs)
@@ -142,7 +142,7 @@ class Learner:
 
     @property
     def device(self) -> Device:
-        """Where the program runs; on this machine built and opened when it is first asked for."""
+        """Where the program runs; on this machine it is built and opened on first use."""
         if self._device is None:
             with self._opening:  # one for all threads
                 self._device = self._device or open_here(self.plans)
@@ -152,19 +152,19 @@ class Learner:
     def program(self) -> Program:
         """The C program that runs there."""
         if self.site.manifest:
-            raise GraphError("a folder's program is known by its interface alone", hint="compile the model again")
+            raise GraphError("a folder has only the interface of its program", hint="compile the model again")
         if isinstance(self.device, HostDevice):
             return self.device.program
         return self.deployed.program if self.deployed else emit_program(self.plans)
 
     @property
     def opened(self) -> bool:
-        """Has the program run? Until then it has learned nothing beyond its first state."""
+        """Has the program run? Until then it has learned nothing beyond its initial state."""
         return self._device is not None
 
     @property
     def learned(self) -> bool:
-        """Is its state another than the one that the program begins with? (In a folder that one is not known.)"""
+        """Is its state different from the program's initial state? (In a folder, that state is unknown.)"""
         first = {name: value for g in self.graphs.values() for name, value in g.state.items()}
         if not self.opened or not (first or self.site.manifest):
             return False
@@ -173,18 +173,18 @@ class Learner:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the classes; "" for one that has none yet, () where none is known."""
+        """The names of the classes; "" for a class without a name, () if none is known."""
         return self.graphs["predict"].classes
 
     @property
     def classes_(self) -> np.ndarray:
-        """What `evaluate` and `classify` call the classes: their names, or their numbers."""
+        """The classes as `evaluate` and `classify` report them: their names, or their numbers."""
         if not any(self.names):
             return np.arange(self.classes)
         return np.array([word(self.names, k) for k in range(self.classes)])
 
     def _name(self, names: tuple[str, ...]) -> None:
-        """Call the classes so from now on."""
+        """Set the names of the classes."""
         if not any(names) or names == self.names:
             return
         self.graphs["predict"] = replace(self.graphs["predict"], classes=names)
@@ -193,7 +193,7 @@ class Learner:
 
     @property
     def sample(self):
-        """The graph's input: what a sample looks like."""
+        """The graph's input: the type of a sample."""
         return self.graphs["predict"].inputs[0]
 
     def info(self) -> dict[str, int]:
@@ -207,13 +207,13 @@ class Learner:
             cache: bool | None = None, validation=None, seed: int = 0, start_epoch: int = 0,
             stop_epoch: int | None = None, threads: int | None = None,
             progress: Report | None = None) -> History:  # fmt: skip
-        """Train on samples x with labels y (targets, for the losses that take them; x itself where y is None).
+        """Train on samples x with labels y (targets, for losses that take them; x itself if y is None).
 
-        `augment(x, rng)` gives a changed copy of a batch of samples; with `views=k` it is applied k times to each
-        sample beforehand, which lets the frozen layers' outputs be kept; without `views` it is applied afresh each
+        `augment(x, rng)` returns a changed copy of a batch of samples. With `views=k` it is applied k times to each
+        sample beforehand, so that the frozen layers' outputs can be kept; without `views` it is applied again in each
         epoch. `warmup` is in epochs, `rate` is the largest learning rate. `fit(epochs=9, stop_epoch=4)`, then
-        `fit(epochs=9, start_epoch=4)` is the same as `fit(epochs=9)`. Interrupted, the learner has what it had at the
-        end of the last epoch.
+        `fit(epochs=9, start_epoch=4)` is the same as `fit(epochs=9)`. If interrupted, the learner keeps its state from
+        the end of the last completed epoch.
         """
         course = Course(epochs, rate, self._batch(batch), schedule, warmup, seed)
         whole(start_epoch, "start_epoch")
@@ -235,7 +235,7 @@ class Learner:
         return history
 
     def _take_over(self, feed: Feed) -> None:
-        """What was learned, on a twin or on the rest of the network, back to the device that predicts."""
+        """Copy what was learned, on a twin or on the rest of the network, to the device that predicts."""
         if feed.cached:
             self.device.load_arrays(feed.device.state())
         elif isinstance(self.device, HostDevice) and self._trained is not None:
@@ -257,11 +257,11 @@ class Learner:
               report: Report) -> Feed:  # fmt: skip
         here, fixed = isinstance(self.device, HostDevice), augment is None or views is not None
         if cache and not here:
-            raise DataError("outputs of frozen layers can be kept on the host only", hint="train it there")
+            raise DataError("outputs of frozen layers can only be kept on the host", hint="train it there")
         if cache and not fixed:
-            raise DataError("outputs can be kept of fixed views only", hint="views=16, or cache=False")
+            raise DataError("outputs can only be kept of fixed views", hint="views=16, or cache=False")
         found, labels = self._split() if here and (fixed if cache is None else cache) else None, data.labels
-        assert labels is not None  # samples() sees to it
+        assert labels is not None  # checked by samples()
         source = replace(plain(data.inputs), augment=augment, views=views, seed=seed)
         if found is None:
             return Feed(self._learning(), source, labels)
@@ -270,7 +270,7 @@ class Learner:
         return Feed(rest, Source(predict_all(prefix, source, report, "frozen layers")), labels, cached=True)
 
     def _learning(self) -> Device:
-        """The device to learn on; on this machine a twin: who predicts meanwhile never meets half an update."""
+        """The device to learn on; on this machine a twin, so that concurrent predictions never see half an update."""
         if not isinstance(self.device, HostDevice):
             return self.device
         self._trained = self._trained or self.device.twin()
@@ -278,7 +278,7 @@ class Learner:
         return self._trained
 
     def _split(self):
-        """The program cut where the frozen layers end; None where nothing is frozen."""
+        """The program cut where the frozen layers end; None if nothing is frozen."""
         if self._cut is None:
             parts = None if self.parts and self.parts.at_once else split(self.graphs, self.graphs["predict"].inputs)
             if parts is None:
@@ -294,9 +294,9 @@ class Learner:
         return predicted(self.device, self.graphs["predict"], x)
 
     def classify(self, x, *, top: int | None = None) -> list[Classified] | Classified:
-        """The classes of these samples with their probabilities, the likeliest first: a dict for each sample.
+        """The classes of these samples with their probabilities, the likeliest first: one dict per sample.
 
-        One sample gives one dict; `top` leaves out all but so many classes.
+        One sample gives one dict; `top` is the number of classes to keep.
         """
         graph = self.graphs["predict"]
         data = as_samples(x, graph)
@@ -304,12 +304,12 @@ class Learner:
         return found[0] if is_single(x, graph.inputs[0]) else found
 
     def evaluate(self, x, y=None) -> dict[str, float]:
-        """Accuracy over labelled samples; the mean squared error, where that is the loss."""
+        """Accuracy over labelled samples; the mean squared error, if that is the loss."""
         return self._score(self.samples(x, y, part="test"))
 
     def _score(self, data: Samples) -> dict[str, float]:
         out, y = predict_all(self.device, plain(data.inputs))[0][:, 0], data.labels
-        assert y is not None  # samples() sees to it
+        assert y is not None  # checked by samples()
         name, measured = MEASURES[self.recipe.loss]
         return {name: measured(out, y), "samples": len(y)}
 
@@ -319,9 +319,9 @@ class Learner:
         return {name: found[name] for name in COUNTERS}
 
     def add_class(self, name: str = "") -> int:
-        """Give the head one class more, keeping all that was learned; the new class's number.
+        """Add one class to the head, keeping everything learned; returns the new class's number.
 
-        For a board it is linked anew: where it no longer fits, a BudgetError, and nothing has changed.
+        For a board, the program is linked again; if it no longer fits, this is a BudgetError, and nothing has changed.
         """
         from insitu.learner.growing import add_class
 
@@ -331,10 +331,10 @@ class Learner:
     # keeping ----------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
-        """Write a file that appears whole or not at all.
+        """Write a file that appears complete or not at all.
 
-        "gesture.insitu" holds the whole learner: `insitu.open` goes on with it anywhere. "state.bin" holds only what
-        was learned, for `load` and for a board with this very program.
+        "gesture.insitu" is the whole learner: `insitu.open` continues with it anywhere. "state.bin" is only what was
+        learned, for `load` and for a board with exactly this program.
         """
         from insitu.learner.file import save_learner
 
@@ -343,30 +343,30 @@ class Learner:
         return write_whole(path, self.device.save_state())
 
     def begin_from(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take these arrays as what was learned. The device is opened when it is needed."""
+        """Start from these arrays as the learned state. The device is opened when it is needed."""
         self.graphs = starting_from(self.graphs, state)
 
     def __reduce__(self):
-        """A pickle or a copy is a learner on this machine, which goes its own way."""
+        """A pickle or a copy is an independent learner on this machine."""
         from insitu.learner.file import learner_bytes, open_learner
 
         return open_learner, (learner_bytes(self),)
 
     def load(self, path: str | Path) -> None:
-        """Take back what was saved. A wrong or damaged file is an error and changes nothing."""
+        """Load a saved state. A wrong or damaged file is an error and changes nothing."""
         data = read_state(path)
         try:
             with self._changing:
                 self.device.load_state(data)
         except DataError as e:
-            hint = "a state goes with the model, scheme and options it was saved with"
+            hint = "use a state with the model, scheme and options it was saved with"
             raise DataError(e.what, where=str(path), hint=hint) from e
 
     def write(self, folder: str | Path, *, measure: bool = False) -> list[Path]:
-        """Write the C program to a folder, with firmware where it was compiled for a board: the files.
+        """Write the C program to a folder, with firmware if it was compiled for a board; returns the files.
 
-        It starts from what was learned. Nothing is planned again; for a board it is linked again. With `measure`
-        its README says how many instructions each function takes, and what a lower peak costs.
+        It starts from what was learned. Nothing is planned again; for a board, it is linked again. With `measure`, its
+        README says how many instructions each function takes, and what a lower peak costs.
         """
         from insitu.learner.learned import measured_deployment, write
 
@@ -384,7 +384,7 @@ class Learner:
 
     @property
     def measure(self) -> str:
-        """What `evaluate` measures: accuracy, or the error (mean squared) with the loss mse."""
+        """What `evaluate` measures: accuracy, or the mean squared error with the loss mse."""
         return MEASURES[self.recipe.loss][0]
 
     def samples(self, x, y=None, part: str = "train", naming: bool = False) -> Samples:

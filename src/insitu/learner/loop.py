@@ -1,7 +1,7 @@
 """The one training loop: the epochs of every `fit`, on every device.
 
-The course says in which order and how fast (course.py), the feed has the samples (feed.py), the device makes the
-updates (devices/device.py). What they gave goes into the history (history.py).
+course.py sets the order and the rates, feed.py has the samples, the device makes the updates (devices/device.py), and
+history.py records the results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECENT = 256  # samples whose mean loss is shown
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """What an epoch gave for each of its samples, just before it was learned from."""
+    """The results of an epoch for each of its samples, just before it was learned from."""
 
     losses: np.ndarray
     outputs: Arrays
@@ -47,7 +47,7 @@ def run_epochs(feed: Feed, course: Course, epochs: range, report: Report,
 
 
 def used(method: Method, course: Course, count: int, epoch: int) -> list[int]:
-    """The order of an epoch; what makes no whole batch, where that is taken at once, waits for another epoch."""
+    """The order of an epoch. If a batch is taken at once, samples that do not fill one wait for another epoch."""
     if count < method.samples:
         raise DataError(f"{count} samples do not make a batch of {method.samples}")
     order = course.order(epoch, count)
@@ -68,7 +68,7 @@ def run_epoch(feed: Feed, course: Course, epoch: int, order: list[int], pace: Pa
 
 def updates_of(feed: Feed, chosen: list[int], epoch: int, rates: Iterator[float], batch: int,
                threads: int | None) -> Updates:  # fmt: skip
-    """The updates of some samples, in batches; each takes the next rate."""
+    """The updates of some samples, in batches; each uses the next rate."""
     arrays, rows = feed.source.taken(chosen, epoch)
     labels = feed.labels if rows is chosen else feed.labels[chosen]
     own = [next(rates) for _ in range(0, len(chosen), batch)]

@@ -1,4 +1,4 @@
-"""How good outputs are, in the terms of the loss they were trained with: a share that is right, or an error."""
+"""How good outputs are, in terms of the loss they were trained with: the share that is right, or an error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _rows(a: np.ndarray) -> np.ndarray:
     return a.reshape(len(a), -1)
 
 
-# loss -> (what is measured, how)
+# loss -> (name of the measure, function)
 MEASURES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], float]]] = {
     "cross_entropy": ("accuracy", top_is_label),
     "soft_cross_entropy": ("accuracy", top_is_top),

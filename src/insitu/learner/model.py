@@ -1,4 +1,4 @@
-"""A model you can call: a graph, and the C program made of it, built the first time it is needed."""
+"""A model you can call: a graph, and the C program made from it, built on first use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from insitu.planner import plan
 
 
 class Model:
-    """What `insitu.load` gives. `predict` runs the generated C, not numpy."""
+    """The result of `insitu.load`. `predict` runs the generated C, not numpy."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -73,7 +73,7 @@ class Model:
         return Model(quantize(inference, ranges, **options))
 
     def program(self, prefix: str = "net", *, rows: bool = False) -> Program:
-        """The C program: `program.files` is name -> text. With `rows` it takes its first input row by row."""
+        """The C program: `program.files` is name -> text. With `rows`, it takes its first input row by row."""
         from insitu.quantizer import fold
 
         graph = fold(self.graph)

@@ -1,7 +1,7 @@
-"""How many samples to hand to a device at once: few enough to see how far it is, enough that Python costs nothing.
+"""How many samples to hand to a device at once: few enough to show progress, enough to make Python's overhead small.
 
-A board takes a second for an update, a small network on the host microseconds: the first parts show which it is,
-unless the device says so. No result depends on it.
+A board takes a second for an update, a small network on the host microseconds. The first parts show which it is, unless
+the device says so. No result depends on it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PART_SECONDS = 0.1
 MOST = 1 << 14  # samples
 MOST_GROWTH = 16  # from one part to the next
 QUICK = 256  # samples of the first part, if the device says that it is quick
-MOST_BYTES = 32 << 20  # where samples are made as they are needed
+MOST_BYTES = 32 << 20  # if samples are made on demand
 
 
 class Pace:
@@ -26,7 +26,7 @@ class Pace:
         self.updates = min(max(QUICK // batch, 1), self.most) if quick else 1
 
     def parts(self, count: int) -> Iterator[range]:
-        """Whole updates, one part after the other; the time between two of them sets the size of the next."""
+        """Whole updates, one part after the other; the time between two parts sets the size of the next."""
         at = 0
         while at < count:
             part, start = range(at, min(at + self.updates * self.batch, count)), perf_counter()

@@ -1,7 +1,7 @@
 """Where a board's program can run, by name: on an emulated core, in QEMU, as a process, or on the board itself.
 
-A program comes from a deployment in memory or from a folder that was written (`insitu compile -o`); both give the same
-devices. On this machine without any line between is the learner's own business (learner.py).
+A program comes from a deployment in memory or from a written folder (`insitu compile -o`); both give the same devices.
+learner.py handles this machine without a line.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Patience:
 
     limit: int | None = None  # instructions, on the emulator
     timeout: float | None = None  # seconds, elsewhere
-    baud: int | None = None  # of a serial line; None: as the board's profile says
+    baud: int | None = None  # of a serial line; None: from the board's profile
 
 
 def place_of(place: str, known: Iterable[str]) -> tuple[str, str]:
-    """Kind and port of a place's name; an error lists the names that are known."""
+    """Kind and port of a place's name; an error lists the known names."""
     kind, _, port = place.partition(":")
     if kind not in known or bool(port) != (kind == "serial"):
         names = ["serial:PORT" if name == "serial" else name for name in known]
@@ -40,7 +40,7 @@ def place_of(place: str, known: Iterable[str]) -> tuple[str, str]:
 
 
 def open_place(place: str, deployed: Deployment | None, program: Callable[[], Program], patience: Patience) -> Device:
-    """The device of this name. An emulated core takes what was linked for its board, the others take any program."""
+    """The device of this name. An emulated core takes what was linked for its board; the others take any program."""
     kind, port = place_of(place, (HOST, *EMULATORS, *LINES))
     if kind in EMULATORS:
         return EMULATORS[kind](linked(deployed, kind), patience)
@@ -48,10 +48,10 @@ def open_place(place: str, deployed: Deployment | None, program: Callable[[], Pr
 
 
 def linked(deployed: Deployment | None, kind: str) -> Deployment:
-    """What was linked for a board; a BoardError where nothing was."""
+    """What was linked for a board; a BoardError if nothing was."""
     if deployed is None:
         hint = f'insitu.compile(..., board="nrf52840"), or on("{kind}", board="nrf52840")'
-        raise BoardError("was compiled for this machine: there is no firmware", where=kind, hint=hint)
+        raise BoardError("was compiled for this machine and has no firmware", where=kind, hint=hint)
     if deployed.firmware is None:
         raise not_emulated(deployed.limits.board, "it was not linked", "")
     return deployed
@@ -61,13 +61,13 @@ def open_in_folder(manifest: Manifest, place: str, patience: Patience) -> Device
     """The device that runs a folder's firmware."""
     kind, port = place_of(place, IN_FOLDER)
     if kind in EMULATORS and not manifest.figures["linked"]:
-        raise not_emulated(manifest.board, "this folder has C to compile, no firmware", str(manifest.folder))
+        raise not_emulated(manifest.board, "this folder has C to compile, but no firmware", str(manifest.folder))
     return IN_FOLDER[kind](manifest, port, patience)
 
 
 def not_emulated(board: Board | None, why: str, where: str) -> BoardError:
     core = board.core.title if board else "core"
-    hint = "insitu boards says what is emulated; or --on serial:PORT"
+    hint = "`insitu boards` lists emulated boards; or --on serial:PORT"
     return BoardError(f"a {core} is not emulated: {why}", where=where, hint=hint)
 
 
@@ -78,7 +78,7 @@ def _emulator(deployed: Deployment, patience: Patience) -> Device:
     from insitu.devices.emulator import EmulatorDevice, call_lines
 
     made, limits = deployed.firmware, deployed.limits
-    assert made is not None  # linked() sees to it
+    assert made is not None  # checked by linked()
     lines = {verb: call_lines(made.program, verb) for verb in made.program.plans}
     return EmulatorDevice(
         made.image, made.board, interface_of(made.program), lines, sram=limits.sram, flash=limits.flash,
@@ -90,7 +90,7 @@ def _qemu(deployed: Deployment, patience: Patience) -> Device:
     from insitu.devices.qemu import open_qemu
 
     limits = deployed.limits
-    assert limits.board is not None  # linked() sees to it
+    assert limits.board is not None  # checked by linked()
     return open_qemu(deployed.program, limits.board, sram=limits.sram, flash=limits.flash, timeout=patience.timeout)
 
 

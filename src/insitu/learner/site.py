@@ -1,4 +1,4 @@
-"""Where a learner works: its device and the name of the place, or the folder that it was opened from."""
+"""Where a learner works: its device and the name of the place, or the folder it was opened from."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from insitu.training.train import Recipe
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """Without a device it is this machine, which is opened when it is needed."""
+    """Without a device it is this machine, whose device is opened when needed."""
 
     device: Device | None = None
-    place: str = HOST  # its name; empty where the caller opened the device
+    place: str = HOST  # its name; empty if the caller opened the device
     patience: Patience = field(default_factory=Patience)
     manifest: Manifest | None = None  # of the folder
-    recipe: Recipe = field(default_factory=Recipe)  # of a program that is known by its folder alone
+    recipe: Recipe = field(default_factory=Recipe)  # of a program that comes from a folder
     batch: int = 1
