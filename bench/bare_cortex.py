@@ -21,7 +21,8 @@ import numpy as np
 
 from insitu.codegen import Program
 from insitu.graph import Value
-from insitu.toolchain.sources import C_FOLDER, closure, kernel_path
+from insitu.toolchain.prototypes import kernels_header
+from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, kernel_path
 from insitu.toolchain.zig import zig_command
 
 CODE, DATA, END = 0x08000000, 0x20000000, 0x0A000000
@@ -82,6 +83,7 @@ def build(
     made = {name: text for program in programs for name, text in program.files.items()}
     files = {**join(made), "bench.c": stage(programs), "link.ld": LINK}
     kernels = closure(tuple({k for program in programs for k in program.kernels}))
+    files[EVERYTHING] = kernels_header(kernels)
     sources = [kernel_path(k) for k in kernels]
     text = repr([files, common, "entry", [p.read_text() for p in [*sources, *sorted(C_FOLDER.rglob("*.h"))]]])
     place = folder() / hashlib.sha256(text.encode()).hexdigest()[:24]
@@ -91,7 +93,9 @@ def build(
             (place / name).write_text(content)
         inputs = [*(str(place / n) for n in sorted(files) if n.endswith(".c")), *map(str, sources)]
         link = ["-Wl,-T," + str(place / "link.ld"), "-Wl,--entry=bench", "-o", str(place / "made.elf")]
-        done = subprocess.run([*zig(), *common, *inputs, *link], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*zig(), *common, "-I", str(place), *inputs, *link], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise RuntimeError(done.stderr[:3000])
         (place / "made.elf").replace(place / "program.elf")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from insitu.codegen import emit_program
-from insitu.codegen.device import DATA_BYTES, FRAME_BYTES, SOURCES, emit_device, interface_of, main_source
+from insitu.codegen.device import DATA_BYTES, FRAME_BYTES, KERNELS, SOURCES, emit_device, interface_of, main_source
 from insitu.codegen.state import HEADER_BYTES
 from insitu.devices.frames import KINDS, frame, stuff, unframe, unstuff
 from insitu.devices.host import open_program
@@ -19,6 +19,7 @@ from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, build, f32, lookup
 from insitu.planner import plan
 from insitu.toolchain.compiler import compile_c
+from insitu.toolchain.prototypes import kernels_header
 from insitu.toolchain.sources import C_FOLDER
 
 from ..conftest import ROOT
@@ -141,9 +142,12 @@ def test_a_program_for_inference_has_no_state_to_ask_for():
 def test_all_memory_of_the_protocol_is_below_2_kb(tmp_path):
     elf = pytest.importorskip("elftools.elf.elffile")
     total = 0
+    (tmp_path / "kernels.h").write_text(kernels_header(KERNELS))
     for source in SOURCES:
         made = tmp_path / "part.o"
-        compile_c(["-std=c99", "-O1", "-I", str(C_FOLDER), "-c", str(C_FOLDER / source), "-o", str(made)])
+        compile_c(
+            ["-std=c99", "-O1", "-I", str(C_FOLDER), "-I", str(tmp_path), "-c", str(C_FOLDER / source), "-o", str(made)]
+        )
         with made.open("rb") as f:
             if f.read(4) != b"\x7fELF":
                 pytest.skip("this compiler does not make ELF files")
@@ -154,6 +158,7 @@ def test_all_memory_of_the_protocol_is_below_2_kb(tmp_path):
 
 def test_the_protocol_and_the_tables_compile_without_a_warning(tmp_path):
     files = {**program().files, **emit_device(program()), "main.c": main_source()}
+    files["kernels.h"] = kernels_header((*program().kernels, *KERNELS))
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     strict = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-ffreestanding"]

@@ -15,6 +15,7 @@ from insitu.firmware.build import find_tools
 from insitu.graph import build, f32, lookup
 from insitu.toolchain import cache
 from insitu.toolchain.compiler import STRICT, build_library, compile_c
+from insitu.toolchain.prototypes import kernels_header
 from insitu.toolchain.sources import C_FOLDER, closure, kernel_path
 
 TRY = """
@@ -169,9 +170,10 @@ def test_no_kernel_needs_libm_whatever_the_flags(level, tmp_path):
     chosen = closure(("adam_f32", "batch_norm_train_f32", "conv2d_dw_s8", "depthwise2d_dx_s8", "layer_norm_f32",
                       "rsqrt_f32", "sgd_residual_s8", "sqrt_f32"))  # fmt: skip
     assert {"clip_factor", "matrix_s8"} & set(chosen) and len(chosen) > 8
+    (tmp_path / "kernels.h").write_text(kernels_header(chosen))
     for extra in ((), ("-DINSITU_SCALAR",), ("-march=native",)):
         for name in chosen:
-            flags = ["-std=c99", "-ffp-contract=off", level, *STRICT, *extra, "-I", str(C_FOLDER)]
+            flags = ["-std=c99", "-ffp-contract=off", level, *STRICT, *extra, "-I", str(C_FOLDER), "-I", str(tmp_path)]
             compile_c([*flags, "-c", str(kernel_path(name)), "-o", str(tmp_path / f"{name}.o")])
     objects = b"".join(p.read_bytes() for p in tmp_path.glob("*.o"))
     assert b"\0sqrtf\0" not in objects and b"\0fmaf\0" not in objects

@@ -25,9 +25,12 @@ def test_included_files_are_found_through_others_once(tmp_path):
     assert list(names) == ["a.h", "b.h", "c.h", "given.h"]
 
 
+GENERATED = {sources.EVERYTHING, "chip.h"}
+
+
 def test_every_include_of_the_hand_written_c_is_found():
     for path in sorted(sources.C_FOLDER.rglob("*.[ch]")):
-        for name in sources.includes(path.read_text()):
+        for name in set(sources.includes(path.read_text())) - GENERATED:
             assert (sources.C_FOLDER / name).is_file(), f"{path}: {name}"
 
 

@@ -24,7 +24,8 @@ from insitu.deploy.folder import MANIFEST, hashes, write_files
 from insitu.deploy.manifest import manifest
 from insitu.firmware import flash
 from insitu.firmware.linker import linker_script
-from insitu.toolchain.sources import C_FOLDER, closure, included, kernel_file, kernel_source
+from insitu.toolchain.prototypes import kernels_header
+from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, included, kernel_file, kernel_source
 
 STARTUP = ("boards/startup.c", "boards/startup.h")
 
@@ -35,7 +36,9 @@ def bundle_files(program: Program) -> dict[str, str]:
 
 
 def kernel_files(kernels: Iterable[str]) -> dict[str, str]:
-    return {kernel_file(name): kernel_source(name) for name in closure(kernels)}
+    """These kernels and those they call, with their prototypes."""
+    names = closure(kernels)
+    return {EVERYTHING: kernels_header(names), **{kernel_file(name): kernel_source(name) for name in names}}
 
 
 def with_headers(files: dict[str, str]) -> dict[str, str]:

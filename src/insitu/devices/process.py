@@ -16,9 +16,19 @@ from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError
 from insitu.toolchain.cache import cached, key_of
-from insitu.toolchain.compiler import FLAGS, NATIVE, STRICT, compile_c, compiler_version, kernel_objects, object_of
+from insitu.toolchain.compiler import (
+    FLAGS,
+    NATIVE,
+    STRICT,
+    compile_c,
+    compiler_version,
+    kernel_objects,
+    object_of,
+    write_texts,
+)
 from insitu.toolchain.joined import joined
-from insitu.toolchain.sources import C_FOLDER, depends
+from insitu.toolchain.prototypes import kernels_header
+from insitu.toolchain.sources import C_FOLDER, EVERYTHING, depends
 
 PORT = "device/ports/stdio.c"
 
@@ -58,17 +68,18 @@ class ProcessChannel:
 
 def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """An executable that serves the protocol; cached by content."""
-    files = joined({**program.files, **emit_device(program), "main.c": main_source(program.prefix)})
+    kernels = (*program.kernels, *KERNELS)
+    made = {**program.files, **emit_device(program), "main.c": main_source(program.prefix)}
+    files = joined({**made, EVERYTHING: kernels_header(kernels)})
     own = ("-O1", *STRICT, *flags)
     objects = [object_of(C_FOLDER / name, "device", own) for name in (*SOURCES, PORT)]
-    objects += kernel_objects((*program.kernels, *KERNELS), flags)
+    objects += kernel_objects(kernels, flags)
     read_by = [part for name, text in sorted(files.items()) for part in (name, text, *depends(text, given=files))]
     key = key_of(compiler_version(), *own, *(o.name for o in objects), *read_by)
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in files.items():
-                (Path(folder) / name).write_text(text)
+            write_texts(folder, files)
             sources = [str(Path(folder) / name) for name in sorted(files) if name.endswith(".c")]
             common = [*FLAGS, *own, "-I", str(C_FOLDER), "-I", folder]
             compile_c([*common, *sources, *map(str, objects), "-o", str(path)])

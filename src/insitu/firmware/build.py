@@ -25,7 +25,8 @@ from insitu.firmware.image import Image, parse_image
 from insitu.firmware.linker import linker_script
 from insitu.firmware.stack import Depth, stack_depth
 from insitu.toolchain.cache import cached, key_of
-from insitu.toolchain.sources import C_FOLDER, closure, depends, kernel_source
+from insitu.toolchain.prototypes import kernels_header, own_header
+from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, depends, kernel_path, read
 from insitu.toolchain.zig import zig_command
 
 FLAGS = (
@@ -102,17 +103,20 @@ def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
 def firmware_sources(program: Program, port: str | Port,
                      extra: Mapping[str, str]) -> dict[str, tuple[str, dict[str, str]]]:  # fmt: skip
     """Object path -> its source text, and the generated headers it may include."""
-    model = {**program.files, **emit_device(program), **extra}
+    kernels = (*program.kernels, *KERNELS)
+    model = {**program.files, **emit_device(program), EVERYTHING: kernels_header(kernels), **extra}
     headers = {name: text for name, text in model.items() if name.endswith(".h")}
     found = {f"model/{name[:-2]}.o": (text, headers) for name, text in model.items() if name.endswith(".c")}
-    for name in closure((*program.kernels, *KERNELS)):
-        found[f"kernels/{name}.o"] = (kernel_source(name), {})
-    for source in SOURCES:
-        found[f"device/{Path(source).stem}.o"] = ((C_FOLDER / source).read_text(), {})
-    found["startup/startup.o"] = ((C_FOLDER / "boards" / "startup.c").read_text(), {})
+    found |= {f"kernels/{name}.o": hand_written(kernel_path(name)) for name in closure(kernels)}
+    found |= {f"device/{Path(source).stem}.o": hand_written(C_FOLDER / source) for source in SOURCES}
+    found["startup/startup.o"] = hand_written(C_FOLDER / "boards" / "startup.c")
     found["startup/main.o"] = (main_source(program.prefix), headers)
     found["port/port.o"] = port_source(port)
     return found
+
+
+def hand_written(path: Path) -> tuple[str, dict[str, str]]:
+    return read(path), own_header(path)
 
 
 def port_source(port: str | Port) -> tuple[str, dict[str, str]]:

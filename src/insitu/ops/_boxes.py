@@ -17,7 +17,7 @@ def row_steps(shape) -> list[int]:
 
 
 def box_shape(value, shape, y_steps, x_steps, *, y_at: int = 0, x_at: int = 0) -> Struct:
-    """The C struct of a copy of `shape` elements; see box_shape in elementwise.h. Steps and offsets are in elements."""
+    """The C struct of a copy of `shape` elements; see box_shape in kernels/shapes.h. Steps and offsets in elements."""
     unit = value.type.numpy.itemsize
     dims = merge(list(zip(shape, y_steps, x_steps))) or [(1, 1, 1)]
     item = unit

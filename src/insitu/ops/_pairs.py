@@ -17,7 +17,7 @@ def over_equal(y, *rest) -> int | None:
 
 
 def pair_shape(y, a, b) -> Struct:
-    """The C struct of a broadcasting walk; see pair_shape in elementwise.h."""
+    """The C struct of a broadcasting walk; see pair_shape in kernels/shapes.h."""
     dims = merge(list(zip(y.shape, steps(a.shape, y.shape), steps(b.shape, y.shape))))
     if len(dims) > MAX_RANK:
         raise GraphError(f"{a.type} with {b.type} broadcasts over more than {MAX_RANK} dimensions")

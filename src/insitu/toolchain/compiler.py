@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,8 @@ from pathlib import Path
 from insitu.errors import ToolError
 from insitu.toolchain.cache import cached, forget, key_of
 from insitu.toolchain.joined import joined
-from insitu.toolchain.sources import C_FOLDER, closure, depends, kernel_path, read
+from insitu.toolchain.prototypes import kernels_header, own_header
+from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, depends, kernel_path, read
 from insitu.toolchain.zig import zig_command
 
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
@@ -61,6 +63,7 @@ def compiler_version() -> str:
 
 def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """A shared library of these generated files and the kernels they call; cached by content."""
+    files = {**files, EVERYTHING: kernels_header(kernels)}
     objects = kernel_objects(kernels, flags)
     parts = [part for text in files.values() for part in depends(text, given=files)]
     key = key_of(compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), *parts)
@@ -90,11 +93,13 @@ def _object(name: str, flags: tuple[str, ...]) -> Path:
 
 def object_of(source: Path, kind: str, flags: tuple[str, ...]) -> Path:
     """The object of a hand-written file."""
-    text = read(source)
-    key = key_of(compiler_version(), *FLAGS, *flags, text, *depends(text))
+    text, headers = read(source), own_header(source)
+    key = key_of(compiler_version(), *FLAGS, *flags, text, *depends(text, given=headers))
 
     def make(path: Path) -> None:
-        compile_c([*FLAGS, *flags, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])
+        with tempfile.TemporaryDirectory() as folder:
+            write_texts(folder, headers)
+            compile_c([*FLAGS, *flags, "-I", folder, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])
 
     return cached(kind, key, f"-{source.stem}.o", make)
 
@@ -103,13 +108,17 @@ def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], t
     # the generated part only calls kernels: there is nothing to optimise
     common, files = [*FLAGS, "-O1", *flags, "-I", str(C_FOLDER)], joined(files)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        for name, text in files.items():
-            (Path(folder) / name).write_text(text)
+        write_texts(folder, files)
         sources = [Path(folder) / name for name in sorted(files) if name.endswith(".c")]
         made = [str(s.with_suffix(".o")) for s in sources]
         list(pool.map(lambda so: compile_c([*common, "-c", str(so[0]), "-o", so[1]]), zip(sources, made)))
         link = () if any(f.startswith("-fsanitize") for f in flags) else LINK  # sanitizers come with the process
         compile_c([*common, "-shared", *link, *made, *map(str, objects), "-o", str(target)])
+
+
+def write_texts(folder: str, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (Path(folder) / name).write_text(text)
 
 
 def compile_c(arguments: list[str]) -> None:

@@ -15,7 +15,7 @@ from insitu.errors import ToolError
 
 C_FOLDER = Path(__file__).parent.parent / "c"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
-EVERYTHING = "kernels.h"  # prototypes of all kernels: not calls of them
+EVERYTHING = "kernels.h"  # generated (prototypes.py): prototypes are not calls
 
 
 # kernels ----------------------------------------------------------------------------------------

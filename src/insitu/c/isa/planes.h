@@ -11,8 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dense.h"
 #include "isa/inline.h"
+#include "kernels.h"
+#include "numbers/requant.h"
 
 enum { PLANES = 4 };
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elementwise.h"
+#include "kernels/pointwise/quants.h"
 #include "isa/fma.h"
 #include "numbers/fixed.h"
 #include "numbers/requant.h"

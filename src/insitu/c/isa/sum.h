@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elementwise.h"
+#include "kernels/pointwise/quants.h"
 #include "numbers/fixed.h"
 
 static inline int32_t sum_value(int32_t a, int32_t b, const sum_quant *q)

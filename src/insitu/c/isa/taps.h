@@ -5,7 +5,7 @@
 
 #include "isa/fma.h"
 #include "isa/lanes.h"
-#include "kernels.h"
+#include "kernels/depthwise/taps.h"
 
 static inline int tap_inside(const tap *k, int32_t p, const tap_row *t)
 {

@@ -4,8 +4,6 @@
 
 #include <stdint.h>
 
-#include "isa/align.h"
-
 /* a convolution or a pool: x[n,h,w,c], y[n,oh,ow,o]; kernel, stride, dilation, padding above and to the left */
 typedef struct {
     int32_t n, h, w, c, oh, ow, o;
@@ -29,6 +27,24 @@ typedef struct {
     int32_t outer, reduce, inner;
     const int32_t *outer_at, *reduce_at;
 } reduce_shape;
+
+/* Two operands that broadcast: y is `rows` rows of `n` elements, and an operand moves by 1 (a_step, b_step) or not
+ * at all (0) along a row. The rows are the points of size[0] x ... x size[rank-1], the last fastest; a[d], b[d] are
+ * the steps of the operands in elements, 0 where one is repeated. Equal neighbours are merged at compile time: two
+ * operands of one shape are a single row.
+ */
+typedef struct {
+    int32_t n, a_step, b_step, rows, rank;
+    int32_t size[5], a[5], b[5];
+} pair_shape;
+
+/* A box of elements copied from one strided place to another. `item` bytes are contiguous in both; steps and
+ * offsets are in bytes.
+ */
+typedef struct {
+    int32_t item, rank, y_offset, x_offset;
+    int32_t size[6], y[6], x[6];
+} box_shape;
 
 /* the taps first..last-1 of a window that starts at `start` and lie on 0..size-1; an empty range is first == last */
 typedef struct {

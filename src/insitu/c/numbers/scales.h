@@ -17,10 +17,4 @@ typedef struct {
 
 enum { SCALES_PIECE = 16 }; /* channels whose scales kernels ask for at a time */
 
-/* to[i] is s_w of channel first + i; where over is not 0, (over + rest / 2^23 of its last bit) / s_w */
-void channel_scales_f32(float *to, const weight_scales *s, float over, int32_t rest, int32_t first, int32_t n);
-
-/* to[i] is s_w of channel first + i over 2^(k - 15), halves up */
-void channel_shares_s16(int16_t *to, const weight_scales *s, int32_t k, int32_t first, int32_t n);
-
 #endif

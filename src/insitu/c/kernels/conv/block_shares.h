@@ -4,6 +4,7 @@
 #ifndef INSITU_BLOCK_SHARES_H
 #define INSITU_BLOCK_SHARES_H
 
+#include "kernels.h"
 #include "numbers/scales.h"
 
 static inline const int16_t *block_shares(const int16_t *share, const weight_scales *source, int32_t k, int32_t o,

@@ -4,6 +4,7 @@
 
 #include "isa/mantissas.h"
 #include "isa/window_sums.h"
+#include "kernels.h"
 #include "kernels/conv/block_conv.h"
 #include "numbers/scales.h"
 

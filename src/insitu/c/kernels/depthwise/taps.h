@@ -1,4 +1,4 @@
-/* Depthwise convolutions as lists of taps, a row of pixels at a time. Included by kernels.h. */
+/* Depthwise convolutions as lists of taps, a row of pixels at a time. */
 #ifndef INSITU_TAPS_H
 #define INSITU_TAPS_H
 
@@ -16,17 +16,6 @@ typedef struct {
 typedef struct {
     int32_t pixels, c, step, width, y_step;
 } tap_row;
-
-/* y[p y_step, o] = start[o] + sum over taps of x[tap,o] w[tap,o], a chain of fused multiply-adds in their order;
- * a null start is zero. x and w are floats; taps_s8: w is s8. */
-void taps_f32(float *y, const float *start, const tap *taps, int32_t count, const tap_row *t);
-void taps_s8(float *y, const float *start, const tap *taps, int32_t count, const tap_row *t);
-
-/* w[tap,o] += sum over p of g[p y_step, o] x[tap,o], a chain in the order of p. x is float; taps_dw_s8: x is s8 and stands for
- * x - zero. */
-void taps_dw_f32(const tap *taps, int32_t count, const float *g, const tap_row *t);
-void taps_dw_s8(const tap *taps, int32_t count, const float *g, int32_t zero, const tap_row *t);
-
 
 /* the taps of output row i of a depthwise convolution that lie on rows of x; x_size and w_size are bytes an element */
 static inline int32_t taps_of_row(tap *taps, const conv2d_shape *s, int32_t i, const void *x, const void *w,

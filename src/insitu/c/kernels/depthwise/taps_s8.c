@@ -1,4 +1,6 @@
-/* A row of depthwise outputs, tap by tap: see taps.h. */
+/* y[p y_step, o] = start[o] + sum over taps of x[tap,o] w[tap,o], a chain of fused multiply-adds in their order: a row
+ * of depthwise outputs. A null start is zero; x is float, w is s8. See taps.h.
+ */
 #include "isa/taps.h"
 
 void taps_s8(float *y, const float *start, const tap *taps, int32_t count, const tap_row *t)

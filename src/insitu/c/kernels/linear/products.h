@@ -1,4 +1,4 @@
-/* The product all dense ops are made of. Included by kernels.h. */
+/* The product all dense ops are made of. */
 #ifndef INSITU_PRODUCTS_H
 #define INSITU_PRODUCTS_H
 
@@ -21,10 +21,6 @@ typedef struct {
     const void *b;
 } matrix_run;
 
-void matrix_runs_f32(float *y, const float *start, const matrix_run *runs, int32_t count, const matrix_shape *m);
-void matrix_f32(float *y, const float *start, const float *a, const float *b, const matrix_shape *m);
-void matrix_s8(float *y, const float *start, const float *a, const int8_t *b, int32_t zero, const matrix_shape *m);
-
 /* Blocks of four by four floats: y[p,j] = (y[p,j] or 0) + sum over k of a[p/4][k][p%4] b[k][j] for p < 4 blocks, j < 4,
  * k < depth, each a chain of fused multiply-adds over k. Operands lie in panels of four. `y_row` is in bytes; with
  * `go_on` sums start from what y holds. Assembler knows how it lies.
@@ -36,7 +32,5 @@ typedef struct {
     float *y;
     int32_t y_row, depth, blocks, go_on;
 } fours_task;
-
-void fours_f32(const fours_task *t);
 
 #endif

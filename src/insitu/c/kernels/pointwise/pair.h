@@ -2,7 +2,9 @@
 #ifndef INSITU_PAIR_H
 #define INSITU_PAIR_H
 
-#include "kernels.h"
+#include <stdint.h>
+
+#include "kernels/shapes.h"
 
 typedef struct {
     int32_t a, b, index[5];

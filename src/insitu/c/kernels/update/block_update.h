@@ -6,6 +6,7 @@
 
 #include "isa/steps.h"
 #include "kernels/block/block_rows.h"
+#include "kernels/update/block_gradient.h"
 #include "kernels/update/update.h"
 #include "numbers/mathf.h"
 #include "numbers/count.h"

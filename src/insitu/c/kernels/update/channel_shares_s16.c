@@ -1,4 +1,5 @@
 /* to[i] = s / 2^(k - 15) of channel first + i, a whole number, halves up: below 2^15 with the k that belongs to s. */
+#include "kernels.h"
 #include "numbers/scale_bits.h"
 
 void channel_shares_s16(int16_t *to, const weight_scales *s, int32_t k, int32_t first, int32_t n)

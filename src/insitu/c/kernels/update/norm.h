@@ -4,7 +4,6 @@
 #ifndef INSITU_NORM_H
 #define INSITU_NORM_H
 
-#include "kernels.h"
 #include "numbers/mathf.h"
 #include "numbers/count.h"
 

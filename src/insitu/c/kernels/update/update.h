@@ -3,6 +3,7 @@
 #define INSITU_UPDATE_H
 
 #include "kernels.h"
+#include "kernels/update/options.h"
 
 /* From element i on, `length` elements lie in one run: they share a channel, or have one channel after the other. */
 typedef struct {
