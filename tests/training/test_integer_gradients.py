@@ -8,7 +8,7 @@ import pytest
 
 from insitu.codegen import emit_program
 from insitu.devices.host import open_plans
-from insitu.errors import GraphError
+from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, drop_unused, evaluate
 from insitu.graph.eval import run_step
 from insitu.graph.text import arrays, parse
@@ -20,6 +20,7 @@ from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
 from insitu.toolchain.compiler import NATIVE, SCALAR
 from insitu.training.head import replace_head
+from insitu.training.integer_gradients import integer_gradients
 from insitu.training.train import Recipe, train_graphs
 
 from .programs import int8_programs, samples
@@ -125,8 +126,10 @@ def test_block_types_print_and_parse_back():
 
 
 def test_an_unknown_kind_of_gradient_is_refused():
+    with pytest.raises(DataError, match="f32, s16, s8"):
+        Recipe(grad="s4")
     with pytest.raises(GraphError, match="f32, s16, s8"):
-        int8_programs(Recipe(grad="s4"))
+        integer_gradients(parse("graph g(%x: f32[1]) -> (%x)"), "s4")
 
 
 @pytest.mark.parametrize("arithmetic", ["residual4", "stochastic", "nearest", "master"])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from insitu.errors import GraphError
+from insitu.errors import DataError
 from insitu.graph import s8
 from insitu.graph.eval import run_step
 from insitu.graph.types import s32
@@ -225,10 +225,29 @@ def test_a_sample_whose_loss_is_not_finite_is_left_out_of_the_sum(name):
         np.testing.assert_array_equal(a[key], b[key], err_msg=key)
 
 
-@pytest.mark.parametrize("field", [{"arithmetic": "exact"}, {"optimizer": "lion"}, {"clip_kind": "global"}])
+UNKNOWN = {
+    "arithmetic": ("exact", "residual, residual4, stochastic, nearest, master"),
+    "optimizer": ("lion", "sgd, momentum, adam"),
+    "clip_kind": ("global", "parameter, head"),
+    "loss": ("hinge", "cross_entropy, soft_cross_entropy, binary_cross_entropy, mse"),
+    "grad": ("s4", "None, f32, s16, s8"),
+}
+
+
+@pytest.mark.parametrize("field", UNKNOWN)
 def test_an_unknown_word_in_a_recipe_is_an_error_that_lists_the_known(field):
-    with pytest.raises(GraphError, match=next(iter(field.values()))):
-        int8_programs(Recipe(**field))
+    word, known = UNKNOWN[field]
+    with pytest.raises(DataError, match=f"{field} must be one of {known}, not '{word}'"):
+        Recipe(**{field: word})
+
+
+def test_the_words_of_a_recipe_may_be_in_upper_case():
+    assert Recipe(optimizer="Adam", loss="MSE", grad="S16") == Recipe(optimizer="adam", loss="mse", grad="s16")
+
+
+def test_a_word_that_is_nearly_known_is_suggested():
+    with pytest.raises(DataError, match="try: momentum"):
+        Recipe(optimizer="momentun")
 
 
 def steps(device, x, y, rate: float = 0.1) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from difflib import get_close_matches
 from numbers import Integral, Real
 
 import numpy as np
@@ -32,6 +34,16 @@ def number(value, name: str, most: float = np.inf) -> float:
         if not np.isfinite(np.float32(value)):
             raise DataError(f"{name} must fit into single precision, not {value!r}", hint="at most 3e38")
     return float(value)
+
+
+def one_of(value, name: str, known: Sequence[str | None]) -> str | None:
+    """The one of these words that the user means, in upper or lower case."""
+    found = next((k for k in known if k == (value.lower() if isinstance(value, str) else value)), ...)
+    if found is ...:
+        words = [str(k) for k in known]
+        near = get_close_matches(str(value).lower(), words, 1)
+        raise DataError(f"{name} must be one of {', '.join(words)}, not {value!r}", hint=near[0] if near else "")
+    return found
 
 
 def byte_count(value, name: str) -> int | None:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
-from insitu.data.arguments import number, whole
+from insitu.data.arguments import number, one_of, whole
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Op, Type, Value, build, check, drop_unused, quant
 from insitu.graph.types import s32
@@ -34,7 +34,7 @@ from insitu.ops.update_int import (
 )
 from insitu.schemes.scheme import Scheme
 from insitu.training.autodiff import depend_on, differentiate
-from insitu.training.integer_gradients import integer_gradients
+from insitu.training.integer_gradients import GRADIENTS, integer_gradients
 from insitu.training.passes.mode import hold_statistics, train_mode
 from insitu.training.passes.names import free_names
 from insitu.training.passes.prune import prune
@@ -69,6 +69,8 @@ class Recipe:
     rows: bool = False  # the image arrives row by row and is never held as a whole (docs/streaming.md)
 
     def __post_init__(self):
+        for name, known in CHOICES.items():
+            object.__setattr__(self, name, one_of(getattr(self, name), name, known))
         for name in ("clip", "decay"):
             number(getattr(self, name), name)
         number(self.momentum, "momentum", most=1.0)
@@ -84,8 +86,6 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
                  samples: int = 1, **options):  # fmt: skip
     """verb -> graph. The graphs share their state. A train_step takes `samples` at once; predict always one."""
     recipe = recipe or Recipe()
-    if recipe.loss not in LOSSES:
-        raise GraphError(f"unknown loss {recipe.loss!r}", hint=", ".join(LOSSES))
     forward, trained = make_trainable(*free_names(graph, scheme), **options)
     forward = hold_statistics(forward)
     if not trained:
@@ -160,8 +160,6 @@ def _counters(builder: Builder) -> Value:
 
 
 def _updates(builder: Builder, pairs: list[tuple[Trained, Value]], rate: Value, count: Value, recipe: Recipe) -> None:
-    if recipe.clip_kind not in CLIPS:
-        raise GraphError(f"clip_kind must be one of {', '.join(CLIPS)}, not {recipe.clip_kind!r}")
     if recipe.clip and recipe.clip_kind == "head":
         head = next((grad for t, grad in pairs if t.kind == "weight"), pairs[0][1])
         rate, count = limit(rate, head, count, clip=recipe.clip, name="limit")
@@ -171,16 +169,9 @@ def _updates(builder: Builder, pairs: list[tuple[Trained, Value]], rate: Value, 
 
 
 def _rule(value: Value, recipe: Recipe) -> Callable:
-    kind = _kind(value, recipe)
-    if kind not in UPDATES:
-        raise GraphError(f"unknown update {kind!r}", hint=f"known: {', '.join(UPDATES)}")
-    return UPDATES[kind]
-
-
-def _kind(value: Value, recipe: Recipe) -> str:
     if value.dtype == "s8":
-        return recipe.arithmetic
-    return "bias" if value.dtype == "s32" else recipe.optimizer
+        return ARITHMETICS[recipe.arithmetic]
+    return _bias if value.dtype == "s32" else OPTIMIZERS[recipe.optimizer]
 
 
 def _common(t: Trained, recipe: Recipe) -> dict:
@@ -270,17 +261,22 @@ def step_number(builder: Builder, seed: int) -> Value:
     return builder.updates["step"]
 
 
-CLIPS = ("parameter", "head")
-UPDATES: dict[str, Callable] = {
-    "sgd": _sgd,
-    "momentum": _momentum,
-    "adam": _adam,
+# of float parameters, and of s8 weights
+OPTIMIZERS: dict[str, Callable] = {"sgd": _sgd, "momentum": _momentum, "adam": _adam}
+ARITHMETICS: dict[str, Callable] = {
     "residual": _residual,
     "residual4": _residual4,
     "stochastic": _stochastic,
     "nearest": _nearest,
     "master": _master,
-    "bias": _bias,
+}
+# field of a recipe -> what it may say
+CHOICES = {
+    "loss": tuple(LOSSES),
+    "optimizer": tuple(OPTIMIZERS),
+    "arithmetic": tuple(ARITHMETICS),
+    "clip_kind": ("parameter", "head"),
+    "grad": (None, *GRADIENTS),
 }
 
 
