@@ -25,6 +25,7 @@ KNOWN = {
     "nrf52840": ("cortex-m4", 256, 1024),
     "stm32l476": ("cortex-m4", 96, 1024),
     "rp2040": ("cortex-m0plus", 264, 2048),
+    "pico": ("cortex-m0plus", 264, 2048),
     "nrf5340": ("cortex-m33", 512, 1024),
     "stm32u5": ("cortex-m33", 768, 2048),
     "esp32c3": ("rv32imc", 400, 4096),

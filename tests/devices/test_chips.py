@@ -13,11 +13,12 @@ from insitu.firmware import Firmware, build_firmware
 from insitu.firmware.flash import images
 
 from ..firmware.images import program, steps
+from . import rp2040
 from .chips import MACHINES, Damaged, running
 
 for package in ("elftools", "ziglang", "serial"):
     pytest.importorskip(package)
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
+needs_qemu = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
 
 NOISE = 3000  # bytes
 
@@ -32,8 +33,18 @@ def flashable(name: str, compiler: str = "zig") -> Firmware:
 
 def written(made: Firmware, suffix: str, folder):
     path = folder / f"firmware{suffix}"
-    path.write_bytes(made.image.data if suffix == ".elf" else images(made.image.data)[suffix])
+    assert made.board.port is not None
+    path.write_bytes(made.image.data if suffix == ".elf" else images(made.image.data, made.board.port.family)[suffix])
     return path
+
+
+def noisy(port: str, made: Firmware) -> tuple[LinkDevice, Damaged]:
+    """The device on a line that carried noise before we came, and damages what it carries now."""
+    channel = SerialChannel(port)
+    channel.write(np.random.default_rng(1).bytes(NOISE))
+    channel.settle()
+    line = Damaged(channel)
+    return LinkDevice(line, made.program, timeout=0.5, tries=20), line
 
 
 def expect_twenty_steps(device: LinkDevice) -> None:
@@ -44,6 +55,7 @@ def expect_twenty_steps(device: LinkDevice) -> None:
     assert device.save_state() == host.save_state()
 
 
+@needs_qemu
 @pytest.mark.parametrize("suffix", (".elf", ".hex"))
 def test_the_flashed_image_trains_to_the_bytes_of_the_host(suffix, tmp_path):
     made = flashable("stm32f405")
@@ -51,16 +63,25 @@ def test_the_flashed_image_trains_to_the_bytes_of_the_host(suffix, tmp_path):
         expect_twenty_steps(device)
 
 
+@needs_qemu
 @pytest.mark.parametrize("name", MACHINES)
 def test_noise_on_the_line_does_not_change_what_is_learned(name, tmp_path):
     """Random bytes in SRAM, 3,000 on the line before the first request, and damage both ways while it trains."""
     made = flashable(name)
     with running(made.board, written(made, ".bin", tmp_path)) as port:
-        channel = SerialChannel(port)
-        channel.write(np.random.default_rng(1).bytes(NOISE))
-        channel.settle()
-        line = Damaged(channel)
-        device = LinkDevice(line, made.program, timeout=0.5, tries=20)
+        device, line = noisy(port, made)
         expect_twenty_steps(device)
         assert line.faults > 20 and device.counters()["rejected"] > 10
         device.close()
+
+
+def test_a_uf2_boots_and_trains_on_a_model_of_the_rp2040(tmp_path):
+    """From the first block that the ROM checks to the state after 20 steps, with the same noise as above."""
+    made = flashable("pico")
+    with rp2040.running(written(made, ".uf2", tmp_path)) as (port, process):
+        device, line = noisy(port, made)
+        expect_twenty_steps(device)
+        assert line.faults > 20
+        device.close()
+        process.kill()
+        assert rp2040.last(process, "baud") == pytest.approx(made.board.port.baud, rel=0.01)

@@ -68,7 +68,7 @@ def board_files(deployment: Deployment) -> dict[str, str | bytes]:
 
 def firmware_files(program: Program, board: Board) -> dict[str, str]:
     """What turns a program into firmware: startup, main, and the driver of the board's UART with what it includes."""
-    found = {name: (C_FOLDER / name).read_text() for name in (*STARTUP, board.port_file)}
+    found = {name: (C_FOLDER / name).read_text() for name in (*STARTUP, *board.port_files)}
     found["main.c"] = main_source(program.prefix)
     found["flash.py"] = Path(flash.__file__).read_text()
     if board.port:
@@ -83,11 +83,11 @@ def image_files(deployment: Deployment) -> dict[str, str | bytes]:
         return {}
     real = deployment.flashable
     stack = max(f.stack.bytes for f in (made, real) if f)
-    found: dict[str, str | bytes] = {"firmware/link.ld": linker_script(board, stack, limits.sram, limits.flash)}
-    found["emulator.elf"] = made.image.data
-    if real:
-        found["firmware.elf"] = real.image.data
-        found |= {f"firmware{suffix}": content for suffix, content in flash.images(real.image.data).items()}
+    script = linker_script(board, stack, limits.sram, limits.flash, boot=bool(board.port and board.port.boot))
+    found: dict[str, str | bytes] = {"firmware/link.ld": script, "emulator.elf": made.image.data}
+    if real and board.port:
+        written = flash.images(real.image.data, board.port.family)
+        found |= {"firmware.elf": real.image.data, **{f"firmware{suffix}": data for suffix, data in written.items()}}
     return found
 
 

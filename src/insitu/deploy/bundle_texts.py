@@ -65,11 +65,16 @@ def _firmware_words(deployment: Deployment) -> str:
             "firmware CROSS=arm-none-eabi-`, flash `out/firmware.elf`, and call `insitu run . --on serial:PORT`."
         )
     return (
-        f"{run} For the board, flash `firmware.elf`, `.bin` or `.hex`, then call `insitu run . --on serial:PORT`. "
+        f"{run} For the board, {_images(board)}, then call `insitu run . --on serial:PORT`. "
         f"Pins, clock and {board.port.baud:,} baud are set in `firmware/boards/chips/{board.port.chip}.h` and "
         "`firmware/chip.h`; after a change, `make firmware CROSS=arm-none-eabi-` builds `out/firmware.elf`, `.bin` and "
         '`.hex` with gcc, `make firmware CC="python3 -m ziglang cc"` with zig.'
     )
+
+
+def _images(board: Board) -> str:
+    usual = "flash `firmware.elf`, `.bin` or `.hex`"
+    return f"copy `firmware.uf2` to the drive that its boot loader is, or {usual}" if _family(board) else usual
 
 
 FIRMWARE_RULE = """
@@ -84,8 +89,9 @@ firmware: FLAGS += {level} -ffreestanding -Wl,--gc-sections -Wl,-n -Wl,-T,firmwa
 firmware:
 	@mkdir -p out
 	$(CC) $(FLAGS) $(CFLAGS) -Isrc -Ifirmware \\
-		$(SOURCES) firmware/main.c firmware/boards/startup.c firmware/{port} -o out/firmware.elf
-	$(PYTHON) firmware/flash.py out/firmware.elf
+		$(SOURCES) firmware/main.c firmware/boards/startup.c \\
+		{port} -o out/firmware.elf
+	$(PYTHON) firmware/flash.py out/firmware.elf{family}
 """
 
 
@@ -97,8 +103,9 @@ def makefile(board: Board) -> str:
     target = " ".join(board.core.gcc)
     linked = board.core.arm
     about = f"{FIRMWARE_HELP} for {board.name}\n" if linked else ""
+    port = " ".join(f"firmware/{name}" for name in board.port_files)
     rule = FIRMWARE_RULE.format(
-        target=target, level=board.core.level, zig=" ".join(board.core.zig), port=board.port_file
+        target=target, level=board.core.level, zig=" ".join(board.core.zig), port=port, family=_family(board)
     ) if linked else ""  # fmt: skip
     return f"""# make: the library and the example, for this machine
 # make CROSS=arm-none-eabi- CFLAGS="{target}" lib: the library for {board.name}
@@ -127,6 +134,10 @@ clean:
 
 .PHONY: all lib {"firmware " if linked else ""}clean
 """
+
+
+def _family(board: Board) -> str:
+    return f" {board.port.family:#x}" if board.port and board.port.family else ""
 
 
 def cmake(board: Board) -> str:

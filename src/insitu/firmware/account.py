@@ -15,6 +15,7 @@ from insitu.firmware.image import Image, Section, Symbol
 
 # section -> (memory, class)
 CLASSES = {
+    ".boot2": ("flash", "startup"),
     ".vectors": ("flash", "startup"),
     ".startup": ("flash", "startup"),
     ".constants": ("flash", "constants"),

@@ -36,6 +36,7 @@ FLAGS = (
 )  # fmt: skip
 ZIG = ("-fno-sanitize=undefined",)
 ALONE = ("-nostdlib",)  # zig builds its runtime first, which takes longer than a firmware
+BOOT = "boot/boot.o"
 RUNTIME = "runtime/runtime.o"  # the part of a runtime that a core with an FPU needs
 FIRST_STACK = 4096  # bytes, until the depth is known
 ROOMY = 1 << 27  # linked without limits first, so that we say what does not fit, not the linker
@@ -92,9 +93,14 @@ def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
         except ToolError as e:
             if "undefined symbol" not in e.what:
                 raise
-    first = parse_image(link(objects, tools, linker_script(board, FIRST_STACK, ROOMY, ROOMY, symbols)))
+    first = parse_image(link(objects, tools, roomy(board, FIRST_STACK, symbols, BOOT in objects)))
     depth = stack_depth(first, board.core.fpu)
-    return parse_image(link(objects, tools, linker_script(board, depth.bytes, ROOMY, ROOMY, symbols))), depth
+    return parse_image(link(objects, tools, roomy(board, depth.bytes, symbols, BOOT in objects))), depth
+
+
+def roomy(board: Board, stack: int, symbols: Mapping[str, int] | None, boot: bool) -> str:
+    """A linker script without the limits of the board."""
+    return linker_script(board, stack, ROOMY, ROOMY, symbols, boot)
 
 
 # sources ----------------------------------------------------------------------------------------
@@ -112,6 +118,8 @@ def firmware_sources(program: Program, port: str | Port,
     found["startup/startup.o"] = hand_written(C_FOLDER / "boards" / "startup.c")
     found["startup/main.o"] = (main_source(program.prefix), headers)
     found["port/port.o"] = port_source(port)
+    if isinstance(port, Port) and port.boot:
+        found[BOOT] = ((C_FOLDER / port.boot).read_text(), {})
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from insitu.boards import Board
+from insitu.boards import BOOT_BYTES, Board
 
 # section -> input sections, in flash; the folder of an object says what it is
 FLASH = {
@@ -26,6 +26,8 @@ CLEARED = {
     ".port_ram": "*port/*.o(.bss* COMMON)",
     ".bss": "*(.bss* COMMON)",
 }
+BOOT_MEMORY = f"    BOOT (rx) : ORIGIN = {{:#x}}, LENGTH = {BOOT_BYTES}\n"
+BOOT_SECTION = "    .boot2 : { KEEP(*(.boot2)) } > BOOT\n"
 STATE, ARENA = (
     ".bss.net_device_state",
     ".bss.net_device_arena",
@@ -33,8 +35,8 @@ STATE, ARENA = (
 
 
 def linker_script(board: Board, stack_bytes: int, sram: int | None = None, flash: int | None = None,
-                  symbols: Mapping[str, int] | None = None) -> str:  # fmt: skip
-    """A script for GNU ld and lld; `symbols` are addresses that a port needs."""
+                  symbols: Mapping[str, int] | None = None, boot: bool = False) -> str:  # fmt: skip
+    """A script for GNU ld and lld; `symbols` are addresses that a port needs, `boot` is a block before the vectors."""
     known = "".join(f"{name} = {address:#x};\n" for name, address in (symbols or {}).items())
     flash_parts = "\n".join(f"    {name} : ALIGN(4) {{ {what} }} > FLASH" for name, what in FLASH.items())
     cleared = "\n".join(f"    {name} (NOLOAD) : ALIGN(8) {{ {what} }} > SRAM" for name, what in CLEARED.items())
@@ -42,13 +44,14 @@ def linker_script(board: Board, stack_bytes: int, sram: int | None = None, flash
 ENTRY(reset)
 {known}MEMORY
 {{
+{BOOT_MEMORY.format(board.flash.origin - BOOT_BYTES) if boot else ""}\
     FLASH (rx) : ORIGIN = {board.flash.origin:#x}, LENGTH = {flash or board.flash.bytes}
     SRAM (rw) : ORIGIN = {board.sram.origin:#x}, LENGTH = {sram or board.sram.bytes}
 }}
 SECTIONS
 {{
     /DISCARD/ : {{ *(.ARM.exidx*) *(.ARM.extab*) }}
-{flash_parts}
+{BOOT_SECTION if boot else ""}{flash_parts}
     .stack (NOLOAD) : {{ stack_bottom = .; . = . + {stack_bytes}; stack_top = .; }} > SRAM
     .state (NOLOAD) : ALIGN(8) {{ *({STATE}) }} > SRAM
     .arena (NOLOAD) : ALIGN(16) {{ *({ARENA}) }} > SRAM
