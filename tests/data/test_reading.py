@@ -199,6 +199,52 @@ def test_a_csv_that_does_not_fit_is_an_error(tmp_path, text):
         read_samples(tmp_path / "bad.csv", ROWS)
 
 
+WRONG = {
+    "1,2,3\n4,x,6": "line 2, column 2: 'x' is not a number",
+    "a,b,c\n1,2,3\n\n4,,6": r"line 4, column 2 \(b\): is empty",
+    "1,2,3\n4,5": "line 2: has 2 columns, but line 1 has 3",
+    "a,b,c\n1,2,3\n4,5,6,7": "line 3: has 4 columns, but the heading has 3",
+    "1,5;2;3\n1,5;0;2\n4.5;2;1": "line 3, column 1: '4.5' is not a number",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_in_a_csv_is_named_by_line_and_column(tmp_path, text):
+    (tmp_path / "bad.csv").write_text(text)
+    with pytest.raises(DataError, match=rf"bad\.csv, {WRONG[text]}"):
+        read_samples(tmp_path / "bad.csv", ROWS)
+
+
+WRITTEN = {  # between columns, decimals -> what the user is told
+    (",", "."): (),
+    (";", "."): ("columns are separated by ;",),
+    (";", ","): ("columns are separated by ; and decimals by a comma",),
+    ("\t", "."): ("columns are separated by tabs",),
+    ("\t", ","): ("columns are separated by tabs and decimals by a comma",),
+}
+
+
+@pytest.mark.parametrize("heading", ["", "a{0}b{0}c{0}Label\n"])
+@pytest.mark.parametrize("between, decimal", WRITTEN)
+def test_a_table_is_read_whatever_separates_its_columns_and_decimals(tmp_path, between, decimal, heading):
+    lines = [between.join([*(f"{v + 0.5}".replace(".", decimal) for v in x), str(y)]) for x, y in zip(X, Y)]
+    (tmp_path / "t.csv").write_bytes(("\ufeff" + heading.format(between) + "\r\n".join(lines)).encode())
+    samples = read_samples(tmp_path / "t.csv", ROWS)
+    same(samples, X + 0.5)
+    assert samples.notes == WRITTEN[between, decimal]
+
+
+def test_names_with_semicolons_do_not_make_a_table_one_with_semicolons(tmp_path):
+    (tmp_path / "t.csv").write_text("\n".join(f"{','.join(map(str, x))},{'ab'[y]};1" for x, y in zip(X, Y)))
+    assert read_samples(tmp_path / "t.csv", ROWS).names == ("a;1", "b;1")
+
+
+def test_text_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_bytes("größe,1,2".encode("latin-1"))
+    with pytest.raises(DataError, match="UTF-8"):
+        read_samples(tmp_path / "t.csv", ROWS)
+
+
 # --- the parts of an .npz --------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from insitu.data.labels import numbered
 from insitu.data.samples import Samples, counted, fit
 from insitu.data.sound import length_of, pieces, read_wav
+from insitu.data.tables import Table, read_table
 from insitu.errors import DataError, needs
 from insitu.files import check_arrays
 from insitu.graph import Graph, Value
@@ -135,35 +136,31 @@ def _only(graph: Graph, path: Path) -> Value:
 
 def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
     """One sample per line; for an input of windows, one point in time per line, cut into consecutive windows."""
-    value = _only(graph, path)
-    with path.open(newline="") as f:
-        rows = [row for row in csv.reader(f) if row]
-    heading = rows.pop(0) if rows and not any(map(_is_number, rows[0])) else []
-    if len({len(row) for row in rows}) > 1:
-        raise DataError("the lines have different lengths", where=str(path))
-    column = _label_column(value, heading, len(rows[0]) if rows else 0)
-    words = None if column is None else [row.pop(column) for row in rows]
-    table = np.array(rows, np.float64)
-    labels, names = (None, ()) if words is None else _labels(words, str(path), how.targets)
-    if table.ndim == 2 and value.type.rank == 3 and table.shape[1] in value.shape[1:]:
-        table, labels = windows(value, table, labels)
-    return Samples((fit(value, table, str(path)),), labels, names, path.name)
+    value, table = _only(graph, path), read_table(path)
+    column = _label_column(value, table.heading, table.width)
+    x = table.numbers(without=column)
+    labels, names = (None, ()) if column is None else _labels(table, column, how.targets)
+    if x.ndim == 2 and value.type.rank == 3 and x.shape[1] in value.shape[1:]:
+        x, labels = windows(value, x, labels)
+    notes = (table.style.words,) if table.style.words else ()
+    return Samples((fit(value, x, str(path)),), labels, names, path.name, notes=notes)
 
 
 def _label_column(value: Value, heading: list[str], width: int) -> int | None:
     """The column headed `label`, or the last one if there is one more than the input needs."""
-    if "label" in heading:
-        return heading.index("label")
+    names = [name.strip().lower() for name in heading]
+    if "label" in names:
+        return names.index("label")
     expected = {int(np.prod(value.shape[1:])), *(value.shape[1:] if value.type.rank == 3 else ())}
     return width - 1 if width not in expected and width - 1 in expected else None
 
 
-def _labels(words: list[str], where: str, targets: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+def _labels(table: Table, column: int, targets: bool) -> tuple[np.ndarray, tuple[str, ...]]:
     """The labels of a column: numbers, or names in alphabetical order."""
-    if not all(map(_is_number, words)):
-        return numbered(np.array(words), where)
-    given = np.array(words, np.float64)
-    return (given, ()) if targets else numbered(given, where)
+    if not table.all_numbers(column):
+        return numbered(np.array(table.column(column)), str(table.path))
+    given = np.array([table.style.number(word) for word in table.column(column)], np.float64)
+    return (given, ()) if targets else numbered(given, str(table.path))
 
 
 def windows(value: Value, table: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -181,14 +178,6 @@ def windows(value: Value, table: np.ndarray, labels: np.ndarray | None) -> tuple
     each = labels[: count * length].reshape(count, length)
     pure = (each == each[:, :1]).all(1)
     return cut[pure], each[pure, 0]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # --- images ---------------------------------------------------------------------------------------------

@@ -1,0 +1,124 @@
+"""Tables in text files: which sign separates columns, which decimals; and in which line and column a number is missing.
+
+A file is taken to be written with `,` between columns and `.` in numbers, with `;` and `.` or `,`, or with tabs and
+either: whichever makes the most cells numbers. Nothing here knows what the columns mean (reading.py).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from insitu.errors import DataError
+
+LOOKED_AT = 50  # lines that decide how a file is written
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a file is written."""
+
+    between: str = ","
+    decimal: str = "."
+    words: str = ""  # for a note to the user, if it is not the usual one
+
+    def number(self, cell: str) -> float | None:
+        if self.decimal == "," and ("." in cell or cell.count(",") > 1):
+            return None
+        try:
+            return float(cell.replace(",", ".") if self.decimal == "," else cell)
+        except ValueError:
+            return None
+
+
+STYLES = (
+    Style(),
+    Style(";", ".", "columns are separated by ;"),
+    Style(";", ",", "columns are separated by ; and decimals by a comma"),
+    Style("\t", ".", "columns are separated by tabs"),
+    Style("\t", ",", "columns are separated by tabs and decimals by a comma"),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of a file, and the line that each row ends in."""
+
+    path: Path
+    style: Style
+    heading: list[str]
+    rows: list[list[str]]
+    lines: list[int] = field(repr=False)
+
+    @property
+    def width(self) -> int:
+        return len(self.rows[0]) if self.rows else 0
+
+    def column(self, index: int) -> list[str]:
+        return [row[index].strip() for row in self.rows]
+
+    def numbers(self, without: int | None = None) -> np.ndarray:
+        """Every column but one as float64."""
+        kept = [c for c in range(self.width) if c != without]
+        if self.style.decimal == ".":
+            with suppress(ValueError):  # numpy is faster, but does not say which cell is wrong
+                return np.array([[row[c] for c in kept] for row in self.rows], np.float64)
+        return np.array([[self._number(r, c) for c in kept] for r in range(len(self.rows))], np.float64)
+
+    def all_numbers(self, index: int) -> bool:
+        return all(self.style.number(word) is not None for word in self.column(index))
+
+    def _number(self, row: int, column: int) -> float:
+        cell = self.rows[row][column].strip()
+        found = self.style.number(cell)
+        if found is None:
+            name = f" ({self.heading[column].strip()})" if self.heading else ""
+            what = f"{cell[:40]!r} is not a number" if cell else "is empty"
+            raise DataError(what, where=f"{self.path}, line {self.lines[row]}, column {column + 1}{name}")
+        return found
+
+
+def read_table(path: Path) -> Table:
+    """The rows of a file below its heading, if it has one; all have the same number of columns."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise DataError("is not text in UTF-8", where=str(path), hint="save it as CSV in UTF-8") from e
+    written = list(io.StringIO(text, newline=None))
+    style = _style(written[:LOOKED_AT])
+    rows, lines = _cells(written, style)
+    heading = []
+    if rows and not any(style.number(cell) is not None for cell in rows[0]):
+        heading, rows, lines = rows[0], rows[1:], lines[1:]
+    _check_widths(path, heading, rows, lines)
+    return Table(path, style, heading, rows, lines)
+
+
+def _style(lines: list[str]) -> Style:
+    """The first of the styles in which the largest share of cells are numbers."""
+
+    def share(style: Style) -> float:
+        cells = [cell for row in _cells(lines, style)[0] for cell in row]
+        return sum(style.number(cell) is not None for cell in cells) / max(len(cells), 1)
+
+    return max(STYLES, key=share)
+
+
+def _cells(lines: list[str], style: Style) -> tuple[list[list[str]], list[int]]:
+    """Rows that are not empty, and the line each ends in."""
+    reader = csv.reader(lines, delimiter=style.between)
+    found = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    return [row for row, _ in found], [line for _, line in found]
+
+
+def _check_widths(path: Path, heading: list[str], rows: list[list[str]], lines: list[int]) -> None:
+    usual = len(heading or (rows[0] if rows else []))
+    for row, line in zip(rows, lines):
+        if len(row) != usual:
+            first = "the heading has" if heading else f"line {lines[0]} has"
+            raise DataError(f"has {len(row)} columns, but {first} {usual}", where=f"{path}, line {line}")
