@@ -117,7 +117,7 @@ def test_an_unknown_suffix_is_refused(name, tmp_path):
 def test_a_model_is_not_a_learner_and_the_other_way_round(tmp_path):
     made = learner()
     model = insitu.load(made.save(tmp_path / "a.insitu")).save(tmp_path / "m.insitu")
-    with pytest.raises(ModelError, match="holds a model"):
+    with pytest.raises(ModelError, match="contains a model"):
         insitu.open(model)
     with pytest.raises(ModelError, match="holds a learner"):
         insitu.graph.file.read(tmp_path / "a.insitu")

@@ -1,4 +1,4 @@
-"""`insitu info FILE`: what a learner's file, a model or a board's folder holds."""
+"""`insitu info FILE`: the contents of a learner's file, a model or a board's folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from insitu.cli.compile import class_words
 from insitu.cli.output import show
 
-HELP = "show what a learner, a model or a board's folder holds"
+HELP = "show the contents of a learner, a model or a board's folder"
 EXAMPLES = """\
   insitu info gesture.insitu              classes, scheme, recipe, and how much it has learned
   insitu info model.onnx                  inputs, outputs, layers
@@ -40,7 +40,7 @@ def of_learner(path: Path) -> dict:
 
     learner = open_learner(path)
     parts, graph = learner.parts, learner.graphs["predict"]
-    assert parts is not None  # a file holds them
+    assert parts is not None  # a file has them
     state = {name: array for g in learner.graphs.values() for name, array in g.state.items()}
     counters = state.get("counters", ())
     return {

@@ -1,4 +1,4 @@
-"""A learner's file where a verb takes a model: it brings its own classes, scheme and recipe."""
+"""A learner's file as the model of a verb: it has its own classes, scheme and recipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from insitu.data.samples import Samples
 from insitu.errors import DataError
 from insitu.learner import Learner
 
-# options that made the program, which a learner's file holds already
+# options that made the program, which are in a learner's file already
 OWN = {
     "scheme": "auto", "classes": None, "precision": "int8", "batch": 1, "head": "float", "head_after": None,
     "head_init": "zero", "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
@@ -25,8 +25,8 @@ def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
     changed = [name for name, usual in OWN.items() if getattr(arguments, name, usual) != usual]
     if changed:
         option = f"--{changed[0].replace('_', '-')}"
-        hint = "leave it out, or start from the model that the learner was made of"
-        raise DataError(f"was made already: {option} would change it", where=str(arguments.model), hint=hint)
+        hint = "leave it out, or start from the model that the learner was made from"
+        raise DataError(f"is already compiled: {option} would change it", where=str(arguments.model), hint=hint)
     learner = open_learner(arguments.model)
     graph, targets = learner.graphs["predict"], has_targets(learner.recipe)
     samples = read_data(arguments, graph, data, targets=targets) if data else None
@@ -39,7 +39,7 @@ def linked(learner: Learner, arguments) -> Learner:
     from insitu.deploy.budget import check_budget
 
     limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer)
-    assert learner.parts is not None  # a file holds them
+    assert learner.parts is not None  # a file has them
     recipe = replace(learner.recipe, grad=arguments.grad or usual_gradients(limits.board))
     parts = replace(learner.parts, recipe=recipe)
     state = {name: array for g in learner.graphs.values() for name, array in g.state.items()}

@@ -1,4 +1,4 @@
-"""What is right for each sample, as class numbers: from numbers, one-hot rows, or names, and matched by name."""
+"""The label of each sample as a class number: from numbers, one-hot rows, or names, and matched by name."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
 def by_name(samples: Samples, names: tuple[str, ...]) -> Samples:
     """The samples with the labels that a model with these class names gives them.
 
-    Samples without names go by numbers; so do names that are numbers, for a model without names. A name that the model
-    does not know is a DataError.
+    Samples without names are matched by number; so are names that are numbers, if the model has no names. A name that
+    the model does not know is a DataError.
     """
     if samples.labels is None or not samples.names or samples.names == names:
         return samples

@@ -1,4 +1,4 @@
-"""Random samples for a model: they mean nothing, but what a step takes hardly depends on them."""
+"""Random samples for a model: they are meaningless, but the cost of a step hardly depends on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from insitu.graph import Graph, Value
 
 
 def random_samples(graph: Graph, count: int, seed: int = 0, *, targets: bool = False) -> Samples:
-    """So many samples of the right types, with labels, or with targets in the shape of the output."""
+    """`count` samples of the right types, with labels, or with targets in the shape of the output."""
     rng, out = np.random.default_rng(seed), graph.outputs[0]
     inputs = tuple(_noise(rng, v, count) for v in graph.inputs)
     if targets:

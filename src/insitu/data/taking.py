@@ -1,11 +1,11 @@
 """Samples from whatever the user has: a path, arrays, lists, tensors, frames, a Dataset, any iterable of pairs.
 
-    as_samples((x, y), graph)             arrays, or what numpy makes arrays of
+    as_samples((x, y), graph)             arrays, or anything that numpy converts to arrays
     as_samples(x, graph, labels=["wave", "rest", ...])
     as_samples(dataset, graph)            pairs (x, y)
 
-Files and folders are read by reading.py. An iterable that has no length may never end: of such, no more than MOST
-samples are taken.
+Files and folders are read by reading.py. An iterable without a length may never end: at most MOST samples are taken
+from it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MOST = 10_000
 
 def as_samples(data, graph: Graph, *, labels=None, targets: bool = False, pixels: tuple[float, float] = (0.0, 1.0),
                part: str = "train") -> Samples:  # fmt: skip
-    """Checked samples for this graph, with labels where there are any.
+    """Checked samples for this graph, with labels if there are any.
 
-    With `targets` the labels are not classes but the outputs to learn. `part` chooses between the training samples
-    and the test samples of a file that has both.
+    With `targets`, the labels are not classes but the outputs to learn. `part` chooses between the training samples and
+    the test samples of a file that has both.
     """
     if isinstance(data, str | Path):
         found = read_samples(data, graph, pixels=pixels, part=part, targets=targets)
@@ -57,7 +57,7 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
     given = only if isinstance(only, tuple) and len(only) == len(graph.inputs) > 1 else given
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
-        raise DataError(f"{len(given)} inputs were given, the model has {len(graph.inputs)}: {names}")
+        raise DataError(f"{len(given)} inputs were given, but the model has {len(graph.inputs)}: {names}")
     return tuple(_input(v, array(x)) for v, x in zip(graph.inputs, given))
 
 
@@ -126,7 +126,7 @@ def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def array(x: Any) -> np.ndarray:
-    """An array of a list, a tensor (wherever it is), a frame or a column of one."""
+    """An array from a list, a tensor (on any device), a frame or a column of one."""
     if isinstance(x, list | tuple) and any(hasattr(item, "detach") for item in x[:1]):
         return _stacked([array(item) for item in x])
     tensor = getattr(x, "detach", lambda: x)()

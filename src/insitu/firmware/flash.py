@@ -1,6 +1,7 @@
-"""What a programmer writes to flash, from a linked ELF image: .bin, .hex, and .uf2 for boards that are drives.
+"""The files that a programmer writes to flash, from a linked ELF image: .bin, .hex, and .uf2 for boards that are
+drives.
 
-Needs nothing but Python, because it is copied to a board's folder and run there by its Makefile:
+Needs only Python, because it is copied to a board's folder and run there by its Makefile:
 
     python3 flash.py out/firmware.elf [family of the .uf2]
 """
@@ -15,16 +16,16 @@ LOAD = 1  # the type of a segment that takes memory
 PAGE = 256  # bytes of a UF2 block that are content
 UF2_BLOCK = "<8I476sI"
 UF2_MAGIC = (0x0A324655, 0x9E5D5157, 0x0AB16F30)
-UF2_FAMILY = 0x2000  # flag: the block says for which chip it is
+UF2_FAMILY = 0x2000  # flag: the block names its chip
 ERASED = b"\xff"
-ROW = 16  # bytes in a line of Intel hex
+ROW = 16  # bytes per line of Intel hex
 
 
 def flashed(elf: bytes) -> tuple[int, bytes]:
-    """Where the image begins in flash, and its bytes; gaps between segments are as erased flash is."""
+    """The start of the image in flash, and its bytes; gaps between segments are filled like erased flash."""
     parts = sorted(part for part in segments(elf) if part[1])
     if not parts:
-        raise ValueError("nothing in it is loaded")
+        raise ValueError("it has no loadable segment")
     origin, data = parts[0][0], b""
     for address, content in parts:
         if address < origin + len(data):
@@ -34,7 +35,7 @@ def flashed(elf: bytes) -> tuple[int, bytes]:
 
 
 def segments(elf: bytes) -> list[tuple[int, bytes]]:
-    """Physical address and content of what is loaded (32 bits, little endian)."""
+    """Physical address and contents of the loaded segments (32 bits, little endian)."""
     if elf[:6] != b"\x7fELF\x01\x01":
         raise ValueError("is not a 32-bit ELF image")
     (start,) = struct.unpack_from("<I", elf, 28)
@@ -44,7 +45,7 @@ def segments(elf: bytes) -> list[tuple[int, bytes]]:
 
 
 def intel_hex(origin: int, data: bytes) -> bytes:
-    """Lines of 16 bytes; each 64 KB of addresses begin with a line that has their upper half."""
+    """Lines of 16 bytes; each 64 KB of addresses start with a line that has their upper half."""
     lines, upper, at = [], None, 0
     while at < len(data):
         address = origin + at

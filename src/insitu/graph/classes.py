@@ -1,6 +1,6 @@
 """The names of classes: which are legal, and which number a name has.
 
-A graph has as many as its first output has scores, or none. A class that has no name yet is "".
+A graph has as many as its first output has scores, or none. The name of a class without a name is "".
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ MOST_BYTES = 200  # of a name, in UTF-8
 
 
 def checked(names: Iterable[object]) -> tuple[str, ...]:
-    """The names, if each can stand in a table, in a C string and on a line."""
+    """The names, if each fits in a table, in a C string and on a line."""
     found = tuple(map(_legal, names))
     twice = next((name for i, name in enumerate(found) if name and name in found[:i]), None)
     if twice is not None:
-        raise DataError(f"two classes have the name {twice!r}", hint="give every class a name of its own")
+        raise DataError(f"two classes have the name {twice!r}", hint="give every class its own name")
     return found
 
 
@@ -29,20 +29,20 @@ def _legal(name: object) -> str:
 
 
 def fitting(names: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """The names for so many classes: further ones have none yet. No names are left of a longer list."""
+    """The names of `count` classes: further ones have no name yet. A longer list gives no names."""
     if not any(names) or len(names) > count:
         return ()
     return (*names, *[""] * (count - len(names)))
 
 
 def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """The names of `count` classes after these were met: a new one takes the first place without a name.
+    """The names of `count` classes after these were seen: a new name goes to the first class without one.
 
-    A name that finds no place is a DataError, which lists the known ones.
+    A name for which there is no class left is a DataError that lists the known names.
     """
     if not any(known) and len(given) > count:
         raise DataError(
-            f"the labels name {len(given)} classes, the model has {count}",
+            f"the labels name {len(given)} classes, but the model has {count}",
             hint=f"insitu.compile(..., classes={len(given)})",
         )
     places = list(known or [""] * count)

@@ -1,4 +1,4 @@
-"""Scores as probabilities with the names of their classes. Where the model has a softmax, none is applied again."""
+"""Scores as probabilities with the names of their classes. If the model has a softmax, it is not applied again."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SAME = {dequantize, quantize, requantize_s8, reshape, transpose}  # the same num
 
 
 def classified(graph: Graph, outputs: np.ndarray, names: Sequence[str], top: int | None = None) -> list[Classified]:
-    """For each sample its classes with their probabilities."""
+    """For each sample, its classes with their probabilities."""
     chances = probabilities(graph, outputs)
     return [_ranked(row, names, top) for row in chances]
 
 
 def probabilities(graph: Graph, outputs: np.ndarray) -> np.ndarray:
-    """[samples, classes], from what the first output of the graph gave."""
+    """[samples, classes], from the values of the graph's first output."""
     scores = real(graph, outputs).reshape(len(outputs), -1).astype(np.float64)
     each = graph.outputs[0].type.size // (graph.outputs[0].shape or (1,))[0]
     if graph.outputs[0].shape[-1:] != (each,):
@@ -36,17 +36,17 @@ def probabilities(graph: Graph, outputs: np.ndarray) -> np.ndarray:
         return np.concatenate([1 - yes, yes], axis=1)
     if given in (softmax, softmax_s8, sigmoid):
         return np.clip(scores, 0, None)
-    return _softmax(scores)  # of logits; after a log_softmax it only takes the logarithm back
+    return _softmax(scores)  # of logits; after a log_softmax it only undoes the logarithm
 
 
 def real(graph: Graph, outputs: np.ndarray) -> np.ndarray:
-    """The real numbers that the output's integers stand for."""
+    """The real numbers that the output's integers represent."""
     q = graph.outputs[0].type.quant
     return outputs if q is None or outputs.dtype.kind == "f" else (outputs.astype(np.float64) - q.zero) * q.scale[0]
 
 
 def _last_op(graph: Graph):
-    """What the output is made of, where that is one of the functions that give probabilities."""
+    """The op that makes the output, if it is one of the functions that give probabilities."""
     node = graph.producer.get(graph.outputs[0].name)
     while node is not None and node.op in SAME:
         node = graph.producer.get(node.inputs[0].name)
@@ -58,7 +58,7 @@ def _last_op(graph: Graph):
 
 
 def _is_share(t: Type) -> bool:
-    """Does this int8 type hold 0 to 1 and nothing else, as the type of a sigmoid does?"""
+    """Does this int8 type represent exactly 0 to 1, like the type of a sigmoid?"""
     return t.quant is not None and t.zero == -128 and t.scale == 1 / 256
 
 

@@ -1,11 +1,11 @@
-"""One file holds a learner: its model, scheme, recipe, class names, counters, and what it has learned.
+"""A learner in one file: its model, scheme, recipe, class names, counters, and what it has learned.
 
     learner.save("gesture.insitu")
-    learner = insitu.open("gesture.insitu")       training goes on as if it had never been closed
+    learner = insitu.open("gesture.insitu")       training continues as if it had never been closed
 
-The file is a zip: `model.insitu` (the network as it was before training, with its calibration and names),
-`learner.json` (scheme, recipe, batch), and one array for each part of the state. It holds data only: reading one runs
-no code, and every number in it is checked. Writing is deterministic.
+The file is a zip: `model.insitu` (the network before training, with its calibration and names), `learner.json` (scheme,
+recipe, batch), and one array per part of the state. It contains only data: reading it runs no code, and every number in
+it is checked. Writing is deterministic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_BATCH = 1 << 20
 
 
 def save_learner(learner: Learner, path: str | Path) -> Path:
-    """Write the learner; the file appears whole or not at all."""
+    """Write the learner; the file appears complete or not at all."""
     return write_whole(path, learner_bytes(learner))
 
 
@@ -61,7 +61,7 @@ def learner_bytes(learner: Learner) -> bytes:
 
 
 def first_state(learner: Learner) -> dict[str, np.ndarray]:
-    """What a program that never ran begins with."""
+    """The initial state of a program that never ran."""
     return {name: array for g in learner.graphs.values() for name, array in g.state.items()}
 
 
@@ -72,7 +72,7 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def open_learner(source: str | Path | bytes) -> Learner:
-    """The learner in a file: on this machine, with all that it had learned when it was saved."""
+    """The learner in a file: on this machine, with everything it had learned when it was saved."""
     where = source.name if isinstance(source, Path) else "learner" if isinstance(source, bytes) else str(source)
     try:
         with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as z:
@@ -81,19 +81,19 @@ def open_learner(source: str | Path | bytes) -> Learner:
         raise ModelError(e.what, where=": ".join(filter(None, (where, e.where))), hint=e.hint) from e
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
-    except Exception as e:  # zipfile, json and numpy raise a dozen kinds for broken data
+    except Exception as e:  # zipfile, json and numpy raise many kinds of exceptions for broken data
         raise ModelError(f"is not a learner, or is damaged ({type(e).__name__}: {e})", where=where) from e
 
 
 def _read(z: zipfile.ZipFile) -> Learner:
     if sum(i.file_size for i in z.infolist()) > MAX_BYTES:
-        raise ModelError("unpacks to over a gigabyte")
+        raise ModelError("unpacks to more than 1 GiB")
     if ABOUT not in z.namelist():
-        raise ModelError("holds a model, not a learner", hint="insitu.compile(...) makes a learner of a model")
+        raise ModelError("contains a model, not a learner", hint="insitu.compile(...) makes a learner from a model")
     about = json.loads(part(z, ABOUT, MAX_TEXT))
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         found = about.get("format") if isinstance(about, dict) else about
-        raise ModelError(f"has format {str(found)[:40]}, this insitu reads {FORMAT}", where=ABOUT)
+        raise ModelError(f"has format {str(found)[:40]}, but this insitu reads {FORMAT}", where=ABOUT)
     parts = _parts(read_graph(part(z, MODEL)), about)
     learner = Learner(parts.graphs(), parts=parts, notes=tuple(_texts(about["notes"])))
     learner.begin_from(_state(z, _texts(about["state"]), first_state(learner)))
@@ -116,7 +116,7 @@ def _scheme(found: dict, graph: Graph) -> Scheme:
 
 
 def _recipe(found: dict) -> Recipe:
-    """The recipe; fields that a later version added are refused, missing ones have their defaults."""
+    """The recipe; fields added by a later version are refused, missing ones have their defaults."""
     kinds = {f.name: type(getattr(Recipe(), f.name)) for f in fields(Recipe)}
     for name, value in found.items():
         if name not in kinds:
@@ -129,12 +129,12 @@ def _recipe(found: dict) -> Recipe:
 
 def _texts(found: list) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise ModelError("a list of words is something else", where=ABOUT)
+        raise ModelError("a list of words has other contents", where=ABOUT)
     return found
 
 
 def _state(z: zipfile.ZipFile, names: list[str], first: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of the state: those of the program, in its shapes and types."""
+    """The arrays of the state: those of the program, with its shapes and types."""
     found = {name: read_array(part(z, f"{STATE}/{i}.npy")) for i, name in enumerate(names)}
     for name, array in found.items():
         if name not in first or first[name].shape != array.shape or first[name].dtype != array.dtype:
@@ -154,5 +154,5 @@ def open(source: str | Path) -> Learner:
         return open_folder(path)
     if path.suffix.lower() != SUFFIX:
         raise DataError(f"unknown kind of learner {path.suffix!r}", where=str(source),
-                        hint=f"a {SUFFIX} file that save() wrote; insitu.load(...) opens models")  # fmt: skip
+                        hint=f"a {SUFFIX} file written by save(); insitu.load(...) opens models")  # fmt: skip
     return open_learner(path)

@@ -1,4 +1,4 @@
-"""A learner that gets one class more, and forgets nothing."""
+"""Add one class to a learner, without forgetting anything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from insitu.training.head import widen_head
 
 
 def add_class(learner: Learner, name: str) -> int:
-    """Give the head one class more; its number. Where it no longer fits the board, nothing has changed."""
+    """Add one class to the head; returns its number. If it no longer fits the board, nothing has changed."""
     if learner.parts is None or learner.parts.head is None:
         raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
     place = learner.site.place

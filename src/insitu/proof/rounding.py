@@ -1,9 +1,9 @@
-"""How far float32 may be off where a gradient is the small rest of large numbers.
+"""How far float32 may be off if a gradient is the small difference of large numbers.
 
-The gradient of a loss is a difference: of a probability and one, of an output and its target. For a sample that is
-known well little is left of it, and float32 rounds the terms, not the rest: with p = 1 - 1e-6, the gradient p - 1 is
+The gradient of a loss is a difference: of a probability and one, of an output and its target. For a well-known sample
+this difference is small, and float32 rounds the terms, not the difference: with p = 1 - 1e-6, the gradient p - 1 is
 only right to 6 %. Every later gradient is linear in this one, so a bound on its error is carried through the backward
-pass as it is, once with all signs positive (exact for the sum of a batch) and some times with random signs.
+pass, once with all signs positive (exact for the sum of a batch) and a few times with random signs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LAST_BITS = 2.0**-21  # share of a term: eight times the rounding of one operati
 FORWARD = 1e-5  # share of the largest output of a network that float32 may be off by
 DRAWS = 3  # of random signs
 
-Terms = tuple[np.ndarray, np.ndarray]  # the sum of both terms without their signs; how the gradient follows the output
+Terms = tuple[np.ndarray, np.ndarray]  # the sum of both terms' magnitudes; the gradient's derivative by the output
 
 
 def softmax_terms(x: np.ndarray, target: np.ndarray) -> Terms:
     p = np.exp(loss.log_probabilities(x))
-    if target.shape != x.shape:  # class numbers; one that is no class has no row in the table
+    if target.shape != x.shape:  # class numbers; one that is not a class has no row in the table
         target = np.eye(x.shape[1] + 1)[np.clip(target.reshape(-1), -1, x.shape[1])][:, :-1]
     return (p + np.abs(target)) / len(x), 2 * p * (1 - p) / len(x)
 

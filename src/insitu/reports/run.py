@@ -1,6 +1,6 @@
 """What training on a board took: losses, instructions by function and layer, memory, and estimates, as text and JSON.
 
-Nothing here runs a program but to count one prediction; learner/ trains, devices/ count.
+This file only runs a program to count one prediction; learner/ trains, devices/ count.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class BoardRun:
 
     name: str
     board: Board
-    figures: Mapping  # bytes, as Deployment.figures gives them
+    figures: Mapping  # bytes, from Deployment.figures
     history: History
-    before: float | None = None  # accuracy on test samples, where the data have some
+    before: float | None = None  # accuracy on test samples, if the data have any
     after: float | None = None
     layers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # verb -> layer -> instructions of one call
     stack_used: int | None = None
@@ -36,13 +36,13 @@ class BoardRun:
 
     @property
     def instructions(self) -> dict[str, int]:
-        """Verb -> instructions of one call; the order in which `insitu run` shows them."""
+        """Verb -> instructions of one call, in the order in which `insitu run` shows them."""
         order = ("train_step", "accumulate", "apply", "predict")
         return {verb: sum(self.layers[verb].values()) for verb in order if verb in self.layers}
 
     @property
     def update_instructions(self) -> int | None:
-        """Of one update with all of its samples."""
+        """Of one update with all its samples."""
         if "apply" in self.instructions:
             return self.history.batch * self.instructions["accumulate"] + self.instructions["apply"]
         return self.instructions.get("train_step")
@@ -82,7 +82,7 @@ class BoardRun:
     def _cost(self, verb: str) -> str:
         count, board = self.instructions[verb], self.board
         energy = board.millijoules(count)
-        words = f"{count:,} instructions, about {board.milliseconds(count):.1f} ms at one a cycle"
+        words = f"{count:,} instructions, about {board.milliseconds(count):.1f} ms at one per cycle"
         return words if energy is None else f"{words}, {energy:.2f} mJ"
 
     def _layers(self) -> list[str]:
@@ -101,7 +101,7 @@ def _epochs(history: History) -> list[str]:
 
 def board_run(learner: Learner, history: History, sample: Arrays, before: float | None = None,
               after: float | None = None) -> BoardRun:  # fmt: skip
-    """What `fit` took on this learner's board; where it counts, a prediction of this sample is counted, too."""
+    """What `fit` took on this learner's board; if the device counts, a prediction of this sample is counted, too."""
     counter = learner.device.counter
     if counter:
         counter.measure("predict", *sample)
@@ -113,7 +113,7 @@ def board_run(learner: Learner, history: History, sample: Arrays, before: float 
 
 
 def described(learner: Learner) -> tuple[str, Board, dict]:
-    """The name of the program, its board, and the bytes that it takes there."""
+    """The name of the program, its board, and the bytes it needs there."""
     manifest, deployed = learner.site.manifest, learner.deployed
     if manifest:
         return manifest.name, manifest.board, manifest.figures

@@ -1,1 +1,1 @@
-"""What a person sees in a terminal: aligned tables, and progress on stderr. Nothing here knows what it shows."""
+"""The output in a terminal: aligned tables, and progress on stderr. Nothing here knows what it shows."""

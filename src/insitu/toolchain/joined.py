@@ -1,6 +1,6 @@
 """Several small C files as one: starting a compiler takes longer than compiling them.
 
-Macros end with the file that defines them. Files that are large, or have private names in common, stay apart.
+Macros end with the file that defines them. Files that are large, or share private names, stay separate.
 Nothing here compiles (compiler.py does).
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-SMALL = 200_000  # characters of all files: larger ones are compiled side by side
+SMALL = 200_000  # characters in total: larger files are compiled side by side
 JOINED = "joined.c"
 MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
 PRIVATE = re.compile(r"^static [^;(={]*?\b(\w+) *[\[(=;]", re.MULTILINE)
 
 
 def joined(files: Mapping[str, str]) -> dict[str, str]:
-    """The headers, and one source that holds all others; the same files if they cannot be one."""
+    """The headers, and one source that contains all others; the same files if they cannot be joined."""
     sources = {name: files[name] for name in sorted(files) if name.endswith(".c")}
     if len(sources) < 2 or sum(map(len, sources.values())) > SMALL or _clash(sources):
         return dict(files)

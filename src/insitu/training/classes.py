@@ -1,7 +1,7 @@
-"""Which classes a learner has: given by the user, else those of the data, else the model's own.
+"""The classes of a learner: given by the user, else those of the data, else the model's own.
 
-Names decide wherever there are any. Numbers alone are the model's own, unless they can hardly be: four classes of a
-thousand, or more classes than it has.
+Names decide if there are any. Plain numbers are the model's own, unless that is unlikely: four classes of a thousand,
+or more classes than it has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from insitu.graph.classes import checked, fitting
 
 @dataclass(frozen=True)
 class Classes:
-    """How many a new head gets, or None: the model's own classifier stays; what they are called; what to say of it."""
+    """The number of classes of a new head, or None to keep the model's own classifier; their names; and a note."""
 
     count: int | None
     names: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> C
     count = int(samples.labels.max()) + 1
     if count > width or 2 * count <= width:
         words = f"labels up to {count - 1}: a new head with {count} classes (the model's own has {width:,}"
-        return Classes(count, (), words + (f"; classes={width} keeps so many)" if count < width else ")"))
+        return Classes(count, (), words + (f"; classes={width} keeps them)" if count < width else ")"))
     return Classes(None, own)
 
 
