@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
-# bytecode is kept: without it each of the hundreds of processes that tests start compiles the package anew
+# bytecode is kept: without it, each of the hundreds of processes in the tests would compile the package again
 export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
@@ -13,7 +13,7 @@ PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 demo: $(VENV)/.demo
 	$(BIN)/insitu demo
 
-# lint and types run beside the tests
+# lint and types run in parallel with the tests
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 checks unit
 
@@ -32,8 +32,8 @@ unit: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
-# by hand: `python -m bench.same` shows that a change of the compiler left its results alone, `python -m bench.compile`
-# what compiling takes, beside another checkout
+# by hand: `python -m bench.same` shows that a change of the compiler keeps its results, `python -m bench.compile` how
+# long compiling takes, compared with another checkout
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.inference
 	$(BIN)/python -m bench.training
