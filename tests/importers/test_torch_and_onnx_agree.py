@@ -1,7 +1,5 @@
 """A torch module and its ONNX export are the same network, so they must become the same graph."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -11,41 +9,41 @@ from insitu.graph.compare import first_difference
 from insitu.importers.onnx.read import read_onnx
 from insitu.importers.torch.read import read_torch
 from insitu.quantizer.fold import fold
+from tests.exports import exported, write_onnx
 from tests.models import families, others
 
 FAMILIES = families() | others()
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
+def onnx_of(tmp_path_factory):
     """Path of a family's ONNX export, made once."""
     folder = tmp_path_factory.mktemp("onnx")
 
     def path(name):
         file = folder / f"{name}.onnx"
-        if not file.exists():
-            module, example = FAMILIES[name]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                torch.onnx.export(module, example, file, dynamo=True, external_data=False, verbose=False)
-        return file
+        return file if file.exists() else write_onnx(program_of(name), None, file, external_data=False)
 
     return path
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_after_folding_they_are_the_same_graph_up_to_names(name, exported):
+def program_of(name):
     module, example = FAMILIES[name]
-    assert first_difference(fold(read_torch(module, example)), fold(read_onnx(exported(name)))) is None
+    return exported(module, *example)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_onnx_import_computes_what_onnxruntime_computes(name, exported):
+def test_after_folding_they_are_the_same_graph_up_to_names(name, onnx_of):
+    assert first_difference(fold(read_torch(program_of(name))), fold(read_onnx(onnx_of(name)))) is None
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_onnx_import_computes_what_onnxruntime_computes(name, onnx_of):
     runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(str(exported(name)), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(str(onnx_of(name)), providers=["CPUExecutionProvider"])
     x = FAMILIES[name][1][0].numpy()
     (wanted,) = session.run(None, {session.get_inputs()[0].name: x})
-    found = evaluate(read_onnx(exported(name)), x, precision=np.float64)
+    found = evaluate(read_onnx(onnx_of(name)), x, precision=np.float64)
     assert np.max(np.abs(found - wanted)) <= 1e-5 * np.max(np.abs(found))
 
 

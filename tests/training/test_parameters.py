@@ -22,6 +22,7 @@ from insitu.proof.differences import Run  # noqa: E402
 from insitu.schemes.layers import layers  # noqa: E402
 from insitu.schemes.scheme import read_scheme  # noqa: E402
 from insitu.training.train import Recipe, train_graphs  # noqa: E402
+from tests.exports import write_onnx  # noqa: E402
 
 SAMPLES = 3
 
@@ -189,8 +190,7 @@ def test_in_a_file_every_float_of_more_than_one_element_is_a_parameter(name, bes
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     module, shape = model(name)
-    path = tmp_path / "net.onnx"
-    torch.onnx.export(module, (torch.zeros(shape),), path, dynamo=True, verbose=False)
+    path = write_onnx(module, (torch.zeros(shape),), tmp_path / "net.onnx")
     state = step_of(load(path), samples=1).state
     used = sum(p.numel() for n, p in module.named_parameters())
     assert sum(a.size for n, a in state.items() if n != "counters") == used + beside
