@@ -13,6 +13,7 @@ import argparse
 import atexit
 import io
 import os
+import pickle
 import sys
 import tempfile
 import time
@@ -86,12 +87,25 @@ def _read_checkpoint(data: bytes) -> Graph:
 
 
 def _open_checkpoint(path: Path) -> list[Original]:
-    """The file as it is (the zip's checksum catches most damage), and the pickle in it, zipped again."""
+    """The file as it is (the zip's checksum catches most damage), and the pickle in it, cut short and zipped again."""
     data = path.read_bytes()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        pickle = archive.read("archive/data.pkl")
+        short = _shortened(archive.read("archive/data.pkl"))
     directory = data.rindex(b"PK\x01\x02")
-    return [(data, range(directory - 64, len(data)), bytes), (pickle, _pickle_spots(pickle), _zipped)]
+    return [(data, range(directory - 64, len(data)), bytes), (short, _pickle_spots(short), _zipped)]
+
+
+def _shortened(data: bytes) -> bytes:
+    """The same checkpoint with three blocks and ten classes: read six times as fast, and less of it is weights."""
+    tree = pickle.loads(data)  # one of the public models, not yet damaged
+    tree["blocks"] = tree["blocks"][:3]
+    last, classifier = tree["blocks"][-1], tree["classifier"]["params"]
+    given = (last["residual"] or last["pointwise2"])["params"]
+    channels = len(last["pointwise2"]["params"]["bias"])
+    classifier["weight"] = classifier["weight"][:10, :channels].copy()
+    classifier["bias"], classifier["w_scales"] = classifier["bias"][:10].copy(), classifier["w_scales"][:10].copy()
+    classifier["x_scale"], classifier["x_zero"] = given["y_scale"], given["y_zero"]
+    return pickle.dumps(tree, protocol=data[1])
 
 
 def _pickle_spots(data: bytes) -> list[int]:

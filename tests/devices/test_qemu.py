@@ -18,6 +18,7 @@ for package in ("unicorn", "elftools", "ziglang"):
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="no qemu-system-arm")
 GCC = "arm-none-eabi-gcc"
+STEPS = 3  # our emulator does ten; QEMU takes long for every byte on the line
 SMALL = 32768  # bytes of SRAM: the programs here fit into it
 OUTSIDE = {
     "a store past SRAM": (f"*(volatile uint32_t *)(0x20000000 + {SMALL}) = 1;", r"to 0x20008000 at run_predict\+0x"),
@@ -29,9 +30,9 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("core", [c for c in CORES if c != "M0+"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_ten_training_steps_on_qemu_give_the_bytes_of_the_host(kind, core):
+def test_training_steps_on_qemu_give_the_bytes_of_the_host(kind, core):
     with open_qemu(program(kind), board(core), sram=SMALL) as device:
-        same_steps(device, open_program(program(kind, "host")), kind, 10)
+        same_steps(device, open_program(program(kind, "host")), kind, STEPS)
 
 
 PORTS = 500
@@ -41,7 +42,7 @@ PORTS = 500
 def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
     other = emulate(firmware(kind, "M7"))
     with open_qemu(program(kind), board("M7"), sram=SMALL) as device:
-        same_steps(device, other, kind, 10)
+        same_steps(device, other, kind, STEPS)
         assert device.stack_bytes() == other.stack_bytes()
         x = steps(kind, 1)[0][0]
         # the loop that polls the UART runs more often if this machine is busy: the minimum is the program's own count
@@ -80,7 +81,7 @@ def spent(device, x) -> int:
 @pytest.mark.parametrize("core", ("M7", "M55"))
 def test_what_gcc_compiles_gives_the_same_bytes_on_qemu(core):
     with open_qemu(program("conv"), board(core), sram=SMALL, compiler=GCC) as device:
-        same_steps(device, open_program(program("conv", "host")), "conv", 10)
+        same_steps(device, open_program(program("conv", "host")), "conv", STEPS)
 
 
 def test_firmware_that_loops_for_ever_on_qemu_is_stopped_where_it_is():
