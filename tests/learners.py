@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from torch import nn
@@ -21,9 +23,17 @@ def mlp(width: int = 6, classes: int = 4, hidden: int = 8) -> nn.Module:
                          nn.Linear(hidden, classes)).eval()  # fmt: skip
 
 
+@cache
+def imported() -> insitu.Model:
+    """The network above, read once: torch takes longer to export it than insitu to compile it."""
+    return insitu.load(mlp(), torch.zeros(1, 6))
+
+
 def learner(scheme: str = "full", batch: int = 1, module: nn.Module | None = None, **options) -> insitu.Learner:
     options = {"classes": 4, "precision": "float", "head_init": "uniform", **options}
-    return insitu.compile(module or mlp(), example=torch.zeros(1, 6), scheme=scheme, batch=batch, **options)
+    if module is None:
+        return insitu.compile(imported(), scheme=scheme, batch=batch, **options)
+    return insitu.compile(module, example=torch.zeros(1, 6), scheme=scheme, batch=batch, **options)
 
 
 def state_of(learner: insitu.Learner) -> bytes:

@@ -6,8 +6,13 @@ the outputs.
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
+
+from insitu.graph import Graph
+from insitu.importers import load
 
 
 def conv_bn(i: int, o: int, kernel: int = 3, stride: int = 1, groups: int = 1, act: type[nn.Module] | None = nn.ReLU):
@@ -320,3 +325,10 @@ def others() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         example = torch.randn(shape, generator=torch.Generator().manual_seed(200 + seed))
         found[name] = (randomise(make(), seed), (example,))
     return found
+
+
+@cache
+def imported(name: str) -> Graph:
+    """The graph of a family, read once per process: most of the time goes into torch's export."""
+    module, example = families()[name]
+    return load(module, example)

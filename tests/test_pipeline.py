@@ -17,7 +17,7 @@ from insitu.deploy.bundle import write_bundle
 from insitu.toolchain.compiler import find_compiler
 
 from .learners import data, learner, mlp, state_of
-from .models import families
+from .models import families, imported
 
 X, Y = data(40)
 
@@ -58,18 +58,18 @@ def test_a_model_that_is_int8_already_needs_no_data():
 
 @pytest.mark.parametrize("name", [n for n in families() if n != "autoencoder"])
 def test_every_family_trains_its_head_in_int8(name):
-    module, example = families()[name]
-    x = np.random.default_rng(0).normal(size=(12, *example[0].shape[1:])).astype(np.float32)
-    made = insitu.compile(module, example=example, classes=3, data=x, scheme="head")
+    graph = imported(name)
+    x = np.random.default_rng(0).normal(size=(12, *graph.inputs[0].shape[1:])).astype(np.float32)
+    made = insitu.compile(graph, classes=3, data=x, scheme="head")
     history = made.fit(x, np.arange(12) % 3, epochs=3, rate=0.05)
     assert np.isfinite(history.loss).all() and history.loss[-1] < history.loss[0] and history.cached
 
 
 @pytest.mark.parametrize("name", [n for n in families() if n != "autoencoder"])
 def test_every_family_trains_whole_in_float(name):
-    module, example = families()[name]
-    x = np.random.default_rng(0).normal(size=(8, *example[0].shape[1:])).astype(np.float32)
-    made = insitu.compile(module, example=example, classes=3, precision="float", scheme="full")
+    graph = imported(name)
+    x = np.random.default_rng(0).normal(size=(8, *graph.inputs[0].shape[1:])).astype(np.float32)
+    made = insitu.compile(graph, classes=3, precision="float", scheme="full")
     history = made.fit(x, np.arange(8) % 3, epochs=3, rate=0.02)
     assert np.isfinite(history.loss).all() and not history.cached
 

@@ -26,7 +26,7 @@ from insitu.planner.spent import spent, spent_text
 from insitu.planner.verify.passes import verify_passes
 
 from ..ops.case_library import all_bound
-from .test_stream import step_of
+from .test_stream import lowest
 
 
 def levels(graph: Graph) -> list[Graph]:
@@ -271,6 +271,6 @@ ARENAS = {
 
 @pytest.mark.parametrize("scheme, grad", ARENAS)
 def test_the_backward_pass_of_published_schemes_is_lowered(scheme, grad, shared_models):
-    made = plan(step_of(scheme, shared_models, grad)["train_step"], target="mcu")
+    made = lowest("train_step", scheme, shared_models, grad)
     assert made.arena_bytes <= ARENAS[scheme, grad]
     assert any(is_tiled(n) for n in made.graph.nodes) and any(isinstance(n, Tight) for n in made.graph.nodes)

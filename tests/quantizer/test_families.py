@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from insitu.importers import load
 from insitu.quantizer import calibrate, fallbacks, fold, quantize
 from tests.quantizer.nets import run, samples, sqnr
 
@@ -13,20 +12,14 @@ pytest.importorskip("torch")
 FLOAT = {"flat_cnn": ["log_softmax"]}
 
 
-@pytest.fixture(scope="module")
-def families():
-    from tests.models import families
-
-    return families()
-
-
 @pytest.mark.parametrize(
     "name",
     ["mobilenet_v2", "mobilenet_v3", "resnet8", "resnet18", "ds_cnn", "cnn1d", "mlp", "autoencoder", "flat_cnn"],
 )
-def test_a_family_survives_folding_and_int8(families, name):
-    module, example = families[name]
-    g = load(module, example)
+def test_a_family_survives_folding_and_int8(name):
+    from tests.models import imported
+
+    g = imported(name)
     folded = fold(g)
     assert not {n.op.name for n in folded.nodes} & {"batch_norm", "dropout", "mul", "add"} - _wanted(name)
     data = samples(g, 100)

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from insitu.schemes.scheme import read_scheme  # noqa: E402
 from insitu.training.autodiff import differentiate  # noqa: E402
 from insitu.training.head import replace_head  # noqa: E402
 from insitu.training.train import Recipe, train_graphs  # noqa: E402
-from tests.models import families  # noqa: E402
+from tests.models import families, imported  # noqa: E402
 
 from .straight_through import simulate  # noqa: E402
 
@@ -42,6 +43,7 @@ def close(found: dict, wanted: dict) -> None:
         assert worst <= allowed, f"{name}: off by {worst:.3g}, {allowed:.3g} allowed"
 
 
+@cache
 def places(module, example) -> dict[str, np.ndarray]:
     """Name -> for each element of the imported parameter, the index of torch's element."""
     numbered = copy.deepcopy(module)
@@ -72,7 +74,7 @@ def torch_gradients(module, x: np.ndarray, target: np.ndarray, train: bool):
 def test_frozen_batch_norms_every_gradient_is_autograds(family):
     """Batch norm in eval mode; the graph as imported, one sample, in float32."""
     module, example = FAMILIES[family]
-    graph = load(module, example)
+    graph = imported(family)
     where = places(module, example)
     builder = Builder.of(graph)
     with build(builder):
@@ -90,8 +92,8 @@ def test_frozen_batch_norms_every_gradient_is_autograds(family):
 def test_train_mode_every_gradient_the_c_computes_is_autograds(family):
     """Batch norm on the statistics of four samples; the generated C; no dropout, because its masks differ."""
     module, example = FAMILIES[family]
-    module = without_dropout(module)
     where = places(module, example)
+    module = without_dropout(module)
     graph = load(module, example)
     scheme = read_scheme("full", layers(graph))
     step = train_graphs(graph, scheme, Recipe(loss="mse"), samples=SAMPLES, head=None)["train_step"]
