@@ -6,9 +6,9 @@ import io
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from insitu.errors import ToolError, needs
+from insitu.firmware.elf import ALLOCATED, MAGIC, NO_CONTENT, Elf, SymbolRow
 
 
 @dataclass(frozen=True)
@@ -79,35 +79,32 @@ def read_image(path: str | Path) -> Image:
 
 def parse_image(data: bytes, where: str = "image") -> Image:
     """The content of an image; raises if it is truncated or damaged."""
-    elf = _elf(data, where)
+    if not data.startswith(MAGIC):
+        raise ToolError("is not an ELF image of 32 bits, little-endian", where=where)
     try:
-        image = _image(elf, data)
-    except Exception as e:  # on a damaged file the ELF reader can fail anywhere, with any exception
+        image = _image(Elf(data))
+    except Exception as e:  # a damaged file can fail anywhere, with any exception
         raise ToolError(f"is a damaged ELF image: {e!r}", where=where) from e
     if not image.segments:
         raise ToolError("is an ELF image with nothing to load", where=where)
     return image
 
 
-def _image(elf, data: bytes) -> Image:
-    sections = [s for s in elf.iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]
-    table: Any = elf.get_section_by_name(".symtab")
-    raw = list(table.iter_symbols()) if table else []
+def _image(elf: Elf) -> Image:
+    rows = [(name, row) for name, row in zip(elf.names, elf.rows) if row.flags & ALLOCATED and row.bytes]
+    symbols = list(elf.symbols())
     return Image(
-        tuple(Section(s.name, s["sh_addr"], s["sh_size"], s["sh_type"] != "SHT_NOBITS") for s in sections),
-        tuple(_symbol(s, elf) for s in raw if s.name and s["st_shndx"] != "SHN_UNDEF" and s.name[:1] != "$"),
-        tuple((p["p_paddr"], p.data()) for p in elf.iter_segments() if p["p_type"] == "PT_LOAD" and p["p_filesz"]),
-        tuple(sorted((s["st_value"], s.name[1]) for s in raw if s.name[:2] in ("$t", "$d"))),
-        elf["e_entry"],
-        data,
+        tuple(Section(name, row.address, row.bytes, row.type != NO_CONTENT) for name, row in rows),
+        tuple(_symbol(s, elf) for s in symbols if s.name[:1] != "$"),
+        tuple(elf.segments()),
+        tuple(sorted((s.address, s.name[1]) for s in symbols if s.name[:2] in ("$t", "$d"))),
+        elf.entry,
+        elf.data,
     )
 
 
-def _symbol(s, elf) -> Symbol:
-    index = s["st_shndx"]
-    code = s["st_info"]["type"] == "STT_FUNC"
-    name = elf.get_section(index).name if isinstance(index, int) else ""
-    return Symbol(s.name, s["st_value"] & ~1 if code else s["st_value"], s["st_size"], code, name)
+def _symbol(s: SymbolRow, elf: Elf) -> Symbol:
+    return Symbol(s.name, s.address & ~1 if s.function else s.address, s.bytes, s.function, elf.section_of(s))
 
 
 def _lines(data: bytes, file: str):

@@ -86,8 +86,10 @@ def included(text: str, folders: tuple[Path, ...] = (), given: Mapping[str, str]
     todo = list(includes(text))
     while todo:
         name = todo.pop()
+        if name in found:
+            continue
         header = given[name] if name in given else found_in(folders, name)
-        if name not in found and header is not None:
+        if header is not None:
             found[name] = header
             todo += includes(header)
     return {name: found[name] for name in sorted(found)}
