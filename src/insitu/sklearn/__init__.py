@@ -1,0 +1,12 @@
+"""insitu as a scikit-learn estimator: in a Pipeline, in cross_val_score, in a grid search.
+
+    from insitu.sklearn import DeviceClassifier
+    DeviceClassifier().fit(X, y).predict(X)                 a small network of its own, for tables
+    DeviceClassifier(model="net.onnx", scheme="last:2")     a network that you have
+
+What is trained is the generated C; `learner_` is the learner behind it.
+"""
+
+from insitu.sklearn.classifier import DeviceClassifier
+
+__all__ = ["DeviceClassifier"]

@@ -1,0 +1,106 @@
+"""A classifier with scikit-learn's interface, around a learner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from insitu.learner import Learner
+from insitu.learner.classify import probabilities
+from insitu.pipeline import compile
+from insitu.sklearn.table import BATCH, RATE, UPDATES, table_network
+from insitu.training.train import Recipe
+
+
+class DeviceClassifier(ClassifierMixin, BaseEstimator):
+    """Learns with the generated C of a model; without a model, with a small network for tables.
+
+    model       what `insitu.compile` takes; None: a network of its own, trained in full
+    scheme      what is trained of the model
+    precision   "int8" or "float"
+    hidden      widths of the own network's hidden layers
+    epochs, rate    None: found from the data
+    random_state    of the own network's first weights, and of the order of samples
+    """
+
+    def __init__(self, model=None, *, scheme: str = "head", precision: str = "float", hidden: tuple[int, ...] = (32,),
+                 epochs: int | None = None, rate: float | None = None, random_state=None):  # fmt: skip
+        self.model, self.scheme, self.precision, self.hidden = model, scheme, precision, hidden
+        self.epochs, self.rate, self.random_state = epochs, rate, random_state
+
+    def fit(self, X, y) -> DeviceClassifier:
+        """Learn from these samples, from the start."""
+        X, y = self._checked(X, y, reset=True)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        self.learner_ = self._compiled(X) if len(self.classes_) > 1 else None  # one class: nothing to tell apart
+        self._learn(X, labels)
+        return self
+
+    def partial_fit(self, X, y, classes=None) -> DeviceClassifier:
+        """Learn from these samples too; the first call must know all classes."""
+        first = not hasattr(self, "classes_")
+        X, y = self._checked(X, y, reset=first)
+        if first:
+            self.classes_ = unique_labels(y if classes is None else classes)
+            self.learner_ = self._compiled(X) if len(self.classes_) > 1 else None
+        strange = np.setdiff1d(y, self.classes_)
+        if len(strange):
+            raise ValueError(f"the class {strange[0]!r} is new; the first partial_fit(..., classes=) names all of them")
+        self._learn(X, np.searchsorted(self.classes_, y), epochs=1)
+        return self
+
+    def predict_proba(self, X) -> np.ndarray:
+        """[samples, classes]: how likely each class is."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        if self.learner_ is None:
+            return np.ones((len(X), 1))
+        return probabilities(self.learner_.graphs["predict"], self.learner_.predict(X))
+
+    def predict(self, X) -> np.ndarray:
+        """The likeliest class of each sample."""
+        likely = self.predict_proba(X)
+        return self.classes_[likely.argmax(axis=1)]
+
+    # ---------------------------------------------------------------------------------------------
+
+    def _checked(self, X, y, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        X, y = validate_data(self, X, y, reset=reset, **self._wanted())
+        check_classification_targets(y)
+        return np.asarray(X), np.asarray(y)
+
+    def _validated(self, X, reset: bool) -> np.ndarray:
+        return np.asarray(validate_data(self, X, reset=reset, **self._wanted()))
+
+    def _wanted(self) -> dict:
+        return {"dtype": np.float32, "allow_nd": self.model is not None}
+
+    def _compiled(self, X: np.ndarray) -> Learner:
+        count, seed = len(self.classes_), self._seed()
+        if self.model is None:
+            graph = table_network(X, self.hidden, count, seed)
+            return compile(graph, precision="float", scheme="full", batch=BATCH, recipe=Recipe(optimizer="adam"))
+        data = X if self.precision == "int8" else None
+        return compile(self.model, classes=count, precision=self.precision, scheme=self.scheme, data=data, seed=seed)
+
+    def _learn(self, X: np.ndarray, labels: np.ndarray, epochs: int | None = None) -> None:
+        if self.learner_ is None:
+            return
+        given = {"epochs": epochs or self.epochs, "rate": self.rate}
+        if self.model is None:
+            updates = ceil(len(X) / BATCH)
+            given = {"epochs": given["epochs"] or min(max(ceil(UPDATES / updates), 5), 200), "rate": self.rate or RATE}
+        self.learner_.fit(X, labels, seed=self._seed(), **{k: v for k, v in given.items() if v is not None})
+
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 30))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        return replace(tags, input_tags=replace(tags.input_tags, three_d_array=self.model is not None))

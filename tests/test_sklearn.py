@@ -1,0 +1,62 @@
+"""DeviceClassifier against scikit-learn's own checks, and inside its tools."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_iris, load_wine
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from torch import nn
+
+from insitu.sklearn import DeviceClassifier
+
+
+def test_scikit_learns_own_checks_pass():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about checks that do not apply
+        done = check_estimator(DeviceClassifier(epochs=30), on_fail=None)
+    failed = {row["check_name"]: str(row["exception"])[:200] for row in done if row["status"] == "failed"}
+    assert not failed and sum(row["status"] == "passed" for row in done) > 30
+
+
+@pytest.mark.parametrize("load, least", [(load_iris, 0.92), (load_wine, 0.94)])
+def test_it_learns_tables_in_cross_validation(load, least):
+    assert cross_val_score(DeviceClassifier(), *load(return_X_y=True), cv=3).mean() > least
+
+
+def test_it_works_in_a_pipeline_and_a_grid_search():
+    x, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    pipe = make_pipeline(StandardScaler(), DeviceClassifier(epochs=20))
+    found = GridSearchCV(pipe, {"deviceclassifier__hidden": [(4,), (16,)]}, cv=2).fit(x, names)
+    assert np.mean(found.predict(x) == names) > 0.9
+
+
+def test_a_model_of_the_users_is_trained():
+    x, y = load_iris(return_X_y=True)
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 5)).eval()
+    from insitu.learner.model import load
+
+    made = DeviceClassifier(load(module, torch.zeros(1, 4)), scheme="full", epochs=30, rate=0.02).fit(x, y)
+    assert made.score(x, y) > 0.9 and made.predict_proba(x).shape == (150, 3)
+    again = pickle.loads(pickle.dumps(made))
+    np.testing.assert_array_equal(again.predict_proba(x), made.predict_proba(x))
+
+
+def test_partial_fit_goes_on():
+    x, y = load_iris(return_X_y=True)
+    made = DeviceClassifier()
+    order = np.random.default_rng(0).permutation(150)
+    for part in np.array_split(np.tile(order, 20), 60):
+        made.partial_fit(x[part], y[part], classes=[0, 1, 2])
+    assert made.score(x, y) > 0.9
+    with pytest.raises(ValueError, match="is new"):
+        made.partial_fit(x[:2], [0, 7])
