@@ -9,6 +9,7 @@ from insitu.errors import ModelError
 from insitu.graph import Graph, check
 from insitu.graph.file import SUFFIX
 from insitu.graph.file import read as read_graph
+from insitu.importers.foreign import refused
 
 
 def load(source, example=None, *, batch: int = 1) -> Graph:
@@ -28,7 +29,7 @@ def _load_file(path: Path, batch: int) -> Graph:
         path = _from_zoo(str(path))
     reader = FILES.get(path.suffix.lower())
     if reader is None:
-        raise ModelError(f"unknown kind of model file {path.suffix!r}", where=str(path), hint=", ".join(FILES))
+        raise refused(path, list(FILES))
     return reader(path, batch)
 
 
