@@ -62,7 +62,7 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
                 otherwise the statistics are frozen
     transform   resize and normalise pixels as part of the graph
     board       a name (`insitu boards`) or a profile.json: the program is linked for this board, and must fit; it
-                still runs here, and `deployed` has the firmware
+                still runs here; `on("emulator")` or `on("serial:PORT")` of the learner runs it there
     sram, flash the bytes the program may use (262144, or "256K": K is 1,024); a BudgetError says what does not fit
     prefer      on a board: "memory" spends instructions wherever that lowers the peak, "speed" only until it fits
     dump        a folder that gets one text file per stage
