@@ -3,11 +3,13 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import insitu
+from insitu.boards import find_board
 from insitu.codegen import emit_program
 from insitu.deploy import board_programs, deploy_program, starting_from
 from insitu.deploy.bundle import board_files
@@ -84,6 +86,25 @@ def test_a_board_on_a_serial_port_is_a_place():
             assert state_of(there) == state_of(host)
             with pytest.raises(insitu.DeviceError, match="cannot grow"):
                 there.add_class()
+    finally:
+        board.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals")
+def test_a_serial_line_is_as_fast_as_the_boards_profile_says(tmp_path):
+    pytest.importorskip("serial")
+    slow = find_board(BOARD)
+    slow = replace(slow, port=replace(slow.port, baud=57600))
+    host = learner("head", precision="int8", data=data()[0], board=slow)
+    host.write(tmp_path / "build")
+    board = Terminal(host.deployed.program)
+    place = f"serial:{board.port}"
+    try:
+        for there in (lambda: host.on(place), lambda: open_folder(tmp_path / "build", place)):
+            with there() as found:
+                assert found.device.channel.port.baudrate == 57600
+        with host.on(place, baud=9600) as found:
+            assert found.device.channel.port.baudrate == 9600
     finally:
         board.close()
 
@@ -226,8 +247,6 @@ def test_a_learned_state_changes_a_program_without_planning_again(planned, tmp_p
 
 
 def deploy_anew(host: insitu.Learner, program):
-    from dataclasses import replace
-
     made = deploy_program(program, host.deployed.limits)
     return replace(made, batch=host.deployed.batch, loss=host.deployed.loss)
 

@@ -29,6 +29,10 @@ class Patience:
     timeout: float | None = None  # seconds, elsewhere
     baud: int | None = None  # of a serial line; None: from the board's profile
 
+    def on(self, board: Board | None) -> Patience:
+        """The same, with the baud rate that the board's profile says if none was given."""
+        return replace(self, baud=self.baud or (board.port.baud if board and board.port else None))
+
 
 def place_of(place: str, known: Iterable[str]) -> tuple[str, str]:
     """Kind and port of a place's name; an error lists the known names."""
@@ -44,7 +48,9 @@ def open_place(place: str, deployed: Deployment | None, program: Callable[[], Pr
     kind, port = place_of(place, (HOST, *EMULATORS, *LINES))
     if kind in EMULATORS:
         return EMULATORS[kind](linked(deployed, kind), patience)
-    return LINES[kind](deployed.program if deployed else program(), port, patience)
+    if deployed is None:
+        return LINES[kind](program(), port, patience)
+    return LINES[kind](deployed.program, port, patience.on(deployed.limits.board))
 
 
 def linked(deployed: Deployment | None, kind: str) -> Deployment:
@@ -130,8 +136,7 @@ def _folder_qemu(manifest: Manifest, port: str, patience: Patience) -> Device:
 
 
 def _folder_serial(manifest: Manifest, port: str, patience: Patience) -> Device:
-    known = manifest.board.port.baud if manifest.board.port else None
-    return _serial(manifest.interface, port, replace(patience, baud=patience.baud or known))
+    return _serial(manifest.interface, port, patience.on(manifest.board))
 
 
 EMULATORS: dict[str, Callable[[Deployment, Patience], Device]] = {"emulator": _emulator, "qemu": _qemu}
