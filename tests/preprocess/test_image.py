@@ -87,7 +87,7 @@ def test_checkpoints_take_pixels_and_need_no_more_arena(shared_models):
 
 def test_a_transform_that_does_not_fit_is_an_error(net):
     _, graph = net
-    with pytest.raises(GraphError, match="2 numbers for 3 channels"):
+    with pytest.raises(GraphError, match="2 numbers do not fit 3 channels"):
         Transform(mean=(0.1, 0.2)).applied_to(graph)
     with pytest.raises(GraphError, match="deviation"):
         Transform(std=0.0).applied_to(graph)
