@@ -58,13 +58,22 @@ def test_a_model_refuses_it_and_names_the_sample(kind, bad):
     x[5, 1, 2, 3] = BAD[bad]
     for use in ((model.quantize(x[:4]) if kind == "int8" else model).predict, learner.predict,
                 lambda x: learner.fit(x, y), lambda x: learner.evaluate(x, y)):  # fmt: skip
-        with pytest.raises(DataError, match=r"sample 5: .*not finite|sample 5.*not finite"):
+        with pytest.raises(DataError, match=r"sample 5: has a number that is not finite: -?(nan|inf) at \[1, 2, 3\]"):
             use(x)
+
+
+def test_an_input_in_int8_refuses_it_too():
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(50, 3))
+    x, _ = samples("cnn", 8)
+    model = insitu.load(module.eval(), torch.zeros(1, 2, 5, 5)).quantize(x, float_io=False)
+    x[5, 1, 2, 3] = np.nan
+    with pytest.raises(DataError, match=r"input input: sample 5: .* nan at \[1, 2, 3\]"):
+        model.predict(x)
 
 
 def test_a_number_too_large_for_single_precision_is_refused():
     device = open_plans(plan_all(graphs("int8"), "host"))
-    with pytest.raises(DataError, match="sample 0: holds a number that is not finite"):
+    with pytest.raises(DataError, match="sample 0: has a number that is not finite"):
         device.predict(np.full((1, 2, 5, 5), 1e300))
 
 
@@ -130,7 +139,7 @@ def test_it_is_found_in_an_image_that_comes_in_pieces(size):
 def test_a_device_refuses_it_before_anything_is_sent():
     with open_process(emit_program(plan_all(graphs("int8"), "mcu"))) as device:
         before = device.save_state()
-        with pytest.raises(DataError, match="sample 0: holds a number that is not finite"):
+        with pytest.raises(DataError, match="sample 0: has a number that is not finite"):
             device.run("train_step", broken(np.nan, 0), np.zeros(1, np.int32), np.float32(0.1))
         assert device.save_state() == before
 

@@ -96,6 +96,7 @@ def _as_type(value: Value, x: np.ndarray, where: str) -> np.ndarray:
                             hint="give unscaled pixels, 0 to 255")  # fmt: skip
         return x.astype(want)
     limits = np.iinfo(want)
+    check_finite(x, where)  # an integer could not say so
     _check_range(x, value.type, f"input {value.name}")
     return np.clip(np.round(x / value.type.scale) + q.zero, limits.min, limits.max).astype(want)
 
@@ -107,13 +108,21 @@ def _within(x: np.ndarray, limits) -> bool:
 def check_samples(samples: Samples, graph: Graph, where: str = "") -> Samples:
     """The samples, if they are finite and within the range the model was calibrated on."""
     for v, x in zip(graph.inputs, samples.inputs):
-        if x.dtype.kind == "f" and not np.isfinite(x).all():
-            bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-            raise DataError("has a number that is not finite", where=": ".join(filter(None, (where, f"sample {bad}"))))
+        check_finite(x, where)
         known = next((n.output.type for n in graph.users.get(v.name, ()) if n.op is quantize), None)
         if known is not None:
             _check_range(x, known, where or f"input {v.name}")
     return samples
+
+
+def check_finite(x: np.ndarray, where: str = "") -> np.ndarray:
+    """The array, if it has no NaN and no infinity; the error names the sample and the place in it."""
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        sample, *place = (int(i) for i in np.argwhere(~np.isfinite(x))[0])
+        bad = x[(sample, *place)]
+        at = ": ".join(filter(None, (where, f"sample {sample}")))
+        raise DataError(f"has a number that is not finite: {bad} at {place}", where=at)
+    return x
 
 
 def _check_range(x: np.ndarray, type: Type, where: str) -> None:

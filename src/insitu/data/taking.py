@@ -18,7 +18,7 @@ import numpy as np
 
 from insitu.data.labels import numbered
 from insitu.data.reading import read_samples
-from insitu.data.samples import Samples, check_samples, counted, fit
+from insitu.data.samples import Samples, check_finite, check_samples, counted, fit
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
 
@@ -51,9 +51,9 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
     """One array per input of the graph, from one value per input, or from a file, folder, or Samples."""
     only = given[0] if len(given) == 1 else None
     if isinstance(only, str | Path):
-        return read_samples(only, graph, part="test", targets=True).inputs
+        only = read_samples(only, graph, part="test", targets=True)
     if isinstance(only, Samples):
-        return only.inputs
+        return tuple(check_finite(x, only.source) for x in only.inputs)
     given = only if isinstance(only, tuple) and len(only) == len(graph.inputs) > 1 else given
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
@@ -62,7 +62,10 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
 
 
 def _input(value: Value, x: np.ndarray) -> np.ndarray:
-    return fit(value, x, f"input {value.name}") if x.size else np.zeros((0, *value.shape[1:]), value.type.numpy)
+    if not x.size:
+        return np.zeros((0, *value.shape[1:]), value.type.numpy)
+    where = f"input {value.name}"
+    return check_finite(fit(value, x, where), where)
 
 
 Parts = tuple[tuple[np.ndarray, ...], np.ndarray | None, tuple[str, ...]]  # inputs, labels, notes
