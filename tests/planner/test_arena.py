@@ -1,6 +1,6 @@
 """Places in the arena: nothing overlaps, and a search comes close to the lower bound where greedy orders do not."""
 
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
 
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from insitu.planner.lifetimes import Buffer, lower_bound
-from insitu.planner.place.placer import place
+from insitu.planner.place.placer import Problem, place, problem_of
 
 
 def training_step(seed: int, depth: int = 12) -> tuple[Buffer, ...]:
@@ -46,6 +46,28 @@ def test_a_searched_placement_keeps_live_bytes_apart_and_is_no_worse_than_greedy
     assert all(at % 16 == 0 and at + b.bytes <= total for b, at in offsets.items())
     assert lower_bound(buffers) <= total <= place(buffers)[1]
     assert place(buffers, rounds=6) == (offsets, total)
+
+
+def slowly(problem: Problem, order: list[int]) -> tuple[int, tuple[int, ...]]:
+    """Each buffer at the lowest multiple of 16 at which nothing lies in its way."""
+    at: dict[int, int] = {}
+    for i in order:
+        met = [(at[j], at[j] + its, own) for j, own, its in problem.rivals[i] if j in at]
+        at[i] = next(o for o in count(0, 16) if all(o >= end or start >= o + own for start, end, own in met))
+    return max(at[i] + size for i, size in enumerate(problem.size)), tuple(at[i] for i in range(len(at)))
+
+
+@given(shrinking(), st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_buffers_lie_as_low_as_they_can_and_those_placed_before_a_change_stay(buffers, rng):
+    problem, order = problem_of(buffers, 16), list(range(len(buffers)))
+    rng.shuffle(order)
+    top, at = found = slowly(problem, order)
+    assert problem.greedy(order) == problem.greedy(order, most=top) == found
+    assert problem.greedy(order, most=top - 1) is None
+    turn = rng.randrange(len(order))
+    changed = [*order[:turn], *sorted(order[turn:])]
+    assert problem.greedy(changed, turn, at) == slowly(problem, changed)
 
 
 @pytest.mark.parametrize("seed", (1, 2, 3, 7, 10))

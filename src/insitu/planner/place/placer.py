@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 from random import Random
 
 from insitu.planner.lifetimes import Buffer, lower_bound
@@ -127,21 +129,41 @@ class Problem:
         """Nothing worth searching for is below this: alignment alone can cost a few bytes a buffer."""
         return self.least + max(4 * self.align, self.least // 512)
 
-    def greedy(self, order: Order) -> Placed:
-        """Each buffer at the lowest offset that is free for its whole life."""
+    def greedy(self, order: Order, kept: int = 0, known: tuple[int, ...] = (), most: float = inf) -> Placed | None:
+        """Each buffer at the lowest offset that is free for its whole life; None once that needs more than `most`.
+
+        kept    so many at the beginning of the order lie where they lay in `known`
+        """
         at, top = [-1] * len(self.size), 0
-        for i in order:
-            at[i] = self._lowest(i, at)
+        for turn, i in enumerate(order):
+            at[i] = known[i] if turn < kept else self._lowest(i, at)
             top = max(top, at[i] + self.size[i])
+            if top > most:
+                return None
         return top, tuple(at)
 
     def _lowest(self, i: int, at: list[int]) -> int:
-        return _first_gap(sorted((at[j], at[j] + its, own) for j, own, its in self.rivals[i] if at[j] >= 0), self.align)
+        taken = [(at[j], at[j] + its, own) for j, own, its in self.rivals[i] if at[j] >= 0]
+        taken.sort()
+        if i not in self.steady:
+            return _first_gap(taken, self.align)
+        offset, size = 0, self.size[i]
+        for start, end, _ in taken:
+            if start >= offset + size:
+                break
+            if end > offset:
+                offset = -(-end // self.align) * self.align
+        return offset
+
+    @cached_property
+    def steady(self) -> set[int]:
+        """Buffers that are as large beside every other: below the first gap that is large enough, nothing changes."""
+        return {i for i, (size, its) in enumerate(zip(self.size, self.rivals)) if all(own == size for _, own, _ in its)}
 
     def best_of(self, best: Best | None, orders: Iterable[Order], enough: int) -> Best:
         """The best that one of these orders gives, or what was known; no more are asked for once that is enough."""
         for order in orders:
-            found = self.greedy(order), order
+            found = _placed(self.greedy(order)), order
             best = min(best, found) if best else found
             if best[0][0] <= enough:
                 break
@@ -158,12 +180,14 @@ class Problem:
                 break
             moved = rng.choice([i for i, a in enumerate(at) if a + self.size[i] == top])
             turn = order.index(moved)
-            changed = order[:turn] + order[turn + 1 :]
-            changed.insert(rng.randrange(turn + 1), moved)
-            found = self.greedy(changed), changed
-            if found[0][0] <= top or rng.random() < 0.05:  # now and then a step up, to leave a dead end
-                current = found
-            best = min(best, found)
+            earlier = rng.randrange(turn + 1)
+            changed = [*order[:earlier], moved, *order[earlier:turn], *order[turn + 1 :]]
+            found = self.greedy(changed, earlier, at, top)
+            if found is None and rng.random() < 0.05:  # now and then a step up, to leave a dead end
+                found = self.greedy(changed, earlier, at)
+            if found:
+                current = found, changed
+                best = min(best, current)
         return best
 
     def exact(self, best: Best) -> Best:
@@ -179,6 +203,11 @@ class Problem:
                 if max(top, placed[i] + self.size[i]) < best[0][0]:
                     todo.append(([*order, i], placed, max(top, placed[i] + self.size[i])))
         return best
+
+
+def _placed(found: Placed | None) -> Placed:
+    assert found  # without a limit there is always a place
+    return found
 
 
 def _first_gap(taken: list[tuple[int, int, int]], align: int) -> int:
