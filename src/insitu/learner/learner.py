@@ -359,8 +359,9 @@ class Learner:
             with self._changing:
                 self.device.load_state(data)
         except DataError as e:
-            hint = "use a state with the model, scheme and options it was saved with"
-            raise DataError(e.what, where=str(path), hint=hint) from e
+            from insitu.learner.origin import foreign_state
+
+            raise foreign_state(self.parts, data, e, str(path)) from e
 
     def write(self, folder: str | Path, *, measure: bool = False) -> list[Path]:
         """Write the C program to a folder, with firmware if it was compiled for a board; returns the files.

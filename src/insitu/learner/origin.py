@@ -1,0 +1,72 @@
+"""What a saved state was made for, if it is not this program: found by making the state's layout for other schemes.
+
+A state holds no words, only a number that identifies its program and its own length: it is loaded as it is on a board.
+So the schemes of the same model are tried, first those whose state could have this length.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+
+from insitu.codegen.program import fingerprint, initial_state, state_fields
+from insitu.codegen.state import HEADER_BYTES, MAGIC, StateLayout, layout
+from insitu.errors import DataError, Error
+from insitu.schemes.layers import layers, leading
+from insitu.schemes.scheme import read_scheme
+from insitu.training.parts import Parts
+from insitu.training.trainable import make_trainable
+
+SECONDS = 10.0  # to look for it
+MOST = 6  # bytes of state per byte of trained parameter: a float master copy, or both moments of Adam, beside it
+
+
+def foreign_state(parts: Parts | None, data: bytes, refused: DataError, path: str) -> DataError:
+    """The error for a state that does not fit, with what it was saved with if that can be found out."""
+    made = origin(parts, data) if parts else None
+    if parts is None or made in (None, parts.scheme.name):
+        hint = "use a state with the model, scheme and options it was saved with"
+        return DataError(refused.what, where=path, hint=hint)
+    what = f"was saved with the scheme {made}, but this program has the scheme {parts.scheme.name}"
+    return DataError(what, where=path, hint=f"--scheme {made}")
+
+
+def origin(parts: Parts, data: bytes) -> str | None:
+    """The scheme that a state of this model was saved with; None if it is none, or of another model."""
+    if len(data) < HEADER_BYTES:
+        return None
+    magic, model, size, _ = (int(n) for n in np.frombuffer(data[:HEADER_BYTES], "<u4"))
+    if magic != MAGIC or len(data) != HEADER_BYTES + size:
+        return None
+    end = time.monotonic() + SECONDS
+    for other in _candidates(parts, size):
+        if identity(other).model == model:
+            return other.scheme.name
+        if time.monotonic() > end:
+            break
+    return None
+
+
+def identity(parts: Parts) -> StateLayout:
+    """The layout of the state that a program of these parts has; nothing is planned for it."""
+    graphs = {verb: SimpleNamespace(graph=g) for verb, g in parts.graphs().items()}
+    return layout(state_fields(graphs), initial_state(graphs), fingerprint(graphs))  # type: ignore[arg-type]
+
+
+def _candidates(parts: Parts, size: int) -> Iterator[Parts]:
+    known = leading(parts.forward)
+    found = [layer for layer in layers(parts.forward) if layer.name != parts.head and layer.name in known]
+    counts = [f"{kind}:{n + 1}" for n in range(len(found)) for kind in ("last", "bias")]
+    for name in ("head", "full", *counts):
+        try:
+            other = replace(parts, scheme=read_scheme(name, found))
+            _, trained = make_trainable(other.forward, other.scheme, head=other.head)
+        except Error:  # this model cannot be trained so
+            continue
+        least = sum(t.value.type.bytes for t in trained)
+        if least <= size <= MOST * least + 64:
+            yield other

@@ -1,0 +1,77 @@
+"""A state of another scheme is refused with the scheme it was saved with; anything else with what is known."""
+
+import time
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.cli import main
+from insitu.errors import DataError
+from insitu.graph.file import save
+from insitu.learner.origin import identity, origin
+
+from ..training.small_nets import SHAPE, float_net, int8_net
+
+SCHEMES = ("head", "last:1", "last:2", "bias:2", "full")
+
+
+def learner(scheme: str, net=int8_net, **options):
+    return insitu.compile(net(), classes=3, scheme=scheme, **options)
+
+
+@pytest.mark.parametrize(
+    "net, options", [(int8_net, {}), (int8_net, {"batch": 2}), (float_net, {"precision": "float"})]
+)
+def test_the_layout_is_that_of_the_program(net, options):
+    for scheme in SCHEMES:
+        made = learner(scheme, net, **options)
+        assert identity(made.parts).model == made.device.program.state.model
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_state_of_another_scheme_is_refused_with_its_name(scheme, tmp_path):
+    learner(scheme).save(tmp_path / "state.bin")
+    other = learner("last:3" if scheme != "full" else "head")
+    before = other.device.save_state()
+    said = rf"state\.bin: was saved with the scheme {scheme}, but this .*\n  try: --scheme {scheme}$"
+    with pytest.raises(DataError, match=said):
+        other.load(tmp_path / "state.bin")
+    assert other.device.save_state() == before
+
+
+def test_a_state_of_other_classes_or_of_nothing_is_refused_as_before(tmp_path):
+    made = learner("head")
+    insitu.compile(int8_net(), classes=5, scheme="head").save(tmp_path / "five.bin")
+    (tmp_path / "short.bin").write_bytes(b"INS1")
+    for name in ("five.bin", "short.bin"):
+        with pytest.raises(DataError, match="wrong size"):
+            made.load(tmp_path / name)
+
+
+def test_a_damaged_state_is_said_to_be_damaged(tmp_path):
+    made = learner("head")
+    path = made.save(tmp_path / "state.bin")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="is damaged"):
+        made.load(path)
+
+
+def test_looking_for_it_ends(monkeypatch):
+    made = learner("head")
+    monkeypatch.setattr("insitu.learner.origin.SECONDS", 0.0)
+    begin = time.monotonic()
+    origin(made.parts, made.device.save_state()[:4] + b"\0\0\0\0" + made.device.save_state()[8:])
+    assert time.monotonic() - begin < 5
+
+
+def test_the_command_line_says_so(tmp_path, capsys):
+    save(int8_net(), tmp_path / "net.insitu")
+    learner("last:2").save(tmp_path / "state.bin")
+    np.save(tmp_path / "x.npy", np.zeros((2, *SHAPE[1:]), np.float32))
+    command = ["predict", "net.insitu", "--data", "x.npy", "--state", "state.bin", "--classes", "3", "--scheme", "head"]
+    files = {"net.insitu", "x.npy", "state.bin"}
+    assert main([str(tmp_path / word) if word in files else word for word in command]) == 1
+    assert "was saved with the scheme last:2" in capsys.readouterr().err
