@@ -63,12 +63,13 @@ def test_gradient_is_torch_s(label):
 
 def finite_difference(d, i: int) -> np.ndarray:
     """The central difference for every element of feed i."""
-    found = np.zeros(d.feeds[i].shape)
+    found, moved = np.zeros(d.feeds[i].shape), d.feeds[i].copy()
+    feeds = (*d.feeds[:i], moved, *d.feeds[i + 1 :])
     for at in np.ndindex(found.shape):
-        losses = []
+        here, losses = moved[at], []
         for step in (STEP, -STEP):
-            moved = d.feeds[i].copy()
-            moved[at] += step
-            losses.append(d.loss(*d.feeds[:i], moved, *d.feeds[i + 1 :]))
+            moved[at] = here + step
+            losses.append(d.loss(*feeds))
         found[at] = (losses[0] - losses[1]) / (2 * STEP)
+        moved[at] = here
     return found
