@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 from pathlib import Path
 
@@ -237,3 +238,20 @@ def test_every_row_of_the_hints_is_said_somewhere():
 def test_a_missing_flag_is_named(capsys):
     _, _, err = run(capsys, "compile", TARGET, "--scheme", "head")
     assert "try: --data FILE" in err and "compile(" not in err
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("--save-model m.tflite", "a model cannot be written as .tflite: a name that ends in .insitu"),
+        ("--save-model nowhere/m.insitu", "cannot write a file to nowhere/m.insitu: there is no folder"),
+        ("--save pipe", "cannot write a file to pipe: it is a device, pipe or socket"),
+        ("--save .", "it is a folder"),
+    ],
+)
+def test_what_cannot_be_saved_is_told_before_training(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "m.onnx", "--data", "x.npz", *words.split()])
+    assert stop.value.code == 2 and said in capsys.readouterr().err

@@ -14,9 +14,10 @@ import pytest
 
 from insitu.data import read_samples
 from insitu.errors import DataError, GraphError, ModelError
-from insitu.files import check_arrays, read_array, replacing, write_whole
+from insitu.files import check_arrays, check_target, read_array, replacing, write_whole
 from insitu.graph import parse
 from insitu.graph.file import read, save
+from insitu.learner.model import Model, load
 
 SIZE = 1 << 20
 GRAPH = "graph g(%x: f32[1x4x4x2]) -> (%y)\n  %y = avg_pool2d(%x, kernel=[2, 2], stride={}) : f32[1x2x2x2]\n"
@@ -69,6 +70,31 @@ def test_a_link_is_followed_and_a_pipe_is_not_replaced(tmp_path):
     with pytest.raises(DataError, match="pipe"):
         write_whole(tmp_path / "pipe", b"x")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.tflite", "m", "m.insitu.bak"])
+def test_a_model_is_not_written_under_the_name_of_another_format(name, tmp_path):
+    model = Model(parse("graph g(%x: f32[1x2]) -> (%y)\n  %y = relu(%x) : f32[1x2]"))
+    with pytest.raises(DataError, match=r"try: a name that ends in \.insitu"):
+        model.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    assert load(model.save(tmp_path / "m.INSITU")).graph.outputs[0].name == "y"
+
+
+def test_a_path_that_cannot_be_written_is_known_before_anything_is(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "none" / "real")
+    for name, why in (("none/x", "no folder"), ("", "a folder"), ("link", "no folder")):
+        with pytest.raises(DataError, match=f"cannot be written: .*{why}"):
+            check_target(tmp_path / name)
+    with pytest.raises(DataError, match="device, pipe or socket"):
+        check_target(os.devnull)
+    assert check_target(tmp_path / "new") == tmp_path / "new"
+
+
+def test_a_read_only_folder_is_known_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(DataError, match="is read-only"):
+        check_target(tmp_path / "new")
 
 
 def test_a_new_file_may_be_read_as_any_other_and_an_old_one_keeps_its_mode(tmp_path):

@@ -32,10 +32,9 @@ def write_whole(path: str | Path, data: bytes) -> Path:
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary file beside this one that replaces it when the block ends without an error."""
-    target = Path(os.path.realpath(path))  # a link is followed, not replaced
+    target = check_target(path)
     part = None
     try:
-        _check_plain(target)
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
         os.close(descriptor)
         part = Path(name)
@@ -50,10 +49,25 @@ def replacing(path: str | Path) -> Iterator[Path]:
                 part.unlink(missing_ok=True)
 
 
-def _check_plain(target: Path) -> None:
+def check_target(path: str | Path) -> Path:
+    """The file that writing to this path would replace: a link is followed. A DataError if it cannot be written.
+
+    A device, a pipe or a socket is never replaced by a file.
+    """
+    target = Path(os.path.realpath(path))
+    if problem := _problem(target):
+        raise DataError(f"cannot be written: {problem}", where=str(path))
+    return target
+
+
+def _problem(target: Path) -> str:
     if target.exists() and not target.is_file():
-        kind = "a folder" if target.is_dir() else "a device, pipe or socket"
-        raise DataError(f"cannot be written: it is {kind}", where=str(target))
+        return "it is a folder" if target.is_dir() else "it is a device, pipe or socket"
+    if not target.parent.is_dir():
+        return f"there is no folder {target.parent}"
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        return f"the folder {target.parent} is read-only"
+    return ""
 
 
 def _umask() -> int:

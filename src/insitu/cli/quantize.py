@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import count, target_file
+from insitu.cli.values import count, model_file
 from insitu.data import Samples, fit, read_held_out
 from insitu.devices.host import open_host
 from insitu.errors import ModelError
@@ -25,7 +25,7 @@ EXAMPLES = """\
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a float model: .onnx, .tflite, .pt2, .keras or .insitu")
     add_data(parser)
-    parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="the int8 model (MODEL with .insitu)")
+    parser.add_argument("-o", "--output", type=model_file, metavar="FILE", help="the int8 model (MODEL with .insitu)")
     parser.add_argument("--method", choices=METHODS, default=METHODS[0], help="how ranges are found (mse)")
     parser.add_argument("--int8-io", action="store_true", help="make inputs and outputs int8 too (default: float)")
     parser.add_argument("--batches", type=count, metavar="N", help="calibrate on the first N samples")

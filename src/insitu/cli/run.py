@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.output import say, show
-from insitu.cli.values import amount, count, index, rate, target_file
+from insitu.cli.values import amount, count, index, rate, saved_file
 
 HELP = "train with a board's firmware: emulated here, or on the board itself"
 EXAMPLES = """\
@@ -33,7 +33,7 @@ def arguments(parser) -> None:
     parser.add_argument("--rate", type=amount, default=0.01, metavar="R", help="learning rate (0.01)")
     parser.add_argument("--batch", type=count, metavar="N", help="samples per update (default: as compiled)")
     parser.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
-    parser.add_argument("--save", type=target_file, metavar="FILE", help="write the state when done")
+    parser.add_argument("--save", type=saved_file, metavar="FILE", help="write the state when done")
     parser.add_argument("--limit", type=count, metavar="N", help="most instructions per request, emulated (2e10)")
     parser.add_argument("--timeout", type=rate, metavar="S", help="most seconds per request on qemu or a board (600)")
     parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from insitu.cli.compile import add_compiler, build, describe
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import amount, count, index, rate, share, target_file
+from insitu.cli.values import amount, count, index, model_file, rate, saved_file, share
 from insitu.data import read_held_out
 from insitu.data.samples import Samples, split
 from insitu.errors import DataError
@@ -43,9 +43,9 @@ def arguments(parser) -> None:
     parser.add_argument("--resume", type=Path, metavar="FILE", help="start from a saved state")
     parser.add_argument("--start-epoch", type=index, default=0, metavar="N", help="epochs already done (0)")
     parser.add_argument("--stop-epoch", type=count, metavar="N", help="stop early, as if interrupted")
-    parser.add_argument("-o", "--save", "--output", dest="output", type=target_file, metavar="FILE",
+    parser.add_argument("-o", "--save", "--output", dest="output", type=saved_file, metavar="FILE",
                         help="write the learner (.insitu), or only its state (.bin)")  # fmt: skip
-    parser.add_argument("--save-model", type=target_file, metavar="FILE", help="write the trained model (.insitu)")
+    parser.add_argument("--save-model", type=model_file, metavar="FILE", help="write the trained model (.insitu)")
 
 
 def run(arguments) -> int:

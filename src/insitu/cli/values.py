@@ -8,6 +8,10 @@ import re
 from argparse import ArgumentTypeError
 from pathlib import Path
 
+from insitu.errors import DataError
+from insitu.files import check_target
+from insitu.graph.file import check_suffix
+
 
 def count(text: str) -> int:
     """An integer >= 1."""
@@ -87,7 +91,27 @@ def target_file(text: str) -> Path:
     path = Path(text)
     if path.is_dir() or not path.parent.is_dir():
         raise ArgumentTypeError(f"cannot write a file to {path}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ArgumentTypeError(f"cannot write a file to {path}: it is read-only")
     return path
+
+
+def saved_file(text: str) -> Path:
+    """The same for a file that is replaced in one go, which no device or pipe can be."""
+    try:
+        check_target(text)
+    except DataError as e:
+        raise ArgumentTypeError(f"cannot write a file to {text}: {e.what.removeprefix('cannot be written: ')}") from e
+    return Path(text)
+
+
+def model_file(text: str) -> Path:
+    """A file for a model."""
+    try:
+        check_suffix(text)
+    except DataError as e:
+        raise ArgumentTypeError(f"{e.what}: {e.hint}") from e
+    return saved_file(text)
 
 
 def target_folder(text: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.errors import Error, ModelError
+from insitu.errors import DataError, Error, ModelError
 from insitu.files import read_array, write_whole
 from insitu.graph.check import check
 from insitu.graph.graph import Graph
@@ -26,8 +26,17 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def save(graph: Graph, path: str | Path) -> Path:
-    """Write the graph. The file appears complete or not at all."""
+    """Write the graph as an .insitu file, which appears complete or not at all."""
+    check_suffix(path)
     return write_whole(path, packed(graph))
+
+
+def check_suffix(path: str | Path) -> None:
+    """Refuse a name that says another format than the one that is written."""
+    suffix = Path(path).suffix
+    if suffix.lower() != SUFFIX:
+        what = f"a model cannot be written as {suffix}" if suffix else "a model's file needs a suffix"
+        raise DataError(what, where=str(path), hint=f"a name that ends in {SUFFIX}, insitu's own format")
 
 
 def packed(graph: Graph) -> bytes:
