@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from insitu.folders import cache_folder
+
+from insitu.files import cache_folder
 
 PACKAGE = "rp2040js@1.4.1"
 HARNESS = Path(__file__).parent / "rp2040.mjs"

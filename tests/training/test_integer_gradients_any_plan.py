@@ -13,7 +13,7 @@ from insitu.importers.torch.read import read_torch
 from insitu.learner.model import Model
 from insitu.planner import Plan, plan
 from insitu.planner.place.placer import ALIGN
-from insitu.planner.plan import _place
+from insitu.planner.plan import _ordered, _placed
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
 from insitu.training.head import replace_head
@@ -59,7 +59,7 @@ def network(seed: int, kind: str) -> tuple[dict[str, Graph], np.ndarray]:
 
 def with_little_scratch(graph: Graph) -> Plan:
     """The plan for a small machine in which every call uses the least possible scratch."""
-    return _place(graph, "as given", {id(n): call_of(n, graph, tight=True) for n in graph.nodes}, ALIGN)
+    return _placed(_ordered(graph, "as given", lambda n: call_of(n, graph, tight=True), "mcu"), ALIGN)
 
 
 def call_of(node, graph: Graph, **asked) -> Call:

@@ -16,7 +16,7 @@ from insitu.graph.eval import run_step
 from insitu.planner import Plan, plan, verify
 from insitu.planner.lifetimes import state_homes
 from insitu.planner.order import dependencies
-from insitu.planner.plan import ALIGN, _place, call_of
+from insitu.planner.plan import ALIGN, _ordered, _placed, call_of
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import Scheme, Update, fit, read_scheme
 from insitu.training import train
@@ -134,7 +134,7 @@ def shuffled(graph: Graph, rng) -> Graph:
 
 def placed(graph: Graph) -> Plan:
     """The plan of exactly this order, proven."""
-    return verify(_place(graph, "this one", {id(n): call_of(n, graph) for n in graph.nodes}, ALIGN))
+    return verify(_placed(_ordered(graph, "this one", lambda n: call_of(n, graph), "host"), ALIGN))
 
 
 @given(step_graphs, st.integers(0, 2**16))
