@@ -1,5 +1,6 @@
 """What a C file depends on: a kernel is recompiled if something it includes has changed, and only then."""
 
+import re
 import shutil
 
 import pytest
@@ -47,3 +48,33 @@ def test_a_changed_header_concerns_only_who_includes_it(c_folder):
     mathf.write_text(mathf.read_text() + "/* another line */\n")
     after = kernel_objects(tuple(kernels))
     assert {k for k, a, b in zip(kernels, before, after) if a != b} == {"exp_f32"}
+
+
+MACHINE = "isa/machine.h"
+
+
+def asked_for(text: str) -> set[str]:
+    """Names that the preprocessor is asked about."""
+    return {name for line in re.findall(r"^#\s*(?:el)?if.*", text, re.M) for name in re.findall(r"\b[A-Z_]\w+", line)}
+
+
+def test_one_header_asks_what_machine_this_is():
+    for path in sorted(sources.C_FOLDER.rglob("*.[ch]")):
+        if path != sources.C_FOLDER / MACHINE and path.parent.name != "boards":
+            assert not {n for n in asked_for(path.read_text()) if n.startswith("__") or n == "INSITU_SCALAR"}, path
+
+
+def test_whoever_wants_to_know_the_machine_includes_that_header():
+    """A name that is not defined counts as 0: plain C would be taken without a word."""
+    known = set(re.findall(r"^#define (INSITU_\w+)", (sources.C_FOLDER / MACHINE).read_text(), re.M))
+    for path in sorted(sources.C_FOLDER.rglob("*.[ch]")):
+        text = path.read_text()
+        if path != sources.C_FOLDER / MACHINE and asked_for(text) & known:
+            assert MACHINE in sources.includes(text), path
+
+
+def test_a_machines_folder_is_chosen_by_the_header_of_the_same_primitives():
+    isa = sources.C_FOLDER / "isa"
+    chosen = {name for path in isa.rglob("*.h") for name in sources.includes(path.read_text())}
+    for path in sorted(isa.glob("*/*.h")):
+        assert path.relative_to(sources.C_FOLDER).as_posix() in chosen, path

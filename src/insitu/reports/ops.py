@@ -148,11 +148,11 @@ def _words(source: str) -> set[str]:
 
 @cache
 def primitives_by_machine() -> dict[str, set[str]]:
-    """avx512 -> {dot_f32, ...}: the fast versions that isa/ defines in place of the scalar ones."""
+    """avx512 -> {dot_f32, ...}: the fast versions that a machine's folder of isa/ has in place of the scalar ones."""
     found: dict[str, set[str]] = {}
-    for header in sorted((C_FOLDER / "isa").glob("*.h")):
-        for primitive, machine in re.findall(r"^#define (\w+) ([a-z0-9]+)_\1$", header.read_text(), re.M):
-            found.setdefault(machine, set()).add(primitive)
+    for header in sorted((C_FOLDER / "isa").glob("*/*.h")):
+        names = re.findall(r"^#define (\w+) [a-z0-9]+_\1$", header.read_text(), re.M)
+        found.setdefault(header.parent.name, set()).update(names)
     return found
 
 

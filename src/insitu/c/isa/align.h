@@ -2,7 +2,9 @@
 #ifndef INSITU_ISA_ALIGN_H
 #define INSITU_ISA_ALIGN_H
 
-#if defined(__AVX2__) && !defined(INSITU_SCALAR)
+#include "isa/machine.h"
+
+#if INSITU_AVX2
 #define INSITU_ALIGNED __attribute__((aligned(64)))
 #else
 #define INSITU_ALIGNED

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "isa/machine.h"
+
 static inline int32_t scalar_bit_length(uint32_t n)
 {
     int32_t bits = 0;
@@ -15,15 +17,8 @@ static inline int32_t scalar_bit_length(uint32_t n)
     return bits + (int32_t)n;
 }
 
-#if defined(__ARM_FEATURE_CLZ) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-/* in assembler, since a compiler's own is not defined for 0 */
-static inline int32_t arm_bit_length(uint32_t n)
-{
-    int32_t zeros;
-    __asm__("clz %0, %1" : "=r"(zeros) : "r"(n));
-    return 32 - zeros;
-}
-#define bit_length arm_bit_length
+#if INSITU_ARM_CLZ
+#include "isa/dsp/bits.h"
 #else
 #define bit_length scalar_bit_length
 #endif

@@ -12,20 +12,9 @@
 
 #include <stdint.h>
 
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)
-#define INSITU_HAS_FMA 1
-#endif
+#include "isa/machine.h"
 
-#ifdef INSITU_HAS_FMA
-/* C's own fmaf may set errno, for which some compilers call libm: the first choice is a name that does not. */
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_elementwise_fma)
-#define INSITU_FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
-#endif
-#endif
-#if !defined(INSITU_FMA) && !(defined(__clang__) && defined(__arm__))
-#define INSITU_FMA(a, b, c) __builtin_fmaf(a, b, c)
-#endif
+#if INSITU_HAS_FMA
 static inline float fma_f32(float a, float b, float c)
 {
 #if defined(INSITU_FMA)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "isa/machine.h"
 #include "kernels.h"
 
 /* -128..127 as floats, in case bytes are looked up */
@@ -43,8 +44,8 @@ static inline void scalar_fours_scaled(float *to, const float *x, int32_t row, c
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_floats.h"
+#if INSITU_DSP
+#include "isa/dsp/fours.h"
 #else
 #define fours_floats scalar_fours_floats
 #endif

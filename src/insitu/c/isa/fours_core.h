@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "isa/fma.h"
+#include "isa/machine.h"
 #include "kernels/linear/products.h"
 
 static inline void scalar_fours_sums(const fours_task *t)
@@ -24,8 +25,8 @@ static inline void scalar_fours_sums(const fours_task *t)
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_FMA) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_fours.h"
+#if INSITU_DSP_FLOATS
+#include "isa/dsp/fours_core.h"
 #else
 #define fours_sums scalar_fours_sums
 #endif

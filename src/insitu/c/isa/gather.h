@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "isa/fma.h"
+#include "isa/machine.h"
 
 enum { GATHER = 16 };
 
@@ -52,8 +53,8 @@ static inline void scalar_gather(const gather_task *t, int32_t channels)
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_FMA) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_gather.h"
+#if INSITU_DSP_FLOATS
+#include "isa/dsp/gather.h"
 #else
 #define gather scalar_gather
 #define gather_prepare scalar_gather_prepare

@@ -2,6 +2,8 @@
 #ifndef INSITU_ISA_INLINE_H
 #define INSITU_ISA_INLINE_H
 
+#include "isa/machine.h"
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* a function that is assembler and nothing else: it finds its arguments where the calling convention puts them. Several
@@ -16,7 +18,7 @@
 #define ONCE __attribute__((noinline, weak))
 
 /* before a loop of few and constant rounds over an array: unrolled, the array can live in registers */
-#if defined(__clang__)
+#if INSITU_CLANG
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("clang loop unroll(disable)") /* a loop of so few rounds that unrolling costs more than it saves */
 #else

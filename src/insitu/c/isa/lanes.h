@@ -16,12 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if !defined(INSITU_SCALAR)
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
-#include "isa/lanes_avx512.h"
-#elif defined(__AVX2__) && defined(__FMA__)
-#include "isa/lanes_avx2.h"
-#endif
+#include "isa/machine.h"
+
+#if INSITU_AVX512_FLOATS
+#include "isa/avx512/lanes.h"
+#elif INSITU_AVX2_FLOATS
+#include "isa/avx2/lanes.h"
 #endif
 
 #endif

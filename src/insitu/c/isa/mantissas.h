@@ -13,6 +13,7 @@
 #define INSITU_ISA_MANTISSAS_H
 
 #include "isa/columns.h"
+#include "isa/machine.h"
 #include "numbers/block.h"
 
 enum { MANTISSAS = 4 };
@@ -76,8 +77,8 @@ ALWAYS_INLINE void scalar_mantissas_groups(void *m, int32_t at, int32_t step, co
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_mantissas.h"
+#if INSITU_DSP
+#include "isa/dsp/mantissas.h"
 #else
 #define mantissas_pairs scalar_mantissas_pairs
 #define mantissas_scaled scalar_mantissas_scaled

@@ -7,7 +7,9 @@
 #include "isa/lanes.h"
 #include "kernels/linear/products.h"
 
-#ifndef INSITU_LANES
+#ifdef INSITU_LANES
+#include "isa/lanes/matrix.h"
+#else
 
 enum { MATRIX_COLUMNS = 4 };
 
@@ -49,149 +51,6 @@ static inline void matrix_any(const int wide, float *y, const float *start, cons
             matrix_some(wide, 1, y, from, runs, count, zero, m, p * m->a_row, j);
         }
     }
-}
-
-#else
-
-enum { MATRIX_DEPTH = 128 }; /* what of a and b stays in the first cache while all rows and columns pass over it */
-
-/* the part of a product that is done at once: `depth` steps of some runs from k on, columns from j on */
-typedef struct {
-    float *y;
-    const float *start;
-    const matrix_run *runs;
-    int32_t count, k, depth, j, zero;
-    vm last; /* lanes of the last vector of a row */
-} matrix_part;
-
-ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const void *b, ptrdiff_t at, int32_t zero)
-{
-    if (wide) {
-        return full ? vf_full((const float *)b + at) : vf_load(k, (const float *)b + at);
-    }
-    return vf_load_s8(full ? lanes(LANES) : k, (const int8_t *)b + at, zero);
-}
-
-/* P rows by N vectors, all sums in registers */
-ALWAYS_INLINE void matrix_block(const int wide, const int side, const int P, const int N, const matrix_part *part,
-                                int32_t p0, const matrix_shape *m)
-{
-    const matrix_part t = *part;
-    const ptrdiff_t a_row = side ? 1 : m->a_row, a_next = m->a_next, b_row = m->b_row;
-    vf acc[12 * 3];
-    UNROLL
-    for (int p = 0; p < P; p++) {
-        UNROLL
-        for (int j = 0; j < N; j++) {
-            acc[p * N + j] = vf_zero();
-            if (t.start) {
-                const float *from = t.start + (ptrdiff_t)(p0 + p) * m->start_row + t.j + j * LANES;
-                acc[p * N + j] = j + 1 < N ? vf_full(from) : vf_load(t.last, from);
-            }
-        }
-    }
-    for (int32_t r = 0; r < t.count; r++) {
-        const float *a[4]; /* every third row: the two after it are within reach of an address */
-        UNROLL
-        for (int p = 0; p < P; p += 3) {
-            a[p / 3] = t.runs[r].a + (p0 + p) * a_row + t.k * a_next;
-        }
-        const void *b = t.runs[r].b;
-        ptrdiff_t at = t.k * b_row + t.j;
-        for (int32_t k = 0; k < t.depth; k++, at += b_row) {
-            vf bk[3];
-            UNROLL
-            for (int j = 0; j < N; j++) {
-                bk[j] = matrix_load(wide, j + 1 < N, t.last, b, at + j * LANES, t.zero);
-            }
-            UNROLL
-            for (int p = 0; p < P; p++) {
-                const vf x = vf_set(a[p / 3][p % 3 * a_row]);
-                UNROLL
-                for (int j = 0; j < N; j++) {
-                    acc[p * N + j] = vf_fma(x, bk[j], acc[p * N + j]);
-                }
-            }
-            UNROLL
-            for (int p = 0; p < P; p += 3) {
-                a[p / 3] += a_next;
-                KEEP(a[p / 3]);
-            }
-        }
-    }
-    UNROLL
-    for (int p = 0; p < P; p++) {
-        float *to = t.y + (ptrdiff_t)(p0 + p) * m->y_row + t.j;
-        UNROLL
-        for (int j = 0; j < N; j++) {
-            vf_store(to + j * LANES, j + 1 < N ? lanes(LANES) : t.last, acc[p * N + j]);
-        }
-    }
-}
-
-/* all rows by N vectors, P rows at a time */
-ALWAYS_INLINE void matrix_rows(const int wide, const int side, const int P, const int N, const matrix_part *t,
-                               const matrix_shape *m)
-{
-    int32_t p = 0;
-    for (; P > 8 && p + P <= m->rows && m->rows - p != 16; p += P) {
-        matrix_block(wide, side, P, N, t, p, m);
-    }
-    for (; P >= 8 && p + 8 <= m->rows; p += 8) {
-        matrix_block(wide, side, 8, N, t, p, m);
-    }
-    for (; p + 4 <= m->rows; p += 4) {
-        matrix_block(wide, side, 4, N, t, p, m);
-    }
-    for (; p + 2 <= m->rows; p += 2) {
-        matrix_block(wide, side, 2, N, t, p, m);
-    }
-    for (; p < m->rows; p++) {
-        matrix_block(wide, side, 1, N, t, p, m);
-    }
-}
-
-/* all rows and columns; `side`: rows of a lie side by side, so that their offsets are known */
-ALWAYS_INLINE void matrix_columns(const int wide, const int side, matrix_part t, const matrix_shape *m)
-{
-    while (t.j < m->cols) {
-        const int32_t vectors = (m->cols - t.j + LANES - 1) / LANES;
-        const int32_t n = vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
-        t.last = lanes(m->cols - t.j - (n - 1) * LANES);
-        if (n == 3) {
-            matrix_rows(wide, side, MATRIX_ROWS_3, 3, &t, m);
-        } else if (n == 2) {
-            matrix_rows(wide, side, MATRIX_ROWS_2, 2, &t, m);
-        } else {
-            matrix_rows(wide, side, MATRIX_ROWS_1, 1, &t, m);
-        }
-        t.j += n * LANES;
-    }
-}
-
-ALWAYS_INLINE void matrix_any(const int wide, float *y, const float *start, const matrix_run *runs, int32_t count,
-                              int32_t zero, const matrix_shape *shape)
-{
-    matrix_shape m = *shape;
-    const int32_t few = m.depth < MATRIX_DEPTH && m.depth > 0 ? 2 * MATRIX_DEPTH / m.depth : 1;
-    matrix_part t = {y, start, runs, 0, 0, 0, 0, zero, lanes(0)};
-    do {
-        t.count = count < few ? count : few;
-        t.depth = m.depth - t.k < MATRIX_DEPTH ? m.depth - t.k : MATRIX_DEPTH;
-        if (m.a_row == 1) {
-            matrix_columns(wide, 1, t, &m);
-        } else {
-            matrix_columns(wide, 0, t, &m);
-        }
-        t.start = y;
-        m.start_row = m.y_row;
-        t.k += t.depth;
-        if (t.k >= m.depth) {
-            t.k = 0;
-            t.runs += t.count;
-            count -= t.count;
-        }
-    } while (count > 0);
 }
 
 #endif

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "isa/inline.h"
+#include "isa/machine.h"
 #include "isa/quick.h"
 
 enum { PAIRS_PIXELS = 4, PAIRS_OUTPUTS = 2, PAIRS_BLOCK = 8, PAIRS_SUMS = 64 };
@@ -208,11 +209,11 @@ static inline void scalar_pairs_store(const pairs_task *t, int32_t way)
     }
 }
 
-#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
-#include "isa/helium_halves.h"
-#include "isa/helium_pairs.h"
-#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_pairs.h"
+#if INSITU_HELIUM
+#include "isa/helium/halves.h"
+#include "isa/helium/pairs.h"
+#elif INSITU_DSP
+#include "isa/dsp/pairs.h"
 #else
 #define pairs_few scalar_pairs_few
 #define pairs_window4(to, w, blocks, zero) scalar_pairs_windows(to, *(w), blocks, zero)

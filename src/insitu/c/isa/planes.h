@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "isa/inline.h"
+#include "isa/machine.h"
 #include "kernels.h"
 #include "numbers/requant.h"
 
@@ -126,10 +127,10 @@ APART void scalar_plane_outputs(const plane_task *t, const channel_place *to, co
     plane_outputs_by(scalar_plane_sums, t, to, c, q, acc);
 }
 
-#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
-#include "isa/helium_planes.h"
-#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_planes.h"
+#if INSITU_HELIUM
+#include "isa/helium/planes.h"
+#elif INSITU_DSP
+#include "isa/dsp/planes.h"
 #else
 #define planes_widen scalar_planes_widen
 #define plane_weights scalar_plane_weights

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "isa/machine.h"
 #include "numbers/requant.h"
 
 typedef struct {
@@ -43,7 +44,7 @@ static inline int quick_of(quick_requant *quick, int32_t channel, const requant 
 }
 
 /* the high word of a product */
-#if defined(__ARM_ARCH_6M__) || (defined(__riscv) && !defined(__riscv_mul))
+#if INSITU_HALF_PRODUCTS
 static inline int32_t high_word(int32_t a, int32_t b) /* in halves: the product of two words is a library's there */
 {
     const int32_t ah = a >> 16, bh = b >> 16;
@@ -105,10 +106,10 @@ static inline void scalar_store_any(const channel_place *to, const int32_t *acc,
     }
 }
 
-#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
-#include "isa/helium_quick.h"
-#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_quick.h"
+#if INSITU_HELIUM
+#include "isa/helium/quick.h"
+#elif INSITU_DSP
+#include "isa/dsp/quick.h"
 #else
 #define store_plain scalar_store_plain
 #define store_masked scalar_store_masked

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "isa/fma.h"
+#include "isa/machine.h"
 
 static inline void scalar_add_rows(float *y, const float *x, int32_t rows, int32_t n, int32_t row)
 {
@@ -16,8 +17,8 @@ static inline void scalar_add_rows(float *y, const float *x, int32_t rows, int32
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_FMA) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_rows.h"
+#if INSITU_DSP_FLOATS
+#include "isa/dsp/rows.h"
 #else
 static inline void add_rows(float *y, const float *x, int32_t rows, int32_t n)
 {

@@ -1,40 +1,21 @@
-/* The square root, by the instruction where the machine has one.
- *
- * The instruction and the integer routine are both correctly rounded, so they give the same bits. C's own sqrtf sets
- * errno, for which a compiler calls libm unless told not to: so the instruction is asked for by a name that does not.
+/* The square root, by the instruction where the machine has one. The instruction and the integer routine are both
+ * correctly rounded, so they give the same bits.
  */
 #ifndef INSITU_ISA_SQRT_H
 #define INSITU_ISA_SQRT_H
 
 #include <stdint.h>
 
-#if !defined(INSITU_SCALAR) && (defined(__SSE2__) || defined(__aarch64__) || defined(__wasm__) || \
-                                (defined(__ARM_FP) && (__ARM_FP & 4)) || defined(__riscv_flen))
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_elementwise_sqrt)
-#define INSITU_SQRT(x) __builtin_elementwise_sqrt(x)
-#endif
-#endif
-#if !defined(INSITU_SQRT) && (defined(__NO_MATH_ERRNO__) || defined(__wasm__))
-#define INSITU_SQRT(x) __builtin_sqrtf(x) /* loops over it vectorise */
-#endif
-#if !defined(INSITU_SQRT) && defined(__SSE2__)
-#include <emmintrin.h>
-#define INSITU_SQRT(x) _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)))
-#endif
+#include "isa/machine.h"
+
+#if INSITU_HAS_SQRT
 static inline float insitu_sqrtf(float x)
 {
 #if defined(INSITU_SQRT)
     return INSITU_SQRT(x);
 #else
     float y;
-#if defined(__aarch64__)
-    __asm__("fsqrt %s0, %s1" : "=w"(y) : "w"(x));
-#elif defined(__arm__)
-    __asm__("vsqrt.f32 %0, %1" : "=t"(y) : "t"(x));
-#else
-    __asm__("fsqrt.s %0, %1" : "=f"(y) : "f"(x)); /* RISC-V */
-#endif
+    INSITU_ASSEMBLED_SQRT(y, x);
     return y;
 #endif
 }

@@ -7,6 +7,7 @@
 #ifndef INSITU_ISA_STEPS_H
 #define INSITU_ISA_STEPS_H
 
+#include "isa/machine.h"
 #include "numbers/block.h"
 
 enum { STEP_UPPER = 26 }; /* from this shift on, what is left of a product is in its upper word */
@@ -80,8 +81,8 @@ static inline int32_t scalar_step_residual(int8_t *w, int8_t *r, const int32_t *
     return shift < STEP_UPPER ? step_each(w, r, m, 1, n, whole, shift, 1) : step_each(w, r, m, 1, n, whole, shift, 0);
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_steps.h"
+#if INSITU_DSP
+#include "isa/dsp/steps.h"
 #else
 #define step_sizes scalar_step_sizes
 #define step_squares scalar_step_squares

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "isa/machine.h"
 #include "kernels/pointwise/quants.h"
 #include "numbers/fixed.h"
 
@@ -39,10 +40,10 @@ static inline void scalar_sum_masked(int8_t *y, uint8_t *mask, const int8_t *a, 
     }
 }
 
-#if defined(__ARM_FEATURE_MVE) && !defined(INSITU_SCALAR)
-#include "isa/helium_sum.h"
-#elif defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_sum.h"
+#if INSITU_HELIUM
+#include "isa/helium/sum.h"
+#elif INSITU_DSP
+#include "isa/dsp/sum.h"
 #else
 #define sum_run scalar_sum_run
 #define sum_masked scalar_sum_masked

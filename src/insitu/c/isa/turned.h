@@ -16,6 +16,7 @@
 #ifndef INSITU_ISA_TURNED_H
 #define INSITU_ISA_TURNED_H
 
+#include "isa/machine.h"
 #include "numbers/block.h"
 
 enum { TURNED = 4, TURNED_ONE = 14, TURNED_FAR = -1 }; /* TURNED_FAR: a factor of a half */
@@ -131,10 +132,10 @@ ALWAYS_INLINE void scalar_turned_gradients(int16_t *to, const void *g, int32_t a
     }
 }
 
-#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(INSITU_SCALAR)
-#include "isa/arm_turned.h"
-#if defined(__ARM_FEATURE_MVE)
-#include "isa/helium_turned.h"
+#if INSITU_DSP
+#include "isa/dsp/turned.h"
+#if INSITU_HELIUM
+#include "isa/helium/turned.h"
 #endif
 #else
 #define turned_beyond(x, nothing) ((void)(x), (void)(nothing), -1)

@@ -3,7 +3,7 @@
  * w[o,kh,kw,c/groups]; b may be null. Padding holds x_zero.
  * Scratch: 2 kh kw c/groups bytes, one window of one group. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 /* the window of pixel (i,j) and the channels from c0 on, minus the zero point */

@@ -4,7 +4,7 @@
 #ifndef INSITU_CONV_TILES_H
 #define INSITU_CONV_TILES_H
 
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels/shapes.h"
 
 enum { CONV_TILE = 16 };

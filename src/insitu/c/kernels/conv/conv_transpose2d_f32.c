@@ -1,7 +1,7 @@
 /* y[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o] += w[c,u,v,o] x[n,i,j,c]; plus b[o]
  * w[c,kh,kw,o/groups]; b may be null. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 static void start(float *y, const float *b, int32_t pixels, int32_t o)

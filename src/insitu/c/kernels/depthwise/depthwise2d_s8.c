@@ -3,7 +3,7 @@
  * Scratch, each part rounded up to 16 bytes: 8 kh (pointers to rows), 4 o (the bias with the zero point of a window
  * taken off, so that no tap need do it), o (a pixel of padding). Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 static void centred_bias(int32_t *bias, const int8_t *w, const int32_t *b, const conv2d_shape *s, int32_t zero)

@@ -3,7 +3,7 @@
  * for more, the weights of `panel` outputs and up to `depth` inputs are turned into w[i,outputs] at a time.
  * Scratch: 4 panel depth bytes; few rows are those with a depth of 0. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "isa/fma.h"
 #include "isa/transpose.h"
 #include "kernels.h"

@@ -3,7 +3,7 @@
  *   offset   -(x_zero + 128) * sum of w[o]
  * Scratch: tile (at most 8) rows of 4 * ceil(i / 4) bytes. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 void linear_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,

@@ -1,7 +1,7 @@
 /* acc[r,o] = b[o] + sum over i of w[o,i] (x[r,i] - x_zero); y = requantised acc, mask (if not null) where it was not clamped. w as declared; b may be null.
  * Scratch: 2 i bytes, one row of x. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 void linear_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const linear_shape *s, const requant *q,

@@ -1,5 +1,5 @@
 /* y[t,i,j] = sum over k of a[ia[t],i,k] b[ib[t],k,j]; a null index is the identity. Not in place. */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 void matmul_f32(float *y, const float *a, const float *b, const matmul_shape *s)

@@ -1,7 +1,7 @@
 /* acc[t,i,j] = sum over k of (a[ia[t],i,k] - x_zero) (b[ib[t],k,j] - w_zero); y = requantised acc.
  * A null index is the identity. Scratch: 4 n bytes, one row of sums. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 #include "kernels/mask.h"
 

@@ -1,7 +1,7 @@
 /* y = clamp(rescale(rescale((a - a_zero) 2^20) + sign rescale((b - b_zero) 2^20)) + y_zero), three roundings as LiteRT
  * has them. Broadcasts; in place allowed over an operand of y's shape. Every multiplier is at most one: no left shifts.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 #include "kernels/mask.h"
 #include "kernels/pointwise/pair.h"

@@ -1,5 +1,5 @@
 /* y[o,i] = max over r of x[outer(o) + step(r) + i]: see reduce_shape. Not in place. */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 void amax_s8(int8_t *y, const int8_t *x, const reduce_shape *s)

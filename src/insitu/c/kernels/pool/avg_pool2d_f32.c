@@ -1,7 +1,7 @@
 /* y[n,i,j,c] = the mean of the window's taps that lie on x; with count_pad the padding counts, as zeros.
  * Every window has a tap on x. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 static void window(float *y, const float *x, const conv2d_shape *s, int32_t count_pad, int32_t r0, int32_t q0)

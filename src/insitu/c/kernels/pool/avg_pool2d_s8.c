@@ -3,7 +3,7 @@
  *   litert   round_half_away(sum of x / count), clamped: input and output have one scale
  * Scratch: 4 c bytes, the sums. Every window has a tap on x. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 #include "kernels/mask.h"
 

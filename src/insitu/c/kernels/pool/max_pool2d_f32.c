@@ -1,5 +1,5 @@
 /* y[n,i,j,c] = max over the window's taps that lie on x. Every window has one. Not in place. */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 static void window(float *y, const float *x, const conv2d_shape *s, int32_t r0, int32_t q0)

@@ -1,7 +1,7 @@
 /* y[o,i] = requantised sum over r of (x[outer(o) + step(r) + i] - x_zero): see reduce_shape.
  * The multiplier of q holds the division. Scratch: 4 inner bytes, the sums. Not in place.
  */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 #include "kernels/mask.h"
 

@@ -1,5 +1,5 @@
 /* y[o,i] = sum over r of x[outer(o) + step(r) + i]: see reduce_shape. Not in place. */
-#include "isa.h"
+#include "isa/primitives.h"
 #include "kernels.h"
 
 void sum_reduce_f32(float *y, const float *x, const reduce_shape *s)

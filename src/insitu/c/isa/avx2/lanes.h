@@ -1,0 +1,88 @@
+/* isa/lanes.h for x86 with AVX2 and FMA: eight lanes, sixteen registers. */
+#ifndef INSITU_ISA_AVX2_LANES_H
+#define INSITU_ISA_AVX2_LANES_H
+
+#include <immintrin.h>
+
+#include "isa/inline.h"
+
+#define INSITU_LANES 1
+enum { LANES = 8, MATRIX_ROWS_1 = 8, MATRIX_ROWS_2 = 4, MATRIX_ROWS_3 = 4 };
+typedef __m256 vf;
+typedef __m256i vm;
+
+ALWAYS_INLINE vm lanes(int32_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+ALWAYS_INLINE vm lanes_of(uint32_t bits)
+{
+    const __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int32_t)bits), each), each);
+}
+
+ALWAYS_INLINE vf vf_load(vm k, const float *p)
+{
+    return _mm256_maskload_ps(p, k);
+}
+
+ALWAYS_INLINE vf vf_full(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+/* no byte outside the lanes may be read */
+ALWAYS_INLINE vf vf_load_s8(vm k, const int8_t *p, int32_t zero)
+{
+    const int n = __builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(k)));
+    int64_t eight = 0;
+    if (n == 8) {
+        __builtin_memcpy(&eight, p, 8);
+    } else {
+        int8_t some[8] = {0};
+        for (int i = 0; i < n; i++) {
+            some[i] = p[i];
+        }
+        __builtin_memcpy(&eight, some, 8);
+    }
+    const __m256i v = _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(eight));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(v, _mm256_set1_epi32(zero)));
+}
+
+ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
+{
+    _mm256_maskstore_ps(p, k, v);
+}
+
+ALWAYS_INLINE vf vf_set(float a)
+{
+    return _mm256_set1_ps(a);
+}
+
+ALWAYS_INLINE vf vf_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+ALWAYS_INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* isa/lanes.h for x86 with AVX-512: sixteen lanes, thirty-two registers. */
+#ifndef INSITU_ISA_AVX512_LANES_H
+#define INSITU_ISA_AVX512_LANES_H
+
+#include <immintrin.h>
+
+#include "isa/inline.h"
+
+#define INSITU_LANES 1
+enum { LANES = 16, MATRIX_ROWS_1 = 12, MATRIX_ROWS_2 = 12, MATRIX_ROWS_3 = 8 };
+typedef __m512 vf;
+typedef __mmask16 vm;
+
+ALWAYS_INLINE vm lanes(int32_t n)
+{
+    return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
+}
+
+ALWAYS_INLINE vm lanes_of(uint32_t bits)
+{
+    return (__mmask16)bits;
+}
+
+ALWAYS_INLINE vf vf_load(vm k, const float *p)
+{
+    return _mm512_maskz_loadu_ps(k, p);
+}
+
+ALWAYS_INLINE vf vf_full(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+ALWAYS_INLINE vf vf_load_s8(vm k, const int8_t *p, int32_t zero)
+{
+    const __m512i v = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(k, p));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(v, _mm512_set1_epi32(zero)));
+}
+
+ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
+{
+    _mm512_mask_storeu_ps(p, k, v);
+}
+
+ALWAYS_INLINE vf vf_set(float a)
+{
+    return _mm512_set1_ps(a);
+}
+
+ALWAYS_INLINE vf vf_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+ALWAYS_INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+#endif
