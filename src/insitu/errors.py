@@ -11,6 +11,8 @@
     ├── DeviceError       a device does not answer, answers wrongly, or runs another program
     └── ToolError         a compiler or an optional package is missing or failed
 
+LearningWarning is no error: training went another way than expected, and the warning says what to do.
+
 Each error says what happened, where, and what to do. The command line prints it without a
 traceback and exits with 1; a bug keeps its traceback.
 """
@@ -76,3 +78,7 @@ class ToolError(Error):
 def needs(package: str, extra: str, purpose: str) -> ToolError:
     """The error for an optional package that is not installed."""
     return ToolError(f"{purpose} needs {package}, which is not installed", hint=f'pip install "insitu[{extra}]"')
+
+
+class LearningWarning(UserWarning):
+    """Training went another way than its caller may expect: what happened, and what to do."""

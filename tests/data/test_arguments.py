@@ -38,13 +38,13 @@ def test_a_recipe_refuses(name, value):
 
 
 @pytest.mark.parametrize(("name", "value"), [
-    ("rate", 1e39), ("rate", "a"), ("rate", float("nan")), ("rate", -1), ("rate", None), ("epochs", 1.5),
+    ("rate", 1e39), ("rate", "a"), ("rate", float("nan")), ("rate", -1), ("head_rate", -1), ("epochs", 1.5),
     ("epochs", -1), ("epochs", 0), ("seed", -1), ("warmup", float("inf")), ("warmup", "a"), ("batch", 0),
     ("batch", 1.5), ("start_epoch", -1), ("stop_epoch", 0.5), ("threads", 0), ("views", 0),
 ])  # fmt: skip
 def test_fit_refuses_and_learns_nothing(learner, name, value):
     before = learner.device.save_state()
-    word = {"rate": "learning rate", "warmup": "warm-up"}.get(name, name)
+    word = {"rate": "learning rate", "head_rate": "learning rate", "warmup": "warm-up"}.get(name, name)
     with pytest.raises(DataError, match=f"{word} must"):
         learner.fit(X, Y, **{name: value})
     assert learner.device.save_state() == before

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 
 from insitu import __version__
 from insitu.cli import bench, boards, check, compile, demo, info, ops, predict, prove, quantize, run, train, zoo
 from insitu.cli.hints import message
-from insitu.errors import Error
+from insitu.errors import Error, LearningWarning
 
 VERBS = (train, predict, info, compile, run, check, quantize, prove, bench, boards, ops, demo, zoo)
 EXAMPLES = """\
@@ -41,7 +42,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run one verb and return the exit status."""
     arguments = parser().parse_args(argv)
     try:
-        return arguments.run(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LearningWarning)  # the verbs say it in their own way
+            return arguments.run(arguments)
     except Error as e:
         print(message(e), file=sys.stderr)
         return 1

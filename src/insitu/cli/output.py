@@ -58,6 +58,12 @@ def read_data(arguments, graph: Graph, path: str | None = None, *, part: str = "
     return found if arguments.samples is None else found.head(arguments.samples)
 
 
+def tell(history) -> None:
+    """What a fit found, and what it warned of."""
+    for words in filter(None, [history.found, *(f"note: {words}" for words in history.notes)]):
+        say(words)
+
+
 def counted(samples: Samples) -> str:
     """`x_train, y_train of digits.npz: 300 samples`"""
     return f"{samples.source}: {len(samples):,} samples"

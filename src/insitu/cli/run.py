@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from insitu.cli.output import say, show
+from insitu.cli.output import say, show, tell
 from insitu.cli.values import amount, count, index, rate, saved_file
 
+NOISE_RATE = 0.01  # random samples teach nothing: only the time of a step is of interest
 HELP = "train with a board's firmware: emulated here, or on the board itself"
 EXAMPLES = """\
   insitu run build/ --data samples.npz --epochs 3        on the emulated board, with your samples
@@ -30,7 +31,7 @@ def arguments(parser) -> None:
         "--steps", type=count, metavar="N", help="use the first N samples of the data; without --data, N random ones"
     )
     parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
-    parser.add_argument("--rate", type=amount, default=0.01, metavar="R", help="learning rate (0.01)")
+    parser.add_argument("--rate", type=amount, metavar="R", help="learning rate (default: measured with a few samples)")
     parser.add_argument("--batch", type=count, metavar="N", help="samples per update (default: as compiled)")
     parser.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
     parser.add_argument("--save", type=saved_file, metavar="FILE", help="write the state when done")
@@ -65,11 +66,13 @@ def train(learner, arguments):
     from insitu.reports.run import board_run
 
     training, test = samples(learner, arguments)
+    rate = arguments.rate if arguments.data or arguments.rate else NOISE_RATE
     before = learner.evaluate(test)[learner.measure] if test else None
     history = learner.fit(
-        training, epochs=arguments.epochs, rate=arguments.rate, batch=arguments.batch, schedule="constant", warmup=0,
+        training, epochs=arguments.epochs, rate=rate, batch=arguments.batch, schedule="constant", warmup=0,
         seed=arguments.seed,
     )  # fmt: skip
+    tell(history)
     after = learner.evaluate(test)[learner.measure] if test else None
     return board_run(learner, history, tuple(x[:1] for x in training.inputs), before, after)
 

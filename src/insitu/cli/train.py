@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.compile import add_compiler, build, describe
-from insitu.cli.output import add_data, counted, read_data, say, show
+from insitu.cli.output import add_data, counted, read_data, say, show, tell
 from insitu.cli.values import amount, count, index, model_file, rate, saved_file, share
 from insitu.data import read_held_out
 from insitu.data.samples import Samples, split
@@ -33,10 +33,13 @@ def arguments(parser) -> None:
     parser.add_argument(
         "--split", type=share, metavar="SHARE", help="train on this share of the data, test on the rest"
     )
-    parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
-    parser.add_argument("--rate", type=rate, default=0.01, metavar="R", help="highest learning rate (0.01)")
+    parser.add_argument("--epochs", type=count, metavar="N", help="(default: follows from the number of samples)")
+    parser.add_argument("--rate", type=rate, metavar="R", help="highest learning rate (default: is found)")
+    parser.add_argument("--head-rate", type=rate, metavar="R", help="another rate for the head")
     parser.add_argument("--schedule", choices=("cosine", "constant"), default="cosine", help="(cosine)")
-    parser.add_argument("--warmup", type=amount, default=1.0, metavar="N", help="epochs while the rate rises (1)")
+    parser.add_argument(
+        "--warmup", type=amount, metavar="N", help="epochs while the rate rises (a tenth of all, at most 1)"
+    )
     parser.add_argument("--augment", action="store_true", help="crop, flip and colour images at random")
     parser.add_argument("--views", type=count, metavar="K", help="K fixed random variants of each sample, cached")
     parser.add_argument("--threads", type=count, metavar="N", help="threads per batch; changes no result")
@@ -58,15 +61,14 @@ def run(arguments) -> int:
     if arguments.resume:
         learner.load(arguments.resume)
     say(f"training on {counted(training)}{'' if test is None else f'; tested on {counted(test)}'}")
-    if not has_targets(learner.recipe) and training.labels is not None and len(set(training.labels.tolist())) == 1:
-        say("note: all samples belong to one class: there is nothing to tell apart")
     before = learner.evaluate(training if test is None else test)[learner.measure]
     history = learner.fit(
-        training, epochs=arguments.epochs, rate=arguments.rate, batch=arguments.batch, schedule=arguments.schedule,
-        warmup=arguments.warmup, augment=_augment(arguments), views=arguments.views, validation=test,
-        seed=arguments.seed, start_epoch=arguments.start_epoch, stop_epoch=arguments.stop_epoch,
+        training, epochs=arguments.epochs, rate=arguments.rate, head_rate=arguments.head_rate, batch=arguments.batch,
+        schedule=arguments.schedule, warmup=arguments.warmup, augment=_augment(arguments), views=arguments.views,
+        test=test, seed=arguments.seed, start_epoch=arguments.start_epoch, stop_epoch=arguments.stop_epoch,
         threads=arguments.threads,
     )  # fmt: skip
+    tell(history)
     if arguments.output:
         learner.save(arguments.output)
     if arguments.save_model:
@@ -109,6 +111,10 @@ def summary(history) -> dict:
         "accuracy": history.accuracy,
         "error": history.error,
         "validation": history.validation,
+        "tested": history.tested,
+        "rate": history.rate,
+        "head_rate": history.head_rate,
+        "notes": history.notes,
         "counters": history.counters,
         "cached": history.cached,
         "threads": history.threads,
@@ -121,7 +127,7 @@ def to_text(report: dict, start: int) -> str:
 
     measure, tested = report["measure"], report["test"]
     numbers = map(str, range(start + 1, start + 1 + len(report["loss"])))
-    columns = [report["loss"], report[measure], *([report["validation"]] if tested else [])]
+    columns = [report["loss"], report[measure], *([report["tested"]] if tested else [])]
     first = ("before", None, *([None] if tested else []), report["before"])
     rows = [first, *zip(numbers, *columns)]
     way = "started from cached outputs of the frozen layers" if report["cached"] else "went through all layers"

@@ -19,6 +19,7 @@ from insitu.graph import Value
 
 MAGIC = 0x31534E49  # "INS1"
 HEADER_BYTES = 16
+ADDED = {"body_rate": np.ones(1, np.float32)}  # fields that states of 0.1 do not have, and what they stand for there
 # what <prefix>_load returns
 LOADED, WRONG_SIZE, WRONG_MAGIC, WRONG_MODEL, DAMAGED = range(5)
 COMPLAINTS = {
@@ -36,6 +37,7 @@ class StateLayout:
     fields: tuple[Value, ...]
     first: dict[str, np.ndarray]
     model: int  # identifies the program that a state belongs to
+    older: int | None = None  # the same before it had the fields that were added
 
     @property
     def bytes(self) -> int:
@@ -73,8 +75,26 @@ class StateLayout:
 
 
 def layout(fields: tuple[Value, ...], first: dict[str, np.ndarray], name: str) -> StateLayout:
+    kept = tuple(v for v in fields if v.name not in ADDED)
+    older = None if kept == fields else identity(kept, name)
+    return StateLayout(fields, {v.name: first[v.name] for v in fields}, identity(fields, name), older)
+
+
+def identity(fields: tuple[Value, ...], name: str) -> int:
+    """The number that a state must have to belong to this program."""
     words = name + "".join(f"{v.name}:{v.type.dtype}{v.shape}" for v in fields)
-    return StateLayout(fields, {v.name: first[v.name] for v in fields}, zlib.crc32(words.encode()))
+    return zlib.crc32(words.encode())
+
+
+def brought_up(data: bytes, state: StateLayout) -> bytes:
+    """A whole state that this program saved before fields were added, with them; anything else as it is."""
+    words, body = np.frombuffer(data[:HEADER_BYTES], "<u4") if len(data) > HEADER_BYTES else (), data[HEADER_BYTES:]
+    kept = [v for v in state.fields if v.name not in ADDED]
+    size = sum(v.type.bytes for v in kept)
+    if state.older is None or tuple(words) != (MAGIC, state.older, size, zlib.crc32(body)) or len(body) != size:
+        return data
+    old = StateLayout(tuple(kept), {}, state.older).unpack(body)
+    return state.saved(state.pack({**old, **ADDED}))
 
 
 def check_saved(data: bytes, state: StateLayout) -> bytes:

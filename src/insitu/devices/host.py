@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from insitu.codegen import Program, emit_program
-from insitu.codegen.state import COMPLAINTS, HEADER_BYTES
+from insitu.codegen.state import COMPLAINTS, HEADER_BYTES, brought_up
 from insitu.devices.arenas import Arenas, aligned
 from insitu.devices.crew import WORTH_A_THREAD, Crew, side_by_side, usual_threads
 from insitu.devices.device import Trained, Updates, Verbs, closed
@@ -256,6 +256,7 @@ class HostDevice:
     def load_state(self, data: bytes) -> None:
         """Load a saved state; a wrong or damaged one is an error and changes nothing."""
         load = self._function("load")
+        data = brought_up(data, self.program.state) if self.program.state else data
         load.restype = ctypes.c_int32
         buffer = np.frombuffer(data, np.uint8)
         size = ctypes.c_uint32(len(data))

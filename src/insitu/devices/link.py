@@ -17,7 +17,7 @@ import numpy as np
 
 from insitu.codegen import Program
 from insitu.codegen.device import DATA_BYTES, INFO, PROTOCOL, Interface, interface_of
-from insitu.codegen.state import COMPLAINTS, check_saved
+from insitu.codegen.state import COMPLAINTS, brought_up, check_saved
 from insitu.devices.agree import differences
 from insitu.devices.device import Counter, Trained, Updates, Verbs, closed, train_by_calls
 from insitu.devices.frames import (
@@ -293,6 +293,7 @@ class LinkDevice:
         A device that receives in place (docs/protocol.md) has no state while one arrives. If that is interrupted, it
         needs a complete state, or a reset, before it does anything else.
         """
+        data = brought_up(data, self._layout())
         check_saved(data, self._layout())
         for at in range(0, len(data), DATA_BYTES):
             self.link.ask("state_in", offset=at, data=data[at : at + DATA_BYTES])

@@ -6,7 +6,7 @@ Nothing here decides what is trained (learner.py) or in which order (course.py),
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,18 @@ class Feed:
     source: Source
     labels: np.ndarray
     cached: bool = False  # are the samples outputs of the frozen layers?
+    chosen: np.ndarray | None = None  # the samples to learn from; None: all
+
+    def __len__(self) -> int:
+        return len(self.source) if self.chosen is None else len(self.chosen)
+
+    def part(self, chosen: np.ndarray) -> Feed:
+        """The same samples, of which only these are learned from."""
+        return replace(self, chosen=chosen)
+
+    def numbered(self, order: list[int]) -> list[int]:
+        """The samples at these places among those to learn from."""
+        return order if self.chosen is None else self.chosen[order].tolist()
 
 
 def plain(inputs: Arrays) -> Source:

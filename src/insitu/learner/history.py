@@ -17,13 +17,19 @@ class History:
     loss: list[float] = field(default_factory=list)
     accuracy: list[float] = field(default_factory=list)  # of each sample just before it was learned from
     error: list[float] = field(default_factory=list)  # the same for the loss mse, which has no accuracy
-    validation: list[float] = field(default_factory=list)  # the same of the samples held out
+    validation: list[float] = field(default_factory=list)  # the same of the validation samples
+    tested: list[float] = field(default_factory=list)  # the same of test samples, by which nothing is chosen
     losses: list[np.ndarray] = field(default_factory=list, repr=False, compare=False)  # of every sample, in order
     counters: dict[str, int] = field(default_factory=dict)
     cached: bool = False  # did training start from the cached outputs of the frozen layers?
     threads: int = 1
     batch: int = 1  # samples per update
     updates: int = 0
+    rate: float = 0.0  # the largest, of the layers before the head where both are trained
+    head_rate: float = 0.0
+    found: str = ""  # what was not given and had to be found, in words
+    notes: list[str] = field(default_factory=list)  # warnings: what went wrong, and what to do
+    restored: bool = False  # training did not help: the learner is as it was before
 
     def add(self, epoch: Epoch, loss: str) -> None:
         """Record an epoch of training with this loss."""
@@ -36,4 +42,6 @@ class History:
     def __str__(self) -> str:
         way = "from cached outputs of the frozen layers" if self.cached else "through all layers"
         ends = f"loss {self.loss[0]:.3f} to {self.loss[-1]:.3f}" if self.loss else "nothing done"
-        return f"{len(self.loss)} epoch{'' if len(self.loss) == 1 else 's'} {way}: {ends}"
+        words = "; ".join(filter(None, [self.found, *self.notes]))
+        count = f"{len(self.loss)} epoch{'' if len(self.loss) == 1 else 's'}"
+        return f"{count} {way}: {ends}{f' ({words})' if words else ''}"

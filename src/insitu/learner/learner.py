@@ -28,13 +28,13 @@ from insitu.files import write_whole
 from insitu.graph import Graph, Type
 from insitu.graph.classes import word
 from insitu.learner.classify import Classified, classified
-from insitu.learner.course import Course
 from insitu.learner.feed import Augment, Feed, Source, plain, predict_all, predicted
 from insitu.learner.given import given_samples, is_single, kept, pair, read_state
 from insitu.learner.history import History
-from insitu.learner.loop import run_epochs
 from insitu.learner.measures import MEASURES
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
+from insitu.learner.settle import Given, check_given
+from insitu.learner.settling import settled, trained
 from insitu.learner.site import Site
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
@@ -202,37 +202,38 @@ class Learner:
 
     # learning ---------------------------------------------------------------------------------
 
-    def fit(self, x, y=None, *, epochs: int = 1, rate: float = 0.01, batch: int | None = None,
-            schedule: str = "cosine", warmup: float = 1.0, augment: Augment | None = None, views: int | None = None,
-            cache: bool | None = None, validation=None, seed: int = 0, start_epoch: int = 0,
-            stop_epoch: int | None = None, threads: int | None = None,
+    def fit(self, x, y=None, *, epochs: int | None = None, rate: float | None = None, head_rate: float | None = None,
+            batch: int | None = None, schedule: str = "cosine", warmup: float | None = None,
+            augment: Augment | None = None, views: int | None = None, cache: bool | None = None, validation=None,
+            test=None, seed: int = 0, start_epoch: int = 0, stop_epoch: int | None = None, threads: int | None = None,
             progress: Report | None = None) -> History:  # fmt: skip
         """Train on samples x with labels y (targets, for losses that take them; x itself if y is None).
 
-        `augment(x, rng)` returns a changed copy of a batch of samples. With `views=k` it is applied k times to each
-        sample beforehand, so that the frozen layers' outputs can be kept; without `views` it is applied again in each
-        epoch. `warmup` is in epochs, `rate` is the largest learning rate. `fit(epochs=9, stop_epoch=4)`, then
-        `fit(epochs=9, start_epoch=4)` is the same as `fit(epochs=9)`. If interrupted, the learner keeps its state from
-        the end of the last completed epoch.
+        What is not given is found (docs/defaults.md): the rates are measured and tried with some samples held out, the
+        epochs follow from the number of samples. If training does not help, a warning says so and nothing changes.
+
+        rate        the largest learning rate; if given, nothing is tried, and every sample is learned from
+        head_rate   another rate for the head
+        warmup      in epochs; None: a tenth of them, at most one
+        validation  samples to choose by instead of a part of x; `test` samples are only measured after each epoch
+        augment     `augment(x, rng)` returns a changed copy of a batch of samples. With `views=k` it is applied k times
+                    to each sample beforehand, so that the frozen layers' outputs can be kept; else in each epoch
+
+        `fit(epochs=9, rate=r, stop_epoch=4)`, then `fit(epochs=9, rate=r, start_epoch=4)` is the same as
+        `fit(epochs=9, rate=r)`. If interrupted, the learner keeps its state from the end of the last completed epoch.
         """
-        course = Course(epochs, rate, self._batch(batch), schedule, warmup, seed)
-        whole(start_epoch, "start_epoch")
-        last = epochs if stop_epoch is None else min(whole(stop_epoch, "stop_epoch"), epochs)
-        for name, value in (("threads", threads), ("views", views)):
-            optional(value, name, 1)
+        given = Given(epochs, rate, head_rate, warmup, self._batch(batch), schedule, seed)
+        check_given(given, whole(start_epoch, "start_epoch"))
+        for name, value, least in (("threads", threads, 1), ("views", views, 1), ("stop_epoch", stop_epoch, 0)):
+            optional(value, name, least)
         data = self.samples(x, y, naming=True)
         self._name(data.names)
-        held_out = None if validation is None else self.samples(*pair(validation), part="test")
+        held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
         with self._changing, bar(progress) as report:
             feed = self._feed(data, augment, views, cache, seed, report)
-            history = History(cached=feed.cached, batch=course.batch)
-            for epoch in run_epochs(feed, course, range(start_epoch, last), report, threads):
-                history.add(epoch, self.recipe.loss)
-                self._take_over(feed)
-                if held_out is not None:
-                    history.validation.append(self._score(held_out)[self.measure])
-            history.counters = self.counters()
-        return history
+            found = settled(self, data, feed, given, held_out, report)
+            span = range(start_epoch, found.last(stop_epoch))
+            return trained(self, found, span, report, threads, held_out, tests)
 
     def _take_over(self, feed: Feed) -> None:
         """Copy what was learned, on a twin or on the rest of the network, to the device that predicts."""

@@ -43,20 +43,21 @@ def run_epochs(feed: Feed, course: Course, epochs: range, report: Report,
     made = feed.source.sample_bytes if method.samples == 1 else feed.source.rows[0][0].nbytes
     pace = Pace(made, course.batch, feed.device.quick)
     for epoch in epochs:
-        yield run_epoch(feed, course, epoch, used(method, course, len(feed.source), epoch), pace, report, threads)
+        yield run_epoch(feed, course, epoch, used(method, course, feed, epoch), pace, report, threads)
 
 
-def used(method: Method, course: Course, count: int, epoch: int) -> list[int]:
+def used(method: Method, course: Course, feed: Feed, epoch: int) -> list[int]:
     """The order of an epoch. If a batch is taken at once, samples that do not fill one wait for another epoch."""
+    count = len(feed)
     if count < method.samples:
         raise DataError(f"{count} samples do not make a batch of {method.samples}")
-    order = course.order(epoch, count)
+    order = feed.numbered(course.order(epoch, count))
     return order if method.adds_up else order[: count // method.samples * method.samples]
 
 
 def run_epoch(feed: Feed, course: Course, epoch: int, order: list[int], pace: Pace, report: Report,
               threads: int | None) -> Epoch:  # fmt: skip
-    rates, parts, recent = iter(course.rates(epoch, len(feed.source))), [], np.zeros(0, np.float32)
+    rates, parts, recent = iter(course.rates(epoch, len(feed))), [], np.zeros(0, np.float32)
     for part in pace.parts(len(order)):
         chosen = order[part.start : part.stop]
         parts.append(feed.device.train(updates_of(feed, chosen, epoch, rates, course.batch, threads)))

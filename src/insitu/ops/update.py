@@ -267,6 +267,34 @@ def _(rate_new: Value, count_new: Value, loss: Value, rate: Value, count: Value)
     return Call("guard_rate", rate_new, count_new, loss, rate)
 
 
+share_rate = op(
+    "share_rate",
+    "rate' = rate share: some parameters learn at a share of the rate that is given",
+    cases=[
+        Case("a tenth", (scalar(0.5), np.array([0.1], np.float32))),
+        Case("all of it", (scalar(0.3), np.array([1], np.float32))),
+        Case("rate of zero", (scalar(0.0), np.array([0.1], np.float32))),
+    ],
+)
+
+
+@share_rate.infer
+def _(rate: Type, share: Type) -> Type:
+    if rate.size != 1 or share.size != 1:
+        raise GraphError(f"share_rate wants one rate and one share, not {rate} and {share}")
+    return rate
+
+
+@share_rate.eval
+def _(rate: Array, share: Array) -> Array:
+    return rate * share.reshape(rate.shape)
+
+
+@share_rate.emit
+def _(rate_new: Value, rate: Value, share: Value) -> Call:
+    return Call("share_rate", rate_new, rate, share)
+
+
 limit = op(
     "limit",
     "rate' = rate min(1, clip / |g|): one gradient's norm limits the whole step; 0 if g is not finite; counted",

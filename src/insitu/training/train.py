@@ -23,7 +23,7 @@ from insitu.graph.types import s32
 from insitu.ops._random import first_count
 from insitu.ops.dropout import count_up
 from insitu.ops.loss import binary_cross_entropy, mean_squared_error, soft_cross_entropy, softmax_cross_entropy
-from insitu.ops.update import accumulate, adam, guard, limit, sgd, sgd_momentum, take_sum
+from insitu.ops.update import accumulate, adam, guard, limit, sgd, sgd_momentum, share_rate, take_sum
 from insitu.ops.update_int import (
     sgd_bias_s32,
     sgd_master_s8,
@@ -43,6 +43,7 @@ from insitu.training.passes.recompute import recompute
 from insitu.training.trainable import Trained, make_trainable, remerge
 
 SCALAR = Type("f32", ())
+BODY_RATE = "body_rate"  # persistent: the share of the rate at which all layers but the head learn
 LOSSES = {
     "cross_entropy": (softmax_cross_entropy, "labels"),
     "soft_cross_entropy": (soft_cross_entropy, "targets"),
@@ -163,9 +164,18 @@ def _updates(builder: Builder, pairs: list[tuple[Trained, Value]], rate: Value, 
     if recipe.clip and recipe.clip_kind == "head":
         head = next((grad for t, grad in pairs if t.kind == "weight"), pairs[0][1])
         rate, count = limit(rate, head, count, clip=recipe.clip, name="limit")
+    body = _body_rate(builder, [t for t, _ in pairs], rate)
     for t, grad in pairs:
-        count = _rule(t.value, recipe)(builder, t, grad, rate, count, recipe)
+        count = _rule(t.value, recipe)(builder, t, grad, rate if t.head else body, count, recipe)
     builder.update(Value("counters", count.type), count)
+
+
+def _body_rate(builder: Builder, trained: list[Trained], rate: Value) -> Value:
+    """The rate of all but the head: a persistent share of the rate where both are trained, at first all of it."""
+    if len({t.head for t in trained}) == 1:
+        return rate
+    share = builder.lasting(BODY_RATE, np.ones(1, np.float32))
+    return share_rate(rate, share, name="body.rate")
 
 
 def _rule(value: Value, recipe: Recipe) -> Callable:

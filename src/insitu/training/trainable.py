@@ -33,6 +33,7 @@ class Trained:
     value: Value
     layer: str
     kind: str  # "weight" or "bias"
+    head: bool = False  # of the classifier, which learns at the rate itself
 
 
 def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", choose="magnitude", scores=None):
@@ -66,7 +67,7 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
             if scheme.name == "full":
                 found += _operands(builder, node)
             builder.append(node)
-    return builder.graph(*graph.outputs), found
+    return builder.graph(*graph.outputs), [replace(t, head=t.layer == head) for t in found]
 
 
 def _trained_values(graph: Graph, scheme: Scheme) -> set[str]:

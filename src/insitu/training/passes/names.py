@@ -7,7 +7,7 @@ from dataclasses import replace
 from insitu.graph import Graph, Node, Value
 from insitu.schemes.scheme import Scheme
 
-RESERVED = ("counters", "step", "dropout.counter")
+RESERVED = ("counters", "step", "dropout.counter", "body_rate")
 INPUTS = ("rate", "share", "labels", "targets")
 # what is kept beside a parameter is called after it
 BESIDE = ("trained", "fixed", "merged", "residual", "momentum", "m", "v", "correction", "master", "sum")

@@ -6,7 +6,7 @@
 
 #define WATCH_ARENA_BYTES 3968  /* no placement in this order needs less than 3905 */
 
-/* persistent state: 2,044 bytes */
+/* persistent state: 2,048 bytes */
 typedef struct {
     int32_t expand_bias[48];                                 /* s32[48; s=(48) z=0 axis=0] */
     int32_t depth_bias[48];                                  /* s32[48; s=(48) z=0 axis=0] */
@@ -14,11 +14,12 @@ typedef struct {
     float head_weight[96];                                   /* f32[4x24] */
     float head_bias[4];                                      /* f32[4] */
     int32_t counters[3];                                     /* s32[3] */
+    float body_rate[1];                                      /* f32[1] */
     int8_t expand_weight_trained[576];                       /* s8[48x1x1x12; s=0.0078125 z=0] */
     int8_t expand_weight_trained_residual[576];              /* s8[48x1x1x12; s=3.0517578125e-05 z=0] */
 } watch_state;
 
-#define WATCH_SAVED_BYTES 2060
+#define WATCH_SAVED_BYTES 2064
 
 void watch_init(watch_state *state);
 void watch_save(const watch_state *state, uint8_t *out);

@@ -2,7 +2,7 @@
 #include "watch.h"
 #include "watch_weights.h"
 
-enum { BYTES = 2044 };
+enum { BYTES = 2048 };
 
 static uint32_t word_at(const uint8_t *p)
 {
@@ -31,6 +31,7 @@ void watch_init(watch_state *state)
     clear(state->head_weight, 384);
     clear(state->head_bias, 16);
     clear(state->counters, 12);
+    copy_bytes(state->body_rate, watch_first_body_rate, 4);
     copy_bytes(state->expand_weight_trained, watch_first_expand_weight_trained, 576);
     clear(state->expand_weight_trained_residual, 576);
 }
@@ -39,7 +40,7 @@ void watch_save(const watch_state *state, uint8_t *out)
 {
     copy_bytes(out + 16, state, BYTES);
     put_word(out, 827543113u);
-    put_word(out + 4, 397637532u);
+    put_word(out + 4, 3232854287u);
     put_word(out + 8, BYTES);
     put_word(out + 12, crc32_bytes(out + 16, BYTES));
 }
@@ -52,7 +53,7 @@ int32_t watch_load(watch_state *state, const uint8_t *in, uint32_t bytes)
     if (word_at(in) != 827543113u) {
         return 2;
     }
-    if (word_at(in + 4) != 397637532u) {
+    if (word_at(in + 4) != 3232854287u) {
         return 3;
     }
     if (word_at(in + 8) != BYTES || word_at(in + 12) != crc32_bytes(in + 16, BYTES)) {

@@ -4,39 +4,40 @@
 #include "watch.h"
 #include "watch_weights.h"
 
-/* arena: 3,944 bytes, peak at step 25 (depth.bias.new.0) */
+/* arena: 3,940 bytes, peak at step 26 (depth.bias.new.0) */
 #define LABELS                   ((int32_t *)(arena + 3680))             /* s32[1]  steps 0-12 */
-#define RATE                     ((float *)(arena + 3936))               /* f32[]  steps 0-11 */
+#define RATE                     ((float *)(arena + 3920))               /* f32[]  steps 0-11 */
 #define REDUCE                   ((int8_t *)(arena + 0))                 /* s8[1x4x4x24; s=0.0234375 z=-128]  steps 0-7 */
 #define SKIP                     ((int8_t *)(arena + 0))                 /* s8[1x4x4x24; s=0.046875 z=-20]  steps 0-7 */
 #define EXPAND_WEIGHT_MERGED     ((int8_t *)(arena + 384))               /* s8[48x1x1x24; s=0.0078125 z=0]  steps 1-2 */
 #define EXPAND                   ((int8_t *)(arena + 1536))              /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 2-3 */
-#define EXPAND_MASK              ((uint8_t *)(arena + 3696))             /* u8[16x6]  steps 2-25 */
+#define EXPAND_MASK              ((uint8_t *)(arena + 3696))             /* u8[16x6]  steps 2-26 */
 #define DEPTH                    ((int8_t *)(arena + 384))               /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 3-4 */
-#define DEPTH_MASK               ((uint8_t *)(arena + 3792))             /* u8[16x6]  steps 3-25 */
+#define DEPTH_MASK               ((uint8_t *)(arena + 3792))             /* u8[16x6]  steps 3-26 */
 #define PROJECT                  ((int8_t *)(arena + 2624))              /* s8[1x4x4x24; s=0.0390625 z=3]  steps 4-6 */
-#define PROJECT_MASK             ((uint8_t *)(arena + 3008))             /* u8[16x3]  steps 4-22 */
-#define REDUCE_KEPT              ((int8_t *)(arena + 768))               /* s8[1x4x4x12; s=0.0234375 z=-128]  steps 5-25 */
-#define SKIP_MASK                ((uint8_t *)(arena + 960))              /* u8[16x3]  steps 6-21 */
+#define PROJECT_MASK             ((uint8_t *)(arena + 3008))             /* u8[16x3]  steps 4-23 */
+#define REDUCE_KEPT              ((int8_t *)(arena + 768))               /* s8[1x4x4x12; s=0.0234375 z=-128]  steps 5-26 */
+#define SKIP_MASK                ((uint8_t *)(arena + 960))              /* u8[16x3]  steps 6-22 */
 #define POOL                     ((int8_t *)(arena + 480))               /* s8[1x24; s=0.03125 z=-20]  steps 7-8 */
 #define POOL_MASK                ((uint8_t *)(arena + 512))              /* u8[1x3]  steps 7-15 */
 #define FEATURES                 ((float *)(arena + 384))                /* f32[1x24]  steps 8-16 */
-#define HEAD                     ((float *)(arena + 3888))               /* f32[1x4]  steps 9-26 */
-#define LOSS                     ((float *)(arena + 3904))               /* f32[]  steps 10-26 */
-#define GUARD_0                  ((float *)(arena + 3920))               /* f32[]  steps 11-25 */
+#define HEAD                     ((float *)(arena + 3888))               /* f32[1x4]  steps 9-27 */
+#define LOSS                     ((float *)(arena + 3904))               /* f32[]  steps 10-27 */
+#define GUARD_0                  ((float *)(arena + 496))                /* f32[]  steps 11-20 */
 #define HEAD_GRAD                ((float *)(arena + 480))                /* f32[1x4]  steps 12-17 */
 #define FEATURES_GRAD            ((float *)(arena + 0))                  /* f32[1x24]  steps 13-14 */
-#define FEATURES_GRAD_BLOCK_0    ((int16_t *)(arena + 1008))             /* s16b[1x24; block=row/16]  steps 14-20 */
-#define POOL_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 1008))             /* s16b[1x24; block=row/16]  steps 14-20 */
-#define FEATURES_GRAD_BLOCK_1    ((int8_t *)(arena + 1056))              /* s8[2]  steps 14-20 */
+#define FEATURES_GRAD_BLOCK_0    ((int16_t *)(arena + 1008))             /* s16b[1x24; block=row/16]  steps 14-21 */
+#define POOL_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 1008))             /* s16b[1x24; block=row/16]  steps 14-21 */
+#define FEATURES_GRAD_BLOCK_1    ((int8_t *)(arena + 1056))              /* s8[2]  steps 14-21 */
 #define HEAD_WEIGHT_GRAD         ((float *)(arena + 0))                  /* f32[4x24]  steps 16-19 */
 #define HEAD_BIAS_GRAD           ((float *)(arena + 384))                /* f32[4]  steps 17-18 */
-#define SKIP_GRAD_0              ((int16_t *)(arena + 0))                /* s16b[1x4x4x24; block=row/16]  steps 20-25 */
-#define SKIP_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 0))                /* s16b[1x4x4x24; block=row/16]  steps 20-25 */
-#define PROJECT_GRAD_MASKED_BLOCK ((int16_t *)(arena + 0))               /* s16b[1x4x4x24; block=row/16]  steps 20-25 */
-#define SKIP_GRAD_1              ((int8_t *)(arena + 3936))              /* s8[8]  steps 20-25 */
-#define PROJECT_BIAS_GRAD_0      ((int32_t *)(arena + 960))              /* s32b[24; block=channels/16]  steps 23-24 */
-#define PROJECT_BIAS_GRAD_1      ((int8_t *)(arena + 1056))              /* s8[2]  steps 23-24 */
+#define BODY_RATE                ((float *)(arena + 3936))               /* f32[]  steps 20-26 */
+#define SKIP_GRAD_0              ((int16_t *)(arena + 0))                /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
+#define SKIP_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 0))                /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
+#define PROJECT_GRAD_MASKED_BLOCK ((int16_t *)(arena + 0))               /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
+#define SKIP_GRAD_1              ((int8_t *)(arena + 3920))              /* s8[8]  steps 21-26 */
+#define PROJECT_BIAS_GRAD_0      ((int32_t *)(arena + 960))              /* s32b[24; block=channels/16]  steps 24-25 */
+#define PROJECT_BIAS_GRAD_1      ((int8_t *)(arena + 1056))              /* s8[2]  steps 24-25 */
 #define X_ROWS                   ((int8_t *)(arena + 384))               /* 9 rows of s8[1x32x32x3; s=0.0078125 z=-1]  step 0 */
 #define STEM                     ((int8_t *)(arena + 2688))              /* 4 rows of s8[1x16x16x8; s=0.0234375 z=-128]  step 0 */
 #define WIDEN                    ((int8_t *)(arena + 480))               /* 4 rows of s8[1x16x16x24; s=0.0234375 z=-128]  step 0 */
@@ -138,11 +139,12 @@ int32_t watch_train_step_end(watch_state *state, unsigned char *arena, const int
     bias_grad_f32(HEAD_BIAS_GRAD, HEAD_GRAD, 1, 4);                                        /* head.bias.grad */
     sgd_f32(state->head_bias, state->counters, HEAD_BIAS_GRAD, GUARD_0, 0.0f, 6.4e1f, 4);  /* head.bias.new.0 */
     sgd_f32(state->head_weight, state->counters, HEAD_WEIGHT_GRAD, GUARD_0, 0.0f, 6.4e1f, 96); /* head.weight.new.0 */
+    share_rate(BODY_RATE, GUARD_0, state->body_rate);                                      /* body.rate */
     expand_s16b(SKIP_GRAD_0, SKIP_GRAD_1, POOL_GRAD_MASKED_BLOCK, FEATURES_GRAD_BLOCK_1, 1, 4, 4, 24, 32768, -4); /* skip.grad.0 */
     mask_grad_s16b(SKIP_GRAD_MASKED_BLOCK, SKIP_GRAD_0, SKIP_MASK, 16, 24);                /* skip.grad.masked.block */
     mask_grad_s16b(PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_MASKED_BLOCK, PROJECT_MASK, 16, 24); /* project.grad.masked.block */
     bias_grad_s16b(PROJECT_BIAS_GRAD_0, PROJECT_BIAS_GRAD_1, PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_1, 4, 4, 24, 11); /* project.bias.grad.0 */
-    sgd_bias_block_s32(state->project_bias, state->counters, PROJECT_BIAS_GRAD_0, PROJECT_BIAS_GRAD_1, GUARD_0, 1.0f, 24, 1, &watch_project_bias_new_0_update); /* project.bias.new.0 */
+    sgd_bias_block_s32(state->project_bias, state->counters, PROJECT_BIAS_GRAD_0, PROJECT_BIAS_GRAD_1, BODY_RATE, 1.0f, 24, 1, &watch_project_bias_new_0_update); /* project.bias.new.0 */
     for (int32_t t = 0; t < 3; t++) {
         conv2d_pairs_dx_s16b((int16_t *)(arena + 960), (int8_t *)(arena + 2800), PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_1, watch_project_weight + t * 16, NULL, NULL, 48, watch_depth_grad_0_table, NULL, -6, 0, 1, &watch_depth_grad_0_shape, arena + 1856); /* depth.grad.0 */
         copy_box((uint8_t *)(arena + 1856), DEPTH_MASK + t * 2, &watch_depth_grad_masked_block_shape); /* depth.grad.masked.block */
@@ -156,9 +158,9 @@ int32_t watch_train_step_end(watch_state *state, unsigned char *arena, const int
         conv2d_pairs_dw_s16b((int32_t *)(arena + 1856), (int8_t *)(arena + 3680), (int16_t *)(arena + 960), (int8_t *)(arena + 3664), REDUCE_KEPT, NULL, 12, -128, 0, 16, &watch_take_channels_0_shape, arena + 2624); /* take_channels.0 */
         norm_tile_s32b((float *)(arena + 3616), (int32_t *)(arena + 1856), (int8_t *)(arena + 3680), 2.34375e-2f, 12, t * 192, 192); /* take_channels.0 */
     }
-    sgd_bias_block_s32(state->depth_bias, state->counters, (int32_t *)(arena + 1472), (int8_t *)(arena + 3632), GUARD_0, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* depth.bias.new.0 */
-    sgd_bias_block_s32(state->expand_bias, state->counters, (int32_t *)(arena + 1664), (int8_t *)(arena + 3648), GUARD_0, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* expand.bias.new.0 */
-    norm_factor_s32b((float *)(arena + 3616), state->counters, GUARD_0, 6.4e1f);           /* expand.weight.trained.new.0 */
+    sgd_bias_block_s32(state->depth_bias, state->counters, (int32_t *)(arena + 1472), (int8_t *)(arena + 3632), BODY_RATE, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* depth.bias.new.0 */
+    sgd_bias_block_s32(state->expand_bias, state->counters, (int32_t *)(arena + 1664), (int8_t *)(arena + 3648), BODY_RATE, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* expand.bias.new.0 */
+    norm_factor_s32b((float *)(arena + 3616), state->counters, BODY_RATE, 6.4e1f);         /* expand.weight.trained.new.0 */
     for (int32_t t = 0; t < 3; t++) {
         conv2d_pairs_dx_s16b((int16_t *)(arena + 960), (int8_t *)(arena + 2416), PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_1, watch_project_weight + t * 16, NULL, NULL, 48, watch_depth_grad_0_table, NULL, -6, 0, 1, &watch_depth_grad_0_shape, arena + 1472); /* depth.grad.0 */
         copy_box((uint8_t *)(arena + 1472), DEPTH_MASK + t * 2, &watch_depth_grad_masked_block_shape); /* depth.grad.masked.block */
@@ -168,7 +170,7 @@ int32_t watch_train_step_end(watch_state *state, unsigned char *arena, const int
         copy_box((uint8_t *)(arena + 1472), EXPAND_MASK + t * 2, &watch_depth_grad_masked_block_shape); /* expand.grad.masked.block */
         mask_grad_s16b((int16_t *)(arena + 960), (int16_t *)(arena + 960), (uint8_t *)(arena + 1472), 16, 16); /* expand.grad.masked.block */
         conv2d_pairs_dw_s16b((int32_t *)(arena + 1472), (int8_t *)(arena + 3248), (int16_t *)(arena + 960), (int8_t *)(arena + 3232), REDUCE_KEPT, NULL, 12, -128, 0, 16, &watch_take_channels_0_shape, arena + 2240); /* take_channels.0 */
-        sgd_residual_block_tile_s8(state->expand_weight_trained, state->expand_weight_trained_residual, state->counters, (int32_t *)(arena + 1472), (int8_t *)(arena + 3248), GUARD_0, (float *)(arena + 3616), 2.34375e-2f, 12, t * 192, 192, &watch_expand_weight_trained_new_0_update); /* expand.weight.trained.new.0 */
+        sgd_residual_block_tile_s8(state->expand_weight_trained, state->expand_weight_trained_residual, state->counters, (int32_t *)(arena + 1472), (int8_t *)(arena + 3248), BODY_RATE, (float *)(arena + 3616), 2.34375e-2f, 12, t * 192, 192, &watch_expand_weight_trained_new_0_update); /* expand.weight.trained.new.0 */
     }
     copy_bytes(out_loss, LOSS, 4);
     copy_bytes(out_head, HEAD, 16);

@@ -8,46 +8,47 @@
 #define X                        ((int8_t *)(arena + 0))                 /* s8[1x32x32x3; s=0.0078125 z=-1]  steps 0-7 */
 #define REDUCE                   ((int8_t *)(arena + 0))                 /* s8[1x4x4x24; s=0.0234375 z=-128]  steps 0-7 */
 #define SKIP                     ((int8_t *)(arena + 0))                 /* s8[1x4x4x24; s=0.046875 z=-20]  steps 0-7 */
-#define LABELS                   ((int32_t *)(arena + 4960))             /* s32[1]  steps 0-12 */
+#define LABELS                   ((int32_t *)(arena + 4960))             /* s32[1]  steps 0-13 */
 #define RATE                     ((float *)(arena + 4976))               /* f32[]  steps 0-11 */
-#define REDUCE_KEPT              ((int8_t *)(arena + 1536))              /* s8[1x4x4x12; s=0.0234375 z=-128]  steps 1-33 */
+#define REDUCE_KEPT              ((int8_t *)(arena + 1536))              /* s8[1x4x4x12; s=0.0234375 z=-128]  steps 1-34 */
 #define EXPAND_WEIGHT_MERGED     ((int8_t *)(arena + 384))               /* s8[48x1x1x24; s=0.0078125 z=0]  steps 2-3 */
 #define EXPAND                   ((int8_t *)(arena + 1728))              /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 3-4 */
-#define EXPAND_MASK              ((uint8_t *)(arena + 2496))             /* u8[16x6]  steps 3-30 */
+#define EXPAND_MASK              ((uint8_t *)(arena + 2496))             /* u8[16x6]  steps 3-31 */
 #define DEPTH                    ((int8_t *)(arena + 384))               /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 4-5 */
-#define DEPTH_MASK               ((uint8_t *)(arena + 4832))             /* u8[16x6]  steps 4-26 */
+#define DEPTH_MASK               ((uint8_t *)(arena + 2592))             /* u8[16x6]  steps 4-27 */
 #define PROJECT                  ((int8_t *)(arena + 1728))              /* s8[1x4x4x24; s=0.0390625 z=3]  steps 5-6 */
-#define PROJECT_MASK             ((uint8_t *)(arena + 1152))             /* u8[16x3]  steps 5-22 */
-#define SKIP_MASK                ((uint8_t *)(arena + 384))              /* u8[16x3]  steps 6-21 */
+#define PROJECT_MASK             ((uint8_t *)(arena + 1152))             /* u8[16x3]  steps 5-23 */
+#define SKIP_MASK                ((uint8_t *)(arena + 384))              /* u8[16x3]  steps 6-22 */
 #define POOL                     ((int8_t *)(arena + 528))               /* s8[1x24; s=0.03125 z=-20]  steps 7-8 */
-#define POOL_MASK                ((uint8_t *)(arena + 560))              /* u8[1x3]  steps 7-17 */
-#define FEATURES                 ((float *)(arena + 0))                  /* f32[1x24]  steps 8-18 */
-#define HEAD                     ((float *)(arena + 4576))               /* f32[1x4]  steps 9-34 */
-#define LOSS                     ((float *)(arena + 4592))               /* f32[]  steps 10-34 */
-#define GUARD_0                  ((float *)(arena + 4608))               /* f32[]  steps 11-33 */
-#define HEAD_GRAD                ((float *)(arena + 240))                /* f32[1x4]  steps 12-18 */
-#define HEAD_BIAS_GRAD           ((float *)(arena + 96))                 /* f32[4]  steps 13-14 */
-#define FEATURES_GRAD            ((float *)(arena + 144))                /* f32[1x24]  steps 15-16 */
-#define FEATURES_GRAD_BLOCK_0    ((int16_t *)(arena + 96))               /* s16b[1x24; block=row/16]  steps 16-20 */
-#define POOL_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 96))               /* s16b[1x24; block=row/16]  steps 16-20 */
-#define FEATURES_GRAD_BLOCK_1    ((int8_t *)(arena + 256))               /* s8[2]  steps 16-20 */
-#define HEAD_WEIGHT_GRAD         ((float *)(arena + 432))                /* f32[4x24]  steps 18-19 */
-#define SKIP_GRAD_0              ((int16_t *)(arena + 1728))             /* s16b[1x4x4x24; block=row/16]  steps 20-25 */
-#define SKIP_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 1728))             /* s16b[1x4x4x24; block=row/16]  steps 20-25 */
-#define PROJECT_GRAD_MASKED_BLOCK ((int16_t *)(arena + 1728))            /* s16b[1x4x4x24; block=row/16]  steps 20-25 */
-#define SKIP_GRAD_1              ((int8_t *)(arena + 4640))              /* s8[8]  steps 20-25 */
-#define PROJECT_BIAS_GRAD_0      ((int32_t *)(arena + 0))                /* s32b[24; block=channels/16]  steps 23-24 */
-#define PROJECT_BIAS_GRAD_1      ((int8_t *)(arena + 96))                /* s8[2]  steps 23-24 */
-#define DEPTH_GRAD_0             ((int16_t *)(arena + 0))                /* s16b[1x4x4x48; block=row/16]  steps 25-33 */
-#define DEPTH_GRAD_MASKED_BLOCK  ((int16_t *)(arena + 0))                /* s16b[1x4x4x48; block=row/16]  steps 25-33 */
-#define EXPAND_GRAD_0            ((int16_t *)(arena + 0))                /* s16b[1x4x4x48; block=row/16]  steps 25-33 */
-#define EXPAND_GRAD_MASKED_BLOCK ((int16_t *)(arena + 0))                /* s16b[1x4x4x48; block=row/16]  steps 25-33 */
-#define DEPTH_GRAD_1             ((int8_t *)(arena + 4624))              /* s8[12]  steps 25-29 */
-#define DEPTH_BIAS_GRAD_0        ((int32_t *)(arena + 1728))             /* s32b[48; block=channels/16]  steps 27-28 */
-#define DEPTH_BIAS_GRAD_1        ((int8_t *)(arena + 1920))              /* s8[3]  steps 27-28 */
-#define EXPAND_GRAD_1            ((int8_t *)(arena + 4048))              /* s8[12]  steps 29-33 */
-#define EXPAND_BIAS_GRAD_0       ((int32_t *)(arena + 1728))             /* s32b[48; block=channels/16]  steps 31-32 */
-#define EXPAND_BIAS_GRAD_1       ((int8_t *)(arena + 1920))              /* s8[3]  steps 31-32 */
+#define POOL_MASK                ((uint8_t *)(arena + 560))              /* u8[1x3]  steps 7-18 */
+#define FEATURES                 ((float *)(arena + 0))                  /* f32[1x24]  steps 8-19 */
+#define HEAD                     ((float *)(arena + 4672))               /* f32[1x4]  steps 9-35 */
+#define LOSS                     ((float *)(arena + 4688))               /* f32[]  steps 10-35 */
+#define GUARD_0                  ((float *)(arena + 256))                /* f32[]  steps 11-20 */
+#define BODY_RATE                ((float *)(arena + 4704))               /* f32[]  steps 12-34 */
+#define HEAD_GRAD                ((float *)(arena + 240))                /* f32[1x4]  steps 13-19 */
+#define HEAD_BIAS_GRAD           ((float *)(arena + 96))                 /* f32[4]  steps 14-15 */
+#define FEATURES_GRAD            ((float *)(arena + 144))                /* f32[1x24]  steps 16-17 */
+#define FEATURES_GRAD_BLOCK_0    ((int16_t *)(arena + 96))               /* s16b[1x24; block=row/16]  steps 17-21 */
+#define POOL_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 96))               /* s16b[1x24; block=row/16]  steps 17-21 */
+#define FEATURES_GRAD_BLOCK_1    ((int8_t *)(arena + 272))               /* s8[2]  steps 17-21 */
+#define HEAD_WEIGHT_GRAD         ((float *)(arena + 432))                /* f32[4x24]  steps 19-20 */
+#define SKIP_GRAD_0              ((int16_t *)(arena + 1728))             /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
+#define SKIP_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 1728))             /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
+#define PROJECT_GRAD_MASKED_BLOCK ((int16_t *)(arena + 1728))            /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
+#define SKIP_GRAD_1              ((int8_t *)(arena + 4736))              /* s8[8]  steps 21-26 */
+#define PROJECT_BIAS_GRAD_0      ((int32_t *)(arena + 0))                /* s32b[24; block=channels/16]  steps 24-25 */
+#define PROJECT_BIAS_GRAD_1      ((int8_t *)(arena + 96))                /* s8[2]  steps 24-25 */
+#define DEPTH_GRAD_0             ((int16_t *)(arena + 0))                /* s16b[1x4x4x48; block=row/16]  steps 26-34 */
+#define DEPTH_GRAD_MASKED_BLOCK  ((int16_t *)(arena + 0))                /* s16b[1x4x4x48; block=row/16]  steps 26-34 */
+#define EXPAND_GRAD_0            ((int16_t *)(arena + 0))                /* s16b[1x4x4x48; block=row/16]  steps 26-34 */
+#define EXPAND_GRAD_MASKED_BLOCK ((int16_t *)(arena + 0))                /* s16b[1x4x4x48; block=row/16]  steps 26-34 */
+#define DEPTH_GRAD_1             ((int8_t *)(arena + 4720))              /* s8[12]  steps 26-30 */
+#define DEPTH_BIAS_GRAD_0        ((int32_t *)(arena + 1728))             /* s32b[48; block=channels/16]  steps 28-29 */
+#define DEPTH_BIAS_GRAD_1        ((int8_t *)(arena + 1920))              /* s8[3]  steps 28-29 */
+#define EXPAND_GRAD_1            ((int8_t *)(arena + 4048))              /* s8[12]  steps 30-34 */
+#define EXPAND_BIAS_GRAD_0       ((int32_t *)(arena + 1728))             /* s32b[48; block=channels/16]  steps 32-33 */
+#define EXPAND_BIAS_GRAD_1       ((int8_t *)(arena + 1920))              /* s8[3]  steps 32-33 */
 #define STEM                     ((int8_t *)(arena + 4832))              /* 1 rows of s8[1x16x16x8; s=0.0234375 z=-128]  step 0 */
 #define WIDEN                    ((int8_t *)(arena + 3072))              /* 3 rows of s8[1x16x16x24; s=0.0234375 z=-128]  step 0 */
 
@@ -82,14 +83,15 @@ void watch_train_step(watch_state *state, unsigned char *arena, const int8_t *in
     take_channels_b1(REDUCE_KEPT, REDUCE, watch_reduce_kept_table, 16, 24, 12);            /* reduce.kept */
     merge_channels_b1(EXPAND_WEIGHT_MERGED, state->expand_weight_trained, watch_expand_weight_fixed, watch_expand_weight_merged_table, 48, 24, 12); /* expand.weight.merged */
     conv2d_pairs_s8(EXPAND, EXPAND_MASK, REDUCE, EXPAND_WEIGHT_MERGED, state->expand_bias, 16, 48, &watch_expand_shape, &watch_widen_requant, arena + 2592); /* expand */
-    depthwise2d_planes_s8(DEPTH, DEPTH_MASK, EXPAND, watch_depth_weight, state->depth_bias, 4, 6, &watch_depth_shape, &watch_widen_requant, arena + 2592); /* depth */
-    conv2d_pairs_s8(PROJECT, PROJECT_MASK, DEPTH, watch_project_weight, state->project_bias, 16, 24, &watch_project_shape, &watch_project_requant, arena + 2592); /* project */
+    depthwise2d_planes_s8(DEPTH, DEPTH_MASK, EXPAND, watch_depth_weight, state->depth_bias, 4, 6, &watch_depth_shape, &watch_widen_requant, arena + 2688); /* depth */
+    conv2d_pairs_s8(PROJECT, PROJECT_MASK, DEPTH, watch_project_weight, state->project_bias, 16, 24, &watch_project_shape, &watch_project_requant, arena + 2688); /* project */
     sum_s8(SKIP, SKIP_MASK, REDUCE, PROJECT, &watch_skip_shape, 24, &watch_skip_quant);    /* skip */
     mean_s8(POOL, POOL_MASK, SKIP, &watch_pool_shape, 24, &watch_pool_requant, arena + 432); /* pool */
     dequantize_s8(FEATURES, POOL, 24, 3.125e-2f, -20);                                     /* features */
     linear_f32(HEAD, FEATURES, state->head_weight, state->head_bias, 0, 0, &watch_head_shape, NULL); /* head */
     softmax_cross_entropy_f32(LOSS, HEAD, LABELS, 1, 4);                                   /* loss */
     guard_rate(GUARD_0, state->counters, LOSS, RATE);                                      /* guard.0 */
+    share_rate(BODY_RATE, GUARD_0, state->body_rate);                                      /* body.rate */
     softmax_cross_entropy_dx_f32(HEAD_GRAD, watch_loss_grad, HEAD, LABELS, 1, 4);          /* head.grad */
     bias_grad_f32(HEAD_BIAS_GRAD, HEAD_GRAD, 1, 4);                                        /* head.bias.grad */
     sgd_f32(state->head_bias, state->counters, HEAD_BIAS_GRAD, GUARD_0, 0.0f, 6.4e1f, 4);  /* head.bias.new.0 */
@@ -102,27 +104,27 @@ void watch_train_step(watch_state *state, unsigned char *arena, const int8_t *in
     mask_grad_s16b(SKIP_GRAD_MASKED_BLOCK, SKIP_GRAD_0, SKIP_MASK, 16, 24);                /* skip.grad.masked.block */
     mask_grad_s16b(PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_MASKED_BLOCK, PROJECT_MASK, 16, 24); /* project.grad.masked.block */
     bias_grad_s16b(PROJECT_BIAS_GRAD_0, PROJECT_BIAS_GRAD_1, PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_1, 4, 4, 24, 11); /* project.bias.grad.0 */
-    sgd_bias_block_s32(state->project_bias, state->counters, PROJECT_BIAS_GRAD_0, PROJECT_BIAS_GRAD_1, GUARD_0, 1.0f, 24, 1, &watch_project_bias_new_0_update); /* project.bias.new.0 */
-    conv2d_pairs_dx_s16b(DEPTH_GRAD_0, DEPTH_GRAD_1, PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_1, watch_project_weight, NULL, NULL, 0, watch_depth_grad_0_table, NULL, -6, 0, 4, &watch_project_shape, arena + 2592); /* depth.grad.0 */
+    sgd_bias_block_s32(state->project_bias, state->counters, PROJECT_BIAS_GRAD_0, PROJECT_BIAS_GRAD_1, BODY_RATE, 1.0f, 24, 1, &watch_project_bias_new_0_update); /* project.bias.new.0 */
+    conv2d_pairs_dx_s16b(DEPTH_GRAD_0, DEPTH_GRAD_1, PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_1, watch_project_weight, NULL, NULL, 0, watch_depth_grad_0_table, NULL, -6, 0, 4, &watch_project_shape, arena + 2688); /* depth.grad.0 */
     mask_grad_s16b(DEPTH_GRAD_MASKED_BLOCK, DEPTH_GRAD_0, DEPTH_MASK, 16, 48);             /* depth.grad.masked.block */
     bias_grad_s16b(DEPTH_BIAS_GRAD_0, DEPTH_BIAS_GRAD_1, DEPTH_GRAD_MASKED_BLOCK, DEPTH_GRAD_1, 4, 4, 48, 11); /* depth.bias.grad.0 */
-    sgd_bias_block_s32(state->depth_bias, state->counters, DEPTH_BIAS_GRAD_0, DEPTH_BIAS_GRAD_1, GUARD_0, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* depth.bias.new.0 */
+    sgd_bias_block_s32(state->depth_bias, state->counters, DEPTH_BIAS_GRAD_0, DEPTH_BIAS_GRAD_1, BODY_RATE, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* depth.bias.new.0 */
     depthwise2d_dx_s16b(EXPAND_GRAD_0, EXPAND_GRAD_1, DEPTH_GRAD_MASKED_BLOCK, DEPTH_GRAD_1, watch_depth_weight, watch_expand_grad_0_table, NULL, watch_expand_grad_0_table_2, 4, &watch_depth_shape, arena + 2592); /* expand.grad.0 */
     mask_grad_s16b(EXPAND_GRAD_MASKED_BLOCK, EXPAND_GRAD_0, EXPAND_MASK, 16, 48);          /* expand.grad.masked.block */
     bias_grad_s16b(EXPAND_BIAS_GRAD_0, EXPAND_BIAS_GRAD_1, EXPAND_GRAD_MASKED_BLOCK, EXPAND_GRAD_1, 4, 4, 48, 11); /* expand.bias.grad.0 */
-    sgd_bias_block_s32(state->expand_bias, state->counters, EXPAND_BIAS_GRAD_0, EXPAND_BIAS_GRAD_1, GUARD_0, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* expand.bias.new.0 */
+    sgd_bias_block_s32(state->expand_bias, state->counters, EXPAND_BIAS_GRAD_0, EXPAND_BIAS_GRAD_1, BODY_RATE, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* expand.bias.new.0 */
     for (int32_t t = 0; t < 3; t++) {
         copy_box((int16_t *)(arena + 1728), EXPAND_GRAD_MASKED_BLOCK + t * 16, &watch_take_channels_0_shape); /* take_channels.0 */
         copy_box((int8_t *)(arena + 2256), EXPAND_GRAD_1 + t * 1, &watch_take_channels_0_shape_2); /* take_channels.0 */
         conv2d_pairs_dw_s16b((int32_t *)(arena + 3264), (int8_t *)(arena + 4032), (int16_t *)(arena + 1728), (int8_t *)(arena + 2256), REDUCE_KEPT, NULL, 12, -128, 0, 16, &watch_take_channels_0_shape_3, arena + 2272); /* take_channels.0 */
         norm_tile_s32b((float *)(arena + 2240), (int32_t *)(arena + 3264), (int8_t *)(arena + 4032), 2.34375e-2f, 12, t * 192, 192); /* take_channels.0 */
     }
-    norm_factor_s32b((float *)(arena + 2240), state->counters, GUARD_0, 6.4e1f);           /* expand.weight.trained.new.0 */
+    norm_factor_s32b((float *)(arena + 2240), state->counters, BODY_RATE, 6.4e1f);         /* expand.weight.trained.new.0 */
     for (int32_t t = 0; t < 3; t++) {
         copy_box((int16_t *)(arena + 1728), EXPAND_GRAD_MASKED_BLOCK + t * 16, &watch_take_channels_0_shape); /* take_channels.0 */
         copy_box((int8_t *)(arena + 2256), EXPAND_GRAD_1 + t * 1, &watch_take_channels_0_shape_2); /* take_channels.0 */
         conv2d_pairs_dw_s16b((int32_t *)(arena + 3264), (int8_t *)(arena + 4032), (int16_t *)(arena + 1728), (int8_t *)(arena + 2256), REDUCE_KEPT, NULL, 12, -128, 0, 16, &watch_take_channels_0_shape_3, arena + 2272); /* take_channels.0 */
-        sgd_residual_block_tile_s8(state->expand_weight_trained, state->expand_weight_trained_residual, state->counters, (int32_t *)(arena + 3264), (int8_t *)(arena + 4032), GUARD_0, (float *)(arena + 2240), 2.34375e-2f, 12, t * 192, 192, &watch_expand_weight_trained_new_0_update); /* expand.weight.trained.new.0 */
+        sgd_residual_block_tile_s8(state->expand_weight_trained, state->expand_weight_trained_residual, state->counters, (int32_t *)(arena + 3264), (int8_t *)(arena + 4032), BODY_RATE, (float *)(arena + 2240), 2.34375e-2f, 12, t * 192, 192, &watch_expand_weight_trained_new_0_update); /* expand.weight.trained.new.0 */
     }
     copy_bytes(out_loss, LOSS, 4);
     copy_bytes(out_head, HEAD, 16);

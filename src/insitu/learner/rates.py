@@ -1,0 +1,203 @@
+"""How fast a network can learn, measured: learning rates that fit its features and layers, whatever their scale.
+
+An update with the gradient g of one sample changes that sample's own outputs by about rate * K * e, where e is the
+loss's slope at the outputs and K = |g|^2 / |e|^2, the gain. For a head on features f, K is |f|^2 + 1. A step is well
+sized if rate * K * (the loss's curvature) is about one half, so rate = 1 / (2 K curvature). The gains of the head and
+of the layers before it are measured apart, on any device: one update of one sample, and the difference of the state.
+Nothing here trains for longer or compares results (trials.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.devices.device import Arrays, Device, method_of
+from insitu.graph import Graph, Value
+from insitu.ops.block_update import sgd_bias_block_s32, sgd_residual_block_s8
+from insitu.ops.update import adam, sgd, sgd_momentum
+from insitu.ops.update_int import (
+    sgd_bias_s32,
+    sgd_master_s8,
+    sgd_nearest_s8,
+    sgd_residual4_s8,
+    sgd_residual_s8,
+    sgd_stochastic_s8,
+)
+from insitu.training.head import HEAD
+from insitu.training.train import BODY_RATE, Recipe
+
+UPDATES = (
+    sgd, sgd_momentum, adam, sgd_bias_s32, sgd_residual_s8, sgd_residual4_s8, sgd_stochastic_s8, sgd_nearest_s8,
+    sgd_master_s8, sgd_bias_block_s32, sgd_residual_block_s8,
+)  # fmt: skip
+BESIDE = ("residual", "momentum", "m", "v", "correction", "master", "sum")
+FINE, COARSE = 0.3, 100.0  # rate * K of a measuring step: with a fraction beside the weights, and without
+BOLD = 3.0  # times the derived rate: a classifier's
+ADAM = 3e-3
+PROBE = 1e-3  # the rate of the first measuring step
+SAMPLES = 32
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What a step of rate 1 would do to a sample's own outputs, through the head and through the other layers."""
+
+    head: float  # of everything that learns at the rate itself
+    body: float = 0.0  # of what learns at a share of it
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Learning rates: of the head (or of everything where only one kind of layer is trained), and of the body."""
+
+    head: float
+    body: float | None = None
+
+    @property
+    def share(self) -> float:
+        """The body's rate as the program takes it."""
+        return 1.0 if self.body is None else self.body / self.head if self.head else 0.0
+
+    def times(self, head: float, body: float) -> Rates:
+        return Rates(self.head * head, None if self.body is None else self.body * body)
+
+    def __str__(self) -> str:
+        return f"rate {self.head:.2g}" if self.body is None else f"rate {self.body:.2g} (head {self.head:.2g})"
+
+
+# slopes of the losses ---------------------------------------------------------------------------
+
+
+def softmax(z: np.ndarray) -> np.ndarray:
+    e = np.exp(z - z.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _class_slope(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    p = softmax(z.reshape(len(y), -1))
+    p[np.arange(len(y)), y] -= 1
+    return p / len(y)
+
+
+def _target_slope(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return (softmax(z.reshape(len(y), -1)) - y.reshape(len(y), -1)) / len(y)
+
+
+# loss -> (its slope at the outputs, its largest curvature there for so many samples and outputs)
+SLOPES: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Callable[[int, int], float]]] = {
+    "cross_entropy": (_class_slope, lambda samples, size: 0.5 / samples),
+    "soft_cross_entropy": (_target_slope, lambda samples, size: 0.5 / samples),
+    "binary_cross_entropy": (lambda z, y: (1 / (1 + np.exp(-z)) - y) / z.size, lambda samples, size: 0.25 / size),
+    "mse": (lambda z, y: 2 * (z - y) / z.size, lambda samples, size: 2 / size),
+}
+
+
+# measuring --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Measures gains on a device: `parameters` are the persistent values that it trains."""
+
+    device: Device
+    parameters: tuple[Value, ...]
+    loss: str
+
+    def gains(self, state: Mapping[str, np.ndarray], samples: Iterable[tuple[np.ndarray, ...]]) -> Gains:
+        """The gains from this state over some samples (inputs, then label or target); the state is put back."""
+        base = {**state, **self._cleared(state)}
+        samples, rate = list(samples), PROBE
+        for _ in range(3):
+            found = self._measured(base, samples, rate)
+            wanted = COARSE if self._coarse(state) else FINE
+            most = max(found.head, found.body)
+            if not most or wanted / 10 <= rate * most <= wanted * 10:
+                break
+            rate = wanted / most
+        self.device.load_arrays(state)
+        return found
+
+    def _cleared(self, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Both kinds of layers at the same rate, and nothing remembered of earlier steps."""
+        kept = {f"{v.name}.{word}" for v in self.parameters for word in ("momentum", "sum")}
+        found = {name: np.zeros_like(state[name]) for name in kept if name in state}
+        return {**found, **({BODY_RATE: np.ones(1, np.float32)} if BODY_RATE in state else {})}
+
+    def _coarse(self, state: Mapping[str, np.ndarray]) -> bool:
+        """Are steps below one unit of a weight lost, or rounded at random?"""
+        weights = [v for v in self.parameters if v.dtype == "s8"]
+        return any(_fraction(state, v) is None and f"{v.name}.sum" not in state for v in weights)
+
+    def _measured(self, base: Mapping[str, np.ndarray], samples: list[Arrays], rate: float) -> Gains:
+        squares = {True: 0.0, False: 0.0}
+        slopes, apart = 0.0, BODY_RATE in base
+        was = {v.name: real(base, v) for v in self.parameters}
+        for sample in samples:
+            self.device.load_arrays(base)
+            slopes += self._slope(sample, rate)
+            now = self.device.state()
+            for v in self.parameters:
+                step = _step(now, v, was[v.name], rate)
+                squares[not apart or v.name.startswith(f"{HEAD}.")] += float(np.square(step).sum())
+        outputs = method_of(self.device.verbs).outputs[0]
+        per = SLOPES[self.loss][1](outputs.shape[0] if outputs.shape else 1, max(outputs.type.size, 1))
+        scale = 2 * per / max(slopes, 1e-30)
+        return Gains(squares[True] * scale, squares[False] * scale)
+
+    def _slope(self, sample: Arrays, rate: float) -> float:
+        """Make one update with these samples: the square of the loss's slope just before."""
+        method = method_of(self.device.verbs)
+        last = () if method.adds_up else (np.float32(rate),)
+        out = np.asarray(self.device.run(method.verb, *sample, *last)[1], np.float64)
+        return float(np.square(SLOPES[self.loss][0](out, sample[-1])).sum())
+
+
+def _fraction(state: Mapping[str, np.ndarray], v: Value) -> np.ndarray | None:
+    """What is kept of a weight beside its integer: a copy in its unit, or its fraction."""
+    if f"{v.name}.master" in state:
+        return state[f"{v.name}.master"].astype(np.float64)
+    kept = state.get(f"{v.name}.residual")
+    return None if kept is None or kept.shape != v.shape else state[v.name] + kept / 256.0
+
+
+def real(state: Mapping[str, np.ndarray], v: Value) -> np.ndarray:
+    """A parameter in real units."""
+    fine = _fraction(state, v)
+    whole = state[v.name].astype(np.float64) if fine is None else fine
+    return whole if v.type.quant is None else whole * v.type.quant.scales(v.type.rank)
+
+
+def _step(now: Mapping[str, np.ndarray], v: Value, was: np.ndarray, rate: float) -> np.ndarray:
+    """The gradient of a parameter, from where it was and is."""
+    total = now.get(f"{v.name}.sum")
+    return (real(now, v) - was) / rate if total is None else total.astype(np.float64)
+
+
+def derived(gains: Gains, recipe: Recipe, head: bool) -> Rates:
+    """The rates that these gains ask for; `head`: are the first gains those of a classifier?
+
+    A softmax is curved far less than the bound where it is sure of a class, so that a head on fixed features bears, and
+    wants, a few times as much. Adam divides by the gradient's size and needs no gain.
+    """
+    if recipe.optimizer == "adam":
+        return Rates(ADAM, ADAM if gains.body else None)
+    usual = 1 - recipe.momentum if recipe.optimizer == "momentum" else 1.0
+    bold = BOLD if head and recipe.loss in ("cross_entropy", "soft_cross_entropy") else 1.0
+    return Rates(bold * usual / max(gains.head, 1e-30), usual / gains.body if gains.body else None)
+
+
+def trained_values(graphs: Mapping[str, Graph]) -> tuple[Value, ...]:
+    """The persistent values that a program's updates change."""
+    nodes = [node for g in graphs.values() for node in g.nodes]
+    return tuple(node.inputs[0] for node in nodes if node.op in UPDATES)
+
+
+def parameters_of(fields: Iterable[Value]) -> tuple[Value, ...]:
+    """The persistent values that are trained, told by their names: no counters, nothing that is kept beside."""
+    values = tuple(fields)
+    beside = {f"{v.name}.{word}" for v in values for word in BESIDE}
+    others = {*beside, "counters", "step", "dropout.counter", BODY_RATE}
+    return tuple(v for v in values if v.name not in others)

@@ -1,0 +1,207 @@
+"""What a `fit` was not told, settled before it begins: rates, epochs, warm-up, and which samples are held out.
+
+Given values are obeyed. Rates that were not given are derived (rates.py) and tried (trials.py); what such a fit does to
+the held-out samples is watched (watch.py). With a rate given nothing is held out and nothing is tried.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.data.arguments import number, optional
+from insitu.devices.device import method_of
+from insitu.errors import DataError, LearningWarning
+from insitu.learner.course import Course
+from insitu.learner.feed import Feed
+from insitu.learner.held_out import Fold, folds
+from insitu.learner.history import History
+from insitu.learner.rates import Probe, Rates
+from insitu.learner.trials import QUICK, STEP, Trials, first_rates, search
+from insitu.learner.watch import Watch
+from insitu.terminal.progress import Report
+from insitu.training.train import BODY_RATE, Recipe
+
+WARMUP = 0.1  # of all updates, and never more than an epoch
+EPOCHS, AT, FEWEST, MOST = 20, 200, 4, 40  # 20 epochs of 200 samples; more of fewer, fewer of more
+FEW_EPOCHS = 5  # where there are too few samples to hold any out: fits like that come in rows
+LARGE = 1000  # samples from which on some can be spared for the whole training
+DIVERGED = 1.5  # times the loss of the first samples
+CAREFUL = 1 / 3  # of the derived rates: what is not tested
+TRIES = 3  # of a training that goes astray, each at a third of the rates
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the caller of `fit` said; None is to be found."""
+
+    epochs: int | None
+    rate: float | None
+    head_rate: float | None
+    warmup: float | None
+    batch: int
+    schedule: str
+    seed: int
+
+    def course(self, epochs: int, rate: float) -> Course:
+        epochs = self.epochs if self.epochs is not None else epochs
+        warmup = min(1.0, WARMUP * epochs) if self.warmup is None else self.warmup
+        return Course(epochs, rate, self.batch, self.schedule, warmup, self.seed)
+
+
+def check_given(given: Given, start_epoch: int) -> None:
+    """Errors before any work is done."""
+    optional(given.epochs, "epochs", 1)
+    for value, name in ((given.rate, "the learning rate"), (given.head_rate, "the head's learning rate")):
+        if value is not None:
+            number(value, name)
+    given.course(1, 0.0)  # checks the rest
+    if start_epoch and given.rate is None:  # a found one would be another now
+        hint = "rate=..., as the first part printed or its history says"
+        raise DataError("a training that goes on needs the rate that it began with", hint=hint)
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """How a training goes: with which course, on which samples, and who watches it."""
+
+    course: Course
+    feed: Feed
+    rates: Rates
+    watch: Watch | None = None
+    held: int | None = None  # samples held out; None: nothing had to be found
+    tries: int = 1
+
+    @property
+    def words(self) -> str:
+        """One line about what was found."""
+        if self.held is None:
+            return ""
+        count = len(self.feed.source)
+        apart = f"{self.held:,} of {count:,} samples held out" if self.held else f"{count:,} samples"
+        return f"{self.rates}, {self.course.epochs} epochs, {apart}"
+
+    def history(self, feed: Feed) -> History:
+        """An empty one, that says what was settled."""
+        body = self.rates.head if self.rates.body is None else self.rates.body
+        return History(cached=feed.cached, batch=self.course.batch, rate=body, head_rate=self.rates.head,
+                       found=self.words)  # fmt: skip
+
+    def moved_to(self, feed: Feed) -> Settled:
+        """The same on another device, where no samples are predicted but to learn."""
+        watch = self.watch
+        if watch is not None:
+            start = dict(feed.device.state())
+            watch = Watch(feed, watch.loss, start, watch.before, tried=watch.tried, near=False)
+        return replace(self, feed=feed, watch=watch)
+
+    def begin(self) -> Feed:
+        """What is learned from. The share of the rate at which layers before the head learn is part of the state."""
+        if BODY_RATE in self.feed.device.state():
+            self.feed.device.load_arrays({BODY_RATE: np.array([self.rates.share], np.float32)})
+        return self.feed
+
+    def last(self, stop_epoch: int | None) -> int:
+        """The epoch to stop before."""
+        return self.course.epochs if stop_epoch is None else min(stop_epoch, self.course.epochs)
+
+    def goes_on(self) -> bool:
+        """After an epoch: is it worth another?"""
+        return self.watch is None or self.watch.epoch(self.course.epochs)
+
+    def slower(self) -> Settled | None:
+        """Has it gone astray where the trials did not? Then it begins again, at a third of the rates."""
+        if self.watch is None or self.tries >= TRIES or not self.watch.astray():
+            return None
+        self.feed.device.load_arrays(self.watch.start)
+        rates, watch = self.rates.times(1 / STEP, 1 / STEP), replace(self.watch, scores=[], best=None)
+        course = replace(self.course, rate=rates.head)
+        return replace(self, rates=rates, course=course, watch=watch, tries=self.tries + 1)
+
+    def finish(self, history: History) -> None:
+        """Keep the best state; where that is the first one, say so."""
+        restored = self.watch.finish() if self.watch else ""
+        history.restored = bool(restored)
+        history.notes += filter(None, [same_answer(self.feed.labels), restored, diverged(history)])
+        for words in history.notes:
+            warnings.warn(words, LearningWarning, stacklevel=3)
+
+
+def same_answer(labels: np.ndarray) -> str:
+    """What to say where every sample has the same class or target."""
+    if len(labels) < 2 or (labels != labels[:1]).any():
+        return ""
+    what = "all samples belong to one class" if labels.dtype.kind == "i" else "all targets are the same"
+    return f"{what}: there is nothing to tell apart. Add samples of the others"
+
+
+def diverged(history: History) -> str:
+    """What to say where training went astray: the last epoch's loss is far above that of the first samples."""
+    if not history.loss or history.restored:
+        return ""
+    first, last = float(np.mean(history.losses[0][: max(8, len(history.losses[0]) // 20)])), history.loss[-1]
+    if np.isfinite(last) and np.isfinite(first) and last <= DIVERGED * first + 1e-6:
+        return ""
+    return f"training diverged (loss {first:.3g} to {last:.3g}): a smaller rate, or none to have one found"
+
+
+# finding ----------------------------------------------------------------------------------------
+
+
+def usual_epochs(count: int) -> int:
+    """More epochs of fewer samples."""
+    return int(np.clip(round(EPOCHS * (AT / max(count, 1)) ** (1 / 3)), FEWEST, MOST))
+
+
+def as_given(feed: Feed, given: Given) -> Settled:
+    """With a rate given nothing has to be found."""
+    assert given.rate is not None
+    head = given.rate if given.head_rate is None else given.head_rate
+    course = given.course(usual_epochs(len(feed.source)), head)
+    both = BODY_RATE in feed.device.state()
+    return Settled(course, feed, Rates(head, given.rate if both else None))
+
+
+def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Report,
+           validation: Feed | None = None, tries: bool = True) -> Settled:  # fmt: skip
+    """What was not given, found; the device is left as it was. Without `tries` the rates are only derived."""
+    start, count = dict(feed.device.state()), len(feed.source)
+    parts = _divided(feed, given.seed, validation) if tries else []
+    course = given.course(usual_epochs(count) if parts else FEW_EPOCHS, 0.0)
+    trials = Trials(feed, parts, course, recipe, probe, start, report, validation, *(() if tries else QUICK))
+    try:
+        return _tested(trials, given) if parts else _untested(trials, given)
+    finally:
+        feed.device.load_arrays(start)
+
+
+def _divided(feed: Feed, seed: int, validation: Feed | None) -> list[Fold]:
+    """How the samples are divided for trials; not at all where a part would not make a batch."""
+    whole = Fold(np.arange(len(feed.source)), np.arange(0))
+    parts = folds(feed.labels, seed) if validation is None else [whole]
+    least = method_of(feed.device.verbs).samples
+    return parts if all(len(fold.learn) >= least for fold in parts) else []
+
+
+def _with_head(rates: Rates, given: Given) -> Rates:
+    return rates if given.head_rate is None else replace(rates, head=given.head_rate)
+
+
+def _untested(trials: Trials, given: Given) -> Settled:
+    """Too few samples to hold any out: the derived rates, with care."""
+    rates = _with_head(first_rates(trials).times(CAREFUL, CAREFUL), given)
+    course = replace(trials.course, rate=rates.head)
+    return Settled(course, trials.feed, rates, Watch(trials.feed, trials.recipe.loss, trials.start), 0)
+
+
+def _tested(trials: Trials, given: Given) -> Settled:
+    before, feed, loss = trials.before(), trials.feed, trials.recipe.loss
+    best = search(trials, _with_head(first_rates(trials), given), before)
+    course = replace(trials.course, rate=best.rates.head)
+    if trials.validation is None and len(feed.source) < LARGE:  # all are learned from: the trials say whether it helps
+        return Settled(course, feed, best.rates, Watch(feed, loss, trials.start, before, tried=best.score), 0)
+    fold = trials.folds[0]
+    watch = Watch(feed, loss, trials.start, before, fold.held, trials.validation, best.score)
+    return Settled(course, feed.part(fold.learn), best.rates, watch, len(fold.held))

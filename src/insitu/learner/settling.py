@@ -1,0 +1,79 @@
+"""Where a learner's settings are found: on its own device here, on a twin of this machine for a board, and for a board
+that is known by its folder alone on the board itself, where rates are measured but nothing is tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from insitu.data import Samples
+from insitu.devices.host import HostDevice
+from insitu.learner.feed import Feed, Source, plain, predict_all
+from insitu.learner.history import History
+from insitu.learner.loop import run_epochs
+from insitu.learner.rates import Probe, parameters_of, trained_values
+from insitu.learner.settle import Given, Settled, as_given, settle
+from insitu.terminal.progress import Report
+
+if TYPE_CHECKING:
+    from insitu.learner.learner import Learner
+
+
+def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out: Samples | None,
+            report: Report) -> Settled:  # fmt: skip
+    """How this fit goes."""
+    if given.rate is not None:
+        return as_given(feed, given)
+    if isinstance(learner.device, HostDevice):
+        return _here(learner, feed, given, held_out, report)
+    if learner.site.manifest is None:
+        return _on_a_twin(learner, data, feed, given, held_out, report)
+    state = learner.site.manifest.interface.state
+    probe = Probe(feed.device, parameters_of(state.fields if state else ()), learner.recipe.loss)
+    return replace(settle(feed, given, learner.recipe, probe, report, tries=False), watch=None)
+
+
+def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report) -> Settled:
+    probe = Probe(feed.device, trained_values(learner.graphs), learner.recipe.loss)
+    validation = None if held_out is None else _beside(learner, feed, held_out)
+    return settle(feed, given, learner.recipe, probe, report, validation)
+
+
+def _beside(learner: Learner, feed: Feed, data: Samples) -> Feed:
+    """Other samples as the same device takes them."""
+    assert data.labels is not None  # samples() sees to it
+    cut, source = learner._split() if feed.cached else None, plain(data.inputs)
+    return Feed(feed.device, Source(predict_all(cut[1], source)) if cut else source, data.labels, feed.cached)
+
+
+def _on_a_twin(learner: Learner, data: Samples, feed: Feed, given: Given, held_out: Samples | None,
+               report: Report) -> Settled:  # fmt: skip
+    """Found on the host, trained on the board; whether training helps is what the trials say."""
+    twin = type(learner)(learner.graphs, None, learner.classes, parts=learner.parts)
+    twin.device.load_arrays(learner.device.state())
+    source = feed.source
+    here = twin._feed(data, source.augment, source.views, None, source.seed, report)
+    found = _here(twin, here, given, held_out, report)
+    return found.moved_to(feed)
+
+
+def trained(learner: Learner, found: Settled | None, epochs: range, report: Report, threads: int | None,
+            held_out: Samples | None, tests: Samples | None) -> History:  # fmt: skip
+    """Train as settled; again and slower where that went astray."""
+    assert found is not None
+    run, history = found, found.history(found.feed)
+    while found is not None:
+        run, history = found, found.history(found.feed)
+        for epoch in run_epochs(run.begin(), run.course, epochs, report, threads):
+            history.add(epoch, learner.recipe.loss)
+            learner._take_over(run.feed)
+            for samples, measured in ((held_out, history.validation), (tests, history.tested)):
+                measured += [] if samples is None else [learner._score(samples)[learner.measure]]
+            if not run.goes_on():
+                break
+        found = run.slower()
+    run.finish(history)
+    learner._take_over(run.feed)
+    history.counters = learner.counters()
+    return history

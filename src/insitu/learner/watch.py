@@ -1,0 +1,99 @@
+"""Watches a training that chose its own rates: keeps the best state, and the first one where nothing was better.
+
+With a held-out part (or validation samples) it is measured after every epoch. Where all samples are learned from, the
+trials before have told whether training helps (`tried`), and the samples themselves whether it went astray.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from insitu.learner.feed import Feed, predict_all
+from insitu.learner.held_out import MOST, Score, score
+
+WORSE = 0.005  # of accuracy that may be lost where the loss gets better
+FAR, NEAR = 1.25, 0.05  # how far above a trial's result a training may end, as a share and beside
+PATIENCE = 3  # epochs without progress, at least; a third of all
+
+
+@dataclass(eq=False)
+class Watch:
+    """One training, watched."""
+
+    feed: Feed
+    loss: str
+    start: Mapping[str, np.ndarray]
+    before: Score | None = None  # of the samples it is measured by
+    held: np.ndarray | None = None  # held-out samples
+    validation: Feed | None = None
+    tried: Score | None = None  # what a trial made of `before`
+    near: bool = True  # is predicting cheap there? On a board the trials are believed
+    scores: list[Score] = field(default_factory=list)  # after each epoch
+    best: tuple[Score, Mapping[str, np.ndarray]] | None = None
+
+    def __post_init__(self):
+        if self.before is None:
+            self.before = self._score(self.start)
+
+    @property
+    def measures(self) -> bool:
+        """Are there samples that are not learned from?"""
+        return self.held is not None
+
+    def epoch(self, epochs: int) -> bool:
+        """After an epoch: is it worth going on?"""
+        if not self.measures:
+            return True
+        self.scores.append(self._score())
+        if self.best is None or self.scores[-1].cost < self.best[0].cost:
+            self.best = self.scores[-1], self.feed.device.state()
+        since = len(self.scores) - 1 - [s.cost for s in self.scores].index(self.best[0].cost)
+        return since < max(PATIENCE, epochs // 3)
+
+    def finish(self) -> str:
+        """Leave the device with the best state; what to say where that is the first one."""
+        assert self.before is not None
+        if self.best is not None:
+            after, state = self.best
+        else:
+            after, state = self.tried or self._score(), None
+        if not better(self.before, after) or self.astray():
+            self.feed.device.load_arrays(self.start)
+            return (
+                f"training did not help ({self.before.words()} before, {after.words()} after, on samples held out): "
+                "the learner is as it was. More samples, another scheme or a rate of your own may help"
+            )
+        if state is not None:
+            self.feed.device.load_arrays(state)
+        return ""
+
+    def astray(self) -> bool:
+        """Has training ended far above what its trial has reached, or knows less about its own samples than before?"""
+        if self.best is not None:
+            return self.tried is not None and self.best[0].cost > self.tried.cost * FAR + NEAR
+        if self.tried is None or not self.near:
+            return False
+        now = self._score()
+        return now.cost > self.tried.cost * FAR + NEAR or not better(self._score(self.start), now)
+
+    def _score(self, state: Mapping[str, np.ndarray] | None = None) -> Score:
+        device, feed = self.feed.device, self.validation or self.feed
+        rows = slice(None) if self.validation else self.held if self.held is not None else slice(MOST)
+        source = replace(feed.source, rows=tuple(r[rows, :1] for r in feed.source.rows), augment=None)
+        now = device.state()
+        if state is not None:
+            device.load_arrays(state)
+        found = score(self.loss, predict_all(device, source)[0][:, 0], feed.labels[rows])
+        device.load_arrays(now)
+        return found
+
+
+def better(before: Score, after: Score) -> bool:
+    """Has training helped? A smaller loss is no help if more answers are wrong."""
+    if not np.isfinite(after.cost):
+        return False
+    lost = before.measure - after.measure if before.better_high else 0.0
+    return after.cost < before.cost and lost <= WORSE

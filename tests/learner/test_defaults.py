@@ -1,0 +1,224 @@
+"""`fit(x, y)` with nothing else learns, whatever the scale of features and layers, and never makes a model worse."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import insitu
+from insitu.codegen.state import ADDED, HEADER_BYTES, StateLayout
+from insitu.devices.device import Updates
+from insitu.errors import DataError, LearningWarning
+from insitu.learner.held_out import folds
+from insitu.learner.settle import usual_epochs
+from insitu.learner.trials import climb
+
+from ..learners import data, learner, mlp, state_of
+
+
+def accuracy(made, count: int = 400) -> float:
+    return made.evaluate(*data(count, seed=9))["accuracy"]
+
+
+class Scaled(nn.Module):
+    """A network whose features are `by` times as large."""
+
+    def __init__(self, by: float):
+        super().__init__()
+        self.body, self.head = mlp(hidden=24)[:4], nn.Linear(24, 4)
+        for parameter in self.body[2].parameters():
+            parameter.data *= by
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+# --- it learns ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["head", "full"])
+@pytest.mark.parametrize("by", [0.3, 1.0, 30.0])
+def test_features_of_any_scale_are_learned_from(scheme, by):
+    made = learner(scheme, module=Scaled(by).eval(), head_init="zero")
+    history = made.fit(*data(120))
+    assert accuracy(made) > {"head": 0.6, "full": 0.8}[scheme]
+    assert not history.restored and "epochs" in history.found
+
+
+def test_the_rate_of_a_head_falls_with_the_square_of_its_features():
+    made = [learner("head", module=Scaled(by).eval(), head_init="zero") for by in (10.0, 100.0)]
+    rates = [one.fit(*data(120)).head_rate for one in made]
+    assert 30 < rates[0] / rates[1] < 300
+
+
+@pytest.mark.parametrize("scheme", ["head", "full"])
+def test_thirty_fits_of_ten_samples_learn(scheme):
+    made = learner(scheme, head_init="zero")
+    x, y = data(300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LearningWarning)
+        for i in range(0, 300, 10):
+            made.fit(x[i : i + 10], y[i : i + 10])
+    assert accuracy(made) > {"head": 0.45, "full": 0.7}[scheme]
+
+
+@pytest.mark.parametrize("loss", ["mse", "binary_cross_entropy"])
+def test_targets_are_learned_with_nothing_given(loss):
+    x, _ = data(120)
+    y = 0.3 * x[:, :4] if loss == "mse" else (x[:, :4] > 0).astype(np.float32)
+    made = learner(classes=None, recipe=insitu.Recipe(loss=loss))
+    before = made.evaluate(x, y)[made.measure]
+    made.fit(x, y)
+    after = made.evaluate(x, y)[made.measure]
+    assert after < before / 3 if loss == "mse" else after > 0.9
+
+
+@pytest.mark.parametrize(("optimizer", "batch"), [("momentum", 1), ("adam", 1), ("sgd", 8), ("adam", 8)])
+def test_every_optimizer_and_batch_finds_a_rate(optimizer, batch):
+    made = learner(batch=batch, recipe=insitu.Recipe(optimizer=optimizer), head_init="zero")
+    made.fit(*data(120))
+    assert accuracy(made) > 0.75
+
+
+def test_the_same_fit_gives_the_same_bytes():
+    one, two = learner(), learner()
+    assert one.fit(*data(60)).found == two.fit(*data(60)).found
+    assert state_of(one) == state_of(two)
+
+
+def test_many_samples_are_held_out_in_part():
+    x, y = data(1500)
+    history = learner("head").fit(x, y)
+    assert "300 of 1,500 samples held out" in history.found
+    assert len(history.losses[0]) == 1200
+
+
+# --- and does no harm -----------------------------------------------------------------------------------
+
+
+def test_labels_without_meaning_leave_the_learner_as_it_was():
+    made = learner(classes=None, module=trained())
+    before = state_of(made)
+    x, _ = data(60)
+    with pytest.warns(LearningWarning, match="as it was"):
+        history = made.fit(x, np.random.default_rng(3).integers(0, 4, 60))
+    assert history.restored and state_of(made) == before
+
+
+def trained() -> nn.Module:
+    """A network that knows the task."""
+    module, (x, y) = mlp(), data(400, seed=9)
+    optimizer = torch.optim.Adam(module.parameters(), 0.02)
+    for _ in range(200):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(module(torch.tensor(x)), torch.tensor(y)).backward()
+        optimizer.step()
+    return module.eval()
+
+
+def test_a_network_that_knows_its_task_keeps_knowing_it():
+    made = learner(classes=None, module=trained())
+    before = accuracy(made)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LearningWarning)
+        made.fit(*data(40))
+    assert accuracy(made) >= before - 0.01
+
+
+def test_divergence_and_a_single_class_are_said():
+    with pytest.warns(LearningWarning, match="diverged"):
+        made = learner(classes=None, recipe=insitu.Recipe(loss="mse", clip=0))
+        made.fit(data(40)[0], data(40)[0][:, :4], rate=1e6, epochs=3, warmup=0)
+    x, y = data(40)
+    with pytest.warns(LearningWarning, match="one class"):
+        learner("head").fit(x, np.zeros_like(y))
+
+
+# --- what is given is obeyed ----------------------------------------------------------------------------
+
+
+def test_a_given_rate_holds_for_head_and_body_whatever_was_found_before():
+    x, y = data(40)
+    made, plain = learner(), learner()
+    made.device.load_arrays({"body_rate": np.array([0.1], np.float32)})
+    for one in (made, plain):
+        one.fit(x, y, epochs=2, rate=0.05)
+    assert state_of(made) == state_of(plain)
+    assert made.device.state()["body_rate"] == 1
+
+
+def test_a_head_may_have_a_rate_of_its_own():
+    x, y = data(40)
+    made = learner()
+    first = made.device.state()
+    history = made.fit(x, y, epochs=1, rate=0.0, head_rate=0.05)
+    now = made.device.state()
+    changed = {name for name in now if not np.array_equal(now[name], first[name])}
+    assert changed == {"head.weight", "head.bias", "body_rate"} and history.head_rate == 0.05
+
+
+def test_a_found_share_is_part_of_the_state_and_the_step_uses_it():
+    x, y = data(40)
+    made = learner()
+    made.device.load_arrays({"body_rate": np.zeros(1, np.float32)})
+    first = made.device.state()
+    made.device.train(Updates((x, y.astype(np.int32)), range(40), [0.05] * 40))
+    now = made.device.state()
+    assert {n for n in now if not np.array_equal(now[n], first[n])} == {"head.weight", "head.bias"}
+
+
+def test_going_on_needs_the_rate_that_it_began_with():
+    with pytest.raises(DataError, match="needs the rate"):
+        learner().fit(*data(40), epochs=4, start_epoch=2)
+
+
+def test_validation_samples_are_what_is_chosen_by_and_test_samples_are_not():
+    x, y = data(60)
+    seen = learner("head").fit(x, y, test=data(50, seed=5))
+    alone = learner("head").fit(x, y)
+    assert seen.found == alone.found and len(seen.tested) == len(seen.loss) and not alone.tested
+    assert learner("head").fit(x, y, validation=data(50, seed=5)).validation
+
+
+# --- parts ----------------------------------------------------------------------------------------------
+
+
+def test_every_class_is_on_both_sides_and_every_sample_is_held_out_once():
+    y = np.repeat(np.arange(5), [3, 4, 5, 6, 7])
+    parts = folds(y, 0)
+    assert sorted(np.concatenate([p.held for p in parts])) == list(range(25))
+    assert all(set(y[p.learn]) == set(range(5)) for p in parts)
+    assert folds(np.arange(10), 0) == []  # one sample of each: none can be spared
+
+
+def test_of_many_samples_at_most_a_thousand_are_held_out():
+    (only,) = folds(np.arange(20000) % 7, 0)
+    assert 900 <= len(only.held) <= 1007 and not set(only.held) & set(only.learn)
+
+
+def test_a_climb_goes_up_for_a_clear_gain_only_and_down_for_an_equal_result():
+    assert climb({0: 1.0, 1: 0.99, -1: 1.2}.__getitem__, 2.0) == 0
+    assert climb({0: 1.0, 1: 0.9, 2: 0.8}.__getitem__, 2.0) == 2
+    assert climb({0: 1.0, 1: 1.0, -1: 1.0, -2: 1.1}.__getitem__, 2.0) == -1
+    assert climb({0: 2.0, 1: 1.99, 2: 1.8}.__getitem__, 2.0) == 2  # nothing was learned yet: any gain counts
+
+
+def test_fewer_samples_are_seen_more_often():
+    assert [usual_epochs(n) for n in (20, 200, 1600, 100_000)] == [40, 20, 10, 4]
+
+
+def test_a_state_of_before_there_was_a_share_is_loaded():
+    x, y = data(20)
+    made, fresh = learner(), learner()
+    made.fit(x, y, epochs=1, rate=0.1)
+    layout = made.program.state
+    kept = tuple(v for v in layout.fields if v.name not in ADDED)
+    old = StateLayout(kept, {}, layout.older)
+    fresh.device.load_state(old.saved(old.pack(made.device.state())))
+    assert state_of(fresh) == state_of(made)
+    damaged = bytearray(old.saved(old.pack(made.device.state())))
+    damaged[HEADER_BYTES] ^= 1
+    with pytest.raises(DataError):
+        fresh.device.load_state(bytes(damaged))
