@@ -4,9 +4,9 @@
 
     cc -std=c99 -O2 -ffp-contract=off -I. *.c kernels/*/*.c your_main.c
 
-`write_board` writes the same under src/, with a Makefile, CMake, an Arduino library, an example, the firmware's own
-files, its images (emulator.elf for the emulator, firmware.elf, .bin and .hex for the board), and a README with the
-memory it needs.
+`write_board` writes the same under src/, without the headers of other cores, with a Makefile, packages for CMake,
+Arduino, PlatformIO, Zephyr and ESP-IDF, an example, the firmware's own files, its images (emulator.elf for the
+emulator, firmware.elf, .bin and .hex for the board), and a README with the memory it needs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from insitu.boards import Board
 from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.deploy import Deployment
-from insitu.deploy.bundle_texts import arduino_sketch, cmake, example_main, library_properties, makefile, readme
+from insitu.deploy.bundle_texts import example_main, makefile, readme, train_sketch
 from insitu.deploy.folder import MANIFEST, hashes, write_files
 from insitu.deploy.manifest import manifest
+from insitu.deploy.packages import package_files
+from insitu.deploy.reached import only_reached
 from insitu.firmware import flash
 from insitu.firmware.linker import linker_script
 from insitu.toolchain.prototypes import kernels_header
@@ -53,13 +55,12 @@ def board_files(deployment: Deployment) -> dict[str, str | bytes]:
     assert board is not None
     protocol = {name: (C_FOLDER / name).read_text() for name in SOURCES}
     kernels = kernel_files((*program.kernels, *KERNELS))
-    sources = with_headers({**program.files, **emit_device(program), **kernels, **protocol})
+    sources = only_reached(with_headers({**program.files, **emit_device(program), **kernels, **protocol}), board)
     found: dict[str, str | bytes] = {f"src/{name}": text for name, text in sources.items()}
     found |= {f"firmware/{name}": text for name, text in firmware_files(program, board).items()}
     found |= {
-        "README.md": readme(deployment), "Makefile": makefile(board), "CMakeLists.txt": cmake(board),
-        "library.properties": library_properties(board), "examples/train/train.ino": arduino_sketch(program),
-        "example_main.c": example_main(program),
+        "README.md": readme(deployment), "Makefile": makefile(board), "example_main.c": example_main(program),
+        "examples/train/train.ino": train_sketch(program), **package_files(program, board),
     }  # fmt: skip
     found |= image_files(deployment)
     described = {**manifest(deployment), "files": hashes(found)}

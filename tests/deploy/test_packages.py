@@ -1,0 +1,110 @@
+"""A board's folder as a package: its Arduino sketches compile and train, other systems' own tools accept the rest."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from insitu.deploy import deploy, limits_of
+from insitu.deploy.bundle import write_board
+from insitu.devices.host import open_program
+from insitu.devices.link import LinkDevice
+from insitu.devices.process import ProcessChannel
+from insitu.toolchain.zig import zig_command
+
+from ..firmware.images import conv_graphs, program, steps
+
+for package in ("elftools", "ziglang"):
+    pytest.importorskip(package)
+
+HERE = Path(__file__).parent
+STRICT = ["-O1", "-fno-sanitize=undefined", "-ffunction-sections", "-Wall", "-Wextra", "-Werror"]
+C = ["-DINSITU_SCALAR", "-std=c99", "-ffp-contract=off", *STRICT]
+CPP = ["-std=c++11", "-fno-exceptions", "-fno-rtti", *STRICT]
+
+
+@pytest.fixture(scope="module")
+def deployment():
+    return deploy(conv_graphs(), limits_of("nano33ble", None, None))
+
+
+@pytest.fixture(scope="module")
+def folder(deployment, tmp_path_factory):
+    place = tmp_path_factory.mktemp("package")
+    write_board(deployment, place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def objects(folder, tmp_path_factory) -> list[str]:
+    """The library as Arduino builds it: every C file below src/."""
+    place = tmp_path_factory.mktemp("objects")
+    sources = [str(p) for p in sorted((folder / "src").rglob("*.c"))]
+    run([*zig_command(), "cc", *C, f"-I{folder}/src", "-c", *sources], place)
+    return [str(p) for p in place.glob("*.o")]
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def built(name: str, folder: Path, objects: list[str], place: Path) -> str:
+    """A sketch as a program of this machine. `zig c++` would build a library first that no sketch needs."""
+    shutil.copy(folder / "examples" / name / f"{name}.ino", place / f"{name}.cpp")
+    sources = [str(place / f"{name}.cpp"), str(HERE / "arduino.cpp")]
+    options = [*CPP, f"-I{HERE}", f"-I{folder}/src", "-Wl,--gc-sections"]
+    run([*zig_command(), "cc", *options, *sources, *objects, "-o", str(place / name)], place)
+    return str(place / name)
+
+
+def test_the_sketch_trains_over_the_serial_port_to_the_bytes_of_the_host(deployment, folder, objects, tmp_path):
+    channel = ProcessChannel([built("serial", folder, objects, tmp_path)])
+    host = open_program(program("conv", "host"))
+    with LinkDevice(channel, deployment.program) as device:
+        for step in steps("conv", 20):
+            assert device.run("train_step", *step)[0].tobytes() == host.run("train_step", *step)[0].tobytes()
+        assert device.save_state() == host.save_state()
+
+
+def test_the_sketch_with_buffers_of_its_own_trains(folder, objects, tmp_path):
+    lines = dict(line.split(": ") for line in run([built("train", folder, objects, tmp_path)], tmp_path).splitlines())
+    assert set(lines) == {"predict", "train_step"} and float(lines["train_step"]) > 0
+
+
+def test_arduino_finds_its_fields_and_the_header_to_include(folder):
+    lines = dict(line.split("=", 1) for line in (folder / "library.properties").read_text().splitlines())
+    assert {"name", "version", "author", "maintainer", "sentence", "category", "architectures"} <= set(lines)
+    assert (folder / "src" / lines["includes"]).exists()
+
+
+def test_platformio_names_headers_and_examples_that_exist(folder):
+    found = json.loads((folder / "library.json").read_text())
+    assert all((folder / "src" / name).exists() for name in found["headers"])
+    assert all((folder / e["base"] / name).exists() for e in found["examples"] for name in e["files"])
+    assert "-ffp-contract=off" in found["build"]["flags"]
+
+
+@pytest.mark.skipif(not shutil.which("pio"), reason="no pio: pip install platformio")
+def test_platformio_packs_the_library(folder, tmp_path):
+    run(["pio", "pkg", "pack", str(folder), "-o", str(tmp_path / "net.tar.gz")], tmp_path)
+    assert (tmp_path / "net.tar.gz").stat().st_size > 10_000
+
+
+@pytest.mark.skipif(not shutil.which("compote"), reason="no compote: pip install idf-component-manager")
+def test_esp_idf_packs_the_component(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "net")
+    out = run(
+        ["compote", "component", "pack", "--name", "net", "--project-dir", str(tmp_path / "net")], tmp_path / "net"
+    )
+    assert "Saved archive" in out or list((tmp_path / "net" / "dist").glob("*.tgz"))
+
+
+def test_zephyr_finds_a_module_with_a_cmake_file(folder):
+    lines = (folder / "zephyr/module.yml").read_text().splitlines()
+    assert lines == ["name: insitu_net", "build:", "  cmake: zephyr"]
+    text = (folder / "zephyr/CMakeLists.txt").read_text()
+    assert text.count("ZEPHYR_CURRENT_MODULE_DIR") == 4 and "zephyr_library_sources" in text
