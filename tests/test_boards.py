@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from insitu.boards.cpu import CPUS
 from insitu.cli import main
 from insitu.cli.boards import to_text
 from insitu.errors import BoardError
+from insitu.toolchain.zig import zig_command
 
 PAGE = Path(__file__).parent.parent / "docs" / "boards.md"
 # from their makers' data sheets
@@ -147,3 +149,12 @@ def test_every_core_says_how_it_is_compiled_by_both_compilers():
     for cpu in CPUS.values():
         assert any(part.startswith("-mcpu=") for part in cpu.zig) and cpu.gcc[0].startswith("-m")
         assert cpu.fpu == ("-mfloat-abi=hard" in cpu.gcc)
+
+
+@pytest.mark.parametrize("name", [name for name, cpu in CPUS.items() if cpu.arm])
+def test_a_core_has_the_dsp_extension_for_the_compiler_if_and_only_if_it_says_so(name):
+    if not zig_command():
+        pytest.skip("no zig")
+    command = [*zig_command(), "cc", *CPUS[name].zig, "-dM", "-E", "-x", "c", "/dev/null"]
+    macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert ("__ARM_FEATURE_DSP 1" in macros) == CPUS[name].dsp

@@ -46,7 +46,7 @@ CPUS = {
         _arm("cortex-m3", "Cortex-M3", "cortex_m3", "cortex-m3", "", False, "unicorn", "M3"),
         _arm("cortex-m4", "Cortex-M4F", "cortex_m4+vfp4d16sp", "cortex-m4", "fpv4-sp-d16", True, "unicorn", "M4"),
         _arm("cortex-m7", "Cortex-M7", "cortex_m7+fp_armv8d16sp", "cortex-m7", "fpv5-sp-d16", True, "unicorn", "M7"),
-        _arm("cortex-m33", "Cortex-M33", "cortex_m33+fp_armv8d16sp", "cortex-m33", "fpv5-sp-d16", True, "unicorn",
+        _arm("cortex-m33", "Cortex-M33", "cortex_m33+fp_armv8d16sp+dsp", "cortex-m33", "fpv5-sp-d16", True, "unicorn",
              "M33"),
         _arm("cortex-m55", "Cortex-M55", "cortex_m55+fp_armv8d16+mve", "cortex-m55+nomve.fp", "auto", True, "qemu",
              "cortex-m55"),
