@@ -231,7 +231,7 @@ def test_pieces_may_end_anywhere_in_a_row(device):
 def test_rows_of_another_shape_or_type_are_refused(device):
     image = Arrival(device, "predict")
     for piece in (X[0][:, :5], X[0].astype(np.int8), X):
-        with pytest.raises(DataError, match="rows are f32"):
+        with pytest.raises(DataError, match="rows must be f32"):
             image.rows(piece)
 
 
