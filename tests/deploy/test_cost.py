@@ -146,6 +146,33 @@ def test_the_line_of_a_report():
     ]
 
 
+ADVICE = {
+    0: "",  # speed was preferred already, or nobody said how much there is
+    115_428: "",  # all of it is used
+    200_000: "--prefer speed would undo what it can within 200.0 KB of SRAM, of 8.42 M extra instructions",
+    262_144: "--prefer speed would undo this: 40.89 M instructions per step instead of 49.31 M (-17.1 %), with "
+             "219.4 KB of 262.1 KB of SRAM",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("allowed", ADVICE)
+def test_where_a_lower_peak_is_expensive_the_report_says_what_would_undo_it(allowed):
+    found = replace(COST, allowed_bytes=allowed)
+    assert found.advice == ADVICE[allowed]
+    rows = lowering_rows(found.summary, found.to_json())
+    assert (("", found.advice) in rows) == bool(found.advice)
+
+
+def test_where_a_lower_peak_is_cheap_nothing_is_said():
+    cheap = Counted(64_244, 115_428, 616_274, {"train_step": {"conv": 44_000_000}})
+    assert replace(COST, lowered=cheap, allowed_bytes=262_144).advice == ""
+
+
+def test_a_cost_that_was_written_without_advice_is_read():
+    found = {k: v for k, v in COST.to_json().items() if k != "advice"}
+    assert lowering_rows(COST.summary, found) == lowering_rows(COST.summary, COST.to_json())
+
+
 def test_a_folder_that_was_measured_says_so_in_every_run(deployed, cost, tmp_path, capsys):
     write_board(replace(deployed, cost=cost), tmp_path)
     assert f"The peak was lowered by {cost.summary}: {cost.price}" in (tmp_path / "README.md").read_text()

@@ -41,7 +41,9 @@ def lowering_cost(deployed: Deployment, graphs: Mapping[str, Graph]) -> Lowering
     if not spent_text(lowered_by(deployed.program)):
         return None
     other = unlowered_firmware(graphs, deployed.firmware.board)
-    return cost_of(deployed.firmware, other, count(deployed.firmware), count(other))
+    found = cost_of(deployed.firmware, other, count(deployed.firmware), count(other))
+    limits = deployed.limits
+    return replace(found, allowed_bytes=(limits.sram or 0) if limits.prefer == "memory" else 0)
 
 
 def cost_of(made: Firmware, other: Firmware, layers: Layers, without: Layers) -> LoweringCost:

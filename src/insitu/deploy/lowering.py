@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from insitu.terminal.table import size, table
 
 SHOWN = 5  # layers in the text report
+COSTLY = 1.1  # times the instructions of a step: above this, the report says what would undo it
 ELSEWHERE = "everything else"  # the same calls at other addresses, with other alignment
 STEPS = {"train_step": "per step", "accumulate": "per sample"}
 
@@ -57,6 +58,7 @@ class LoweringCost:
     how: Mapping[str, str] = field(default_factory=dict)  # layer -> what was done to it
     board: str = ""
     board_sram_bytes: int = 0
+    allowed_bytes: int = 0  # SRAM that the program may use, if the peak was lowered further than it had to be
 
     @property
     def step(self) -> str:
@@ -97,6 +99,18 @@ class LoweringCost:
             f"{size(self.board_sram_bytes)}: counted on the same core with enough memory"
         )
 
+    @property
+    def advice(self) -> str:
+        """What `--prefer speed` would give back, if lowering the peak was expensive; empty if it was not."""
+        then, now = self.without.instructions(self.step), self.lowered.instructions(self.step)
+        if now <= COSTLY * then or self.lowered.sram_bytes >= self.allowed_bytes:
+            return ""
+        room = f"{size(self.allowed_bytes)} of SRAM"
+        if self.without.sram_bytes > self.allowed_bytes:
+            return f"--prefer speed would undo what it can within {room}, of {millions(now - then)} extra instructions"
+        saved = f"{millions(then)} instructions {STEPS[self.step]} instead of {millions(now)} ({share(now, then)})"
+        return f"--prefer speed would undo this: {saved}, with {size(self.without.sram_bytes)} of {room}"
+
     def _words(self, verb: str, of: str) -> str:
         then, now = self.without.instructions(verb), self.lowered.instructions(verb)
         counts = millions(now) if then == now else span(then, now, millions)
@@ -106,8 +120,9 @@ class LoweringCost:
         changed = [{"layer": c.layer, "without": c.without, "lowered": c.instructions, "by": c.how}
                    for c in self.changes]  # fmt: skip
         return {
-            "summary": self.summary, "price": self.price, "note": self.note, "lowered": self.lowered.to_json(),
-            "without": self.without.to_json(), "by_kind": self.by_kind, "layers": changed,
+            "summary": self.summary, "price": self.price, "note": self.note, "advice": self.advice,
+            "lowered": self.lowered.to_json(), "without": self.without.to_json(), "by_kind": self.by_kind,
+            "layers": changed,
         }  # fmt: skip
 
 
@@ -116,8 +131,9 @@ def lowering_rows(summary: str, found: dict | None, name: str = "lowered by") ->
     if not summary or not found:
         return [(name, summary)] if summary else []
     noted = [("", found["note"])] if found["note"] else []
+    advice = [("", found["advice"])] if found.get("advice") else []  # a folder written before has none
     kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found["by_kind"].items())
-    return [(name, summary), ("", found["price"]), *noted, ("", f"extra instructions: {kinds}")]
+    return [(name, summary), ("", found["price"]), *noted, ("", f"extra instructions: {kinds}"), *advice]
 
 
 def checked(found: object) -> None:
