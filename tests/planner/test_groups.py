@@ -340,7 +340,7 @@ def test_a_room_in_sums_that_are_written_is_caught():
         verify_passes(_with(loop, places={**loop.places, late: loop.end}), node)
     with pytest.raises(GraphError, match="has no place of .* bytes in pass 0"):
         verify_passes(_with(loop, lender=None), node)
-    with pytest.raises(GraphError, match="is no result with a place of its own"):
+    with pytest.raises(GraphError, match="is not a result with its own place"):
         verify_passes(_with(loop, lender=node.inputs[0]), node)
 
 

@@ -241,7 +241,7 @@ def test_the_report_says_what_was_chosen():
     dw = node.nodes[0]
     assert found["updates_in_tiles"] == ["new.0"] and found["stripes"] == []
     assert found["macs_again"] == dw.output.type.size * dw.inputs[0].type.size // dw.inputs[0].shape[-1]
-    assert spent_text(found) == f"1 update in tiles ({found['macs_again']:,} multiply-adds again)"
+    assert spent_text(found) == f"1 update in tiles ({found['macs_again']:,} multiply-adds recomputed)"
     assert spent_text(spent(plan(Layer(3).graph()))) == ""
 
 

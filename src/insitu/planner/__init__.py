@@ -1,4 +1,4 @@
-"""From a graph to a plan: which kernel runs when, and where every value lies."""
+"""From a graph to a plan: which kernel runs when, and where every value is."""
 
 from insitu.planner.plan import Plan, plan, plan_all
 from insitu.planner.verify import verify

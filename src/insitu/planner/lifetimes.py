@@ -1,6 +1,6 @@
 """When each value of an ordered graph is alive, and which values share their bytes.
 
-A buffer is a run of bytes with one lifetime: usually one value, several where an op works in place.
+A buffer is a run of bytes with one lifetime: usually one value, several if an op works in place.
 Constants and state live elsewhere and have no buffer.
 """
 
@@ -17,17 +17,17 @@ from insitu.graph.call import Call
 
 @dataclass(frozen=True)
 class Buffer:
-    """Bytes that hold these values from step `first` to step `last`, both included.
+    """Bytes that hold these values from step `first` to step `last`, inclusive.
 
-    Where a small value takes over the bytes of a large one, the rest is free from then on: `later` says from which step
-    on it has how many bytes. Inside a loop over stripes they may become more, too.
+    If a small value reuses the bytes of a large one, the rest is free from then on: `later` has the steps at which the
+    size changes. Inside a loop over stripes, the size may also grow.
     """
 
     names: tuple[str, ...]
     bytes: int  # the most it has
     first: int  # -1: filled before the first step (a graph input)
     last: int
-    later: tuple[tuple[int, int], ...] = ()  # (step, bytes) wherever that changes
+    later: tuple[tuple[int, int], ...] = ()  # (step, bytes) for each change
 
     def overlaps(self, other: Buffer) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -62,11 +62,11 @@ def lower_bound(buffers: Iterable[Buffer]) -> int:
 
 
 def buffers(graph: Graph, calls: tuple[Call, ...]) -> tuple[Buffer, ...]:
-    """The buffers of a graph in its order, with the scratch each call asks for."""
+    """The buffers of a graph in its order, with the scratch of each call."""
     first, last = _span(graph)
-    for name in state_homes(graph):  # written straight into the state
+    for name in state_homes(graph):  # written directly into the state
         del first[name]
-    first.pop(graph.by_rows, None)  # never there whole: its rows are scratch of whoever takes them
+    first.pop(graph.by_rows, None)  # never held whole: its rows are scratch of the node that takes them
     owner = _shared(graph, first, last)
     groups: dict[str, list[str]] = {}
     for name in first:
@@ -76,11 +76,11 @@ def buffers(graph: Graph, calls: tuple[Call, ...]) -> tuple[Buffer, ...]:
 
 
 def state_homes(graph: Graph) -> dict[str, str]:
-    """Value -> the state it is written into: what an update makes lies where the old content lay."""
+    """Value -> the state it is written into: the result of an update has the place of the old content."""
     homes: dict[str, str] = {}
     for state, new in graph.updates.items():
         value = new
-        while value.name != state:  # back through every op that worked on it in place
+        while value.name != state:  # back through every op that changed it in place
             homes[value.name] = state
             node = graph.producer.get(value.name)
             source = node.shared().get(value.name) if node else None
@@ -113,7 +113,7 @@ def _buffer(graph: Graph, names: tuple[str, ...], first: Mapping[str, int], last
 
 
 def _less(sizes: list[int], last: list[int]) -> tuple[tuple[int, int], ...]:
-    """(step, bytes) wherever fewer bytes are left than before."""
+    """(step, bytes) for each step at which fewer bytes remain."""
     found, now = [], max(sizes)
     for step in sorted(end + 1 for end in last):
         left = max((size for size, end in zip(sizes, last) if end >= step), default=now)
@@ -143,7 +143,7 @@ def _shared(graph: Graph, first: Mapping[str, int], last: Mapping[str, int]) -> 
     owner = {name: name for name in first}
     for step, node in enumerate(graph.nodes):
         for name, source in node.shared().items():
-            # the input must die here, and must not be read again through another argument of this call
+            # the input must die here, and must not be read through another argument of this call
             here = source.name in owner and name in owner and last[source.name] == step
             fits = here and source.type.bytes >= graph.values[name].type.bytes
             if fits and sum(v.name == source.name for v in node.inputs) == 1:

@@ -1,8 +1,8 @@
 """While the peak is above the goal: take the steps there and try the rows of the table of changes, cheapest first.
 
-A change (changes/table.py) is tried on the node at the peak, and on those that make or read what is large there; it is
-kept if less is needed beyond the goal. Stripes are chosen for the whole graph at once, and come first. In the end, what
-turned out to be needless is undone.
+A change (changes/table.py) is tried on the node at the peak, and on the nodes that make or read large values there. It
+is kept if it reduces the bytes beyond the goal. Stripes are chosen for the whole graph at once, and come first. At the
+end, changes that turned out not to be needed are undone.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 Measure = Callable[[Graph], "Plan"]  # the order that needs least, unplaced
 
-AT_ONCE = 0.99  # of the peak is the next goal: steps that need almost as much are changed with it
-LARGE = 1 / 16  # of the peak: smaller values are not worth a look
+AT_ONCE = 0.99  # of the peak is the next goal: steps that need almost as much are changed together with it
+LARGE = 1 / 16  # of the peak: smaller values are not worth trying
 
 
 def lowered(graph: Graph, measure: Measure, loops: Loops, tools: Tools, enough: int = 0, stripes: bool = True) -> Graph:
-    """The graph with changes at its peak; `enough` bytes are low enough. Without `stripes`, at the highest of the steps
-    that cannot run in stripes."""
+    """The graph with changes at its peak; `enough` bytes are low enough. Without `stripes`, the peak is the highest of
+    the steps that cannot run in stripes."""
     work = _Work(measure, loops, tools, stripes)
     best = measure(graph)
-    if stripes:  # at once to where something else needs as much
+    if stripes:  # directly down to where something else needs as much
         best = work.cut(best, max(enough, replace(work, stripes=False).peak(best))) or best
     while work.peak(best) > enough:
         found = work.brought_down(best, max(enough, int(work.peak(best) * AT_ONCE)))
@@ -47,7 +47,7 @@ class _Work:
     loops: Loops
     tools: Tools
     stripes: bool
-    dearest: bool = True  # whether the dearest changes are tried, too
+    dearest: bool = True  # whether the dearest changes are also tried
 
     def needed(self, plan: Plan) -> list[int]:
         """Bytes at each step that counts."""
@@ -62,7 +62,7 @@ class _Work:
         return sum(max(0, bytes - goal) for bytes in self.needed(plan))
 
     def brought_down(self, plan: Plan, goal: int) -> Plan:
-        """With every step that needs more than the goal changed until it needs no more, as far as that goes."""
+        """The plan with every step above the goal changed until it is not, as far as possible."""
         while self.peak(plan) > goal:
             now = self.excess(plan, goal)
             better = next((p for p in self.tried(plan, goal) if self.excess(p, goal) < now), None)
@@ -72,7 +72,7 @@ class _Work:
         return plan
 
     def tried(self, plan: Plan, goal: int) -> Iterator[Plan]:
-        """One change more, where most is needed first."""
+        """One more change, first where most is needed."""
         needed, striped = self.needed(plan), able(plan.graph)
         if self.stripes and any(b > goal and n.name in striped for n, b in zip(plan.graph.nodes, needed)):
             found = self.cut(plan, goal)
@@ -86,19 +86,19 @@ class _Work:
                     yield from self.fewest(plan, do(plan.graph, node, self.tools), goal)
 
     def cut(self, plan: Plan, goal: int) -> Plan | None:
-        """Other parts in stripes, as this goal asks for."""
+        """Other parts in stripes, for this goal."""
         found = cut_up(plan.graph, self.loops, goal)
         return self.measure(found) if found and streams(found) != streams(plan.graph) else None
 
     def undone(self, plan: Plan, node: Node, goal: int, dear: bool) -> Iterator[Plan]:
-        """This node changed back, the cheapest first; in place of a dear change, others may bring the peak down."""
+        """This node changed back, the cheapest way first; instead of a dear change, others may bring the peak down."""
         for change in (c for c in CHANGES if c.dear == dear):
             for i, graph in enumerate(change.undo(plan.graph, node, self.tools)):
                 found = self.measure(graph)
                 yield replace(self, dearest=False).brought_down(found, goal) if dear and not i else found
 
     def fewest(self, plan: Plan, finer: Iterable[Graph], goal: int) -> Iterator[Plan]:
-        """Of graphs that need less and less, the last that is better than the one before: nothing, or one."""
+        """Of graphs that need less and less, the last one that improves on the one before: nothing, or one."""
         best = plan
         for found in map(self.measure, finer):
             if self.excess(found, goal) < self.excess(best, goal):
@@ -110,7 +110,7 @@ class _Work:
 
 
 def _around(plan: Plan, step: int) -> list[Node]:
-    """The node of a step, and those that make or read a large value there, the largest first."""
+    """The node of a step, and the nodes that make or read a large value there, the largest first."""
     graph = plan.graph
     large = [b for b in plan.buffers if b.first <= step <= b.last and b.size(step) > LARGE * plan.lower_bound_bytes]
     found = {graph.nodes[step].name: graph.nodes[step]}
@@ -122,7 +122,7 @@ def _around(plan: Plan, step: int) -> list[Node]:
 
 
 def _relaxed(best: Plan, work: _Work, enough: int) -> Plan:
-    """Without the changes that later ones made needless."""
+    """The plan without the changes that later ones made unnecessary."""
     most = max(best.lower_bound_bytes, enough)
     found = work.cut(best, most)
     best = found if found and found.lower_bound_bytes <= most else best

@@ -1,8 +1,8 @@
-"""In which order the nodes run: several legal orders are tried, and the one with the lowest peak wins.
+"""The order of the nodes: several legal orders are tried, and the one with the lowest peak wins.
 
-An order is legal when every value is made before it is used and every lasting value is read before its update
-overwrites it. The candidates differ in what they prefer among the nodes that could run next; updates always
-run as soon as their gradient is there, because that frees it.
+An order is legal if every value is made before it is used, and every persistent value is read before its update
+overwrites it. The candidates differ in which of the possible next nodes they prefer; updates always run as soon as
+their gradient exists, because that frees it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Preference = Callable[[int, int, int], tuple[int, ...]]
 
 
 def candidates(graph: Graph, names: Iterable[str] | None = None) -> Iterator[tuple[str, Graph]]:
-    """(name, the graph in that order), the given order first; no order twice. All of them, or those of these names."""
+    """(name, the graph in that order), the given order first; no order twice. All, or only those with these names."""
     yield "given", graph
     problem, known = _Problem(graph), {tuple(range(len(graph.nodes)))}
     for name in PREFERENCES if names is None else names:
@@ -31,7 +31,7 @@ def candidates(graph: Graph, names: Iterable[str] | None = None) -> Iterator[tup
 
 
 def settled(graph: Graph) -> Graph:
-    """The graph in a legal order, as close to its own as that goes: for one whose nodes were changed."""
+    """The graph in a legal order, as close to its own as possible: for graphs whose nodes were changed."""
     before = dependencies(graph, state_homes(graph))
     after, missing = successors(before), [len(needed) for needed in before]
     ready, order = [i for i, count in enumerate(missing) if not count], []
@@ -47,7 +47,7 @@ def settled(graph: Graph) -> Graph:
 
 
 class _Problem:
-    """Who must come before whom, and what running a node does to the bytes that are alive."""
+    """Which nodes must come before which, and how running a node changes the live bytes."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -79,7 +79,7 @@ class _Problem:
         return order
 
     def _used(self, chosen: int, uses: dict[str, set[int]]) -> set[int]:
-        """A node has run; gives the nodes that are now the last to read something, so that it dies with them."""
+        """A node has run; returns the nodes that are now the last reader of something, which then dies with them."""
         found: set[int] = set()
         for name in self.read[chosen]:
             uses[name].discard(chosen)
@@ -96,7 +96,7 @@ class _Problem:
 
     @cached_property
     def read(self) -> list[list[str]]:
-        """What each node reads of the arena."""
+        """The values in the arena that each node reads."""
         return [[name for name in n.reads if name in self.bytes] for n in self.graph.nodes]
 
     @cached_property
@@ -105,7 +105,7 @@ class _Problem:
         return [sum(self.bytes.get(v.name, 0) for v in n.outputs) for n in self.graph.nodes]
 
     def _effect(self, i: int, uses: dict[str, set[int]]) -> tuple[int, int]:
-        """(bytes a node needs while it runs beyond what is alive, bytes that stay alive after it)."""
+        """(extra bytes that a node needs while it runs, bytes that stay alive after it)."""
         needed, dying = self.made[i], [n for n in self.read[i] if len(uses[n]) == 1 and n not in self.kept]
         if not dying:
             return needed, needed
@@ -119,13 +119,13 @@ def dependencies(graph: Graph, homes: dict[str, str]) -> list[set[int]]:
     made = {v.name: i for i, n in enumerate(graph.nodes) for v in n.outputs}
     readers = _readers(graph)
     before: list[set[int]] = []
-    first = set(readers.get(graph.by_rows, ()))  # rows arrive before anything else is done: see docs/streaming.md
+    first = set(readers.get(graph.by_rows, ()))  # rows arrive before anything else runs: see docs/streaming.md
     for i, node in enumerate(graph.nodes):
         found = {made[name] for name in node.reads if name in made}
         if first and i not in first:
             found |= first
         for out, source in node.shared().items():
-            if out in homes:  # overwrites what is at `source`: everyone else must have read it
+            if out in homes:  # overwrites the content of `source`: every other reader must have read it
                 found.update(readers.get(source.name, ()))
         found.discard(i)
         before.append(found)
@@ -151,8 +151,8 @@ def successors(before: list[set[int]]) -> list[list[int]]:
 
 
 def readers_first(graph: Graph, before: list[set[int]], homes: dict[str, str]) -> list[set[int]]:
-    """The same, and where a node may overwrite a value, whoever else reads it comes first, if that does not need the
-    node's result: then it can work in place."""
+    """The same; and if a node may overwrite a value, its other readers come first, unless they need the node's result:
+    then it can work in place."""
     found, earlier, readers = [set(b) for b in before], _ancestors(before), _readers(graph)
     for i, node in enumerate(graph.nodes):
         for source in {s.name for out, s in node.shared().items() if out not in homes and s.name not in homes}:
@@ -164,8 +164,8 @@ def readers_first(graph: Graph, before: list[set[int]], homes: dict[str, str]) -
 
 
 def _ancestors(before: list[set[int]]) -> list[int]:
-    """For each node, all that must run before it: one bit a node. An update may stand before those it waits for, so
-    this is repeated until nothing changes."""
+    """For each node, all nodes that must run before it: one bit per node. An update may be listed before nodes it waits
+    for, so this is repeated until nothing changes."""
     found = [0] * len(before)
     stable = False
     while not stable:
@@ -180,14 +180,14 @@ def _ancestors(before: list[set[int]]) -> list[int]:
 
 
 def _after(earlier: list[int], i: int, bits: int) -> None:
-    """Node i, and all that come after it, come after these."""
+    """Node i, and all nodes after it, come after these."""
     earlier[i] |= bits
     for k, its in enumerate(earlier):
         if its >> i & 1:
             earlier[k] |= bits
 
 
-# of its number, the bytes it needs beyond what is alive while it runs and after it: the lowest runs first
+# of its number, the extra bytes it needs while it runs, and after it: the lowest runs first
 PREFERENCES: dict[str, Preference] = {
     "given, readers first": lambda i, extra, net: (i,),
     "free first": lambda i, extra, net: (0, net, i) if net <= 0 else (1, i, 0),

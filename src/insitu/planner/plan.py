@@ -24,21 +24,21 @@ from insitu.planner.place.placer import ALIGN, place
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
-QUICK = ("free first",)  # orders to try where a graph in a good order was changed a little
-TARGETS = ("host", "mcu")  # a wide machine with caches and memory to spare, or a small one where flash is read in place
+QUICK = ("free first",)  # orders to try if a graph in a good order was changed a little
+TARGETS = ("host", "mcu")  # a wide machine with caches and plenty of memory, or a small one that reads flash in place
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     graph: Graph
-    calls: tuple[Call, ...]  # one a node, in order
+    calls: tuple[Call, ...]  # one per node, in order
     buffers: tuple[Buffer, ...]
     offsets: dict[str, int]  # value or scratch name -> byte of the arena
     arena_bytes: int
     lower_bound_bytes: int  # of this order: no placement needs less
     best_bound_bytes: int  # the lowest over all orders that were tried
     order: str = "given"
-    target: str = "host"  # the kind of machine the kernels were chosen for
+    target: str = "host"  # the kind of machine for which kernels were chosen
 
     @cached_property
     def homes(self) -> dict[str, str]:
@@ -47,7 +47,7 @@ class Plan:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Every node that runs, those inside loops one by one."""
+        """Every node that runs, including those inside loops."""
         pairs = zip(self.graph.nodes, self.calls)
         return tuple(n for node, call in pairs for n in (call.nodes if isinstance(call, Loop) else (node,)))
 
@@ -61,12 +61,12 @@ class Plan:
 
     @cached_property
     def life(self) -> dict[str, tuple[int, int]]:
-        """Value -> first and last step of the buffer it lies in."""
+        """Value -> first and last step of its buffer."""
         return {n: (b.first, b.last) for b in self.buffers for n in b.names}
 
     @cached_property
     def live(self) -> list[int]:
-        """Bytes that are alive at each step."""
+        """Live bytes at each step."""
         change = [0] * (len(self.calls) + 2)
         for b in self.buffers:
             for first, last, size in b.pieces:
@@ -76,11 +76,11 @@ class Plan:
 
     @cached_property
     def peak_step(self) -> int:
-        """The first step at which most bytes are alive."""
+        """The first step with the most live bytes."""
         return max(range(len(self.live)), key=self.live.__getitem__, default=0)
 
     def peak_of(self, names: set[str]) -> int:
-        """The most bytes that are alive at the steps of these nodes."""
+        """The most live bytes at the steps of these nodes."""
         return max((bytes for node, bytes in zip(self.graph.nodes, self.live) if node.name in names), default=0)
 
 
@@ -95,10 +95,9 @@ def plan(
 ) -> Plan:
     """The best of several orders, with calls and offsets; proven by verify/replay.py.
 
-    stream   spend instructions where that lowers the peak: stripes, less scratch, tiles (lower.py); None: on a small
-             machine
-    enough   bytes below which a lower peak is worth no instructions
-    made     what was made for graphs that agree with this one
+    stream   spend instructions to lower the peak: stripes, less scratch, tiles (lower.py); None: on small machines
+    enough   the arena size in bytes below which no more instructions are spent
+    made     results for graphs that agree with this one
     """
     from insitu.planner.verify import verify
 
@@ -107,8 +106,8 @@ def plan(
     stream = target == "mcu" if stream is None else stream
     loops = Loops(lambda n: call_of(n, graph, target), made or Made())
     tools = Tools(loops.call)
-    if stream:  # first what stripes cannot lower: they need not go below that
-        whole = replace(graph, by_rows="")  # if its input can arrive row by row is not known yet
+    if stream:  # first the peak that stripes cannot lower: they need not go below it
+        whole = replace(graph, by_rows="")  # it is not known yet whether its input can arrive row by row
         if _unplaced(whole, target, loops).lower_bound_bytes > enough:
             whole = narrowed(whole)
         graph = replace(_lowered(whole, loops, tools, target, enough, stripes=False), by_rows=graph.by_rows)
@@ -125,7 +124,7 @@ def _lowered(graph: Graph, loops: Loops, tools: Tools, target: str, enough: int,
 
 
 def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0) -> dict[str, Plan]:
-    """Plans of functions that share one arena: none is made slower to need less than the largest does, or `enough`."""
+    """Plans of functions that share one arena: none is made slower to need less than the largest, or `enough`."""
     plans: dict[str, Plan] = {}
     shared = Made() if all(agree(a, b) for a, b in combinations(graphs.values(), 2)) else None
     for verb in sorted(graphs, key=lambda verb: -len(graphs[verb].nodes)):
@@ -135,8 +134,7 @@ def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0)
 
 
 def agree(graph: Graph, other: Graph) -> bool:
-    """Are nodes of two graphs that are called the same and read the same the same? Then calls and loops of one are
-    the other's."""
+    """Are nodes of two graphs equal if they have the same name and inputs? Then they can share calls and loops."""
     twins = ((graph.producer.get(node.name, node), node) for node in other.nodes)
     return all(
         (a.inputs, a.outputs, a.attrs) == (b.inputs, b.outputs, b.attrs)
@@ -146,14 +144,14 @@ def agree(graph: Graph, other: Graph) -> bool:
 
 
 def _unplaced(graph: Graph, target: str, loops: Loops, orders: Iterable[str] | None = None) -> Plan:
-    """The order that needs least where nothing can run in stripes, without a place for anything: quick, and close."""
+    """The order that needs least if nothing can run in stripes, without places: quick, and close."""
     tried = [_ordered(g, name, loops.call, target) for name, g in candidates(graph, orders)]
     fixed = {n.name for n in graph.nodes} - able(graph)
     return min(tried, key=lambda p: (p.peak_of(fixed), p.lower_bound_bytes))
 
 
 def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan:
-    """The best of several orders, as the nodes are; not proven."""
+    """The best of several orders, with the nodes as they are; not proven."""
     calls = {id(node): call_of(node, graph, target) for node in graph.nodes}
     tried = [_ordered(g, name, lambda n: calls[id(n)], target) for name, g in candidates(graph)]
     least = min(tried, key=lambda p: p.lower_bound_bytes)
@@ -161,13 +159,13 @@ def plan_ordered(graph: Graph, align: int = ALIGN, target: str = "host") -> Plan
     for order in tried[1:]:
         if order.lower_bound_bytes < best.arena_bytes:  # else it cannot be better
             best = min(best, _placed(order, align), key=lambda p: p.arena_bytes)
-    if best.arena_bytes > least.lower_bound_bytes * GAP:  # worth a search, in the order that promises most
+    if best.arena_bytes > least.lower_bound_bytes * GAP:  # worth a search, in the most promising order
         best = min(best, _placed(least, align, SEARCH_ROUNDS), key=lambda p: p.arena_bytes)
     return replace(best, best_bound_bytes=least.lower_bound_bytes)
 
 
 def _ordered(graph: Graph, order: str, call: Callable[[Node], Call], target: str) -> Plan:
-    """A plan without a place for anything."""
+    """A plan without places."""
     calls = tuple(map(call, graph.nodes))
     found = buffers(graph, calls)
     bound = lower_bound(found)
@@ -181,10 +179,10 @@ def _placed(plan: Plan, align: int, rounds: int = 0) -> Plan:
 
 
 def call_of(node: Node, graph: Graph, target: str = "host") -> Call:
-    """The kernel call of a node; `fixed` tells the op which of its inputs are constants, `target` for what machine."""
+    """The kernel call of a node; `fixed` tells the op which inputs are constants, `target` the kind of machine."""
     if not node.op.has("emit"):
         raise GraphError(f"op {node.op.name} has no C kernel", where=f"%{node.name}")
-    fixed = {i for i, v in enumerate(node.inputs) if v.name in graph.constants}  # state is not: it changes
+    fixed = {i for i, v in enumerate(node.inputs) if v.name in graph.constants}  # state is not constant: it changes
     args = (*node.outputs, *node.inputs)
     reserved = {"node": node, "fixed": fixed, "target": target, "tight": level_of(node)}
     return node.op.apply("emit", args, dict(node.attrs), **reserved)

@@ -1,1 +1,1 @@
-"""Ways to need less memory for the same bytes, a file (or a folder) each. When they are tried is said in lower.py."""
+"""Ways to need less memory for the same bytes, one file (or folder) each. lower.py decides when they are tried."""

@@ -1,4 +1,4 @@
-"""What a change is: one way to need less memory for the same bytes. All of them stand in table.py."""
+"""What a change is: one way to need less memory for the same bytes. table.py lists all of them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from insitu.graph.call import Call
 
 @dataclass(frozen=True)
 class Tools:
-    """What changes are made with."""
+    """The tools that changes use."""
 
     call: Callable[[Node], Call]  # the kernel call of a node
-    known: dict[Any, Any] = field(default_factory=dict)  # what a change found out, for the next time it is asked
+    known: dict[Any, Any] = field(default_factory=dict)  # results of a change, for the next time
 
 
-# graphs with a node changed, or changed back: each needs less than the one before, or costs more; maybe none
+# graphs with a node changed, or changed back: each needs less than the one before, or costs more; possibly none
 Graphs = Iterator[Graph]
 Do = Callable[[Graph, Node, Tools], Graphs]
 
 
 def nothing(graph: Graph, node: Node, tools: Tools) -> Graphs:
-    """It is not taken back."""
+    """It is not undone."""
     return iter(())
 
 
@@ -33,12 +33,12 @@ class Change:
     """One row of the table.
 
     name    in reports, in JSON, and in the facts of ops that are made for it
-    words   what one is called, and several
+    words   its name in reports, singular and plural
     kind    a kernel is called differently, less is kept, or nodes run in a loop
     costs   what that costs in time
-    done    is this node changed so?
+    done    is this node changed in this way?
     undo    the graph with a node changed back, the cheapest way first
-    dear    most is computed again: tried, and undone, apart from the others
+    dear    most is recomputed: tried, and undone, separately from the others
     """
 
     name: str

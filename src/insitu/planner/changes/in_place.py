@@ -19,7 +19,7 @@ def do(graph: Graph, node: Node, tools: Tools) -> Graphs:
 
 
 def laid_over(graph: Graph, node: Node) -> Graph | None:
-    """The graph with this node working in place; None where its kernel cannot."""
+    """The graph with this node working in place; None if its kernel cannot."""
     twin = node.op.facts.over
     if type(node) is not Node or twin is None or not twin.fits(node):
         return None

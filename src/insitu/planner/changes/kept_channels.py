@@ -1,6 +1,7 @@
-"""What is kept for the gradient of a weight that is trained in some of its channels: only those of the layer's input.
+"""For the gradient of a weight with some trained channels, only those channels of the layer's input are kept.
 
-The rest of the input dies in the forward pass. A copy of few channels, once a step; the gradient is the same.
+The rest of the input dies in the forward pass. This costs a copy of few channels, once per step; the gradient is the
+same.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from insitu.graph import Graph, Node, Value
 from insitu.ops.channels import take_channels
 from insitu.planner.changes.change import Change
 
-KEPT = ".kept"  # how the name of a copy ends
+KEPT = ".kept"  # the suffix of a copy's name
 
 
 def is_kept(node: Node) -> bool:
@@ -26,7 +27,7 @@ CHANGE = Change(
 
 
 def narrowed(graph: Graph) -> Graph:
-    """The graph with copies of the channels that are read later, where nothing else is."""
+    """The graph with copies of the channels that are read later, if nothing else of the value is."""
     for node in graph.nodes:
         graph = _narrowed(graph, node) or graph
     return graph
@@ -48,7 +49,7 @@ def _narrowed(graph: Graph, dw: Node) -> Graph | None:
 
 
 def _last_other(graph: Graph, x: Value, dw: Node) -> int:
-    """The last step that reads this value, but for the gradient; -1 where it is not made here or there is none."""
+    """The last step that reads this value, apart from the gradient; -1 if it is not made here or there is none."""
     if x.name not in graph.producer or x in graph.results:
         return -1
     return max((i for i, n in enumerate(graph.nodes) if x in n.inputs and n.name != dw.name), default=-1)

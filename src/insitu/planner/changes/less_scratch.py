@@ -1,7 +1,7 @@
-"""Calls with less scratch: the same bytes for some more instructions, where a step sets the peak.
+"""Calls with less scratch: the same bytes for some more instructions, if a step sets the peak.
 
-An op offers it by an `emit` rule that takes `tight`: 0 is as usual, 1 is less, 2 the least it can do with. Which steps
-are called so is decided in lower.py.
+An op offers this through an `emit` rule that takes `tight`: 0 is the usual call, 1 has less scratch, 2 the least
+possible. lower.py decides which steps are called so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHANGE = Change(
 
 
 def tightened(graph: Graph, node: Node) -> Graph | None:
-    """The graph with this node called so, or with still less; None where it cannot be."""
+    """The graph with this node called with less scratch, or with even less; None if impossible."""
     level = level_of(node) + 1
     if type(node) not in (Node, Tight) or not node.op.asks("emit", "tight") or level > LEVELS:
         return None
@@ -48,7 +48,7 @@ def tightened(graph: Graph, node: Node) -> Graph | None:
 
 
 def tightest(graph: Graph, node: Node) -> Graph | None:
-    """The same at once: an op may have nothing between."""
+    """The same at once: an op may have no level in between."""
     once = tightened(graph, node)
     return once and tightened(once, once.nodes[graph.nodes.index(node)])
 
@@ -59,17 +59,17 @@ def loosened(graph: Graph, node: Node) -> Graph | None:
 
 
 def loosest(graph: Graph, node: Node) -> Graph | None:
-    """The graph with this node called as usual again; None where that is one level."""
+    """The graph with this node called as usual again; None if that is only one level."""
     return swapped(graph, node, at_level(node, 0)) if level_of(node) > 1 else None
 
 
 def level_of(node: Node) -> int:
-    """What its `emit` rule is told: 0 is as usual."""
+    """The value of `tight` for its `emit` rule: 0 is the usual call."""
     return node.level if isinstance(node, Tight) else 0
 
 
 def at_level(node: Node, level: int) -> Node:
-    """The node, called so."""
+    """The node, called at this level."""
     if level == level_of(node):
         return node
     kept = {f.name: getattr(node, f.name) for f in fields(Node)}

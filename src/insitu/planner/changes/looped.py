@@ -1,7 +1,6 @@
-"""A loop as a node of the graph: it stands for several, in stripes, in tiles or in groups.
+"""A loop as a node of the graph: it replaces several nodes, in stripes, in tiles or in groups.
 
-To the rest of the planner it is a node like any other, with scratch. What it means is what its nodes mean, one after
-the other.
+To the rest of the planner it is an ordinary node with scratch. Its meaning is that of its nodes, one after the other.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def macs(node: Node) -> int:
 
 
 def one_by_one(*arrays, node: Looped):
-    """The meaning: node after node, on whole values."""
+    """The meaning: node by node, on whole values."""
     known = {v.name: a for v, a in zip(node.inputs, arrays)}
     for inner in node.nodes:
         results = inner.rule("eval", *(known[v.name] for v in inner.inputs))
@@ -52,14 +51,14 @@ def one_by_one(*arrays, node: Looped):
 
 
 def over_old_content(*values: Value, node: Looped) -> tuple[int | None, ...]:
-    """Results of updates inside lie where the old content lies."""
+    """Results of updates inside have the place of the old content."""
     names = [v.name for v in node.inputs]
     found = [source_of(node.nodes, v).name for v in node.outputs]
     return tuple(names.index(n) if n in names else None for n in found)
 
 
 def source_of(nodes: Iterable[Node], value: Value) -> Value:
-    """The value that this one was, before updates among these nodes worked on it in place."""
+    """The value that this one was before updates among these nodes changed it in place."""
     made = {v.name: n for n in nodes for v in n.outputs}
     while value.name in made and made[value.name].op.overwrites:
         value = made[value.name].shared()[value.name]

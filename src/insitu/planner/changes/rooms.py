@@ -1,8 +1,8 @@
-"""Where the values inside a loop over channels lie: two that never exist at the same time may share their bytes.
+"""Places of the values inside a loop over channels: two that never exist at the same time may share their bytes.
 
-A room is alive in a turn from the step that writes it to the last that reads it, and in the next pass it may lie
-elsewhere. One that is kept is alive from the pass that first writes it to the end of the last that needs it. What is
-gone before the last pass may lie in the value that only the last pass writes.
+A room is alive in a turn from the step that writes it to the last step that reads it; in the next pass it may have
+another place. A kept room is alive from the pass that first writes it to the end of the last pass that needs it. Rooms
+that are dead before the last pass may lie inside the value that only the last pass writes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def arranged(nodes: tuple[Node, ...], rooms: Iterable[Room], passes: Passes, len
 
 
 def _lent(found: list[Buffer], lender: Value, passes: Passes, touched: Touched) -> dict[Buffer, int]:
-    """Where in the lender those lie that fit there, before the pass that writes it; what lives longest first."""
+    """Places inside the lender for buffers that fit there before the pass that writes it; the longest lives first."""
     begin = min(start for its, (start, _) in zip(touched, _spans(passes)) if any(lender.name in t for t in its))
     early = sorted((b for b in found if b.last < begin), key=lambda b: (b.first - b.last, -b.bytes))
     return fitted(early, lender.type.bytes)
@@ -43,7 +43,7 @@ Found = list[tuple[list[Key], Buffer]]  # the keys of a place, and its lifetime
 
 
 def _kept(room: Room, passes: Passes, touched: Touched) -> Found:
-    """Passes are taken whole: what one turn leaves, the next ones find."""
+    """Whole passes count: what one turn leaves, the next turns find."""
     name, spans = room.value.name, _spans(passes)
     uses = [i for i, its in enumerate(touched) if any(name in t for t in its)]
     buffer = Buffer((name,), room.bytes, spans[uses[0]][0], spans[uses[-1]][1])
@@ -70,7 +70,7 @@ def _scratch(passes: Passes) -> Found:
 
 
 def _spans(passes: Passes) -> list[tuple[int, int]]:
-    """The first and the last step of each pass, counted through."""
+    """The first and the last step of each pass, numbered consecutively."""
     found, start = [], 0
     for p in passes:
         found.append((start, start + len(p.steps) - 1))

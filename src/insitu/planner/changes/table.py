@@ -1,4 +1,4 @@
-"""The table of changes, and in which order they are tried. How each is made is said in its own file."""
+"""The table of changes, and the order in which they are tried. Each change has its own file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGES: tuple[Change, ...] = (
     chain.CHANGE,
 )
 
-# what is tried at a node, the cheapest first; a change may have a cheap way and a dear one
+# tried at a node, the cheapest first; a change may have a cheap way and a dear one
 TRIED: tuple[Do, ...] = (
     in_place.do,
     weight_parts.do_layer,
@@ -26,4 +26,4 @@ TRIED: tuple[Do, ...] = (
     less_scratch.do_least,
     update_tiles.do,
 )
-DEAREST: tuple[Do, ...] = (chain.do,)  # where none of these helps at any node: most is computed again
+DEAREST: tuple[Do, ...] = (chain.do,)  # if none of these helps at any node: most is recomputed

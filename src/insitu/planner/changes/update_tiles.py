@@ -1,8 +1,8 @@
 """The gradient of a weight and its update in tiles of output channels: the gradient never exists whole.
 
-Each tile copies its channels of the layer's gradient, computes their weights' gradient and uses it: in a first pass for
-the norm, by which the gradient is clipped, in a second for the step. So it is computed twice. To the rest of the
-planner this is one node with scratch. Where it pays is decided in lower.py.
+Each tile copies its channels of the layer's gradient and computes the gradient of their weights. In a first pass that
+is used for the norm by which the gradient is clipped, in a second pass for the update. So it is computed twice. To the
+rest of the planner this is one node with scratch. lower.py decides where it pays.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def untiled(graph: Graph, node: Node) -> Graph | None:
 
 
 def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
-    """The gradient and its update, where this node is one of them and nobody else reads the gradient."""
+    """The gradient and its update, if this node is one of them and nothing else reads the gradient."""
     dw = node
     if node.op.facts.tiles:
         dw = graph.producer.get(node.inputs[node.op.facts.tiles.grad[0]].name, node)
@@ -80,7 +80,7 @@ def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
 
 
 def update_of(graph: Graph, dw: Node) -> Node | None:
-    """Who uses the gradient of a weight, where nobody else does and it can be used part by part."""
+    """The update that uses the gradient of a weight, if nothing else does and it can be used part by part."""
     users = {n.name: n for v in dw.outputs for n in graph.users.get(v.name, ())}
     if len(users) != 1 or set(dw.outputs) & set(graph.results):
         return None
@@ -90,13 +90,13 @@ def update_of(graph: Graph, dw: Node) -> Node | None:
 
 
 def _sizes(dw: Node) -> list[int]:
-    """Channels of a tile: all tiles are of one size."""
+    """Channels of a tile: all tiles have the same size."""
     o, unit = dw.output.shape[0], GROUP if dw.op.facts.by_outputs > 1 else 4
     return [o // count for count in range(FEW, MANY + 1) if o % count == 0 and o // count % unit == 0]
 
 
 def fused(dw: Node, update: Node, channels: int, emit: Callable[[Node], Call]) -> Looped:
-    """Both as one node, so many output channels at a time."""
+    """Both as one node, `channels` output channels at a time."""
     how = update.op.facts.tiles
     assert how
     loop = _loop(dw, update, how, channels, emit)
@@ -122,7 +122,7 @@ def _loop(dw: Node, update: Node, how: TiledUpdate, channels: int, emit: Callabl
 
 
 def _cut(dw: Node, channels: int) -> Node:
-    """The gradient of so many output channels, with as little scratch as it can do with."""
+    """The gradient of `channels` output channels, with the least possible scratch."""
     count = dw.op.facts.by_outputs
     g = dw.inputs[0].type.with_shape(*dw.inputs[0].shape[:-1], channels)
     types = (g, exponents(g))[:count]

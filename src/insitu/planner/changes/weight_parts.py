@@ -1,8 +1,8 @@
-"""No copy of a whole weight: a layer, and the gradient of its input, read its two parts where they lie.
+"""No copy of a whole weight: a layer, and the gradient of its input, read its two parts directly.
 
-A weight of which some channels are trained lies in two parts. Where putting them together for one node sets the peak,
-that node is given the parts instead. A layer puts some outputs' weights together at a time (ops/tiled_layers.py), a
-gradient packs them column by column (ops/tiled_parts.py). The same bytes.
+A weight with some trained channels is stored in two parts. If putting them together for one node sets the peak, that
+node gets the parts instead. A layer assembles the weights of some outputs at a time (ops/tiled_layers.py), a gradient
+packs them column by column (ops/tiled_parts.py). The bytes stay the same.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def do_any(graph: Graph, node: Node, tools: Tools) -> Graphs:
 
 
 def layer_apart(graph: Graph, node: Node) -> Graph | None:
-    """The same where a layer reads the copy: that costs next to nothing."""
+    """The same if a layer reads the copy: that costs next to nothing."""
     merge = node if node.op is merge_channels else _merge(graph, node)
     users = graph.users.get(merge.name, ()) if merge else ()
     return taken_apart(graph, node) if any(n.op.facts.parts and n.op.facts.parts.cheap for n in users) else None
 
 
 def taken_apart(graph: Graph, node: Node) -> Graph | None:
-    """The graph without the copy that this node makes or reads; None where there is none, or somebody else reads it."""
+    """The graph without the copy that this node makes or reads; None if there is none, or something else reads it."""
     merge = node if node.op is merge_channels else _merge(graph, node)
     users = graph.users.get(merge.name, ()) if merge else ()
     if merge is None or len(users) != 1 or not _fits(users[0], merge):
@@ -47,11 +47,11 @@ def taken_apart(graph: Graph, node: Node) -> Graph | None:
     inputs = (*users[0].inputs[: twin.weight], *merge.inputs, *users[0].inputs[twin.weight + 1 :])
     made = replace(users[0], op=twin.op, inputs=inputs, attrs=_attrs(twin.op, users[0], merge))
     kept = (made if n is users[0] else n for n in graph.nodes if n is not merge)
-    return settled(replace(graph, nodes=tuple(kept)))  # before the update, which may have come between the two
+    return settled(replace(graph, nodes=tuple(kept)))  # before the update, which may have been between the two
 
 
 def _attrs(twin: Op, user: Node, merge: Node) -> dict:
-    """What the twin wants to know of both."""
+    """The attributes of the twin, from both nodes."""
     kept = {name: value for name, value in user.attrs.items() if name in twin.defaults}
     return {**kept, "channels": merge.attrs["channels"]}
 
@@ -62,7 +62,7 @@ def _merge(graph: Graph, node: Node) -> Node | None:
 
 
 def _fits(user: Node, merge: Node) -> bool:
-    """It has a twin for parts, and the copy is its weight."""
+    """Does it have a twin for parts, and is the copy its weight?"""
     twin = user.op.facts.parts
     if twin is None or merge.output.dtype != "s8" or not twin.fits(user):
         return False

@@ -1,8 +1,8 @@
-"""Give every buffer an offset, so that no two lie in the same bytes at the same step: the one placer.
+"""Give every buffer an offset, so that no two use the same bytes at the same step: the one placer.
 
-It places the values of a graph in the arena, and what is inside a loop in the loop's own bytes. Each buffer in turn
-gets the lowest offset that is free for its whole life; several rules say in which order. Where all of them leave a gap
-to the lower bound, few buffers are tried in every order, and of many a seeded search improves on the best, from orders
+It places the values of a graph in the arena, and the contents of a loop in the loop's own bytes. Each buffer in turn
+gets the lowest offset that is free for its whole life; several rules give the order. If all of them leave a gap to the
+lower bound, few buffers are tried in every order; for many, a seeded search improves on the best, starting from orders
 that stacking.py proposes. Nothing here chooses the order of the graph (order.py) or trusts itself (verify/).
 """
 
@@ -18,14 +18,14 @@ from insitu.planner.lifetimes import Buffer, lower_bound
 from insitu.planner.place.stacking import stacked
 
 ALIGN = 16
-EXACT = 7  # so many buffers or fewer: every order is tried
-SMALL = 128  # times smaller than the arena is small: such buffers fill gaps between others
+EXACT = 7  # up to this many buffers: every order is tried
+SMALL = 128  # times smaller than the arena counts as small: such buffers fill gaps between others
 
 Order = list[int]  # numbers of buffers
-Placed = tuple[int, tuple[int, ...]]  # bytes in all, an offset for each buffer
+Placed = tuple[int, tuple[int, ...]]  # total bytes, one offset per buffer
 Best = tuple[Placed, Order]
 
-# in which order buffers are given a place
+# the order in which buffers are placed
 FIRST: tuple[Callable[[Buffer], tuple], ...] = (
     lambda b: (-b.bytes, b.first, b.names),
     lambda b: (-b.bytes * (b.last - b.first + 1), b.first, b.names),
@@ -37,10 +37,10 @@ FIRST: tuple[Callable[[Buffer], tuple], ...] = (
 
 def place(buffers: tuple[Buffer, ...], align: int = ALIGN, rounds: int = 0, *, first=FIRST, stack: bool = True
           ) -> tuple[dict[Buffer, int], int]:  # fmt: skip
-    """Buffer -> offset, and the bytes of all.
+    """Buffer -> offset, and the total bytes.
 
-    rounds   how long to search where the rules leave a gap
-    first    the rules: who is given a place first
+    rounds   how long to search if the rules leave a gap
+    first    the rules: which buffer is placed first
     stack    whether stacking.py proposes orders for the search
     """
     if not buffers:
@@ -58,7 +58,7 @@ def place(buffers: tuple[Buffer, ...], align: int = ALIGN, rounds: int = 0, *, f
 
 
 def fitted(buffers: Iterable[Buffer], room: int, align: int = ALIGN) -> dict[Buffer, int]:
-    """Buffer -> offset of those that fit into so many bytes, each in its turn; the others are left out."""
+    """Buffer -> offset of those that fit into `room` bytes, one after the other; the rest are left out."""
     found: dict[Buffer, int] = {}
     for b in buffers:
         met = ((at, *_met(b, other)) for other, at in found.items() if b.overlaps(other))
@@ -74,8 +74,9 @@ def arena_bytes(offsets: Mapping[Buffer, int]) -> int:
 
 
 def _proposed(buffers: tuple[Buffer, ...], align: int, rounds: int) -> Iterator[Order]:
-    """Orders in which the buffers around the peak were stacked; then the large ones as they are placed without the
-    others, from the lowest up, and the small ones, which fill gaps: with fewer to move, a search gets further."""
+    """Orders in which the buffers around the peak were stacked; then the large ones in the order of their places
+    without the others, from the lowest up, and the small ones, which fill gaps: with fewer to move, a search gets
+    further."""
     yield from stacked(buffers, align, rounds)
     least = lower_bound(buffers) // SMALL
     large = tuple(b for b in buffers if b.bytes >= least)
@@ -107,9 +108,9 @@ def problem_of(buffers: tuple[Buffer, ...], align: int) -> Problem:
 
 
 def _least(buffers: tuple[Buffer, ...], align: int) -> int:
-    """The lower bound where offsets are aligned: of what is alive at a step, all but the highest is rounded up."""
+    """The lower bound for aligned offsets: at each step, all live buffers but the highest are rounded up."""
     if len(buffers) > EXACT:
-        return lower_bound(buffers)  # a few bytes less, and quicker
+        return lower_bound(buffers)  # a few bytes less, and faster
     steps = {first for b in buffers for first, _, _ in b.pieces}
     live = ([b.size(step) for b in buffers if b.first <= step <= b.last] for step in steps)
     return max(sum(-(-size // align) * align for size in its) - max(-size % align for size in its) for its in live)
@@ -117,22 +118,22 @@ def _least(buffers: tuple[Buffer, ...], align: int) -> int:
 
 @dataclass(frozen=True)
 class Problem:
-    """Buffers by number: the bytes of each, and (number, own bytes, its bytes) of each that is alive with it."""
+    """Buffers by number: the bytes of each, and (number, own bytes, its bytes) of each alive at the same time."""
 
     size: list[int]
     rivals: list[list[tuple[int, int, int]]]
-    least: int  # no placement needs less bytes
+    least: int  # no placement needs fewer bytes
     align: int
 
     @property
     def tight(self) -> int:
-        """Nothing worth searching for is below this: alignment alone can cost a few bytes a buffer."""
+        """Nothing below this is worth searching for: alignment alone can cost a few bytes per buffer."""
         return self.least + max(4 * self.align, self.least // 512)
 
     def greedy(self, order: Order, kept: int = 0, known: tuple[int, ...] = (), most: float = inf) -> Placed | None:
         """Each buffer at the lowest offset that is free for its whole life; None once that needs more than `most`.
 
-        kept    so many at the beginning of the order lie where they lay in `known`
+        kept    how many at the start of the order keep their places of `known`
         """
         at, top = [-1] * len(self.size), 0
         for turn, i in enumerate(order):
@@ -157,11 +158,11 @@ class Problem:
 
     @cached_property
     def steady(self) -> set[int]:
-        """Buffers that are as large beside every other: below the first gap that is large enough, nothing changes."""
+        """Buffers with the same size beside every other buffer: the first gap that is large enough is theirs."""
         return {i for i, (size, its) in enumerate(zip(self.size, self.rivals)) if all(own == size for _, own, _ in its)}
 
     def best_of(self, best: Best | None, orders: Iterable[Order], enough: int) -> Best:
-        """The best that one of these orders gives, or what was known; no more are asked for once that is enough."""
+        """The best result of these orders, or the best so far; stops as soon as one is good enough."""
         for order in orders:
             found = _placed(self.greedy(order)), order
             best = min(best, found) if best else found
@@ -171,7 +172,7 @@ class Problem:
         return best
 
     def polished(self, best: Best, rounds: int) -> Best:
-        """Give the buffers that stick out an earlier turn, again and again; seeded, so always the same."""
+        """Repeatedly give the buffers that stick out an earlier turn; seeded, so the result is always the same."""
         rng = Random(len(self.size))
         current = best
         for _ in range(rounds):
@@ -191,8 +192,8 @@ class Problem:
         return best
 
     def exact(self, best: Best) -> Best:
-        """The best of all orders: a greedy placement of the right order is optimal. Orders that begin as badly as what
-        is known are not looked at."""
+        """The best of all orders: a greedy placement in the right order is optimal. Orders whose start is already as
+        bad as the best known are skipped."""
         todo: list[tuple[Order, list[int], int]] = [([], [-1] * len(self.size), 0)]
         while todo and best[0][0] > self.least:
             order, at, top = todo.pop()
@@ -211,7 +212,7 @@ def _placed(found: Placed | None) -> Placed:
 
 
 def _first_gap(taken: list[tuple[int, int, int]], align: int) -> int:
-    """The lowest offset that is in nobody's way: (start, end, bytes that must fit below the start)."""
+    """The lowest free offset: (start, end, bytes that must fit below the start)."""
     offset, before = 0, -1
     while offset != before:
         before = offset

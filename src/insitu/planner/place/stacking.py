@@ -1,10 +1,10 @@
-"""Orders of placing that come close to the lower bound, found by stacking the buffers around the peak again and again.
+"""Orders of placing that come close to the lower bound, found by repeatedly stacking the buffers around the peak.
 
-Only the steps that need most are looked at, and buffers that are alive at the same of them are one block. Blocks are
-stacked: each lies on the highest of those below it, and what stays empty under it is waste, which costs most where
-least is to spare. The next to be laid is the one of highest priority, less what it would waste. A seeded hill climb
-changes the priorities of those that stick out. Many stacks are laid at once, in integers that a double holds exactly:
-every machine finds the same. Where things lie in the end is decided in placer.py, from the order.
+Only the steps that need most are considered, and buffers that are alive at the same of these steps form one block.
+Blocks are stacked: each lies on the highest of those below it, and empty bytes under it are waste, which costs most
+where least is spare. The next block is the one with the highest priority minus the cost of its waste. A seeded hill
+climb changes the priorities of blocks that stick out. Many stacks are built at once, in integers that a double
+represents exactly, so every machine finds the same. placer.py decides the final places, from the order.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 
 from insitu.planner.lifetimes import Buffer
 
-# of the lower bound: steps that need less are left out, first most of them, then fewer
+# of the lower bound: steps that need less are left out, at first most steps, then fewer
 CROWDED = (0.9, 0.8, 0.7, 0.6)
 UNIT = 1 << 16  # of priorities and costs
 EXACT = 1 << 52  # sums of integers below this are exact
-CHAINS = 4  # so many of the first stacks are improved on
-# what a first stack is drawn from: how much a long life counts, what waste costs, the least there counts as to spare
+CHAINS = 4  # this many of the first stacks are improved
+# parameters of a first stack: the weight of a long life, the cost of waste, the least that counts as spare
 LIFE, COST, SPARE = (0.5, 1, 2, 3), (-0.5, 1.5), (16, 100, 500)
 
 
@@ -39,7 +39,7 @@ def stacked(buffers: tuple[Buffer, ...], align: int, rounds: int) -> Iterator[li
 
 
 def _climbed(blocks: Blocks, rng: Random, rounds: int) -> Iterator[list[int]]:
-    """Orders of blocks: those of the best first stacks, and every one that promises more than the last of its chain."""
+    """Orders of blocks: those of the best first stacks, and each one that promises more than the last of its chain."""
     drawn = blocks.stack(*_drawn(blocks, rng, max(1, rounds * 2 // 3)))
     best = drawn.chosen(np.argsort(drawn.excess, kind="stable")[:CHAINS])
     yield from best.order.tolist()
@@ -53,10 +53,10 @@ def _climbed(blocks: Blocks, rng: Random, rounds: int) -> Iterator[list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class Stacks:
-    """How blocks came to lie, many times: what decided the order, the order, and how high each column became."""
+    """Many stackings: what decided the order, the order, and the height of each column."""
 
     priority: np.ndarray  # [stack, block]
-    cost: np.ndarray  # [stack, column]: of a byte wasted there
+    cost: np.ndarray  # [stack, column]: of a wasted byte there
     order: np.ndarray  # [stack, block]
     tops: np.ndarray  # [stack, column]
     excess: np.ndarray  # [stack]: bytes beyond the lower bound, over all columns
@@ -65,14 +65,14 @@ class Stacks:
         return Stacks(*(getattr(self, f.name)[which] for f in fields(self)))
 
     def replaced(self, others: Stacks, where: np.ndarray) -> Stacks:
-        """With others in the place of some."""
+        """With some stacks replaced by others."""
         pairs = [(getattr(self, f.name), getattr(others, f.name)) for f in fields(self)]
         return Stacks(*(np.where(where.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in pairs))
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Bytes of each block in each column; a column is a step that no other makes needless."""
+    """Bytes of each block in each column; a column is a step that no other step makes redundant."""
 
     bytes: np.ndarray  # [block, column]
     members: list[list[int]]  # the buffers of each block
@@ -83,7 +83,7 @@ class Blocks:
 
     @cached_property
     def met(self) -> np.ndarray:
-        """[block, other]: the most bytes of a block where the other is alive, too."""
+        """[block, other]: the most bytes of a block while the other is alive, too."""
         return (self.bytes[:, None, :] * self.alive[None]).max(2)
 
     @cached_property
@@ -91,7 +91,7 @@ class Blocks:
         return self.bytes.sum(0)
 
     def stack(self, priority: np.ndarray, cost: np.ndarray) -> Stacks:
-        """Every block on what is below it, the one with the highest priority less its waste next."""
+        """Every block on top of those below it; the next block has the highest priority minus its waste."""
         cost = np.minimum(cost, EXACT // int(self.bytes.sum() * len(self.live)))
         columns, rows = self.alive.T, np.arange(len(priority))
         tops, least, left = np.zeros_like(cost), np.zeros_like(priority), priority.copy()
@@ -107,7 +107,7 @@ class Blocks:
 
 
 def blocks_of(buffers: tuple[Buffer, ...], align: int, crowded: float) -> Blocks:
-    """The buffers that are alive at crowded steps; those that are so at the same of them, as one."""
+    """The buffers alive at crowded steps; those alive at the same steps form one block."""
     table = np.zeros((len(buffers), max(b.last for b in buffers) + 2))  # the first column is step -1
     for row, b in zip(table, buffers):
         for first, last, size in b.pieces:
@@ -123,7 +123,7 @@ def blocks_of(buffers: tuple[Buffer, ...], align: int, crowded: float) -> Blocks
 
 
 def _needed(table: np.ndarray) -> np.ndarray:
-    """Without the columns in which nothing is alive that is not so, and as large, in the one before or after."""
+    """Without columns whose live values are all alive, and as large, in the column before or after."""
     kept: list[np.ndarray] = []
     for column in table.T:
         if kept and (column <= kept[-1]).all():
@@ -135,7 +135,7 @@ def _needed(table: np.ndarray) -> np.ndarray:
 
 
 def _drawn(blocks: Blocks, rng: Random, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Priorities that grow with the length of a life, and some chance; what waste costs, most where least is spare."""
+    """Priorities that grow with the length of a life, plus chance; the cost of waste, highest where least is spare."""
     life, spare = np.array([log2(n) for n in blocks.alive.sum(1)]), blocks.live.max() - blocks.live
     priority, cost = [], []
     for _ in range(count):
@@ -146,7 +146,7 @@ def _drawn(blocks: Blocks, rng: Random, count: int) -> tuple[np.ndarray, np.ndar
 
 
 def _changed(blocks: Blocks, stacks: Stacks, rng: Random) -> tuple[np.ndarray, np.ndarray]:
-    """Another priority for a few blocks of a column that is too high; now and then, more or less cost of its waste."""
+    """New priorities for a few blocks of a column that is too high; sometimes another cost of its waste."""
     priority, cost = stacks.priority.copy(), stacks.cost.copy()
     for its, costs, tops in zip(priority, cost, stacks.tops):
         column = rng.choice(np.flatnonzero(tops > blocks.live.max()).tolist())

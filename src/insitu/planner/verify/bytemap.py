@@ -1,4 +1,4 @@
-"""A map of bytes that remembers what was last written to each: what every replay is made on."""
+"""A map of bytes that remembers what was last written to each: the basis of every replay."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from itertools import pairwise
 
 import numpy as np
 
-FREE = 0  # nothing that anybody may read
+FREE = 0  # nothing that may be read
 
 
 class ByteMap:
-    """A tag for each of so many bytes; whoever writes says which, whoever reads must find it."""
+    """One tag per byte; a writer sets it, a reader must find it."""
 
     def __init__(self, size: int):
         self.tags = np.full(size, FREE, np.int64)
 
     def area(self, start: int, size: int) -> slice | None:
-        """These bytes; None where they are not all on the map."""
+        """These bytes; None if they are not all on the map."""
         return slice(start, start + size) if start >= 0 and start + size <= self.tags.size else None
 
     def write(self, area: slice, tags: int | np.ndarray) -> None:
@@ -34,7 +34,7 @@ class ByteMap:
         return self.tags[area] != tags
 
     def keep(self, tags: Iterable[int]) -> None:
-        """Clear everything but what has one of these tags, or the negative of one."""
+        """Clear everything except bytes with one of these tags, or the negative of one."""
         self.tags[~np.isin(np.abs(self.tags), list(tags))] = FREE
 
 

@@ -12,9 +12,9 @@ from insitu.planner.verify.stripes import verify_stripes
 
 
 def verify_loop(loop: Loop, node: Node, over: Mapping[str, Value] = MappingProxyType({})) -> None:
-    """Raise a GraphError that names the value and the turn where something is wrong.
+    """Raise a GraphError that names the value and the turn at which something is wrong.
 
-    over: result of the node -> the input whose bytes it takes, from the first on
+    over: result of the node -> the input whose bytes it reuses, from the first on
     """
     if loop.stripes:
         verify_stripes(loop, node.outputs, over)

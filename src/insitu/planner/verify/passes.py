@@ -1,8 +1,8 @@
 """An independent proof that passes over tiles are safe: it replays them on a map of their rooms and scratch.
 
-Shares no code with changes/ and place/. A room must hold what a step reads when it does: written in the
-same tile, or, if it is kept, in an earlier one, or part by part in a pass before. What is walked through part by part,
-and what is counted, must end where the value ends.
+Shares no code with changes/ and place/. A room must contain what a step reads: written in the same tile or, if it is
+kept, in an earlier one, or part by part in an earlier pass. Values that are walked part by part, and counts, must end
+where the value ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from insitu.planner.verify.bytemap import ByteMap, overlap
 
 
 def verify_passes(loop: Loop, node: Node) -> None:
-    """Raise a GraphError that names the value and the tile where something is wrong."""
+    """Raise a GraphError that names the value and the tile at which something is wrong."""
     whole = {v.name: v for v in (*node.inputs, *node.outputs)}
     _check_lender(loop, node)
     replay, newest = _Replay(loop), _Newest(node)
@@ -34,15 +34,15 @@ def verify_passes(loop: Loop, node: Node) -> None:
 
 
 def _check_lender(loop: Loop, node: Node) -> None:
-    """Bytes are lent by a result that lies over nothing the node reads."""
+    """Only a result that does not overlap the node's inputs may lend its bytes."""
     lender = loop.lender
     if lender and (lender not in node.outputs or lender in node.inputs or lender.name in node.shared()):
-        raise GraphError("lends its bytes, but is no result with a place of its own", where=f"%{lender.name}")
+        raise GraphError("lends its bytes, but is not a result with its own place", where=f"%{lender.name}")
 
 
 class _Replay:
-    """Which room each byte belongs to; the negative of it while the room is being filled part by part. Behind the bytes
-    of its own are those of the value that lends them."""
+    """The room that each byte belongs to; negative while the room is being filled part by part. The bytes of the lender
+    follow those of its own."""
 
     def __init__(self, loop: Loop):
         self.loop = loop
@@ -53,10 +53,10 @@ class _Replay:
         if len(self.ids) < len(loop.rooms):
             raise GraphError("two rooms have one name", where=f"%{loop.nodes[0].name}")
         self.kept = {room.value.name for room in loop.rooms if room.kept}
-        self.begun: set[str] = set()  # kept rooms that hold something
+        self.begun: set[str] = set()  # kept rooms that contain something
 
     def forget(self) -> None:
-        """A new tile: only what is kept is still there."""
+        """A new tile: only kept rooms are still there."""
         self.bytes.keep(self.ids[name] for name in self.kept)
 
     def step(self, i: int, t: int, j: int, p: Pass, step: Step) -> None:
@@ -80,7 +80,7 @@ class _Replay:
             self.bytes.clear(slice(self.own, None))
 
     def inside(self, start: int, size: int) -> bool:
-        """Do these bytes lie in the tiles' own, or, as long as they are lent, in the lender's?"""
+        """Are these bytes the tiles' own or, while they are lent, the lender's?"""
         own = start >= 0 and start + size <= self.loop.bytes
         return own or (self.lent and self.own <= start and self.bytes.area(start, size) is not None)
 
@@ -95,13 +95,13 @@ class _Replay:
             raise GraphError(f"tile {t} reads it before it is written", where=f"%{v.name}")
 
     def claim(self, i: int, j: int, step: Step, areas: dict[str, slice]) -> None:
-        """Scratch of a call: nothing that it works on may lie there, and whatever else does is gone."""
+        """Scratch of a call: none of its operands may be there, and anything else there is lost."""
         need = sum(-(-a.bytes // 16) * 16 for a in step.call.args if isinstance(a, Scratch))
         if not need:
             return
         start = self.loop.places.get((i, j), -1)
         if not self.inside(start, need):
-            raise GraphError("needs more scratch than there is", where=f"%{step.layer}")
+            raise GraphError("needs more scratch than is available", where=f"%{step.layer}")
         scratch = slice(start, start + need)
         for name, area in areas.items():
             if overlap(area, scratch):
@@ -122,8 +122,8 @@ class _Replay:
 
 
 class _Newest:
-    """What the node's results were written over: nobody may read the old content after that. A tile may read its own
-    part of it, if the tile changes that part later."""
+    """The values that the node's results overwrote: nothing may read the old content after that. A tile may read its
+    own part of it, if the tile changes that part later."""
 
     def __init__(self, node: Node):
         self.source = {out: v.name for out, v in node.shared().items()}
@@ -147,7 +147,7 @@ def _known(step: Step, rooms: dict[str, int], whole: dict[str, Value]) -> None:
 
 
 def _ends(p: Pass, whole: dict[str, Value]) -> None:
-    """All tiles together are the whole: of channels that are walked through, and of elements that are counted."""
+    """All tiles together must be the whole: of channels that are walked through, and of elements that are counted."""
     for step in p.steps:
         values = [a for a in step.call.args if isinstance(a, Value)]
         for arg in step.call.args:
@@ -160,7 +160,7 @@ def _ends(p: Pass, whole: dict[str, Value]) -> None:
 
 
 def _walked(arg: Part, p: Pass, step: Step) -> None:
-    """A kernel is given the next `step` elements each time, of all or of each row."""
+    """A kernel gets the next `step` elements each time, of all or of each row."""
     if arg.step * p.count not in (arg.value.type.size, arg.value.shape[-1]):
         raise GraphError(f"{p.count} tiles of {arg.step} are not all of it", where=f"%{arg.value.name}")
 
@@ -181,7 +181,7 @@ def _moved(arg: Part, p: Pass, step: Step) -> None:
 
 
 def _counted(arg: Count, p: Pass, values: list[Value], step: Step, whole: dict[str, Value]) -> None:
-    """The elements of the tile's gradient, tile after tile, are those of the parameter; or the outputs of a layer are
+    """The elements of the tile's gradient, tile by tile, are those of the parameter; or the outputs of a layer are
     those of its shape."""
     shapes = [a.fields["o"] for a in step.call.args if isinstance(a, Struct) and a.struct == "conv2d_shape"]
     if shapes == [arg.step * p.count]:

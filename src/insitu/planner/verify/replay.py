@@ -1,7 +1,7 @@
 """An independent proof that a plan is safe: it replays the program on a map of the arena.
 
-Shares no code with lifetimes.py or place/ on purpose. Each arena byte remembers which value was
-last written there; a call that reads a value must find every byte of it still its own.
+Deliberately shares no code with lifetimes.py or place/. Each arena byte remembers which value was last written there; a
+call that reads a value must find that all its bytes are still its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from insitu.planner.verify.loops import verify_loop
 
 
 def verify(plan: Plan) -> Plan:
-    """Raise a GraphError that names the value, the step and the intruder; give the plan back otherwise."""
+    """Return the plan, or raise a GraphError that names the value, the step and the intruder."""
     _check_state(plan)
     replay = _Replay(plan)
     _check_rows(plan)
@@ -38,7 +38,7 @@ def verify(plan: Plan) -> Plan:
 
 
 def _check_rows(plan: Plan) -> None:
-    """An input that arrives row by row is in no buffer: the loop that takes it reads it alone, and before all else."""
+    """An input that arrives row by row has no buffer: only the loop that takes it reads it, before all else."""
     name = plan.graph.by_rows
     if not name:
         return
@@ -46,14 +46,14 @@ def _check_rows(plan: Plan) -> None:
     first = plan.calls[0] if plan.calls else None
     taken = isinstance(first, Loop) and first.source is not None and first.source.name == name
     if readers != [0] or not taken:
-        raise GraphError(f"arrives row by row, but steps {readers} read it, not the first alone", where=f"%{name}")
+        raise GraphError(f"arrives row by row, but steps {readers} read it, not only the first", where=f"%{name}")
     moving = {v.name for v in plan.graph.nodes[0].inputs} - {name, *plan.graph.constants}
     if name in plan.offsets or moving:
         raise GraphError(f"arrives beside {sorted(moving) or 'a place of its own'}, not constants", where=f"%{name}")
 
 
 def _check_state(plan: Plan) -> None:
-    """State is overwritten by its update: nobody may read an older content after that."""
+    """An update overwrites state: nothing may read the older content after that."""
     newest = {name: name for name in plan.graph.state}
     for step, node in enumerate(plan.graph.nodes):
         for v in node.inputs:
@@ -65,17 +65,17 @@ def _check_state(plan: Plan) -> None:
                 newest[plan.homes[v.name]] = v.name
     for state, new in plan.graph.updates.items():
         if newest[state] != new.name:
-            raise GraphError(f"holds {newest[state]} at the end, not {new}", where=f"%{state}")
+            raise GraphError(f"is {newest[state]} at the end, not {new}", where=f"%{state}")
 
 
 def _may_share(node, output: str) -> set[str]:
-    """Names of inputs the kernel allows this output to overwrite."""
+    """Names of inputs that the kernel allows this output to overwrite."""
     source = node.shared().get(output)
     return set() if source is None else {source.name}
 
 
 def _covered(plan: Plan, node) -> dict[str, Value]:
-    """Result -> the input of the same node that lies at the same place."""
+    """Result -> the input of the same node at the same place."""
     places = {plan.offsets[v.name]: v for v in node.inputs if v.name in plan.offsets}
     return {v.name: places[plan.offsets[v.name]] for v in node.outputs if plan.offsets.get(v.name) in places}
 
@@ -84,7 +84,7 @@ class _Replay:
     def __init__(self, plan: Plan):
         self.plan = plan
         self.ids: dict[str, int] = {}
-        self.names = ["nothing"]  # by the tag of what was written
+        self.names = ["nothing"]  # by the tag of the written value
         self.bytes = ByteMap(plan.arena_bytes)
         self.busy: list[tuple[slice, str]] = []  # what the current call reads
 

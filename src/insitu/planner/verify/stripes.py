@@ -1,7 +1,7 @@
 """An independent proof that a loop over stripes is safe: it replays the stripes on a map of its bytes.
 
-Shares no code with changes/stripes/ and place/. Each byte remembers which row of which value lies there; a call must
-find the rows it reads, all that its op needs of them, and every row of a result must be made once, in order.
+Shares no code with changes/stripes/ and place/. Each byte remembers which row of which value is there. A call must find
+the rows it reads, and all rows that its op needs; every row of a result must be made once, in order.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FAR = 1 << 32  # more than any value has rows
 
 
 def verify_stripes(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Value] = MappingProxyType({})) -> None:
-    """Raise a GraphError that names the value and the stripe where something is wrong.
+    """Raise a GraphError that names the value and the stripe at which something is wrong.
 
-    over: result -> the input whose bytes it takes, from the first on
+    over: result -> the input whose bytes it reuses, from the first on
     """
     replay = _Rows(loop, over)
     _taken_once(loop)
@@ -41,7 +41,7 @@ def verify_stripes(loop: Loop, outputs: tuple[Value, ...], over: Mapping[str, Va
 
 
 def _taken_once(loop: Loop) -> None:
-    """Rows that arrive are read by the node that takes them and by nobody else, each once, from the top."""
+    """Rows that arrive are read only by the node that takes them, each once, from the top."""
     if loop.source is None:
         return
     came = 0
@@ -49,7 +49,7 @@ def _taken_once(loop: Loop) -> None:
         for i, window in ((i, turn.window) for i, turn in enumerate(stripe) if turn.window):
             for piece in (p for p in window.read if p.value == loop.source):
                 if i or piece.first != came or piece.first + piece.count > loop.source.shape[1]:
-                    what = f"stripe {t} reads row {piece.first} of it in {loop.nodes[i].name}, after {came} have come"
+                    what = f"stripe {t} reads row {piece.first} of it in {loop.nodes[i].name}, after {came} arrived"
                     raise GraphError(what, where=f"%{loop.source.name}")
                 came += piece.count
 
@@ -57,7 +57,7 @@ def _taken_once(loop: Loop) -> None:
 class _Rows:
     def __init__(self, loop: Loop, over: Mapping[str, Value]):
         self.over = over
-        self.gone: dict[str, int] = {}  # input -> so many of its bytes are overwritten
+        self.gone: dict[str, int] = {}  # input -> how many of its bytes are overwritten
         self.loop, self.rooms = loop, {room.value.name: room for room in loop.rooms}
         self.turn = {node.name: i for i, node in enumerate(loop.nodes)}
         self.made = {node.output.name: 0 for node in loop.nodes}
@@ -79,7 +79,7 @@ class _Rows:
         return slice(start + slot * _row(value), start + (slot + count) * _row(value))
 
     def _tags(self, value: Value, first: int, count: int) -> np.ndarray:
-        """What bytes remember that hold these rows."""
+        """The tags of bytes that contain these rows."""
         rows = (self.turn[value.name] + 1) * FAR + np.arange(first, first + count)
         return np.repeat(rows, _row(value))
 
@@ -94,7 +94,7 @@ class _Rows:
         self.bytes.copy(self._slots(move.value, 0, move.count, t), source)
 
     def back(self, value: Value, count: int, t: int) -> None:
-        """Rows that were kept away come to the front of their line."""
+        """Rows that were kept away return to the front of their line buffer."""
         self._copy(value, self._slots(value, 0, count, t), self._away(value, count), t)
 
     def _away(self, value: Value, count: int) -> slice:
@@ -115,7 +115,7 @@ class _Rows:
         self._spared(node, window, t)
 
     def _apart(self, node: Node, window: Window, t: int) -> None:
-        """What a call reads, writes and uses as scratch are different bytes; what was where its scratch is, is gone."""
+        """A call's inputs, outputs and scratch are different bytes; the old contents of its scratch are lost."""
         size = sum(-(-a.bytes // 16) * 16 for a in window.call.args if isinstance(a, Scratch))
         scratch = self._within(self.loop.places.get((0, self.turn[node.name]), 0), size, node.name)
         inside = [p for p in (window.made, *window.read) if p.value.name in self.rooms]
@@ -124,7 +124,7 @@ class _Rows:
         self.bytes.clear(scratch)
 
     def _spared(self, node: Node, window: Window, t: int) -> None:
-        """What this call reads, and what is read whole, is not overwritten."""
+        """Values that this call reads, and values that are read whole, are not overwritten."""
         pieces = {p.value.name: p for p in window.read}
         for v in node.inputs:
             start = pieces[v.name].first * _row(v) if v.name in pieces else 0
@@ -132,7 +132,7 @@ class _Rows:
                 raise GraphError(f"stripe {t} reads it where it is overwritten", where=f"%{v.name}")
 
     def _needs(self, node: Node, window: Window, t: int) -> None:
-        """Every row the op needs for the rows it makes is there, and padding begins where the value ends."""
+        """Every row that the op needs for the rows it makes exists, and padding begins where the value ends."""
         given = {p.value.name: p for p in window.read}
         first, last = window.made.first, window.made.first + window.made.count - 1
         needed = node.rows()
@@ -182,7 +182,7 @@ def _row(value: Value) -> int:
 
 
 def _sizes(window: Window, t: int) -> None:
-    """The kernel is told as many rows as there are."""
+    """The kernel gets the right number of rows."""
     counts = {p.value.name: p.count for p in (window.made, *window.read)}
     wrong = [a for a in window.call.args if isinstance(a, Value) and a.shape[1:2] != (counts.get(a.name),)
              and a.name in counts]  # fmt: skip

@@ -1,7 +1,7 @@
 """The calls of a chain that runs in groups of channels: what each group copies, makes, adds up and keeps.
 
-A node inside is cut to the channels of a group and asked for its call; what differs from group to group must be a part
-of a table. Values that lie channel by channel are pointed into, others are copied. Which nodes these are: chain.py.
+A node inside is cut to the channels of a group and asked for its call; anything that differs between groups must be a
+part of a table. Values stored channel by channel are pointed into, others are copied. chain.py chooses the nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from insitu.planner.changes.channel_groups.chain import Chain
 
 Emit = Callable[[Node], Call]
-WHOLE = None  # an input has no channels of the group; else they are on its last axis
+WHOLE = None  # an input has no channels of the group; otherwise they are on its last axis
 NOT_AT_ALL = Groups()  # how most ops take part in groups
 
 
@@ -38,7 +38,7 @@ def groups_of(node: Node) -> Groups:
 
 
 def group_loops(chain: Chain, outputs: tuple[Value, ...], channels: int, emit: Emit) -> Iterator[Loop]:
-    """All passes, with less and less scratch; nothing where calls of two groups differ in more than parts of tables."""
+    """All passes, with less and less scratch; nothing if calls of two groups differ in more than parts of tables."""
     known = Known({}, {})
     try:
         last = _Groups(chain, outputs, channels, 1 << 31, emit, known).loop()
@@ -57,13 +57,13 @@ def group_loops(chain: Chain, outputs: tuple[Value, ...], channels: int, emit: E
 
 @dataclass(frozen=True)
 class Known:
-    """What does not depend on the scratch that calls may have."""
+    """Results that do not depend on the scratch that calls may have."""
 
-    calls: dict[str, list[Call]]  # node -> its choices, the quickest first
+    calls: dict[str, list[Call]]  # node -> its choices, the fastest first
     cut: dict[str, Node]  # node -> the node on the channels of the first group
 
     def choice(self, name: str, most: int) -> Call:
-        """The quickest whose scratch is not too much; else the one with the least."""
+        """The fastest whose scratch is not too large; otherwise the one with the least."""
         calls = self.calls[name]
         return next((c for c in calls if scratch_bytes(c) <= most), min(calls, key=scratch_bytes))
 
@@ -71,16 +71,16 @@ class Known:
         return [id(self.choice(name, most)) for name in self.calls]
 
     def scratch(self) -> list[int]:
-        """That of all choices, the most first."""
+        """The scratch of all choices, the largest first."""
         return sorted({scratch_bytes(call) for calls in self.calls.values() for call in calls}, reverse=True)
 
 
 class _Unlike(Exception):
-    """Two groups need two kinds of calls."""
+    """Two groups need different kinds of calls."""
 
 
 class _Groups:
-    """`most` is the scratch a call may have, if it has a choice."""
+    """`most` is the scratch that a call may have, if it has a choice."""
 
     def __init__(self, chain: Chain, outputs: tuple[Value, ...], channels: int, most: int, emit: Emit, known: Known):
         self.chain, self.channels, self.most, self.emit, self.known = chain, channels, most, emit, known
@@ -112,7 +112,7 @@ class _Groups:
     # one node -----------------------------------------------------------------------------------
 
     def node_steps(self, node: Node, later: tuple[Node, ...]) -> Iterator[Step]:
-        """Copies of what does not lie channel by channel, unless the kernel reads it where it is; then the call."""
+        """Copies of values not stored channel by channel, unless the kernel reads them in place; then the call."""
         call = self.chosen(node.name, lambda: self.calls(node))
         strided = of_columns(call, node.inputs[2].shape[-1]) if node is self.chain.first else None
         for (v, axis), before in zip(self.cuts(node), (None, *node.inputs)):
@@ -126,11 +126,11 @@ class _Groups:
         yield Step(node.name, self.placed(call), tuple(self.room_of(s) for s in small.outputs))
 
     def cuts(self, node: Node) -> list[tuple[Value, int | None]]:
-        """Its inputs, and where each has channels."""
+        """Its inputs, and the axis of each that has channels."""
         return list(zip(node.inputs, groups_of(node).axes, strict=True))
 
     def cut(self, node: Node, t: int) -> Node:
-        """The node on the channels of group t alone."""
+        """The node on the channels of group t only."""
         cuts = self.cuts(node)
         read = tuple(v if a is WHOLE else Value(_small(v), _cut_type(v.type, a, t, self.count)) for v, a in cuts)
         made = node.op.apply("infer", tuple(v.type for v in read), dict(node.attrs))
@@ -150,7 +150,7 @@ class _Groups:
         return self.known.choice(name, self.most)
 
     def calls(self, node: Node) -> list[Call]:
-        """For all groups, the quickest first."""
+        """For all groups, the fastest first."""
         levels = range(LEVELS + 1) if node.op.asks("emit", "tight") else (0,)
         cut = [self.first(node), *(self.cut(node, t) for t in range(1, self.count))]
         return [_alike([self.emit(_at(small, level)) for small in cut]) for level in levels]
@@ -169,8 +169,8 @@ class _Groups:
         yield Step(node.name, Call("copy_box", to, Part(v, narrow), box), (to,))
 
     def internal(self, node: Node, v: Value, small: Value, later: tuple[Node, ...]) -> None:
-        """A value made inside: a room of a group, over the one it is made of where nobody needs that any more; or, what
-        has its channels side by side and is read by others, or between the passes, whole."""
+        """A value made inside: a room of one group, over its source if that is not needed any more; or, if its channels
+        are side by side and others read it, or it is read between the passes, the whole value."""
         source = node.shared().get(v.name)
         if groups_of(node).ends and (v.name in self.outputs or any(v in n.inputs for n in self.chain.between)):
             if v.name not in self.outputs:
@@ -182,7 +182,7 @@ class _Groups:
             self.room(small)
 
     def after(self, later: tuple[Node, ...]) -> Iterator[Node]:
-        """Who may read what a node reads after it; in the second pass the gradient of the weight comes last."""
+        """The nodes that may read a node's input after it; in the second pass the gradient of the weight comes last."""
         yield from later
         yield from (n for n in (self.chain.sums, self.chain.dw) if n)
 
@@ -199,13 +199,13 @@ class _Groups:
         return place.value if isinstance(place, Part) else place
 
     def placed(self, call: Call) -> Call:
-        """The call with values where they are."""
+        """The call with the places of its values."""
         return Call(call.function, *(self.places.get(a.name, a) if isinstance(a, Value) else a for a in call.args))
 
-    # what goes over the groups ------------------------------------------------------------------
+    # across the groups ------------------------------------------------------------------------------
 
     def exponents(self, node: Node) -> Iterator[Step]:
-        """Those of all groups side by side, where the sums want them."""
+        """The exponents of all groups side by side, as the sums need them."""
         sums = self.chain.sums
         if sums is None or sums.inputs[1] not in node.outputs:
             return
@@ -215,13 +215,13 @@ class _Groups:
         yield Step(node.name, Call("copy_box", Part(e, narrow), self.places[_small(e)], box), (e,))
 
     def sums(self, sums: Node) -> Step:
-        """A group added to the sums."""
+        """One group added to the sums."""
         gradient = (*(self.places[_small(v)] for v in sums.inputs[:2]), sums.inputs[1])
         call = self.chosen(sums.name, lambda: [part_of_sums(sums, gradient, self.channels, t) for t in (0, 1)])
-        return Step(self.chain.dx[-1].name, call, sums.outputs)  # counted with what they become
+        return Step(self.chain.dx[-1].name, call, sums.outputs)  # counted with their result
 
     def between(self, node: Node) -> Step:
-        """A node as it is, on kept values; what it works on in place is known by the name it has outside."""
+        """A node as it is, on kept values; a value that it changes in place has the name it has outside."""
         known = {v.name: self.outside(v) for v in (*node.outputs, *node.inputs)}
         call = self.emit(node)
         args = (known.get(a.name, a) if isinstance(a, Value) else a for a in call.args)
@@ -231,7 +231,7 @@ class _Groups:
         return value if value.name in self.outputs else source_of(self.chain.between, value)
 
     def update(self, update: Node, dw: Node) -> tuple[Step, Step, Step]:
-        """What is done with the gradient of a weight: its squares added, the factor, and the step."""
+        """The use of the gradient of a weight: its squares added, the factor, and the update."""
         how = update.op.facts.tiles
         assert how
         norm = self.keep(Value(f"{dw.name}.norm", how.norm))
@@ -250,14 +250,14 @@ def _small(value: Value) -> str:
 
 
 def _rows(value: Value, before: Value | None) -> int:
-    """How many runs of channels it has: an exponent's are those of the mantissas before it."""
+    """The number of its runs of channels: for an exponent, those of the mantissas before it."""
     if len(value.shape) > 1:
         return prod(value.shape[:-1])
     return before.type.rows if before else 1
 
 
 def _cut_type(type: Type, axis: int | None, t: int, count: int) -> Type:
-    """The type of group t of so many; where each channel has a scale, they keep theirs."""
+    """The type of group t of `count`; per-channel scales are picked with their channels."""
     if axis is None:
         return type
     axis %= type.rank
@@ -279,7 +279,7 @@ def _argument(each: tuple):
     """The same in all groups, or the next part of one table in each."""
     one = each[0]
     if isinstance(one, Source):
-        return None  # scales of a group are a part of a table: they follow from none
+        return None  # the scales of a group are a part of a table: they cannot be computed from others
     if isinstance(one, Table):
         if all(np.array_equal(a.array, one.array) for a in each):
             return Table(one.array)
@@ -293,5 +293,5 @@ def _same(a, b) -> bool:
     if isinstance(a, Value):
         return a.name == b.name
     if isinstance(a, Struct):
-        return (a.struct, a.fields) == (b.struct, b.fields)  # with tables in it, they are not
+        return (a.struct, a.fields) == (b.struct, b.fields)  # with tables inside, they are not equal
     return isinstance(a, int | float | Scratch | None) and a == b

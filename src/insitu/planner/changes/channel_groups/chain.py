@@ -1,15 +1,15 @@
 """The gradient inside an inverted-residual block in groups of channels: expanded, it never exists whole.
 
 Backwards through the block, each channel of the expanded gradient is made, masked and sent through the depthwise
-convolution without the others; only what leads out of the block adds them up. So a chain
+convolution independently of the others; only the gradient that leaves the block adds them up. So a chain
 
     conv2d_dx -> mask_grad -> bias_grad, depthwise2d_dx -> mask_grad -> bias_grad, conv2d_dw and its update, conv2d_dx
 
-runs group after group, in whole blocks of exponents. The last dx is taken in two: sums, to which each group adds, and
-what they become (ops/block_sums.py). The sums need the largest exponent of all groups, and the update the norm of the
-whole gradient: both are found in a first pass, and a second one makes the gradients again. What must happen in between,
-such as the updates of biases, runs between the passes. The same bytes. To the rest of the planner this is one node with
-scratch; where it pays is decided in lower.py, its calls are made in calls.py.
+runs group by group, in whole blocks of exponents. The last dx is split in two: sums, to which each group adds, and the
+blocks made from them (ops/block_sums.py). The sums need the largest exponent of all groups, and the update needs the
+norm of the whole gradient. A first pass finds both, and a second pass recomputes the gradients. Anything that must
+happen in between, such as the updates of biases, runs between the passes. The bytes stay the same. To the rest of the
+planner this is one node with scratch; lower.py decides where it pays, calls.py makes its calls.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Chain:
     """The nodes that run as one, in a legal order."""
 
     first: Node
-    inside: tuple[Node, ...]  # in each group: first of all, ends right behind what they read
+    inside: tuple[Node, ...]  # in each group: the first node, then ends directly after their inputs
     between: tuple[Node, ...]  # once, after the first pass
     update: Node | None = None  # of the weight whose gradient is made inside
     sums: Node | None = None  # adds up the groups
-    dx: tuple[Node, ...] = ()  # what `sums` and its reader stand for: putting the weight together, and the gradient
+    dx: tuple[Node, ...] = ()  # what `sums` and its reader replace: assembling the weight, and the gradient
 
     @cached_property
     def dw(self) -> Node | None:
@@ -56,12 +56,12 @@ class Chain:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        some = (self.sums, self.update)  # in this order: before it changes, `sums` reads the weight
+        some = (self.sums, self.update)  # in this order: `sums` reads the weight before it changes
         return (*self.inside, *self.between, *(n for n in some if n is not None))
 
     @cached_property
     def again(self) -> tuple[Node, ...]:
-        """What the second pass makes again."""
+        """The nodes that the second pass recomputes."""
         if self.update is None and self.sums is None:
             return ()
         return tuple(n for n in self.inside if not groups_of(n).ends or n is self.dw)
@@ -83,7 +83,7 @@ def do(graph: Graph, node: Node, tools: Tools) -> Graphs:
 
 
 def _undo(graph: Graph, node: Node, tools: Tools) -> Graphs:
-    """Without groups; then with fewer and fewer bytes for them, from the most on."""
+    """Without groups; then with less and less memory for them, starting from the most."""
     whole = ungrouped(graph, node)
     if whole and is_grouped(node):
         yield whole
@@ -97,8 +97,8 @@ CHANGE = Change(
 
 
 def grouped(graph: Graph, node: Node, emit: Callable[[Node], Call], known: Known | None = None) -> Iterator[Graph]:
-    """The graph with the chain that this node belongs to in groups, with less and less room for them; with less than it
-    has if it is in groups. `known`: what was found out about chains, for calls to come."""
+    """The graph with this node's chain in groups, with less and less memory for them; with less than now if it is
+    already in groups. `known`: results about chains, for later calls."""
     whole = ungrouped(graph, node) or graph
     found = _chain(whole, node.nodes[0] if is_grouped(node) else node)
     if found is None:
@@ -114,7 +114,7 @@ def grouped(graph: Graph, node: Node, emit: Callable[[Node], Call], known: Known
 
 
 def _ways(chain: Chain, outputs: tuple[Value, ...], emit: Callable[[Node], Call], known: Known) -> list:
-    """The least room last, and of equals the most channels first."""
+    """Sorted by memory, the least last; of equals, the most channels first."""
     key = (outputs, *((n.name, n.op, *(v.name for v in n.inputs)) for n in chain.nodes))
     if key not in known:
         ways = ((loop, n) for n in _sizes(chain) for loop in group_loops(chain, outputs, n, emit))
@@ -135,7 +135,7 @@ def ungrouped(graph: Graph, node: Node) -> Graph | None:
 
 
 def _sizes(chain: Chain) -> list[int]:
-    """Channels of a group: all groups are of one size, of whole blocks."""
+    """Channels of a group: all groups have the same size, in whole blocks."""
     c = chain.first.output.shape[-1]
     return [c // count for count in range(2, c // GROUP + 1) if c % count == 0 and c // count % GROUP == 0]
 
@@ -155,7 +155,7 @@ def _fused(graph: Graph, chain: Chain, channels: int, outputs: tuple[Value, ...]
 
 
 def _outputs(graph: Graph, chain: Chain) -> tuple[Value, ...]:
-    """What others read, or lasts: the gradient that leads on first."""
+    """Values that others read, or that persist; the gradient that leads on comes first."""
     inside = {n.name for n in chain.nodes}
     wanted = {v.name for v in graph.results} | {v.name for n in graph.nodes if n.name not in inside for v in n.inputs}
     nodes = (*([chain.sums] if chain.sums else []), *(n for n in chain.nodes if n is not chain.sums))
@@ -166,7 +166,7 @@ def _outputs(graph: Graph, chain: Chain) -> tuple[Value, ...]:
 
 
 def _chain(graph: Graph, node: Node) -> tuple[Graph, Chain] | None:
-    """The chain that this node belongs to, in a graph whose tiles along it are taken back; None where there is none."""
+    """The chain of this node, in a graph without the tiles along it; None if there is none."""
     first = _first(graph, node)
     if first is None:
         return None
@@ -185,7 +185,7 @@ def _chain(graph: Graph, node: Node) -> tuple[Graph, Chain] | None:
 
 
 def _in_two(graph: Graph, chain: Chain, dx: Node) -> tuple[Graph, Chain]:
-    """With the gradient that leads on as sums and what they become."""
+    """The chain with the gradient that leads on as sums and blocks."""
     merge = graph.producer.get(dx.inputs[-1].name)
     if merge and (merge.op is not merge_channels or len(graph.users[merge.name]) > 1):
         merge = None
@@ -213,12 +213,12 @@ def _first(graph: Graph, node: Node) -> Node | None:
 
 
 def _by_channels(node: Node) -> bool:
-    """What it does to a channel of the gradient needs no other."""
+    """Does it treat each channel of the gradient independently?"""
     return groups_of(node).inside or groups_of(node).ends
 
 
 def _through_depthwise(graph: Graph, first: Node) -> bool:
-    """Its result goes through a depthwise convolution, has whole blocks, and no padding or stride of its own."""
+    """Does its result go through a depthwise convolution, with whole blocks and no padding or stride of its own?"""
     c = first.output.shape[-1]
     users = _touched(graph, first)
     return c % GROUP == 0 and c > GROUP and _is_pointwise(first) and any(n.op is depthwise2d_dx_block for n in users)
@@ -233,7 +233,7 @@ def _is_pointwise(node: Node) -> bool:
 
 
 def _touched(graph: Graph, first: Node) -> list[Node]:
-    """It and everything it leads to by nodes that work channel by channel; whoever reads that, too."""
+    """The node, everything it leads to through nodes that work channel by channel, and the readers of that."""
     found = {first.name: first}
     todo = [first]
     while todo:
@@ -246,8 +246,8 @@ def _touched(graph: Graph, first: Node) -> list[Node]:
 
 
 def _inside(graph: Graph, first: Node) -> tuple[Node, ...] | None:
-    """The nodes of each group in a legal order, ends right behind what they read; None where another node, or the
-    caller, wants a whole gradient."""
+    """The nodes of each group in a legal order, ends directly after their inputs; None if another node, or the caller,
+    needs a whole gradient."""
     nodes = _touched(graph, first)
     sums = [n for n in nodes if groups_of(n).sums and n is not first]
     known = all(_by_channels(n) or n in sums or n is first for n in nodes)
@@ -260,14 +260,14 @@ def _inside(graph: Graph, first: Node) -> tuple[Node, ...] | None:
 
 
 def _reads_wide(node: Node, wide: set[str], first: Node) -> bool:
-    """It reads the gradient where a gradient is read, and nowhere else."""
+    """It reads the gradient only where a gradient is expected."""
     pair = groups_of(node).gradient
     read = [v.name in wide for v in node.inputs]
     return node is first or (all(read[:pair]) and not any(read[pair:]))
 
 
 def _early_ends(nodes: list[Node]) -> Iterator[Node]:
-    """In a legal order; of those that could run next, ends first: what they read may be overwritten then."""
+    """In a legal order; among the nodes that could run next, ends come first: their inputs may then be overwritten."""
     made = {v.name for n in nodes for v in n.outputs}
     left, done = list(nodes), set()
     while left:
@@ -279,8 +279,8 @@ def _early_ends(nodes: list[Node]) -> Iterator[Node]:
 
 
 def _closed(graph: Graph, chain: Chain) -> tuple[Graph, Chain] | None:
-    """With the updates that use what it makes, and all else that must run between two of its nodes; None where that
-    cannot run between the passes."""
+    """The chain with the updates that use its results, and everything else that must run between two of its nodes; None
+    if that cannot run between the passes."""
     ends = {v.name for n in chain.inside if groups_of(n).ends for v in n.outputs}
     users = {n.name for name in ends for n in graph.users.get(name, ()) if n.op.overwrites}
     inside = {n.name for n in chain.nodes} | users
@@ -304,7 +304,7 @@ def _too_early(chain: Chain, between: Iterable[Node]) -> bool:
 
 
 def _turned(before: list[set[int]]) -> list[set[int]]:
-    """For each node, those that need it."""
+    """For each node, the nodes that need it."""
     found: list[set[int]] = [set() for _ in before]
     for i, needed in enumerate(before):
         for j in needed:
@@ -313,7 +313,7 @@ def _turned(before: list[set[int]]) -> list[set[int]]:
 
 
 def _reached(before: list[set[int]], start: set[int]) -> set[int]:
-    """All that come after some of these, where `before` says what each needs."""
+    """All nodes that come after some of these; `before` says what each node needs."""
     found, stable = set(start), False
     while not stable:
         more = {i for i, needed in enumerate(before) if i not in found and needed & found}

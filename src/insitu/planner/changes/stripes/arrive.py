@@ -1,8 +1,8 @@
-"""An input that arrives row by row: the part in stripes that takes it, or why there can be none.
+"""An input that arrives row by row: the part in stripes that takes it, or the reason why there is none.
 
-The input becomes the source of a node `arrive`, which copies rows of it into a line buffer. The part that starts there
-is chosen as any other is (cuts.py), but it must exist, be the first thing that runs, and read nothing that can change
-or come later: constants only. So an image that stops coming half way has changed nothing but scratch.
+The input becomes the source of a node `arrive`, which copies its rows into a line buffer. The part that starts there is
+chosen like any other (cuts.py), but it must exist, must run first, and may only read constants. So an image that stops
+half way has changed nothing but scratch.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from insitu.planner.changes.stripes.region import reads
 
 WHOLE = "give the input whole (without rows)"
 
-OP = Op("arrive", "Rows of an input, as they come; made by the planner.")
+OP = Op("arrive", "Rows of an input, as they arrive; made by the planner.")
 OP.eval(lambda x: x)
 OP.emit(lambda y, x: Call("copy_bytes", y, x, y.type.bytes, alias=True))
 OP.may(stripes=lambda y, x: (Rows(),), arrives=True)
 
 
 def arriving(graph: Graph, loops: Loops, enough: int, stream: bool) -> Graph:
-    """The graph with the part that takes the rows of its input in stripes, and with `stream` others, too: as few bytes
-    as that can need, or `enough`."""
+    """The graph with the part that takes the rows of its input in stripes, and with `stream` other parts, too: with as
+    few bytes as possible, or `enough`."""
     graph = with_source(graph)
     _check_layout(graph)
     found = cut_up(graph, loops, enough, only_first=not stream)
@@ -38,7 +38,7 @@ def arriving(graph: Graph, loops: Loops, enough: int, stream: bool) -> Graph:
 
 
 def can_arrive(graph: Graph) -> bool:
-    """Is there a part of this graph that can take its input row by row? Quick: nothing is planned."""
+    """Can a part of this graph take its input row by row? This is quick: nothing is planned."""
     made = with_source(graph)
     try:
         _check_layout(made)
@@ -48,23 +48,23 @@ def can_arrive(graph: Graph) -> bool:
 
 
 def _check_layout(graph: Graph) -> None:
-    """A camera's rows have all channels of their pixels: an input that is turned first comes channel by channel."""
+    """A camera's rows have all channels of their pixels: an input that is transposed first comes channel by channel."""
     same, image = {graph.nodes[0].name}, graph.nodes[0].output
     for node in graph.nodes[1:]:
         if not any(v.name in same for v in node.inputs):
             continue
         if node.op is transpose:
             raise GraphError(
-                f"is {image.type}, channel by channel: what would arrive are planes, not rows",
+                f"is {image.type}, channel by channel: it would arrive as planes, not rows",
                 where=f"%{graph.by_rows}",
-                hint="a model that takes height x width x channels: in torch, begin with x.permute(0, 3, 1, 2)",
+                hint="use a model that takes height x width x channels: in torch, begin with x.permute(0, 3, 1, 2)",
             )
         if node.output.shape == image.shape:
             same.add(node.name)
 
 
 def with_source(graph: Graph) -> Graph:
-    """The graph with a node between the input and all who read it."""
+    """The graph with a node between the input and all its readers."""
     x = next(v for v in graph.inputs if v.name == graph.by_rows)
     y = Value(_fresh(f"{x.name}.rows", graph), x.type)
 
@@ -91,22 +91,22 @@ def why_not(graph: Graph, first: Node) -> GraphError:
         what = f"is {x.type}: only one image at a time (1 x height x width x channels) can arrive row by row"
         return GraphError(what, where=where, hint=f"batch 1, or {WHOLE}")
     if first.output in graph.results:
-        return GraphError("is an output as well, so it cannot arrive row by row", where=where, hint=WHOLE)
+        return GraphError("is also an output, so it cannot arrive row by row", where=where, hint=WHOLE)
     readers = graph.users.get(first.name, ())
     for node in readers:
         complaint = _complaint(graph, node)
         if complaint:
             return GraphError(f"cannot arrive row by row: {complaint}", where=where, hint=WHOLE)
     names = ", ".join(n.name for n in readers) or "nobody"
-    return GraphError(f"cannot arrive row by row: no part in stripes has all who read it ({names})", where=where,
+    return GraphError(f"cannot arrive row by row: no part in stripes contains all its readers ({names})", where=where,
                       hint=WHOLE)  # fmt: skip
 
 
 def _complaint(graph: Graph, node: Node) -> str:
-    """What is wrong with one who reads the input."""
+    """What prevents one reader of the input."""
     others = [v.name for v in node.inputs if v.name in graph.state or v.name in {i.name for i in graph.inputs}]
     if reads(node) is None:
         return f"{node.name} ({node.op.name}) cannot run in stripes and needs it whole"
     if others:
-        return f"{node.name} is trained (it reads %{others[0]}), and what is trained needs its input again"
+        return f"{node.name} is trained (it reads %{others[0]}), and a trained layer needs its input again"
     return ""

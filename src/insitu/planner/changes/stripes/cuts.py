@@ -1,9 +1,10 @@
-"""Which nodes run in stripes together, how high these are, and which calls get less scratch: a graph that needs no more
-than so many bytes there for the fewest instructions, or, where that cannot be, the fewest bytes.
+"""Which nodes run in stripes together, how high the stripes are, and which calls get less scratch. The result is the
+graph that stays within a number of bytes there with the fewest instructions or, if that is impossible, the one with the
+fewest bytes.
 
-Nodes that can run in stripes and follow one another are a run. A run is cut into parts; a part is one node, or several
-in stripes. What a part needs does not depend on the others, so the best way to cut is a shortest path. Bytes and
-instructions are estimates: what a graph really needs is measured afterwards (lower.py).
+Consecutive nodes that can run in stripes form a run. A run is cut into parts; a part is one node, or several in
+stripes. The memory of a part does not depend on the others, so the best way to cut is a shortest path. Bytes and
+instructions are estimates: lower.py measures afterwards what a graph really needs.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from insitu.planner.changes.stripes.node import HEIGHTS, Loops, frozen, put, tak
 from insitu.planner.changes.stripes.region import Region, reads
 from insitu.planner.lifetimes import state_homes
 
-LONGEST = 12  # nodes of a part: there are many more ways to cut if it may be longer, hardly better ones
-TRIES = 6  # at making parts that need as little as they were thought to
-SMALL = 0.002  # of a part's bytes: so much more than thought is nothing
-EQUAL = 1.005  # bytes this close count as one: then instructions decide
+LONGEST = 12  # nodes of a part: longer parts would give many more ways to cut, but hardly better ones
+TRIES = 6  # attempts to make parts that need as little as estimated
+SMALL = 0.002  # of a part's bytes: exceeding the estimate by this does not matter
+EQUAL = 1.005  # bytes this close count as equal: then instructions decide
 
 
 @dataclass(frozen=True)
 class Part:
-    """Nodes first..end-1 of a run; `height` 0: one node, not in stripes. `levels`: of scratch, for each node."""
+    """Nodes first..end-1 of a run; `height` 0: one node, not in stripes. `levels`: the scratch level of each node."""
 
     first: int
     end: int
@@ -42,8 +43,8 @@ class Part:
 
 
 def cut_up(graph: Graph, loops: Loops, goal: float, only_first: bool = False) -> Graph | None:
-    """The graph with what can in stripes as `goal` bytes ask for, as near as that goes; None where rows that arrive
-    have no part to take them. `only_first`: nothing but the part that takes these is in stripes."""
+    """The graph with parts in stripes for `goal` bytes, or as close to it as possible; None if no part can take rows
+    that arrive. `only_first`: only the part that takes these rows is in stripes."""
     graph = unrolled(graph)
     cuts = _Cuts(graph, loops, only_first)
     for run in cuts.runs():
@@ -56,7 +57,7 @@ def cut_up(graph: Graph, loops: Loops, goal: float, only_first: bool = False) ->
 
 
 class _Cuts:
-    """A graph of whole nodes, and what parts of it would need."""
+    """A graph of whole nodes, and the needs of its parts."""
 
     def __init__(self, graph: Graph, loops: Loops, only_first: bool):
         self.graph, self.loops, self.only_first = graph, loops, only_first
@@ -68,9 +69,9 @@ class _Cuts:
         self._drawn: dict[Region, list[tuple[Sketch, bool]]] = {}  # for each height, and whether its result grows over
 
     def runs(self) -> list[list[Node]]:
-        """Nodes that can run in stripes; a run ends where one reads what was made from it in another way."""
+        """Nodes that can run in stripes; a run ends at a node that reads its results through other nodes."""
         found: list[list[Node]] = [[]]
-        ours: set[str] = set()  # made by the run, or from that
+        ours: set[str] = set()  # made by the run, or from its values
         others: set[str] = set()  # made from it by others
         for node in self.graph.nodes:
             names = {v.name for v in node.inputs}
@@ -89,7 +90,7 @@ class _Cuts:
 
     @cached_property
     def span(self) -> dict[str, tuple[int, int, int]]:
-        """Value of the arena -> step that makes it, last that reads it, bytes."""
+        """Value in the arena -> step that makes it, last step that reads it, bytes."""
         graph, homes = self.graph, state_homes(self.graph)
         made = {v.name: (-1, v) for v in graph.inputs if v.name != graph.by_rows}
         made |= {v.name: (i, v) for i, n in enumerate(graph.nodes) for v in n.outputs if v.name not in homes}
@@ -138,7 +139,7 @@ class _Cuts:
     # parts ------------------------------------------------------------------------------------
 
     def parts(self, run: list[Node], i: int, limit: float) -> Iterator[Part]:
-        """From node i on: the cheapest of each length that needs no more than the limit."""
+        """From node i on: for each length, the cheapest part within the limit."""
         single = self.one(run, i)
         if single and single.bytes <= limit:
             yield single
@@ -148,7 +149,7 @@ class _Cuts:
                 levels = sketch.within(limit - outside)
                 if levels:
                     cost = sketch.cost(levels)
-                    if best is None or cost <= best.cost:  # of equals the fewest stripes
+                    if best is None or cost <= best.cost:  # of equals, the fewest stripes
                         best = Part(i, end, height, levels, outside + sketch.bytes(levels), cost)
                 elif best:
                     break  # a higher stripe needs more
@@ -156,7 +157,7 @@ class _Cuts:
                 yield best
 
     def least(self, run: list[Node], i: int, most: Callable[[int], float]) -> Iterator[Part]:
-        """From node i on: of each length the one that needs least, where that is less than `most(end)`."""
+        """From node i on: for each length, the part that needs least, if that is less than `most(end)`."""
         single = self.one(run, i)
         if single:
             yield single
@@ -171,7 +172,7 @@ class _Cuts:
                 yield best
 
     def _ends(self, run: list[Node], i: int, enough: float) -> Iterator[int]:
-        """Where a part from node i on may end: it has a node that needs more than enough as it is."""
+        """Where a part from node i on may end: it must contain a node that alone needs more than `enough`."""
         if self.only_first and not run[i].op.facts.arrives:
             return
         high = False
@@ -182,8 +183,8 @@ class _Cuts:
                 yield end
 
     def sketches(self, run: list[Node], i: int, end: int, most: float) -> Iterator[tuple[Fraction, Sketch, int]]:
-        """Part i..end-1 in stripes of every height that makes sense, the lowest first, and the bytes beside it; none
-        where these alone are `most`. Bytes that its places waste count as beside it."""
+        """Part i..end-1 in stripes of every sensible height, the lowest first, and the bytes beside it; nothing if
+        these alone reach `most`. Bytes wasted by its places count as beside it."""
         start = self.alive[self.at[run[i].name]]
         region = self._region(run, i, end) if start + sum(map(self._kept, run[i : end - 1])) < most else None
         if region is None:
@@ -202,7 +203,7 @@ class _Cuts:
             yield height, sketch, outside - (result.type.bytes if grows else 0) + self.loops.waste[sketch]
 
     def _kept(self, node: Node) -> int:
-        """Bytes of a node's result that are kept from stripe to stripe, at least."""
+        """A lower bound of the bytes of a node's result that are kept from stripe to stripe."""
         if node.name not in self._least:
             readers = [r for u in self.graph.users.get(node.name, ()) for v, r in reads(u) or () if v == node.output]
             rows = max(((r.kernel - 1) * r.dilation + 1 - r.stride for r in readers), default=0)
@@ -214,13 +215,13 @@ class _Cuts:
         return self.loops.sketch(region, height, self.weights)
 
     def _over(self, region: Region) -> list[Value]:
-        """The inputs over which the result might grow: nobody needs them any more."""
+        """The inputs that the result may overwrite: they are not needed any more."""
         last, result = max(self.at[n.name] for n in region.nodes), region.nodes[-1].output.type.bytes
         spans = ((v, self.span[v.name]) for v in region.inputs if v.name in self.span)
         return [v for v, (_, end, bytes) in spans if end <= last and bytes >= result]
 
     def _region(self, run: list[Node], i: int, end: int) -> Region | None:
-        """Nodes i..end-1 of a run; None where one reads another's result whole, or cannot take rows that arrive."""
+        """Nodes i..end-1 of a run; None if one reads another's whole result, or cannot take rows that arrive."""
         key = (run[i].name, end)
         if key not in self._regions:
             self._regions[key] = self._made(tuple(run[i:end]))
@@ -237,7 +238,7 @@ class _Cuts:
         return region if not nodes[0].op.facts.arrives or takes_rows(self.graph, region) else None
 
     def region(self, run: list[Node], part: Part) -> Region:
-        """The nodes of a part, each with as much scratch as it is given."""
+        """The nodes of a part, each with its level of scratch."""
         found = self._region(run, part.first, part.end)
         assert found
         return Region(tuple(map(at_level, found.nodes, part.levels)), found.whole)
@@ -245,7 +246,7 @@ class _Cuts:
     # the best way to cut ----------------------------------------------------------------------
 
     def best(self, run: list[Node], goal: float) -> list[Part] | None:
-        """The cheapest parts that need no more than the goal; else, than what cannot be avoided."""
+        """The cheapest parts within the goal; if impossible, within the unavoidable minimum."""
         for _ in range(TRIES):
             found = self._cheapest(run, goal) or self._lowest(run)
             if found is None or not self._worse(run, found):
@@ -253,7 +254,7 @@ class _Cuts:
         return found
 
     def _worse(self, run: list[Node], parts: list[Part]) -> bool:
-        """Did places turn out to need more than was thought? From now on that is known."""
+        """Do the real places need more than estimated? If so, the estimate is corrected."""
         worse = False
         for part, node in zip((p for p in parts if p.height), self.nodes(run, parts)):
             sketch = self._sketch(self.region(run, part), part.height)
@@ -276,8 +277,8 @@ class _Cuts:
 
 
 def _path(end: int, steps: Callable, join: Callable) -> list[Part] | None:
-    """The parts from 0 to the end whose numbers, joined, are least; None where there are none. `steps(i, most)` are
-    those from i on; to be of use they must be less than most(where they end)."""
+    """The parts from 0 to the end whose joined numbers are least; None if there are none. `steps(i, most)` are those
+    from i on; only parts with less than most(their end) are useful."""
     best: list[tuple[float, list[Part]]] = [(0, []), *([(inf, [])] * end)]
     for i in range(end):
         here, parts = best[i]

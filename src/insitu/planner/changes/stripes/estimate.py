@@ -1,6 +1,6 @@
-"""What a region would need as a loop over stripes of some height, without making it: bytes, and roughly instructions.
+"""What a region would need as a loop over stripes of some height, without making it: bytes, and rough instructions.
 
-A call with less scratch is a choice for each node: only its own turn needs less by that (less_scratch.py).
+Less scratch can be chosen per node: only the node's own turn then needs less (less_scratch.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from insitu.planner.changes.stripes.lines import Kept, kept_best
 from insitu.planner.changes.stripes.loop import Emit, Known, call_on
 from insitu.planner.changes.stripes.schedule import Pace, Schedule
 
-CALL_COST = 500  # what a call costs beside its arithmetic, in the unit of a byte read
-Levels = tuple[int, ...]  # of scratch, for each node: 0 is as usual
+CALL_COST = 500  # the cost of a call apart from its arithmetic, in units of a byte read
+Levels = tuple[int, ...]  # of scratch, for each node: 0 is the usual call
 Scratches = dict[tuple[Pace, int], int]  # bytes of scratch by level
 
 
@@ -55,7 +55,7 @@ class Sketch:
         return self.scratches[key]
 
     def levels(self, i: int) -> int:
-        """The tightest that a node knows."""
+        """The tightest level that a node supports."""
         return LEVELS if self.nodes[i].op.asks("emit", "tight") else 0
 
     @cached_property
@@ -63,13 +63,13 @@ class Sketch:
         return {}
 
     def grows_over(self, source: Value) -> bool:
-        """Can the result grow over this input?"""
+        """Can the result overwrite this input row by row?"""
         if source.name not in self._under:
             self._under[source.name] = self.schedule.grows_over(source)
         return self._under[source.name]
 
     def within(self, room: float) -> Levels | None:
-        """The levels with which it needs no more than so many bytes; None where none do."""
+        """The levels with which it needs at most this many bytes; None if impossible."""
         if max(self.lines) > room:
             return None
         found = []
@@ -83,14 +83,14 @@ class Sketch:
 
     @property
     def least(self) -> int:
-        """The fewest bytes it can do with."""
+        """The fewest bytes that are possible."""
         return self.bytes(tuple(self.levels(i) for i in range(len(self.nodes))))
 
     def bytes(self, levels: Levels) -> int:
         return max(lines + self.scratch(i, levels[i]) for i, lines in enumerate(self.lines))
 
     def cost(self, levels: Levels) -> float:
-        """Calls, weights read again for each of them, and again where scratch is less, rows read again, rows moved."""
+        """Calls, weights read again per call and for less scratch, rows read again, rows moved."""
         again = 0.0
         for i, level in enumerate(levels):
             if level:

@@ -1,9 +1,10 @@
-"""Where line buffers and scratch of a loop over stripes lie: what is not needed in the same turn may share its bytes.
+"""Places of line buffers and scratch in a loop over stripes: those not needed in the same turn may share their bytes.
 
-A line buffer has all its rows from the turn that makes them to that of their last reader, and else only those that the
-next stripe needs. These it keeps at its front, so that others can lie behind them; but that is for one line buffer
-alone, as of two one lies above the other. Or they are kept away: copied elsewhere after the last reader, and back
-before new ones are made. Then others can have all of its bytes. How many rows these are is said by schedule.py.
+A line buffer has all its rows from the turn that makes them to the turn of their last reader, and otherwise only the
+rows that the next stripe needs. It may keep these at its front, so that other buffers can lie after them; this is
+possible for one line buffer only, because of two, one lies above the other. Or they are kept away: copied elsewhere
+after the last reader, and back before new rows are made. Then other buffers can use all of its bytes. schedule.py says
+how many rows these are.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from insitu.planner.changes.stripes.schedule import Schedule
 from insitu.planner.lifetimes import Buffer
 from insitu.planner.place.placer import place
 
-ROUNDS = 200  # of search where the first places leave a gap
+ROUNDS = 200  # of search if the first places leave a gap
 
 
 @dataclass(frozen=True)
 class Kept:
-    """How line buffers keep rows: one has others behind what it keeps; `away` are those that keep them elsewhere."""
+    """How line buffers keep rows: one has others after its kept rows; `away` are those that keep them elsewhere."""
 
     front: str
     away: frozenset[str]
-    lines: tuple[int, ...]  # bytes of all in each turn
+    lines: tuple[int, ...]  # bytes of all line buffers in each turn
 
 
 def kept_best(schedule: Schedule, scratch: Sequence[int]) -> Kept:
-    """The way that needs least with so many bytes of scratch in each turn; of equals, that with the fewest copies."""
+    """The way that needs least, given the scratch of each turn; of equals, the one with the fewest copies."""
     sizes = {name: _ways(schedule, name) for name in schedule.room}
     taken = schedule.region.nodes[0].name if schedule.region.nodes[0].op.facts.arrives else ""
     movable = [name for name, (fixed, front, _) in sizes.items() if fixed != front]
@@ -53,7 +54,7 @@ def kept_best(schedule: Schedule, scratch: Sequence[int]) -> Kept:
 
 
 def _ways(schedule: Schedule, name: str) -> tuple[list[int], list[int], list[int]]:
-    """Bytes of a line in each turn: if nothing is shared, behind what it keeps, if that is kept away."""
+    """Bytes of a line in each turn: if nothing is shared, if others lie after its kept rows, if these are kept away."""
     room, turn = schedule.room[name], schedule.turn
     full, kept = aligned(room.bytes), aligned(room.kept)
     busy = [turn[name] <= i <= turn[schedule.region.last[name]] for i in range(len(turn))]
@@ -72,7 +73,7 @@ def place_lines(schedule: Schedule, kept: Kept, scratch: Sequence[int]) -> tuple
 
 
 def _buffers(schedule: Schedule, kept: Kept, scratch: Sequence[int]) -> Iterator[tuple[Key, Buffer]]:
-    """What has to be placed; a step of its life is a turn of the stripe."""
+    """The buffers to place; a step of their life is a turn of the stripe."""
     turn, end = schedule.turn, len(schedule.turn) - 1
     for name, room in schedule.room.items():
         first, last = turn[name], turn[schedule.region.last[name]]
@@ -89,12 +90,12 @@ def _buffers(schedule: Schedule, kept: Kept, scratch: Sequence[int]) -> Iterator
 
 
 def _growth(turns: int, b: Buffer) -> tuple[bool, int]:
-    """What is always there comes first, and of that what does not grow."""
+    """Buffers that always exist come first, and among them those that do not grow."""
     always = b.last - b.first + 1 == turns
     return not always, b.bytes - min(size for _, _, size in b.pieces) if always else 0
 
 
-# who is given a place first: the largest, or what stays
+# who is placed first: the largest, or those that stay
 FIRST = (
     lambda turns, b: (*_growth(turns, b), -b.bytes),
     lambda turns, b: (*_growth(turns, b), b.first - b.last, -b.bytes),

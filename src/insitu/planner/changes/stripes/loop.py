@@ -1,7 +1,7 @@
-"""A set of nodes as one loop over stripes: the calls, where their rows lie, which rows move when.
+"""A set of nodes as one loop over stripes: the calls, where their rows are, which rows move when.
 
-Which rows are made when is said by schedule.py, where line buffers lie by lines.py; which nodes, and how high a stripe
-is, by cuts.py.
+schedule.py says when each row is made, lines.py where line buffers lie, cuts.py which nodes form a loop and how high a
+stripe is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def loop_of(region: Region, height: Fraction, emit: Emit, known: Known | None = 
 
 
 def call_on(node: Node, sizes: tuple[int, ...], emit: Emit, known: Known) -> Call:
-    """The call on so many rows: (rows made, padding above and below, rows read of each input that is read in rows)."""
+    """The call on this many rows: (rows made, padding above and below, rows read of each input read in rows)."""
     key = (identity(node), level_of(node), *sizes)
     if key not in known:
         known[key] = emit(cut(node, sizes))
@@ -92,10 +92,10 @@ class _Loop:
 
 
 def grows_over(loop: Loop, result: Value, source: Value) -> bool:
-    """Whether the result can lie where the source lies: no row is written before what was there has been read."""
+    """Can the result have the place of the source? If so, no row is written before the bytes there are read."""
     if any(source in n.inputs and source not in (v for v, _ in reads(n) or ()) for n in loop.nodes):
-        return False  # somebody reads it whole
-    unread: int | None = None  # the first byte of the source that is read from here on
+        return False  # another node reads it whole
+    unread: int | None = None  # the first byte of the source that is still to be read
     for window in reversed(loop.windows):
         starts = [p.first * row_bytes(source) for p in window.read if p.value == source]
         unread = min([*starts, *([] if unread is None else [unread])], default=None)
@@ -106,7 +106,7 @@ def grows_over(loop: Loop, result: Value, source: Value) -> bool:
 
 
 def cut(node: Node, sizes: tuple[int, ...]) -> Node:
-    """The node on so many rows alone."""
+    """The node on this many rows only."""
     made, above, below, *counts = sizes
     short = {v.name: _short(v, n) for (v, _), n in zip(reads(node) or (), counts)}
     attrs = dict(node.attrs)

@@ -1,7 +1,7 @@
-"""A part of a graph that runs in stripes (loop.py) as one node, `stream`.
+"""A part of a graph that runs in stripes (loop.py), as one node, `stream`.
 
-Its inputs and outputs exist whole, values inside have buffers of a few rows. To the rest of the planner it is a node
-like any other, with scratch. Which parts these are, and how high a stripe is, is decided in cuts.py.
+Its inputs and outputs exist whole; values inside have buffers of a few rows. To the rest of the planner it is an
+ordinary node with scratch. cuts.py decides which parts these are, and how high a stripe is.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from insitu.planner.changes.stripes.loop import Emit, Known, grows_over, loop_of
 from insitu.planner.changes.stripes.region import Region, identity, reads, region_of
 from insitu.planner.changes.stripes.schedule import Paces, Schedule
 
-HEIGHTS = tuple(Fraction(n) for n in ("1/4", "1/2", "1", "2", "4", "8"))  # rows of the last value a stripe
+HEIGHTS = tuple(Fraction(n) for n in ("1/4", "1/2", "1", "2", "4", "8"))  # rows of the last value per stripe
 
 
 def _in_place(*values, node: Looped) -> tuple[int | None, ...]:
-    """The result may grow over an input: each of its rows only where input rows lie that have been read for good."""
+    """The result may overwrite an input row by row: only where input rows have been read for the last time."""
     found: list[int | None] = [None] * len(node.outputs)
     arriving = node.loop.source
     read = {p.value.name for w in node.loop.windows for p in w.read} - {arriving and arriving.name}
@@ -52,7 +52,7 @@ def is_streamed(node: Node) -> TypeGuard[Looped]:
 
 
 def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
-    """Every part that could run in stripes and has the peak inside: all that leads to some node."""
+    """Every part that could run in stripes and contains the peak: everything that leads to some node."""
     striped = {n.name for n in graph.nodes if frozen(graph, n) and reads(n)}
     before: dict[str, set[str]] = {}  # node -> all nodes before it
     for node in graph.nodes:
@@ -70,24 +70,24 @@ def regions(graph: Graph, peak: Node | None = None) -> Iterator[Region]:
 
 
 def takes_rows(graph: Graph, region: Region) -> bool:
-    """Can this part take rows of the input as they come? Nobody else reads them, and all else it reads is constant."""
+    """Can this part take rows as they arrive? Nothing else may read them, and its other inputs are constants."""
     known = {graph.by_rows, *graph.constants}
     return region.nodes[0].name not in region.whole and all(v.name in known for v in region.inputs)
 
 
 def able(graph: Graph) -> set[str]:
-    """The nodes whose memory stripes can lower, or have lowered."""
+    """The nodes whose memory stripes can reduce, or have reduced."""
     return {n.name for n in graph.nodes if n.op is STREAM or (reads(n) and frozen(graph, n))}
 
 
 def frozen(graph: Graph, node: Node) -> bool:
-    """Its weights stay as they are until the step is over."""
+    """Do its weights stay the same until the step is over?"""
     return graph.updates.keys().isdisjoint(node.reads)
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """What was made already, or found out: graphs of the same layers are asked about more than once."""
+    """Results so far: graphs of the same layers are examined more than once."""
 
     calls: dict[Node, Call] = field(default_factory=dict)
     parts: Known = field(default_factory=dict)  # calls on some rows
@@ -102,7 +102,7 @@ class Loops:
 
     def __init__(self, emit: Emit, made: Made | None = None):
         self._emit, self._made = emit, made or Made()
-        self.waste: Counter[Sketch] = Counter()  # bytes lost to places, once that is known
+        self.waste: Counter[Sketch] = Counter()  # bytes lost in placement, once that is known
 
     def call(self, node: Node) -> Call:
         """The kernel call of a node."""
@@ -118,7 +118,7 @@ class Loops:
         return self._made.nodes[key]
 
     def sketch(self, region: Region, height: Fraction, weights: Callable[[Node], int]) -> Sketch:
-        """What the region would need; `weights` are the bytes of constants that a node reads."""
+        """What the region would need; `weights` is the function for the bytes of constants that a node reads."""
         key = (height, region.whole, *map(identity, region.nodes))
         if key not in self._made.sketches:
             constants = {n.name: weights(n) for n in region.nodes}
@@ -134,16 +134,16 @@ def fused(graph: Graph, region: Region, loop: Loop) -> Graph:
 
 def streamed(region: Region, loop: Loop) -> Looped:
     attrs = {"stripes": len(loop.stripes), "of": [n.name for n in region.nodes]}
-    # the last value names the node: it is what the part is run for
+    # the last value names the node: it is the purpose of the part
     outputs = (region.nodes[-1].output, *(v for v in region.outputs if v != region.nodes[-1].output))
     return Looped(STREAM, region.inputs, outputs, attrs, loop)
 
 
 def put(graph: Graph, node: Looped) -> Graph:
-    """The graph with this node in place of those it is made of."""
+    """The graph with this node in place of the nodes it is made of."""
     inside = {n.name for n in node.nodes}
     made = {v.name for v in node.outputs}
-    if node.loop.source:  # reads constants alone: it can come first, and must
+    if node.loop.source:  # it reads only constants: it can come first, and must
         return replace(graph, nodes=(node, *(n for n in graph.nodes if n.name not in inside)))
     last = max(i for i, n in enumerate(graph.nodes) if n.name in inside)
     first: list[Node] = []
@@ -158,7 +158,7 @@ def put(graph: Graph, node: Looped) -> Graph:
 
 
 def unrolled(graph: Graph) -> Graph:
-    """The graph with all that runs in stripes as the nodes it was made of, called as usual: to choose again."""
+    """The graph with everything in stripes replaced by its nodes, called as usual: to choose again."""
     nodes = [
         n for node in graph.nodes
         for n in ((at_level(inner, 0) for inner in node.nodes) if is_streamed(node) else (node,))

@@ -18,7 +18,7 @@ def identity(node: Node) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def reads(node: Node) -> tuple[tuple[Value, Rows], ...] | None:
-    """The inputs a node reads row by row; None where it cannot run in stripes."""
+    """The inputs that a node reads row by row; None if it cannot run in stripes."""
     y = node.output
     if len(node.outputs) > 1 or len(y.shape) != 4 or y.shape[0] != 1:
         return None
@@ -31,7 +31,7 @@ def reads(node: Node) -> tuple[tuple[Value, Rows], ...] | None:
 
 
 def _never_padding_alone(rows: Rows, height: int, made: int) -> bool:
-    """Every output row has a row of the input under it: a window of nothing but padding has no rows to point at."""
+    """Does every output row have a row of the input under it? A window entirely on padding has no rows to point at."""
     return rows.end(0) > 0 and rows.first(made - 1) < height
 
 
@@ -53,7 +53,7 @@ class Region:
 
     @cached_property
     def readers(self) -> dict[str, list[tuple[str, Rows]]]:
-        """Value made inside -> who reads it, and how."""
+        """Value made inside -> its readers, and how they read it."""
         found: dict[str, list[tuple[str, Rows]]] = {name: [] for name in self.made}
         for reader, inputs in self.reads.items():
             for v, rows in inputs:
@@ -63,14 +63,14 @@ class Region:
 
     @cached_property
     def last(self) -> dict[str, str]:
-        """Value with a line buffer -> the last who reads it in a stripe."""
+        """Value with a line buffer -> its last reader in a stripe."""
         turn = {n.name: i for i, n in enumerate(self.nodes)}
         inside = {name: [r for r, _ in readers] for name, readers in self.readers.items() if name not in self.whole}
         return {name: max(readers, key=turn.__getitem__) for name, readers in inside.items()}
 
     @cached_property
     def done(self) -> dict[str, list[Value]]:
-        """Node -> the values with a line buffer that it is the last to read."""
+        """Node -> the values with a line buffer of which it is the last reader."""
         found: dict[str, list[Value]] = {n.name: [] for n in self.nodes}
         for name, reader in self.last.items():
             found[reader].append(self.made[name])
@@ -78,7 +78,7 @@ class Region:
 
     @cached_property
     def by_rows(self) -> bool:
-        """Does every node read the others' results row by row? One that reads a result whole (squeeze-and-excitation
+        """Does every node read the others' results row by row? A node that reads a whole result (squeeze-and-excitation
         multiplies by a map of one pixel) must wait until it is complete, and no stripe completes it."""
         return all(
             v.name not in self.made or any(v == read for read, _ in self.reads[n.output.name])
@@ -87,7 +87,7 @@ class Region:
 
     @cached_property
     def inputs(self) -> tuple[Value, ...]:
-        """What comes from outside, constants and all."""
+        """The values from outside, including constants."""
         return tuple({v.name: v for n in self.nodes for v in n.inputs if v.name not in self.made}.values())
 
     @cached_property

@@ -1,9 +1,9 @@
 """Which rows of each value of a region are made in which stripe, and what that needs: bytes, calls, copies.
 
-Nothing is computed twice. Rows are made as late as they can be, but never more at a time than a value's share of a
-stripe, so that filling and emptying the pipeline needs no larger buffers than running it. Everything is an array over
-stripes: many regions and heights are asked about before one is made a loop (loop.py). How a value is made depends on
-its readers alone, so regions that end alike share what is known about their last values.
+Nothing is computed twice. Rows are made as late as possible, but never more at once than a value's share of a stripe,
+so that filling and emptying the pipeline needs no larger buffers than running it. Everything is an array over stripes:
+many regions and heights are examined before one becomes a loop (loop.py). How a value is made depends only on its
+readers, so regions with the same end share the results for their last values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAR = 1 << 40  # beyond every row
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """The calls of a node, an entry each: the stripe, the rows it makes and reads, the padding above and below."""
+    """The calls of a node, one entry each: the stripe, the rows it makes and reads, the padding above and below."""
 
     stripe: np.ndarray
     first: np.ndarray
@@ -35,7 +35,7 @@ class Spans:
 
     @cached_property
     def sizes(self) -> list[tuple[int, ...]]:
-        """(rows made, padding above and below, rows read of each input) of each call: what the kernel is told."""
+        """(rows made, padding above and below, rows read of each input) of each call: the sizes for the kernel."""
         columns = [self.end - self.first, *self.pads, *(hi - lo for _, lo, hi in self.read)]
         return list(zip(*(c.tolist() for c in columns)))
 
@@ -46,11 +46,11 @@ class Pace:
 
     node: Node
     readers: tuple[tuple[Pace, Rows], ...]  # in the region
-    rate: Fraction  # rows a stripe
+    rate: Fraction  # rows per stripe
     made: np.ndarray  # rows made before the first of these stripes (none), and after each
 
     def of_last(self, count: int) -> np.ndarray:
-        """`made` over the last so many stripes."""
+        """`made` over the last `count` stripes."""
         more = count + 1 - len(self.made)
         return np.concatenate([np.zeros(more, np.int64), self.made]) if more > 0 else self.made[-more:]
 
@@ -59,7 +59,7 @@ class Pace:
         return len(self.made) - 1
 
     def unread(self, rows: Rows, count: int, after: bool) -> np.ndarray:
-        """The first row of an input that it still needs, before or after each of the last so many stripes."""
+        """The first row of an input that it still needs, before or after each of the last `count` stripes."""
         made = self.of_last(count)
         now = made[1:] if after else made[:-1]
         return np.where(now < made[-1], np.maximum(now * rows.stride - rows.top, 0), FAR)
@@ -74,7 +74,7 @@ class Pace:
 
     @cached_property
     def room(self) -> Room:
-        """Its line buffer: how many rows that must hold, and keep."""
+        """Its line buffer: how many rows it must hold and keep."""
         rows, kept = int((self.made[1:] - self.start).max()), int((self.made[:-1] - self.start).max())
         row = row_bytes(self.node.output)
         return Room(self.node.output, rows * row, kept * row)
@@ -94,7 +94,7 @@ class Pace:
 
     @cached_property
     def sizes(self) -> frozenset[tuple[int, ...]]:
-        """Those of its calls, each once."""
+        """The sizes of its calls, each once."""
         return frozenset(self.spans.sizes)
 
     @property
@@ -107,13 +107,13 @@ class Pace:
         return sum(int((hi - lo).sum()) * row_bytes(v) for v, lo, hi in self.spans.read)
 
     def moves(self, away: bool) -> tuple[np.ndarray, np.ndarray]:
-        """After each stripe but the last: from which row of its line buffer how many move, to its front or away."""
+        """After each stripe except the last: from which row of its line buffer how many move, to its front or away."""
         by, kept = self.start[1:] - self.start[:-1], self.made[1:-1] - self.start[1:]
         return by, kept if away else np.where(by > 0, kept, 0)
 
     @cached_property
     def moved_bytes(self) -> tuple[int, int]:
-        """Bytes that are copied; what is kept away, twice."""
+        """Bytes that are copied; rows that are kept away count twice."""
         rows = [int(self.moves(away)[1].sum()) for away in (False, True)]
         return rows[0] * row_bytes(self.node.output), 2 * rows[1] * row_bytes(self.node.output)
 
@@ -165,7 +165,7 @@ class Schedule:
         return max(pace.stripes for pace in self.pace.values())
 
     def before(self, name: str) -> int:
-        """How many stripes there are before the first that makes rows of a value."""
+        """The number of stripes before the first that makes rows of a value."""
         return self.stripes - self.pace[name].stripes
 
     @cached_property
@@ -179,7 +179,7 @@ class Schedule:
         return {n.name: i for i, n in enumerate(self.region.nodes)}
 
     def moves(self, away: Container[str]) -> Iterator[tuple[Value, int, int, int]]:
-        """(value, stripe after which, from which row of its line buffer, how many): what is kept moves as soon as its
+        """(value, stripe after which, from which row of its line buffer, how many): kept rows move as soon as their
         last reader is done."""
         for name in self.region.last:
             columns = (column.tolist() for column in self.pace[name].moves(name in away))
@@ -191,13 +191,13 @@ class Schedule:
         return sum(self.pace[name].moved_bytes[name in away] for name in self.region.last)
 
     def grows_over(self, source: Value) -> bool:
-        """Whether the last value can lie where an input lies: no row is written before what was there has been read."""
+        """Can the last value have the place of an input? If so, no row is written before the bytes there are read."""
         result = self.region.nodes[-1].output
         unread = np.full(self.stripes, FAR)
         for node in self.region.nodes:
             rows = [r for v, r in self.region.reads[node.name] if v == source]
             if len(rows) < sum(v == source for v in node.inputs):
-                return False  # somebody reads it whole
+                return False  # another node reads it whole
             for r in rows:
                 late = node.name != result.name
                 np.minimum(unread, self.pace[node.name].unread(r, self.stripes, late), out=unread)
@@ -212,5 +212,5 @@ def _end(row: np.ndarray, rows: Rows) -> np.ndarray:
 
 
 def _needed(made: np.ndarray, rows: Rows, value: Value) -> np.ndarray:
-    """Rows of a value that must be there when so many of its reader's are."""
+    """Rows of a value that must exist when its reader has made this many."""
     return np.where(made > 0, np.clip(_end(made - 1, rows), 0, value.shape[1]), 0)
