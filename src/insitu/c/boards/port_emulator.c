@@ -1,5 +1,5 @@
 /* Bytes in and out on insitu's emulator: a port that moves whole blocks, since each access leaves the emulated core.
- * A read that gives 0 found nothing yet: the emulator stops there until its other side has something to say.
+ * A read that returns 0 found no bytes yet: the emulator stops there until some are sent to it.
  */
 #include "device/port.h"
 

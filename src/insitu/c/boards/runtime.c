@@ -1,4 +1,4 @@
-/* What a compiler calls without being asked, for a core with an FPU: bytes set and copied, under the names of C and of
+/* Functions that a compiler calls by itself, for a core with an FPU: bytes set and copied, under the names of C and of
  * Arm's ABI. Linked in place of zig's runtime, which is built for a target before it is linked, and as long as nothing
  * else of that is needed (a double, a 64-bit division); other compilers bring theirs.
  */

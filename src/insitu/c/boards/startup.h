@@ -12,7 +12,7 @@ typedef union {
     uint32_t *address;
 } vector;
 
-/* A port may define these: what to set up before main (clock, pins, baud rate), what to do when the core traps. */
+/* A port may define these: setup before main (clock, pins, baud rate), and what to do when the core traps. */
 void port_start(void);
 void fault(void);
 

@@ -1,4 +1,4 @@
-/* What an input may hold: floats are finite, labels are classes. Byte by byte, little endian, whatever its type. */
+/* Inputs must be finite floats or labels that are classes. Read byte by byte, little endian, whatever the type. */
 #include "device/check.h"
 
 static int32_t finite_floats(const unsigned char *x, uint32_t bytes)

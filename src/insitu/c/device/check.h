@@ -1,4 +1,4 @@
-/* What an input may hold before a program runs on it. */
+/* Check an input before a program runs on it. */
 #ifndef INSITU_DEVICE_CHECK_H
 #define INSITU_DEVICE_CHECK_H
 

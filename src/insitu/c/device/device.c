@@ -1,4 +1,4 @@
-/* The device's side of the protocol: see device.h. One function a request.
+/* The device's side of the protocol: see device.h. One function per request.
  *
  * The arena is idle between calls. Inputs are written straight to their slots there, outputs are read from theirs,
  * and a state that comes in waits there until it is whole and checked: each of the three ends the other two. Where it

@@ -23,7 +23,7 @@
 #include "device/link.h"
 
 enum { DEVICE_PROTOCOL = 1, DEVICE_HEAD = 12, DEVICE_DATA = LINK_BYTES - DEVICE_HEAD - LINK_CRC };
-enum { DEVICE_INPUTS = 8, DEVICE_READ = 64 }; /* inputs a verb may have; bytes asked for at once */
+enum { DEVICE_INPUTS = 8, DEVICE_READ = 64 }; /* the most inputs of a verb; bytes read at a time */
 
 enum {
     DEVICE_PING,
@@ -41,16 +41,16 @@ enum {
 
 enum {
     DEVICE_OK,
-    DEVICE_DAMAGED,    /* a frame with a wrong CRC, or cut; the sequence number of its answer is 0 */
+    DEVICE_DAMAGED,    /* a frame that is truncated or has a wrong CRC; its answer has sequence number 0 */
     DEVICE_TOO_LONG,   /* a frame over LINK_BYTES; likewise */
     DEVICE_UNKNOWN,    /* no such kind of request */
     DEVICE_NO_SUCH,    /* no such verb, input or output */
     DEVICE_OUTSIDE,    /* more bytes than there are */
     DEVICE_GAP,        /* a chunk that does not follow the one before */
     DEVICE_NOT_READY,  /* inputs are missing, or nothing has run that could have made this output */
-    DEVICE_LABEL,      /* a label that is no class */
+    DEVICE_LABEL,      /* a label that is not a class */
     DEVICE_NOT_FINITE, /* an infinite input, or one that is not a number */
-    DEVICE_STATELESS,  /* a program for inference alone */
+    DEVICE_STATELESS,  /* a program that only predicts */
     DEVICE_STATE = 10, /* plus what is wrong with a state: 1 size, 2 not one, 3 another model's, 4 damaged */
     DEVICE_BETWEEN = 15 /* a new state came over the old one and is not whole: there is none to work with */
 };
@@ -69,16 +69,16 @@ typedef struct {
     uint32_t bytes;
 } device_output;
 
-/* An input that is taken as it comes; `take` and `end` give 0, or another number for no. */
+/* An input that is processed as it arrives; `take` and `end` return 0, or another number if they refuse. */
 typedef struct {
     void (*begin)(void);
     int32_t (*take)(const uint8_t *from, int32_t bytes);
-    int32_t (*end)(void); /* runs the verb: in the place of `run` below */
+    int32_t (*end)(void); /* runs the verb, instead of `run` below */
 } device_rows;
 
 typedef struct {
     void (*run)(void);
-    const device_input *inputs; /* `data` of the one that is taken as it comes: NULL */
+    const device_input *inputs; /* `data` is NULL for the one that is processed as it arrives */
     const device_output *outputs;
     int32_t input_count, output_count;
     const device_rows *rows; /* or NULL */
@@ -90,10 +90,10 @@ typedef struct {
     int32_t verb_count;
     const uint8_t *info; /* the answer to DEVICE_INFO */
     int32_t info_bytes;
-    int32_t in_place;     /* an incoming state goes straight over the old one, for want of room */
-    unsigned char *arena; /* where it waits otherwise: at least saved_bytes */
+    int32_t in_place;     /* an incoming state overwrites the old one: there is no room for two */
+    unsigned char *arena; /* where it is kept otherwise: at least saved_bytes */
     unsigned char *state;
-    uint32_t saved_bytes; /* the state with its head; 0: there is none */
+    uint32_t saved_bytes; /* the state with its head; 0 if there is no state */
     uint32_t head[3];     /* of a saved state: magic, model, bytes */
     const unsigned char *counters;
     int32_t counter_bytes;

@@ -1,7 +1,7 @@
 /* Frames on a byte stream: at most LINK_BYTES, the last four of them a CRC-32, COBS-encoded, between zero bytes.
  *
- * COBS (consistent overhead byte stuffing) takes the zeros out of a frame, so that a zero byte always is a border:
- * after any damage the next zero is a fresh start. What a frame means is device.h's business.
+ * COBS (consistent overhead byte stuffing) removes the zeros from a frame, so that a zero byte is always a border:
+ * after any damage the next zero is a fresh start. What a frame means is defined in device.h.
  */
 #ifndef INSITU_DEVICE_LINK_H
 #define INSITU_DEVICE_LINK_H
@@ -13,7 +13,7 @@ enum { LINK_BYTES = 512, LINK_CRC = 4 };
 enum { LINK_MORE, LINK_FRAME, LINK_DAMAGED, LINK_TOO_LONG }; /* what a byte completed */
 
 typedef struct {
-    int32_t count; /* so many bytes of `frame` */
+    int32_t count; /* bytes in `frame` */
     uint8_t code;  /* the block that is being read: its length byte */
     uint8_t left;  /* and how many of its bytes are still to come */
     uint8_t too_long;
@@ -24,7 +24,7 @@ typedef struct {
 void link_begin(link_reader *reader);
 
 /* One byte from the line. LINK_FRAME: `frame` holds a good frame of `count` bytes, the CRC taken off, until the next
- * call. LINK_DAMAGED, LINK_TOO_LONG: what came is gone, and the next byte begins a new frame.
+ * call. LINK_DAMAGED, LINK_TOO_LONG: the frame is dropped, and the next byte begins a new one.
  */
 int32_t link_take(link_reader *reader, uint8_t byte);
 

@@ -1,4 +1,4 @@
-/* The bytes of a saved state (16 of head, then the struct) as they leave a device and come to it. */
+/* The bytes of a saved state (16 of head, then the struct) as they are sent to and by a device. */
 #ifndef INSITU_DEVICE_STATE_H
 #define INSITU_DEVICE_STATE_H
 

@@ -2,7 +2,7 @@
  *
  * `owner` says, for the halfword at an address, which slot the time belongs to from there on; KEEP leaves it with the
  * caller. So an instruction of a kernel counts for the line of the model that called it. When `left` of them have run
- * the emulator is stopped: firmware that loops for ever must not.
+ * the emulator is stopped: firmware that loops forever must not.
  */
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* The number of bits of a whole number: 0 for 0. */
+/* The number of bits of an unsigned integer: 0 for 0. */
 #ifndef INSITU_ISA_BITS_H
 #define INSITU_ISA_BITS_H
 

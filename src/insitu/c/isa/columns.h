@@ -1,4 +1,4 @@
-/* Columns of bytes as rows of pairs: what isa/pairs.h wants of a matrix that lies the other way round.
+/* Columns of bytes as rows of pairs: how isa/pairs.h takes a transposed matrix.
  *
  *   pairs_columns   four neighbouring columns of n bytes, each `row` bytes after the last, minus zero: two tasks'
  *                   weights, one after the other; columns that are not there are zeros

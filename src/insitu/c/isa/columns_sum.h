@@ -1,9 +1,9 @@
-/* Sums of whole numbers over rows, for machines that take many columns at a time and for those that take few.
+/* Sums of integers over rows, for machines that take many columns at a time and for those that take few.
  *
  *   columns_s16s8   acc[c] += sum over n rows of p[o] w[o, c], rows of w `row` bytes apart
  *   axpy_s16        y[k] += a x[k]
  *
- * Whole numbers: any order gives the same bytes.
+ * Integers: any order gives the same bytes.
  */
 #ifndef INSITU_ISA_COLUMNS_SUM_H
 #define INSITU_ISA_COLUMNS_SUM_H

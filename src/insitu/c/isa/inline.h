@@ -1,4 +1,4 @@
-/* How primitives are told to be inlined, and loops over registers unrolled. */
+/* Attributes and pragmas: what is inlined or kept apart, which loops are unrolled. */
 #ifndef INSITU_ISA_INLINE_H
 #define INSITU_ISA_INLINE_H
 

@@ -1,6 +1,6 @@
 /* What a group of channels of one pixel gathers from a rectangle of others:
  *   sums[k] = sum over i < rows, j < cols of p[i,j,k] w[i,j,k] for k < BLOCK_GROUP
- * p[i,j] starts i p_row + j p_step bytes from p, w[i,j] i w_row + j w_step from w. Whole numbers: any order gives the
+ * p[i,j] starts i p_row + j p_step bytes from p, w[i,j] i w_row + j w_step from w. Integers: any order gives the
  * same bytes.
  */
 #ifndef INSITU_ISA_WINDOW_SUMS_H

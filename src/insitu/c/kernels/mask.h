@@ -1,4 +1,4 @@
-/* Writes a mask, one bit an element: rows of `channels` bits, each row starting at a byte. See ops/mask.py. */
+/* Writes a mask, one bit per element: rows of `channels` bits, each row starting at a byte. See ops/mask.py. */
 #ifndef INSITU_MASK_H
 #define INSITU_MASK_H
 

@@ -1,4 +1,4 @@
-/* Sizes the kernels are told, one struct a family of ops. Python fills them in; nothing is computed from names. */
+/* Sizes for kernels, one struct per family of ops. Python fills them in. */
 #ifndef INSITU_SHAPES_H
 #define INSITU_SHAPES_H
 

@@ -1,4 +1,4 @@
-/* Block floating numbers: mantissas m of 2 bytes or 1 and one exponent e a block, for m * 2^e. A block is BLOCK_GROUP
+/* Block floating numbers: mantissas m of 2 bytes or 1 and one exponent e per block, for m * 2^e. A block is BLOCK_GROUP
  * channels of a row of pixels; exponents lie row after row, group after group. ops/_block.py says what each function
  * means, docs/numerics.md what it is for. `bytes` is that of a mantissa, a literal in every kernel; a mantissa of one
  * byte is read as one of two with zeros below.

@@ -1,4 +1,4 @@
-/* Counters of what happened in training: they stop at the largest number, since a device may run for years. */
+/* Counters of events in training: they stop at the largest number, since a device may run for years. */
 #ifndef INSITU_COUNT_H
 #define INSITU_COUNT_H
 

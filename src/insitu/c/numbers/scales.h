@@ -2,7 +2,7 @@
  *
  *   s_w = m ratio 2^(shift + exponent - 187), rounded to 24 bits; ratio in [2^30, 2^31) is s_y / s_x but for a power of two
  *
- * 31 bits of a multiplier determine 24 of a float. Who made the program has compared every bit of what comes out.
+ * 31 bits of a multiplier determine 24 of a float. When a program is made, every bit of the result is compared.
  */
 #ifndef INSITU_SCALES_H
 #define INSITU_SCALES_H

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* a word that need not be aligned: these machines read it in one go */
+/* a word that need not be aligned: these machines read it in one instruction */
 typedef struct __attribute__((packed, may_alias)) {
     uint32_t word;
 } any_word;

@@ -29,7 +29,7 @@ static inline int32_t block_whole(uint32_t bits)
 
 enum { FLOAT_ENDLESS = 0x7f800000, FLOAT_TINY = 0x00800000 };
 
-/* one block of floats, `pixels` times n of them, c apart: whole numbers of 24 bits, shifted to the exponent of the
+/* one block of floats, `pixels` times n of them, c apart: integers of 24 bits, shifted to the exponent of the
  * largest */
 ALWAYS_INLINE void block_from_floats(void *m, int8_t *e, int32_t at, const float *g, int32_t pixels, int32_t n,
                                      int32_t c, int32_t bytes)

@@ -1,4 +1,4 @@
-/* The product all dense ops are made of. */
+/* The matrix product that all dense ops use. */
 #ifndef INSITU_PRODUCTS_H
 #define INSITU_PRODUCTS_H
 

@@ -1,4 +1,4 @@
-/* The CRC-32 of zip and Ethernet over n bytes, a bit at a time: no table, because flash is dearer than time here. */
+/* The CRC-32 of zip and Ethernet over n bytes, a bit at a time: no table, because flash is scarcer than time here. */
 #include "kernels.h"
 
 uint32_t crc32_bytes(const uint8_t *data, uint32_t n)

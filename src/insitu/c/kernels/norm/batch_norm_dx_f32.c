@@ -1,4 +1,4 @@
-/* dx = g scale / sqrt(var + epsilon), one factor a channel; g is [outer,c,inner]. Scratch: c floats, the factors.
+/* dx = g scale / sqrt(var + epsilon), one factor per channel; g is [outer,c,inner]. Scratch: c floats, the factors.
  * In place over g allowed.
  */
 #include "kernels.h"

@@ -1,4 +1,4 @@
-/* y = (x - mean) scale / sqrt(var + epsilon) + bias, one of each a channel; x is [outer,c,inner].
+/* y = (x - mean) scale / sqrt(var + epsilon) + bias, one of each per channel; x is [outer,c,inner].
  * Scratch: c floats, the factor of each channel. In place allowed.
  */
 #include "kernels.h"

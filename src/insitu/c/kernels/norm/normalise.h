@@ -1,4 +1,4 @@
-/* y = (x - mean) factor + bias, one of each a channel of x[outer,c,inner]. In place allowed. */
+/* y = (x - mean) factor + bias, one of each per channel of x[outer,c,inner]. In place allowed. */
 #ifndef INSITU_NORMALISE_H
 #define INSITU_NORMALISE_H
 

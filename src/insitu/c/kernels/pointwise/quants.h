@@ -1,4 +1,4 @@
-/* How sums and products of quantised values are brought back to int8, one struct a way. Python fills them in. */
+/* How sums and products of quantised values become int8 again, one struct for each way. Python fills them in. */
 #ifndef INSITU_QUANTS_H
 #define INSITU_QUANTS_H
 

@@ -14,7 +14,7 @@ typedef struct {
     int32_t n, channels, inner;
 } block_gradient;
 
-/* a whole number of 24 bits, and how far a product with it is shifted to the right */
+/* an integer of 24 bits, and how far a product with it is shifted to the right */
 typedef struct {
     int32_t whole, shift, endless;
 } block_multiplier;

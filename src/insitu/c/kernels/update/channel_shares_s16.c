@@ -1,4 +1,4 @@
-/* to[i] = s / 2^(k - 15) of channel first + i, a whole number, halves up: below 2^15 with the k that belongs to s. */
+/* to[i] = s / 2^(k - 15) of channel first + i, an integer, halves up: below 2^15 with the k that belongs to s. */
 #include "kernels.h"
 #include "numbers/scale_bits.h"
 

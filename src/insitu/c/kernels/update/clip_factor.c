@@ -1,4 +1,4 @@
-/* What a gradient is multiplied with before it is used: what brings its norm down to `clip`, 1 where it is below or
+/* The factor that brings the norm of a gradient down to `clip`; 1 if the norm is smaller or
  * clip is 0. 0 means "change nothing": the gradient is not finite (counted), or the rate is zero or not finite.
  */
 #include "kernels/update/norm.h"

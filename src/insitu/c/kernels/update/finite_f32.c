@@ -1,4 +1,4 @@
-/* Are all n of them finite? 1, or 0. */
+/* 1 if all n elements of x are finite, else 0. */
 #include "isa/finite.h"
 #include "kernels.h"
 

@@ -1,4 +1,4 @@
-/* What updates are told beside their arrays. count = {skipped, clipped, saturated} wherever an update has one; none
+/* Arguments of updates other than arrays. count = {skipped, clipped, saturated} wherever an update has one; none
  * changes anything where the rate is 0 or not finite, or the gradient is not finite.
  */
 #ifndef INSITU_OPTIONS_H

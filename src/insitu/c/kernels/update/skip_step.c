@@ -1,4 +1,4 @@
-/* A step that is not taken is counted. */
+/* Counts a skipped step. */
 #include "kernels.h"
 
 void skip_step(int32_t *count)
