@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,6 +141,26 @@ class Graph:
         from insitu.graph.text import to_text
 
         return to_text(self)
+
+    def __repr__(self) -> str:
+        """One line: str() has every op."""
+        ins = ", ".join(f"{v.name} {v.type}" for v in self.inputs)
+        outs = ", ".join(f"{v.name} {v.type}" for v in self.outputs)
+        size = sum(a.size for a in (*self.constants.values(), *self.state.values()))
+        return f"<Graph {self.name}: {ins} -> {outs}, {len(self.nodes)} ops, {size:,} parameters>"
+
+    def _repr_html_(self) -> str:
+        return shown_in_notebook(repr(self), str(self))
+
+
+SHOWN_LINES = 40  # of a graph in a notebook
+
+
+def shown_in_notebook(title: str, text: str) -> str:
+    lines = text.splitlines()
+    rest = [f"... and {len(lines) - SHOWN_LINES:,} lines more: print(graph)"] if len(lines) > SHOWN_LINES else []
+    body = escape("\n".join([*lines[:SHOWN_LINES], *rest]))
+    return f"<details><summary>{escape(title)}</summary><pre>{body}</pre></details>"
 
 
 class Builder:

@@ -60,11 +60,6 @@ def check_width(y, classes: int) -> None:
                         hint="class numbers, or one-hot rows with one column per class")  # fmt: skip
 
 
-def is_single(x, value: Value) -> bool:
-    """Is this one sample, not a batch of them?"""
-    return np.shape(x) == value.shape[1:] != ()
-
-
 def kept(path: str | Path) -> str:
     """What a file of this name contains: a whole learner, or only a state. Any other suffix is a DataError."""
     suffix = Path(path).suffix.lower()

@@ -8,9 +8,10 @@ import numpy as np
 
 from insitu.learner.loop import Epoch
 from insitu.learner.measures import MEASURES
+from insitu.learner.shown import Picture, curves, history_html, history_text
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
     """The results of a `fit`: one entry per epoch."""
 
@@ -38,6 +39,16 @@ class History:
         self.losses.append(epoch.losses)
         getattr(self, name).append(measured(epoch.outputs[0], epoch.labels) if epoch.outputs else float("nan"))
         self.updates, self.threads = self.updates + epoch.updates, epoch.threads
+
+    def plot(self) -> Picture:
+        """Loss and measures over the epochs: a notebook shows it, `.save("curves.svg")` writes it."""
+        return Picture(curves(self))
+
+    def __repr__(self) -> str:
+        return history_text(self)
+
+    def _repr_html_(self) -> str:
+        return history_html(self)
 
     def __str__(self) -> str:
         way = "from cached outputs of the frozen layers" if self.cached else "through all layers"

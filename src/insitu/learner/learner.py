@@ -29,12 +29,13 @@ from insitu.graph import Graph, Type
 from insitu.graph.classes import word
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import Augment, Feed, Source, plain, predict_all, predicted
-from insitu.learner.given import given_samples, is_single, kept, pair, read_state
+from insitu.learner.given import given_samples, kept, pair, read_state
 from insitu.learner.history import History
 from insitu.learner.measures import MEASURES
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
 from insitu.learner.settle import Given, check_given
 from insitu.learner.settling import settled, trained
+from insitu.learner.shown import as_html, as_text, learner_rows
 from insitu.learner.site import Site
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
@@ -72,6 +73,12 @@ class Learner:
         """Take over another learner's program and device."""
         self._take(other.graphs, other._plans, other.device)
         self.parts, self.deployed, self.classes = other.parts, other.deployed, other.classes
+
+    def __repr__(self) -> str:
+        return as_text("insitu.Learner", learner_rows(self))
+
+    def _repr_html_(self) -> str:
+        return as_html("insitu.Learner", learner_rows(self))
 
     def __enter__(self) -> Learner:
         return self
@@ -294,15 +301,11 @@ class Learner:
         """The model's outputs (logits) for these samples, from the generated C: [samples, ...], also of one sample."""
         return predicted(self.device, self.graphs["predict"], x)
 
-    def classify(self, x, *, top: int | None = None) -> list[Classified] | Classified:
-        """The classes of these samples with their probabilities, the likeliest first: one dict per sample.
-
-        One sample gives one dict; `top` is the number of classes to keep.
-        """
+    def classify(self, x, *, top: int | None = None) -> list[Classified]:
+        """For each sample its classes with their probabilities, the likeliest first; `top` of them, or all."""
         graph = self.graphs["predict"]
         data = as_samples(x, graph)
-        found = classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], self.names, top)
-        return found[0] if is_single(x, graph.inputs[0]) else found
+        return classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], self.names, top)
 
     def evaluate(self, x, y=None) -> dict[str, float]:
         """Accuracy over labelled samples; the mean squared error, if that is the loss."""

@@ -18,7 +18,6 @@ from insitu.graph.file import save as save_graph
 from insitu.importers import load as load_graph
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import predicted
-from insitu.learner.given import is_single
 from insitu.planner import plan
 
 
@@ -48,12 +47,10 @@ class Model:
         """The names of the classes that it tells apart; () if they are not known."""
         return self.graph.classes
 
-    def classify(self, x, *, top: int | None = None) -> list[Classified] | Classified:
-        """The classes of these samples with their probabilities, the likeliest first; one sample gives one dict."""
+    def classify(self, x, *, top: int | None = None) -> list[Classified]:
+        """For each sample its classes with their probabilities, the likeliest first; `top` of them, or all."""
         data = as_samples(x, self.graph)
-        outputs = self.device.run("predict", *data.inputs)
-        found = classified(self.graph, outputs[0], self.classes, top)
-        return found[0] if is_single(x, self.graph.inputs[0]) else found
+        return classified(self.graph, self.device.run("predict", *data.inputs)[0], self.classes, top)
 
     def quantize(
         self, data=None, *, method: str = "mse", batches: int | None = None, progress=None, **options

@@ -40,6 +40,11 @@ class Plan:
     order: str = "given"
     target: str = "host"  # the kind of machine for which kernels were chosen
 
+    def __repr__(self) -> str:
+        """One line: `reports.memory.memory_map` has the picture."""
+        bytes_ = f"arena {self.arena_bytes:,} B, lower bound {self.lower_bound_bytes:,} B"
+        return f"<Plan of {self.graph.name}: {len(self.calls)} steps, {bytes_}, for {self.target}>"
+
     @cached_property
     def homes(self) -> dict[str, str]:
         """Value -> the state it is written into."""

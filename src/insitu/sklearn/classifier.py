@@ -61,7 +61,7 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
         X = self._validated(X, reset=False)
         if self.learner_ is None:
             return np.ones((len(X), 1))
-        return probabilities(self.learner_.graphs["predict"], self.learner_.predict(X))
+        return probabilities(self.learner_.graphs["predict"], np.asarray(self.learner_.predict(X)))
 
     def predict(self, X) -> np.ndarray:
         """The likeliest class of each sample."""

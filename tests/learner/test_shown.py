@@ -1,0 +1,47 @@
+"""What a notebook or a prompt shows of learners, histories, graphs and plans: one screen, never megabytes."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+
+from ..learners import data, learner
+
+SCREEN = 40  # lines
+
+
+def test_everything_shows_as_one_screen():
+    x, y = data()
+    made = learner()
+    words = np.array(["tap", "rest", "wave", "<nod>"])
+    history = made.fit(x, words[y], epochs=60, rate=0.05)
+    for thing in (made, made.graphs["train_step"], made.plans["train_step"], history):
+        assert len(repr(thing).splitlines()) <= SCREEN and len(repr(thing)) < 4000
+    assert "tap" in repr(made) and "full" in repr(made) and "every sample" in repr(made)
+    assert "linear" in made.graphs["train_step"]._repr_html_()
+    assert "&lt;nod&gt;" in made._repr_html_() and "<nod>" not in made._repr_html_()
+    assert "..." in repr(history) and "60" in repr(history)
+
+
+def test_showing_a_learner_compiles_nothing():
+    made = learner()
+    assert repr(made) and not made.opened
+
+
+def test_curves_are_a_picture(tmp_path):
+    x, y = data()
+    history = learner().fit(x, y, epochs=3, rate=0.05, validation=(x, y))
+    history.loss[1] = float("nan")
+    path = history.plot().save(tmp_path / "curves.svg")
+    root = ET.fromstring(path.read_text())
+    lines = [node for node in root.iter() if node.tag.endswith("polyline")]
+    assert len(lines) == 3, "loss, accuracy and validation"
+    assert len(lines[0].attrib["points"].split()) == 2, "what is not finite has no place"
+    assert "svg" in history._repr_html_()
+
+
+def test_an_empty_history_shows_too():
+    from insitu.learner.history import History
+
+    assert "nothing done" in repr(History()) and History().plot().svg
