@@ -102,7 +102,7 @@ def predict_all(device: Device, source: Source, report: Report | None = None, wo
     return found
 
 
-def predicted(device: Device, graph: Graph, given: tuple):
+def predicted(device: Device, graph: Graph, given: tuple) -> Any:
     """The outputs for what a user gives: one array, or a tuple of them; of no samples, none."""
     arrays = as_inputs(given, graph)
     if len(arrays[0]):
