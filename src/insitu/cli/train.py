@@ -7,6 +7,7 @@ from pathlib import Path
 from insitu.cli.compile import add_compiler, build, describe
 from insitu.cli.output import add_data, counted, read_data, say, show, tell
 from insitu.cli.values import amount, count, index, model_file, rate, saved_file, share
+from insitu.cli.watching import interrupted, watched
 from insitu.data import read_held_out
 from insitu.data.samples import Samples, split
 from insitu.errors import DataError
@@ -62,12 +63,11 @@ def run(arguments) -> int:
         learner.load(arguments.resume)
     say(f"training on {counted(training)}{'' if test is None else f'; tested on {counted(test)}'}")
     before = learner.evaluate(training if test is None else test)[learner.measure]
-    history = learner.fit(
-        training, epochs=arguments.epochs, rate=arguments.rate, head_rate=arguments.head_rate, batch=arguments.batch,
-        schedule=arguments.schedule, warmup=arguments.warmup, augment=_augment(arguments), views=arguments.views,
-        test=test, seed=arguments.seed, start_epoch=arguments.start_epoch, stop_epoch=arguments.stop_epoch,
-        threads=arguments.threads,
-    )  # fmt: skip
+    try:
+        with watched(learner, arguments.output) as progress:
+            history = fit(learner, training, test, arguments, progress)
+    except KeyboardInterrupt:
+        return interrupted(learner, arguments.model, arguments.data, arguments.output)
     tell(history)
     if arguments.output:
         learner.save(arguments.output)
@@ -80,6 +80,15 @@ def run(arguments) -> int:
     }  # fmt: skip
     show(arguments, to_text(report, arguments.start_epoch), report)
     return 0
+
+
+def fit(learner, training: Samples, test: Samples | None, arguments, progress):
+    return learner.fit(
+        training, epochs=arguments.epochs, rate=arguments.rate, head_rate=arguments.head_rate, batch=arguments.batch,
+        schedule=arguments.schedule, warmup=arguments.warmup, augment=_augment(arguments), views=arguments.views,
+        test=test, seed=arguments.seed, start_epoch=arguments.start_epoch, stop_epoch=arguments.stop_epoch,
+        threads=arguments.threads, progress=progress,
+    )  # fmt: skip
 
 
 def _divided(learner, samples: Samples | None, arguments) -> tuple[Samples, Samples | None]:

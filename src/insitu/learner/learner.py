@@ -39,7 +39,8 @@ from insitu.learner.shown import as_html, as_text, learner_rows
 from insitu.learner.site import Site
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
-from insitu.terminal.progress import Report, bar, stage
+from insitu.terminal.interrupts import patient
+from insitu.terminal.progress import Report, bar, stage, stoppable
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
 
@@ -227,7 +228,8 @@ class Learner:
                     to each sample beforehand, so that the frozen layers' outputs can be kept; else in each epoch
 
         `fit(epochs=9, rate=r, stop_epoch=4)`, then `fit(epochs=9, rate=r, start_epoch=4)` is the same as
-        `fit(epochs=9, rate=r)`. If interrupted, the learner keeps its state from the end of the last completed epoch.
+        `fit(epochs=9, rate=r)`. Ctrl-C finishes the updates at hand: the learner keeps them, and KeyboardInterrupt is
+        raised. A second Ctrl-C does not wait.
         """
         given = Given(epochs, rate, head_rate, warmup, self._batch(batch), schedule, seed)
         check_given(given, whole(start_epoch, "start_epoch"))
@@ -236,11 +238,16 @@ class Learner:
         data = self.samples(x, y, naming=True)
         self._name(data.names)
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
-        with self._changing, bar(progress) as report:
+        with self._changing, bar(progress) as shown, patient() as check:
+            report = stoppable(shown, check)
             feed = self._feed(data, augment, views, cache, seed, report)
             found = settled(self, data, feed, given, held_out, report)
             span = range(start_epoch, found.last(stop_epoch))
-            return trained(self, found, span, report, threads, held_out, tests)
+            try:
+                return trained(self, found, span, report, threads, held_out, tests)
+            except KeyboardInterrupt:
+                self._take_over(found.feed)
+                raise
 
     def _take_over(self, feed: Feed) -> None:
         """Copy what was learned, on a twin or on the rest of the network, to the device that predicts."""

@@ -26,6 +26,16 @@ def bar(report: Report | None = None):
         yield lambda words, done, total: shown.update(task, description=words, completed=done, total=total)
 
 
+def stoppable(report: Report, check: Callable[[], None]) -> Report:
+    """The same, and a place where the work may stop."""
+
+    def both(words: str, done: int, total: int) -> None:
+        report(words, done, total)
+        check()
+
+    return both
+
+
 @contextmanager
 def stage(words: str, after: float = SLOW) -> Iterator[None]:
     """Shows `words` once the block has taken `after` seconds; removes the line when the block ends."""

@@ -1,0 +1,78 @@
+"""Training that nobody watches loses nothing: lines where there is no terminal, a save now and then, and at Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+from insitu.cli.output import say
+from insitu.learner import Learner
+from insitu.terminal.progress import Report, bar
+
+LINE_SECONDS = 30.0  # between two lines of one epoch
+SAVE_SECONDS = 300.0  # between two saves
+
+
+@contextmanager
+def watched(learner: Learner, output: Path | None) -> Iterator[Report]:
+    """A report for `fit`: a bar or lines, and the learner saved to `output` every few minutes."""
+    lines, saver = Lines(), Saver(learner, output)
+    with bar() as shown:
+        show = shown if sys.stderr.isatty() else lines
+
+        def report(words: str, done: int, total: int) -> None:
+            show(words, done, total)
+            saver()
+
+        yield report
+
+
+class Lines:
+    """One line at the end of each epoch, and every half a minute within it."""
+
+    def __init__(self):
+        self.last, self.said = ("", 0, 0), monotonic()
+
+    def __call__(self, words: str, done: int, total: int) -> None:
+        before, now = self.last, monotonic()
+        self.last = words, done, total
+        if before[0] and _part(before[0]) != _part(words):
+            self._say(*before)
+        elif now - self.said >= LINE_SECONDS or done == total:
+            self._say(words, done, total)
+            self.last = ("", 0, 0)
+
+    def _say(self, words: str, done: int, total: int) -> None:
+        self.said = monotonic()
+        say(f"{words} ({100 * done // max(total, 1)} %)")
+
+
+def _part(words: str) -> str:
+    return words.partition(",")[0]
+
+
+class Saver:
+    """Saves the learner, as it was after its last whole epoch, every few minutes."""
+
+    def __init__(self, learner: Learner, path: Path | None):
+        self.learner, self.path, self.saved = learner, path, monotonic()
+
+    def __call__(self) -> None:
+        if self.path is not None and monotonic() - self.saved >= SAVE_SECONDS:
+            self.learner.save(self.path)
+            self.saved = monotonic()
+
+
+def interrupted(learner: Learner, model: str, data: str, output: Path | None) -> int:
+    """Keep what was learned before Ctrl-C, say how to go on; the exit status."""
+    if output is None:
+        say("interrupted; what was learned is lost: -o FILE would have kept it")
+        return 130
+    learner.save(output)
+    whole = output.suffix == ".insitu"
+    again = f"{output} --data {data} -o {output}" if whole else f"{model} --data {data} ... --resume {output}"
+    say(f"interrupted; what was learned is in {output}\n  to go on: insitu train {again}")
+    return 130

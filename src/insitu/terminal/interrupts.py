@@ -1,0 +1,40 @@
+"""Ctrl-C at a good moment: the first one waits until the work can stop, a second one does not."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def patient() -> Iterator[Callable[[], None]]:
+    """Yields `check`, to be called where work may stop: it raises KeyboardInterrupt if Ctrl-C was pressed before.
+
+    Only where Ctrl-C would raise KeyboardInterrupt anyway: in the main thread, with no handler of the caller's.
+    """
+    if threading.current_thread() is not threading.main_thread() or not _usual():
+        yield lambda: None
+        return
+    pressed: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    def check() -> None:
+        if pressed:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _usual() -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
