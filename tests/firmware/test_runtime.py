@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from insitu.firmware import build, build_firmware
+from insitu.toolchain.cache import cached
 from insitu.toolchain.compiler import compile_c
 from insitu.toolchain.sources import C_FOLDER
 
@@ -59,17 +60,39 @@ def test_bytes_are_moved_either_way(runtime, to, source):
 
 
 def commands_of(monkeypatch, **options) -> list[list[str]]:
-    """The compiler's command lines while a firmware is linked."""
+    """The command lines that link while a firmware is built."""
     said, real = [], build.run
     monkeypatch.setattr(build, "run", lambda command, folder=None: said.append(command) or real(command, folder))
     build_firmware(program(), board("M7"), **options)
-    return [command for command in said if "firmware.elf" in command]
+    monkeypatch.setattr(build, "run", real)
+    return [command for command in said if "-Wl,-T,link.ld" in command]
 
 
-def test_a_core_with_an_fpu_does_not_wait_for_zig_to_build_its_runtime(monkeypatch):
-    assert all("-nostdlib" in command for command in commands_of(monkeypatch))
+@pytest.fixture
+def no_images(monkeypatch, tmp_path):
+    """No image is found in the cache."""
+
+    def made(kind, key, suffix, make):
+        if kind != "image":
+            return cached(kind, key, suffix, make)
+        make(tmp_path / f"{key}{suffix}")
+        return tmp_path / f"{key}{suffix}"
+
+    monkeypatch.setattr(build, "cached", made)
 
 
-def test_what_only_the_compilers_runtime_has_is_linked_from_there(monkeypatch):
+def test_a_core_with_an_fpu_does_not_wait_for_zig_to_build_its_runtime(monkeypatch, no_images):
+    commands = commands_of(monkeypatch)
+    assert len(commands) == 2 and all("-nostdlib" in command for command in commands)
+
+
+def test_what_only_the_compilers_runtime_has_is_linked_from_there(monkeypatch, no_images):
     commands = commands_of(monkeypatch, extra={"fault.c": DOUBLE})
     assert ["-nostdlib" in command for command in commands] == [True, False, False]
+
+
+def test_an_image_is_linked_once(monkeypatch):
+    first = build_firmware(program(), board("M7"))
+    assert commands_of(monkeypatch) == []
+    assert build_firmware(program(), board("M7")).image.data == first.image.data
+    assert build_firmware(program(), board("M4")).image.data != first.image.data

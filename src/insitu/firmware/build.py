@@ -214,15 +214,21 @@ def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, fla
 
 
 def link(objects: Mapping[str, Path], tools: Tools, script: str) -> bytes:
-    """The bytes of the ELF image. Objects get their original names, because the script sorts them by folder."""
+    """The bytes of the ELF image; cached, as the name of an object in the cache stands for its content."""
+    named = [part for name, path in objects.items() for part in (name, path.name)]
+    key = key_of(version(tools.command), *tools.command[1:], *tools.flags, *tools.link, script, *named)
+    return cached("image", key, ".elf", lambda path: _link(objects, tools, script, path)).read_bytes()
+
+
+def _link(objects: Mapping[str, Path], tools: Tools, script: str, image: Path) -> None:
+    """Objects get their original names, because the script sorts them by folder."""
     with tempfile.TemporaryDirectory() as folder:
         for name, path in objects.items():
             target = Path(folder) / name
             target.parent.mkdir(exist_ok=True)
             target.symlink_to(path)
         (Path(folder) / "link.ld").write_text(script)
-        checked([*tools.command, *tools.flags, *tools.link, *objects, "-Wl,-T,link.ld", "-o", "firmware.elf"], folder)
-        return (Path(folder) / "firmware.elf").read_bytes()
+        checked([*tools.command, *tools.flags, *tools.link, *objects, "-Wl,-T,link.ld", "-o", str(image)], folder)
 
 
 def checked(command: list[str], folder: str | None = None) -> None:
