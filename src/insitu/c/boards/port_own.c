@@ -1,5 +1,5 @@
-/* Bytes in and out over a UART that insitu has no driver for: write these three functions with its registers, and take
- * the #error away. The drivers of other chips are in insitu's c/boards/ (uart_*.c).
+/* Bytes in and out over a UART that insitu has no driver for: write these three functions with its registers, and
+ * remove the #error. The drivers of other chips are in insitu's c/boards/ (uart_*.c).
  */
 #include "boards/startup.h"
 #include "device/port.h"

@@ -1,7 +1,7 @@
-/* Bytes in and out on QEMU's boards of Arm: a CMSDK UART. Before main the memory protection unit is told what there is:
- * the flash, which nobody may write, as much SRAM as the budget has, and the two registers below. Any other access
- * traps, and the trap is told through semihosting, since a core that has left its memory cannot be trusted to speak
- * the protocol. The linker script has the addresses; they are QEMU's, no board's.
+/* Bytes in and out on QEMU's boards of Arm: a CMSDK UART. Before main, the memory protection unit is set to what may be
+ * accessed: the flash, read-only, as much SRAM as the budget has, and the two registers below. Any other access traps,
+ * and the trap is reported through semihosting, because a core that has left its memory cannot be trusted with the
+ * protocol. The linker script has the addresses; they are QEMU's, not a board's.
  */
 #include "boards/startup.h"
 #include "device/port.h"
@@ -15,7 +15,7 @@ typedef struct {
 } protection;
 
 extern uart port_uart;                  /* UART 0 */
-extern volatile uint32_t port_counter;  /* a clock that counts, under -icount, instructions */
+extern volatile uint32_t port_counter;  /* a clock that counts instructions under -icount */
 extern uint8_t port_flash[], port_flash_end[], port_sram[], port_sram_end[];
 
 enum { FULL_OUT = 1, FULL_IN = 2, READ_ONLY = 6, READ_WRITE = 3 };
@@ -25,7 +25,7 @@ enum { FULL_OUT = 1, FULL_IN = 2, READ_ONLY = 6, READ_WRITE = 3 };
 #define ADDRESS_MEMORY (*(volatile uint32_t *)0xe000ed34u)
 #define ADDRESS_BUS (*(volatile uint32_t *)0xe000ed38u)
 
-/* between the last byte of a request and the first of its answer; read by the other side, straight from memory */
+/* between the last byte of a request and the first of its answer; the other side reads it directly from memory */
 volatile uint32_t port_begun, port_spent;
 static uint32_t answering;
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define SAME_AS(function) __attribute__((alias(#function)))
-#define KEEP_LOOP __asm__ volatile("") /* or the compiler sees a memset here, and calls it */
+#define KEEP_LOOP __asm__ volatile("") /* or the compiler recognises a memset here, and calls it */
 
 typedef uint32_t __attribute__((may_alias)) any_word;
 
@@ -26,7 +26,7 @@ void __aeabi_memmove(void *to, const void *from, size_t bytes);
 void __aeabi_memmove4(void *to, const void *from, size_t bytes) SAME_AS(__aeabi_memmove);
 void __aeabi_memmove8(void *to, const void *from, size_t bytes) SAME_AS(__aeabi_memmove);
 
-/* by words where it starts at one, as arrays do */
+/* by words if it is word-aligned, as arrays are */
 __attribute__((noinline)) void *memset(void *to, int value, size_t bytes)
 {
     uint8_t *p = to;

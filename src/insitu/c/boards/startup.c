@@ -1,5 +1,5 @@
 /* From reset to main on a Cortex-M: floating point on, data copied, bss cleared, the stack painted, the port started.
- * What is left of the paint tells how deep the stack ever was. The linker script places everything (link.ld).
+ * The rest of the paint shows the maximum depth of the stack. The linker script places everything (link.ld).
  */
 #include <stdint.h>
 
@@ -9,8 +9,8 @@ extern uint32_t stack_bottom[], stack_top[], data_start[], data_end[], bss_start
 extern const uint32_t data_source[];
 extern int main(void);
 
-/* never taken by a program that keeps to its memory: a debugger finds the core here. A port may have a handler of its
- * own, and something to set up. */
+/* never reached by a program that stays in its memory: a debugger finds the core here. A port may have its own handler
+ * and setup. */
 __attribute__((weak)) void fault(void)
 {
     for (;;) {

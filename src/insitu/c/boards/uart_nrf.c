@@ -33,7 +33,7 @@ enum { ENABLED = 4, PULLED_UP = 3 << 2 };
 void port_start(void)
 {
     CLOCK_EVENTS_HFCLKSTARTED = 0;
-    CLOCK_TASKS_HFCLKSTART = 1; /* the crystal: without it a baud rate may be off by several per cent */
+    CLOCK_TASKS_HFCLKSTART = 1; /* the crystal: without it, the baud rate may be off by several percent */
     (void)becomes(&CLOCK_EVENTS_HFCLKSTARTED, 1, 1);
     GPIO_OUTSET(SEND_PORT) = 1u << SEND_PIN;
     GPIO_DIRSET(SEND_PORT) = 1u << SEND_PIN;

@@ -13,22 +13,22 @@
 #include "device/state.h"
 #include "kernels.h"
 
-/* kinds of requests, a bit each: */
+/* kinds of requests, one bit each: */
 enum {
-    /* doing these twice is as good as doing them once */
+    /* doing these twice is the same as doing them once */
     REPEATABLE = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_OUTPUT | 1 << DEVICE_STATE_OUT | 1 << DEVICE_COUNTERS,
-    /* what can be done between two states; the rest reads or changes one, or prepares that */
+    /* allowed between two states; all others read or change a state, or prepare for that */
     STATELESS = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_STATE_IN | 1 << DEVICE_STATE_COMMIT | 1 << DEVICE_RESET
 };
 
 typedef char protocol_fits_2_kb[sizeof(device_session) <= 2048 ? 1 : -1];
 
-/* A request while it is served: data of the answer go to `data`, which may overwrite what came. */
+/* A request being served: the data of the answer go to `data`, and may overwrite the request's. */
 typedef struct {
     int32_t verb, index;
     uint32_t count, offset;
     uint8_t *data;
-    int32_t size; /* data bytes that came; those of the answer afterwards */
+    int32_t size; /* data bytes received; afterwards those of the answer */
 } request;
 
 static void forget(device_session *session)
@@ -40,7 +40,7 @@ static void forget(device_session *session)
 static int32_t ping(device_session *session, const device_model *model, request *r)
 {
     (void)session, (void)model;
-    (void)r; /* what came goes back */
+    (void)r; /* the data are returned */
     return DEVICE_OK;
 }
 
@@ -56,13 +56,14 @@ static int32_t info(device_session *session, const device_model *model, request 
     return DEVICE_OK;
 }
 
-/* Do the bytes from `offset` on belong to something of this size? */
+/* Are the bytes from `offset` on within something of this size? */
 static int32_t inside(const request *r, uint32_t count, uint32_t bytes)
 {
     return r->offset <= bytes && count <= bytes - r->offset;
 }
 
-/* Bytes of an input that is never there whole: they are worked on at once. Numbers come in one piece, to be checked. */
+/* Bytes of an input that is never held whole: they are processed immediately. Numbers are not split, so that they can
+ * be checked. */
 static int32_t take_rows(device_session *session, const device_verb *verb, const device_input *input, const request *r)
 {
     const uint32_t part = input->check == DEVICE_FLOAT ? 3 : input->check == DEVICE_DOUBLE ? 7 : 0;
@@ -109,7 +110,7 @@ static int32_t write_input(device_session *session, const device_model *model, r
     return DEVICE_OK;
 }
 
-/* Are all inputs of this verb there, and such that it can run on them? */
+/* Have all inputs of this verb arrived, and are they valid? */
 static int32_t ready(const device_session *session, const device_verb *verb, int32_t number)
 {
     for (int32_t i = 0; i < verb->input_count; i++) {
@@ -247,7 +248,7 @@ static int32_t first_state(device_session *session, const device_model *model, r
     return DEVICE_OK;
 }
 
-/* calls and no table of functions: how deep the stack can get is read from the code */
+/* calls, not a table of functions: the depth of the stack is computed from the code */
 static int32_t perform(int32_t kind, device_session *session, const device_model *model, request *r)
 {
     switch (kind) {
@@ -289,7 +290,7 @@ static void answer(device_session *session, int32_t kind, int32_t status, uint32
     link_send(frame, DEVICE_HEAD + size);
 }
 
-/* Serve the frame in the buffer, unless it was served already; gives the status. */
+/* Serve the frame in the buffer, unless it was already served; returns the status. */
 static int32_t serve(device_session *session, const device_model *model, int32_t kind, request *r, uint32_t crc)
 {
     const int32_t again = session->answered && session->last == crc;

@@ -1,6 +1,6 @@
 /* The device's side of the protocol: requests in, answers out, over two functions that move bytes (port.h).
  *
- * A request and its answer have the same twelve bytes of head, little endian:
+ * A request and its answer have the same header of twelve bytes, little endian:
  *
  *     at  request                         answer
  *      0  kind                            kind + 128
@@ -12,8 +12,8 @@
  *      8  offset of the data, 32 bit      calls, loads and resets done since the start, 32 bit
  *     12  data                            data
  *
- * For what each kind does see docs/protocol.md. A request with the bytes of the one before is a repetition: it is
- * answered again, not done again. Nothing here allocates; all memory of the protocol is one device_session.
+ * docs/protocol.md says what each kind does. A request with the same bytes as the one before is a repetition: it is
+ * answered again, but not executed again. Nothing here allocates; all memory of the protocol is one device_session.
  */
 #ifndef INSITU_DEVICE_H
 #define INSITU_DEVICE_H
@@ -45,17 +45,17 @@ enum {
     DEVICE_TOO_LONG,   /* a frame over LINK_BYTES; likewise */
     DEVICE_UNKNOWN,    /* no such kind of request */
     DEVICE_NO_SUCH,    /* no such verb, input or output */
-    DEVICE_OUTSIDE,    /* more bytes than there are */
+    DEVICE_OUTSIDE,    /* more bytes than exist */
     DEVICE_GAP,        /* a chunk that does not follow the one before */
-    DEVICE_NOT_READY,  /* inputs are missing, or nothing has run that could have made this output */
+    DEVICE_NOT_READY,  /* inputs are missing, or no verb with this output has run */
     DEVICE_LABEL,      /* a label that is not a class */
-    DEVICE_NOT_FINITE, /* an infinite input, or one that is not a number */
+    DEVICE_NOT_FINITE, /* an input that is infinite or NaN */
     DEVICE_STATELESS,  /* a program that only predicts */
     DEVICE_STATE = 10, /* plus what is wrong with a state: 1 size, 2 not one, 3 another model's, 4 damaged */
-    DEVICE_BETWEEN = 15 /* a new state came over the old one and is not whole: there is none to work with */
+    DEVICE_BETWEEN = 15 /* a new state overwrote the old one but is incomplete: there is no valid state */
 };
 
-enum { DEVICE_ANY, DEVICE_FLOAT, DEVICE_DOUBLE, DEVICE_CLASS }; /* what to check of an input */
+enum { DEVICE_ANY, DEVICE_FLOAT, DEVICE_DOUBLE, DEVICE_CLASS }; /* how to check an input */
 
 typedef struct {
     unsigned char *data;
@@ -111,14 +111,14 @@ typedef struct {
     int32_t ran;                     /* the verb whose outputs are there, or -1 */
     uint8_t status;                  /* of the request before */
     uint8_t answered;                /* has there been one? */
-    uint8_t between;                 /* has a new state begun to take the old one's place? */
+    uint8_t between;                 /* has a new state begun to overwrite the old one? */
     link_reader link;                /* last: see there */
 } device_session;
 
-/* Serves requests until the port says that there will be no more. */
+/* Serves requests until the port reports that there will be no more. */
 void device_run(const device_model *model);
 
-/* The same, a byte at a time, for a program with a loop of its own. */
+/* The same, byte by byte, for a program with its own loop. */
 void device_begin(device_session *session, const device_model *model);
 void device_take(device_session *session, const device_model *model, uint8_t byte);
 

@@ -4,7 +4,7 @@
 #include "device/port.h"
 #include "kernels.h"
 
-enum { FULL = 255 }; /* the length byte of a block that no zero follows */
+enum { FULL = 255 }; /* the length byte of a block that is not followed by a zero */
 
 uint32_t link_word(const uint8_t *from)
 {
@@ -36,7 +36,7 @@ static void append(link_reader *reader, uint8_t byte)
     }
 }
 
-/* A zero came: what was it the end of? */
+/* A zero has arrived: what did it end? */
 static int32_t finish(link_reader *reader)
 {
     const int32_t body = reader->count - LINK_CRC;
@@ -72,7 +72,7 @@ int32_t link_take(link_reader *reader, uint8_t byte)
         return LINK_MORE;
     }
     if (reader->code != FULL) {
-        append(reader, 0); /* the zero that ended the block before */
+        append(reader, 0); /* the zero that ended the previous block */
     }
     reader->code = byte;
     reader->left = (uint8_t)(byte - 1);
@@ -94,7 +94,7 @@ void link_send(uint8_t *frame, int32_t count)
         const uint8_t code[1] = {(uint8_t)(n + 1)};
         port_write(code, 1);
         port_write(frame + at, n);
-        more = at + n < end; /* a zero at the very end still needs an empty block behind it */
+        more = at + n < end; /* a zero at the very end still needs an empty block after it */
         at += n + (n < FULL - 1);
     }
     port_write(border, 1);

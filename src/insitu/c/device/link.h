@@ -18,7 +18,7 @@ typedef struct {
     uint8_t left;  /* and how many of its bytes are still to come */
     uint8_t too_long;
     uint8_t begun;
-    uint8_t frame[LINK_BYTES]; /* what has been decoded; last, so that a sanitizer sees a byte too many */
+    uint8_t frame[LINK_BYTES]; /* the decoded bytes; last, so that a sanitizer detects an overrun */
 } link_reader;
 
 void link_begin(link_reader *reader);
@@ -28,7 +28,7 @@ void link_begin(link_reader *reader);
  */
 int32_t link_take(link_reader *reader, uint8_t byte);
 
-/* Sends a frame of `count` bytes; `frame` has room for the CRC behind them. */
+/* Sends a frame of `count` bytes; `frame` has room for the CRC after them. */
 void link_send(uint8_t *frame, int32_t count);
 
 uint32_t link_word(const uint8_t *from);

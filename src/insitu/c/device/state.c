@@ -1,8 +1,8 @@
-/* The bytes of a saved state as they leave a device and come to it: see state.h.
+/* Sending and receiving the bytes of a saved state: see state.h.
  *
- * Of one that comes, the head must come with the first bytes and is checked before anything is touched. The rest waits
- * in the arena until it was checked, or goes over the old state where there is no room for two: then the device is
- * between two states from the first byte that is replaced until all of them were checked.
+ * The header of an incoming state must come with its first bytes, and is checked before anything is changed. The rest
+ * waits in the arena until it has been checked, or overwrites the old state if there is no room for two: then the
+ * device is between two states from the first replaced byte until all bytes have been checked.
  */
 #include "device/state.h"
 

@@ -9,9 +9,9 @@
 enum { KEEP = 0xffff };
 
 typedef struct {
-    uint64_t base, halfwords; /* the code that is counted */
+    uint64_t base, halfwords; /* the counted code */
     const uint16_t *owner;
-    uint64_t *slots, *at; /* instructions of a slot, of an address */
+    uint64_t *slots, *at; /* instructions per slot, per address */
     uint64_t current, outside, left;
     int (*stop)(void *uc); /* the emulator's own */
 } counts;

@@ -1,4 +1,4 @@
-/* INSITU_ALIGNED, before a large constant: where vectors are as wide as a cache line, they should not straddle two. */
+/* INSITU_ALIGNED, before a large constant: if vectors are as wide as a cache line, they should not straddle two. */
 #ifndef INSITU_ISA_ALIGN_H
 #define INSITU_ISA_ALIGN_H
 

@@ -1,7 +1,7 @@
 /* Columns of bytes as rows of pairs: how isa/pairs.h takes a transposed matrix.
  *
  *   pairs_columns   four neighbouring columns of n bytes, each `row` bytes after the last, minus zero: two tasks'
- *                   weights, one after the other; columns that are not there are zeros
+ *                   weights, one after the other; missing columns are zeros
  *   pairs_column    one column, as the first or second row of a task's weights
  */
 #ifndef INSITU_ISA_COLUMNS_H

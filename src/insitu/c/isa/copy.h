@@ -1,4 +1,4 @@
-/* Bytes that may lie anywhere but not overlap.
+/* Bytes at any addresses, which must not overlap.
  *
  *   copy_run(to, from, n)                 n bytes
  *   copy_rows(to, from, n, rows, step)    `rows` runs of n bytes, `step` apart in `from`, one after the other in `to`

@@ -7,8 +7,8 @@
 #include "isa/fma.h"
 #include "isa/machine.h"
 
-/* In integers, since a core without floating point has to do it, too: adding one to the exponent of an infinity, or of
- * what is not a number, carries into the sign. */
+/* In integers, because cores without floating point must do it, too: adding one to the exponent of an infinity or a NaN
+ * carries into the sign. */
 static inline int32_t scalar_finite_row_f32(const float *x, int32_t n)
 {
     uint32_t seen = 0;

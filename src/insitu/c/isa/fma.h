@@ -25,8 +25,8 @@ static inline float fma_f32(float a, float b, float c)
 #endif
 }
 #else
-/* Without the instruction: the product is exact in double, the sum is rounded to odd there, so that the second
- * rounding, to float, sees on which side of a tie the exact result lies. */
+/* Without the instruction: the product is exact in double, and the sum is rounded to odd there, so that the second
+ * rounding, to float, knows on which side of a tie the exact result is. */
 static inline float fma_f32(float a, float b, float c)
 {
     union {

@@ -1,6 +1,6 @@
 /* Around fours_f32: operands of bytes as floats, blocks that reach over an edge.
  *
- *   fours_table, fours_floats   rows of four bytes as floats, with a table of them where that helps
+ *   fours_table, fours_floats   rows of four bytes as floats, with a table of them if that helps
  *   fours_scaled                four rows of floats side by side, scaled
  *   fours_rows                  any number of rows, up to four columns
  */
@@ -53,7 +53,7 @@ static inline void scalar_fours_scaled(float *to, const float *x, int32_t row, c
 #define fours_scaled scalar_fours_scaled
 #endif
 
-/* the same for blocks that reach over an edge: `rows` rows and `cols` columns (at most four) are there */
+/* the same for blocks that cross an edge: only `rows` rows and `cols` columns (at most four) exist */
 static inline void fours_edge(fours_task t, int32_t rows, int32_t cols)
 {
     float side[FOUR_FLOATS];

@@ -1,4 +1,4 @@
-/* What fours_f32 means, and the same where 32 registers hold a block: see products.h. */
+/* The definition of fours_f32, and a version for 32 registers that hold a block: see products.h. */
 #ifndef INSITU_ISA_FOURS_CORE_H
 #define INSITU_ISA_FOURS_CORE_H
 

@@ -2,7 +2,7 @@
  *   y[c] = scale[c] * sum over i < rows, j < cols of g[i,j,c] w[i,j,c]
  * g[i,j] starts i g_row + j g_step floats from g, w[i,j] i w_row + j w_step from w. Fewer channels are plain C.
  *
- *   gather_prepare   the steps as a machine's own code wants them
+ *   gather_prepare   the steps in the form for a machine's own code
  *   gather_weights   sixteen channels' taps as floats, the last first
  */
 #ifndef INSITU_ISA_GATHER_H
@@ -16,7 +16,7 @@
 
 enum { GATHER = 16 };
 
-/* Assembler knows how it lies. */
+/* Assembler depends on this layout. */
 typedef struct {
     const float *g, *w;
     int32_t rows, cols, g_step, g_row, w_step, w_row;

@@ -3,12 +3,12 @@
  *   vf, vm                          a vector of LANES floats; a set of lanes
  *   lanes(n)                        the first n lanes (all of them, for n >= LANES)
  *   lanes_of(bits)                  lane i where bit i is one
- *   vf_load(k, p), vf_store(p, k, v)   the lanes k of the floats at p; others read as zero, and are not touched
+ *   vf_load(k, p), vf_store(p, k, v)   the lanes k of the floats at p; others read as zero, and are not written
  *   vf_load_s8(k, p, zero)          p[i] - zero as floats
  *   vf_set(a), vf_zero()            the same number in all lanes
  *   vf_fma(a, b, c)                 a b + c, rounded once;  vf_mul, vf_add, vf_sub, vf_min, vf_max
  *
- * INSITU_LANES is defined where this machine has them; without, loops are plain C (fma.h).
+ * INSITU_LANES is defined if this machine has them; without, loops are plain C (fma.h).
  */
 #ifndef INSITU_ISA_LANES_H
 #define INSITU_ISA_LANES_H

@@ -1,6 +1,6 @@
 /* y[i] = m[i] where bit i of the mask is one, else 0: n mantissas from number `at` on, n bits from a byte on. In place
- * allowed. `bytes` is that of a mantissa, a literal. Rows of an odd number of mantissas begin between two words, where
- * no core loads several words at once.
+ * allowed. `bytes` is the size of a mantissa, a literal. Rows of an odd number of mantissas begin between two words,
+ * where no core loads several words at once.
  */
 #ifndef INSITU_ISA_MANTISSA_MASK_H
 #define INSITU_ISA_MANTISSA_MASK_H

@@ -1,7 +1,7 @@
 /* mantissa_sums(sums, m, at, step, e, apart, up, rows, pixels, n, bytes): sums[k] += the sum over rows and their pixels
  * of 2^(e + up) times mantissa k as it is stored, for n channels; mantissas from number `at` on, `step` from pixel to
  * pixel, rows one after the other, exponents `apart`. Rows whose e + up is not within 0..MANTISSA_UP add nothing.
- * `bytes` is that of a mantissa, a literal.
+ * `bytes` is the size of a mantissa, a literal.
  */
 #ifndef INSITU_ISA_MANTISSA_SUMS_H
 #define INSITU_ISA_MANTISSA_SUMS_H

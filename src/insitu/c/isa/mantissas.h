@@ -1,11 +1,11 @@
-/* Mantissas multiplied, rounded and laid out for sums; and sums that become mantissas. `bytes` is that of a mantissa, a
- * literal; one of one byte is read as 256 times itself. `step` counts numbers from pixel to pixel.
+/* Mantissas multiplied, rounded and laid out for sums; and sums that become mantissas. `bytes` is the size of a
+ * mantissa, a literal; a one-byte mantissa is read as 256 times itself. `step` counts numbers from pixel to pixel.
  *
  *   mantissas_pairs    p of four pixels as four rows of pairs.h, n channels, a multiple of four
- *   mantissas_scaled   p of some pixels of n channels, at most a group, BLOCK_GROUP numbers a pixel
+ *   mantissas_scaled   p of some pixels of n channels, at most a group, BLOCK_GROUP numbers per pixel
  *   mantissas_reach    the bits that runs of sums need
  *   mantissas_put      runs of sums become mantissas, four channels at a time
- *   mantissas_groups   sums of a group of channels, pixel after pixel, become mantissas
+ *   mantissas_groups   sums of a group of channels, pixel by pixel, become mantissas
  *
  * p = g share / 2^d, to the nearest, halves up, for 9 <= d; |share| < 2^15.
  */

@@ -1,4 +1,5 @@
-/* What matrix_f32 and matrix_s8 mean, and the same on vectors: see products.h. `wide` is 0 for an s8 b, 1 for floats. */
+/* The definition of matrix_f32 and matrix_s8, and the same on vectors: see products.h. `wide` is 0 for an s8 b, 1 for
+ * floats. */
 #ifndef INSITU_ISA_MATRIX_H
 #define INSITU_ISA_MATRIX_H
 

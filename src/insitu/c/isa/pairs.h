@@ -1,16 +1,16 @@
-/* Rows of 16-bit numbers side by side, and blocks of products of them: what a machine that multiplies pairs wants.
+/* Rows of 16-bit numbers side by side, and blocks of their products: for machines that multiply pairs.
  *
  * R rows of k numbers each become words of two numbers. A group of four numbers of each row is 2 R words:
  *   x[0],x[2] of row 0, of row 1, ..    x[1],x[3] of row 0, of row 1, ..
  * (the order in which one instruction widens every second byte of a word), with zeros from k to a multiple of four.
  *
- *   pairs_window4, pairs_window2   blocks of four rows, or two, each so many bytes after the last; a row may be a window
+ *   pairs_window4, pairs_window2   blocks of four rows, or two, each `step` bytes after the last; a row may be a window
  *   pairs_few                      the same of up to four windows of one row
  *   pairs_sums                     sums of blocks of four pixels and two outputs
- *   pairs_store                    the same; or requantised and stored; or also whether they were not clamped. One block
- *                                  at least; pairs_ready has seen the weights' bounds
- *   pairs_outputs                  pairs_store of outputs two by two, their weights and bias from where they lie: as far
- *                                  as a machine's own code takes them; gives how many pairs are left
+ *   pairs_store                    the same; or requantised and stored; or also whether they were not clamped. At least
+ *                                  one block; pairs_ready has checked the weights' bounds
+ *   pairs_outputs                  pairs_store of outputs two by two, with weights and bias in their layout: as many as
+ *                                  a machine's own code handles; returns how many pairs are left
  */
 #ifndef INSITU_ISA_PAIRS_H
 #define INSITU_ISA_PAIRS_H
@@ -24,7 +24,7 @@
 
 enum { PAIRS_PIXELS = 4, PAIRS_OUTPUTS = 2, PAIRS_BLOCK = 8, PAIRS_SUMS = 64 };
 
-/* what becomes of sums: bytes without a mask and with one, or they stay sums */
+/* the results: bytes without a mask or with one, or sums */
 enum { PAIRS_PLAIN, PAIRS_MASKED, PAIRS_KEPT };
 
 /* numbers in a row, with the zeros */
@@ -33,11 +33,11 @@ static inline int32_t pairs_length(int32_t k)
     return (k + 3) / 4 * 4;
 }
 
-/* What two outputs of some blocks of four pixels are made of. Assembler knows how it lies. */
+/* The data of two outputs of some blocks of four pixels. Assembler depends on this layout. */
 typedef struct {
     const int16_t *w;           /* 0: two rows of weights */
     int32_t start[PAIRS_BLOCK]; /* 4: [pixel][output] */
-    int32_t skip;               /* 36: what a machine's own code may need, and */
+    int32_t skip;               /* 36: for a machine's own code, and */
     const int16_t *w_end;       /* 40 */
     int32_t way;                /* 44: too */
     quick_requant q[PAIRS_OUTPUTS]; /* 48 */
@@ -47,11 +47,11 @@ typedef struct {
     uint8_t *mask;              /* 88: the first pixel's byte with both outputs' bits, which are zero */
     int32_t mask_row, bit;      /* 92, 96: the first output's */
     const int16_t *x;           /* 100: the first block of four rows */
-    int32_t zero;               /* of what the rows hold: for machines that widen while they multiply */
+    int32_t zero;               /* of the rows: for machines that widen while they multiply */
 } pairs_task;
 
-/* Outputs two by two: where the next ones' weights (k numbers each, rows of n), bias and multipliers lie, and how many
- * pairs are left. Assembler knows how it lies. */
+/* Outputs two by two: the next ones' weights (k numbers each, rows of n), bias and multipliers, and how many
+ * pairs are left. Assembler depends on this layout. */
 typedef struct {
     const int8_t *w;       /* 0 */
     const int32_t *b, *m;  /* 4, 8 */
@@ -74,13 +74,13 @@ static inline void scalar_pairs_widen(int16_t *to, const int8_t *x, int32_t row,
     }
 }
 
-/* A window of kh rows of n numbers, `step` bytes from row to row: where it lies, and how far from its neighbour. */
+/* A window of kh rows of n numbers, `step` bytes from row to row: its address, and the distance to its neighbour. */
 typedef struct {
     const int8_t *x;
     int32_t row, step, kh, n;
 } pairs_window;
 
-/* what is left of every row of a window behind its whole fours */
+/* the rest of every row of a window after its whole fours */
 APART void pairs_rest(int16_t *to, const pairs_window *w, int32_t count, int32_t zero)
 {
     const int32_t whole = w->n & ~3;
@@ -102,7 +102,7 @@ APART void pairs_rest(int16_t *to, const pairs_window *w, int32_t count, int32_t
     }
 }
 
-/* to = windows - zero, `count` of them: the whole fours of each row, then what is left of all rows */
+/* to = windows - zero, `count` of them: the whole fours of each row, then the rest of all rows */
 static inline void scalar_pairs_window(int16_t *to, const pairs_window *w, int32_t count, int32_t zero)
 {
     const int32_t whole = w->n & ~3;
@@ -112,7 +112,7 @@ static inline void scalar_pairs_window(int16_t *to, const pairs_window *w, int32
     pairs_rest(to, w, count, zero);
 }
 
-/* so many times four windows, all side by side */
+/* this many times four windows, all side by side */
 static inline void scalar_pairs_windows(int16_t *to, pairs_window w, int32_t blocks, int32_t zero)
 {
     for (; blocks > 0; blocks--, w.x += PAIRS_PIXELS * w.row, to += PAIRS_PIXELS * pairs_length(w.kh * w.n)) {
@@ -120,7 +120,7 @@ static inline void scalar_pairs_windows(int16_t *to, pairs_window w, int32_t blo
     }
 }
 
-/* four windows of which `there` are there: the last one again. A window is one row here. */
+/* four windows, of which `there` exist: the last one is repeated. A window is one row here. */
 static inline void scalar_pairs_few(int16_t *to, const pairs_window *w, int32_t there, int32_t zero)
 {
     for (int32_t i = 0; i < pairs_length(w->n); i++) {
@@ -147,7 +147,7 @@ APART void pairs_pixel(int32_t *acc, const int16_t *x, const int16_t *w, const i
     acc[1] = (int32_t)next;
 }
 
-/* acc[p,o] = start[p,o] + sum over k of x[p,k] w[o,k] for one block, a pixel after the other: machines without
+/* acc[p,o] = start[p,o] + sum over k of x[p,k] w[o,k] for one block, pixel by pixel: machines without
  * instructions for pairs have few registers, too */
 static inline void scalar_pairs_block(int32_t *acc, const int16_t *x, const pairs_task *t)
 {

@@ -1,8 +1,8 @@
 /* Rows of one channel's pixels as 16-bit numbers (planes), and windows that move along them: depthwise convolutions.
  *
  *   planes_widen     rows of up to four channels of NHWC bytes become rows of as many planes
- *   plane_weights    some channels' taps in the order plane_outputs wants them
- *   plane_prepare    the same for which taps a line of outputs has
+ *   plane_weights    some channels' taps in the order of plane_outputs
+ *   plane_prepare    the same for the taps of each line of outputs
  *   plane_outputs    lines of outputs of some channels: sums, requantised and stored
  */
 #ifndef INSITU_ISA_PLANES_H
@@ -18,7 +18,8 @@
 
 enum { PLANES = 4 };
 
-/* A line of outputs: it has the tap rows first..first+rows-1 inside, the first of which starts at number x of a plane. */
+/* A line of outputs: its tap rows first..first+rows-1 are inside, and the first of them starts at number x of a plane.
+ * */
 typedef struct {
     int32_t first, rows, x, spare;
 } plane_line;
@@ -62,21 +63,21 @@ static inline void scalar_plane_weights(int16_t *to, int32_t size, const int8_t 
     }
 }
 
-/* how far apart rows of them lie */
+/* the distance between their rows */
 static inline int32_t scalar_plane_row(int32_t kh, int32_t kw)
 {
     (void)kh;
     return kw;
 }
 
-/* lines may be rewritten as a machine's own code wants them */
+/* lines may be rewritten for a machine's own code */
 static inline void scalar_plane_prepare(plane_line *lines, const plane_task *t)
 {
     (void)lines;
     (void)t;
 }
 
-/* one window, `skip` numbers from the end of a row of it to the next; the weights of its rows lie together */
+/* one window, `skip` numbers from the end of one of its rows to the next; the weights of its rows are contiguous */
 APART int32_t plane_window(uint32_t sum, const int16_t *x, int32_t skip, const int16_t *w, int32_t rows, int32_t kw)
 {
     for (; rows > 0; rows--, x += skip) {

@@ -1,4 +1,4 @@
-/* Requantisation in three steps where the rounding is single and the multiplier below a quarter; and where it ends up.
+/* Requantisation in three steps, for the rounding single and multipliers below a quarter; and storing the result.
  *
  *   y = clamp(((high word of acc m) + add) >> shift)     add holds the half and the zero point
  */
@@ -14,7 +14,7 @@ typedef struct {
     int32_t m, add, shift;
 } quick_requant;
 
-/* is there a quick way for this multiplier? then this is it; `twice`: 2 y_zero + 1 */
+/* is there a quick way for this multiplier? if so, this writes it; `twice`: 2 y_zero + 1 */
 static inline int quick_from(quick_requant *quick, int32_t m, int32_t shift, int32_t twice)
 {
     int32_t half = -2 - shift;
@@ -30,7 +30,7 @@ static inline int quick_from(quick_requant *quick, int32_t m, int32_t shift, int
     return 1;
 }
 
-/* and for any channel, where it is stored as it is? */
+/* and for every channel, with results stored unchanged? */
 static inline int requant_is_quick(const requant *q)
 {
     return q->rounding == REQUANT_SINGLE && q->lo == -128 && q->hi == 127;
@@ -45,7 +45,7 @@ static inline int quick_of(quick_requant *quick, int32_t channel, const requant 
 
 /* the high word of a product */
 #if INSITU_HALF_PRODUCTS
-static inline int32_t high_word(int32_t a, int32_t b) /* in halves: the product of two words is a library's there */
+static inline int32_t high_word(int32_t a, int32_t b) /* in halves: a product of two words would be a library call */
 {
     const int32_t ah = a >> 16, bh = b >> 16;
     const uint32_t al = (uint32_t)a & 0xffffu, bl = (uint32_t)b & 0xffffu;
@@ -92,7 +92,7 @@ static inline void scalar_store_masked(channel_place to, const int32_t *acc, int
     }
 }
 
-/* the same by any multiplier and rounding, within any bounds; where there is a mask, its bit was zero */
+/* the same for any multiplier, rounding and bounds; if there is a mask, its bit was zero */
 static inline void scalar_store_any(const channel_place *to, const int32_t *acc, int32_t n, const requant *q)
 {
     const uint32_t bit = 1u << (to->channel & 7);

@@ -1,4 +1,4 @@
-/* What every primitive means, in plain C. Twins for particular machines are held to these. */
+/* The definition of every primitive, in plain C. Twins for particular machines must equal these. */
 #ifndef INSITU_ISA_SCALAR_H
 #define INSITU_ISA_SCALAR_H
 
@@ -81,7 +81,7 @@ static inline void scalar_centre_s8(int16_t *y, const int8_t *x, int32_t zero, i
     }
 }
 
-/* y = x + 128: signed to unsigned, what an unsigned by signed multiplier wants */
+/* y = x + 128: signed to unsigned, for an unsigned by signed multiplier */
 static inline void scalar_raise_s8(uint8_t *y, const int8_t *x, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -120,8 +120,9 @@ static inline void scalar_sum_litert_run(int8_t *y, const int8_t *a, const int8_
 }
 
 /* y[p,o] = requantised (b[o] + c[o] + sum over r,k of u[r][p*step + k] w[o,r,k]) for p < rows (at most 16), o < outs.
- * There are `runs` runs of 4*k4 unsigned bytes; w is packed [outs/16][runs][k4][16][4], zero where there is no k or o;
- * b may be null. `mask`, if not null, gets a row of bits a row of y: see requant_masked. A row of y has y_row elements.
+ * There are `runs` runs of 4*k4 unsigned bytes; w is packed [outs/16][runs][k4][16][4], zero-padded in k and o;
+ * b may be null. `mask`, if not null, gets one row of bits per row of y: see requant_masked. A row of y has y_row
+ * elements.
  */
 static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const uint8_t *const *u, int32_t runs,
                                   int32_t k4, int32_t step, int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,

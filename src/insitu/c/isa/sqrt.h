@@ -1,4 +1,4 @@
-/* The square root, by the instruction where the machine has one. The instruction and the integer routine are both
+/* The square root, with the machine's instruction if it has one. The instruction and the integer routine are both
  * correctly rounded, so they give the same bits.
  */
 #ifndef INSITU_ISA_SQRT_H
@@ -29,7 +29,7 @@ static inline float insitu_sqrtf(float x)
     } v;
     v.f = x;
     if (!(x > 0.0f) || v.u >= 0x7f800000u) {
-        return x < 0.0f ? (x - x) / (x - x) : x; /* below zero: not a number; 0, -0, inf and nan stay */
+        return x < 0.0f ? (x - x) / (x - x) : x; /* below zero: NaN; 0, -0, inf and NaN stay */
     }
     int32_t e = (int32_t)(v.u >> 23);
     uint32_t m = v.u & 0x7fffffu;

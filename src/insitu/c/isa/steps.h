@@ -1,8 +1,8 @@
-/* Steps by integer gradients, element by element: m sums of products, by whole / 2^shift.
+/* Updates by integer gradients, element by element: m sums of products, times whole / 2^shift.
  *
- *   step_sizes(m, end, row, n)                sizes, or-ed, of runs of n numbers, one run a row, from m to the end
+ *   step_sizes(m, end, row, n)                sizes, or-ed, of runs of n numbers, one run per row, from m to the end
  *   step_squares(m, end, row, n, d)           the sum of the squares of size / 2^d, below 2^15 each
- *   step_residual(w, r, m, n, whole, shift)   w + r/256 -= step_of(m) / 256, at most 127 either way; how many saturate
+ *   step_residual(w, r, m, n, whole, shift)   w + r/256 -= step_of(m) / 256, within +-127; returns how many saturate
  */
 #ifndef INSITU_ISA_STEPS_H
 #define INSITU_ISA_STEPS_H
@@ -10,8 +10,8 @@
 #include "isa/machine.h"
 #include "numbers/block.h"
 
-enum { STEP_UPPER = 26 }; /* from this shift on, what is left of a product is in its upper word */
-enum { STEP_LEAST = 15, STEP_UP = 11, STEP_BITS = 19 }; /* for step_residual, to which all steps beyond 2^16 are one */
+enum { STEP_UPPER = 26 }; /* from this shift on, the result of a product is in its upper word */
+enum { STEP_LEAST = 15, STEP_UP = 11, STEP_BITS = 19 }; /* for step_residual: all steps beyond 2^16 are alike */
 
 /* round(m whole / 2^shift), halves up, for |whole| < 2^24 and shift >= STEP_UPPER; below 2^30 */
 ALWAYS_INLINE int32_t step_of(int32_t m, int32_t whole, int32_t shift)
@@ -25,7 +25,7 @@ ALWAYS_INLINE int32_t step_put(int8_t *w, int8_t *r, int32_t now)
 {
     const int32_t most = 127 * 256, up = now < -most ? -most : now, kept = up > most ? most : up;
     *w = (int8_t)((kept + 128) >> 8);
-    *r = (int8_t)kept; /* what is left of it is its lowest byte */
+    *r = (int8_t)kept; /* the rest is its lowest byte */
     return now != kept;
 }
 
@@ -67,7 +67,7 @@ ALWAYS_INLINE int32_t step_each(int8_t *w, int8_t *r, const int32_t *m, int32_t 
     return saturated;
 }
 
-/* step_residual has those that lie together */
+/* step_residual does contiguous ones */
 APART int32_t step_residual_apart(int8_t *w, int8_t *r, const int32_t *m, int32_t apart, int32_t n, int32_t whole,
                                   int32_t shift)
 {

@@ -1,5 +1,5 @@
 /* y = clamp((ma (a - a_zero) + mb (b - b_zero) + half) >> shift) + y_zero) along a run, and where it was not clamped:
- * see sum_s8. `mask` gets a bit an element, from a byte on; null where there is none. In place allowed.
+ * see sum_s8. `mask` gets one bit per element, starting at a byte; null if there is none. In place allowed.
  */
 #ifndef INSITU_ISA_SUM_H
 #define INSITU_ISA_SUM_H

@@ -1,5 +1,5 @@
-/* What the functions of taps.h mean, and the same on vectors of channels. `wide` is 0 where the operand that may be s8
- * is, 1 for floats. */
+/* The definition of the functions of taps.h, and the same on vectors of channels. `wide` is 0 if the operand that may
+ * be s8 is, 1 for floats. */
 #ifndef INSITU_ISA_TAPS_H
 #define INSITU_ISA_TAPS_H
 

@@ -1,4 +1,4 @@
-/* y[j,i] = x[i,j] for i < rows, j < cols; y_row and x_row floats lie between rows. */
+/* y[j,i] = x[i,j] for i < rows, j < cols; rows are y_row and x_row floats apart. */
 #ifndef INSITU_ISA_TRANSPOSE_H
 #define INSITU_ISA_TRANSPOSE_H
 

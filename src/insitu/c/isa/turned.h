@@ -1,17 +1,17 @@
 /* Numbers of neighbouring pixels side by side, and sums of products over pixels: gradients of weights, on machines that
  * multiply pairs.
  *
- * Rows, one a channel, of numbers, one a pixel, in pairs: a word has those of pixels 2j and 2j+1. Four rows lie together,
- * word after word: [row / 4][word][row % 4].
+ * Rows, one per channel, of numbers, one per pixel, in pairs: a word has those of pixels 2j and 2j+1. Four rows are
+ * interleaved word by word: [row / 4][word][row % 4].
  *
- *   turned_beyond      the place of a pixel that is not there; `nothing` is one of zeros
- *   turned_inputs      four rows of bytes minus zero, of pixels that lie at these places of x: neighbouring channels
+ *   turned_beyond      the place of a missing pixel; `nothing` is a pixel of zeros
+ *   turned_inputs      four rows of bytes minus zero, of the pixels at these places of x: neighbouring channels
  *   turned_columns     the same of any four channels
  *   turned_gradients   four rows of mantissas times a pixel's factor / 2^14, to the nearest, halves up
  *   turned_sums        sums of products of rows of both
  *   turned_taps        dw[k] += products of row k of bytes, n neighbouring channels, with row k of mantissas
  *
- * `bytes` is that of a mantissa, a literal; one of one byte is read as 256 times itself.
+ * `bytes` is the size of a mantissa, a literal; a one-byte mantissa is read as 256 times itself.
  */
 #ifndef INSITU_ISA_TURNED_H
 #define INSITU_ISA_TURNED_H
@@ -21,20 +21,20 @@
 
 enum { TURNED = 4, TURNED_ONE = 14, TURNED_FAR = -1 }; /* TURNED_FAR: a factor of a half */
 
-/* where row r begins, as every word of four rows has eight numbers */
+/* the start of row r: every word of four rows has eight numbers */
 static inline int32_t turned_row(int32_t r, int32_t words)
 {
     return (r & -TURNED) * 2 * words + (r & (TURNED - 1)) * 2;
 }
 
-/* what a number that is brought down by d bits is multiplied with */
+/* the factor of a number that is scaled down by d bits */
 static inline int16_t turned_factor(int32_t d)
 {
     return (int16_t)(d <= TURNED_ONE ? 1 << (TURNED_ONE - d) : d == TURNED_ONE + 1 ? TURNED_FAR : 0);
 }
 
-/* dw[o,k] of two outputs times `twos`, four columns times `fours`: dw[o,k] = g[o] x[k], or more by that. Assembler knows
- * how it lies. */
+/* dw[o,k] of two outputs times `twos`, four columns times `fours`: dw[o,k] = g[o] x[k], or more by that. Assembler
+ * depends on this layout. */
 typedef struct {
     const int16_t *x, *g;       /* 0, 4: rows; the first output is an even row */
     int32_t *dw, row;           /* 8, 12: bytes from output to output */
@@ -117,7 +117,7 @@ ALWAYS_INLINE int32_t turned_number(int32_t v, int32_t factor)
                                 : (v * factor + (1 << (TURNED_ONE - 1))) >> TURNED_ONE;
 }
 
-/* n rows, at most four, of so many pixels, `step` numbers apart; zero behind the last of an odd number */
+/* n rows, at most four, of this many pixels, `step` numbers apart; zero after the last of an odd number */
 ALWAYS_INLINE void scalar_turned_gradients(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *factor,
                                            int32_t pixels, int32_t n, int32_t bytes)
 {

@@ -9,7 +9,7 @@
 #include "isa/machine.h"
 #include "numbers/block.h"
 
-/* Assembler knows how it lies. */
+/* Assembler depends on this layout. */
 typedef struct {
     const int16_t *p;
     const int8_t *w;
@@ -19,7 +19,7 @@ typedef struct {
 /* of n channels */
 ALWAYS_INLINE void scalar_window_sums(int32_t *sums, const window_task *t, int32_t n)
 {
-    int32_t all[BLOCK_GROUP] = {0}; /* nothing else can lie here: sums of a whole group stay in vectors */
+    int32_t all[BLOCK_GROUP] = {0}; /* nothing else can alias it: sums of a whole group stay in vectors */
     const int8_t *p_row = (const int8_t *)t->p, *w_row = t->w;
     for (int32_t i = 0; i < t->rows; i++, p_row += t->p_row, w_row += t->w_row) {
         const int8_t *p = p_row, *w = w_row;

@@ -15,7 +15,7 @@ static inline mask_writer mask_start(uint8_t *mask, int32_t channels)
     return w;
 }
 
-/* the bit of the next element: does x lie within lo..hi? */
+/* the bit of the next element: is x within lo..hi? */
 static inline void mask_next(mask_writer *w, int64_t x, int32_t lo, int32_t hi)
 {
     const uint8_t bit = (uint8_t)((uint32_t)(x >= lo && x <= hi) << (w->c & 7));

@@ -21,7 +21,7 @@ typedef struct {
     const int32_t *ia, *ib;
 } matmul_shape;
 
-/* y[o,i] = reduction over r of x[outer(o) + step(r) + i]; null tables stand for one contiguous block of
+/* y[o,i] = reduction over r of x[outer(o) + step(r) + i]; null tables mean one contiguous block of
  * reduced axes: outer(o) = o * reduce * inner, step(r) = r * inner */
 typedef struct {
     int32_t outer, reduce, inner;
@@ -30,7 +30,7 @@ typedef struct {
 
 /* Two operands that broadcast: y is `rows` rows of `n` elements, and an operand moves by 1 (a_step, b_step) or not
  * at all (0) along a row. The rows are the points of size[0] x ... x size[rank-1], the last fastest; a[d], b[d] are
- * the steps of the operands in elements, 0 where one is repeated. Equal neighbours are merged at compile time: two
+ * the steps of the operands in elements, 0 if one is repeated. Equal neighbours are merged at compile time: two
  * operands of one shape are a single row.
  */
 typedef struct {
@@ -46,7 +46,7 @@ typedef struct {
     int32_t size[6], y[6], x[6];
 } box_shape;
 
-/* the taps first..last-1 of a window that starts at `start` and lie on 0..size-1; an empty range is first == last */
+/* the taps first..last-1 of a window that starts at `start` that are on 0..size-1; an empty range is first == last */
 typedef struct {
     int32_t first, last;
 } tap_range;

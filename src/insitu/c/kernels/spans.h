@@ -40,7 +40,7 @@ static inline int32_t row_under(const conv2d_shape *s, int32_t i, int32_t u)
     return r >= 0 && r < s->h ? r : -1;
 }
 
-/* a 1x1 kernel that moves by one: every input has one output */
+/* a 1x1 kernel with stride one: every input has one output */
 static inline int is_pointwise(const conv2d_shape *s)
 {
     return s->kh == 1 && s->kw == 1 && s->sh == 1 && s->sw == 1 && s->oh == s->h && s->ow == s->w;

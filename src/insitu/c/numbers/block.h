@@ -1,7 +1,7 @@
 /* Block floating numbers: mantissas m of 2 bytes or 1 and one exponent e per block, for m * 2^e. A block is BLOCK_GROUP
- * channels of a row of pixels; exponents lie row after row, group after group. ops/_block.py says what each function
- * means, docs/numerics.md what it is for. `bytes` is that of a mantissa, a literal in every kernel; a mantissa of one
- * byte is read as one of two with zeros below.
+ * channels of a row of pixels; exponents are stored row by row, group by group. ops/_block.py defines each function,
+ * docs/numerics.md says what it is for. `bytes` is the size of a mantissa, a literal in every kernel; a one-byte
+ * mantissa is read as two bytes with zeros below.
  */
 #ifndef INSITU_BLOCK_H
 #define INSITU_BLOCK_H
@@ -13,13 +13,13 @@
 
 enum { BLOCK_ZERO = -128, BLOCK_LEAST = -120, BLOCK_MOST = 127, BLOCK_SHARE = 15, BLOCK_GROUP = 16 };
 
-/* how many groups so many channels are */
+/* the number of groups of this many channels */
 static inline int32_t block_groups(int32_t c)
 {
     return (c + BLOCK_GROUP - 1) / BLOCK_GROUP;
 }
 
-/* how many channels the group has that begins with channel c of n */
+/* the number of channels of the group that begins with channel c of n */
 static inline int32_t block_width(int32_t c, int32_t n)
 {
     return n - c < BLOCK_GROUP ? n - c : BLOCK_GROUP;
@@ -37,7 +37,7 @@ ALWAYS_INLINE int32_t block_round(int32_t x, int32_t d)
     return d > 0 ? block_half_up(x, d) : (int32_t)((uint32_t)x << -d);
 }
 
-/* the same with halves to the even neighbour, for |x| < 2^30 and d < 31 */
+/* the same with ties to even, for |x| < 2^30 and d < 31 */
 ALWAYS_INLINE int32_t block_round_even(int32_t x, int32_t d)
 {
     return d > 0 ? (x + (1 << (d - 1)) - 1 + (x >> d & 1)) >> d : (int32_t)((uint32_t)x << -d);
@@ -80,7 +80,7 @@ static inline uint32_t block_size_of(int32_t x)
     return x < 0 ? 0u - (uint32_t)x : (uint32_t)x;
 }
 
-/* as many bits as x needs beside its sign; of several numbers, those of all of them or-ed */
+/* the bits that x needs without its sign; for several numbers, or-ed */
 ALWAYS_INLINE uint32_t block_reach(int32_t x)
 {
     return (uint32_t)(x ^ (x >> 31));
@@ -96,14 +96,14 @@ static inline int32_t block_highest(const int8_t *e, int32_t n, int32_t step)
     return most;
 }
 
-/* the exponent of a sum, within what a byte holds */
+/* the exponent of a sum, limited to a byte */
 static inline int8_t block_sum_exponent(int32_t e)
 {
     return (int8_t)(e < BLOCK_ZERO ? BLOCK_ZERO : e > BLOCK_MOST ? BLOCK_MOST : e);
 }
 
-/* The shift that brings numbers of this reach to 15 (or 7) bits and their sign; writes the exponent of the block, given
- * that of the numbers. BLOCK_NOTHING where all become zero. */
+/* The shift that brings numbers of this size to 15 (or 7) bits and a sign; writes the exponent of the block, given
+ * that of the numbers. BLOCK_NOTHING if all become zero. */
 enum { BLOCK_NOTHING = 99 };
 static inline int32_t block_normalise(int8_t *e, uint32_t reach, int32_t exponent, int32_t bytes)
 {
@@ -116,7 +116,7 @@ static inline int32_t block_normalise(int8_t *e, uint32_t reach, int32_t exponen
     return d;
 }
 
-/* what a number is stored as, after a shift to the right */
+/* the stored form of a number, after a shift to the right */
 ALWAYS_INLINE int32_t block_short(int32_t x, int32_t d, int32_t bytes)
 {
     const int32_t y = block_half_up(x, d), most = block_limit(bytes);

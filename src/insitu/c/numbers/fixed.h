@@ -1,4 +1,4 @@
-/* Fixed-point arithmetic: the scalar steps of integer kernels that requant.h does not have.
+/* Fixed-point arithmetic: the scalar steps of integer kernels that are not in requant.h.
  *
  * Right shifts of negative numbers are arithmetic on every compiler we build with.
  */

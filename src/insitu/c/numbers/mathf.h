@@ -1,8 +1,8 @@
 /* exp, log, tanh, erf and the like in float, without libm and without branches, so that loops over them vectorise.
  *
- * Polynomials were fitted for least relative error (Lawson's method) in float64. Worst errors over all floats, in units in the last
- * place: exp 1, expm1 2, log 1, tanh 3, erf 2. Only correctly rounded operations are used, in a fixed order: with
- * -ffp-contract=off every machine gives the same bits.
+ * Polynomials were fitted for least relative error (Lawson's method) in float64. Largest errors over all floats, in
+ * units in the last place: exp 1, expm1 2, log 1, tanh 3, erf 2. Only correctly rounded operations are used, in a fixed
+ * order: with -ffp-contract=off, every machine gives the same bits.
  */
 #ifndef INSITU_MATHF_H
 #define INSITU_MATHF_H
@@ -28,7 +28,7 @@ static inline float insitu_min(float a, float b)
     return a < b ? a : b;
 }
 
-/* not a number passes through */
+/* NaN passes through */
 static inline float insitu_clamp(float x, float lo, float hi)
 {
     x = x < lo ? lo : x;
@@ -61,7 +61,7 @@ static inline float insitu_pow2(int32_t n)
     return v.f;
 }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2; gives exp(r) - 1 */
+/* x = n ln 2 + r with |r| <= ln 2 / 2; returns exp(r) - 1 */
 static inline float insitu_exp_part(float x, int32_t *n)
 {
     insitu_bits t, magic;
@@ -69,7 +69,7 @@ static inline float insitu_exp_part(float x, int32_t *n)
     magic.f = INSITU_ROUND;
     const float k = t.f - INSITU_ROUND;
     *n = (int32_t)(t.u - magic.u);
-    /* ln 2 in two pieces, the first with few enough bits that its product with k is exact */
+    /* ln 2 in two parts, the first with so few bits that its product with k is exact */
     const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
     const float p =
         (((1.381459638e-3f * r + 8.368717091e-3f) * r + 4.166838809e-2f) * r + 1.666652063e-1f) * r + 4.999999345e-1f;
@@ -102,7 +102,7 @@ static inline float insitu_log_part(float f, float e)
     return e * 0.693138123f + (f - (half - (s * (half + p) + e * 9.05800061e-6f)));
 }
 
-/* ln x; -infinity at 0, not a number below */
+/* ln x; -infinity at 0, NaN below */
 static inline float insitu_logf(float x)
 {
     const float tiny = x < 1.17549435e-38f ? 1.0f : 0.0f; /* subnormals: scale by 2^25 first */
@@ -111,7 +111,7 @@ static inline float insitu_logf(float x)
     const int32_t e = (int32_t)(v.u - 0x3f3504f3u) >> 23;
     v.u -= (uint32_t)e << 23;
     const float y = insitu_log_part(v.f - 1.0f, (float)e - 25.0f * tiny);
-    /* the edges in masks, because compilers make branches of conditions: 0 gives -infinity, what is below not a
+    /* the edges as masks, because compilers turn conditions into branches: 0 gives -infinity, below is not a
      * number, infinity and not a number themselves */
     insitu_bits in, out;
     in.f = x;
@@ -126,7 +126,7 @@ static inline float insitu_logf(float x)
 static inline float insitu_log1pf(float x)
 {
     const float u = 1.0f + x;
-    return insitu_logf(u) + (x - (u - 1.0f)) / u; /* the second term is what rounding 1 + x lost */
+    return insitu_logf(u) + (x - (u - 1.0f)) / u; /* the second term is what rounding 1 + x has lost */
 }
 
 static inline float insitu_tanhf(float x)
@@ -169,7 +169,7 @@ static inline float insitu_sumf(const float *x, int32_t n)
     return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-/* The nearest integer, halves up, of what lies within +-limit; what does not becomes the limit. */
+/* The nearest integer, ties up, limited to +-limit. */
 static inline int32_t insitu_round(float x, float limit)
 {
     const float y = insitu_clamp(x + 0.5f, -limit, limit);

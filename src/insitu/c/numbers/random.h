@@ -1,4 +1,4 @@
-/* Random numbers that are a function of where they are used: see ops/_random.py, which computes the same integers. */
+/* Random numbers as a function of where they are used: see ops/_random.py, which computes the same integers. */
 #ifndef INSITU_RANDOM_H
 #define INSITU_RANDOM_H
 

@@ -1,4 +1,4 @@
-/* From int32 sums to int8: m and shift stand for the real multiplier m * 2^(shift - 31), m in [2^30, 2^31).
+/* From int32 sums to int8: m and shift represent the real multiplier m * 2^(shift - 31), m in [2^30, 2^31).
  *
  * single   (acc * m + 2^(s-1)) >> s, s = 31 - shift, in 64 bits: rounds once, half up
  * litert   round_half_away(round_half_up(acc * 2^left * m / 2^31) / 2^right): rounds twice, as LiteRT does
@@ -11,15 +11,15 @@
 
 enum { REQUANT_SINGLE = 0, REQUANT_LITERT = 1 };
 
-/* zero points, the clamp in output units, and one multiplier for all channels (step 0) or one a channel (step 1) */
+/* zero points, the clamp in output units, and one multiplier for all channels (step 0) or one per channel (step 1) */
 typedef struct {
     int32_t x_zero, w_zero, y_zero, lo, hi, rounding, step;
     const int32_t *m;
     const int8_t *shift;
 } requant;
 
-/* The results of one channel, pixel after pixel: y[j y_row], and bit channel % 8 of byte
- * mask[j mask_row + channel / 8] where there is a mask. */
+/* The results of one channel, pixel by pixel: y[j y_row], and bit channel % 8 of byte
+ * mask[j mask_row + channel / 8] if there is a mask. */
 typedef struct {
     int8_t *y;
     uint8_t *mask;
@@ -72,7 +72,7 @@ static inline void clear_mask(uint8_t *mask, int32_t bytes)
     }
 }
 
-/* row p of a mask with so many bits a row; null stays null */
+/* row p of a mask with this many bits per row; null stays null */
 static inline uint8_t *mask_row(uint8_t *mask, int32_t p, int32_t bits)
 {
     return mask ? mask + (ptrdiff_t)p * ((bits + 7) / 8) : NULL;

@@ -1,4 +1,4 @@
-/* Pins of every STM32 but the F1: a pin of a port becomes the pin of a peripheral. */
+/* Pins of every STM32 except the F1: a pin of a port becomes the pin of a peripheral. */
 #ifndef INSITU_STM32_GPIO_H
 #define INSITU_STM32_GPIO_H
 
@@ -17,7 +17,7 @@ static inline void put_bits(volatile uint32_t *reg, uint32_t at, uint32_t width,
     *reg = (*reg & ~(((1u << width) - 1) << at)) | value << at;
 }
 
-/* Pulled up, so that a line that nobody drives is idle, not noise. */
+/* Pulled up, so that an open line is idle, not noise. */
 static inline void stm32_pin(uint32_t port, uint32_t pin, uint32_t function)
 {
     put_bits(pin < 8 ? &GPIO_AFRL(port) : &GPIO_AFRH(port), 4 * (pin & 7), 4, function);

@@ -25,7 +25,7 @@
 
 enum { SLOW = 8000000, FAST = 24000000, PLL = 2, TIMES_6 = 4, OUTPUT = 3, ALTERNATE = 2, PULLED = 2 };
 
-/* 8 MHz / 2 * 6; gives the clock of the USART, which is the core's. */
+/* 8 MHz / 2 * 6; returns the clock of the USART, which is the core's. */
 static uint32_t fast_clock(void)
 {
     RCC_CFGR = RCC_CFGR_PLLMUL(TIMES_6);

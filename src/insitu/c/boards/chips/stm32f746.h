@@ -53,7 +53,7 @@ static int32_t over_drive(void)
     return becomes(&PWR_CSR1, PWR_CSR1_ODSWRDY, PWR_CSR1_ODSWRDY);
 }
 
-/* 16 MHz / 8 * 216 / 2; the USART's bus has half of that. Gives the clock of the USART. */
+/* 16 MHz / 8 * 216 / 2; the USART's bus has half of that. Returns the clock of the USART. */
 static uint32_t fast_clock(void)
 {
     PWR_CR1 |= PWR_CR1_VOS(3u);

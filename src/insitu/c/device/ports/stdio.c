@@ -14,7 +14,7 @@ void port_write(const uint8_t *from, int32_t count)
     while (count > 0) {
         const ssize_t sent = write(1, from, (size_t)count);
         if (sent <= 0) {
-            _exit(1); /* nobody listens */
+            _exit(1); /* the reader is gone */
         }
         from += sent;
         count -= (int32_t)sent;

@@ -69,7 +69,7 @@ static inline void avx2_axpy_f32(float *y, const float *x, float a, int32_t n)
 }
 #define axpy_f32 avx2_axpy_f32
 
-/* what a tile reads: see scalar_tile_s8 */
+/* the inputs of a tile: see scalar_tile_s8 */
 typedef struct {
     int32_t y_row;
     const uint8_t *const *u;

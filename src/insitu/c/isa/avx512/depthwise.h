@@ -24,8 +24,8 @@ ALWAYS_INLINE tap_range whole_windows(const depthwise_row *t)
     return found;
 }
 
-/* sixteen channels of a row of pixels with a 3x3 window: what stays in registers all along the row. A row of taps above
- * or below the image is in `start`, and its weights are zero. */
+/* sixteen channels of a row of pixels with a 3x3 window: the values that stay in registers along the row. A row of taps
+ * above or below the image is in `start`, and its weights are zero. */
 typedef struct {
     __m512i f[9], start;
     const int8_t *base[3], *pad; /* at the first of the channels */
@@ -74,7 +74,7 @@ ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, uint8_t *mask, co
                                     const int8_t *w, const int32_t *b, const depthwise_row *row, const requant *q,
                                     int32_t o)
 {
-    const depthwise_row copy = *row, *t = &copy; /* a copy, since a byte pointer like y may point anywhere */
+    const depthwise_row copy = *row, *t = &copy; /* a copy, because a byte pointer like y may alias anything */
     const __mmask16 k = lanes16(t->c - o);
     const requant_lanes r = requant_load(q, o, k);
     const rows_3x3 d = load_3x3(full, k, rows, pad + o, w + o, b + o, t->c);
@@ -106,7 +106,7 @@ ALWAYS_INLINE void depthwise_3x3_s8(const int full, int8_t *y, uint8_t *mask, co
     }
 }
 
-/* P pixels from p on, all of whose taps are inside the row, or one, where it is asked tap by tap */
+/* P pixels from p on, all of whose taps are inside the row, or one, which is checked tap by tap */
 ALWAYS_INLINE void depthwise_taps_s8(const int P, const int whole, int8_t *y, uint8_t *mask, const int8_t *const *rows,
                                      const int8_t *pad, const int8_t *w, __m512i start, const depthwise_row *t,
                                      int32_t p, int32_t o, __mmask16 k, const requant_lanes *r)
@@ -140,7 +140,7 @@ ALWAYS_INLINE void depthwise_any_s8(int8_t *y, uint8_t *mask, const int8_t *cons
                                     const int8_t *w, const int32_t *b, const depthwise_row *row, const requant *q,
                                     int32_t o)
 {
-    const depthwise_row copy = *row, *t = &copy; /* a copy, since a byte pointer like y may point anywhere */
+    const depthwise_row copy = *row, *t = &copy; /* a copy, because a byte pointer like y may alias anything */
     const __mmask16 k = lanes16(t->c - o);
     const requant_lanes r = requant_load(q, o, k);
     const __m512i start = _mm512_maskz_loadu_epi32(k, b + o);

@@ -133,7 +133,7 @@ static inline void avx512_requant_row(int8_t *y, const int32_t *acc, const requa
 ALWAYS_INLINE __m512i sum_term(__m128i x, int32_t zero, int32_t m, int32_t shift)
 {
     const __m512i from = _mm512_sub_epi32(_mm512_cvtepi8_epi32(x), _mm512_set1_epi32(zero));
-    if (m == 1 << 30 && shift == 0) { /* one half, exactly: what LiteRT gives the term of the larger scale */
+    if (m == 1 << 30 && shift == 0) { /* exactly one half: LiteRT's multiplier for the term of the larger scale */
         return _mm512_slli_epi32(from, 19);
     }
     const __m512i v = _mm512_slli_epi32(from, 20);
@@ -147,7 +147,7 @@ ALWAYS_INLINE __m512i sum_term(__m128i x, int32_t zero, int32_t m, int32_t shift
 static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
                                          const sum_litert_quant *quant)
 {
-    const sum_litert_quant copy = *quant, *q = &copy; /* a copy, since a byte pointer like y may point anywhere */
+    const sum_litert_quant copy = *quant, *q = &copy; /* a copy, because a byte pointer like y may alias anything */
     const int8_t shift = (int8_t)q->y_shift;
     const requant out = {0, 0, q->y_zero, q->lo, q->hi, REQUANT_LITERT, 0, &quant->my, &shift};
     const requant_lanes r = requant_load(&out, 0, 0xffff);
@@ -161,7 +161,7 @@ static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_
 }
 #define sum_litert_run avx512_sum_litert_run
 
-/* what a tile reads: see scalar_tile_s8 */
+/* the inputs of a tile: see scalar_tile_s8 */
 typedef struct {
     int32_t y_row;
     const uint8_t *const *u;

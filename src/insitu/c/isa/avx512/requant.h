@@ -28,12 +28,12 @@ ALWAYS_INLINE __mmask64 lanes64(int32_t n)
     return n >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;
 }
 
-/* what sixteen channels need, loaded once for many rows */
+/* the data of sixteen channels, loaded once for many rows */
 typedef struct {
     const requant *q;
     int32_t channel;
     int litert;
-    int scalar;             /* a shift outside what the formulas above hold for */
+    int scalar;             /* a shift for which the formulas above do not hold */
     __mmask16 big, negative; /* where 2m wraps; where (h < 0) counts */
     __m512i m2, m2_odd, first, right, lowest, highest, offset;
 } requant_lanes;
@@ -107,7 +107,7 @@ static __attribute__((noinline, unused)) void requant_scalar16(int8_t *y, __mmas
     }
 }
 
-/* the low bytes of the lanes k; a narrowing store under a mask is slow, so not where all sixteen count */
+/* the low bytes of the lanes k; a masked narrowing store is slow, so it is avoided if all sixteen count */
 ALWAYS_INLINE void store_bytes(int8_t *y, __mmask16 k, __m512i v)
 {
     if (k == 0xffff) {

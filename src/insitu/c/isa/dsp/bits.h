@@ -2,7 +2,7 @@
 #ifndef INSITU_ISA_DSP_BITS_H
 #define INSITU_ISA_DSP_BITS_H
 
-/* in assembler, since a compiler's own is not defined for 0 */
+/* in assembler, because the compiler's builtin is undefined for 0 */
 static inline int32_t arm_bit_length(uint32_t n)
 {
     int32_t zeros;

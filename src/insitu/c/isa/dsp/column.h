@@ -23,7 +23,7 @@ ASSEMBLED void arm_column_fours(int16_t *to UNUSED, const int8_t *x UNUSED, int3
                      "pop {r4-r7, pc}\n");
 }
 
-/* what is left of n goes the slow way */
+/* the rest of n takes the slow way */
 APART void arm_pairs_column(int16_t *to, int32_t r, const int8_t *x, int32_t row, int32_t zero, int32_t n)
 {
     const int32_t whole = n & ~3;

@@ -31,7 +31,7 @@ ASSEMBLED void arm_columns_fours(int16_t *to UNUSED, int32_t other UNUSED, const
                      "pop {r4-r11, pc}\n");
 }
 
-/* what is left of n goes the slow way */
+/* the rest of n takes the slow way */
 static inline void arm_pairs_columns(int16_t *to, const int8_t *x, int32_t row, int32_t cols, int32_t zero, int32_t n)
 {
     if (cols < PAIRS_COLUMNS || n % 4) {

@@ -5,7 +5,7 @@
 #include "isa/dsp/words.h"
 #include "isa/inline.h"
 
-/* in words, eight at a time where both lie at words; the last word may be partly the one before it again. r0 to, r1 from,
+/* in words, eight at a time if both are aligned; the last word may overlap the one before it. r0 to, r1 from,
  * r2 n (four at least) */
 ASSEMBLED void arm_copy_words(void *to UNUSED, const void *from UNUSED, int32_t n UNUSED)
 {

@@ -4,7 +4,7 @@
 
 #include "isa/fma.h"
 
-/* zero times anything finite is zero: eight loads in one instruction, and one more for each */
+/* zero times anything finite is zero: eight loads in one instruction, and one more per number */
 static inline int32_t arm_finite_row_f32(const float *x, int32_t n)
 {
     float a = 0.0f, b = 0.0f;

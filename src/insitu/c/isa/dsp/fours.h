@@ -5,7 +5,7 @@
 #include "isa/inline.h"
 #include "isa/machine.h"
 
-/* r0 to, r1 x, r2 row, r3 n, on the stack the table: looked up, a byte takes two instructions and a fourth of one */
+/* r0 to, r1 x, r2 row, r3 n, on the stack the table: looked up, a byte takes two and a quarter instructions */
 #define FOURS_LOOK(v, at) "ldrsb " v ", [r1, #" #at "]\n ldr " v ", [r12, " v ", lsl #2]\n"
 ASSEMBLED void arm_fours_floats(float *to UNUSED, const int8_t *x UNUSED, int32_t row UNUSED, int32_t n UNUSED,
                                 const float *table UNUSED)

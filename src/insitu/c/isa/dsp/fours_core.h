@@ -1,5 +1,5 @@
-/* fours_core.h for Cortex-M with a floating-point unit that fuses: 16 sums, and two steps of both operands, are the 32
- * registers there are. 34 instructions for 32 products.
+/* fours_core.h for Cortex-M with a floating-point unit that fuses: 16 sums, and two steps of both operands, use all 32
+ * registers. 34 instructions for 32 products.
  */
 #ifndef INSITU_ISA_DSP_FOURS_CORE_H
 #define INSITU_ISA_DSP_FOURS_CORE_H

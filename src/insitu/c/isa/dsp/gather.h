@@ -1,4 +1,4 @@
-/* gather.h for Cortex-M with a floating-point unit that fuses: 24 instructions a tap of sixteen channels. */
+/* gather.h for Cortex-M with a floating-point unit that fuses: 24 instructions per tap of sixteen channels. */
 #ifndef INSITU_ISA_DSP_GATHER_H
 #define INSITU_ISA_DSP_GATHER_H
 
@@ -13,7 +13,8 @@
     GATHER_FMA(12, 20, 28) GATHER_FMA(13, 21, 29) GATHER_FMA(14, 22, 30) GATHER_FMA(15, 23, 31)
 #define GATHER_SCALE(y, a) "vmul.f32 s" #y ", s" #y ", s" #a "\n"
 
-/* r1 g, r2 w, r3 rows, r4 cols, r5 g_step, r6 g_row, r7 w_step, r8 w_row: in bytes, steps from the end of what was read */
+/* r1 g, r2 w, r3 rows, r4 cols, r5 g_step, r6 g_row, r7 w_step, r8 w_row: in bytes, steps from the end of the last read
+ * */
 ASSEMBLED void arm_gather_16(const gather_task *t UNUSED)
 {
     __asm__ volatile("push {r4-r11, lr}\n"

@@ -4,7 +4,7 @@
 
 #include "isa/inline.h"
 
-/* what two bits, or four, are as a word of two mantissas, or four */
+/* two bits, or four, as a word of two mantissas, or four */
 static const uint32_t arm_two_bits[4] = {0, 0xffff, 0xffff0000, 0xffffffff};
 static const uint32_t arm_four_bits[16] = {
     0,          0xff,       0xff00,     0xffff,     0xff0000,   0xff00ff,   0xffff00,   0xffffff,

@@ -4,7 +4,7 @@
 
 #include "isa/inline.h"
 
-/* Eight channels, whose mantissas lie at words. r0 sums, r1 from, r2 bytes from pixel to pixel, r3 e; on the stack
+/* Eight channels, whose mantissas are word-aligned. r0 sums, r1 from, r2 bytes from pixel to pixel, r3 e; on the stack
  * apart, up, rows, pixels. Within a row r3 counts pixels, and e waits on the stack. */
 #define SUMS_FUNCTION(name, pixel)                                                                                \
     ASSEMBLED void name(int32_t *sums UNUSED, const int8_t *from UNUSED, int32_t step UNUSED, const int8_t *e UNUSED, \

@@ -1,13 +1,13 @@
 /* mantissas.h for Cortex-M with the DSP extension: one multiply-add rounds, one shift ends it, PKHBT puts two together.
  *
- * In assembler, because kernels that these are inlined into leave no registers.
+ * In assembler, because the kernels that inline these leave no free registers.
  */
 #ifndef INSITU_ISA_DSP_MANTISSAS_H
 #define INSITU_ISA_DSP_MANTISSAS_H
 
 #include "isa/dsp/words.h"
 
-/* What a factor and a distance are to the assembler; a distance at which everything is 0 becomes a factor of 0. */
+/* A factor and a distance for the assembler; a distance at which everything is 0 becomes a factor of 0. */
 typedef struct {
     const int16_t *share;
     int32_t half, d;

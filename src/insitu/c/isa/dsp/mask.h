@@ -4,7 +4,7 @@
 
 #include "isa/inline.h"
 
-/* r0 y, r1 g, r2 mask, r3 how many eights: a bit becomes 32 of them */
+/* r0 y, r1 g, r2 mask, r3 how many eights: a bit is repeated 32 times */
 #define MASK_AND(r, bit) "sbfx lr, r12, #" #bit ", #1\n and r" #r ", r" #r ", lr\n"
 ASSEMBLED void arm_mask_eights(float *y UNUSED, const float *g UNUSED, const uint8_t *mask UNUSED,
                                int32_t eights UNUSED)

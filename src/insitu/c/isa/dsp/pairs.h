@@ -1,7 +1,7 @@
 /* pairs.h for Cortex-M with the DSP extension: SXTAB16 widens, SMLAD multiplies pairs, SMMLA requantises.
  *
- * The block is in assembler: 8 sums, 2 weights, 2 pairs of pixels and 2 pointers are all 14 registers there are, which no
- * compiler holds on to. Everything else the loop needs lies on the stack, in the order of pairs_task.
+ * The block is in assembler: 8 sums, 2 weights, 2 pairs of pixels and 2 pointers use all 14 registers, which no
+ * compiler manages. Everything else that the loop needs is on the stack, in the order of pairs_task.
  */
 #ifndef INSITU_ISA_DSP_PAIRS_H
 #define INSITU_ISA_DSP_PAIRS_H
@@ -55,7 +55,7 @@ ASSEMBLED void arm_pairs_two_rows(int16_t *to UNUSED, const int8_t *x UNUSED, in
     "ldm r0!, {r1-r8}\n stm r12!, {r1-r8}\n"                        \
     "ldm r0!, {r1-r8}\n stm r12!, {r1-r8}\n"                        \
     "ldm r0, {r1-r10}\n stm r12!, {r1-r10}\n"
-/* a row that is no multiple of all groups of the loop at 2 starts further down in it */
+/* a row that is not a multiple of all groups of the loop at 2 starts further down in it */
 #define PAIRS_SKIP                                                  \
     "ldr r2, [sp, #36]\n"                                           \
     "adr.w r1, 2f\n"                                                \
@@ -94,7 +94,7 @@ ASSEMBLED void arm_pairs_two_rows(int16_t *to UNUSED, const int8_t *x UNUSED, in
     "cmp r0, r1\n"                                                  \
     "bne 1b\n"
 
-/* sums alone, for kernels that want nothing else */
+/* only sums, for kernels that need nothing else */
 ASSEMBLED void arm_pairs_sums(const pairs_task *t UNUSED)
 {
     __asm__ volatile(PAIRS_ENTER("104") PAIRS_SKIP PAIRS_BEGIN
@@ -104,8 +104,8 @@ ASSEMBLED void arm_pairs_sums(const pairs_task *t UNUSED)
                      "bne 2b\n" PAIRS_TO_SUMS PAIRS_LEAVE("104"));
 }
 
-/* The next two outputs: their weights, how they are requantised, where their sums start; not if one has no quick way. The
- * source lies at 104, then the first pixel's y and mask. */
+/* The next two outputs: their weights, how they are requantised, where their sums start; unless one has no quick way.
+ * The source is at 104, then the first pixel's y and mask. */
 #define PAIRS_NEXT                                                  \
     "ldr r0, [sp]\n"                                                \
     "ldr r1, [sp, #104]\n"                                          \
@@ -130,8 +130,8 @@ ASSEMBLED void arm_pairs_sums(const pairs_task *t UNUSED)
     "add r0, sp, #4\n"                                              \
     "stm r0!, {r4-r7}\n stm r0!, {r4-r7}\n"
 
-/* What becomes of the sums of a block stands behind the loop: plain bytes at 4, with a mask at 5, sums at 6. Without a
- * source (null) the task's two outputs. Gives how many pairs are left: the next has no quick way. */
+/* The code for the sums of a block follows the loop: plain bytes at 4, with a mask at 5, sums at 6. Without a source
+ * (null) the task's two outputs. Returns how many pairs are left: the next one has no quick way. */
 ASSEMBLED int32_t arm_pairs_store(const pairs_task *t UNUSED, int32_t way UNUSED, const pairs_source *source UNUSED)
 {
     __asm__ volatile(PAIRS_ENTER("148")
@@ -208,7 +208,7 @@ ASSEMBLED int32_t arm_pairs_store(const pairs_task *t UNUSED, int32_t way UNUSED
                      "ldr r0, [sp, #132]\n" PAIRS_LEAVE("148"));
 }
 
-/* how far into a loop of so many groups (a power of two) a row starts */
+/* how far into a loop of this many groups (a power of two) a row starts */
 static inline int32_t arm_pairs_skip(const pairs_task *t, uint32_t loop)
 {
     const uint32_t groups = (uint32_t)(t->w_end - t->w) / 8;
@@ -234,7 +234,7 @@ static inline int32_t arm_pairs_outputs(const pairs_task *t, const pairs_source 
 #define pairs_outputs arm_pairs_outputs
 
 /* Rows of numbers of four rows each: r0 to, r1 x, r2 bytes from row to row, r3 what is added to both numbers of a pair;
- * on the stack how many fours of numbers, how many times, and bytes from behind them to the next time */
+ * on the stack how many fours of numbers, how many times, and bytes from their end to the next time */
 ASSEMBLED void arm_pairs_four_rows(int16_t *to UNUSED, const int8_t *x UNUSED, int32_t row UNUSED, uint32_t add UNUSED,
                                    int32_t fours UNUSED, int32_t times UNUSED, int32_t next UNUSED)
 {
@@ -281,8 +281,7 @@ ASSEMBLED void arm_pairs_gather(int16_t *to UNUSED, const int8_t *x UNUSED, int3
                      "pop {r4-r11, pc}\n");
 }
 
-/* What is left of the rows of `count` windows where that is one number a row, four rows together; zeros where there is
- * no row. */
+/* The rest of the rows of `count` windows if that is one number per row, four rows together; zeros for missing rows. */
 APART void arm_pairs_rest1(int16_t *to, const pairs_window *w, int32_t count, uint32_t add)
 {
     const int8_t *x = w->x + (w->n & ~3);
@@ -293,7 +292,7 @@ APART void arm_pairs_rest1(int16_t *to, const pairs_window *w, int32_t count, ui
     }
 }
 
-/* what is left of the rows of so many windows */
+/* the rest of the rows of this many windows */
 static inline void arm_pairs_rest(int16_t *to, const pairs_window *w, int32_t count, int32_t zero)
 {
     if ((w->n & 3) == 1) {
@@ -303,8 +302,8 @@ static inline void arm_pairs_rest(int16_t *to, const pairs_window *w, int32_t co
     }
 }
 
-/* whole rows of pixels are one run; of windows, the rows of four of them. Behind the last number of a window lie some
- * that are not zero: their weights are. */
+/* whole rows of pixels are one run; of windows, the rows of four of them. The numbers after the last of a window are
+ * not zero, but their weights are. */
 APART void arm_pairs_windows(int16_t *to, const pairs_window *first, int32_t blocks, int32_t zero)
 {
     pairs_window w = *first;
@@ -321,7 +320,7 @@ APART void arm_pairs_windows(int16_t *to, const pairs_window *first, int32_t blo
     }
 }
 
-/* weights of rows without a rest lie together */
+/* weights of rows without a rest are contiguous */
 static inline void arm_pairs_window2(int16_t *to, const pairs_window *w)
 {
     const int32_t fours = w->n / 4;

@@ -51,7 +51,7 @@ ASSEMBLED void arm_planes_rows(int16_t *y UNUSED, int32_t plane UNUSED, const in
                      "pop {r4-r11, pc}\n");
 }
 
-/* rows may start at odd numbers: words are read and written anywhere */
+/* rows may start at odd numbers: words are read and written unaligned */
 static inline void arm_planes_widen(int16_t *y, int32_t plane, const int8_t *x, int32_t c, int32_t channels,
                                     int32_t zero, const plane_rows *t)
 {

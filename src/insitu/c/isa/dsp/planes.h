@@ -1,9 +1,9 @@
-/* planes.h for Cortex-M with the DSP extension: two taps an instruction, four outputs at a time.
+/* planes.h for Cortex-M with the DSP extension: two taps per instruction, four outputs at a time.
  *
  * With a kernel row of 2h + 1 taps, pairs (w0,w1), (w2,w3), .. serve even outputs and pairs (w1,w2), (w3,w4), .. odd
- * ones, so that pairs of pixels are always read where a word starts; the tap that is left over is half of a pair. With
- * a stride of two every output is even. The sums are in assembler: kernels of three, five and seven taps, strides of
- * one and two, not more rows than taps; any other is plain C.
+ * ones, so that pairs of pixels are always read at aligned words; the remaining tap is half of a pair. With a stride of
+ * two, every output is even. The sums are in assembler for kernels of three, five and seven taps, strides of one and
+ * two, and no more rows than taps; anything else is plain C.
  */
 #ifndef INSITU_ISA_DSP_PLANES_H
 #define INSITU_ISA_DSP_PLANES_H
@@ -11,12 +11,12 @@
 #include "isa/dsp/plane_layout.h"
 #include "isa/quick.h"
 
-/* The assembler wants of a line, in the order of plane_line: pixels and weights in bytes from their bases, where to start
- * in the code that is written out for all rows, and bytes from the last row to the next four outputs. */
+/* A line for the assembler, in the order of plane_line: pixels and weights in bytes from their bases, where to start in
+ * the code that is unrolled for all rows, and bytes from the last row to the next four outputs. */
 
 /* What the assembler puts on the stack. Sums r4-r7, pixels r0 (where) and r2, r8-r11, weights r1 (where) and r12, lr. */
 typedef struct {
-    const int16_t *w_now; /* 0: of this line, worked out */
+    const int16_t *w_now; /* 0: of this line, computed */
     int32_t start[4];     /* 4 */
     uintptr_t code;       /* 20: where to start, of this line */
     uintptr_t way;        /* 24: PLANE_SUMS, .. */
@@ -24,7 +24,7 @@ typedef struct {
     int32_t y_row, y_3;   /* 32, 36: bytes from output to output, and three times that */
     quick_requant q;      /* 40 */
     int32_t next;         /* 52, of this line, and */
-    const void *y_end;    /* 56 the end of its outputs, worked out */
+    const void *y_end;    /* 56 the end of its outputs, computed */
     const plane_line *lines, *lines_end; /* 60, 64 */
     const int16_t *plane, *w; /* 68, 72 */
     int32_t count;        /* 76: bytes of outputs of a line */
@@ -34,8 +34,8 @@ typedef struct {
 } plane_frame;
 enum { PLANE_SUMS, PLANE_PLAIN, PLANE_MASKED };
 
-/* Channels, one after the other: where the next one's bias and multiplier lie, bytes from plane to plane and from weights
- * to weights, how many are left. On the stack it lies behind the frame. */
+/* Channels, one after the other: the next one's bias and multiplier, bytes from plane to plane and from weights to
+ * weights, how many are left. On the stack it follows the frame. */
 typedef struct {
     const int32_t *b, *m; /* 100, 104 */
     const int8_t *shift;  /* 108 */
@@ -61,7 +61,7 @@ typedef struct {
     "it eq\n orreq lr, lr, r12\n"                                   \
     "strb lr, " mask "\n"
 
-/* the next channel: how it is requantised, where its sums start; not if that has no quick way */
+/* the next channel: how it is requantised, where its sums start; unless it has no quick way */
 #define PLANE_CHANNEL                                               \
     "ldrd r4, r5, [sp, #100]\n"                                     \
     "ldrd r6, r7, [sp, #108]\n"                                     \
@@ -80,7 +80,8 @@ typedef struct {
     "str r6, [sp, #108]\n"
 
 /* Line after line, four outputs at a time; sums of rows jump back to where the outputs go: sums at 4, bytes at 5, with a
- * mask at 6. Without a source (null) the frame's channel. Gives how many channels are left: the next has no quick way. */
+ * mask at 6. Without a source (null) the frame's channel. Returns how many channels are left: the next has no quick
+ * way. */
 ASSEMBLED int32_t arm_plane_run(const plane_frame *f UNUSED, const plane_source *source UNUSED)
 {
     __asm__ volatile("push {r4-r11, lr}\n"
@@ -226,7 +227,7 @@ ASSEMBLED int32_t arm_plane_run(const plane_frame *f UNUSED, const plane_source 
     {                                                                                                     \
         __asm__ volatile(rows "ldr pc, [sp, #24]\n");                                                     \
     }
-/* so many rows, one below the other */
+/* this many rows, one below the other */
 #define PLANE_ROWS_2(row) row PLANE_DOWN row
 #define PLANE_ROWS_3(row) PLANE_ROWS_2(row) PLANE_DOWN row
 #define PLANE_ROWS_5(row) PLANE_ROWS_3(row) PLANE_DOWN PLANE_ROWS_2(row)
@@ -238,7 +239,7 @@ PLANE_FUNCTION(arm_plane_5_2, PLANE_ROWS_5(PLANE_5_2))
 PLANE_FUNCTION(arm_plane_7_1, PLANE_ROWS_7(PLANE_7_1))
 PLANE_FUNCTION(arm_plane_7_2, PLANE_ROWS_7(PLANE_7_2))
 
-/* by taps and stride: the code of all rows, and how many bytes one row of it takes */
+/* by taps and stride: the code of all rows, and the bytes of one row of it */
 static const struct {
     void (*rows)(void);
     int32_t bytes;
@@ -277,7 +278,7 @@ APART void plane_frame_of(plane_frame *f, const plane_task *t, const plane_chann
     f->x_row = 2 * t->x_row;
 }
 
-/* channels from p on, as far as they are requantised quickly; whole fours of outputs. Gives how far. */
+/* channels from p on that are requantised quickly; a multiple of four outputs. Returns where it stopped. */
 static inline int32_t arm_plane_quick(plane_frame *f, const channel_place *to, const plane_channels *c, int32_t p,
                                       const requant *q)
 {
@@ -295,7 +296,7 @@ static inline int32_t arm_plane_quick(plane_frame *f, const channel_place *to, c
     return c->count - arm_plane_run(f, &source);
 }
 
-/* what is not stored at once is stored apart from making its sums */
+/* results that are not stored immediately: their sums are made first, then stored */
 APART void arm_plane_frames(const plane_task *t, const channel_place *to, const plane_channels *c, const requant *q,
                             int32_t *acc)
 {

@@ -1,15 +1,15 @@
 /* steps.h for Cortex-M with the DSP extension: four numbers at a time.
  *
- * A weight and its fraction with their highest bits turned over are the two bytes of a number without a sign, which is
- * w + r/256 in 1/256, and 128.5 more. So steps are taken off such numbers, two in a word, and what is left is the new
- * bytes: nothing is rounded or put together again.
+ * A weight and its fraction with their highest bits flipped are the two bytes of an unsigned number: w + r/256 in units
+ * of 1/256, plus 128.5. So steps are subtracted from such numbers, two per word, and the results are the new bytes:
+ * nothing is rounded or reassembled.
  */
 #ifndef INSITU_ISA_DSP_STEPS_H
 #define INSITU_ISA_DSP_STEPS_H
 
 #define STEP_SIZE(x) "eor r12, " x ", " x ", asr #31\n sub " x ", r12, " x ", asr #31\n"
 
-/* r0 m, r1 end, r2 bytes from behind a run to the next, r3 n: four numbers in r4-r7 at a time, then one in r4 */
+/* r0 m, r1 end, r2 bytes from the end of a run to the next, r3 n: four numbers in r4-r7 at a time, then one in r4 */
 #define STEP_RUNS(each)                                                                            \
     "1:\n"                                                                                         \
     "subs r8, r3, #4\n"                                                                            \
@@ -57,7 +57,7 @@ ASSEMBLED uint64_t arm_squares(const int32_t *m UNUSED, const int32_t *end UNUSE
 
 /* the step of x, from the upper word of its product: r4 factor, r5 half, r6 shift */
 #define STEP_UPPER_OF(x) "smmla " x ", " x ", r4, r5\n asr " x ", " x ", r6\n"
-/* no more than STEP_BITS, and STEP_UP more below */
+/* no more than STEP_BITS, and STEP_UP extra bits below */
 #define STEP_WIDE(x) "ssat " x ", #20, " x "\n lsl " x ", " x ", #11\n"
 #define STEP_TURN(x) "eor " x ", " x ", #0x80808080\n"
 
@@ -128,7 +128,7 @@ static inline uint64_t arm_step_squares(const int32_t *m, const int32_t *end, in
 static inline int32_t arm_step_residual(int8_t *w, int8_t *r, const int32_t *m, int32_t n, int32_t whole, int32_t shift)
 {
     const int32_t wide = shift < STEP_UPPER, more = wide ? shift + STEP_UP : shift;
-    const int32_t by = more < STEP_UPPER + 30 ? more - STEP_UPPER : 30; /* from there on, nothing is left */
+    const int32_t by = more < STEP_UPPER + 30 ? more - STEP_UPPER : 30; /* from there on, the result is zero */
     const int32_t how = (by + 1) | (wide ? INT32_MIN : 0);              /* a shift by its lowest byte */
     int32_t saturated = 0, i = 0;
     while (n - i >= 4) {

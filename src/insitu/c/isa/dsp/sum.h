@@ -5,7 +5,7 @@
 #include "isa/dsp/words.h"
 #include "isa/inline.h"
 
-/* both multipliers, and what all elements have in common, where that fits */
+/* both multipliers, and the common term of all elements, if that fits */
 typedef struct {
     uint32_t m;
     int32_t add, shift;

@@ -1,13 +1,13 @@
 /* turned.h for Cortex-M with the DSP extension: PKHBT and PKHTB turn, SMLAD multiplies pairs.
  *
- * In assembler: 8 sums, two words of each side and two pointers are all 14 registers there are.
+ * In assembler: 8 sums, two words of each side and two pointers use all 14 registers.
  */
 #ifndef INSITU_ISA_DSP_TURNED_H
 #define INSITU_ISA_DSP_TURNED_H
 
 #include "isa/dsp/words.h"
 
-/* how far it lies from x: addresses have 32 bits */
+/* its distance from x: addresses have 32 bits */
 static inline int32_t arm_turned_beyond(const int8_t *x, const int8_t *nothing)
 {
     return (int32_t)((uintptr_t)nothing - (uintptr_t)x);
@@ -105,7 +105,7 @@ static inline void arm_turned_columns(int16_t *to, const int8_t *x, const int32_
 TURN_FUNCTION(arm_turn_halves, TURN_HALVES)
 TURN_FUNCTION(arm_turn_bytes, TURN_BYTES)
 
-/* what the assembler leaves */
+/* the rest that the assembler leaves */
 ONCE void arm_turn_slowly(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *factor, int32_t pixels,
                           int32_t n, int32_t bytes)
 {
@@ -122,8 +122,8 @@ ALWAYS_INLINE void arm_turn(int16_t *to, const int8_t *from, int32_t step, const
     }
 }
 
-/* `far`: whether there is a factor of a half, which these do not know. The last of an odd number of pixels is read twice;
- * the factor behind its own is 0. */
+/* `far`: whether there is a factor of one half, which these cannot do. The last of an odd number of pixels is read
+ * twice; the factor after its own is 0. */
 ALWAYS_INLINE void arm_turned_gradients(int16_t *to, const void *g, int32_t at, int32_t step, const int16_t *factor,
                                         int32_t far, int32_t pixels, int32_t n, int32_t bytes)
 {

@@ -1,4 +1,4 @@
-/* The instructions of the Arm DSP extension that twins are made of (Cortex-M4, M7, M33). Little endian.
+/* The instructions of the Arm DSP extension that the twins use (Cortex-M4, M7, M33). Little endian.
  *
  * Two 16-bit numbers in a word are a pair. In assembler, one line each: compilers do not fold the rotation.
  */

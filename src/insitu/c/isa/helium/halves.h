@@ -1,7 +1,7 @@
-/* pairs_sums of pairs.h for Helium: eight products of 16-bit numbers an instruction.
+/* pairs_sums of pairs.h for Helium: eight products of 16-bit numbers per instruction.
  *
- * Rows lie in words, those of a group side by side: what VLD4 (four pixels) and VLD2 (two outputs) take apart again. Both
- * leave the numbers of a row in the same order, which is all that a sum of products asks for.
+ * Rows are stored in words, those of a group side by side, which VLD4 (four pixels) and VLD2 (two outputs) separate
+ * again. Both leave the numbers of a row in the same order, which is all that a sum of products needs.
  */
 #ifndef INSITU_ISA_HELIUM_HALVES_H
 #define INSITU_ISA_HELIUM_HALVES_H
@@ -44,7 +44,7 @@ APART void helium_halves_sums(const pairs_task *t)
 
 static inline void helium_pairs_of_halves(const pairs_task *t)
 {
-    if (t->w_end - t->w < PAIRS_OUTPUTS * HELIUM_HALVES) { /* less than a vector: what lies behind would be read */
+    if (t->w_end - t->w < PAIRS_OUTPUTS * HELIUM_HALVES) { /* less than a vector: bytes beyond the end would be read */
         scalar_pairs_sums(t);
     } else {
         helium_halves_sums(t);

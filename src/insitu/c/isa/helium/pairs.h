@@ -1,7 +1,7 @@
-/* pairs.h for Helium: sixteen products of bytes an instruction.
+/* pairs.h for Helium: sixteen products of bytes per instruction.
  *
- * Rows stay bytes, one after the other, with zeros behind the last number of a row of weights. What the zero point is
- * worth, zero times the sum of an output's weights, is taken off its start.
+ * Rows stay bytes, one after the other, with zeros after the last number of a row of weights. The effect of the zero
+ * point, zero times the sum of an output's weights, is subtracted from its start.
  */
 #ifndef INSITU_ISA_HELIUM_PAIRS_H
 #define INSITU_ISA_HELIUM_PAIRS_H
@@ -16,7 +16,7 @@ ALWAYS_INLINE void helium_copy(int8_t *to, const int8_t *from, int32_t n)
     }
 }
 
-/* `count` windows, of which `there` are there: the last one again */
+/* `count` windows, of which `there` exist: the last one is repeated */
 APART void helium_pairs_window(int16_t *to, const pairs_window *w, int32_t count, int32_t there)
 {
     const int32_t k = w->kh * w->n, length = pairs_length(k);
@@ -33,7 +33,7 @@ APART void helium_pairs_window(int16_t *to, const pairs_window *w, int32_t count
     }
 }
 
-/* rows of pixels lie together already */
+/* rows of pixels are already contiguous */
 static inline void helium_pairs_windows(int16_t *to, pairs_window w, int32_t blocks)
 {
     const int32_t n = w.kh * w.n, together = w.kh == 1 && n == w.row && n % 4 == 0;
@@ -80,7 +80,7 @@ ALWAYS_INLINE int32x4_t helium_dots(const int8_t *x, const int8_t *w, int32_t n)
     return (int32x4_t){a, b, c, d};
 }
 
-/* the weights of both outputs, where one or two vectors hold a row; zeros behind it */
+/* the weights of both outputs, if one or two vectors hold a row; zeros after it */
 typedef struct {
     int8x16_t first, first_rest, next, next_rest;
 } helium_rows;
@@ -93,7 +93,7 @@ ALWAYS_INLINE helium_rows helium_weights(const int8_t *w, int32_t n)
     return rows;
 }
 
-/* a pixel's sum; what is read behind its last number meets zeros */
+/* a pixel's sum; numbers read beyond its last one meet zeros */
 ALWAYS_INLINE int32_t helium_dot(int8x16_t x, int8x16_t rest, int8x16_t w, int8x16_t w_rest, const int vectors)
 {
     const int32_t sum = vmladavq_s8(x, w);

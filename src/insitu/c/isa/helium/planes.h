@@ -1,4 +1,4 @@
-/* planes.h for Helium: a tap of four or eight outputs an instruction or two, whatever the kernel and its stride. */
+/* planes.h for Helium: a tap of four or eight outputs takes one or two instructions, for any kernel and stride. */
 #ifndef INSITU_ISA_HELIUM_PLANES_H
 #define INSITU_ISA_HELIUM_PLANES_H
 

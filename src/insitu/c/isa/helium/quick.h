@@ -34,8 +34,8 @@ APART void helium_store_masked(channel_place to, const int32_t *acc, int32_t n, 
         mask += HELIUM_WORDS * to.mask_row;
     }
 }
-/* before the clamp: see requant_litert. A negative number is made one smaller before it is halved up, so that halves go
- * away from zero; sums that would not fit end at the clamp anyway */
+/* before the clamp: see requant_litert. A negative number is decreased by one before it is rounded half up, so that
+ * ties go away from zero; sums that would overflow end at the clamp anyway */
 ALWAYS_INLINE int32x4_t helium_litert(int32x4_t acc, int32_t m, int32_t shift, int32_t zero)
 {
     const int32_t right = shift > 0 ? 0 : -shift;

@@ -1,4 +1,4 @@
-/* turned_sums of turned.h for Helium: eight products an instruction. VLD4 takes four rows apart; two of the rows of a
+/* turned_sums of turned.h for Helium: eight products per instruction. VLD4 separates four rows; two of the rows of a
  * gradient are every fourth word. The rest is dsp/turned.h.
  */
 #ifndef INSITU_ISA_HELIUM_TURNED_H
@@ -6,8 +6,8 @@
 
 #include "isa/helium/vectors.h"
 
-/* Two outputs of up to eight words, which stay in registers: the first four and the last four, zero where that would be
- * the same ones again. */
+/* Two outputs of up to eight words, which stay in registers: the first four and the last four, zero if those would be
+ * the same ones. */
 typedef struct {
     int32x4_t first, next, first_last, next_last;
 } helium_held;
@@ -47,7 +47,7 @@ ALWAYS_INLINE void helium_turned_few(int32_t *dw, const int32_t *x, const int32_
     }
 }
 
-/* the same of more words: all fours of them, and first those that are none */
+/* the same for more words: first the rest of a division by four, then all fours */
 ALWAYS_INLINE void helium_turned_many(int32_t *dw, const int32_t *x, const int32_t *g, const turned_task *t,
                                       const int more)
 {
@@ -81,7 +81,7 @@ HELIUM_TURNED(helium_few_more, helium_turned_few, 1)
 HELIUM_TURNED(helium_many, helium_turned_many, 0)
 HELIUM_TURNED(helium_many_more, helium_turned_many, 1)
 
-/* less than a vector goes the other way: what lies behind would be read */
+/* less than a vector takes the other way: bytes beyond the end would be read */
 APART void helium_turned_sums(const turned_task *t)
 {
     if (t->words < HELIUM_WORDS) {

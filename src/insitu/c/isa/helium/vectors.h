@@ -1,5 +1,5 @@
-/* What the Helium twins share: four outputs as a vector, and blocks of sums. Cortex-M55, integer vectors alone: its
- * vectors of floats flush what is smaller than normal to zero, and gradients would not be the same bytes as elsewhere.
+/* What the Helium twins share: four outputs as a vector, and blocks of sums. Cortex-M55, integer vectors only: its
+ * float vectors flush subnormal numbers to zero, and gradients would not have the same bytes as elsewhere.
  */
 #ifndef INSITU_ISA_HELIUM_VECTORS_H
 #define INSITU_ISA_HELIUM_VECTORS_H
@@ -37,7 +37,7 @@ typedef struct {
 ALWAYS_INLINE void helium_add_block(helium_sums *sums, const int32_t *x, int32x4_t first, int32x4_t next)
 {
 #if !INSITU_CLANG
-    KEEP(x); /* gcc would step on by a register in the same instruction, which VLD4 cannot */
+    KEEP(x); /* gcc would advance it by a register in the same instruction, which VLD4 cannot do */
 #endif
     const int32x4x4_t rows = vld4q_s32(x);
     UNROLL

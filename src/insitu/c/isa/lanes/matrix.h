@@ -5,9 +5,9 @@
 #include "isa/inline.h"
 #include "isa/lanes.h"
 
-enum { MATRIX_DEPTH = 128 }; /* what of a and b stays in the first cache while all rows and columns pass over it */
+enum { MATRIX_DEPTH = 128 }; /* how much of a and b stays in the first-level cache while all rows and columns use it */
 
-/* the part of a product that is done at once: `depth` steps of some runs from k on, columns from j on */
+/* the part of a product that is computed at once: `depth` steps of some runs from k on, columns from j on */
 typedef struct {
     float *y;
     const float *start;

@@ -25,7 +25,7 @@ ALWAYS_INLINE vf taps_weight(const int wide, const tap *k, int32_t o, vm m)
     return wide ? vf_load(m, (const float *)k->w + o) : vf_load_s8(m, (const int8_t *)k->w + o, 0);
 }
 
-/* P pixels from p on, all of whose taps are inside, or one pixel, where it is asked tap by tap */
+/* P pixels from p on, all of whose taps are inside, or one pixel, which is checked tap by tap */
 ALWAYS_INLINE void taps_block(const int wide, const int P, const int whole, float *y, vf start, const tap *taps,
                               int32_t count, int32_t p, int32_t o, vm m, const tap_row *t)
 {

@@ -1,4 +1,4 @@
-/* db[c] 2^de = the sum over rows of pixels of m 2^e, at the largest exponent of each group, with `room` bits below. */
+/* db[c] 2^de = the sum over rows of pixels of m 2^e, at the largest exponent of each group, with `room` extra bits. */
 #include "kernels.h"
 #include "kernels/block/block_rows.h"
 

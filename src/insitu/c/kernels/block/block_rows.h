@@ -1,4 +1,4 @@
-/* What the kernels on block floating values do element by element, for mantissas of either width. See block.h. */
+/* The elementwise kernels on block floating values, for mantissas of either width. See block.h. */
 #ifndef INSITU_BLOCK_ROWS_H
 #define INSITU_BLOCK_ROWS_H
 
@@ -12,7 +12,7 @@ typedef union {
     uint32_t u;
 } block_float;
 
-/* 2^e; 0 below what a float has, endless above */
+/* 2^e; 0 if that underflows, infinite if it overflows */
 static inline float block_power(int32_t e)
 {
     block_float v;
@@ -20,7 +20,7 @@ static inline float block_power(int32_t e)
     return v.f;
 }
 
-/* the 24 bits of a float that is not tiny, with its sign */
+/* the 24 bits of a normal float, with its sign */
 static inline int32_t block_whole(uint32_t bits)
 {
     const int32_t whole = (int32_t)((bits & 0x7fffffu) | 0x800000u);
@@ -84,7 +84,7 @@ ALWAYS_INLINE void block_from_rows(float *g, const void *m, const int8_t *e, int
 
 ALWAYS_INLINE void block_mask_rows(void *y, const void *m, const uint8_t *mask, int32_t rows, int32_t c, int32_t bytes)
 {
-    const int32_t together = c % 8 == 0, n = together ? rows * c : c; /* then the bits of all rows lie together */
+    const int32_t together = c % 8 == 0, n = together ? rows * c : c; /* then the bits of all rows are contiguous */
     for (int32_t r = 0; r < (together ? 1 : rows); r++, mask += (c + 7) / 8) {
         mask_mantissas(y, m, mask, r * c, n, bytes);
     }
@@ -92,8 +92,8 @@ ALWAYS_INLINE void block_mask_rows(void *y, const void *m, const uint8_t *mask, 
 
 enum { BLOCK_GUARD = 14 };
 
-/* Two blocks at the larger exponent, with BLOCK_GUARD bits below: up to that distance nothing of the smaller is lost,
- * and `up` is what it is multiplied with; beyond, it is 0. */
+/* Two blocks at the larger exponent, with BLOCK_GUARD extra bits: up to that distance the smaller one loses nothing,
+ * and `up` is its factor; beyond, it is 0. */
 typedef struct {
     const void *large, *small;
     int32_t distance, up;
@@ -140,7 +140,7 @@ ALWAYS_INLINE void block_add_put(void *y, const block_terms *given, int32_t d, i
     }
 }
 
-/* one block: its sums are computed twice, instead of being kept */
+/* one block: its sums are computed twice instead of being stored */
 ALWAYS_INLINE void block_add(void *y, int8_t *e, const void *a, int32_t ea, const void *b, int32_t eb, int32_t at,
                              int32_t pixels, int32_t n, int32_t c, int32_t bytes)
 {
@@ -191,7 +191,7 @@ ALWAYS_INLINE void block_expand(void *y, int8_t *ye, const void *m, const int8_t
     }
 }
 
-/* what a row of n channels that is brought down by d bits, or up by many, adds */
+/* the contribution of a row of n channels that is scaled down by d bits, or up by many */
 ALWAYS_INLINE void block_bias_far(int32_t *db, const void *m, int32_t at, int32_t pixels, int32_t n, int32_t c,
                                   int32_t d, int32_t bytes)
 {
@@ -212,7 +212,7 @@ ALWAYS_INLINE void block_bias_group(int32_t *db, int8_t *de, const void *m, cons
     for (int32_t o = 0; o < n; o++) {
         db[o] = 0;
     }
-    mantissa_sums(db, m, at, c, e, groups, up, rows, pixels, n, bytes); /* those that lose nothing: in any order */
+    mantissa_sums(db, m, at, c, e, groups, up, rows, pixels, n, bytes); /* the rows that lose nothing: in any order */
     for (int32_t o = 0; bytes == 1 && o < n; o++) {
         db[o] = (int32_t)((uint32_t)db[o] * 256);
     }

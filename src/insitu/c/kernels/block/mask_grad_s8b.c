@@ -1,4 +1,5 @@
-/* y = m where the mask's bit is one, else 0: rows of c mantissas, each row's bits from a byte on. In place over m allowed. */
+/* y = m where the mask's bit is one, else 0: rows of c mantissas, each row's bits start at a byte. In place over m
+ * allowed. */
 #include "kernels.h"
 #include "kernels/block/block_rows.h"
 

@@ -6,7 +6,7 @@
 #include "kernels/shapes.h"
 #include "numbers/block.h"
 
-/* which output row has tap u of its window on row r; -1 where none has */
+/* the output row that has tap u of its window on row r; -1 if there is none */
 static inline int32_t block_row_of(int32_t r, int32_t u, const conv2d_shape *s)
 {
     const int32_t at = r + s->pt - u * s->dh;
@@ -39,7 +39,8 @@ ALWAYS_INLINE void block_scaled_row(int16_t *p, const void *g, const int8_t *ge,
     }
 }
 
-/* p = g / 2^d for one row of pixels: `highest` has the largest exponent of each group, `drop` bits go anyway */
+/* p = g / 2^d for one row of pixels: `highest` has the largest exponent of each group, `drop` bits are always dropped
+ * */
 ALWAYS_INLINE void block_aligned_row(int16_t *p, const void *g, const int8_t *ge, int32_t at, const int8_t *highest,
                                      int32_t pixels, int32_t o, int32_t drop, int32_t bytes)
 {
@@ -54,7 +55,7 @@ ALWAYS_INLINE void block_aligned_row(int16_t *p, const void *g, const int8_t *ge
     }
 }
 
-/* the largest exponent of each group of channels of g; what is in its place at the end: block_dw_exponents */
+/* the largest exponent of each group of channels of g; block_dw_exponents replaces it at the end */
 static inline void block_group_highest(int8_t *highest, const int8_t *ge, int32_t rows, int32_t groups)
 {
     for (int32_t k = 0; k < groups; k++) {
@@ -69,7 +70,7 @@ ALWAYS_INLINE void block_dw_exponents(int8_t *dwe, int32_t groups, int32_t drop,
     }
 }
 
-/* acc[q,c] += what tap row u of the packed row p gives to pixel q */
+/* acc[q,c] += the contribution of tap row u of the packed row p to pixel q */
 static inline void block_gather(int32_t *acc, const int16_t *p, const int8_t *w, int32_t u, const conv2d_shape *s)
 {
     const int32_t ci = s->c / s->groups, og = s->o / s->groups, row = s->kh * s->kw * ci;
@@ -130,7 +131,7 @@ static inline void block_outer(int32_t *dw, const int16_t *p, const int8_t *x, c
     }
 }
 
-/* what one row of g, aligned, gives to the whole of dw; x is the image */
+/* the contribution of one row of g, aligned, to all of dw; x is the image */
 static inline void block_dw_row(int32_t *dw, const int16_t *p, const int8_t *x, const int32_t *channels, int32_t count,
                                 int32_t i, int32_t zero, const conv2d_shape *s)
 {

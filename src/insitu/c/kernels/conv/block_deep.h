@@ -1,4 +1,4 @@
-/* conv2d_pairs_dx some outputs at a time, whose products are added to the sums of the outputs before them. Integers, so
+/* conv2d_pairs_dx some outputs at a time, whose products are added to the sums of the previous outputs. Integers, so
  * the same bytes. The gradient need not exist for more than these outputs, if the exponents of all are known. See
  * block_pairs.h.
  */
@@ -7,7 +7,7 @@
 
 #include "kernels/conv/block_pairs.h"
 
-/* Some outputs of a gradient: number `at` of g is the first of them, the next pixel's lie `step` numbers on. Their
+/* Some outputs of a gradient: number `at` of g is the first of them, the next pixel's are `step` numbers on. Their
  * exponents are at own, `owned` numbers from row to row, those of all outputs at all. */
 typedef struct {
     const void *g;
@@ -55,7 +55,7 @@ static inline void block_deep_put(int32_t *acc, int32_t at, int32_t row, int32_t
     }
 }
 
-/* what the first n outputs of a weight add to all channels of some rows: acc[row][channel][pixel] */
+/* the contribution of the first n outputs of a weight to all channels of some rows: acc[row][channel][pixel] */
 static inline void block_deep_add(int32_t *acc, int16_t *weights, const int16_t *windows, int32_t *sums,
                                   const block_weights *w, int32_t n, int32_t pixels, const conv2d_shape *s)
 {
@@ -76,8 +76,8 @@ static inline void block_deep_add(int32_t *acc, int16_t *weights, const int16_t 
     }
 }
 
-/* Sums acc[row][channel][pixel] become blocks, which may lie over them if there is room for a copy of a row. og
- * exponents a row of the gradient they come from are at ge. */
+/* Sums acc[row][channel][pixel] become blocks, which may overwrite them if there is room for a copy of a row. ge has og
+ * exponents per row of the gradient they come from. */
 ALWAYS_INLINE void block_deep_store(void *dx, int8_t *dxe, const int32_t *acc, const int8_t *ge, int32_t og, int32_t by,
                                     int32_t rows, int32_t pixels, int32_t channels, int32_t *copy, int32_t bytes)
 {

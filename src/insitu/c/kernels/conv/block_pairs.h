@@ -18,8 +18,8 @@ static inline void block_pairs_sums(pairs_task *t, int32_t pixels, int32_t lengt
     t->x = t->x_end;
 }
 
-/* Sums of one group of channels, as pairs_sums writes them: in pieces of up to PAIRS_SUMS pixels, two channels side by
- * side. Few pixels share that room: `pitch` pixels, a power of two, for each pair of channels. */
+/* Sums of one group of channels, as written by pairs_sums: in pieces of up to PAIRS_SUMS pixels, two channels side by
+ * side. Few pixels share that room: `pitch` pixels, a power of two, per pair of channels. */
 static inline int32_t block_pairs_pitch(int32_t pixels)
 {
     int32_t pitch = PAIRS_SUMS / (BLOCK_GROUP / 2);
@@ -70,7 +70,7 @@ ALWAYS_INLINE void block_pairs_scaled4(int16_t *to, const void *g, const int8_t 
     }
 }
 
-/* a row that is not there */
+/* a missing row */
 static inline void block_pairs_nothing(int16_t *to, int32_t length)
 {
     for (int32_t i = 0; i < length; i++) {
@@ -98,9 +98,9 @@ ALWAYS_INLINE void block_pairs_windows(int16_t *to, const void *g, const int8_t 
     }
 }
 
-/* A weight: all of it at w, or, where `which` is given, `count` of its columns at w and the others at fixed. Column c is
- * which[c] of w or, where that is negative, -1 - which[c] of fixed. Without `which`, a count is the length of the rows of
- * a larger weight, some columns of which these are. */
+/* A weight: all of it at w, or, if `which` is given, `count` of its columns at w and the others at fixed. Column c is
+ * which[c] of w or, if that is negative, -1 - which[c] of fixed. Without `which`, a count is the row length of a larger
+ * weight, of which these are some columns. */
 typedef struct {
     const int8_t *w, *fixed;
     const int32_t *which;

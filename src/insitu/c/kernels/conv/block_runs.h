@@ -1,17 +1,17 @@
-/* Sums of a group of channels that lie channel by channel, as kernels for small machines leave them, become a block. */
+/* Sums of a group of channels, stored channel by channel as in kernels for small machines, become a block. */
 #ifndef INSITU_BLOCK_RUNS_H
 #define INSITU_BLOCK_RUNS_H
 
 #include "isa/mantissas.h"
 
-/* Sums of channel k of a group start at x + where[k]. Where there are more than `piece` pixels, the next piece of all
- * channels lies behind. */
+/* Sums of channel k of a group start at x + where[k]. If there are more than `piece` pixels, the next piece of all
+ * channels follows. */
 typedef struct {
     const int32_t *x;
     int32_t where[BLOCK_GROUP], piece;
 } block_runs;
 
-/* whether a sum of n channels is not 0, where all are 0 or -1 */
+/* whether a sum of n channels is not 0, if all are 0 or -1 */
 static inline int32_t block_runs_any(const int32_t *x, const int32_t *where, int32_t pixels, int32_t n)
 {
     int32_t any = 0;

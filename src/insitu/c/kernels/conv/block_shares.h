@@ -1,5 +1,5 @@
-/* The shares of all outputs where there is no table of them: at the start of the scratch, which then begins behind them,
- * at a multiple of 16 bytes.
+/* The shares of all outputs if there is no table of them: at the start of the scratch, which then begins after them, at
+ * a multiple of 16 bytes.
  */
 #ifndef INSITU_BLOCK_SHARES_H
 #define INSITU_BLOCK_SHARES_H

@@ -2,7 +2,7 @@
  * another order, so the same integers. See isa/turned.h.
  *
  * Some pixels at a time, `piece` of them. A tap of the window sees each of them somewhere in x, or beyond its edge, where
- * there is a pixel of zeros instead: a list says where.
+ * a pixel of zeros is used instead: a list has the places.
  */
 #ifndef INSITU_BLOCK_TURNED_H
 #define INSITU_BLOCK_TURNED_H
@@ -11,7 +11,7 @@
 #include "kernels/conv/block_conv.h"
 #include "kernels/spans.h"
 
-/* where one row of outputs, from j on, sees x with tap v of a window: `x` is the place of the row of inputs, negative
+/* the places where one row of outputs, from j on, sees x with tap v of a window: `x` is the row of inputs, negative
  * beyond the edge */
 static inline int32_t *turned_line(int32_t *to, int32_t x, int32_t beyond, int32_t j, int32_t n, int32_t v,
                                    const conv2d_shape *s)
@@ -23,7 +23,7 @@ static inline int32_t *turned_line(int32_t *to, int32_t x, int32_t beyond, int32
     return to;
 }
 
-/* the same of `pixels` outputs from `at` on, with one more behind an odd number of them */
+/* the same for `pixels` outputs from `at` on, with one more after an odd number of them */
 ONCE void turned_places(int32_t *to, int32_t beyond, int32_t at, int32_t pixels, int32_t tap,
                                  const conv2d_shape *s)
 {
@@ -38,7 +38,7 @@ ONCE void turned_places(int32_t *to, int32_t beyond, int32_t at, int32_t pixels,
     }
 }
 
-/* what the numbers of each pixel of one group of channels are multiplied with, with 0 behind an odd number of them; gives whether one is
+/* the factor of each pixel for one group of channels, with 0 after an odd number of them; returns whether one is
  * TURNED_FAR. `ge` begins with the group. */
 ONCE int32_t turned_factors(int16_t *to, const int8_t *ge, int32_t at, int32_t pixels, int32_t e,
                                      int32_t groups, int32_t w)
@@ -59,7 +59,7 @@ ONCE int32_t turned_factors(int16_t *to, const int8_t *ge, int32_t at, int32_t p
     return far;
 }
 
-/* n channels of one group of g from c on, of s->o in all, aligned to exponent e and turned */
+/* n channels of one group of g from c on, of s->o in total, aligned to exponent e and transposed */
 ALWAYS_INLINE void turned_group(int16_t *to, int16_t *factor, const void *g, const int8_t *ge, int32_t at, int32_t c,
                                 int32_t n, int32_t pixels, int32_t e, const conv2d_shape *s, int32_t bytes)
 {
@@ -69,7 +69,7 @@ ALWAYS_INLINE void turned_group(int16_t *to, int16_t *factor, const void *g, con
     }
 }
 
-/* columns k.. of some, all of x or the chosen ones, `cols` of them, at most four; the others are the last again */
+/* columns k.. of x or of the chosen ones, `cols` of them, at most four; the others repeat the last */
 static inline void turned_some(int16_t *to, const int8_t *x, const int32_t *place, const int32_t *channels, int32_t k,
                                int32_t cols, int32_t zero, int32_t words)
 {
@@ -85,7 +85,7 @@ static inline void turned_some(int16_t *to, const int8_t *x, const int32_t *plac
     turned_columns(to, x, place, column, zero, words);
 }
 
-/* blocks that reach over an edge: `outputs` outputs from t->dw on, up to four columns */
+/* blocks that cross an edge: `outputs` outputs from t->dw on, up to four columns */
 APART void turned_edge(turned_task t, int32_t outputs, int32_t cols)
 {
     int32_t side[2 * TURNED], *dw = t.dw;
@@ -130,7 +130,7 @@ static inline void turned_block(turned_task t, int32_t outputs, int32_t count)
     }
 }
 
-/* a pixel of zeros, where windows may reach beyond the edge */
+/* a pixel of zeros, if windows may cross the edge */
 static inline void turned_nothing(int8_t *to, int32_t zero, const conv2d_shape *s)
 {
     for (int32_t k = 0; !is_pointwise(s) && k < s->c; k++) {
@@ -138,7 +138,7 @@ static inline void turned_nothing(int8_t *to, int32_t zero, const conv2d_shape *
     }
 }
 
-/* what pixels from `at` on give to dw[o,tap,k]. A group of g that is turned already is not turned again. */
+/* the contribution of pixels from `at` on to dw[o,tap,k]. A group of g that is already transposed is used again. */
 ALWAYS_INLINE void turned_piece(int32_t *dw, const void *g, const int8_t *ge, const int8_t *x, const int32_t *channels,
                                 int32_t count, int32_t zero, const int8_t *highest, int32_t drop, int32_t at,
                                 int32_t pixels, const conv2d_shape *s, void *scratch, int32_t bytes)
@@ -181,7 +181,7 @@ ALWAYS_INLINE void block_turned_dw(int32_t *dw, int8_t *dwe, const void *g, cons
     block_dw_exponents(dwe, block_groups(s->o), drop, bytes);
 }
 
-/* what pixels from `at` on give to dw[tap,c] of a depthwise convolution */
+/* the contribution of pixels from `at` on to dw[tap,c] of a depthwise convolution */
 ALWAYS_INLINE void turned_depthwise_piece(int32_t *dw, const void *g, const int8_t *ge, const int8_t *x, int32_t zero,
                                           const int8_t *highest, int32_t drop, int32_t at, int32_t pixels,
                                           const conv2d_shape *s, void *scratch, int32_t bytes)

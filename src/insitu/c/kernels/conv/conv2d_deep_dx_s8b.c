@@ -1,7 +1,7 @@
-/* conv2d_pairs_dx_s8b in little room: `depth` outputs (a multiple of 16) of `rows` rows of pixels at a time.
+/* conv2d_pairs_dx_s8b with little scratch: `depth` outputs (a multiple of 16) of `rows` rows of pixels at a time.
  * Scratch: 512 bytes (sums), 4 depth int16 (weights), depth int16 for each pixel, rounded up to a multiple of four, an
- * int32 for each pixel and channel of the rows. `share` NULL: scratch begins with those of `source`, o int16, rounded up
- * to a multiple of eight. Not in place.
+ * int32 per pixel and channel of the rows. `share` NULL: scratch begins with those of `source`, o int16, rounded up to
+ * a multiple of eight. Not in place.
  */
 #include <stddef.h>
 

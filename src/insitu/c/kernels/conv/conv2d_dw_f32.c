@@ -6,7 +6,7 @@
 #include "kernels.h"
 #include "kernels/spans.h"
 
-/* taps that lie together in x and in dw go together */
+/* taps that are contiguous in x and in dw are processed together */
 static void whole_row(float *dw, const float *g, const float *x, const conv2d_shape *s, matrix_shape m)
 {
     const int32_t ci = s->c / s->groups, og = s->o / s->groups;

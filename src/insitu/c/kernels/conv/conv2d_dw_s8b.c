@@ -1,5 +1,5 @@
 /* dw[o,u,v,k] 2^dwe = sum over n,i,j of g[n,i,j,o] (x[..,channels[k]] - zero) / scale of x: groups of g are aligned
- * to the largest exponent of theirs and shortened by `drop` bits. channels NULL: all of them, `count`.
+ * to their largest exponent and shortened by `drop` bits. channels NULL: all of them, `count`.
  * Scratch: ow o int16. Not in place. */
 #include "kernels.h"
 #include "kernels/conv/block_conv.h"

@@ -5,7 +5,8 @@
 #include "kernels.h"
 #include "kernels/spans.h"
 
-/* what a row of g adds to a row of dx, in the order of j: of two taps on a pixel the later has the lower j */
+/* the contribution of a row of g to a row of dx, in the order of j: of two taps on a pixel, the later has the lower j
+ * */
 static void row(float *dx, const float *g, const float *w, const conv2d_shape *s, const matrix_shape *whole)
 {
     const int32_t ci = s->c / s->groups, og = s->o / s->groups;

@@ -7,8 +7,8 @@
 #include "kernels.h"
 #include "kernels/spans.h"
 
-/* what the outputs j..j+count-1 of a row add to a row of dx, in the order of j: of two taps on a pixel the later has
- * the lower j */
+/* the contribution of outputs j..j+count-1 of a row to a row of dx, in the order of j: of two taps on a pixel, the
+ * later has the lower j */
 static void part(float *dx, const float *g, const int8_t *w, int32_t j, int32_t count, const conv2d_shape *s,
                  matrix_shape m)
 {

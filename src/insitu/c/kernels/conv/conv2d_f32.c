@@ -1,6 +1,6 @@
 /* y[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, c]
- * Weights lie as declared, w[o,kh,kw,c/groups]; b may be null. Taps on the padding count as zero.
- * Those of `panel` outputs are turned into w[k,outputs] at a time: all taps of them, or where that is too much, up to
+ * Weights are w[o,kh,kw,c/groups]; b may be null. Taps on the padding count as zero.
+ * Those of `panel` outputs are transposed to w[k,outputs] at a time: all their taps or, if that is too much, up to
  * `depth` channels of one tap. Scratch: 4 panel depth bytes. Not in place.
  */
 #include "isa/transpose.h"
@@ -28,7 +28,7 @@ static void in_pieces(float *y, const float *x, const float *w, const float *b, 
 {
     const int32_t ci = s->c / s->groups, taps = s->kh * s->kw;
     matrix_shape m = {s->n * s->oh * s->ow, cols, 0, s->o, 0, s->sw * s->c, 1, cols};
-    matrix_f32(y, b, x, turned, &m); /* nothing but the bias */
+    matrix_f32(y, b, x, turned, &m); /* only the bias */
     m.start_row = s->o;
     for (int32_t t = 0; t < taps; t++) {
         for (int32_t c = 0; c < ci; c += m.depth) {

@@ -1,6 +1,6 @@
 /* dw[o,u,v,k] = scale * sum over n,i,j of g[n,i,j,o] (x[.., channels[k]] - zero), the sum one chain of multiply-adds over
  * n, then i, then j, as in conv2d_dw_s8 without groups. `channels` may be null: the first `count`.
- * The pixels that a tap of the window sees inside of x, `piece` at a time, are laid out in panels of four columns, their
+ * The pixels that a tap of the window sees inside x, `piece` at a time, are laid out in panels of four columns, their
  * gradients in panels of four outputs, sixteen outputs at a time.
  * Scratch, with count rounded up to a multiple of four: piece (2 + 16 + count) words. Not in place.
  */
@@ -16,7 +16,7 @@ typedef struct {
     int32_t *x, *g, n;
 } seen;
 
-/* up to four columns of x as floats, minus the zero point; those that are not there are the last again */
+/* up to four columns of x as floats, minus the zero point; missing ones repeat the last */
 static void input_columns(float *to, const int8_t *x, const int32_t *place, const int32_t *channels, int32_t k,
                           int32_t cols, int32_t zero, int32_t n)
 {
@@ -49,7 +49,7 @@ static void gradient_columns(float *to, const float *g, const int32_t *place, in
     }
 }
 
-/* what these pixels add to dw of one tap; rows of dw are `row` floats apart */
+/* the contribution of these pixels to dw of one tap; rows of dw are `row` floats apart */
 static void add_products(float *dw, const float *g, const int8_t *x, const int32_t *channels, int32_t count,
                          int32_t zero, const seen *p, int32_t o, int32_t row, float *panels)
 {

@@ -1,6 +1,6 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, c] - x_zero)
- * for several groups. y = requantised acc, mask (if not null) where it was not clamped. Weights lie as declared,
- * w[o,kh,kw,c/groups]; b may be null. Padding holds x_zero.
+ * for several groups. y = requantised acc, mask (if not null) where it was not clamped. Weights are
+ * w[o,kh,kw,c/groups]; b may be null. The padding is x_zero.
  * Scratch: 2 kh kw c/groups bytes, one window of one group. Not in place.
  */
 #include "isa/primitives.h"

@@ -1,6 +1,6 @@
-/* conv2d_f32 for constant weights of one group, packed when the program was made: in panels of 48 outputs (the last as
- * wide as it must be, rounded up to 16), each w[k][outputs] with k = (u,v,c), zero where there is no output. b may be null.
- * Not in place.
+/* conv2d_f32 for constant weights of one group, packed at compile time: in panels of 48 outputs (the last only as wide
+ * as needed, rounded up to 16), each w[k][outputs] with k = (u,v,c), zero-padded in outputs. b may be null. Not in
+ * place.
  */
 #include "kernels/conv/conv_panel.h"
 

@@ -1,9 +1,9 @@
-/* conv2d_s8 for constant weights of one group, packed when the program was made:
- *   w        [o/16][runs][k/4][16][4], zero where there is no o or k. A run is what lies together in x: the kw c taps
+/* conv2d_s8 for constant weights of one group, packed at compile time:
+ *   w        [o/16][runs][k/4][16][4], zero-padded in o and k. A run is contiguous in x: the kw c taps
  *            of a kernel row (runs = kh), or with dw > 1 the c taps of one pixel (runs = kh kw)
- *   offset   -(x_zero + 128) * sum of w[o]: takes back that x is read as x + 128, unsigned, and centred nowhere
+ *   offset   -(x_zero + 128) * sum of w[o]: undoes that x is read as x + 128, unsigned, and not centred
  * so that y = requantised (b[o] + offset[o] + sum over k of w[o,k] (x[..k..] + 128)). b may be null.
- * Scratch, 1x1 kernels that move by one over c % 4 == 0: 16 c bytes, 16 pixels of x + 128. Others: 8 * runs bytes
+ * Scratch, 1x1 kernels with stride one and c % 4 == 0: 16 c bytes, 16 pixels of x + 128. Others: 8 * runs bytes
  * (rounded up to 16) and (kh - 1) dh + 1 rows of x + 128 with their padding, each as wide as the outputs need, plus 3
  * bytes, rounded up to 16. Not in place.
  */

@@ -1,7 +1,7 @@
 /* dw[o,u,v,k] 2^dwe = sum over n,i,j of g[n,i,j,o] (x[..,channels[k]] - zero): conv2d_dw without groups by products of
  * pairs, `piece` outputs (an even number) at a time. channels NULL: all of them, `count`.
  * Scratch, for every two of piece: two int32, 17 + count (rounded up to a multiple of four) pairs of int16; and c bytes
- * if the kernel is not 1x1 and moves by one. Not in place.
+ * unless the kernel is 1x1 with stride one. Not in place.
  */
 #include "kernels.h"
 #include "kernels/conv/block_turned.h"

@@ -1,9 +1,10 @@
-/* dx = g w for a 1x1 convolution that moves by one: conv2d_dx by products of pairs, `rows` rows of pixels and 16
+/* dx = g w for a 1x1 convolution with stride one: conv2d_dx by products of pairs, `rows` rows of pixels and 16
  * channels of dx at a time.
  * Scratch: 16 int32 for each pixel of the rows, these rounded up to 8, 16, 32 or a multiple of 64; with
  * k = o rounded up to a multiple of four, 4 k int16, and k int16 for each pixel, rounded up to a multiple of four.
- * `share` NULL: shares are made of `source`, and scratch begins with them: o int16, rounded up to a multiple of eight.
- * Not in place. `which`, `fixed` and `count` are those of block_weights, for a weight in two parts; NULL for a whole one.
+ * `share` NULL: shares are computed from `source`, and scratch begins with them: o int16, rounded up to a multiple of
+ * eight. Not in place. `which`, `fixed` and `count` are those of block_weights, for a weight in two parts; NULL for a
+ * whole one.
  */
 #include "kernels.h"
 #include "kernels/conv/block_pairs.h"

@@ -1,12 +1,11 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, c] - x_zero)
- * y = requantised acc, mask (if not null) where it was not clamped; one group. Weights lie as declared, w[o,kh,kw,c],
- * and are used where they lie; b may be null. Padding holds x_zero.
- * `outputs` of the shape's o are made: y, mask, w, b and q are those of the first of them. Where they are not all, the
- * first is a multiple of eight and the bits of the mask are zero before.
- * The windows of `tile` pixels (a multiple of four) are widened to 16 bits once, then meet two outputs' weights at a
- * time: see isa/pairs.h.
- * Scratch, with k = kh kw c rounded up to a multiple of four: 512 bytes (sums), 2 tile k (windows), 4 k (weights), 4 k
- * (four windows as they lie in x; none for 1x1 kernels that move by one). Not in place.
+ * y = requantised acc, mask (if not null) where it was not clamped; one group. Weights are w[o,kh,kw,c], used in that
+ * layout; b may be null. The padding is x_zero.
+ * `outputs` of the shape's o are computed: y, mask, w, b and q are those of the first of them. If these are not all,
+ * the first is a multiple of eight, and the bits of the mask are zero beforehand. The windows of `tile` pixels (a
+ * multiple of four) are widened to 16 bits once, then meet two outputs' weights at a time: see isa/pairs.h. Scratch,
+ * with k = kh kw c rounded up to a multiple of four: 512 bytes (sums), 2 tile k (windows), 4 k (weights), 4 k (four
+ * windows in the layout of x; none for 1x1 kernels with stride one). Not in place.
  */
 #include "isa/copy.h"
 #include "isa/pairs.h"
@@ -32,7 +31,7 @@ static void window_row(int8_t *to, const int8_t *row, int32_t q, const conv2d_sh
     }
 }
 
-/* the window of a pixel that is not whole, its first tap on r,q */
+/* a window that is partly outside, its first tap on r,q */
 static void edge_window(int8_t *to, const int8_t *image, int32_t r, int32_t q, const conv2d_shape *s, int32_t zero)
 {
     for (int32_t u = 0; u < s->kh; u++, to += s->kw * s->c, r += s->dh) {
@@ -46,7 +45,7 @@ typedef struct {
     int32_t i, j;
 } cursor;
 
-/* How many windows from i,j on have all their taps inside and lie side by side in the image? Not more than `count`. */
+/* How many windows from i,j on have all their taps inside and are side by side in the image? At most `count`. */
 static int32_t whole_windows(const cursor *at, int32_t count, const conv2d_shape *s)
 {
     const int32_t r = at->i * s->sh - s->pt, q = at->j * s->sw - s->pl, room = s->w - s->kw - q;
@@ -70,7 +69,7 @@ static void go_on(cursor *at, int32_t count, const conv2d_shape *s)
     }
 }
 
-/* a block of windows, one by one; those that are not there are what lay there before */
+/* a block of windows, one by one; missing ones keep the old contents */
 static void copied_windows(int8_t *side, cursor *at, int32_t count, const conv2d_shape *s, int32_t zero)
 {
     const int32_t n = s->kw * s->c, row = s->w * s->c;
@@ -106,7 +105,7 @@ APART void widen_windows(int16_t *to, cursor *at, int32_t count, const conv2d_sh
     }
 }
 
-/* the same where a window is a pixel */
+/* the same if a window is a pixel */
 APART void widen_pixels(int16_t *to, const int8_t *x, int32_t count, int32_t k, int32_t zero)
 {
     const int32_t blocks = count / PAIRS_PIXELS, whole = blocks * PAIRS_PIXELS;
@@ -125,7 +124,7 @@ typedef struct {
     int32_t *sums;
 } tile_part;
 
-/* Output o, and the next if there is one, of the pixels from `done` on, whose sums are stored apart from making them: any
+/* Output o, and the next if there is one, of the pixels from `done` on: first their sums, then stored with any
  * rounding, clamp and mask. */
 APART void by_channel(pairs_task *t, const tile_part *part, int32_t o, int32_t done, const requant *q)
 {
@@ -161,7 +160,7 @@ static void two_outputs(pairs_task *t, const pairs_window *rows, const int32_t *
     }
 }
 
-/* is there a quick way for outputs o and o + 1? then it is in the task */
+/* is there a quick way for outputs o and o + 1? if so, it is put in the task */
 static int two_quick(pairs_task *t, int32_t o, const requant *q)
 {
     const int32_t *m = q->m + o * q->step, twice = 2 * q->y_zero + 1;
@@ -179,7 +178,8 @@ static void task_at(pairs_task *t, const tile_part *part, int32_t o)
     }
 }
 
-/* As many outputs from o on, two by two, as a machine's own code takes, all pixels in whole blocks; gives how far. */
+/* As many outputs from o on, two by two, as a machine's own code handles, all pixels in whole blocks; returns the next.
+ * */
 APART int32_t many_outputs(pairs_task *t, const tile_part *part, int32_t o, const pairs_window *rows, const int32_t *b,
                             const requant *q)
 {
@@ -191,7 +191,7 @@ APART int32_t many_outputs(pairs_task *t, const tile_part *part, int32_t o, cons
 }
 
 /* Output o and the next, if there is one: the first `whole` pixels, which are whole blocks, if both are requantised
- * quickly. Gives how many pixels are done. */
+ * quickly. Returns how many pixels are done. */
 APART int32_t few_outputs(pairs_task *t, const tile_part *part, int32_t o, const pairs_window *all, const int32_t *b,
                           const requant *q)
 {
@@ -206,7 +206,7 @@ APART int32_t few_outputs(pairs_task *t, const tile_part *part, int32_t o, const
     return part->count / PAIRS_PIXELS * PAIRS_PIXELS;
 }
 
-/* a tile whose windows are there */
+/* a tile whose windows are ready */
 static void all_outputs(pairs_task *t, const tile_part *part, const pairs_window *rows, const int32_t *b,
                         const requant *q)
 {

@@ -1,6 +1,6 @@
 /* conv2d_pairs_s8 with a weight in two parts: channel c of an output's taps is channel where[c] of `trained`, which has
- * `count`, or, where that is negative, channel -1 - where[c] of `fixed`.
- * The weights of `outputs` outputs, a multiple of eight, are put together at a time, each once.
+ * `count`, or, if that is negative, channel -1 - where[c] of `fixed`.
+ * The weights of `outputs` outputs, a multiple of eight, are assembled at a time, each once.
  * Scratch: 48 bytes, those weights, outputs kh kw c bytes rounded up to a multiple of sixteen, then that of
  * conv2d_pairs_s8. Not in place.
  */
@@ -11,7 +11,7 @@ void conv2d_parts_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *tr
                      const conv2d_shape *s, const requant *q, void *scratch)
 {
     const int32_t taps = s->kh * s->kw;
-    requant *part = scratch; /* not on the stack: there is less of that */
+    requant *part = scratch; /* not on the stack, which is smaller */
     int8_t *w = (int8_t *)scratch + 48, *rest = w + (outputs * taps * s->c + 15) / 16 * 16;
     *part = *q;
     clear_mask(mask, s->n * s->oh * s->ow * ((s->o + 7) / 8));

@@ -1,7 +1,7 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v,c of w[o,u,v,c] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, c] - x_zero)
- * y = requantised acc, mask (if not null) where it was not clamped; one group. Weights lie as declared, w[o,kh,kw,c];
- * b may be null. Padding holds x_zero. The weights of `panel` outputs, a multiple of sixteen, are packed at a time, as
- * they are for conv2d_packed_s8 when a program is made.
+ * y = requantised acc, mask (if not null) where it was not clamped; one group. Weights are w[o,kh,kw,c]; b may be null.
+ * The padding is x_zero. The weights of `panel` outputs, a multiple of sixteen, are packed at a time, as for
+ * conv2d_packed_s8 at compile time.
  * Scratch: that of conv2d_packed_s8, rounded up to 16 bytes, then the packed weights, then 4 panel bytes of offsets.
  * Not in place.
  */

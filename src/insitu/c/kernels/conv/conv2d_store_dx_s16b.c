@@ -1,6 +1,6 @@
-/* The sums of conv2d_sum_dx_s16b, acc[row][channel][pixel], become blocks; og exponents a row are at ge, those of the
- * gradient they are sums of, the largest of which times 2^by is what a sum of 1 stands for. In place, if there is
- * scratch for it: copy, an int32 for each sum of a row.
+/* The sums of conv2d_sum_dx_s16b, acc[row][channel][pixel], become blocks. ge has the exponents of the summed
+ * gradient, og per row: 2^by times the largest is the real value of a sum of 1. In place if there is scratch for it:
+ * copy, one int32 per sum of a row.
  */
 #include "kernels.h"
 #include "kernels/conv/block_deep.h"

@@ -1,8 +1,8 @@
-/* What the gradient of n outputs of a 1x1 convolution, from `first` on, adds to sums for conv2d_store_dx_s16b:
- * acc[row][channel][pixel] += sum over these o of p[row][pixel][o] w[o][channel]. w, fixed and share are those of these
- * outputs, and so are g, which has `step` numbers a pixel, and own, its exponents; ge are those of all outputs. The
- * first call clears acc; `rows` rows of pixels at a time. Scratch: 512 bytes (sums), 4 n int16 (weights), n int16 for
- * each pixel, rounded up to a multiple of four.
+/* The contribution of the gradient of n outputs of a 1x1 convolution, from `first` on, to sums for
+ * conv2d_store_dx_s16b: acc[row][channel][pixel] += sum over these o of p[row][pixel][o] w[o][channel]. w, fixed and
+ * share are those of these outputs, and so are g, which has `step` numbers per pixel, and own, its exponents; ge are
+ * those of all outputs. The first call clears acc; `rows` rows of pixels at a time. Scratch: 512 bytes (sums), 4 n
+ * int16 (weights), n int16 for each pixel, rounded up to a multiple of four.
  */
 #include "kernels.h"
 #include "kernels/conv/block_deep.h"

@@ -1,11 +1,11 @@
-/* A convolution with some of its output channels, their weights lying as b of a product: panel[k][row], k = (u,v,c). */
+/* A convolution with some of its output channels, whose weights are b of a product: panel[k][row], k = (u,v,c). */
 #ifndef INSITU_CONV_PANEL_H
 #define INSITU_CONV_PANEL_H
 
 #include "kernels.h"
 #include "kernels/spans.h"
 
-enum { PANEL_RUNS = 16 }; /* kernel rows that are added up at once */
+enum { PANEL_RUNS = 16 }; /* kernel rows that are summed at once */
 
 /* some rows of inputs and the weights of the kernel row above each, with `count` of them inside */
 typedef struct {
@@ -13,7 +13,8 @@ typedef struct {
     int32_t count;
 } panel_rows;
 
-/* what an output row takes from some rows of inputs; a start that is not y is the bias, and goes in with the first tap */
+/* the contribution of some rows of inputs to an output row; a start other than y is the bias, added with the first tap
+ * */
 static inline void panel_row(float *y, const float *start, const panel_rows *rows, const conv2d_shape *s,
                              matrix_shape m)
 {
@@ -38,7 +39,7 @@ static inline void panel_row(float *y, const float *start, const panel_rows *row
     }
 }
 
-/* the rows under taps u, u + 1, .. of output row i; gives the tap to go on with */
+/* the rows under taps u, u + 1, .. of output row i; returns the tap to continue with */
 static inline int32_t panel_under(panel_rows *rows, const float *x, const float *panel, int32_t i, int32_t u,
                                   int32_t panel_row, const conv2d_shape *s)
 {
@@ -52,7 +53,7 @@ static inline int32_t panel_under(panel_rows *rows, const float *x, const float 
     return u;
 }
 
-/* y, x and b at the first of `cols` channels; `row` floats lie between two rows of the panel */
+/* y, x and b at the first of `cols` channels; rows of the panel are `row` floats apart */
 static inline void conv2d_panel(float *y, const float *x, const float *panel, const float *b, int32_t cols,
                                 int32_t row, const conv2d_shape *s)
 {

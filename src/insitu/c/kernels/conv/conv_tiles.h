@@ -1,5 +1,5 @@
-/* An int8 convolution of some outputs with packed weights, in tiles of sixteen pixels: see conv2d_packed_s8.c for how
- * weights and scratch lie.
+/* An int8 convolution of some outputs with packed weights, in tiles of sixteen pixels: see conv2d_packed_s8.c for the
+ * layout of weights and scratch.
  */
 #ifndef INSITU_CONV_TILES_H
 #define INSITU_CONV_TILES_H
@@ -28,10 +28,10 @@ static inline void pointwise_tiles(int8_t *y, uint8_t *mask, const int8_t *x, co
     }
 }
 
-/* x + 128 of the rows some outputs need, as a ring */
+/* x + 128 of the rows that some outputs need, as a ring */
 typedef struct {
     uint8_t *rows;
-    int32_t bytes, span, next; /* a row's bytes, how many rows there are, the next row of x to come in */
+    int32_t bytes, span, next; /* bytes per row, number of rows, the next row of x to enter */
 } ring;
 
 static inline void advance(ring *g, const int8_t *x, const conv2d_shape *s, int32_t last, int32_t pad)

@@ -13,7 +13,7 @@ static void start(float *y, const float *b, int32_t pixels, int32_t o)
     }
 }
 
-/* one input channel of one pixel, into every output it reaches: (r0, q0) is where its first tap goes */
+/* one input channel of one pixel, added to every output it reaches: (r0, q0) is the output of its first tap */
 static void scatter(float *y, float x, const float *w, const conv2d_shape *s, int32_t r0, int32_t q0)
 {
     const int32_t og = s->o / s->groups;

@@ -1,5 +1,5 @@
 /* y = requantised acc, n pixels of one channel, and a bit of the mask (if not null) where it was not clamped: see
- * channel_place. The bits of a mask must be zero before; y and mask may lie apart from pixel to pixel.
+ * channel_place. The bits of a mask must be zero beforehand; y and mask have steps from pixel to pixel.
  */
 #include "isa/quick.h"
 #include "kernels.h"

@@ -15,7 +15,7 @@ typedef struct {
     int32_t first, last, room;
 } block_band;
 
-/* rows before `first` go: what is left moves to the front */
+/* rows before `first` are dropped: the rest moves to the front */
 static inline void block_band_move(block_band *t, int32_t first, int32_t row)
 {
     const int32_t *from = (const int32_t *)(const void *)(t->p + (first - t->first) * row);
@@ -27,7 +27,7 @@ static inline void block_band_move(block_band *t, int32_t first, int32_t row)
     t->last = t->last > first ? t->last : first;
 }
 
-/* the rows of g that row r of dx gathers from are laid out, as far as they are not; n channels */
+/* lay out the rows of g that row r of dx gathers from, unless they already are; n channels */
 ALWAYS_INLINE void block_band_reach(block_band *t, int32_t r, const void *g, const int8_t *ge, int32_t at,
                                     const int16_t *share, int32_t highest, int32_t n, const conv2d_shape *s,
                                     int32_t bytes)
@@ -71,7 +71,7 @@ static inline block_hits block_hits_of(int32_t place, int32_t kernel, int32_t st
         tap++;
     }
     const int32_t at = (place - tap * dilation) / stride, beyond = at - size + 1;
-    const int32_t skip = beyond > 0 ? (beyond + step.back - 1) / step.back : 0; /* these lie behind the last output */
+    const int32_t skip = beyond > 0 ? (beyond + step.back - 1) / step.back : 0; /* these are after the last output */
     const int32_t taps = tap < step.every && tap < kernel ? (kernel - 1 - tap) / step.every + 1 : 0;
     const int32_t most = place >= tap * dilation ? at / step.back + 1 : 0, end = taps < most ? taps : most;
     const block_hits found = {tap + skip * step.every, at - skip * step.back, end > skip ? end - skip : 0};
@@ -95,7 +95,7 @@ ALWAYS_INLINE void block_depthwise_row(int32_t *acc, int32_t r, const int16_t *p
     }
 }
 
-/* one row of a group of n channels: block_store, more quickly where the group is whole and its numbers are long */
+/* one row of a group of n channels: block_store, faster if the group is whole and its numbers are wide */
 ALWAYS_INLINE void block_store_group(void *m, int8_t *e, int32_t at, int32_t step, const int32_t *x, int32_t pixels,
                                      int32_t n, int32_t exponent, int32_t bytes)
 {

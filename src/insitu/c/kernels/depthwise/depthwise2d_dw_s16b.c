@@ -1,5 +1,5 @@
-/* dw[u,v,c] 2^dwe = sum over n,i,j of g[n,i,j,c] (x[..,c] - zero) / scale of x: groups of g are aligned to the
- * largest exponent of theirs and shortened by `drop` bits. Scratch: ow c int16. Not in place. */
+/* dw[u,v,c] 2^dwe = sum over n,i,j of g[n,i,j,c] (x[..,c] - zero) / scale of x: groups of g are aligned to
+ * their largest exponent and shortened by `drop` bits. Scratch: ow c int16. Not in place. */
 #include "kernels.h"
 #include "kernels/depthwise/block_depthwise.h"
 

@@ -1,7 +1,7 @@
 /* dw[u,v,o] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o], as many outputs as inputs,
  * where x = scale * (the integer - zero); the scale comes last.
  * Each dw is one chain of multiply-adds, over n, then i, then j.
- * Scratch: a tap for each of kh kw. Not in place.
+ * Scratch: kh kw taps. Not in place.
  */
 #include "isa/fma.h"
 #include "kernels.h"

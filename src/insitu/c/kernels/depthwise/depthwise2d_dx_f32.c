@@ -1,6 +1,6 @@
 /* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v of output i,j lies on r,q; as many outputs as inputs.
- * Each dx is one chain of multiply-adds, over i, then j: every pixel gathers what it gave.
- * Scratch: a tap for each of kh kw. Not in place.
+ * Each dx is one chain of multiply-adds, over i, then j: every pixel gathers its contributions.
+ * Scratch: kh kw taps. Not in place.
  */
 #include "kernels.h"
 #include "kernels/spans.h"

@@ -1,7 +1,7 @@
 /* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v of output i,j lies on r,q; as many outputs as inputs;
  * w = scale[c] * the integer weight, where the scale comes last.
- * Each dx is one chain of multiply-adds, over i, then j: every pixel gathers what it gave.
- * Scratch: a tap for each of kh kw. Not in place.
+ * Each dx is one chain of multiply-adds, over i, then j: every pixel gathers its contributions.
+ * Scratch: kh kw taps. Not in place.
  */
 #include "isa/fma.h"
 #include "kernels.h"

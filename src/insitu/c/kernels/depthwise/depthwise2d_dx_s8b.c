@@ -1,7 +1,8 @@
 /* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v lies on r,q; w = share[c] / 2^15 * 2^k[group] * the
- * integer weight. Group by group: rows of g are multiplied with share and aligned, and every pixel of dx gathers what it
- * gave. Scratch: 16 w int32, 16 int16, 16 `rows` ow int16; `rows` are all rows of g, or at least as many as a row of dx
- * gathers from. In place over g allowed where dx has its shape. `share` NULL: shares are made of `source`. */
+ * integer weight. Group by group: rows of g are multiplied with share and aligned, and every pixel of dx gathers its
+ * contributions. Scratch: 16 w int32, 16 int16, 16 `rows` ow int16; `rows` are all rows of g, or at least as many as a
+ * row of dx gathers from. In place over g allowed if dx has its shape. `share` NULL: shares are computed from `source`.
+ * */
 #include "kernels.h"
 #include "kernels/depthwise/block_depthwise.h"
 

@@ -1,6 +1,6 @@
 /* y[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o]
  * with as many outputs as inputs; w[kh,kw,o]; b may be null. Taps on the padding count as zero.
- * Scratch: a tap for each of kh kw. Not in place.
+ * Scratch: kh kw taps. Not in place.
  */
 #include "kernels.h"
 #include "kernels/spans.h"

@@ -1,9 +1,9 @@
 /* dx[n,r,q,c] = sum over i,j of g[n,i,j,c] w[u,v,c] where tap u,v of output i,j lies on r,q; as many outputs as inputs,
  * no dilation; w = scale[c] * the integer weight, where the scale comes last; `scale` NULL: scales are those of `source`.
- * Each dx is one chain of multiply-adds, over i, then j, as in depthwise2d_dx_s8: every pixel gathers what it gave.
- * Sixteen channels at a time; their weights lie as floats, the last tap first, so that they are read in that order.
- * Scratch: 16 kh kw floats; with `over`, 16 oh ow floats more. In place with `over`, where dx has the shape of g: then
- * the channels at work are read from a copy.
+ * Each dx is one chain of multiply-adds, over i, then j, as in depthwise2d_dx_s8: every pixel gathers its
+ * contributions. Sixteen channels at a time; their weights are stored as floats, the last tap first, so that they are
+ * read in that order. Scratch: 16 kh kw floats; with `over`, 16 oh ow more. In place with `over`, if dx has the shape
+ * of g: then the current channels are read from a copy.
  */
 #include "isa/gather.h"
 #include "kernels.h"
@@ -17,7 +17,8 @@ static tap_range outputs_on(int32_t r, int32_t before, int32_t kernel, int32_t s
     return found;
 }
 
-/* some channels of one image; `t` has their weights, and all that is the same for each pixel; g has o numbers a pixel */
+/* some channels of one image; `t` has their weights, and everything that is the same for each pixel; g has o numbers
+ * per pixel */
 static void gather_image(gather_task t, const float *g, int32_t channels, int32_t o, const conv2d_shape *s)
 {
     const float *w = t.w;

@@ -1,23 +1,23 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[n, i*sh + u - pt, j*sw + v - pl, o] - x_zero)
- * y = requantised acc, mask (if not null) where it was not clamped, with as many outputs as inputs; w[kh,kw,o] as
- * declared, no dilation; b may be null. Padding holds x_zero.
+ * y = requantised acc, mask (if not null) where it was not clamped, with as many outputs as inputs; w[kh,kw,o], no
+ * dilation; b may be null. The padding is x_zero.
  * Four channels of `band` rows of outputs at a time: the rows of inputs they need are laid out channel by channel in 16
  * bits (see isa/planes.h), with zeros to the left and right; rows above and below are left out.
  * Scratch: `band` lines, 16 bytes each; band ow + 4 sums, 4 bytes each; 8 kh kw weights, 2 bytes each; four planes of
  * (band - 1) sh + kh rows of `width` numbers, an even number that is enough for a multiple of four outputs, 2 bytes
- * each. In place: y may be x where it has its shape and `band` is all rows.
+ * each. In place: y may be x if it has its shape and `band` is all rows.
  */
 #include "isa/planes.h"
 #include "kernels.h"
 #include "kernels/spans.h"
 
-/* the planes of some channels, and which rows of inputs they hold */
+/* the planes of some channels, and the rows of inputs in them */
 typedef struct {
     int16_t *planes;
     int32_t width, plane, first, last; /* numbers in a row and in a plane; rows first..last-1 */
 } band_rows;
 
-/* how many of a row of inputs there is room for: all that are needed */
+/* how many numbers of a row of inputs fit: all that are needed */
 static int32_t row_numbers(const band_rows *t, const conv2d_shape *s)
 {
     return t->width - s->pl < s->w ? t->width - s->pl : s->w;
@@ -29,7 +29,7 @@ APART void widen_band(const band_rows *t, const int8_t *x, int32_t channels, con
     planes_widen(t->planes + s->pl, t->plane, x + t->first * rows.x_row, s->c, channels, zero, &rows);
 }
 
-/* what lines i..end-1 of outputs read */
+/* the inputs of lines i..end-1 of outputs */
 static void lines_of(plane_line *lines, const band_rows *t, int32_t i, int32_t end, const conv2d_shape *s)
 {
     for (; i < end; i++, lines++) {
@@ -41,7 +41,7 @@ static void lines_of(plane_line *lines, const band_rows *t, int32_t i, int32_t e
     }
 }
 
-/* zeros to the left and right of the n numbers of each of so many rows */
+/* zeros to the left and right of the n numbers of each of these rows */
 static void clear_sides(int16_t *to, int32_t rows, int32_t width, int32_t left, int32_t n)
 {
     for (int32_t i = 0; i < left; i++) {

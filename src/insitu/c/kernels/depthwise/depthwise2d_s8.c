@@ -1,7 +1,7 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o] - x_zero)
- * y = requantised acc, mask (if not null) where it was not clamped, with as many outputs as inputs; w[kh,kw,o]; b may be null. Padding holds x_zero.
- * Scratch, each part rounded up to 16 bytes: 8 kh (pointers to rows), 4 o (the bias with the zero point of a window
- * taken off, so that no tap need do it), o (a pixel of padding). Not in place.
+ * y = requantised acc, mask (if not null) where it was not clamped, with as many outputs as inputs; w[kh,kw,o]; b may
+ * be null. The padding is x_zero. Scratch, each part rounded up to 16 bytes: 8 kh (pointers to rows), 4 o (the bias
+ * minus the zero point of a window, so that no tap need subtract it), o (a pixel of padding). Not in place.
  */
 #include "isa/primitives.h"
 #include "kernels.h"

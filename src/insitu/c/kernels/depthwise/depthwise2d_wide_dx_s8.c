@@ -1,5 +1,5 @@
 /* dx[n,r,q,c] = sum over i,j and the m outputs o of channel c of g[n,i,j,o] w[u,v,o] where tap u,v lies on r,q,
- * with w = scale[o] * the integer weight: the scale goes into g. scratch: one float an output channel.
+ * with w = scale[o] * the integer weight: the scale goes into g. Scratch: one float per output channel.
  * Each dx is one chain of multiply-adds, over i, then j, then o. For m > 1. Not in place.
  */
 #include "isa/fma.h"

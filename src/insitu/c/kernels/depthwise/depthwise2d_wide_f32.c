@@ -1,5 +1,5 @@
 /* y[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o / m]
- * with m = o/c outputs for each input; w[kh,kw,o]; b may be null. Taps on the padding count as zero. Not in place.
+ * with m = o/c outputs per input; w[kh,kw,o]; b may be null. Taps on the padding count as zero. Not in place.
  */
 #include "kernels.h"
 

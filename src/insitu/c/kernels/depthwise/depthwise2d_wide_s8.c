@@ -1,6 +1,6 @@
 /* acc[n,i,j,o] = b[o] + sum over u,v of w[u,v,o] (x[n, i*sh + u*dh - pt, j*sw + v*dw - pl, o / m] - x_zero)
- * y = requantised acc, mask (if not null) where it was not clamped, with m = o/c outputs for each input; w[kh,kw,o]; b may be null. Padding holds x_zero.
- * Not in place.
+ * y = requantised acc, mask (if not null) where it was not clamped, with m = o/c outputs per input; w[kh,kw,o]; b may
+ * be null. The padding is x_zero. Not in place.
  */
 #include "kernels.h"
 

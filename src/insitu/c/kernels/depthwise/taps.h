@@ -6,10 +6,10 @@
 
 #include "kernels/shapes.h"
 
-/* a tap reads channel o of pixel p step + at of a row of inputs, where that is inside 0..width-1 */
+/* a tap reads channel o of pixel p step + at of a row of inputs, if that is inside 0..width-1 */
 typedef struct {
     const void *x; /* the row */
-    void *w;       /* its weights or their gradient, one a channel */
+    void *w;       /* its weights or their gradient, one per channel */
     int32_t at;
 } tap;
 
@@ -17,7 +17,7 @@ typedef struct {
     int32_t pixels, c, step, width, y_step;
 } tap_row;
 
-/* the taps of output row i of a depthwise convolution that lie on rows of x; x_size and w_size are bytes an element */
+/* the taps of output row i of a depthwise convolution that are on rows of x; x_size and w_size are bytes per element */
 static inline int32_t taps_of_row(tap *taps, const conv2d_shape *s, int32_t i, const void *x, const void *w,
                                   int32_t x_size, int32_t w_size)
 {

@@ -1,14 +1,14 @@
-/* y[r,o] = b[o] + sum over i of w[o,i] x[r,i]; w as declared; b may be null. Every sum is one fma after the
- * other in the order of i, the same on every machine. Of few rows some outputs are summed up side by side;
- * for more, the weights of `panel` outputs and up to `depth` inputs are turned into w[i,outputs] at a time.
- * Scratch: 4 panel depth bytes; few rows are those with a depth of 0. Not in place.
+/* y[r,o] = b[o] + sum over i of w[o,i] x[r,i]; b may be null. Every sum is one fma after the other in the order of i,
+ * the same on every machine. For few rows (a depth of 0), some outputs are summed side by side; for more, the weights
+ * of `panel` outputs and up to `depth` inputs are transposed to w[i,outputs] at a time. Scratch: 4 panel depth bytes.
+ * Not in place.
  */
 #include "isa/primitives.h"
 #include "isa/fma.h"
 #include "isa/transpose.h"
 #include "kernels.h"
 
-enum { CHAINS = 8 }; /* outputs summed up side by side: a sum has to wait for itself, its neighbours need not */
+enum { CHAINS = 8 }; /* outputs summed side by side: a sum must wait for itself, its neighbours need not */
 
 /* y[j] = b[j] + sum over i of w[j,i] x[i] for count outputs, in the order of i */
 static void some_outputs(float *y, const float *x, const float *w, const float *b, int32_t inputs, const int32_t count)

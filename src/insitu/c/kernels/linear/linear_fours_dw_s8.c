@@ -1,5 +1,5 @@
 /* dw[o,k] = scale * sum over r of g[r,o] (x[r, channels[k]] - zero), the sum one chain of multiply-adds over r, as in
- * linear_dw_s8; also the gradient of a 1x1 convolution that moves by one. `channels` may be null: the first `count`.
+ * linear_dw_s8; also the gradient of a 1x1 convolution with stride one. `channels` may be null: the first `count`.
  * Inputs of `piece` rows at a time are laid out in panels of four columns, gradients in panels of four outputs.
  * Scratch, with count rounded up to a multiple of four: piece count floats, then 4 piece floats. Not in place.
  */

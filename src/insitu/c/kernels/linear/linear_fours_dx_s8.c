@@ -1,16 +1,16 @@
 /* dx[r,i] = sum over o of g[r,o] w[o,i] with w = scale[o] * the integer weight: the scale goes into g. One chain of
- * multiply-adds over o, as in linear_dx_s8; also what a 1x1 convolution that moves by one does to its pixels.
+ * multiply-adds over o, as in linear_dx_s8; also for the pixels of a 1x1 convolution with stride one.
  * `depth` outputs of some rows (`tile`, a multiple of four) are scaled and laid out in panels, then meet four columns of
- * weights at a time; a chain goes on where the outputs before have left it.
+ * weights at a time; a chain continues where the previous outputs left it.
  * `scale` NULL: scales are those of `source`.
  * `where` NULL: w is the whole weight. Else w has `count` of its columns and fixed the others: column i is where[i] of w
- * or, where that is negative, -1 - where[i] of fixed.
+ * or, if that is negative, -1 - where[i] of fixed.
  * Scratch: 256 floats (a table of all bytes), tile depth floats, 4 depth floats; with parts, 4 depth bytes. Not in place.
  */
 #include "isa/fours.h"
 #include "kernels.h"
 
-/* n numbers of four rows of g, scaled, side by side; rows that are not there are the last one again */
+/* n numbers of four rows of g, scaled, side by side; missing rows repeat the last */
 static void scaled_rows(float *to, const float *g, const float *scale, int32_t rows, int32_t row, int32_t n)
 {
     if (rows >= FOUR) {
@@ -53,7 +53,7 @@ static int side_by_side(const int32_t *where)
     return where[1] == where[0] + next && where[2] == where[0] + 2 * next && where[3] == where[0] + 3 * next;
 }
 
-/* up to four columns of weights, from i on, as floats; `together` has room for 4 n bytes where there are parts */
+/* up to four columns of weights, from i on, as floats; `together` has room for 4 n bytes if there are parts */
 static void weight_columns(float *to, const weight_parts *parts, int32_t i, int32_t cols, int32_t row, int32_t o,
                            int32_t n, const float *table, int8_t *together)
 {
@@ -83,7 +83,7 @@ typedef struct {
     int8_t *together;
 } room;
 
-/* what outputs o..o+n-1, whose scales these are, add to `count` rows */
+/* the contribution of outputs o..o+n-1, whose scales these are, to `count` rows */
 static void add_outputs(float *dx, const float *g, const weight_parts *parts, const float *scale, int32_t count,
                         int32_t o, int32_t n, const linear_shape *s, const room *at)
 {
@@ -110,7 +110,7 @@ void linear_fours_dx_s8(float *dx, const float *g, const int8_t *w, const int8_t
         const int32_t some = s->rows - r < tile ? s->rows - r : tile;
         for (int32_t o = 0; o < s->o; o += depth) {
             const int32_t n = s->o - o < depth ? s->o - o : depth;
-            if (!scale) { /* until rows are scaled, there is room where weights will lie */
+            if (!scale) { /* until rows are scaled, the space for weights is free */
                 channel_scales_f32(weights, source, 0.0f, 0, o, n);
             }
             add_outputs(dx + r * s->i, g + r * s->o, &parts, scale ? scale + o : weights, some, o, n, s, &at);

@@ -1,5 +1,5 @@
-/* linear_f32 for constant weights, packed when the program was made: in panels of 48 outputs (the last as wide as it must
- * be, rounded up to 16), each w[i][outputs], zero where there is no output. b may be null. Not in place.
+/* linear_f32 for constant weights, packed at compile time: in panels of 48 outputs (the last only as wide as needed,
+ * rounded up to 16), each w[i][outputs], zero-padded in outputs. b may be null. Not in place.
  */
 #include "kernels.h"
 

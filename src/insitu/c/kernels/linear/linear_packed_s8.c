@@ -1,5 +1,5 @@
-/* linear_s8 for constant weights, packed when the program was made, as for conv2d_packed_s8:
- *   w        [o/16][i/4][16][4], zero where there is no o or i
+/* linear_s8 for constant weights, packed at compile time, as for conv2d_packed_s8:
+ *   w        [o/16][i/4][16][4], zero-padded in o and i
  *   offset   -(x_zero + 128) * sum of w[o]
  * Scratch: tile (at most 8) rows of 4 * ceil(i / 4) bytes. Not in place.
  */

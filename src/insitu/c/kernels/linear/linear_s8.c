@@ -1,4 +1,5 @@
-/* acc[r,o] = b[o] + sum over i of w[o,i] (x[r,i] - x_zero); y = requantised acc, mask (if not null) where it was not clamped. w as declared; b may be null.
+/* acc[r,o] = b[o] + sum over i of w[o,i] (x[r,i] - x_zero); y = requantised acc, mask (if not null) where it was not
+ * clamped. b may be null.
  * Scratch: 2 i bytes, one row of x. Not in place.
  */
 #include "isa/primitives.h"

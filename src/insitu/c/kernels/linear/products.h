@@ -5,25 +5,25 @@
 #include <stdint.h>
 
 /* y[p,j] = start[p,j] + sum over k of a[p,k] b[k,j] for p < rows, j < cols, k < depth, where
- *   y[p,j]      lies at y + p y_row + j
- *   start[p,j]  at start + p start_row + j; a null start is zero, y itself goes on where an earlier product ended
+ *   y[p,j]      is at y + p y_row + j
+ *   start[p,j]  at start + p start_row + j; a null start is zero, y itself continues an earlier product
  *   a[p,k]      at a + p a_row + k a_next
- *   b[k,j]      at b + k b_row + j; an s8 b stands for b - zero
+ *   b[k,j]      at b + k b_row + j; an s8 b means b - zero
  * Each y is one chain of fused multiply-adds over k, in order: the same bits on every machine.
  */
 typedef struct {
     int32_t rows, cols, depth, y_row, start_row, a_row, a_next, b_row;
 } matrix_shape;
 
-/* a and b of one of several products that are added up, the first first; an s8 b where the function says so */
+/* a and b of one of several products that are summed in order; b is s8 if the function says so */
 typedef struct {
     const float *a;
     const void *b;
 } matrix_run;
 
 /* Blocks of four by four floats: y[p,j] = (y[p,j] or 0) + sum over k of a[p/4][k][p%4] b[k][j] for p < 4 blocks, j < 4,
- * k < depth, each a chain of fused multiply-adds over k. Operands lie in panels of four. `y_row` is in bytes; with
- * `go_on` sums start from what y holds. Assembler knows how it lies.
+ * k < depth, each a chain of fused multiply-adds over k. Operands are in panels of four. `y_row` is in bytes; with
+ * `go_on`, sums start from y. Assembler depends on this layout.
  */
 enum { FOUR = 4, FOUR_FLOATS = 16 };
 

@@ -1,5 +1,5 @@
 /* dx[n,c] = g (softmax(x[n])[c] - (c == label[n])) / samples. In place over x allowed.
- * A label that is no class takes nothing off: the loss is not a number then, and the step is skipped.
+ * A label that is not a class subtracts nothing: the loss is then NaN, and the step is skipped.
  */
 #include "kernels.h"
 #include "numbers/mathf.h"

@@ -1,6 +1,6 @@
 /* loss = mean over samples of log(1 + sum over c != top of exp(x[n,c] - x[n,top])) - (x[n,label] - x[n,top])
- * The largest stays out of the sum: of a sample that is known well the loss is small, and log(1 + s) of a small s
- * keeps all digits. A label that is no class makes the loss not a number, so that the step is skipped and counted.
+ * The largest is left out of the sum: the loss of a well-known sample is small, and log(1 + s) of a small s keeps all
+ * digits. A label that is not a class makes the loss NaN, so that the step is skipped and counted.
  */
 #include "kernels.h"
 #include "numbers/mathf.h"

@@ -1,7 +1,7 @@
 /* A box of elements from one strided place to another: slices, transposes, the inside of a pad. Not in place. */
 #include "kernels.h"
 
-/* Four bytes read before any is written: compilers make it one load and one store. */
+/* Four bytes are read before any is written: compilers make this one load and one store. */
 static inline void copy_4(char *y, const char *x)
 {
     const char a = x[0], b = x[1], c = x[2], d = x[3];

@@ -4,7 +4,7 @@
 
 void copy_bytes(void *y, const void *x, int32_t n)
 {
-    if (y != x) { /* a device's inputs arrive where they are wanted */
+    if (y != x) { /* a device's inputs arrive where they are needed */
         copy_run(y, x, n);
     }
 }

@@ -1,4 +1,4 @@
-/* y = byte, n times. 255 is not a number for floats, and -1 for integers. */
+/* y = byte, n times. 255 gives NaN for floats, and -1 for integers. */
 #include "kernels.h"
 
 void fill_bytes(void *y, int32_t byte, int32_t n)

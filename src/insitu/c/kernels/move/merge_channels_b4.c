@@ -1,4 +1,4 @@
-/* w[r,c] = trained[r, where[c]] or, where that is negative, fixed[r, -1 - where[c]]. Not in place. */
+/* w[r,c] = trained[r, where[c]] or, if that is negative, fixed[r, -1 - where[c]]. Not in place. */
 #include "kernels.h"
 
 void merge_channels_b4(void *w, const void *trained, const void *fixed, const int32_t *where, int32_t rows,

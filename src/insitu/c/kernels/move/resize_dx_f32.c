@@ -1,4 +1,4 @@
-/* dx[n, row[i], column[j], c] = the sum of g[n,i,j,c]: what copied a pixel gives its gradient back. `pixels` is h*w of
+/* dx[n, row[i], column[j], c] = the sum of g[n,i,j,c]: copies of a pixel return their gradient. `pixels` is h*w of
  * dx. Not in place.
  */
 #include "isa/fma.h"

@@ -1,4 +1,4 @@
-/* y[i] = y[i + by] for i < n: what lies `by` bytes on comes to the front. In pieces of `by` bytes, which do not overlap. */
+/* y[i] = y[i + by] for i < n: moves bytes to the front by `by`. In pieces of `by` bytes, which do not overlap. */
 #include "isa/copy.h"
 #include "kernels.h"
 

@@ -1,4 +1,4 @@
-/* to[i] = a number of `bits` bits, 1 to 32: they lie one after the other, the lowest bit first; the highest is the sign.
+/* to[i] = a number of `bits` bits, 1 to 32: stored one after the other, the lowest bit first; the highest is the sign.
  * Not in place.
  */
 #include "kernels.h"

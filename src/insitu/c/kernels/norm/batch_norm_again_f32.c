@@ -1,4 +1,4 @@
-/* y = (x - mean) rstd scale + bias, as batch_norm_train_f32 gave it; x is [outer,c,inner]. Scratch: c floats.
+/* y = (x - mean) rstd scale + bias, the y of batch_norm_train_f32; x is [outer,c,inner]. Scratch: c floats.
  * In place allowed.
  */
 #include "kernels.h"

@@ -1,4 +1,4 @@
-/* dscale = the sum of g (x - mean) / sqrt(var + epsilon) for each channel; x is [outer,c,inner]. Not in place. */
+/* dscale = the sum of g (x - mean) / sqrt(var + epsilon) per channel; x is [outer,c,inner]. Not in place. */
 #include "isa/fma.h"
 #include "kernels.h"
 #include "numbers/mathf.h"

@@ -1,5 +1,5 @@
-/* Sums over all but the channels of [outer,c,inner], in blocks: a long sum of floats loses digits, a sum of sums fewer.
- * The order is fixed.
+/* Sums over all but the channels of [outer,c,inner], in blocks: a long sum of floats loses digits, a sum of sums loses
+ * fewer. The order is fixed.
  */
 #ifndef INSITU_CHANNEL_SUM_H
 #define INSITU_CHANNEL_SUM_H

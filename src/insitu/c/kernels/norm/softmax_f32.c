@@ -1,5 +1,5 @@
 /* y = exp(x - max x) / sum of exp(x - max x) along the middle axis of x[outer,n,inner]. In place allowed.
- * The maximum comes off first, so nothing overflows.
+ * The maximum is subtracted first, so nothing overflows.
  */
 #include "kernels.h"
 #include "numbers/mathf.h"
@@ -19,7 +19,7 @@ static void softmax_row(float *y, const float *x, int32_t n)
     }
 }
 
-/* n rows of `inner` columns, each column a softmax; the sums go by the formula, column after column */
+/* n rows of `inner` columns, each column a softmax; the sums follow the formula, column by column */
 static void softmax_column(float *y, const float *x, int32_t n, int32_t inner)
 {
     float top = x[0], sum = 0.0f;

@@ -1,6 +1,6 @@
 /* Softmax of each row of x[rows,n] in fixed point; the result has scale 1/256 and zero point -128. In place allowed.
  * Differences to the maximum are rescaled (m, left) to 5 integer bits; those below diff_min count as zero. exp is a
- * polynomial on a quarter and one factor for each higher bit, the reciprocal of the sum three Newton steps.
+ * polynomial on a quarter and one factor per higher bit, the reciprocal of the sum three Newton steps.
  */
 #include "kernels.h"
 #include "numbers/fixed.h"
@@ -36,7 +36,7 @@ static int32_t exp_on_negative(int32_t a)
     return y;
 }
 
-/* x 2^n, held within 32 bits */
+/* x 2^n, saturated to 32 bits */
 static int32_t shift_up(int32_t x, int32_t n)
 {
     const int32_t most = INT32_MAX >> n;
@@ -73,7 +73,7 @@ void softmax_s8(int8_t *y, const int8_t *x, int32_t rows, int32_t n, int32_t m, 
         const int32_t down = SUM_BITS - zeros + 31 - 8;
         for (int32_t i = 0; i < n; i++) {
             int32_t q = 0;
-            if (x[i] - top >= diff_min && down < 32) { /* from 32 on nothing is left of it */
+            if (x[i] - top >= diff_min && down < 32) { /* from 32 on it is zero */
                 q = fixed_shift(fixed_mul(scale, exp_on_negative(fixed_mul((x[i] - top) * (1 << left), m))), down);
             }
             y[i] = fixed_clamp(q - 128, -128, 127);

@@ -1,5 +1,5 @@
 /* y = factor x, or 0 where the upper 31 bits of the element's random number are below `threshold`. n elements, in place
- * allowed. The numbers come from the counter and the layer alone: the gradient draws the same.
+ * allowed. The numbers depend only on the counter and the layer: the gradient draws the same ones.
  */
 #include "kernels.h"
 #include "numbers/random.h"

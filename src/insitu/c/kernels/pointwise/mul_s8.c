@@ -1,5 +1,5 @@
 /* y = clamp(requant((a - a_zero)(b - b_zero)) + y_zero), rounded once, half up. Broadcasts; in place allowed over an
- * operand of y's shape. The multiplier is below 2^14, so that 32 bits hold the result.
+ * operand of y's shape. The multiplier is below 2^14, so that the result fits in 32 bits.
  */
 #include "kernels.h"
 #include "kernels/mask.h"
@@ -18,7 +18,7 @@ static inline int8_t mul_at(int32_t a, int32_t b, const product_quant q)
     return fixed_clamp(mul_value(a, b, q), q.lo, q.hi);
 }
 
-/* n elements; an operand that does not step is one number */
+/* n elements; an operand with step 0 is one number */
 static void mul_row(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const product_quant q)
 {
     const int32_t n = s->n, a0 = a[0], b0 = b[0];

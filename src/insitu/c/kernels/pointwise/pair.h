@@ -1,4 +1,4 @@
-/* Walk the rows of two broadcasting operands: where each stands, row after row. See pair_shape. */
+/* Walk the rows of two broadcasting operands: the position of each, row by row. See pair_shape. */
 #ifndef INSITU_PAIR_H
 #define INSITU_PAIR_H
 

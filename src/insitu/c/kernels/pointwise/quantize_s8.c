@@ -1,5 +1,5 @@
 /* y = clamp(round(x / scale) + zero), ties away from zero, n elements. Not in place.
- * The clamp comes first: a conversion to an integer that overflows is undefined. Not a number becomes -128.
+ * The clamp comes first: a conversion to an integer that overflows is undefined. NaN becomes -128.
  */
 #include "kernels.h"
 

@@ -10,7 +10,7 @@ typedef struct {
     int32_t ma, mb, shift;
 } sum_quant;
 
-/* the same sum as LiteRT has it: each term shifted left by 20 and rescaled, then the sum rescaled; sign is 1 or -1 */
+/* the same sum as in LiteRT: each term shifted left by 20 and rescaled, then the sum rescaled; sign is 1 or -1 */
 typedef struct {
     int32_t a_zero, b_zero, y_zero, lo, hi;
     int32_t ma, mb, my, a_shift, b_shift, y_shift, sign;

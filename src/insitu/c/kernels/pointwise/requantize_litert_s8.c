@@ -1,5 +1,5 @@
 /* y = clamp(rescale(x - a_zero, m, shift) + y_zero), rounded twice as LiteRT does. n elements; in place allowed.
- * The mask, where one is wanted, comes first: y may lie over x.
+ * The mask, if wanted, comes first: y may overwrite x.
  */
 #include "kernels.h"
 #include "kernels/mask.h"

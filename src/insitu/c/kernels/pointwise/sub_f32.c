@@ -2,7 +2,7 @@
 #include "kernels.h"
 #include "kernels/pointwise/pair.h"
 
-/* n elements; an operand that does not step is one number */
+/* n elements; an operand with step 0 is one number */
 static void sub_row(float *y, const float *a, const float *b, const pair_shape *s)
 {
     const int32_t n = s->n;

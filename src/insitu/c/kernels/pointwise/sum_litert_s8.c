@@ -1,12 +1,12 @@
-/* y = clamp(rescale(rescale((a - a_zero) 2^20) + sign rescale((b - b_zero) 2^20)) + y_zero), three roundings as LiteRT
- * has them. Broadcasts; in place allowed over an operand of y's shape. Every multiplier is at most one: no left shifts.
+/* y = clamp(rescale(rescale((a - a_zero) 2^20) + sign rescale((b - b_zero) 2^20)) + y_zero), three roundings as in
+ * LiteRT. Broadcasts; in place allowed over an operand of y's shape. Every multiplier is at most one: no left shifts.
  */
 #include "isa/primitives.h"
 #include "kernels.h"
 #include "kernels/mask.h"
 #include "kernels/pointwise/pair.h"
 
-/* n elements; an operand that does not step is one number */
+/* n elements; an operand with step 0 is one number */
 static void sum_litert_row(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const sum_litert_quant *q)
 {
     const int32_t n = s->n, a0 = a[0], b0 = b[0];

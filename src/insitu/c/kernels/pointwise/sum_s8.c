@@ -12,7 +12,7 @@ static inline int8_t sum_at(int32_t a, int32_t b, const sum_quant q)
     return fixed_clamp(sum_value(a, b, &q), q.lo, q.hi);
 }
 
-/* n elements; an operand that does not step is one number */
+/* n elements; an operand with step 0 is one number */
 static void sum_row(int8_t *y, const int8_t *a, const int8_t *b, const pair_shape *s, const sum_quant q)
 {
     const int32_t n = s->n, a0 = a[0], b0 = b[0];
@@ -49,7 +49,7 @@ void sum_s8(int8_t *y, uint8_t *mask, const int8_t *a, const int8_t *b, const pa
             const sum_quant *q)
 {
     if (mask && s->rows == 1 && s->a_step && s->b_step) {
-        const int32_t n = channels % 8 ? channels : s->n; /* whole bytes of bits: all rows lie together */
+        const int32_t n = channels % 8 ? channels : s->n; /* whole bytes of bits: all rows are contiguous */
         for (int32_t i = 0; i < s->n; i += n, mask += (n + 7) / 8) {
             sum_masked(y + i, mask, a + i, b + i, n, q);
         }

@@ -1,4 +1,4 @@
-/* dx = the sum over the windows that hold the element of g / count, count as in avg_pool2d_f32. Not in place. */
+/* dx = the sum of g / count over the windows that contain the element, count as in avg_pool2d_f32. Not in place. */
 #include "isa/fma.h"
 #include "kernels.h"
 

@@ -1,5 +1,5 @@
 /* y[o,i] = requantised sum over r of (x[outer(o) + step(r) + i] - x_zero): see reduce_shape.
- * The multiplier of q holds the division. Scratch: 4 inner bytes, the sums. Not in place.
+ * The multiplier of q includes the division. Scratch: 4 inner bytes, the sums. Not in place.
  */
 #include "isa/primitives.h"
 #include "kernels.h"

@@ -1,4 +1,4 @@
-/* total += g, in place; nothing where there is a gate and it is 0. */
+/* total += g, in place; nothing if there is a gate and it is 0. */
 #include "kernels.h"
 
 void accumulate_f32(float *total, const float *g, const float *gate, int32_t n)

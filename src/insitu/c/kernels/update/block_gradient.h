@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* A gradient: sums m with an exponent for each group of channels. Element i belongs to channel i / inner % channels. */
+/* A gradient: sums m with one exponent per group of channels. Element i belongs to channel i / inner % channels. */
 typedef struct {
     const int32_t *m;
     const int8_t *e;

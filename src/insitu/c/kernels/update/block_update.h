@@ -29,7 +29,7 @@ static inline float block_factor(float squares, float rate, float clip, int32_t 
     return clip / norm;
 }
 
-/* a float times 2^e; products with an endless one are not shifted at all but end at the limit */
+/* a float times 2^e; products with an infinite one are not shifted but end at the limit */
 static inline block_multiplier block_multiplier_of(float by, int32_t e)
 {
     block_float v;
@@ -39,7 +39,7 @@ static inline block_multiplier block_multiplier_of(float by, int32_t e)
     return found;
 }
 
-/* what the steps of n channels of u, at most SCALES_PIECE, are multiplied with; one for all where u has one */
+/* the factors of the steps of n channels of u, at most SCALES_PIECE; one for all if u has one */
 static inline const float *block_scales(const integer_update *u, int32_t channel, int32_t n, float *side)
 {
     if (!u->channel) {

@@ -1,5 +1,5 @@
-/* to[i] = s of channel first + i; where over is not 0, (over + rest / 2^23 of its last bit) / s, rounded once.
- * A float quotient is off by at most one in its last bit: the remainder, which 32 bits hold, says by what.
+/* to[i] = s of channel first + i; if over is not 0, (over + rest / 2^23 of its last bit) / s, rounded once.
+ * A float quotient is off by at most one in its last bit; the remainder, which fits in 32 bits, determines by how much.
  */
 #include "kernels/update/update.h"
 #include "numbers/scale_bits.h"

@@ -1,4 +1,4 @@
-/* The rate of this step: 0, and counted as skipped, where the loss or the rate itself is not finite. */
+/* The rate of this step: 0, and counted as skipped, if the loss or the rate itself is not finite. */
 #include "kernels.h"
 #include "numbers/count.h"
 

@@ -1,4 +1,4 @@
-/* The rate times what brings the norm of g down to `clip`; 0 where g is not finite. Both are counted. */
+/* The rate times the factor that reduces the norm of g to `clip`; 0 if g is not finite. Both are counted. */
 #include "kernels.h"
 
 void limit_rate(float *rate_out, int32_t *count, const float *rate, const float *g, float clip, int32_t n)

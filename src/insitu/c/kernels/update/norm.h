@@ -1,5 +1,5 @@
-/* The norm of a gradient, and what brings it down to a limit. Squares are added in eight lanes, element i in lane i % 8,
- * and the lanes in pairs: the same on every machine, and for any part of the gradient at a time.
+/* The norm of a gradient, and the factor that reduces it to a limit. Squares are added in eight lanes, element i in
+ * lane i % 8, and the lanes in pairs: the same on every machine, and for any part of the gradient at a time.
  */
 #ifndef INSITU_NORM_H
 #define INSITU_NORM_H
@@ -9,7 +9,7 @@
 
 enum { NORM_LANES = 8 };
 
-/* elements first..first+n-1 of a gradient, which g begins with */
+/* elements first..first+n-1 of a gradient; g starts with the first of them */
 static inline void norm_add(float *lane, const float *g, int32_t first, int32_t n)
 {
     int32_t i = 0;
@@ -26,7 +26,7 @@ static inline void norm_add(float *lane, const float *g, int32_t first, int32_t 
     }
 }
 
-/* what to multiply the gradient with; 0: change nothing */
+/* the factor of the gradient; 0: change nothing */
 static inline float norm_factor(const float *lane, float rate, float clip, int32_t *count)
 {
     if (rate == 0.0f || !(rate - rate == 0.0f)) {

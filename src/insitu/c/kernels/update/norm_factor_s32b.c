@@ -1,4 +1,4 @@
-/* What an integer gradient is multiplied with whose squares were added tile by tile, as the second of `norm`. */
+/* The factor of an integer gradient whose squares were added tile by tile, as the second of `norm`. */
 #include "kernels/update/block_update.h"
 
 void norm_factor_s32b(float *norm, int32_t *count, const float *rate, float clip)

@@ -1,5 +1,5 @@
-/* What a tile of a gradient, its elements first..first+n-1, adds to the squares of its norm: the first eight of `norm`,
- * which the first tile begins.
+/* The contribution of a tile of a gradient, its elements first..first+n-1, to the squares of its norm: the first eight
+ * of `norm`, which the first tile clears.
  */
 #include "kernels/update/norm.h"
 

@@ -1,5 +1,5 @@
-/* What a tile of an integer gradient, its elements first..first+n-1, adds to the square of its norm, the first of `norm`,
- * which the first tile begins: whole groups of channels, `inner` elements a channel.
+/* The contribution of a tile of an integer gradient, its elements first..first+n-1, to the square of its norm, the
+ * first of `norm`, which the first tile clears: whole groups of channels, `inner` elements per channel.
  */
 #include "kernels.h"
 

@@ -12,8 +12,8 @@ typedef struct {
     float beta1, beta2, rest1, rest2, epsilon, decay, clip; /* rest = 1 - beta, exactly rounded */
 } adam_options;
 
-/* of an integer parameter with n elements: channel[i / inner % channels] turns a real step of element i into its unit;
- * where that is null, it is what channel_scales_f32 gives for scales, over and rest */
+/* of an integer parameter with n elements: channel[i / inner % channels] converts a real step of element i to its unit;
+ * if that is null, channel_scales_f32 computes it from scales, over and rest */
 typedef struct {
     const float *channel;
     const weight_scales *scales;

@@ -20,7 +20,7 @@ static inline int32_t residual_run(int8_t *restrict w, int8_t *restrict r, const
     return saturated;
 }
 
-/* elements first..end-1, whose gradient dw begins with; how many of them saturated */
+/* elements first..end-1; dw starts with the first of them; returns how many saturated */
 static inline int32_t residual_step(int8_t *w, int8_t *r, const float *dw, float rate, float factor, int32_t first,
                                     int32_t end, const integer_update *u)
 {

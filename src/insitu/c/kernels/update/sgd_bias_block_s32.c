@@ -1,10 +1,10 @@
-/* b -= round(rate factor scale db 2^e channel[..]), in place; saturates, counted. Floats: one product a channel.
+/* b -= round(rate factor scale db 2^e channel[..]), in place; saturates, counted. Floats: one product per channel.
  * Element i of db is channel i, whose group has an exponent; `channels` of them, inner is 1.
  */
 #include "kernels/update/block_update.h"
 #include "numbers/count.h"
 
-/* any step: at most 2^30 either way */
+/* any step: limited to +-2^30 */
 APART int32_t far_step(int32_t db, float by, int32_t e)
 {
     const block_multiplier any = block_multiplier_of(by, e);
@@ -24,7 +24,7 @@ ALWAYS_INLINE int32_t step(int32_t db, float by, int32_t e)
     return step_of(db, (size ^ sign) - sign, shift);
 }
 
-/* one group of n channels; `each` is 0 where they have one number in all */
+/* one group of n channels; `each` is 0 if they share one number */
 static int32_t group(int32_t *b, const int32_t *db, int32_t e, float scaled, const float *channel, int32_t each,
                      int32_t n)
 {

@@ -1,4 +1,4 @@
-/* w -= rate (factor dw + decay w), in place; nothing happens where clip_factor says 0. */
+/* w -= rate (factor dw + decay w), in place; nothing changes if clip_factor is 0. */
 #include "kernels.h"
 
 void sgd_f32(float *w, int32_t *count, const float *dw, const float *rate, float decay, float clip, int32_t n)

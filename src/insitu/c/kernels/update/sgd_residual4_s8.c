@@ -1,5 +1,5 @@
 /* The 12-bit number w + r/16 moves by -rate (factor dw channel[..] + decay (w + r/16)), rounded to 1/16 at random so
- * that the mean is right, in place. Residuals lie two in a byte, the even element's in the low half.
+ * that the mean is right, in place. There are two residuals per byte, that of the even element in the low half.
  * Saturates at +-127, counted.
  */
 #include "kernels/update/update.h"

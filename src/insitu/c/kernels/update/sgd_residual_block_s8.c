@@ -1,6 +1,6 @@
 /* The 16-bit number w + r/256 moves by -rate (factor scale dw 2^e channel[..] + decay (w + r/256)), each to the nearest
- * 1/256, in place. Saturates at +-127, counted. Floats: a few a group of channels and one product a channel. Element i of
- * dw belongs to channel i / inner % channels, whose group has an exponent.
+ * 1/256, in place. Saturates at +-127, counted. Floats: a few per group of channels and one product per channel.
+ * Element i of dw belongs to channel i / inner % channels, whose group has an exponent.
  */
 #include "kernels/update/block_update.h"
 #include "numbers/count.h"

@@ -1,5 +1,5 @@
-/* sgd_residual_block_s8 for elements first..first+n-1, whose gradient dw begins with: whole groups of channels, `inner`
- * elements a channel. The factor is the second of `norm`.
+/* sgd_residual_block_s8 for elements first..first+n-1; dw starts with the first of them: whole groups of channels,
+ * `inner` elements per channel. The factor is the second of `norm`.
  */
 #include "kernels.h"
 #include "numbers/count.h"

@@ -1,4 +1,5 @@
-/* sgd_residual_s8 for elements first..first+n-1, whose gradient dw begins with; the factor is the ninth of `norm`. */
+/* sgd_residual_s8 for elements first..first+n-1; dw starts with the first of them; the factor is the ninth of `norm`.
+ * */
 #include "kernels/update/norm.h"
 #include "kernels/update/residual.h"
 #include "numbers/count.h"

@@ -1,5 +1,5 @@
-/* sum + the square of the norm of m 2^e scale, group of channels after group of channels; endless where a group is. The
- * norm of a group: squares of the upper 15 bits, added as integers, and a square root of 24 bits. Element i belongs to
+/* sum + the square of the norm of m 2^e scale, one group of channels after the other; infinite if a group is. The
+ * norm of a group: squares of the upper 15 bits, added as integers, and a 24-bit square root. Element i belongs to
  * channel i / inner % channels.
  */
 #include "kernels/update/block_update.h"

@@ -1,5 +1,5 @@
 /* The elements of w + r/256 from `first` on that g has move by -rate (factor g channel[..] + decay (w + r/256)), each
- * to the nearest 1/256: what sgd_residual_block_s8 does to all, and its tiles to a part. How many saturate at +-127.
+ * to the nearest 1/256: sgd_residual_block_s8 for all, its tiles for a part. Returns how many saturate at +-127.
  */
 #include "kernels/update/block_update.h"
 
@@ -13,7 +13,7 @@ static uint32_t far_from(const block_multiplier *by)
     return !by->whole || bits > 30 ? 0xffffffffu : bits > 0 ? 1u << bits : 1u;
 }
 
-/* every `apart`th of w, r and dw, n of them, by any multiplier and with decay */
+/* every `apart`th of w, r and dw, n of them, with any multiplier and decay */
 static int32_t any(int8_t *w, int8_t *r, const int32_t *dw, int32_t apart, int32_t n, const block_multiplier *by,
                    const block_multiplier *shrink)
 {
@@ -34,12 +34,12 @@ static int32_t run(int8_t *w, int8_t *r, const int32_t *dw, int32_t apart, int32
     if (shrink->whole || by->shift < STEP_LEAST || by->endless) {
         return any(w, r, dw, apart, n, by, shrink);
     }
-    return apart == 1 ? step_residual(w, r, dw, n, by->whole, by->shift) /* one beyond FAR ends where that does */
+    return apart == 1 ? step_residual(w, r, dw, n, by->whole, by->shift) /* a step beyond FAR ends at the same place */
                       : step_residual_apart(w, r, dw, apart, n, by->whole, by->shift);
 }
 
 /* One group of channels, which begins with channel k of g; `one` if all share one number. Those that share it are one
- * run; where a channel has one element a row, its elements of all rows are. */
+ * run; if a channel has one element per row, its elements of all rows are. */
 static int32_t group(int8_t *w, int8_t *r, const block_gradient *g, int32_t k, const float *channel, float scaled,
                      const block_multiplier *shrink, int32_t one)
 {

@@ -1,4 +1,4 @@
-/* mean = share total, and total is cleared, in place. */
+/* mean = share total; total is cleared, in place. */
 #include "kernels.h"
 
 void take_sum_f32(float *mean, float *total, const float *share, int32_t n)

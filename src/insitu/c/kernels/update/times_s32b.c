@@ -1,4 +1,4 @@
-/* round(x * by), halves up, at most limit either way: for any multiplier. Almost all are such that step_of will do. */
+/* round(x * by), ties up, limited to +-limit: for any multiplier. For almost all, step_of is enough. */
 #include "kernels.h"
 
 int32_t times_s32b(int32_t x, const block_multiplier *by, int32_t limit)

@@ -5,13 +5,13 @@
 #include "kernels.h"
 #include "kernels/update/options.h"
 
-/* From element i on, `length` elements lie in one run: they share a channel, or have one channel after the other. */
+/* From element i on, `length` elements form one run: they share a channel, or have consecutive channels. */
 typedef struct {
     int32_t length;
     const float *channel;
 } update_run;
 
-/* `side` has room for SCALES_PIECE numbers, in case there is no table of them */
+/* `side` has room for SCALES_PIECE numbers, if there is no table of them */
 static inline update_run run_at(const integer_update *u, int32_t i, int32_t end, float *side)
 {
     const int32_t each = u->inner == 1, at = each ? i % u->channels : i % u->inner;
@@ -37,7 +37,7 @@ typedef union {
     uint32_t u;
 } float_bits;
 
-/* |x|, at most limit. In integers: gcc does not vectorise a clamp of floats that is followed by a conversion. */
+/* |x|, at most limit. In integers, because gcc does not vectorise a clamp of floats followed by a conversion. */
 static inline float size_within(float x, float limit)
 {
     float_bits v, most;
@@ -55,7 +55,7 @@ static inline uint32_t sign_of(float x)
     return v.u >> 31;
 }
 
-/* x, at most limit either way */
+/* x, limited to +-limit */
 static inline float within(float x, float limit)
 {
     float_bits v;
@@ -64,7 +64,7 @@ static inline float within(float x, float limit)
     return v.f;
 }
 
-/* the nearest integer, halves up, at most limit either way */
+/* the nearest integer, ties up, limited to +-limit */
 static inline int32_t round_nearest(float x, float limit)
 {
     const float y = within(x, limit) + 0.5f;
@@ -72,7 +72,7 @@ static inline int32_t round_nearest(float x, float limit)
     return i - (y < (float)i);
 }
 
-/* One of the two neighbours of x, the farther one from zero as often as x is close to it; at most limit either way.
+/* One of the two neighbours of x, at random so that the mean is x; limited to +-limit.
  * Works on the size, where the fraction is exact: the mean is x to within 2^-31. */
 static inline int32_t round_random(float x, float limit, uint32_t bits)
 {
