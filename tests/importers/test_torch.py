@@ -8,7 +8,7 @@ from torch import nn
 from insitu.graph import evaluate
 from insitu.importers.torch.read import read_torch
 from tests.importers.torch_agrees import agrees, close, ops, reference
-from tests.models import Mlp, conv_bn, families, others, randomise
+from tests.models import Mlp, conv_bn, families, imported, others, randomise
 
 FAMILIES = families()
 
@@ -31,15 +31,14 @@ def test_the_generated_c_computes_what_torch_computes(name):
     from insitu.quantizer.fold import fold
 
     module, example = FAMILIES[name]
-    device = open_host(fold(read_torch(module, example)))
+    device = open_host(fold(imported(name)))
     y = device.predict(*(x.numpy() for x in example))
     assert close(y, reference(module, *example))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_one_change_of_layout_at_the_input_and_none_between(name):
-    module, example = FAMILIES[name]
-    graph = read_torch(module, example)
+    graph = imported(name)
     moved = [n for n in graph.nodes if n.op.name == "transpose"]
     assert all(n.inputs[0] in graph.inputs for n in moved) and len(moved) <= 1
 
@@ -58,8 +57,7 @@ def test_batch_norm_and_dropout_survive_and_the_mode_does_not_matter():
 
 
 def test_values_are_named_after_layers_and_parameters_keep_their_names():
-    module, example = FAMILIES["resnet8"]
-    graph = read_torch(module, example)
+    graph = imported("resnet8")
     assert {"stem.0", "stem.1", "layers.0.conv1", "layers.0.bn1", "fc"} <= set(graph.producer)
     assert {"stem.0.weight", "layers.1.downsample.0.weight", "fc.weight", "fc.bias"} <= set(graph.constants)
 

@@ -13,7 +13,7 @@ from insitu.learner.model import Model
 from insitu.training.head import find_head, prototypes, replace_head, widen_head
 from insitu.training.integer_head import integer_head
 
-from ..models import families
+from ..models import families, imported
 
 
 class Named(nn.Module):
@@ -33,14 +33,13 @@ CLASSIFIERS = [name for name in families() if name != "autoencoder"]
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_the_head_of_every_family_is_found_and_replaced(name):
-    module, example = families()[name]
-    graph = check(replace_head(load(module, example), 7, init="uniform", seed=3))
+    graph = check(replace_head(imported(name), 7, init="uniform", seed=3))
     assert graph.outputs[0].shape == (1, 7) and graph.outputs[0].name == "head"
 
 
 def test_without_classes_the_old_weights_give_the_old_logits():
     module, example = families()["mobilenet_v2"]
-    graph = replace_head(load(module, example), None)
+    graph = replace_head(imported("mobilenet_v2"), None)
     with torch.no_grad():
         want = module(*example).numpy()
     np.testing.assert_allclose(evaluate(graph, example[0].numpy(), precision=np.float64), want, atol=1e-5)
