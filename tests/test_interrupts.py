@@ -58,10 +58,13 @@ def test_the_first_ctrl_c_waits_and_the_second_does_not():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_lines_end_epochs(capsys):
+def test_lines_end_epochs(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("insitu.cli.watching.monotonic", lambda: now[0])
     lines = Lines()
     for epoch in (1, 2):
         for done in range(1, 5):
+            now[0] += 2
             lines(f"epoch {epoch} of 2, loss {1 / done:.3f}", 4 * (epoch - 1) + done, 8)
     said = capsys.readouterr().err.splitlines()
     assert said == ["epoch 1 of 2, loss 0.250 (50 %)", "epoch 2 of 2, loss 0.250 (100 %)"]
@@ -83,10 +86,10 @@ def task(tmp_path_factory) -> list[str]:
 
 
 def started(task: list[str], out: Path) -> subprocess.Popen:
-    """The command, once its first epoch is over."""
+    """The command, once it has trained for some seconds."""
     run = subprocess.Popen([*task, "-o", str(out)], stderr=subprocess.PIPE, text=True)
     assert run.stderr is not None
-    while "epoch 1 of" not in (line := run.stderr.readline()):
+    while "epoch " not in (line := run.stderr.readline()):
         assert line, "ended early"
     return run
 

@@ -12,7 +12,7 @@ from insitu.cli.output import say
 from insitu.learner import Learner
 from insitu.terminal.progress import Report, bar
 
-LINE_SECONDS = 30.0  # between two lines of one epoch
+LINE_SECONDS, EPOCH_SECONDS = 30.0, 5.0  # at most, and at least, between two lines
 SAVE_SECONDS = 300.0  # between two saves
 
 
@@ -31,19 +31,18 @@ def watched(learner: Learner, output: Path | None) -> Iterator[Report]:
 
 
 class Lines:
-    """One line at the end of each epoch, and every half a minute within it."""
+    """A line at the end of an epoch, and within a long one; none within a few seconds of the last."""
 
     def __init__(self):
         self.last, self.said = ("", 0, 0), monotonic()
 
     def __call__(self, words: str, done: int, total: int) -> None:
-        before, now = self.last, monotonic()
+        before, quiet = self.last, monotonic() - self.said
         self.last = words, done, total
-        if before[0] and _part(before[0]) != _part(words):
-            self._say(*before)
-        elif now - self.said >= LINE_SECONDS or done == total:
+        if quiet >= LINE_SECONDS or (quiet >= EPOCH_SECONDS and done == total):
             self._say(words, done, total)
-            self.last = ("", 0, 0)
+        elif quiet >= EPOCH_SECONDS and before[0] and _part(before[0]) != _part(words):
+            self._say(*before)
 
     def _say(self, words: str, done: int, total: int) -> None:
         self.said = monotonic()
