@@ -1,4 +1,4 @@
-"""Training that nobody watches loses nothing: lines where there is no terminal, a save now and then, and at Ctrl-C."""
+"""Unattended training loses nothing: lines if there is no terminal, a save every few minutes, and one at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _part(words: str) -> str:
 
 
 class Saver:
-    """Saves the learner, as it was after its last whole epoch, every few minutes."""
+    """Saves the learner in its state after the last complete epoch, every few minutes."""
 
     def __init__(self, learner: Learner, path: Path | None):
         self.learner, self.path, self.saved = learner, path, monotonic()
@@ -66,7 +66,7 @@ class Saver:
 
 
 def interrupted(learner: Learner, model: str, data: str, output: Path | None) -> int:
-    """Keep what was learned before Ctrl-C, say how to go on; the exit status."""
+    """Keep what was learned before Ctrl-C, say how to continue; returns the exit status."""
     if output is None:
         say("interrupted; what was learned is lost: -o FILE would have kept it")
         return 130

@@ -1,6 +1,7 @@
-"""Which headers a board's core reads: kernels include those of every machine under #if, a folder needs those of one.
+"""Which headers a board's core reads: kernels include those of every machine under #if, but a folder only needs those
+of one.
 
-The preprocessor of the cross compiler says it. Beside the board's own, a folder keeps what plain C needs
+The preprocessor of the cross compiler tells. Besides the board's own, a folder keeps the headers for plain C
 (-DINSITU_SCALAR), because its example also runs on the machine it was made on. Nothing is compiled here.
 """
 
@@ -20,7 +21,7 @@ EVERY = "every.c"  # includes all sources: one run of the preprocessor
 
 
 def only_reached(files: Mapping[str, str], board: Board) -> dict[str, str]:
-    """These files without the headers that nothing includes; all of them where there is no compiler to ask."""
+    """These files without the headers that nothing includes; all of them if there is no compiler to ask."""
     if not zig_command():
         return dict(files)
     read = {name for options in (board.core.zig, (*board.core.zig, SCALAR)) for name in reached(files, options)}

@@ -15,7 +15,7 @@ MAGIC = b"\x7fELF\x01\x01"  # 32 bits, little-endian
 HEADER = Struct("<16sHHIIIIIHHHHHH")
 SECTION, SEGMENT, SYMBOL = Struct("<10I"), Struct("<8I"), Struct("<IIIBBH")
 ALLOCATED, NO_CONTENT, LOAD, FUNCTION = 2, 8, 1, 2  # a section's flag and type, a segment's type, a symbol's type
-SYMBOLS, UNDEFINED, RESERVED = ".symtab", 0, 0xFF00  # the numbers from here on are no sections
+SYMBOLS, UNDEFINED, RESERVED = ".symtab", 0, 0xFF00  # numbers from here on are not sections
 
 
 class SectionRow(NamedTuple):
@@ -67,7 +67,7 @@ class Elf:
         return [_text(table, row.name) for row in self.rows]
 
     def symbols(self) -> Iterator[SymbolRow]:
-        """All that have a name and a place."""
+        """All symbols with a name and a place."""
         row = next((row for name, row in zip(self.names, self.rows) if name == SYMBOLS), None)
         if row is None:
             return

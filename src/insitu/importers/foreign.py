@@ -1,7 +1,4 @@
-"""Files that hold weights or code but no graph: what such a file is, and the Python that makes a model file of it.
-
-Nothing is unpickled: a pickle is only parsed for the names of the classes in it.
-"""
+"""Files with weights or code but no graph: what such a file is, and the Python that makes a model file from it."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ from pathlib import Path
 
 from insitu.errors import ModelError
 
-MOST = 1 << 24  # bytes of a pickle that are looked at
-PICKLES = 4  # in a file of PyTorch before 1.6: a number, a version, the machine, and what was saved
+MOST = 1 << 24  # bytes of a pickle that are examined
+PICKLES = 4  # in a file of PyTorch before 1.6: a number, a version, the machine, and the saved object
 TORCH_SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".tar")
-# what a state dict is made of: tensors, their storages, and the dict
+# the classes of a state dict: tensors, their storages, and the dict
 PLAIN = ("torch", "torch._utils", "torch.storage", "torch._tensor", "torch.serialization", "collections", "numpy",
          "numpy.core.multiarray", "numpy._core.multiarray", "_codecs", "builtins", "__builtin__")  # fmt: skip
 EXPORT = 'torch.export.save(torch.export.export(net.eval(), (torch.zeros(1, 3, 32, 32),)), "{stem}.pt2")'
@@ -35,7 +32,7 @@ WAYS = {
 
 
 def refused(path: Path, known: list[str]) -> ModelError:
-    """The error for a file that no reader is for."""
+    """The error for a file that no reader supports."""
     way = "keras" if path.suffix.lower() in (".h5", ".hdf5") else None
     names = _classes(path) if path.suffix.lower() in TORCH_SUFFIXES else None
     if names is not None:
@@ -51,7 +48,7 @@ SCRIPT = ["TorchScript"]
 
 
 def _classes(path: Path) -> list[str] | None:
-    """The classes in a PyTorch file that are not tensors or dicts; None if it is no PyTorch file."""
+    """The classes in a PyTorch file that are not tensors or dicts; None if it is not a PyTorch file."""
     with suppress(OSError, zipfile.BadZipFile, ValueError, KeyError, RuntimeError, NotImplementedError):
         if not zipfile.is_zipfile(path):
             return _named(path.open("rb").read(MOST))
@@ -65,11 +62,11 @@ def _classes(path: Path) -> list[str] | None:
 
 
 def _named(data: bytes) -> list[str] | None:
-    """Classes that a pickle names, other than those that tensors are made of; None for what is no pickle."""
+    """Classes that a pickle names, other than those of tensors; None if it is not a pickle."""
     if not data.startswith(b"\x80"):  # how every pickle since protocol 2 begins
         return None
     found, stream = [], io.BytesIO(data)
-    with suppress(ValueError, IndexError, OverflowError, AttributeError, TypeError):  # a longer one is cut off
+    with suppress(ValueError, IndexError, OverflowError, AttributeError, TypeError):  # a longer one is truncated
         for _ in range(PICKLES):
             found += _names(stream)
     return [name for name in found if name.rpartition(".")[0] not in PLAIN]

@@ -1,6 +1,6 @@
-"""Samples kept apart to see whether training helps: every class in both parts, and how good outputs are on them.
+"""Samples held out to see whether training helps: every class in both parts, and how good the outputs are.
 
-With few samples every sample is held out once (folds); with many, one part of at most a thousand is enough.
+With few samples, every sample is held out once (folds); with many, one part of at most a thousand is enough.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fold:
 
 
 def folds(labels: np.ndarray, seed: int) -> list[Fold]:
-    """How these samples are divided; none where every sample is needed."""
+    """How these samples are divided; not at all if every sample is needed."""
     groups = _groups(labels)
     if not groups or len(labels) < EACH * max(len(groups), 4):
         return []
@@ -39,7 +39,7 @@ def folds(labels: np.ndarray, seed: int) -> list[Fold]:
         held = np.concatenate([g[: max(1, round(len(g) * share))] for g in mixed if len(g) > 1])
         return [_fold(labels, held)]
     turn, parts = 0, [[] for _ in range(FOLDS)]
-    for g in mixed:  # each class goes on where the one before it ended
+    for g in mixed:  # each class continues where the previous one ended
         for i in g.tolist():
             parts[turn % FOLDS].append(i)
             turn += 1
@@ -66,13 +66,13 @@ class Score:
     """How good outputs are on held-out samples."""
 
     loss: float
-    measure: float  # accuracy, or error where the loss is mse
+    measure: float  # accuracy, or the error if the loss is mse
     samples: int
     better_high: bool = True  # is more better for this measure?
 
     @property
     def cost(self) -> float:
-        """What is compared, smaller is better: the loss, and the share of mistakes."""
+        """The number to compare, smaller is better: the loss, and the share of mistakes."""
         return self.loss + (1 - self.measure if self.better_high else 0.0)
 
     def words(self) -> str:

@@ -1,7 +1,7 @@
-"""What a saved state was made for, if it is not this program: found by making the state's layout for other schemes.
+"""What a saved state was made for, if it is not this program: found by computing the layout for other schemes.
 
-A state holds no words, only a number that identifies its program and its own length: it is loaded as it is on a board.
-So the schemes of the same model are tried, first those whose state could have this length.
+A state has no words, only a number that identifies its program, and its own length: a board loads it as it is. So the
+schemes of the same model are tried, first those whose state could have this length.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST = 6  # bytes of state per byte of trained parameter: a float master copy, o
 
 
 def foreign_state(parts: Parts | None, data: bytes, refused: DataError, path: str) -> DataError:
-    """The error for a state that does not fit, with what it was saved with if that can be found out."""
+    """The error for a state that does not fit, naming what it was saved with if that can be found out."""
     made = origin(parts, data) if parts else None
     if parts is None or made in (None, parts.scheme.name):
         hint = "use a state with the model, scheme and options it was saved with"
@@ -36,7 +36,7 @@ def foreign_state(parts: Parts | None, data: bytes, refused: DataError, path: st
 
 
 def origin(parts: Parts, data: bytes) -> str | None:
-    """The scheme that a state of this model was saved with; None if it is none, or of another model."""
+    """The scheme that a state of this model was saved with; None if it is not a state, or of another model."""
     if len(data) < HEADER_BYTES:
         return None
     magic, model, size, _ = (int(n) for n in np.frombuffer(data[:HEADER_BYTES], "<u4"))

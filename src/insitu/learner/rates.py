@@ -43,7 +43,7 @@ SAMPLES = 32
 
 @dataclass(frozen=True)
 class Gains:
-    """What a step of rate 1 would do to a sample's own outputs, through the head and through the other layers."""
+    """The effect of a step with rate 1 on a sample's own outputs, through the head and through the other layers."""
 
     head: float  # of everything that learns at the rate itself
     body: float = 0.0  # of what learns at a share of it
@@ -51,14 +51,14 @@ class Gains:
 
 @dataclass(frozen=True)
 class Rates:
-    """Learning rates: of the head (or of everything where only one kind of layer is trained), and of the body."""
+    """Learning rates: of the head (or of everything, if only one kind of layer is trained), and of the body."""
 
     head: float
     body: float | None = None
 
     @property
     def share(self) -> float:
-        """The body's rate as the program takes it."""
+        """The body's rate in the form that the program takes."""
         return 1.0 if self.body is None else self.body / self.head if self.head else 0.0
 
     def times(self, head: float, body: float) -> Rates:
@@ -86,7 +86,7 @@ def _target_slope(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (softmax(z.reshape(len(y), -1)) - y.reshape(len(y), -1)) / len(y)
 
 
-# loss -> (its slope at the outputs, its largest curvature there for so many samples and outputs)
+# loss -> (its slope at the outputs, its largest curvature there for this many samples and outputs)
 SLOPES: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Callable[[int, int], float]]] = {
     "cross_entropy": (_class_slope, lambda samples, size: 0.5 / samples),
     "soft_cross_entropy": (_target_slope, lambda samples, size: 0.5 / samples),
@@ -107,7 +107,7 @@ class Probe:
     loss: str
 
     def gains(self, state: Mapping[str, np.ndarray], samples: Iterable[tuple[np.ndarray, ...]]) -> Gains:
-        """The gains from this state over some samples (inputs, then label or target); the state is put back."""
+        """The gains from this state over some samples (inputs, then label or target); the state is restored."""
         base = {**state, **self._cleared(state)}
         samples, rate = list(samples), PROBE
         for _ in range(3):
@@ -121,7 +121,7 @@ class Probe:
         return found
 
     def _cleared(self, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Both kinds of layers at the same rate, and nothing remembered of earlier steps."""
+        """Both kinds of layers at the same rate, without memory of earlier steps."""
         kept = {f"{v.name}.{word}" for v in self.parameters for word in ("momentum", "sum")}
         found = {name: np.zeros_like(state[name]) for name in kept if name in state}
         return {**found, **({BODY_RATE: np.ones(1, np.float32)} if BODY_RATE in state else {})}
@@ -148,7 +148,7 @@ class Probe:
         return Gains(squares[True] * scale, squares[False] * scale)
 
     def _slope(self, sample: Arrays, rate: float) -> float:
-        """Make one update with these samples: the square of the loss's slope just before."""
+        """Make one update with these samples; returns the square of the loss's slope just before."""
         method = method_of(self.device.verbs)
         last = () if method.adds_up else (np.float32(rate),)
         out = np.asarray(self.device.run(method.verb, *sample, *last)[1], np.float64)
@@ -156,7 +156,7 @@ class Probe:
 
 
 def _fraction(state: Mapping[str, np.ndarray], v: Value) -> np.ndarray | None:
-    """What is kept of a weight beside its integer: a copy in its unit, or its fraction."""
+    """What is stored of a weight beside its integer: a copy in its unit, or its fraction."""
     if f"{v.name}.master" in state:
         return state[f"{v.name}.master"].astype(np.float64)
     kept = state.get(f"{v.name}.residual")
@@ -171,16 +171,16 @@ def real(state: Mapping[str, np.ndarray], v: Value) -> np.ndarray:
 
 
 def _step(now: Mapping[str, np.ndarray], v: Value, was: np.ndarray, rate: float) -> np.ndarray:
-    """The gradient of a parameter, from where it was and is."""
+    """The gradient of a parameter, from its values before and after."""
     total = now.get(f"{v.name}.sum")
     return (real(now, v) - was) / rate if total is None else total.astype(np.float64)
 
 
 def derived(gains: Gains, recipe: Recipe, head: bool) -> Rates:
-    """The rates that these gains ask for; `head`: are the first gains those of a classifier?
+    """The rates for these gains; `head`: are the first gains those of a classifier?
 
-    A softmax is curved far less than the bound where it is sure of a class, so that a head on fixed features bears, and
-    wants, a few times as much. Adam divides by the gradient's size and needs no gain.
+    Where a softmax is sure of a class, its curvature is far below the bound, so a head on fixed features can and should
+    learn a few times faster. Adam divides by the gradient's size and needs no gain.
     """
     if recipe.optimizer == "adam":
         return Rates(ADAM, ADAM if gains.body else None)
@@ -196,7 +196,7 @@ def trained_values(graphs: Mapping[str, Graph]) -> tuple[Value, ...]:
 
 
 def parameters_of(fields: Iterable[Value]) -> tuple[Value, ...]:
-    """The persistent values that are trained, told by their names: no counters, nothing that is kept beside."""
+    """The trained persistent values, identified by their names: no counters, and nothing stored beside a weight."""
     values = tuple(fields)
     beside = {f"{v.name}.{word}" for v in values for word in BESIDE}
     others = {*beside, "counters", "step", "dropout.counter", BODY_RATE}

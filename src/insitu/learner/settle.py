@@ -1,7 +1,8 @@
-"""What a `fit` was not told, settled before it begins: rates, epochs, warm-up, and which samples are held out.
+"""The settings that a `fit` was not given, found before it begins: rates, epochs, warm-up, and which samples are held
+out.
 
-Given values are obeyed. Rates that were not given are derived (rates.py) and tried (trials.py); what such a fit does to
-the held-out samples is watched (watch.py). With a rate given nothing is held out and nothing is tried.
+Given values are used as they are. Rates that are not given are derived (rates.py) and tried (trials.py); watch.py
+observes the effect on the held-out samples. If a rate is given, nothing is held out and nothing is tried.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from insitu.learner.watch import Watch
 from insitu.terminal.progress import Report
 from insitu.training.train import BODY_RATE, Recipe
 
-WARMUP = 0.1  # of all updates, and never more than an epoch
+WARMUP = 0.1  # of all updates, and at most one epoch
 EPOCHS, AT, FEWEST, MOST = 20, 200, 4, 40  # 20 epochs of 200 samples; more of fewer, fewer of more
-FEW_EPOCHS = 5  # where there are too few samples to hold any out: fits like that come in rows
-LARGE = 1000  # samples from which on some can be spared for the whole training
+FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are often repeated
+LARGE = 1000  # from this many samples on, some can be spared for the whole training
 DIVERGED = 1.5  # times the loss of the first samples
-CAREFUL = 1 / 3  # of the derived rates: what is not tested
-TRIES = 3  # of a training that goes astray, each at a third of the rates
+CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
+TRIES = 3  # of a training that diverges, each at a third of the rates
 
 
 @dataclass(frozen=True)
 class Given:
-    """What the caller of `fit` said; None is to be found."""
+    """The arguments of `fit`; None means to be found."""
 
     epochs: int | None
     rate: float | None
@@ -58,14 +59,14 @@ def check_given(given: Given, start_epoch: int) -> None:
         if value is not None:
             number(value, name)
     given.course(1, 0.0)  # checks the rest
-    if start_epoch and given.rate is None:  # a found one would be another now
+    if start_epoch and given.rate is None:  # found again, it would be a different one
         hint = "rate=..., as the first part printed or its history says"
         raise DataError("a training that goes on needs the rate that it began with", hint=hint)
 
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """How a training goes: with which course, on which samples, and who watches it."""
+    """How a training runs: its course, its samples, and its watch."""
 
     course: Course
     feed: Feed
@@ -76,7 +77,7 @@ class Settled:
 
     @property
     def words(self) -> str:
-        """One line about what was found."""
+        """One line about the settings that were found."""
         if self.held is None:
             return ""
         count = len(self.feed.source)
@@ -84,13 +85,13 @@ class Settled:
         return f"{self.rates}, {self.course.epochs} epochs, {apart}"
 
     def history(self, feed: Feed) -> History:
-        """An empty one, that says what was settled."""
+        """An empty history with the settings."""
         body = self.rates.head if self.rates.body is None else self.rates.body
         return History(cached=feed.cached, batch=self.course.batch, rate=body, head_rate=self.rates.head,
                        found=self.words)  # fmt: skip
 
     def moved_to(self, feed: Feed) -> Settled:
-        """The same on another device, where no samples are predicted but to learn."""
+        """The same on another device, where samples are predicted only to learn."""
         watch = self.watch
         if watch is not None:
             start = dict(feed.device.state())
@@ -98,7 +99,7 @@ class Settled:
         return replace(self, feed=feed, watch=watch)
 
     def begin(self) -> Feed:
-        """What is learned from. The share of the rate at which layers before the head learn is part of the state."""
+        """The samples to learn from. The share of the rate for layers before the head is part of the state."""
         if BODY_RATE in self.feed.device.state():
             self.feed.device.load_arrays({BODY_RATE: np.array([self.rates.share], np.float32)})
         return self.feed
@@ -108,11 +109,11 @@ class Settled:
         return self.course.epochs if stop_epoch is None else min(stop_epoch, self.course.epochs)
 
     def goes_on(self) -> bool:
-        """After an epoch: is it worth another?"""
+        """After an epoch: is another one worthwhile?"""
         return self.watch is None or self.watch.epoch(self.course.epochs)
 
     def slower(self) -> Settled | None:
-        """Has it gone astray where the trials did not? Then it begins again, at a third of the rates."""
+        """Did it diverge although the trials did not? Then it begins again, at a third of the rates."""
         if self.watch is None or self.tries >= TRIES or not self.watch.astray():
             return None
         self.feed.device.load_arrays(self.watch.start)
@@ -121,7 +122,7 @@ class Settled:
         return replace(self, rates=rates, course=course, watch=watch, tries=self.tries + 1)
 
     def finish(self, history: History) -> None:
-        """Keep the best state; where that is the first one, say so."""
+        """Keep the best state; if that is the initial one, say so."""
         restored = self.watch.finish() if self.watch else ""
         history.restored = bool(restored)
         history.notes += filter(None, [same_answer(self.feed.labels), restored, diverged(history)])
@@ -130,7 +131,7 @@ class Settled:
 
 
 def same_answer(labels: np.ndarray) -> str:
-    """What to say where every sample has the same class or target."""
+    """The message if every sample has the same class or target."""
     if len(labels) < 2 or (labels != labels[:1]).any():
         return ""
     what = "all samples belong to one class" if labels.dtype.kind == "i" else "all targets are the same"
@@ -138,7 +139,7 @@ def same_answer(labels: np.ndarray) -> str:
 
 
 def diverged(history: History) -> str:
-    """What to say where training went astray: the last epoch's loss is far above that of the first samples."""
+    """The message if training diverged: the last epoch's loss is far above that of the first samples."""
     if not history.loss or history.restored:
         return ""
     first, last = float(np.mean(history.losses[0][: max(8, len(history.losses[0]) // 20)])), history.loss[-1]
@@ -156,7 +157,7 @@ def usual_epochs(count: int) -> int:
 
 
 def as_given(feed: Feed, given: Given) -> Settled:
-    """With a rate given nothing has to be found."""
+    """If a rate is given, nothing has to be found."""
     assert given.rate is not None
     head = given.rate if given.head_rate is None else given.head_rate
     course = given.course(usual_epochs(len(feed.source)), head)
@@ -166,7 +167,7 @@ def as_given(feed: Feed, given: Given) -> Settled:
 
 def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Report,
            validation: Feed | None = None, tries: bool = True) -> Settled:  # fmt: skip
-    """What was not given, found; the device is left as it was. Without `tries` the rates are only derived."""
+    """The settings that were not given, found; the device is unchanged. Without `tries`, rates are only derived."""
     start, count = dict(feed.device.state()), len(feed.source)
     parts = _divided(feed, given.seed, validation) if tries else []
     course = given.course(usual_epochs(count) if parts else FEW_EPOCHS, 0.0)
@@ -178,7 +179,7 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
 
 
 def _divided(feed: Feed, seed: int, validation: Feed | None) -> list[Fold]:
-    """How the samples are divided for trials; not at all where a part would not make a batch."""
+    """How the samples are divided for trials; not at all if a part would not fill a batch."""
     whole = Fold(np.arange(len(feed.source)), np.arange(0))
     parts = folds(feed.labels, seed) if validation is None else [whole]
     least = method_of(feed.device.verbs).samples
@@ -190,7 +191,7 @@ def _with_head(rates: Rates, given: Given) -> Rates:
 
 
 def _untested(trials: Trials, given: Given) -> Settled:
-    """Too few samples to hold any out: the derived rates, with care."""
+    """Too few samples to hold any out: reduced derived rates."""
     rates = _with_head(first_rates(trials).times(CAREFUL, CAREFUL), given)
     course = replace(trials.course, rate=rates.head)
     return Settled(course, trials.feed, rates, Watch(trials.feed, trials.recipe.loss, trials.start), 0)

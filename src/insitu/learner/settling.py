@@ -1,5 +1,5 @@
-"""Where a learner's settings are found: on its own device here, on a twin of this machine for a board, and for a board
-that is known by its folder alone on the board itself, where rates are measured but nothing is tried.
+"""Where a learner's settings are found: on its own device here; for a board, on a twin on this machine; for a board
+known only by its folder, on the board itself, where rates are measured but nothing is tried.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, 
 
 
 def _beside(learner: Learner, feed: Feed, data: Samples) -> Feed:
-    """Other samples as the same device takes them."""
-    assert data.labels is not None  # samples() sees to it
+    """Other samples, in the form for the same device."""
+    assert data.labels is not None  # checked by samples()
     cut, source = learner._split() if feed.cached else None, plain(data.inputs)
     return Feed(feed.device, Source(predict_all(cut[1], source)) if cut else source, data.labels, feed.cached)
 
 
 def _on_a_twin(learner: Learner, data: Samples, feed: Feed, given: Given, held_out: Samples | None,
                report: Report) -> Settled:  # fmt: skip
-    """Found on the host, trained on the board; whether training helps is what the trials say."""
+    """Found on the host, trained on the board; the trials say whether training helps."""
     twin = type(learner)(learner.graphs, None, learner.classes, parts=learner.parts)
     twin.device.load_arrays(learner.device.state())
     source = feed.source
@@ -60,7 +60,7 @@ def _on_a_twin(learner: Learner, data: Samples, feed: Feed, given: Given, held_o
 
 def trained(learner: Learner, found: Settled | None, epochs: range, report: Report, threads: int | None,
             held_out: Samples | None, tests: Samples | None) -> History:  # fmt: skip
-    """Train as settled; again and slower where that went astray."""
+    """Train as settled; if it diverges, again and slower."""
     assert found is not None
     run, history = found, found.history(found.feed)
     while found is not None:

@@ -19,7 +19,7 @@ MOST_ROWS = 20
 
 
 def learner_rows(learner: Learner) -> list[tuple[str, str]]:
-    """What a learner is, line by line. Nothing is planned, compiled or opened for it."""
+    """A learner's description, line by line. Nothing is planned, compiled or opened for it."""
     graph, parts = learner.graphs["predict"], learner.parts
     names = ", ".join(name for name in learner.names[:8] if name) + (", ..." if len(learner.names) > 8 else "")
     trained = sum(array.size for array in graph.state.values())
@@ -54,13 +54,13 @@ def as_html(title: str, rows: list[tuple[str, str]]) -> str:
 
 
 def columns(history: History) -> dict[str, list[float]]:
-    """What a history has one number per epoch of."""
+    """The parts of a history with one number per epoch."""
     found = {name: getattr(history, name, []) for name in ("loss", "accuracy", "error", "validation", "tested")}
     return {name: values for name, values in found.items() if values}
 
 
 def history_rows(history: History) -> list[tuple[str, ...]]:
-    """Epochs as rows of words; in the middle of many some are left out."""
+    """Epochs as rows of words; of many epochs, some in the middle are left out."""
     named = columns(history)
     count = len(history.loss)
     shown = range(count) if count <= MOST_ROWS else [*range(MOST_ROWS // 2), *range(count - MOST_ROWS // 2, count)]
@@ -98,7 +98,7 @@ class Picture:
 
 
 def curves(history: History) -> str:
-    """An SVG of the loss and of each measure over the epochs, each on a scale of its own."""
+    """An SVG of the loss and of each measure over the epochs, each on its own scale."""
     lines, legend = [], []
     for (name, values), colour in zip(columns(history).items(), COLOURS):
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _points(values))

@@ -1,7 +1,7 @@
-"""Short trainings to find how fast to learn: tried on a part of the samples, compared on those held out.
+"""Short trainings that find how fast to learn: on a part of the samples, compared on those held out.
 
 The search begins at the derived rates (rates.py) and goes up and down in steps of three as long as the held-out samples
-get better; where two are equal the smaller rate wins. Every trial has a schedule of its own, from the same first state.
+get better; of two equal rates, the smaller wins. Every trial has its own schedule, and starts from the same state.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE, Recipe
 
 STEP = 3.0  # from one rate to the next
-FARTHEST = 2  # steps away from the derived rate, of a head one
-BETTER = 0.05  # of what is gained: a larger rate must be better by more, held-out samples are closer kin than new ones
-QUICK = 8, 16  # probes and lead on a board, where every step takes its time
-HEAD_SAMPLES, BODY_SAMPLES = 6000, 1500  # seen by one trial over all folds: a head's updates cost next to nothing
+FARTHEST = 2  # steps away from the derived rate; one for a head
+BETTER = 0.05  # of the gain: a larger rate must win by more, because held-out samples flatter it
+QUICK = 8, 16  # probes and lead on a board, where every step takes long
+HEAD_SAMPLES, BODY_SAMPLES = 6000, 1500  # seen by one trial over all folds: updates of a head cost next to nothing
 
 State = Mapping[str, np.ndarray]
 
@@ -41,7 +41,7 @@ class Trials:
     probe: Probe
     start: State
     report: Report
-    validation: Feed | None = None  # samples given for this; without them, the folds' own
+    validation: Feed | None = None  # samples given for this purpose; without them, the folds' own
     probes: int = SAMPLES  # to measure gains with
     lead: int = BODY_SAMPLES // 3  # to train a head with before the gain of the body is measured
 
@@ -51,12 +51,12 @@ class Trials:
         return BODY_RATE in self.start
 
     def before(self) -> Score:
-        """How good the held-out samples are without training."""
+        """The score of the held-out samples without training."""
         self.feed.device.load_arrays(self.start)
         return together([self._score(fold) for fold in self.folds])
 
     def run(self, rates: Rates) -> tuple[Score, State]:
-        """Train with these rates: the score over all folds, and the last fold's state."""
+        """Train with these rates; returns the score over all folds, and the last fold's state."""
         found = []
         for fold in self.folds:
             self.feed.device.load_arrays(with_share(self.start, rates.share))
@@ -65,7 +65,7 @@ class Trials:
         return together(found), self.feed.device.state()
 
     def _shortened(self, rates: Rates, learn: np.ndarray) -> tuple[Course, np.ndarray]:
-        """The course of a trial, and its samples: no more than a trial may take."""
+        """The course of a trial, and its samples: at most as many as a trial may use."""
         most = max((BODY_SAMPLES if self.both else HEAD_SAMPLES) // len(self.folds), self.course.batch)
         learn = np.random.default_rng(self.course.seed).permutation(learn)[:most]
         epochs = min(self.course.epochs, max(1, round(most / len(learn))))
@@ -108,7 +108,7 @@ def gains_at(trials: Trials, state: State) -> Gains:
 
 
 def first_rates(trials: Trials) -> Rates:
-    """The derived rates. Through a head of zeros nothing reaches the body: measured after the head has learned."""
+    """The derived rates. Through a head of zeros nothing reaches the body: it is measured after the head learned."""
     gains, recipe = gains_at(trials, trials.start), trials.recipe
     head = any(v.name.startswith(f"{HEAD}.") for v in trials.probe.parameters)
     rates = derived(gains, recipe, head)
@@ -124,7 +124,7 @@ def first_rates(trials: Trials) -> Rates:
 
 
 def search(trials: Trials, rates: Rates, before: Score) -> Best:
-    """The best rates near these: first of the body, or of all that is trained, then of the head."""
+    """The best rates near these: first of the body, or of everything that is trained, then of the head."""
     scored: dict[tuple[int, int], Score] = {}
 
     def cost(head: int, body: int) -> float:
@@ -143,7 +143,7 @@ def search(trials: Trials, rates: Rates, before: Score) -> Best:
 
 
 def climb(cost: Callable[[int], float], before: float, farthest: int = FARTHEST) -> int:
-    """The best whole number near 0, looked for upwards and, in vain, downwards until it gets worse."""
+    """The best integer near 0, searched upwards and, if that fails, downwards until it gets worse."""
     best = 0
     while best < farthest and cost(best + 1) < cost(best) - BETTER * min(cost(best), max(before - cost(best), 0.0)):
         best += 1

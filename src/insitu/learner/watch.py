@@ -1,7 +1,7 @@
-"""Watches a training that chose its own rates: keeps the best state, and the first one where nothing was better.
+"""Watches a training that chose its own rates: keeps the best state, or the initial one if nothing was better.
 
-With a held-out part (or validation samples) it is measured after every epoch. Where all samples are learned from, the
-trials before have told whether training helps (`tried`), and the samples themselves whether it went astray.
+With a held-out part (or validation samples) it measures after every epoch. If all samples are learned from, the earlier
+trials say whether training helps (`tried`), and the samples themselves whether it diverged.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from insitu.learner.feed import Feed, predict_all
 from insitu.learner.held_out import MOST, Score, score
 
-WORSE = 0.005  # of accuracy that may be lost where the loss gets better
-FAR, NEAR = 1.25, 0.05  # how far above a trial's result a training may end, as a share and beside
+WORSE = 0.005  # of accuracy that may be lost if the loss improves
+FAR, NEAR = 1.25, 0.05  # how far above a trial's result a training may end, as a share and in addition
 PATIENCE = 3  # epochs without progress, at least; a third of all
 
 
@@ -29,8 +29,8 @@ class Watch:
     before: Score | None = None  # of the samples it is measured by
     held: np.ndarray | None = None  # held-out samples
     validation: Feed | None = None
-    tried: Score | None = None  # what a trial made of `before`
-    near: bool = True  # is predicting cheap there? On a board the trials are believed
+    tried: Score | None = None  # the result of a trial that started from `before`
+    near: bool = True  # is predicting cheap there? On a board, the trials are trusted
     scores: list[Score] = field(default_factory=list)  # after each epoch
     best: tuple[Score, Mapping[str, np.ndarray]] | None = None
 
@@ -44,7 +44,7 @@ class Watch:
         return self.held is not None
 
     def epoch(self, epochs: int) -> bool:
-        """After an epoch: is it worth going on?"""
+        """After an epoch: is it worth continuing?"""
         if not self.measures:
             return True
         self.scores.append(self._score())
@@ -54,7 +54,7 @@ class Watch:
         return since < max(PATIENCE, epochs // 3)
 
     def finish(self) -> str:
-        """Leave the device with the best state; what to say where that is the first one."""
+        """Leave the device with the best state; returns a message if that is the initial one."""
         assert self.before is not None
         if self.best is not None:
             after, state = self.best
@@ -71,7 +71,7 @@ class Watch:
         return ""
 
     def astray(self) -> bool:
-        """Has training ended far above what its trial has reached, or knows less about its own samples than before?"""
+        """Did training end far above its trial's result, or does it know less about its own samples than before?"""
         if self.best is not None:
             return self.tried is not None and self.best[0].cost > self.tried.cost * FAR + NEAR
         if self.tried is None or not self.near:
@@ -92,7 +92,7 @@ class Watch:
 
 
 def better(before: Score, after: Score) -> bool:
-    """Has training helped? A smaller loss is no help if more answers are wrong."""
+    """Did training help? A smaller loss does not help if more answers are wrong."""
     if not np.isfinite(after.cost):
         return False
     lost = before.measure - after.measure if before.better_high else 0.0

@@ -4,7 +4,7 @@
     DeviceClassifier().fit(X, y).predict(X)                 a small network of its own, for tables
     DeviceClassifier(model="net.onnx", scheme="last:2")     a network that you have
 
-What is trained is the generated C; `learner_` is the learner behind it.
+The generated C is trained; `learner_` is the learner behind it.
 """
 
 from insitu.sklearn.classifier import DeviceClassifier

@@ -21,12 +21,12 @@ from insitu.training.train import Recipe
 class DeviceClassifier(ClassifierMixin, BaseEstimator):
     """Learns with the generated C of a model; without a model, with a small network for tables.
 
-    model       what `insitu.compile` takes; None: a network of its own, trained in full
+    model       a model for `insitu.compile`; None: its own network, trained in full
     scheme      what is trained of the model
     precision   "int8" or "float"
-    hidden      widths of the own network's hidden layers
+    hidden      widths of its own network's hidden layers
     epochs, rate    None: found from the data
-    random_state    of the own network's first weights, and of the order of samples
+    random_state    of its own network's initial weights, and of the order of samples
     """
 
     def __init__(self, model=None, *, scheme: str = "head", precision: str = "float", hidden: tuple[int, ...] = (32,),
@@ -43,7 +43,7 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X, y, classes=None) -> DeviceClassifier:
-        """Learn from these samples too; the first call must know all classes."""
+        """Learn from these samples as well; the first call must name all classes."""
         first = not hasattr(self, "classes_")
         X, y = self._checked(X, y, reset=first)
         if first:
@@ -56,7 +56,7 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X) -> np.ndarray:
-        """[samples, classes]: how likely each class is."""
+        """[samples, classes]: the probability of each class."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         if self.learner_ is None:

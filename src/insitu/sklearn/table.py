@@ -26,7 +26,7 @@ def table_network(X: np.ndarray, hidden: Sequence[int], classes: int, seed: int)
 
 
 def spread(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of each column, and one over its deviation; a constant column counts for nothing."""
+    """Mean of each column, and one over its deviation; a constant column has no effect."""
     mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     known = deviation > 1e-7 * np.maximum(np.abs(mean), 1e-30)
     scale = np.where(known, 1 / np.where(known, deviation, 1), 0)

@@ -13,7 +13,7 @@ from types import FrameType
 def patient() -> Iterator[Callable[[], None]]:
     """Yields `check`, to be called where work may stop: it raises KeyboardInterrupt if Ctrl-C was pressed before.
 
-    Only where Ctrl-C would raise KeyboardInterrupt anyway: in the main thread, with no handler of the caller's.
+    Only applies if Ctrl-C would raise KeyboardInterrupt anyway: in the main thread, without a handler of the caller.
     """
     if threading.current_thread() is not threading.main_thread() or not _usual():
         yield lambda: None
