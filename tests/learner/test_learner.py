@@ -228,7 +228,7 @@ NAN = np.where(np.arange(36).reshape(6, 6) == 20, np.nan, X).astype(np.float32)
 BAD = {
     "a label too high": ((X, [0, 1, 2, 3, 4, 0]), {}, "classes 0..3"),
     "a negative label": ((X, [0, -1, 2, 3, 3, 0]), {}, "classes 0..3"),
-    "names of too many classes": ((X, list("abcdef")), {}, "name 6 classes, the model has 4"),
+    "names of too many classes": ((X, list("abcdef")), {}, "name 6 classes, but the model has 4"),
     "a label that is not finite": ((X, [0, np.nan, 1, 1, 1, 1]), {}, "finite"),
     "fractions as labels": ((X, [0.5] * 6), {}, "class numbers"),
     "no labels": ((X,), {}, "no labels"),
