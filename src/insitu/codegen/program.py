@@ -103,7 +103,8 @@ def initial_state(plans: Mapping[str, Plan]) -> dict[str, np.ndarray]:
 def classes_of(plans: Mapping[str, Plan]) -> tuple[str, ...]:
     """The names of the classes that a program predicts, if they are known."""
     graph = next(iter(plans.values())).graph
-    return graph.classes if len(graph.classes) == (graph.outputs[0].shape or (1,))[-1] else ()
+    scores = graph.outputs[0].shape if graph.outputs else ()  # a graph may only update its state
+    return graph.classes if len(graph.classes) == (scores or (1,))[-1] else ()
 
 
 def _class_names(prefix: str, classes: tuple[str, ...]) -> str:
