@@ -60,9 +60,9 @@ def firmware(kind: str = "linear", core: str = "M7", compiler: str = "zig") -> F
     return build_firmware(program(kind), board(core), compiler=compiler)
 
 
-def changed(statement: str, before: str = "") -> dict[str, str]:
+def changed(statement: str, before: str = "", kind: str = "linear") -> dict[str, str]:
     """The model's file for the protocol, with a statement at the start of a prediction: to be linked instead."""
-    text = emit_device(program())["net_device.c"]
+    text = emit_device(program(kind))["net_device.c"]
     start = "static void run_predict(void)\n{\n"
     assert start in text
     return {"net_device.c": text.replace(start, f"{before}\n{start}    {statement}\n")}

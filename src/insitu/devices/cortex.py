@@ -8,6 +8,7 @@ cycles.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections import deque
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from insitu.boards import Board
+from insitu.devices.faults import ACCESS
 from insitu.errors import DeviceError, needs
 from insitu.firmware.image import Image
 from insitu.toolchain.cache import cached, key_of
@@ -28,6 +30,9 @@ SYSTEM = 0xE000E000  # the core's own registers
 PAGE = 4096
 PAINT = 0xA5
 KEEP, OTHERS = 0xFFFF, 0
+HARD_FAULT = 3  # the number of its vector
+CAUSE = 0xE000ED28  # CFSR: what the core says of a fault
+PUSHED = ("R0", "R1", "R2", "R3", "R12", "LR", "PC", "XPSR")  # by the core, before the handler
 LIMIT = 20_000_000_000  # instructions per request: about fifty times the longest known training step
 
 
@@ -85,8 +90,9 @@ class Cortex:
         self._outgoing.clear()
         top, start = np.frombuffer(self.uc.mem_read(self.board.flash.origin, 8), "<u4")
         self.uc.reg_write(self._registers.UC_ARM_REG_SP, int(top))
+        self.uc.reg_write(self._registers.UC_ARM_REG_IPSR, 0)
         self._at = int(start)
-        self._hungry = False
+        self._hungry, self.complaint = False, ""  # about a core that has trapped
 
     # the line ---------------------------------------------------------------------------------
 
@@ -103,18 +109,44 @@ class Cortex:
         return said
 
     def _run(self) -> None:
-        unicorn = import_unicorn()
+        """Until it waits for more bytes; a core that traps goes on in its handler, which tells the other end."""
         self._hungry = False
         try:
             self.uc.emu_start(self._at | 1, 0xFFFFFFFE)
-        except unicorn.UcError as e:
-            raise DeviceError(self._complaint(e), where=self.board.name) from e
-        finally:
-            self._at = self.uc.reg_read(self._registers.UC_ARM_REG_PC)
+            self._at = self._register("PC")
+        except import_unicorn().UcError as e:
+            self._trap(e)
+            return
         if not self._hungry and not self._keep[1].left:
             raise self._endless()
         if not self._hungry:
             raise DeviceError(f"the program stopped at {self.image.at(self._at)}", where=self.board.name)
+
+    def _trap(self, error) -> None:
+        """Enter the handler as the core would: registers on the stack, the cause where the handler looks for it.
+
+        Without a stack, or in a handler that traps itself, there is nobody left to tell: an error at once.
+        """
+        again, self.complaint = bool(self.complaint), self.complaint or self._complaint(error)
+        if again or not self._push():
+            raise DeviceError(self.complaint, where=self.board.name) from error
+        self.uc.mem_write(CAUSE, struct.pack("<I", cause_of(error)))
+        self._at = struct.unpack("<I", self.peek(self.board.flash.origin + 4 * HARD_FAULT, 4))[0]
+
+    def _push(self) -> bool:
+        """Put registers on the stack, as the core does for an exception; is there room?"""
+        saved = [self._register(name) for name in PUSHED]
+        stack = (self._register("SP") - 4 * len(saved)) & ~7
+        try:
+            self.uc.mem_write(stack, struct.pack(f"<{len(saved)}I", *saved))
+        except import_unicorn().UcError:
+            return False
+        self.uc.reg_write(self._registers.UC_ARM_REG_SP, stack)
+        self.uc.reg_write(self._registers.UC_ARM_REG_IPSR, HARD_FAULT)
+        return True
+
+    def _register(self, name: str) -> int:
+        return self.uc.reg_read(getattr(self._registers, f"UC_ARM_REG_{name}"))
 
     def _endless(self) -> DeviceError:
         return DeviceError(
@@ -124,8 +156,10 @@ class Cortex:
         )
 
     def _complaint(self, error) -> str:
-        at = self.uc.reg_read(self._registers.UC_ARM_REG_PC)
-        return f"{error} at {self.image.at(at)}: outside the {self.sram:,} bytes of SRAM and {self.flash:,} of flash"
+        at, caller = self._register("PC"), self._register("LR") & ~1
+        text = f"{error} at {self.image.at(at)}, called from {self.image.at(caller)}"
+        beyond = f": outside the {self.sram:,} bytes of SRAM and {self.flash:,} of flash"
+        return text + (beyond if cause_of(error) & ACCESS else ": no instruction of this core")
 
     def _check_beyond(self) -> None:
         """Memory is mapped in pages: bytes of the first and last page beyond the budget must not have changed."""
@@ -182,6 +216,16 @@ class Cortex:
         bottom, top = (self.image.by_name[n].address for n in ("stack_bottom", "stack_top"))
         painted = np.frombuffer(self.peek(bottom, top - bottom), np.uint8) == PAINT
         return top - bottom - int(np.argmin(painted)) if not painted.all() else 0
+
+
+def cause_of(error) -> int:
+    """CFSR for what Unicorn calls by names of its own."""
+    unicorn = import_unicorn()
+    if error.errno in (unicorn.UC_ERR_FETCH_UNMAPPED, unicorn.UC_ERR_FETCH_PROT):
+        return 1
+    data = (unicorn.UC_ERR_READ_UNMAPPED, unicorn.UC_ERR_WRITE_UNMAPPED, unicorn.UC_ERR_READ_PROT,
+            unicorn.UC_ERR_WRITE_PROT)  # fmt: skip
+    return 2 if error.errno in data else 1 << 16
 
 
 def map_pages(uc, origin: int, bytes: int, rights: int) -> None:

@@ -16,6 +16,7 @@ from insitu.boards import Board, find_board
 from insitu.codegen import Program
 from insitu.codegen.device import Interface, interface_of
 from insitu.devices.cortex import Cortex
+from insitu.devices.faults import Fault, fault_error
 from insitu.devices.link import LinkDevice, in_turn
 from insitu.errors import BoardError, DeviceError
 from insitu.firmware import Firmware, Image, build_firmware
@@ -75,6 +76,12 @@ class EmulatorDevice(LinkDevice):
         self.calls = _own_lines(self.core, lines)
         self._counted: dict[str, dict[str, int]] = {}
         super().__init__(EmulatorChannel(self.core), program, timeout=PATIENCE)
+
+    def faulted(self, fault: Fault) -> DeviceError:
+        """What the emulator has seen, which is more than the core knows."""
+        if not self.core.complaint:
+            return fault_error(fault, self.core.image.at, self.core.board.name)
+        return DeviceError(self.core.complaint, where=self.core.board.name)
 
     @property
     def counter(self) -> EmulatorDevice:

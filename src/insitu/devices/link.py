@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from threading import RLock
 from typing import Protocol
@@ -20,6 +20,7 @@ from insitu.codegen.device import DATA_BYTES, INFO, PROTOCOL, Interface, interfa
 from insitu.codegen.state import COMPLAINTS, brought_up, check_saved
 from insitu.devices.agree import differences
 from insitu.devices.device import Counter, Trained, Updates, Verbs, closed, train_by_calls
+from insitu.devices.faults import Fault, fault_error, read_fault
 from insitu.devices.frames import (
     BETWEEN,
     DAMAGED,
@@ -82,10 +83,11 @@ class Channel(Protocol):
 
 
 class Link:
-    """Requests over a channel: each is answered once, or is a DeviceError."""
+    """Requests over a channel: each is answered once, or is a DeviceError; `faulted` makes one of a trapped core."""
 
-    def __init__(self, channel: Channel, timeout: float = 2.0, tries: int = 5):
-        self.channel, self.timeout, self.tries = channel, timeout, tries
+    def __init__(self, channel: Channel, timeout: float = 2.0, tries: int = 5,
+                 faulted: Callable[[Fault], DeviceError] = fault_error):  # fmt: skip
+        self.channel, self.timeout, self.tries, self.faulted = channel, timeout, tries, faulted
         self.done: int | None = None  # what the device should have done since it started
         self.closed = False
         self._sequence, self._pending = int(time.time_ns()) & 0xFFFF, bytearray()
@@ -153,8 +155,18 @@ class Link:
             answer = read_answer(found)
             if answer and answer.sequence == self._sequence and answer.kind == kind:
                 return answer
+            if answer and (fault := read_fault(answer)):
+                self._drop()
+                raise self.faulted(fault)
             if answer and answer.sequence == 0 and answer.status in (DAMAGED, TOO_LONG):
                 damaged, end = True, time.monotonic() + min(QUIET, timeout)
+
+    def _drop(self) -> None:
+        """Forget all bytes until the line is quiet: a board that was reset must not be taken for one that faulted."""
+        end = time.monotonic() + self.timeout
+        while self.channel.read(4096, QUIET) and time.monotonic() < end:
+            pass
+        self._pending.clear()
 
     def _next(self, end: float) -> bytes | None:
         """The body of the next frame, b"" for a damaged one, None on a timeout."""
@@ -202,7 +214,7 @@ class LinkDevice:
         self.interface = program if isinstance(program, Interface) else interface_of(program)
         self.program = program
         self.channel, self.run_timeout, self.lock = channel, run_timeout, RLock()
-        self.link = Link(channel, timeout, tries)
+        self.link = Link(channel, timeout, tries, self.faulted)
         self._numbers = {verb: number for number, verb in enumerate(self.interface.verbs)}
         self._info = self._agree(self._description())
 
@@ -216,6 +228,10 @@ class LinkDevice:
         if not self.link.closed:
             self.link.closed = True
             self.channel.close()
+
+    def faulted(self, fault: Fault) -> DeviceError:
+        """What to raise when the core has trapped."""
+        return fault_error(fault)
 
     @property
     def verbs(self) -> Verbs:

@@ -25,6 +25,7 @@ from insitu.boards import Board, Memory, find_board
 from insitu.codegen import Program
 from insitu.codegen.device import Interface
 from insitu.devices.cortex import PAGE, PAINT
+from insitu.devices.faults import ACCESS, Fault, fault_error
 from insitu.devices.link import LinkDevice, in_turn
 from insitu.devices.process import ProcessChannel
 from insitu.errors import BoardError, BudgetError, DeviceError, ToolError
@@ -35,7 +36,6 @@ COMMAND = "qemu-system-arm"
 SHIFT = 6  # an instruction takes 2**6 ns of QEMU's time
 WHOLE = "(all of it, with the protocol)"
 PATIENCE = 600.0  # seconds that an answer may take; bytes are never lost here, and asking again would be counted
-ADDRESS_KNOWN = 0x8080  # set in either kind of trap
 REGIONS = {"flash": 2, "sram": 4}  # of the eight that an MPU has; two are for registers
 
 
@@ -106,6 +106,16 @@ class QemuDevice(LinkDevice):
         self.qemu.ask("system_reset")
         self.link.done = None
 
+    def faulted(self, fault: Fault) -> DeviceError:
+        board, at = self.qemu.board, self.image.at(fault.at)
+        if not fault.cause & ACCESS:
+            return fault_error(fault, self.image.at, board.name)
+        return DeviceError(
+            f"an access {fault.access}at {at} trapped (cause {fault.cause:#x}): outside the "
+            f"{board.sram.bytes:,} bytes of SRAM and {board.flash.bytes:,} of flash",
+            where=board.name,
+        )
+
     def _call(self, verb: str, samples: list[bytes]) -> None:
         super()._call(verb, samples)
         (ticks,) = self.qemu.words(self.image.by_name["port_spent"].address, 1)
@@ -174,18 +184,10 @@ class Qemu(ProcessChannel):
         return [int(word, 16) for line in text.splitlines() for word in line.partition(":")[2].split()]
 
     def gone(self) -> DeviceError:
-        """The error for a QEMU that has ended, with the reason."""
+        """QEMU has ended: why."""
         self.process.kill()
         text = self.process.stderr.read().decode(errors="replace") if self.process.stderr else ""
-        told = {name: int(value, 16) for name, value in re.findall(r"^(cause|at|address) ([0-9a-f]{8})$", text, re.M)}
-        if not told:
-            return DeviceError(f"QEMU has ended: {text.strip()[:300]}", where=self.board.name)
-        what = f"to {told['address']:#x} " if told["cause"] & ADDRESS_KNOWN else ""
-        return DeviceError(
-            f"an access {what}at {self.image.at(told['at'])} trapped (cause {told['cause']:#x}): outside the "
-            f"{self.board.sram.bytes:,} bytes of SRAM and {self.board.flash.bytes:,} of flash",
-            where=self.board.name,
-        )
+        return DeviceError(f"QEMU has ended: {text.strip()[:300]}", where=self.board.name)
 
     def close(self) -> None:
         self.process.kill()
@@ -201,7 +203,7 @@ def command_line(elf: Path, board: Board, machine: Machine, monitor: int) -> lis
         raise ToolError(f"{COMMAND} is not on the PATH", hint="apt install qemu-system-arm, or --on emulator")
     return [
         COMMAND, "-M", machine.name, "-cpu", board.cpu, "-display", "none", "-serial", "stdio",
-        "-icount", f"shift={SHIFT},sleep=off", "-semihosting-config", "enable=on,target=native",
+        "-icount", f"shift={SHIFT},sleep=off",
         "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control", "-kernel", str(elf),
     ]  # fmt: skip
 

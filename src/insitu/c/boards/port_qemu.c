@@ -1,7 +1,6 @@
 /* Bytes in and out on QEMU's boards of Arm: a CMSDK UART. Before main, the memory protection unit is set to what may be
  * accessed: the flash, read-only, as much SRAM as the budget has, and the two registers below. Any other access traps,
- * and the trap is reported through semihosting, because a core that has left its memory cannot be trusted with the
- * protocol. The linker script has the addresses; they are QEMU's, not a board's.
+ * and startup.c reports it. The linker script has the addresses; they are QEMU's, not a board's.
  */
 #include "boards/startup.h"
 #include "device/port.h"
@@ -21,9 +20,6 @@ extern uint8_t port_flash[], port_flash_end[], port_sram[], port_sram_end[];
 enum { FULL_OUT = 1, FULL_IN = 2, READ_ONLY = 6, READ_WRITE = 3 };
 
 #define MPU ((protection *)0xe000ed90u)
-#define CAUSE (*(volatile uint32_t *)0xe000ed28u)
-#define ADDRESS_MEMORY (*(volatile uint32_t *)0xe000ed34u)
-#define ADDRESS_BUS (*(volatile uint32_t *)0xe000ed38u)
 
 /* between the last byte of a request and the first of its answer; the other side reads it directly from memory */
 volatile uint32_t port_begun, port_spent;
@@ -94,42 +90,4 @@ void port_write(const uint8_t *from, int32_t count)
         }
         port_uart.data = from[i];
     }
-}
-
-/* traps ------------------------------------------------------------------------------------- */
-
-static void semihosting(uint32_t operation, uintptr_t argument)
-{
-    register uint32_t r0 __asm__("r0") = operation;
-    register uintptr_t r1 __asm__("r1") = argument;
-    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-}
-
-static void tell(const char *name, uint32_t value)
-{
-    char text[10];
-    for (int32_t i = 0; i < 8; i++) {
-        text[i] = "0123456789abcdef"[value >> (28 - 4 * i) & 15];
-    }
-    text[8] = '\n';
-    text[9] = 0;
-    semihosting(4, (uintptr_t)name);
-    semihosting(4, (uintptr_t)text);
-}
-
-/* frame: r0 to r3, r12, lr, pc and flags, as they were when the core trapped */
-__attribute__((used)) void port_trapped(const uint32_t *frame)
-{
-    const uint32_t cause = CAUSE;
-    tell("cause ", cause);
-    tell("at ", frame[6]);
-    tell("address ", cause & 0x80u ? ADDRESS_MEMORY : ADDRESS_BUS);
-    for (;;) {
-        semihosting(0x18, 0x20023u);
-    }
-}
-
-__attribute__((naked)) void fault(void)
-{
-    __asm__ volatile("mov r0, sp\n b port_trapped");
 }

@@ -52,7 +52,8 @@ enum {
     DEVICE_NOT_FINITE, /* an input that is infinite or NaN */
     DEVICE_STATELESS,  /* a program that only predicts */
     DEVICE_STATE = 10, /* plus what is wrong with a state: 1 size, 2 not one, 3 another model's, 4 damaged */
-    DEVICE_BETWEEN = 15 /* a new state overwrote the old one but is incomplete: there is no valid state */
+    DEVICE_BETWEEN = 15, /* a new state overwrote the old one but is incomplete: there is no valid state */
+    DEVICE_FAULTED = 16 /* the core has trapped: sent unasked, with sequence number 0; see boards/startup.c */
 };
 
 enum { DEVICE_ANY, DEVICE_FLOAT, DEVICE_DOUBLE, DEVICE_CLASS }; /* how to check an input */
