@@ -125,7 +125,7 @@ def test_a_reset_brings_up_the_first_state():
 
 
 def test_a_firmware_that_does_not_fit_is_told_so_before_it_starts():
-    with pytest.raises(BudgetError, match="bytes of SRAM, there are 4,096"):
+    with pytest.raises(BudgetError, match="bytes of SRAM, but only 4,096"):
         open_qemu(program(), board("M7"), sram=4096)
 
 
