@@ -57,7 +57,7 @@ def test_training_takes_the_training_part_and_tests_on_the_other(learned):
     _, _, (text, report) = learned
     assert report["training"] == {"source": "x_train, y_train of parts.npz", "samples": 60}
     assert report["test"] == {"source": "x_test, y_test of parts.npz", "samples": 40}
-    assert len(report["validation"]) == 2
+    assert len(report["tested"]) == 2
     assert "before" in text and "tested" in text
 
 
@@ -93,14 +93,14 @@ def test_equalised_layers_are_compared_on_their_own_scale(capsys, parts, tmp_pat
 def test_a_saved_model_predicts_what_was_learned(capsys, learned, parts):
     _, model, (_, report) = learned
     _, out, _ = run(capsys, "predict", model, "--data", parts, "--json")
-    assert json.loads(out)["accuracy"] == report["validation"][-1] > report["before"]
+    assert json.loads(out)["accuracy"] == report["tested"][-1] > report["before"]
 
 
 def test_a_saved_state_predicts_what_was_learned(capsys, learned, parts):
     state, _, (_, report) = learned
     options = ["--state", state, *TRAINED, "--calibrate", parts, "--json"]
     _, out, _ = run(capsys, "predict", TARGET, "--data", parts, *options)
-    assert json.loads(out)["accuracy"] == report["validation"][-1]
+    assert json.loads(out)["accuracy"] == report["tested"][-1]
     status, out, _ = run(capsys, "predict", TARGET, "--data", parts, *options, "--samples", 3)
     assert status == 0 and json.loads(out)["samples"] == 3  # of the data, not of the calibration
 

@@ -241,11 +241,24 @@ def test_insitu_compile_prints_the_memory_and_writes_c(samples, tmp_path, capsys
 
 
 def test_insitu_train_learns_resumes_and_prints_a_table(samples, tmp_path, capsys):
-    common = ["train", str(TARGET), "--data", samples, "--classes", "10", "--scheme", "head", "--epochs", "4"]
+    common = [
+        "train",
+        str(TARGET),
+        "--data",
+        samples,
+        "--classes",
+        "10",
+        "--scheme",
+        "head",
+        "--epochs",
+        "4",
+        "--rate",
+        "0.05",
+    ]
     whole, half, rest = (str(tmp_path / name) for name in ("whole.bin", "half.bin", "rest.bin"))
     assert main([*common, "--split", "0.8", "-o", whole, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["loss"][-1] < report["loss"][0] and len(report["validation"]) == 4 and report["cached"]
+    assert report["loss"][-1] < report["loss"][0] and len(report["tested"]) == 4 and report["cached"]
     assert main([*common, "--split", "0.8", "-o", half, "--stop-epoch", "2"]) == 0
     assert main([*common, "--split", "0.8", "--resume", half, "--start-epoch", "2", "-o", rest]) == 0
     assert Path(rest).read_bytes() == Path(whole).read_bytes() != Path(half).read_bytes()
