@@ -6,6 +6,7 @@ Each stage is a folder of its own and knows nothing of the others; this file pas
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from insitu.data.arguments import byte_count, whole
 from insitu.deploy import Limits, limits_of, usual_gradients
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import open_host
-from insitu.errors import DataError, ModelError
+from insitu.errors import DataError, LearningWarning, ModelError
 from insitu.graph import Graph, build
 from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
@@ -41,6 +42,7 @@ from insitu.training.parts import Parts
 from insitu.training.train import Recipe, has_targets
 
 PRECISIONS = ("int8", "float")
+CONSTANT = "all calibration samples are the same: the int8 network will fit no others. Give typical inputs as data"
 AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 
 
@@ -150,6 +152,8 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
             where=graph.name,
             hint='compile(..., data=x) with typical inputs, or precision="float"',
         )
+    if all(len(x) > 1 and (x == x[:1]).all() for x in samples.inputs):
+        warnings.warn(CONSTANT, LearningWarning, stacklevel=3)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
     return fuse_transform(Model(graph).quantize(pairs).graph)
 
@@ -205,9 +209,7 @@ def head_of(graph: Graph) -> str | None:
 def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
     if scheme != "auto":
         return scheme, ()
-    note = f"scheme auto: for now only the {AUTO} is trained; --scheme last:6 trains more"
-    print(note, file=sys.stderr)
-    return AUTO, (note,)
+    return AUTO, (f"scheme auto: for now only the {AUTO} is trained; --scheme last:6 trains more",)
 
 
 def _told(note: str) -> tuple[str, ...]:

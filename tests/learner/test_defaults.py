@@ -11,6 +11,7 @@ import insitu
 from insitu.codegen.state import ADDED, HEADER_BYTES, StateLayout
 from insitu.devices.device import Updates
 from insitu.errors import DataError, LearningWarning
+from insitu.learner.folder import open_folder
 from insitu.learner.held_out import folds
 from insitu.learner.settle import usual_epochs
 from insitu.learner.trials import climb
@@ -180,6 +181,28 @@ def test_validation_samples_are_what_is_chosen_by_and_test_samples_are_not():
     alone = learner("head").fit(x, y)
     assert seen.found == alone.found and len(seen.tested) == len(seen.loss) and not alone.tested
     assert learner("head").fit(x, y, validation=data(50, seed=5)).validation
+
+
+# --- on a board -----------------------------------------------------------------------------------------
+
+
+def test_a_board_learns_at_the_rates_found_on_this_computer():
+    x, y = data(40)
+    host = learner("full", precision="int8", data=x)
+    with host.on("emulator", board="stm32f746") as board:
+        there = board.fit(x, y, epochs=2)
+        here = host.fit(x, y, epochs=2)
+        assert there.found == here.found and state_of(board) == state_of(host)
+
+
+def test_a_folder_has_its_rates_measured_on_the_board(tmp_path):
+    x, y = data(40)
+    host = learner("full", precision="int8", data=x, board="stm32f746")
+    host.write(tmp_path)
+    with open_folder(tmp_path) as board:
+        history = board.fit(x[:20], y[:20], schedule="constant", warmup=0)
+        assert history.rate != 0.01 and history.head_rate > history.rate > 0
+        assert history.loss[-1] < history.loss[0]
 
 
 # --- parts ----------------------------------------------------------------------------------------------

@@ -169,6 +169,17 @@ def test_logits_of_prototypes_are_neither_flat_nor_wild():
         assert 0.5 < np.abs(features @ weight.T + bias).max() < 100
 
 
+def test_prototypes_of_a_few_samples_leave_something_to_learn():
+    """Each is close to a mean that contains it: judged by that, logits saturate and training stands still."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10), 5)
+    features = (rng.normal(size=(50, 256)) + 0.5 * rng.normal(size=(10, 256))[labels]).astype(np.float32)
+    weight, bias = prototypes(features, labels, 10)
+    z = features @ weight.T + bias
+    wrong = 1 - np.exp(z[np.arange(50), labels] - np.log(np.exp(z - z.max(1, keepdims=True)).sum(1)) - z.max(1))
+    assert wrong.mean() > 1e-4
+
+
 def test_a_wider_head_gives_the_old_logits_and_zeros():
     graph = replace_head(load(Named(), torch.zeros(1, 6)), None)
     wide = check(widen_head(graph, 5))

@@ -173,7 +173,7 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
     course = given.course(usual_epochs(count) if parts else FEW_EPOCHS, 0.0)
     trials = Trials(feed, parts, course, recipe, probe, start, report, validation, *(() if tries else QUICK))
     try:
-        return _tested(trials, given) if parts else _untested(trials, given)
+        return _tested(trials, given) if parts else _untested(trials, given, tries)
     finally:
         feed.device.load_arrays(start)
 
@@ -190,11 +190,12 @@ def _with_head(rates: Rates, given: Given) -> Rates:
     return rates if given.head_rate is None else replace(rates, head=given.head_rate)
 
 
-def _untested(trials: Trials, given: Given) -> Settled:
-    """Too few samples to hold any out: reduced derived rates."""
+def _untested(trials: Trials, given: Given, watched: bool) -> Settled:
+    """Too few samples to hold any out, or a board on which trials take too long: reduced derived rates."""
     rates = _with_head(first_rates(trials).times(CAREFUL, CAREFUL), given)
     course = replace(trials.course, rate=rates.head)
-    return Settled(course, trials.feed, rates, Watch(trials.feed, trials.recipe.loss, trials.start), 0)
+    watch = Watch(trials.feed, trials.recipe.loss, trials.start) if watched else None
+    return Settled(course, trials.feed, rates, watch, 0)
 
 
 def _tested(trials: Trials, given: Given) -> Settled:

@@ -4,7 +4,6 @@ known only by its folder, on the board itself, where rates are measured but noth
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from insitu.data import Samples
@@ -31,7 +30,7 @@ def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out:
         return _on_a_twin(learner, data, feed, given, held_out, report)
     state = learner.site.manifest.interface.state
     probe = Probe(feed.device, parameters_of(state.fields if state else ()), learner.recipe.loss)
-    return replace(settle(feed, given, learner.recipe, probe, report, tries=False), watch=None)
+    return settle(feed, given, learner.recipe, probe, report, tries=False)
 
 
 def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report) -> Settled:

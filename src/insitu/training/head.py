@@ -192,11 +192,16 @@ def with_head(graph: Graph, weight: np.ndarray, bias: np.ndarray | None = None) 
     return _finish(builder, features, weight, bias)
 
 
+SURE, LEFT = 0.05, 0.02  # how much more a softer head of prototypes may be surprised than the best; and must be
+
+
 def prototypes(features: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Weights and biases of a head that picks the class with the nearest mean: one pass, no training.
 
-    logit[c] = -|f - mean[c]|^2 / (2 t), without the terms that are the same for all classes. t is chosen from a few
-    values as the one that explains these samples best. A class without samples gets zeros.
+    logit[c] = -|f - mean[c]|^2 / (2 t), without the terms that are the same for all classes. t is the softest of a few
+    that explain these samples about as well as the best, each compared with its class's mean without itself. And some
+    surprise must be left: from a head that is sure of every sample, training would move nothing. A class without
+    samples gets zeros.
     """
     f, centre = features.astype(np.float64), features.mean(0, dtype=np.float64)
     counts = np.bincount(labels, minlength=classes)[:, None]
@@ -205,14 +210,19 @@ def prototypes(features: np.ndarray, labels: np.ndarray, classes: int) -> tuple[
     means = sums / np.maximum(counts, 1)
     spread = max(float(((f - centre - means[labels]) ** 2).sum(1).mean()), float((means**2).sum(1).mean()), 1e-12)
     logits = (f - centre) @ means.T - (means**2).sum(1) / 2
-    own = logits[np.arange(len(f)), labels]
-
-    def surprise(t: float) -> float:
-        z = logits / t
-        top = z.max(1)
-        return float((np.log(np.exp(z - top[:, None]).sum(1)) + top - own / t).mean())
-
-    t = min((spread * 2.0**-k for k in range(8)), key=surprise)
+    others = (sums[labels] - (f - centre)) / np.maximum(counts[labels] - 1, 1)
+    alone = logits.copy()
+    alone[np.arange(len(f)), labels] = ((f - centre) * others).sum(1) - (others**2).sum(1) / 2
+    tried = {t: surprise(alone / t, labels) for t in (spread * 2.0**-k for k in range(8))}
+    t = max(t for t, found in tried.items() if found <= min(tried.values()) + SURE)
+    while t < 8 * spread and surprise(logits / t, labels) < LEFT:
+        t *= 2
     weight = means / t
     bias = -(means**2).sum(1) / (2 * t) - weight @ centre
     return weight.astype(np.float32), np.where(counts[:, 0] > 0, bias, 0).astype(np.float32)
+
+
+def surprise(z: np.ndarray, labels: np.ndarray) -> float:
+    """The mean cross-entropy of these logits."""
+    top = z.max(1)
+    return float((np.log(np.exp(z - top[:, None]).sum(1)) + top - z[np.arange(len(z)), labels]).mean())
