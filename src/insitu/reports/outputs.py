@@ -49,8 +49,9 @@ class Predictions:
     def _top_table(self) -> str:
         shown = self.top[:SHOWN]
         count = len(shown[0].classes)
-        rows = [self._row(i, p) for i, p in enumerate(shown)]
-        text = table(("file" if shown[0].file else "sample", *(f"top {k + 1}" for k in range(count)), "label"), rows)
+        rows, known = [self._row(i, p) for i, p in enumerate(shown)], any(p.label is not None for p in shown)
+        heads = ["file" if shown[0].file else "sample", *(f"top {k + 1}" for k in range(count)), "label"]
+        text = table(heads, rows) if known else table(heads[:-1], [row[:-1] for row in rows])
         rest = len(self.top) - len(shown)
         return text + (f"\n... and {rest:,} more (-o writes all of them)" if rest else "")
 
