@@ -242,7 +242,8 @@ def test_a_board_without_a_driver_is_given_the_functions_to_write(tmp_path):
     assert "#error" in (tmp_path / "firmware/boards/port_own.c").read_text()
 
 
-def test_a_board_that_is_not_linked_gets_a_folder_with_estimates(tmp_path):
+def test_a_board_that_is_not_linked_gets_a_folder_with_estimates(tmp_path, monkeypatch):
+    monkeypatch.setitem(CPUS, "rv32imc", replace(CPUS["rv32imc"], emulator=""))
     made = deploy(conv_graphs(), limits_of("esp32c3", None, None))
     write_board(made, tmp_path)
     assert "estimates" in (tmp_path / "README.md").read_text()

@@ -1,9 +1,12 @@
 """The state is received in place if SRAM does not hold it twice, and only then; every byte of that is counted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import insitu
+from insitu.boards.cpu import CPUS
 from insitu.cli.compile import describe, to_text
 from insitu.codegen.device import in_place, interface_of
 from insitu.codegen.state import HEADER_BYTES
@@ -109,7 +112,8 @@ def test_a_program_without_limits_and_one_without_a_state_are_not_in_place(learn
     assert [in_place(p) for p in board_programs(fixed)] == [False]
 
 
-def test_a_core_that_is_not_linked_for_is_reckoned_in_the_same_way(learner):
+def test_a_core_that_is_not_linked_for_is_reckoned_in_the_same_way(learner, monkeypatch):
+    monkeypatch.setitem(CPUS, "rv32imc", replace(CPUS["rv32imc"], emulator=""))
     whole = deploy(learner.graphs, limits_of("esp32c3", None, None))
     tight = deploy(learner.graphs, limits_of("esp32c3", whole.sram_bytes - 1, None))
     assert (whole.in_place, tight.in_place) == (False, True)

@@ -10,7 +10,8 @@ from insitu.devices.emulator import emulate
 from insitu.errors import ToolError
 from insitu.firmware import build_firmware
 from insitu.firmware.build import find_tools, firmware_sources
-from insitu.firmware.stack import EXCEPTION, branch, decode, expanded, pushed
+from insitu.firmware.stack import EXCEPTION, THUMB, branch, decode, expanded, pushed
+from insitu.firmware.stack_riscv import RISCV
 from insitu.toolchain.sources import C_FOLDER
 
 from .images import CORES, KINDS, board, changed, firmware, program, steps
@@ -29,7 +30,8 @@ def test_the_stack_never_gets_deeper_than_the_reserve(kind, core):
     device = emulate(made)
     device.run("train_step", *steps(kind, 1)[0])
     device.load_state(device.save_state())
-    assert 100 < device.stack_bytes() <= made.stack.bytes - EXCEPTION[made.board.core.fpu] + 8
+    machine = THUMB if made.board.core.arm else RISCV
+    assert 100 < device.stack_bytes() <= made.stack.bytes - machine.exception[made.board.core.fpu] + 8
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import insitu
+from insitu.boards.cpu import CPUS
 from insitu.cli import main
 from insitu.data.noise import random_samples
 from insitu.deploy import deploy, limits_of
@@ -148,7 +150,8 @@ def test_where_a_state_cannot_be_written_is_told_before_training(folder, capsys)
 
 
 @pytest.mark.parametrize("where", ["emulator", "qemu"])
-def test_a_folder_without_firmware_says_that_its_core_is_not_emulated(tmp_path, capsys, where):
+def test_a_folder_without_firmware_says_that_its_core_is_not_emulated(tmp_path, capsys, where, monkeypatch):
+    monkeypatch.setitem(CPUS, "rv32imc", replace(CPUS["rv32imc"], emulator=""))
     write_board(deploy(conv_graphs(), limits_of("esp32c3", None, None)), tmp_path)
     assert main(["run", str(tmp_path), "--steps", "1", "--on", where]) == 1
     assert "RISC-V rv32imc is not emulated" in capsys.readouterr().err

@@ -25,6 +25,16 @@ class Cpu:
     def arm(self) -> bool:
         return self.name.startswith("cortex")
 
+    @property
+    def linked(self) -> bool:
+        """Is firmware linked for it? Only if it can be run here; others get the C."""
+        return bool(self.emulator)
+
+    @property
+    def startup(self) -> str:
+        """What runs from reset to main, below the folder of C."""
+        return "boards/startup.c" if self.arm else "boards/startup_riscv.c"
+
 
 # automatic vectorisation is off: its stack frames are aligned to 16 bytes, and their size cannot be read from the code.
 # The vector code that matters is written in c/isa/
@@ -51,8 +61,9 @@ CPUS = {
         _arm("cortex-m55", "Cortex-M55", "cortex_m55+fp_armv8d16+mve", "cortex-m55+nomve.fp", "auto", True, "qemu",
              "cortex-m55"),
         Cpu(
-            "rv32imc", "RISC-V rv32imc", ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c"),
-            ("-march=rv32imc", "-mabi=ilp32"), False, False,
+            "rv32imc", "RISC-V rv32imc",
+            ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c", "-fno-jump-tables"),
+            ("-march=rv32imc_zicsr", "-mabi=ilp32", "-fno-jump-tables"), False, False, "unicorn", "RISCV32",
         ),
     )
 }  # fmt: skip

@@ -138,7 +138,7 @@ def other_board(parts: Parts, limits: Limits, need: Need) -> str:
     for way in (Way(), *only_head(parts)[:1]):
         for board in sorted(boards().values(), key=lambda b: (b.sram.bytes, b.flash.bytes)):
             whole = Limits(board, board.sram.bytes, board.flash.bytes)
-            if not board.core.arm or (way == Way() and not need.fits(whole)) or limits.board is None:
+            if not board.core.linked or (way == Way() and not need.fits(whole)) or limits.board is None:
                 continue
             there = tried(parts, way, whole)
             if there and there.fits(whole):

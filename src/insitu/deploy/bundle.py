@@ -29,8 +29,6 @@ from insitu.firmware.linker import linker_script
 from insitu.toolchain.prototypes import kernels_header
 from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, included, kernel_file, kernel_source
 
-STARTUP = ("boards/startup.c", "boards/startup.h")
-
 
 def bundle_files(program: Program) -> dict[str, str]:
     """Path in the folder -> text."""
@@ -69,7 +67,7 @@ def board_files(deployment: Deployment) -> dict[str, str | bytes]:
 
 def firmware_files(program: Program, board: Board) -> dict[str, str]:
     """What turns a program into firmware: startup, main, and the driver of the board's UART with what it includes."""
-    found = {name: (C_FOLDER / name).read_text() for name in (*STARTUP, *board.port_files)}
+    found = {name: (C_FOLDER / name).read_text() for name in (board.core.startup, *board.port_files)}
     found["main.c"] = main_source(program.prefix)
     found["flash.py"] = Path(flash.__file__).read_text()
     if board.port:

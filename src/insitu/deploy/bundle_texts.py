@@ -61,6 +61,8 @@ def _firmware_words(deployment: Deployment) -> str:
         )
     run = "* As firmware: `insitu run . --steps 3` runs `emulator.elf` on an emulated core."
     board = deployment.limits.board
+    if board is not None and not board.core.arm:
+        return f"{run} For the chip, use the folder as a component of ESP-IDF, which has its startup and linker script."
     if board is None or board.port is None:
         return (
             f"{run} For the board, write the functions of `firmware/boards/port_own.c` for its UART. Then call `make "
@@ -103,7 +105,7 @@ FIRMWARE_HELP = """\
 
 def makefile(board: Board) -> str:
     target = " ".join(board.core.gcc)
-    linked = board.core.arm
+    linked = board.core.arm  # a RISC-V chip boots from what its vendor links
     about = f"{FIRMWARE_HELP} for {board.name}\n" if linked else ""
     port = " ".join(f"firmware/{name}" for name in board.port_files)
     rule = FIRMWARE_RULE.format(

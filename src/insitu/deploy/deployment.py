@@ -19,7 +19,7 @@ from insitu.planner import plan_all
 from insitu.planner.spent import spent
 from insitu.terminal.progress import stage
 
-# where nothing is linked (RISC-V): an estimate of stack and protocol, from their size on a Cortex-M
+# where nothing is linked: an estimate of stack and protocol, from their size on a Cortex-M
 UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
 LINKED_SRAM = 2048  # stack and protocol of a small program on a Cortex-M
 PLACED = 0.95  # at least this share of an arena is alive at its peak: the rest is gaps (planner/place/placer.py)
@@ -178,7 +178,7 @@ def deploy_program(program: Program, limits: Limits, port: str = "emulator", fla
     """Link a program for the board of `limits`."""
     if limits.board is None:
         raise BoardError("nothing is linked for the host", hint="insitu boards lists the boards")
-    linked = limits.board.core.arm
+    linked = limits.board.core.linked
     with stage(f"compiling and linking for {limits.board.name}"):
         firmware = build_firmware(program, limits.board, port=port, flags=flags, compiler=compiler) if linked else None
     return Deployment(limits, program, firmware)

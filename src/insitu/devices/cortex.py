@@ -1,4 +1,4 @@
-"""An emulated Cortex-M that runs a firmware image: Unicorn, a block port for bytes in and out, exact counts.
+"""An emulated Cortex-M or RISC-V core that runs a firmware image: Unicorn, a block port for bytes, exact counts.
 
 Memory is exactly the board's budget: the flash cannot be written, and any access outside is an error that names the
 place in the program. A native hook counts instructions for each line of the model's own C. They are instructions, not
@@ -64,19 +64,16 @@ class Cortex:
 
     def _open(self):
         unicorn = import_unicorn()
-        arm = __import__("unicorn.arm_const", fromlist=["arm_const"])
-        uc = unicorn.Uc(
-            unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, getattr(arm, f"UC_CPU_ARM_CORTEX_{self.board.core.model}")
-        )
+        uc, self._registers = opened(unicorn, self.board)
         map_pages(uc, self.board.flash.origin, self.flash, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
         map_pages(uc, self.board.sram.origin, self.sram, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
-        uc.mem_map(SYSTEM, PAGE)
+        if self.board.core.arm:
+            uc.mem_map(SYSTEM, PAGE)
         uc.mmio_map(PORT, PAGE, self._port_read, None, self._port_write, None)
         for address, content in self.image.segments:
             if not self.board.flash.origin <= address <= self.board.flash.origin + self.flash - len(content):
                 raise DeviceError(f"the image is larger than {self.flash:,} bytes of flash", where=self.board.name)
             uc.mem_write(address, content)
-        self._registers = arm
         return uc
 
     def reset(self) -> None:
@@ -88,11 +85,17 @@ class Cortex:
         self._beyond = {a: noise[a - start : b - start] for a, b in ((start, first), (last, end)) if b > a}
         self._incoming.clear()
         self._outgoing.clear()
-        top, start = np.frombuffer(self.uc.mem_read(self.board.flash.origin, 8), "<u4")
-        self.uc.reg_write(self._registers.UC_ARM_REG_SP, int(top))
-        self.uc.reg_write(self._registers.UC_ARM_REG_IPSR, 0)
-        self._at = int(start)
+        self._at = self._first()
         self._hungry, self.complaint = False, ""  # about a core that has trapped
+
+    def _first(self) -> int:
+        """Where it begins: as the vector table says, with the stack it says, or at the first byte of flash."""
+        if not self.board.core.arm:
+            return self.board.flash.origin
+        top, start = np.frombuffer(self.uc.mem_read(self.board.flash.origin, 8), "<u4")
+        self.uc.reg_write(self._registers["SP"], int(top))
+        self.uc.reg_write(self._registers["IPSR"], 0)
+        return int(start)
 
     # the line ---------------------------------------------------------------------------------
 
@@ -112,7 +115,7 @@ class Cortex:
         """Until it waits for more bytes; a core that traps goes on in its handler, which tells the other end."""
         self._hungry = False
         try:
-            self.uc.emu_start(self._at | 1, 0xFFFFFFFE)
+            self.uc.emu_start(self._at | self.board.core.arm, 0xFFFFFFFE)  # Thumb code has odd addresses
             self._at = self._register("PC")
         except import_unicorn().UcError as e:
             self._trap(e)
@@ -125,10 +128,11 @@ class Cortex:
     def _trap(self, error) -> None:
         """Enter the handler as the core would: registers on the stack, the cause where the handler looks for it.
 
-        Without a stack, or in a handler that traps itself, there is nobody left to tell: an error at once.
+        Without a stack, or in a handler that traps itself, there is nobody left to tell: an error at once. So it
+        is on RISC-V, where the handler tells nobody.
         """
         again, self.complaint = bool(self.complaint), self.complaint or self._complaint(error)
-        if again or not self._push():
+        if again or not self.board.core.arm or not self._push():
             raise DeviceError(self.complaint, where=self.board.name) from error
         self.uc.mem_write(CAUSE, struct.pack("<I", cause_of(error)))
         self._at = struct.unpack("<I", self.peek(self.board.flash.origin + 4 * HARD_FAULT, 4))[0]
@@ -141,12 +145,12 @@ class Cortex:
             self.uc.mem_write(stack, struct.pack(f"<{len(saved)}I", *saved))
         except import_unicorn().UcError:
             return False
-        self.uc.reg_write(self._registers.UC_ARM_REG_SP, stack)
-        self.uc.reg_write(self._registers.UC_ARM_REG_IPSR, HARD_FAULT)
+        self.uc.reg_write(self._registers["SP"], stack)
+        self.uc.reg_write(self._registers["IPSR"], HARD_FAULT)
         return True
 
     def _register(self, name: str) -> int:
-        return self.uc.reg_read(getattr(self._registers, f"UC_ARM_REG_{name}"))
+        return self.uc.reg_read(self._registers[name])
 
     def _endless(self) -> DeviceError:
         return DeviceError(
@@ -226,6 +230,21 @@ def cause_of(error) -> int:
     data = (unicorn.UC_ERR_READ_UNMAPPED, unicorn.UC_ERR_WRITE_UNMAPPED, unicorn.UC_ERR_READ_PROT,
             unicorn.UC_ERR_WRITE_PROT)  # fmt: skip
     return 2 if error.errno in data else 1 << 16
+
+
+def opened(unicorn, board: Board):
+    """An emulator of the board's core, and the numbers of its registers, by Arm's names."""
+    if board.core.arm:
+        from unicorn import arm_const
+
+        model = getattr(arm_const, f"UC_CPU_ARM_CORTEX_{board.core.model}")
+        names = ("PC", "LR", "SP", "IPSR", *PUSHED)
+        registers = {name: getattr(arm_const, f"UC_ARM_REG_{name}") for name in names}
+        return unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB, model), registers
+    from unicorn import riscv_const
+
+    registers = {"PC": riscv_const.UC_RISCV_REG_PC, "LR": riscv_const.UC_RISCV_REG_RA}
+    return unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV32), registers
 
 
 def map_pages(uc, origin: int, bytes: int, rights: int) -> None:

@@ -19,11 +19,12 @@ from pathlib import Path
 from insitu.boards import Board, Cpu, Port
 from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
-from insitu.errors import BoardError, ToolError
+from insitu.errors import ToolError
 from insitu.firmware.account import Account, account
 from insitu.firmware.image import Image, parse_image
 from insitu.firmware.linker import linker_script
-from insitu.firmware.stack import Depth, stack_depth
+from insitu.firmware.stack import THUMB, Depth, stack_depth
+from insitu.firmware.stack_riscv import RISCV
 from insitu.toolchain.cache import cached, key_of
 from insitu.toolchain.prototypes import kernels_header, own_header
 from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, depends, kernel_path, read
@@ -71,16 +72,10 @@ def build_firmware(program: Program, board: Board, *, port: str | Port = "emulat
     flags   such as -DINSITU_SCALAR
     extra   more files for the model's folder
     """
-    tools = find_tools(compiler, linkable(board).core)
-    objects = compile_all(firmware_sources(program, port, extra or {}), tools, flags)
+    tools = find_tools(compiler, board.core)
+    objects = compile_all(firmware_sources(program, port, extra or {}, board.core.startup), tools, flags)
     image, depth = linked(objects, tools, board, symbols)
     return Firmware(board, program, image, account(image), depth, tools.name)
-
-
-def linkable(board: Board) -> Board:
-    if not board.core.arm:
-        raise BoardError(f"{board.name} is {board.core.title}: insitu writes C for it, but cannot link firmware")
-    return board
 
 
 def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
@@ -94,7 +89,7 @@ def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
             if "undefined symbol" not in e.what:
                 raise
     first = parse_image(link(objects, tools, roomy(board, FIRST_STACK, symbols, BOOT in objects)))
-    depth = stack_depth(first, board.core.fpu)
+    depth = stack_depth(first, board.core.fpu, machine=THUMB if board.core.arm else RISCV)
     return parse_image(link(objects, tools, roomy(board, depth.bytes, symbols, BOOT in objects))), depth
 
 
@@ -107,7 +102,8 @@ def roomy(board: Board, stack: int, symbols: Mapping[str, int] | None, boot: boo
 
 
 def firmware_sources(program: Program, port: str | Port,
-                     extra: Mapping[str, str]) -> dict[str, tuple[str, dict[str, str]]]:  # fmt: skip
+                     extra: Mapping[str, str],
+                     startup: str = "boards/startup.c") -> dict[str, tuple[str, dict[str, str]]]:  # fmt: skip
     """Object path -> its source text, and the generated headers it may include."""
     kernels = (*program.kernels, *KERNELS)
     model = {**program.files, **emit_device(program), EVERYTHING: kernels_header(kernels), **extra}
@@ -115,7 +111,7 @@ def firmware_sources(program: Program, port: str | Port,
     found = {f"model/{name[:-2]}.o": (text, headers) for name, text in model.items() if name.endswith(".c")}
     found |= {f"kernels/{name}.o": hand_written(kernel_path(name)) for name in closure(kernels)}
     found |= {f"device/{Path(source).stem}.o": hand_written(C_FOLDER / source) for source in SOURCES}
-    found["startup/startup.o"] = hand_written(C_FOLDER / "boards" / "startup.c")
+    found["startup/startup.o"] = hand_written(C_FOLDER / startup)
     found["startup/main.o"] = (main_source(program.prefix), headers)
     found["port/port.o"] = port_source(port)
     if isinstance(port, Port) and port.boot:
@@ -141,7 +137,7 @@ def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, st
         **{p: f"model/{p.stem}.o" for p in source.glob("*.c")},
         **{p: f"kernels/{p.stem}.o" for p in (source / "kernels").rglob("*.c")},
         **{p: f"device/{p.stem}.o" for p in (source / "device").glob("*.c")},
-        firmware / "boards" / "startup.c": "startup/startup.o",
+        **dict.fromkeys((firmware / "boards").glob("startup*.c"), "startup/startup.o"),
         firmware / "main.c": "startup/main.o",
         C_FOLDER / "boards" / f"port_{port}.c": "port/port.o",
     }

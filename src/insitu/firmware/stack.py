@@ -5,13 +5,13 @@ everything a function ever pushes, so it is never too small. The protocol calls 
 and kernels may choose among functions of their own: such a call may reach any function whose address is stored there.
 (A function that calls through a pointer is never called through one itself: where flash begins at 0, small numbers
 look like addresses.) Recursion, other calls through pointers, and frames whose size is not in the code are errors.
-Thumb only.
+This file decodes Thumb; stack_riscv.py decodes RISC-V.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from insitu.errors import ToolError
@@ -39,13 +39,24 @@ class Depth:
     chain: tuple[tuple[str, int], ...]  # function, its frame: the deepest chain
 
 
-def stack_depth(image: Image, fpu: bool, root: str = "reset") -> Depth:
-    """The most stack that a program starting at `root` can need."""
-    functions = {s.address: decode(image, s) for s in image.functions}
+@dataclass(frozen=True)
+class Machine:
+    """How the code of a kind of core is read."""
+
+    decode: Callable[[Image, Symbol], Function]
+    exception: Mapping[bool, int]  # bytes pushed when it traps, without and with floating point registers
+    align: int
+    bit: int  # set in the address of a function
+
+
+def stack_depth(image: Image, fpu: bool, root: str = "reset", machine: Machine | None = None) -> Depth:
+    """The most stack that a program starting at `root` can need; `machine`: Thumb, if it is not another."""
+    machine = machine or THUMB
+    functions = {s.address: machine.decode(image, s) for s in image.functions}
     made = {a for f in functions.values() for a in f.takes}
     taken = {}
     for caller, (kept, callees) in POINTERS.items():
-        known = stored_addresses(image, kept) | made
+        known = stored_addresses(image, kept, machine.bit) | made
         possible = {a for a, f in functions.items() if f.section == callees and not f.indirect}
         taken[caller] = frozenset(possible & known)
     for f in functions.values():
@@ -55,8 +66,8 @@ def stack_depth(image: Image, fpu: bool, root: str = "reset") -> Depth:
     if start is None:
         raise ToolError(f"there is no function {root}", where="image")
     chain = _deepest(start.address, functions, taken, {}, ())
-    need = sum(frame for _, frame in chain) + EXCEPTION[fpu]
-    return Depth(-(-need // ALIGN) * ALIGN, chain)
+    need = sum(frame for _, frame in chain) + machine.exception[fpu]
+    return Depth(-(-need // machine.align) * machine.align, chain)
 
 
 def _deepest(
@@ -75,14 +86,14 @@ def _deepest(
     return known[at]
 
 
-def stored_addresses(image: Image, name: str) -> set[int]:
+def stored_addresses(image: Image, name: str, bit: int = 1) -> set[int]:
     """Words in the data of a section that could be addresses of functions."""
     section = image.section(name)
     if section is None:
         return set()
     content = image.read(section.address, section.bytes)
     words = struct.unpack_from(f"<{len(content) // 4}I", content)
-    return {word - 1 for word in words if word & 1}
+    return {word - bit for word in words if word & 1 == bit}
 
 
 # decoding ---------------------------------------------------------------------------------------
@@ -187,3 +198,6 @@ def immediate_half(one: int, two: int) -> tuple[bool, int, int] | None:
         return None
     value = (one & 0xF) << 12 | (one >> 10 & 1) << 11 | (two >> 12 & 7) << 8 | two & 0xFF
     return bool(one & 0x80), two >> 8 & 0xF, value
+
+
+THUMB = Machine(decode, EXCEPTION, ALIGN, 1)
