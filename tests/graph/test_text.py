@@ -26,12 +26,14 @@ def test_text_parses_back_to_the_same_text_and_meaning(graph):
 
 
 @given(SHAPES, st.sampled_from(["f32", "s8", "u8", "s32"]), SCALES, st.integers(-128, 127))
+@settings(deadline=None)
 def test_per_tensor_types_round_trip(shape, dtype, scale, zero):
     wanted = Type(dtype, shape, None if dtype == "f32" else quant(scale, zero))
     assert _round_trip(wanted) == wanted
 
 
 @given(st.lists(SCALES, min_size=1, max_size=40))
+@settings(deadline=None)
 def test_per_channel_scales_round_trip_inline_and_by_reference(scales):
     wanted = Type("s8", (2, len(scales)), quant(scales, 0, axis=1))
     assert _round_trip(wanted) == wanted
