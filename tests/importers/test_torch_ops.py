@@ -52,6 +52,7 @@ UNARY = {
     "mean": lambda x: x.mean((1, 3)),
     "mean all": lambda x: x.mean() + x,
     "sum": lambda x: x.sum(2, keepdim=True),
+    "cumsum": lambda x: x.cumsum(-1) + x.cumsum(1),
     "amax": lambda x: x.amax((2, 3)),
     "max": lambda x: x.max(1).values,
     "amin": lambda x: x.amin(3),
@@ -139,12 +140,12 @@ def test_a_layer_computes_what_torch_computes(name):
 
 
 def test_an_op_we_do_not_have_is_refused_by_name_and_layer():
-    class Sums(nn.Module):
+    class Products(nn.Module):
         def forward(self, x):
-            return x.cumsum(1)
+            return x.cumprod(1)
 
-    with pytest.raises(Unsupported, match=r"1\.cumsum: aten\.cumsum is not supported"):
-        read_torch(nn.Sequential(nn.ReLU(), Sums()), torch.randn(1, 3))
+    with pytest.raises(Unsupported, match=r"1\.cumprod: aten\.cumprod is not supported"):
+        read_torch(nn.Sequential(nn.ReLU(), Products()), torch.randn(1, 3))
 
 
 def test_an_uneven_adaptive_pool_is_refused_with_the_way_out():

@@ -1,4 +1,4 @@
-"""Mean, sum and maximum over axes. Global pooling of an image is one of these over axes (1, 2)."""
+"""Mean, sum and maximum over axes, and running sums. Global pooling of an image is one of these over axes (1, 2)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Scratch
 from insitu.graph.op import Grads
 from insitu.ops._axes import reduce_count, reduce_output, reduce_struct
-from insitu.ops._requant import quantised, quantize_multiplier, requant_struct, rescaled, want_s8
+from insitu.ops._requant import (
+    quantised,
+    quantize_multiplier,
+    quantize_multipliers,
+    requant_struct,
+    rescaled,
+    want_s8,
+)
+from insitu.ops._rules import axis_of, walk_along, want_float
 from insitu.ops._types import Array, Ints, Masked, Out
-from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped
+from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped, with_masks
 from insitu.ops.shape_backward import amax_dx, expand, want_ties
 
 
@@ -177,3 +185,109 @@ def _(g: Value, y: Value, x: Value, *, axes: Ints, ties: str) -> Grads:
 @amax.emit
 def _(y: Value, x: Value, *, axes: Ints) -> Call:
     return Call(f"amax_{y.dtype}", y, x, reduce_struct(x.type, axes))
+
+
+cumsum = op(
+    "cumsum",
+    """y[i] = x[0] + .. + x[i] along `axis`
+
+    `reverse` adds from the last element to the first; `exclusive` leaves out x[i] itself.
+    """,
+    cases=[
+        Case("last", (f32(3, 17),)),
+        Case("first", (f32(5, 3),), {"axis": 0}),
+        Case("middle", (f32(2, 5, 3),), {"axis": 1}),
+        Case("one", (f32(1),)),
+        Case("reverse", (f32(2, 5, 3),), {"axis": -2, "reverse": True}),
+        Case("exclusive", (f32(3, 7),), {"exclusive": True}),
+        Case("exclusive, reverse", (f32(3, 7),), {"exclusive": True, "reverse": True}),
+    ],
+)
+cumsum.may(in_place=True)
+
+
+@cumsum.infer
+def _(x: Type, *, axis: int = -1, reverse: bool = False, exclusive: bool = False) -> Type:
+    axis_of(axis, x)
+    want_float(x)
+    return x
+
+
+@cumsum.eval
+def _(x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
+    return running_sums(x, axis, reverse, exclusive)
+
+
+@cumsum.grad
+def _(g: Value, y: Value, x: Value, *, axis: int, reverse: bool, exclusive: bool) -> Grads:
+    return (cumsum_dx(g, x, axis, reverse, exclusive),)
+
+
+@cumsum.emit
+def _(y: Value, x: Value, *, axis: int, reverse: bool, exclusive: bool) -> Call:
+    return Call("cumsum_f32", y, x, *walk_along(x, axis), int(reverse), int(exclusive))
+
+
+def running_sums(x: Array, axis: int, reverse: bool, exclusive: bool) -> Array:
+    turned = np.flip(x, axis) if reverse else x
+    sums = np.cumsum(turned, axis, dtype=x.dtype)
+    if exclusive:
+        sums = np.roll(sums, 1, axis)
+        np.moveaxis(sums, axis, 0)[0] = 0
+    return np.flip(sums, axis) if reverse else sums
+
+
+def cumsum_dx(g: Value, x: Value, axis: int, reverse: bool, exclusive: bool) -> Value:
+    """The gradient of running sums, float or int8: x[i] is in all sums after it, so g is added from the other end."""
+    return cumsum(g, axis=axis, reverse=not reverse, exclusive=exclusive, name=f"{x.name}.grad")
+
+
+cumsum_s8 = op(
+    "cumsum_s8",
+    "requantise(the running sum along `axis` of x - x_zero), by s_x / s_y; `reverse`, `exclusive` as in cumsum",
+    cases=with_masks([
+        Case("last", (s8(3, 19, s=0.1, z=-7),), out=s8(s=0.3, z=3)),
+        Case("first", (s8(5, 3, s=0.1, z=5),), {"axis": 0}, out=s8(s=0.2)),
+        Case("middle, wide", (s8(2, 5, 67, s=0.1, z=5),), {"axis": 1}, out=s8(s=0.2, z=-9)),
+        Case("one", (s8(1, s=0.1, z=5),), out=s8(s=0.2)),
+        Case("reverse", (s8(2, 5, 3, s=0.1, z=5),), {"axis": 1, "reverse": True}, out=s8(s=0.2)),
+        Case("exclusive", (s8(3, 17, s=0.1, z=-2),), {"exclusive": True}, out=s8(s=0.3)),
+        Case("exclusive, reverse", (s8(3, 17, s=0.1, z=-2),), {"exclusive": True, "reverse": True}, out=s8(s=0.3)),
+        Case("litert", (s8(3, 17, s=0.1, z=-2),), {"rounding": "litert"}, out=s8(s=0.3)),
+    ]),
+)  # fmt: skip
+cumsum.may(int8=cumsum_s8)
+cumsum_s8.may(in_place=True)
+
+
+@cumsum_s8.infer
+def _(
+    x: Type, *, axis: int = -1, reverse: bool = False, exclusive: bool = False, rounding: str = "single",
+    mask: bool = False, out: Out,
+) -> Type | tuple[Type, ...]:  # fmt: skip
+    want_s8("cumsum_s8", x=x)
+    axis_of(axis, x)
+    return beside(quantised("cumsum_s8", out, x.shape, rounding), mask)
+
+
+@cumsum_s8.eval
+def _(
+    x: Array, *, axis: int, reverse: bool, exclusive: bool, rounding: str, mask: bool, node: Node
+) -> Array | tuple[Array, ...]:
+    tx, ty = node.inputs[0].type, node.output.type
+    acc = running_sums(x.astype(np.int64) - tx.zero, axis, reverse, exclusive)
+    return clamped(rescaled(acc, *quantize_multiplier(tx.scale / ty.scale), ty.zero, rounding), -128, 127, mask)
+
+
+@cumsum_s8.grad
+def _(g: Masked, y: Masked, x: Value, *, axis: int, reverse: bool, exclusive: bool) -> Grads:
+    return (cumsum_dx(unclamped(g, y), x, axis, reverse, exclusive),)
+
+
+@cumsum_s8.emit
+def _(*values: Value, axis: int, reverse: bool, exclusive: bool, rounding: str) -> Call:
+    y, mask, x = apart(values, 1)
+    multipliers = quantize_multipliers([x.type.scale / y.type.scale])
+    q = requant_struct(multipliers, x.type.zero, y.type.zero, -128, 127, rounding)
+    how = *walk_along(x, axis), int(reverse), int(exclusive), channels_of(y.type)
+    return Call("cumsum_s8", y, mask, x, *how, q)

@@ -184,7 +184,7 @@ def _aligned(rw: Rewriter, v: Value, perm: Perm, twins: bool) -> Value | None:
 
 
 def _axis(node: Node, rw: Rewriter):
-    """softmax, batch_norm: they work along one axis, and so do their other inputs, if any."""
+    """softmax, cumsum, batch_norm: they work along one axis, and so do their other inputs, if any."""
     t = transposed(rw, node.inputs[0])
     if t is None:
         return None
@@ -383,7 +383,7 @@ UNARY = frozenset(_UNARY.split())
 SINKS: dict[str, Callable] = {
     **dict.fromkeys(UNARY, _unary),
     **dict.fromkeys(("add", "sub", "mul", "div", "prelu"), _elementwise),
-    **dict.fromkeys(("softmax", "log_softmax", "batch_norm"), _axis),
+    **dict.fromkeys(("softmax", "log_softmax", "cumsum", "batch_norm"), _axis),
     **dict.fromkeys(("mean", "sum", "amax"), _reduce),
     **dict.fromkeys(("linear", "layer_norm"), _last_axes),
     "concat": _concat,

@@ -231,6 +231,12 @@ def softmax(name: str):
     return function
 
 
+def cumsum(n: Call) -> Value:
+    axis = axis_of(int(n.scalar(1, "axis", 0)), n.x().type.rank)
+    how = {key: bool(n.attr(key, 0)) for key in ("reverse", "exclusive")}
+    return ops.cumsum(n.x(), axis=axis, **how, name=n.name)
+
+
 def reduction(name: str, before=None, after=None, **attrs):
     """A reduction over `axes` (an attribute, later an input), with an op before or after it if given."""
 

@@ -68,6 +68,7 @@ TABLE = {
     "Abs": math.unary("abs"),
     "Softmax": math.softmax("softmax"),
     "LogSoftmax": math.softmax("log_softmax"),
+    "CumSum": math.cumsum,
     "ReduceMean": math.reduction("mean"),
     "ReduceSum": math.reduction("sum"),
     "ReduceMax": math.reduction("amax", ties="even"),

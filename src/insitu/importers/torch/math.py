@@ -130,7 +130,9 @@ def glu(c: Call, x, dim=-1):
     return c.make("mul", a, c.step("sigmoid", b))
 
 
-def softmax(op: str):
+def along(op: str):
+    """An op that works along one axis."""
+
     def rule(c: Call, x, dim, dtype=None, **_):
         return c.make(op, x, axis=dim)
 
@@ -249,12 +251,13 @@ TABLE = {
     "mish": mish,
     "softsign": softsign,
     "glu": glu,
-    "softmax": softmax("softmax"),
-    "_softmax": softmax("softmax"),
-    "log_softmax": softmax("log_softmax"),
-    "_log_softmax": softmax("log_softmax"),
+    "softmax": along("softmax"),
+    "_softmax": along("softmax"),
+    "log_softmax": along("log_softmax"),
+    "_log_softmax": along("log_softmax"),
     "mean": reduce("mean"),
     "sum": reduce("sum"),
+    "cumsum": along("cumsum"),
     "amax": reduce("amax", ties="even"),
     "amin": amin,
     "max": maximum_along,
