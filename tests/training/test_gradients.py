@@ -50,6 +50,8 @@ def test_gradient_is_torch_s(label):
     from .torch_twins import TWINS
 
     d = differentiated(label)
+    if d.op.name not in TWINS:
+        pytest.skip(f"torch_twins.py has no function for {d.op.name}: only compared with differences")
     inputs = [torch.tensor(x, requires_grad=x.dtype == np.float64) for x in d.feeds]
     results = TWINS[d.op.name](*inputs, **d.op.complete(d.case.attrs))
     results = results if isinstance(results, tuple) else (results,)

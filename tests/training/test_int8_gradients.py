@@ -25,10 +25,9 @@ from .test_gradients import close
 TOLERANCE = 1e-4
 # int8 op -> the float op it rounds; None: the same reals
 FLOAT = {
-    "add_s8": "add", "sub_s8": "sub", "mul_s8": "mul", "matmul_s8": "matmul", "mean_s8": "mean",
-    "avg_pool2d_s8": "avg_pool2d", "requantize_s8": None, "conv2d_s8": "conv2d", "depthwise2d_s8": "depthwise2d",
-    "linear_s8": "linear", "quantize": None, "dequantize": None,
-}  # fmt: skip
+    **{op.facts.int8.name: op.name for op in REGISTRY.values() if op.facts.int8},
+    **dict.fromkeys(("requantize_s8", "quantize", "dequantize")),
+}
 ELSEWHERE = {"lut_s8", "softmax_s8", "normalize"}  # they have no formula without the rounding
 
 

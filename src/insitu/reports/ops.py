@@ -50,7 +50,7 @@ class OpInfo:
             *_labelled("fast paths", [", ".join(self.fast) or "none: plain C"]),
             *_labelled("imported from", formats or ["nothing"]),
             *_labelled("cases", self.cases),
-            *_labelled("tests", [f'pytest tests/ops -k "{self.name}"']),
+            *_labelled("tests", ["pytest tests/ops/test_cases.py", f'pytest tests/training -k "{self.name}"']),
         ]
         return f"{self.name}\n\n{self.doc}\n\n{pairs(rows)}"
 
