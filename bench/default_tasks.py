@@ -31,6 +31,7 @@ class Task:
 
 
 SCHEMES = ("head", "last:4", "full")
+SHALLOW = ("head", "last:2", "full")
 
 
 # watches ----------------------------------------------------------------------------------------
@@ -277,16 +278,16 @@ TUNED: dict[str, Callable[[int], Task]] = {
     "flowers, mcunet, 20 x 10": lambda seed: flowers("mcunet-5fps", 10, 20, seed),
 }
 OTHERS: dict[str, tuple[tuple[str, ...], Callable[[int], Task]]] = {
-    "watch, wearer 6": (SCHEMES, lambda seed: watch(6, seed)),
-    "watch, wearer 8": (SCHEMES, lambda seed: watch(8, seed)),
-    "watch, wearer 10": (SCHEMES, lambda seed: watch(10, seed)),
-    "wine, drifted sensors, 40": (SCHEMES, lambda seed: sensors("wine", 40, seed, 13, 24, 16, 3)),
-    "breast cancer, drifted sensors, 120": (SCHEMES, lambda seed: sensors("breast_cancer", 120, seed, 30, 32, 16, 2)),
-    "breast cancer, float, 20": (SCHEMES, lambda seed: sensors("breast_cancer", 20, seed, 30, 32, 16, 2,
+    "watch, wearer 6": (SHALLOW, lambda seed: watch(6, seed)),
+    "watch, wearer 8": (SHALLOW, lambda seed: watch(8, seed)),
+    "watch, wearer 10": (SHALLOW, lambda seed: watch(10, seed)),
+    "wine, drifted sensors, 40": (SHALLOW, lambda seed: sensors("wine", 40, seed, 13, 24, 16, 3)),
+    "breast cancer, drifted sensors, 120": (SHALLOW, lambda seed: sensors("breast_cancer", 120, seed, 30, 32, 16, 2)),
+    "breast cancer, float, 20": (SHALLOW, lambda seed: sensors("breast_cancer", 20, seed, 30, 32, 16, 2,
                                                               precision="float")),
     "diabetes, regression, float, 150": (("full",), lambda seed: sensors("diabetes", 150, seed, 10, 32, 16, 1,
                                                                          precision="float")),
-    "inverted digits, batch norm, 400": (SCHEMES, lambda seed: inverted(400, seed)),
+    "inverted digits, batch norm, 400": (SHALLOW, lambda seed: inverted(400, seed)),
     "digits from scratch, float, 1200": (("full",), lambda seed: scratch(1200, seed, "float")),
     "digits from scratch, int8, 600": (("full",), lambda seed: scratch(600, seed, "int8")),
     "digits as photos, resnet8, 150": (("head", "last:4"), lambda seed: pictures_of_digits(150, seed)),

@@ -223,9 +223,9 @@ def test_of_many_samples_at_most_a_thousand_are_held_out():
 
 def test_a_climb_goes_up_for_a_clear_gain_only_and_down_for_an_equal_result():
     assert climb({0: 1.0, 1: 0.99, -1: 1.2}.__getitem__, 2.0) == 0
-    assert climb({0: 1.0, 1: 0.9, 2: 0.8}.__getitem__, 2.0) == 2
+    assert climb({0: 1.0, 1: 0.9, 2: 0.8, 3: 0.9}.__getitem__, 2.0) == 2
     assert climb({0: 1.0, 1: 1.0, -1: 1.0, -2: 1.1}.__getitem__, 2.0) == -1
-    assert climb({0: 2.0, 1: 1.99, 2: 1.8}.__getitem__, 2.0) == 2  # nothing was learned yet: any gain counts
+    assert climb({0: 2.0, 1: 1.99, 2: 1.8, 3: 1.9}.__getitem__, 2.0) == 2  # nothing was learned yet: any gain counts
 
 
 def test_fewer_samples_are_seen_more_often():

@@ -22,7 +22,7 @@ from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE, Recipe
 
 STEP = 3.0  # from one rate to the next
-FARTHEST = 2  # steps away from the derived rate; one for a head
+FARTHEST = 5  # steps away from the derived rate; one for a head
 BETTER = 0.05  # of the gain: a larger rate must win by more, because held-out samples flatter it
 QUICK = 8, 16  # probes and lead on a board, where every step takes long
 HEAD_SAMPLES, BODY_SAMPLES = 6000, 1500  # seen by one trial over all folds: updates of a head cost next to nothing

@@ -96,4 +96,4 @@ def better(before: Score, after: Score) -> bool:
     if not np.isfinite(after.cost):
         return False
     lost = before.measure - after.measure if before.better_high else 0.0
-    return after.cost < before.cost and lost <= WORSE
+    return after.cost < before.cost and lost <= max(WORSE, 1.01 / before.samples)  # a single sample proves nothing
