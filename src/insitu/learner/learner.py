@@ -21,15 +21,16 @@ from insitu.data import Samples, as_samples
 from insitu.data.arguments import optional, whole
 from insitu.deploy import Deployment, limits_of, starting_from
 from insitu.deploy.budget import check_budget
-from insitu.devices.device import Device, Values
+from insitu.devices.device import Device
 from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import BoardError, DataError, GraphError
 from insitu.files import write_whole
-from insitu.graph import Graph, Type
+from insitu.graph import Graph
 from insitu.graph.classes import word
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import Augment, Feed, Source, plain, predict_all, predicted
 from insitu.learner.given import given_samples, kept, pair, read_state
+from insitu.learner.here import checked, open_here, plan_here
 from insitu.learner.history import History
 from insitu.learner.measures import MEASURES
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
@@ -40,7 +41,7 @@ from insitu.learner.site import Site
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
 from insitu.terminal.interrupts import patient
-from insitu.terminal.progress import Report, bar, stage, stoppable
+from insitu.terminal.progress import Report, bar, stoppable
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
 
@@ -106,7 +107,7 @@ class Learner:
         """
         deployed, patience = self._linked(board), Patience(limit, timeout, baud)
         named = place if isinstance(place, str) else ""
-        device = self._open_at(named, deployed, patience) if isinstance(place, str) else self._checked(place)
+        device = self._open_at(named, deployed, patience) if isinstance(place, str) else checked(place, self.graphs)
         site = replace(self.site, device=device, place=named, patience=patience)
         plans = self.plans if named == HOST else self._plans  # planned once for both
         made = Learner(self.graphs, plans, self.classes, parts=self.parts, notes=self.notes, deployed=deployed,
@@ -132,13 +133,6 @@ class Learner:
         if self.site.manifest:
             return open_in_folder(self.site.manifest, place, patience)
         return None if place == HOST else open_place(place, deployed, lambda: emit_program(self.plans), patience)
-
-    def _checked(self, device: Device) -> Device:
-        """A device opened by the caller; a DataError if its program is not this learner's."""
-        verbs = {verb: (g.inputs, g.outputs) for verb, g in self.graphs.items()}
-        if {verb: types(values) for verb, values in device.verbs.items()} != {v: types(x) for v, x in verbs.items()}:
-            raise DataError("this device runs another program", hint="use a device with the learner it was made from")
-        return device
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -402,18 +396,3 @@ class Learner:
     def samples(self, x, y=None, part: str = "train", naming: bool = False) -> Samples:
         """Checked samples with labels or targets in the program's own types; labels are matched by name."""
         return given_samples(self.graphs["predict"], self.recipe.loss, x, y, part, naming)
-
-
-def plan_here(graphs: Mapping[str, Graph]) -> dict[str, Plan]:
-    with stage("planning for this machine"):
-        return {verb: plan(g) for verb, g in graphs.items()}
-
-
-def open_here(plans: Mapping[str, Plan]) -> HostDevice:
-    with stage("compiling for this machine"):
-        return open_plans(plans)
-
-
-def types(values: tuple[Values, Values]) -> tuple[list[Type], list[Type]]:
-    """Of inputs and outputs."""
-    return [v.type for v in values[0]], [v.type for v in values[1]]
