@@ -59,8 +59,9 @@ def test_photos_in_folders_are_learned_by_their_names(taught, folder, capsys):
     assert found["names"] == ["berry", "leaf", "sky"] and found["accuracy"] > 0.9
 
 
-def test_one_file_or_several_are_predicted(taught, folder, capsys):
-    files = [folder / "photos" / name / "0.png" for name in COLOURS]
+def test_one_file_or_several_are_predicted(taught, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    files = [Path("photos") / name / "0.png" for name in COLOURS]
     assert main(["predict", str(taught), *map(str, files)]) == 0
     shown = capsys.readouterr().out
     for name, file in zip(COLOURS, files):

@@ -207,7 +207,7 @@ def test_compile_measures_when_asked(capsys, tmp_path):
 def test_where_nothing_can_be_counted_nothing_is_compiled(capsys):
     assert main(["compile", "nothing.onnx", "--measure", "--board", "corstone300"]) == 1
     said = capsys.readouterr().err
-    assert "corstone300 cannot be emulated from pip alone" in said and "--on qemu" in said
+    assert "corstone300 cannot be emulated with pip packages alone" in said and "--on qemu" in said
 
 
 def test_rates_are_rates_and_labels_are_classes():
