@@ -116,7 +116,7 @@ def test_no_float_is_left_between_the_first_int8_layer_and_the_updates():
     nodes = step("s16").nodes
     first = next(i for i, n in enumerate(nodes) if n.op.name == "to_block")
     floats = {n.op.name for n in nodes[first + 1 :] if any(v.dtype == "f32" for v in n.outputs)}
-    assert floats <= {"guard", "share_rate", "sgd", "linear_dw", "bias_grad"}, floats  # rates; the last three: the head's
+    assert floats <= {"guard", "share_rate", "sgd", "linear_dw", "bias_grad"}, floats  # rates, and the head's own
 
 
 def test_block_types_print_and_parse_back():

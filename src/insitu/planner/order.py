@@ -1,13 +1,13 @@
-"""The order of the nodes: the given one, or one that frees memory as early as it can, whichever has the lower peak.
+"""The order of the nodes: several legal orders are tried, and the one with the lowest peak wins.
 
 An order is legal if every value is made before it is used, and every persistent value is read before its update
-overwrites it. Updates run as soon as their gradient exists, because that frees it. Other preferences were tried and
-brought nothing (docs/planner.md).
+overwrites it. The candidates differ in which of the possible next nodes they prefer; updates always run as soon as
+their gradient exists, because that frees it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from heapq import heappop, heappush
@@ -16,13 +16,18 @@ from insitu.errors import GraphError
 from insitu.graph import Graph
 from insitu.planner.lifetimes import state_homes
 
+Preference = Callable[[int, int, int], tuple[int, ...]]
 
-def candidates(graph: Graph) -> Iterator[tuple[str, Graph]]:
-    """(name, the graph in that order): the given order, and one that frees memory first if that differs."""
+
+def candidates(graph: Graph, names: Iterable[str] | None = None) -> Iterator[tuple[str, Graph]]:
+    """(name, the graph in that order), the given order first; no order twice. All, or only those with these names."""
     yield "given", graph
-    order = _Problem(graph).schedule()
-    if order != sorted(order):
-        yield "free first", replace(graph, nodes=tuple(graph.nodes[i] for i in order))
+    problem, known = _Problem(graph), {tuple(range(len(graph.nodes)))}
+    for name in PREFERENCES if names is None else names:
+        order = tuple(problem.schedule(PREFERENCES[name]))
+        if order not in known:
+            known.add(order)
+            yield name, replace(graph, nodes=tuple(graph.nodes[i] for i in order))
 
 
 def settled(graph: Graph) -> Graph:
@@ -55,10 +60,10 @@ class _Problem:
             v.name: v.type.bytes for v in graph.inputs if v.name != graph.by_rows
         }
 
-    def schedule(self) -> list[int]:
-        """List scheduling: of the nodes that can run, the one that frees most; if none does, the first."""
+    def schedule(self, preference: Preference) -> list[int]:
+        """List scheduling: of the nodes whose predecessors are done, run the one the preference ranks first."""
         missing, uses = [len(p) for p in self.before], self._uses()
-        ready = {i: self._rank(i, uses) for i, count in enumerate(missing) if not count}
+        ready = {i: preference(i, *self._effect(i, uses)) for i, count in enumerate(missing) if not count}
         order: list[int] = []
         while ready:
             chosen = min(ready, key=ready.__getitem__)
@@ -70,14 +75,8 @@ class _Problem:
                 if not missing[i]:
                     new.add(i)
             for i in new:
-                ready[i] = self._rank(i, uses)
+                ready[i] = preference(i, *self._effect(i, uses))
         return order
-
-    def _rank(self, i: int, uses: dict[str, set[int]]) -> tuple[int, int, int]:
-        """The lowest runs first."""
-        dying = (name for name in self.read[i] if len(uses[name]) == 1 and name not in self.kept)
-        net = self.made[i] - sum(self.bytes[name] for name in dying)
-        return (0, net, i) if net <= 0 else (1, i, 0)
 
     def _used(self, chosen: int, uses: dict[str, set[int]]) -> set[int]:
         """A node has run; returns the nodes that are now the last reader of something, which then dies with them."""
@@ -104,6 +103,15 @@ class _Problem:
     def made(self) -> list[int]:
         """Bytes that each node makes."""
         return [sum(self.bytes.get(v.name, 0) for v in n.outputs) for n in self.graph.nodes]
+
+    def _effect(self, i: int, uses: dict[str, set[int]]) -> tuple[int, int]:
+        """(extra bytes that a node needs while it runs, bytes that stay alive after it)."""
+        needed, dying = self.made[i], [n for n in self.read[i] if len(uses[n]) == 1 and n not in self.kept]
+        if not dying:
+            return needed, needed
+        pairs = self.graph.nodes[i].shared().items()
+        shared = sum(self.bytes.get(out, 0) for out, source in pairs if source.name in dying)
+        return needed - shared, needed - sum(map(self.bytes.__getitem__, dying))
 
 
 def dependencies(graph: Graph, homes: dict[str, str]) -> list[set[int]]:
@@ -177,3 +185,12 @@ def _after(earlier: list[int], i: int, bits: int) -> None:
     for k, its in enumerate(earlier):
         if its >> i & 1:
             earlier[k] |= bits
+
+
+# of its number, the extra bytes it needs while it runs, and after it: the lowest runs first
+PREFERENCES: dict[str, Preference] = {
+    "given, readers first": lambda i, extra, net: (i,),
+    "free first": lambda i, extra, net: (0, net, i) if net <= 0 else (1, i, 0),
+    "least net": lambda i, extra, net: (net, i),
+    "least peak": lambda i, extra, net: (extra, net, i),
+}

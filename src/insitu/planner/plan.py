@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, combinations
@@ -24,6 +24,7 @@ from insitu.planner.place.placer import ALIGN, place
 
 GAP = 1.002  # an arena this close to the lower bound is good enough
 SEARCH_ROUNDS = 300
+QUICK = ("free first",)  # orders to try if a graph in a good order was changed a little
 TARGETS = ("host", "mcu")  # a wide machine with caches and plenty of memory, or a small one that reads flash in place
 
 
@@ -124,7 +125,7 @@ def plan(
 
 def _lowered(graph: Graph, loops: Loops, tools: Tools, target: str, enough: int, stripes: bool = True) -> Graph:
     start = _unplaced(graph, target, loops).graph
-    return lowered(start, lambda g: _unplaced(g, target, loops), loops, tools, enough, stripes)
+    return lowered(start, lambda g: _unplaced(g, target, loops, QUICK), loops, tools, enough, stripes)
 
 
 def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0) -> dict[str, Plan]:
@@ -147,9 +148,9 @@ def agree(graph: Graph, other: Graph) -> bool:
     )  # fmt: skip
 
 
-def _unplaced(graph: Graph, target: str, loops: Loops) -> Plan:
+def _unplaced(graph: Graph, target: str, loops: Loops, orders: Iterable[str] | None = None) -> Plan:
     """The order that needs least if nothing can run in stripes, without places: quick, and close."""
-    tried = [_ordered(g, name, loops.call, target) for name, g in candidates(graph)]
+    tried = [_ordered(g, name, loops.call, target) for name, g in candidates(graph, orders)]
     fixed = {n.name for n in graph.nodes} - able(graph)
     return min(tried, key=lambda p: (p.peak_of(fixed), p.lower_bound_bytes))
 

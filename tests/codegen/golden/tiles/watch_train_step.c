@@ -4,35 +4,35 @@
 #include "watch.h"
 #include "watch_weights.h"
 
-/* arena: 4,996 bytes, peak at step 0 (reduce) */
+/* arena: 4,980 bytes, peak at step 0 (reduce) */
 #define X                        ((int8_t *)(arena + 0))                 /* s8[1x32x32x3; s=0.0078125 z=-1]  steps 0-7 */
 #define REDUCE                   ((int8_t *)(arena + 0))                 /* s8[1x4x4x24; s=0.0234375 z=-128]  steps 0-7 */
 #define SKIP                     ((int8_t *)(arena + 0))                 /* s8[1x4x4x24; s=0.046875 z=-20]  steps 0-7 */
-#define LABELS                   ((int32_t *)(arena + 4976))             /* s32[1]  steps 0-12 */
-#define RATE                     ((float *)(arena + 4992))               /* f32[]  steps 0-11 */
-#define EXPAND_WEIGHT_MERGED     ((int8_t *)(arena + 384))               /* s8[48x1x1x24; s=0.0078125 z=0]  steps 1-2 */
-#define EXPAND                   ((int8_t *)(arena + 1536))              /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 2-3 */
-#define EXPAND_MASK              ((uint8_t *)(arena + 2496))             /* u8[16x6]  steps 2-31 */
-#define DEPTH                    ((int8_t *)(arena + 384))               /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 3-4 */
-#define DEPTH_MASK               ((uint8_t *)(arena + 2592))             /* u8[16x6]  steps 3-27 */
-#define PROJECT                  ((int8_t *)(arena + 1152))              /* s8[1x4x4x24; s=0.0390625 z=3]  steps 4-6 */
-#define PROJECT_MASK             ((uint8_t *)(arena + 4928))             /* u8[16x3]  steps 4-23 */
-#define REDUCE_KEPT              ((int8_t *)(arena + 1536))              /* s8[1x4x4x12; s=0.0234375 z=-128]  steps 5-34 */
-#define SKIP_MASK                ((uint8_t *)(arena + 480))              /* u8[16x3]  steps 6-22 */
+#define LABELS                   ((int32_t *)(arena + 4960))             /* s32[1]  steps 0-13 */
+#define RATE                     ((float *)(arena + 4976))               /* f32[]  steps 0-11 */
+#define REDUCE_KEPT              ((int8_t *)(arena + 1536))              /* s8[1x4x4x12; s=0.0234375 z=-128]  steps 1-34 */
+#define EXPAND_WEIGHT_MERGED     ((int8_t *)(arena + 384))               /* s8[48x1x1x24; s=0.0078125 z=0]  steps 2-3 */
+#define EXPAND                   ((int8_t *)(arena + 1728))              /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 3-4 */
+#define EXPAND_MASK              ((uint8_t *)(arena + 2496))             /* u8[16x6]  steps 3-31 */
+#define DEPTH                    ((int8_t *)(arena + 384))               /* s8[1x4x4x48; s=0.0234375 z=-128]  steps 4-5 */
+#define DEPTH_MASK               ((uint8_t *)(arena + 2592))             /* u8[16x6]  steps 4-27 */
+#define PROJECT                  ((int8_t *)(arena + 1728))              /* s8[1x4x4x24; s=0.0390625 z=3]  steps 5-6 */
+#define PROJECT_MASK             ((uint8_t *)(arena + 1152))             /* u8[16x3]  steps 5-23 */
+#define SKIP_MASK                ((uint8_t *)(arena + 384))              /* u8[16x3]  steps 6-22 */
 #define POOL                     ((int8_t *)(arena + 528))               /* s8[1x24; s=0.03125 z=-20]  steps 7-8 */
-#define POOL_MASK                ((uint8_t *)(arena + 608))              /* u8[1x3]  steps 7-15 */
-#define FEATURES                 ((float *)(arena + 384))                /* f32[1x24]  steps 8-16 */
+#define POOL_MASK                ((uint8_t *)(arena + 560))              /* u8[1x3]  steps 7-18 */
+#define FEATURES                 ((float *)(arena + 0))                  /* f32[1x24]  steps 8-19 */
 #define HEAD                     ((float *)(arena + 4672))               /* f32[1x4]  steps 9-35 */
 #define LOSS                     ((float *)(arena + 4688))               /* f32[]  steps 10-35 */
-#define GUARD_0                  ((float *)(arena + 592))                /* f32[]  steps 11-20 */
-#define HEAD_GRAD                ((float *)(arena + 576))                /* f32[1x4]  steps 12-17 */
-#define FEATURES_GRAD            ((float *)(arena + 0))                  /* f32[1x24]  steps 13-14 */
-#define FEATURES_GRAD_BLOCK_0    ((int16_t *)(arena + 528))              /* s16b[1x24; block=row/16]  steps 14-21 */
-#define POOL_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 528))              /* s16b[1x24; block=row/16]  steps 14-21 */
-#define FEATURES_GRAD_BLOCK_1    ((int8_t *)(arena + 624))               /* s8[2]  steps 14-21 */
-#define HEAD_WEIGHT_GRAD         ((float *)(arena + 0))                  /* f32[4x24]  steps 16-19 */
-#define HEAD_BIAS_GRAD           ((float *)(arena + 384))                /* f32[4]  steps 17-18 */
-#define BODY_RATE                ((float *)(arena + 4704))               /* f32[]  steps 20-34 */
+#define GUARD_0                  ((float *)(arena + 256))                /* f32[]  steps 11-20 */
+#define BODY_RATE                ((float *)(arena + 4704))               /* f32[]  steps 12-34 */
+#define HEAD_GRAD                ((float *)(arena + 240))                /* f32[1x4]  steps 13-19 */
+#define HEAD_BIAS_GRAD           ((float *)(arena + 96))                 /* f32[4]  steps 14-15 */
+#define FEATURES_GRAD            ((float *)(arena + 144))                /* f32[1x24]  steps 16-17 */
+#define FEATURES_GRAD_BLOCK_0    ((int16_t *)(arena + 96))               /* s16b[1x24; block=row/16]  steps 17-21 */
+#define POOL_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 96))               /* s16b[1x24; block=row/16]  steps 17-21 */
+#define FEATURES_GRAD_BLOCK_1    ((int8_t *)(arena + 272))               /* s8[2]  steps 17-21 */
+#define HEAD_WEIGHT_GRAD         ((float *)(arena + 432))                /* f32[4x24]  steps 19-20 */
 #define SKIP_GRAD_0              ((int16_t *)(arena + 1728))             /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
 #define SKIP_GRAD_MASKED_BLOCK   ((int16_t *)(arena + 1728))             /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
 #define PROJECT_GRAD_MASKED_BLOCK ((int16_t *)(arena + 1728))            /* s16b[1x4x4x24; block=row/16]  steps 21-26 */
@@ -80,26 +80,26 @@ void watch_train_step(watch_state *state, unsigned char *arena, const int8_t *in
         if (stem_rows[k]) conv2d_pairs_s8(WIDEN + widen_at[k], NULL, STEM, watch_widen_weight, watch_widen_bias, 4, 24, &watch_widen_shape, &watch_widen_requant, arena + 4224); /* widen */
         if (reduce_rows[k]) depthwise2d_planes_s8(REDUCE + reduce_at[t], NULL, WIDEN, watch_reduce_weight, watch_reduce_bias, 1, 16, reduce_shape[k], &watch_widen_requant, arena + 4224); /* reduce */
     }
+    take_channels_b1(REDUCE_KEPT, REDUCE, watch_reduce_kept_table, 16, 24, 12);            /* reduce.kept */
     merge_channels_b1(EXPAND_WEIGHT_MERGED, state->expand_weight_trained, watch_expand_weight_fixed, watch_expand_weight_merged_table, 48, 24, 12); /* expand.weight.merged */
     conv2d_pairs_s8(EXPAND, EXPAND_MASK, REDUCE, EXPAND_WEIGHT_MERGED, state->expand_bias, 16, 48, &watch_expand_shape, &watch_widen_requant, arena + 2592); /* expand */
     depthwise2d_planes_s8(DEPTH, DEPTH_MASK, EXPAND, watch_depth_weight, state->depth_bias, 4, 6, &watch_depth_shape, &watch_widen_requant, arena + 2688); /* depth */
     conv2d_pairs_s8(PROJECT, PROJECT_MASK, DEPTH, watch_project_weight, state->project_bias, 16, 24, &watch_project_shape, &watch_project_requant, arena + 2688); /* project */
-    take_channels_b1(REDUCE_KEPT, REDUCE, watch_reduce_kept_table, 16, 24, 12);            /* reduce.kept */
     sum_s8(SKIP, SKIP_MASK, REDUCE, PROJECT, &watch_skip_shape, 24, &watch_skip_quant);    /* skip */
-    mean_s8(POOL, POOL_MASK, SKIP, &watch_pool_shape, 24, &watch_pool_requant, arena + 384); /* pool */
+    mean_s8(POOL, POOL_MASK, SKIP, &watch_pool_shape, 24, &watch_pool_requant, arena + 432); /* pool */
     dequantize_s8(FEATURES, POOL, 24, 3.125e-2f, -20);                                     /* features */
     linear_f32(HEAD, FEATURES, state->head_weight, state->head_bias, 0, 0, &watch_head_shape, NULL); /* head */
     softmax_cross_entropy_f32(LOSS, HEAD, LABELS, 1, 4);                                   /* loss */
     guard_rate(GUARD_0, state->counters, LOSS, RATE);                                      /* guard.0 */
+    share_rate(BODY_RATE, GUARD_0, state->body_rate);                                      /* body.rate */
     softmax_cross_entropy_dx_f32(HEAD_GRAD, watch_loss_grad, HEAD, LABELS, 1, 4);          /* head.grad */
+    bias_grad_f32(HEAD_BIAS_GRAD, HEAD_GRAD, 1, 4);                                        /* head.bias.grad */
+    sgd_f32(state->head_bias, state->counters, HEAD_BIAS_GRAD, GUARD_0, 0.0f, 6.4e1f, 4);  /* head.bias.new.0 */
     linear_dx_f32(FEATURES_GRAD, HEAD_GRAD, state->head_weight, &watch_head_shape);        /* features.grad */
     to_block_s16b(FEATURES_GRAD_BLOCK_0, FEATURES_GRAD_BLOCK_1, FEATURES_GRAD, 1, 1, 24);  /* features.grad.block.0 */
     mask_grad_s16b(POOL_GRAD_MASKED_BLOCK, FEATURES_GRAD_BLOCK_0, POOL_MASK, 1, 24);       /* pool.grad.masked.block */
     linear_dw_f32(HEAD_WEIGHT_GRAD, HEAD_GRAD, FEATURES, &watch_head_shape);               /* head.weight.grad */
-    bias_grad_f32(HEAD_BIAS_GRAD, HEAD_GRAD, 1, 4);                                        /* head.bias.grad */
-    sgd_f32(state->head_bias, state->counters, HEAD_BIAS_GRAD, GUARD_0, 0.0f, 6.4e1f, 4);  /* head.bias.new.0 */
     sgd_f32(state->head_weight, state->counters, HEAD_WEIGHT_GRAD, GUARD_0, 0.0f, 6.4e1f, 96); /* head.weight.new.0 */
-    share_rate(BODY_RATE, GUARD_0, state->body_rate);                                      /* body.rate */
     expand_s16b(SKIP_GRAD_0, SKIP_GRAD_1, POOL_GRAD_MASKED_BLOCK, FEATURES_GRAD_BLOCK_1, 1, 4, 4, 24, 32768, -4); /* skip.grad.0 */
     mask_grad_s16b(SKIP_GRAD_MASKED_BLOCK, SKIP_GRAD_0, SKIP_MASK, 16, 24);                /* skip.grad.masked.block */
     mask_grad_s16b(PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_MASKED_BLOCK, PROJECT_MASK, 16, 24); /* project.grad.masked.block */

@@ -21,8 +21,8 @@ static void run_predict(void)
 
 static const device_input train_step_inputs[3] = {
     {watch_device_arena + 0, 3072, DEVICE_ANY, 0},                         /* x s8[1x32x32x3; s=0.0078125 z=-1] */
-    {watch_device_arena + 4976, 4, DEVICE_CLASS, 4},                       /* labels s32[1] */
-    {watch_device_arena + 4992, 4, DEVICE_FLOAT, 0},                       /* rate f32[] */
+    {watch_device_arena + 4960, 4, DEVICE_CLASS, 4},                       /* labels s32[1] */
+    {watch_device_arena + 4976, 4, DEVICE_FLOAT, 0},                       /* rate f32[] */
 };
 
 static const device_output train_step_outputs[2] = {
@@ -32,7 +32,7 @@ static const device_output train_step_outputs[2] = {
 
 static void run_train_step(void)
 {
-    watch_train_step(&watch_device_state, watch_device_arena, (const int8_t *)(watch_device_arena + 0), (const int32_t *)(watch_device_arena + 4976), *(float *)(watch_device_arena + 4992), (float *)(watch_device_arena + 4688), (float *)(watch_device_arena + 4672));
+    watch_train_step(&watch_device_state, watch_device_arena, (const int8_t *)(watch_device_arena + 0), (const int32_t *)(watch_device_arena + 4960), *(float *)(watch_device_arena + 4976), (float *)(watch_device_arena + 4688), (float *)(watch_device_arena + 4672));
 }
 
 static void init(void)
@@ -46,7 +46,7 @@ static const device_verb verbs[2] = {
 };
 
 static const uint8_t info[72] = {
-    1, 0, 0, 2, 15, 113, 177, 192, 180, 126, 159, 184, 132, 19, 0, 0, 16, 8, 0, 0, 2, 7, 112, 114, 101, 100,
+    1, 0, 0, 2, 15, 113, 177, 192, 78, 226, 134, 188, 116, 19, 0, 0, 16, 8, 0, 0, 2, 7, 112, 114, 101, 100,
     105, 99, 116, 1, 1, 0, 12, 0, 0, 16, 0, 0, 0, 10, 116, 114, 97, 105, 110, 95, 115, 116, 101, 112, 3, 2,
     0, 12, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 16, 0, 0, 0
 };

@@ -6,7 +6,7 @@
 #include "watch.h"
 
 /* the arena, and room for a received state until it is checked */
-#define WATCH_DEVICE_ARENA_BYTES 4996
+#define WATCH_DEVICE_ARENA_BYTES 4980
 
 extern unsigned char watch_device_arena[WATCH_DEVICE_ARENA_BYTES];
 extern watch_state watch_device_state;
