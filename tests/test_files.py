@@ -14,7 +14,7 @@ import pytest
 
 from insitu.data import read_samples
 from insitu.errors import DataError, GraphError, ModelError
-from insitu.files import check_arrays, check_target, read_array, replacing, write_whole
+from insitu.files import cache_folder, check_arrays, check_target, read_array, replacing, write_whole
 from insitu.graph import parse
 from insitu.graph.file import read, save
 from insitu.learner.model import Model, load
@@ -183,3 +183,10 @@ def test_samples_that_unpack_to_more_than_memory_are_refused(tmp_path, monkeypat
     monkeypatch.setattr("insitu.files.memory_bytes", lambda: 4096)
     with pytest.raises(DataError, match="memory"):
         check_arrays(tmp_path / "x.npz")
+
+
+def test_an_empty_cache_variable_counts_as_none(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("INSITU_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert cache_folder().is_relative_to(tmp_path)

@@ -122,5 +122,6 @@ def memory_bytes() -> int:
 
 def cache_folder() -> Path:
     """Where insitu keeps its own files on this machine: `INSITU_CACHE`, or the user's cache folder."""
-    root = os.environ.get("INSITU_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "insitu"
+    given = os.environ.get("INSITU_CACHE")  # an empty word counts as none, as the XDG rules say
+    root = given or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "insitu"
     return Path(root)

@@ -222,7 +222,7 @@ def _link(objects: Mapping[str, Path], tools: Tools, script: str, image: Path) -
         for name, path in objects.items():
             target = Path(folder) / name
             target.parent.mkdir(exist_ok=True)
-            target.symlink_to(path)
+            target.symlink_to(path.absolute())
         (Path(folder) / "link.ld").write_text(script)
         checked([*tools.command, *tools.flags, *tools.link, *objects, "-Wl,-T,link.ld", "-o", str(image)], folder)
 
