@@ -69,10 +69,13 @@ HOMES = {
     "open_folder": "learner.folder", "compile": "pipeline", "prove": "pipeline", "Transform": "preprocess",
     "Recipe": "training.train",
 }  # fmt: skip
+STAGES = {"export": "exporters"}  # a stage under another name: insitu.export.into(module, learner)
 
 
 def __getattr__(name: str):
-    if name in HOMES:
+    if name in STAGES:
+        found = import_module(f"insitu.{STAGES[name]}")
+    elif name in HOMES:
         found = getattr(import_module(f"insitu.{HOMES[name]}"), name)
     elif not name.startswith("_") and find_spec(f"insitu.{name}"):  # a stage, as in insitu.graph.parse
         found = import_module(f"insitu.{name}")

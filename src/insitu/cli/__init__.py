@@ -12,16 +12,17 @@ import sys
 import warnings
 
 from insitu import __version__
-from insitu.cli import bench, boards, check, compile, demo, info, ops, predict, prove, quantize, run, train, zoo
+from insitu.cli import bench, boards, check, compile, demo, export, info, ops, predict, prove, quantize, run, train, zoo
 from insitu.cli.hints import message
 from insitu.errors import Error, LearningWarning
 
-VERBS = (train, predict, info, compile, run, check, quantize, prove, bench, boards, ops, demo, zoo)
+VERBS = (train, predict, export, info, compile, run, check, quantize, prove, bench, boards, ops, demo, zoo)
 EXAMPLES = """\
 examples:
   insitu train model.tflite --data photos/ -o flowers.insitu   learn your photos, keep what was learned
   insitu predict flowers.insitu photo.jpg             what is in this photo?
   insitu compile flowers.insitu --board nrf52840 -o build      what was learned, in a board's firmware
+  insitu export flowers.insitu -o flowers.tflite      what was learned, for LiteRT, Core ML, ONNX or PyTorch
   insitu info flowers.insitu                          what does this file hold?
   insitu check model.onnx                             can it be imported, and trained?
   insitu ops conv2d                                   everything about one op

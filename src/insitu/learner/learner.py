@@ -379,6 +379,16 @@ class Learner:
         with self._changing:
             return write(self, folder, measured_deployment(self) if measure else None)
 
+    def export(self, path: str | Path, to: str | None = None, **options):
+        """Write what was learned for another framework: by suffix .tflite, .mlmodel, .onnx or .pt, or as `to` says.
+
+        `to` is litert, litert-train, coreml, onnx or torch. With precision="float" the file of an int8 learner is
+        float. The result says what was written, and how equal it is. docs/exports.md has examples.
+        """
+        import insitu  # exporters stand after learners, so they are asked for by their public name
+
+        return insitu.export.export(self, path, to=to, **options)
+
     def instructions(self) -> dict[str, int]:
         """Function -> instructions of one call, counted on an emulated core of the board it was compiled for."""
         from insitu.learner.learned import measured_deployment

@@ -1,0 +1,41 @@
+"""`insitu export FILE -o MODEL`: what was learned, in the file of another framework."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from insitu.cli.output import show
+from insitu.cli.values import count, saved_file
+from insitu.exporters import FORMATS
+
+HELP = "write what was learned for LiteRT, Core ML, ONNX or PyTorch"
+EXAMPLES = """\
+  insitu export gesture.insitu -o gesture.tflite                      int8, for LiteRT on phones and boards
+  insitu export gesture.insitu --precision float -o gesture.tflite    the same in float
+  insitu export gesture.insitu --to litert-train -o gesture.tflite    a model that goes on learning in LiteRT
+  insitu export gesture.insitu -o gesture.mlmodel                     an updatable Core ML model
+  insitu export gesture.insitu -o gesture.onnx                        ONNX with QuantizeLinear and DequantizeLinear
+  insitu export gesture.insitu -o gesture.pt                          a state dict for the module it came from
+"""
+
+
+def arguments(parser) -> None:
+    parser.add_argument("learner", metavar="FILE", type=Path, help="a learner's .insitu file")
+    parser.add_argument("--to", choices=tuple(FORMATS), metavar="FORMAT", help=", ".join(FORMATS) + " (by suffix)")
+    parser.add_argument("-o", "--output", required=True, type=saved_file, metavar="FILE", help="the file to write")
+    parser.add_argument("--precision", choices=("int8", "float"), help="arithmetic of the file (the learner's own)")
+    parser.add_argument("--batch", type=count, metavar="N", help="samples per call, for litert-train")
+
+
+def run(arguments) -> int:
+    from insitu.exporters import export
+    from insitu.learner.file import open_learner
+
+    learner = open_learner(arguments.learner)
+    made = export(
+        learner, arguments.output, to=arguments.to, precision=arguments.precision, batch=arguments.batch
+    )  # fmt: skip
+    text = [f"{made.path}: {made.format}, {made.size_bytes:,} bytes", *(f"note: {words}" for words in made.notes)]
+    data = {"path": str(made.path), "format": made.format, "bytes": made.size_bytes, "notes": list(made.notes)}
+    show(arguments, "\n".join(text), data)
+    return 0

@@ -1,0 +1,53 @@
+"""`export(learner, path)`: choose the format, write the bytes, load them back, and only then let the file appear.
+
+What is done once for all formats is here. The formats themselves are rows of formats.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from insitu.errors import DataError
+from insitu.exporters.formats import format_of
+from insitu.exporters.written import Options
+from insitu.files import check_target, write_whole
+
+if TYPE_CHECKING:
+    from insitu.learner import Learner
+
+PRECISIONS = (None, "int8", "float")
+UNTRAINED = "nothing was learned yet: this is the model as it was compiled"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written: its format, its size, and notes for the user."""
+
+    path: Path
+    format: str
+    size_bytes: int
+    notes: tuple[str, ...] = ()
+
+
+def export(learner: Learner, path: str | Path, *, to: str | None = None, precision: str | None = None,
+           batch: int | None = None) -> Exported:  # fmt: skip
+    """Write what was learned to a file of another framework; the file appears complete, checked, or not at all.
+
+    to          litert, litert-train, coreml, onnx or torch; None: by the suffix
+    precision   "float": a float file, even if the learner is int8
+    batch       samples per call, if the format fixes them (litert-train)
+    """
+    target = Path(path)
+    chosen = format_of(target, to)
+    if precision not in PRECISIONS:
+        raise DataError(f"precision is {precision!r}, which is unknown", hint="int8 or float")
+    check_target(target)
+    module = chosen.load()
+    made = module.write(learner, Options(precision, batch, target.stem))
+    notes = made.notes + tuple(module.check(made.data, learner))
+    if not learner.learned:
+        notes = (UNTRAINED, *notes)
+    write_whole(target, made.data)
+    return Exported(target, chosen.name, len(made.data), notes)

@@ -1,0 +1,22 @@
+"""What an exporter is given and what it returns. Nothing here writes a file or knows a format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may say about an export; None: as the learner has it."""
+
+    precision: str | None = None  # "float": a float file of an int8 learner
+    batch: int | None = None  # samples per call, where a format fixes them
+    name: str = ""  # of the model; the exporter's default is the graph's own name
+
+
+@dataclass(frozen=True)
+class Written:
+    """The bytes of a file, and notes for the user: one sentence each."""
+
+    data: bytes
+    notes: tuple[str, ...] = ()
