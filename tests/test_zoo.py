@@ -41,6 +41,7 @@ def test_a_missing_file_is_an_error_that_says_how_to_get_it(small):
         find("small")
     assert str(zoo_folder() / "small.pkl") in str(e.value)
     assert small.address in e.value.hint and "insitu zoo add small.pkl" in e.value.hint
+    assert "insitu zoo get small" in e.value.hint
 
 
 def test_a_file_added_by_hand_is_found(small, tmp_path):

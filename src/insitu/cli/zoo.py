@@ -8,6 +8,7 @@ from insitu.terminal.table import pairs, size, table
 HELP = "named models and data sets: where they come from, and whether they are in the cache"
 EXAMPLES = """\
   insitu zoo                         all entries, and which are in the cache
+  insitu zoo get mcunet-5fps         download it (INSITU_ZOO: from a mirror, an address or a folder), check it
   insitu zoo path mcunet-5fps        the path of the verified file, or how to get it
   insitu zoo check                   verify the sha256 of every cached file
   insitu zoo add mcunet-5fps.pkl     copy a downloaded file into the cache
@@ -16,7 +17,7 @@ EXAMPLES = """\
 
 
 def arguments(parser) -> None:
-    parser.add_argument("what", nargs="?", choices=tuple(ACTIONS), default="list", help="list, path, check or add")
+    parser.add_argument("what", nargs="?", choices=tuple(ACTIONS), default="list", help="list, get, path, check or add")
     parser.add_argument("name", nargs="?", metavar="NAME", help="name of an entry; for add: a file")
     parser.add_argument("--as", dest="entry", metavar="NAME", help="for add: the entry this file belongs to")
 
@@ -32,6 +33,14 @@ def listed(arguments) -> int:
     text = table(("name", "kind", "size", "state", "licence", ""), rows)
     data = [{**e.to_json(), "state": row[3]} for e, row in zip(ENTRIES.values(), rows)]
     show(arguments, f"{text}\n\ncache: {zoo_folder()} (INSITU_CACHE)", {"cache": str(zoo_folder()), "entries": data})
+    return 0
+
+
+def got(arguments) -> int:
+    from insitu.zoo import get
+
+    found = get(_named(arguments))
+    show(arguments, str(found), {"path": str(found)})
     return 0
 
 
@@ -71,4 +80,4 @@ def _named(arguments) -> str:
     return arguments.name
 
 
-ACTIONS = {"list": listed, "path": path, "check": check, "add": added}
+ACTIONS = {"list": listed, "get": got, "path": path, "check": check, "add": added}

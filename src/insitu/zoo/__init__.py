@@ -2,11 +2,14 @@
 
 entries.py   the table
 cache.py     where the files are (INSITU_CACHE/zoo), finding and checking them, what to do if one is missing
+fetch.py     `insitu zoo get NAME`: a download that resumes, from the publisher or a mirror
 
-Nothing is downloaded: the user adds a file to the cache with `insitu zoo add FILE`. It is recognised by its sha256.
+Nothing is downloaded unless the user asks for it. `insitu zoo add FILE` takes a file that is here already; it is
+recognised by its sha256.
 """
 
 from insitu.zoo.cache import add, find, state_of, zoo_folder
 from insitu.zoo.entries import ENTRIES, Entry
+from insitu.zoo.fetch import get
 
-__all__ = ["ENTRIES", "Entry", "add", "find", "state_of", "zoo_folder"]
+__all__ = ["ENTRIES", "Entry", "add", "find", "get", "state_of", "zoo_folder"]

