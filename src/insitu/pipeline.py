@@ -5,7 +5,6 @@ Each stage is a folder of its own and knows nothing of the others; this file pas
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +33,7 @@ from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, read_scheme
+from insitu.terminal import colour
 from insitu.terminal.progress import stage
 from insitu.training.classes import choose_classes
 from insitu.training.head import HEAD, prototypes, replace_head, with_head
@@ -214,7 +214,7 @@ def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
 
 def _told(note: str) -> tuple[str, ...]:
     if note:
-        print(f"note: {note}", file=sys.stderr)
+        colour.say(f"note: {note}")
     return (note,) if note else ()
 
 
@@ -223,7 +223,7 @@ def _untrained(graph: Graph) -> tuple[str, ...]:
         return ()
     first, *others = (v.name for v in graph.outputs)
     note = f"the loss is computed from {first}: what leads only to {', '.join(others)} is not trained"
-    print(note, file=sys.stderr)
+    colour.say(f"note: {note}")
     return (note,)
 
 

@@ -15,27 +15,28 @@ from insitu import __version__
 from insitu.cli import bench, boards, check, compile, demo, export, info, ops, predict, prove, quantize, run, train, zoo
 from insitu.cli.hints import message
 from insitu.errors import Error, LearningWarning
+from insitu.terminal.colour import error_text
 
-VERBS = (train, predict, export, info, compile, run, check, quantize, prove, bench, boards, ops, demo, zoo)
+PURPOSES = (
+    ("teach a model and use it", (train, predict, info, export)),
+    ("put it on a board", (compile, run, boards)),
+    ("understand a model", (check, quantize, ops)),
+    ("be sure of it", (prove, bench)),
+    ("try it without files of your own", (demo, zoo)),
+)
+VERBS = tuple(verb for _, verbs in PURPOSES for verb in verbs)
 EXAMPLES = """\
 examples:
-  insitu train model.tflite --data photos/ -o flowers.insitu   learn your photos, keep what was learned
-  insitu predict flowers.insitu photo.jpg             what is in this photo?
-  insitu compile flowers.insitu --board nrf52840 -o build      what was learned, in a board's firmware
-  insitu export flowers.insitu -o flowers.tflite      what was learned, for LiteRT, Core ML, ONNX or PyTorch
-  insitu info flowers.insitu                          what does this file hold?
-  insitu check model.onnx                             can it be imported, and trained?
-  insitu ops conv2d                                   everything about one op
-  insitu quantize model.onnx --data samples.npz       an int8 model, and what that cost
-  insitu compile model.onnx --data x.npz --classes 5  a program in C that trains it
-  insitu compile model.onnx ... --board stm32f746 -o build    firmware for a board
-  insitu run build --data x.npz                       train with that firmware, on an emulated core
-  insitu train model.onnx --data x.npz --classes 5    train it here, with that program
-  insitu predict model.insitu --data samples.npz      run the generated C
-  insitu prove model.onnx --classes 5 --scheme last:6  are its gradients, C and memory plan correct?
-  insitu bench model.tflite                           time and memory
-  insitu demo                                         a watch learns its wearer on an emulated board
-  insitu zoo                                          named models and data sets
+  insitu train model.tflite --data photos/ -o flowers.insitu    learn your photos, keep what was learned
+  insitu predict flowers.insitu photo.jpg                       what is in this photo?
+  insitu export flowers.insitu -o flowers.tflite                for LiteRT, Core ML, ONNX or PyTorch
+  insitu compile flowers.insitu --board nrf52840 -o build       what was learned, in a board's firmware
+  insitu run build --data x.npz                                 train with that firmware, on an emulated core
+  insitu check model.onnx                                       can it be trained, and how much memory does that take?
+  insitu prove model.onnx --classes 5 --scheme last:6           are its gradients, C and memory plan correct?
+  insitu demo                                                   a watch learns its wearer on an emulated board
+
+`insitu VERB --help` lists the options of a verb, with more examples.
 """
 
 
@@ -47,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
             warnings.simplefilter("ignore", LearningWarning)  # the verbs say it in their own way
             return arguments.run(arguments)
     except Error as e:
-        print(message(e), file=sys.stderr)
+        print(error_text(message(e), sys.stderr), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -60,28 +61,42 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong and how to get help, instead of listing every option."""
 
     def error(self, message: str):
-        self.exit(2, f"{self.prog}: {message}\n  try: {self.prog} --help\n")
+        self.exit(2, error_text(f"{self.prog}: {message}\n  try: {self.prog} --help\n", sys.stderr))
 
 
 def parser() -> argparse.ArgumentParser:
     top = Parser(
         prog="insitu",
+        usage="insitu VERB [options]",
         description="Train neural networks where their data is: a compiler from your model to plain C99.",
-        epilog=EXAMPLES,
+        epilog=f"{listed()}\n\n{EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"insitu {__version__}")
-    verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = top.add_subparsers(prog="insitu", metavar="VERB", required=True, help=argparse.SUPPRESS)
     for verb in VERBS:
         _add(verbs, verb)
     return top
 
 
+def listed() -> str:
+    """All verbs by purpose, one line each."""
+    parts = (f"{purpose}:\n" + "\n".join(map(_line, verbs)) for purpose, verbs in PURPOSES)
+    return "\n\n".join(parts)
+
+
+def _line(verb) -> str:
+    return f"  {_name(verb):<10}{verb.HELP}"
+
+
+def _name(verb) -> str:
+    return verb.__name__.rpartition(".")[2]
+
+
 def _add(verbs, verb) -> None:
     """A verb is a module with HELP, EXAMPLES, `arguments(parser)` and `run(arguments) -> exit status`."""
     made = verbs.add_parser(
-        verb.__name__.rpartition(".")[2],
-        help=verb.HELP,
+        _name(verb),
         description=verb.HELP[0].upper() + verb.HELP[1:] + ".",
         epilog=f"examples:\n{verb.EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -89,3 +104,15 @@ def _add(verbs, verb) -> None:
     verb.arguments(made)
     made.add_argument("--json", action="store_true", help="print the result as JSON")
     made.set_defaults(run=verb.run)
+    made.usage = usage(made)
+
+
+def usage(parser: argparse.ArgumentParser) -> str:
+    """One line with what must be given; the groups below it list the options."""
+    given = [a for a in parser._actions if a.required or not a.option_strings]
+    return " ".join([parser.prog, *map(_given, given), "[options]"])
+
+
+def _given(action: argparse.Action) -> str:
+    words = " ".join([*action.option_strings[-1:], str(action.metavar or "|".join(action.choices or [action.dest]))])
+    return f"[{words}{' ...' if action.nargs == '*' else ''}]" if action.nargs in ("*", "?") else words

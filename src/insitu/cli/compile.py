@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from insitu.cli.groups import Groups
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import amount, classes, count, height_width, index, numbers, size, target_folder
 
@@ -27,58 +28,75 @@ PREFERENCES = ("memory", "speed")
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
-    add_compiler(parser)
-    add_data(parser, required=False, help="samples to calibrate a float model for int8")
-    parser.add_argument("--state", type=Path, metavar="FILE", help="start from this state (`insitu train --save`)")
-    parser.add_argument(
+    groups = Groups(parser)
+    add_data(groups.data, required=False, help="samples to calibrate a float model for int8")
+    groups.data.add_argument("--state", type=Path, metavar="FILE", help="start from this state (`insitu train --save`)")
+    add_compiler(groups)
+    groups.board.add_argument(
         "--measure", action="store_true", help="count instructions on the emulated board, and the cost of saving memory"
     )
-    parser.add_argument("-o", "--output", metavar="DIR", type=target_folder, help="write the C program to this folder")
+    groups.output.add_argument(
+        "-o", "--output", metavar="DIR", type=target_folder, help="write the C program to this folder"
+    )
 
 
-def add_compiler(parser) -> None:
+def add_compiler(groups: Groups) -> None:
     """Add the options of `insitu.compile`."""
-    losses = ", ".join(LOSSES)
-    parser.add_argument("--scheme", default="auto", metavar="S", help="head, full, last:6, bias:22, a name or file")
-    parser.add_argument(
+    add_trained(groups.trained)
+    add_how(groups.how)
+    add_board(groups.board)
+    add_pixels(groups.pixels)
+    groups.output.add_argument("--dump", metavar="DIR", type=Path, help="write one text file per stage")
+
+
+def add_trained(group) -> None:
+    group.add_argument("--scheme", default="auto", metavar="S", help="head, full, last:6, bias:22, a name or file")
+    group.add_argument(
         "--classes",
         type=classes,
         metavar="N",
         help="new head: N classes, or names: rest,wave (default: as the data)",
     )
-    parser.add_argument(
-        "--precision", choices=("int8", "float"), default="int8", help="arithmetic of the layers (int8)"
-    )
-    parser.add_argument("--batch", type=count, default=1, metavar="N", help="samples per update (1)")
-    parser.add_argument("--head", choices=("float", "int8"), default="float", help="arithmetic of the head (float)")
-    parser.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
-    parser.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
-    parser.add_argument("--loss", choices=LOSSES, default=LOSSES[0], metavar="L", help=f"{losses} ({LOSSES[0]})")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="for float parameters (sgd)")
-    parser.add_argument(
+    group.add_argument("--head", choices=("float", "int8"), default="float", help="arithmetic of the head (float)")
+    group.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
+    group.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
+    group.add_argument("--precision", choices=("int8", "float"), default="int8", help="arithmetic of the layers (int8)")
+
+
+def add_how(group) -> None:
+    losses = ", ".join(LOSSES)
+    group.add_argument("--batch", type=count, default=1, metavar="N", help="samples per update (1)")
+    group.add_argument("--loss", choices=LOSSES, default=LOSSES[0], metavar="L", help=f"{losses} ({LOSSES[0]})")
+    group.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="for float parameters (sgd)")
+    group.add_argument(
         "--arithmetic", choices=ARITHMETICS, default="residual", help="updates of int8 weights (residual)"
     )
-    parser.add_argument("--grad", choices=GRADIENTS, help="type of gradients in int8 layers (f32; on a board s16)")
-    parser.add_argument("--rows", action="store_true", help="the image arrives row by row and is never held as a whole")
-    parser.add_argument("--clip", type=amount, metavar="NORM", help="clip gradients to this norm; 0: do not clip (64)")
-    parser.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
-    parser.add_argument("--board", default="host", metavar="B", help="a board's name or profile.json (`insitu boards`)")
-    parser.add_argument(
+    group.add_argument("--grad", choices=GRADIENTS, help="type of gradients in int8 layers (f32; on a board s16)")
+    group.add_argument("--clip", type=amount, metavar="NORM", help="clip gradients to this norm; 0: do not clip (64)")
+    group.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
+    group.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
+
+
+def add_board(group) -> None:
+    group.add_argument("--board", default="host", metavar="B", help="a board's name or profile.json (`insitu boards`)")
+    group.add_argument(
         "--sram", type=size, metavar="BYTES", help="SRAM a step may use in total, e.g. 256K (K is 1,024)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--flash", type=size, metavar="BYTES", help="flash the constants (on a board: the program) may use, e.g. 1M"
     )
-    parser.add_argument(
+    group.add_argument(
         "--prefer", choices=PREFERENCES, default=PREFERENCES[0],
         help="on a board: use as little memory as possible, or as few instructions as fit into --sram (memory)",
     )  # fmt: skip
-    parser.add_argument("--mean", type=numbers, metavar="M,..", help="mean of pixels in 0..1: the program takes bytes")
-    parser.add_argument("--std", type=numbers, metavar="S,..", help="standard deviation of pixels in 0..1")
-    parser.add_argument("--size", type=height_width, metavar="HxW", help="size of the incoming images")
-    parser.add_argument("--raw-pixels", action="store_true", help="the model's int8 input is pixel - 128")
-    parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
-    parser.add_argument("--dump", metavar="DIR", type=Path, help="write one text file per stage")
+    group.add_argument("--rows", action="store_true", help="the image arrives row by row and is never held as a whole")
+
+
+def add_pixels(group) -> None:
+    group.add_argument("--mean", type=numbers, metavar="M,..", help="mean of pixels in 0..1: the program takes bytes")
+    group.add_argument("--std", type=numbers, metavar="S,..", help="standard deviation of pixels in 0..1")
+    group.add_argument("--size", type=height_width, metavar="HxW", help="size of the incoming images")
+    group.add_argument("--raw-pixels", action="store_true", help="the model's int8 input is pixel - 128")
 
 
 def run(arguments) -> int:

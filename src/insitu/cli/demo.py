@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from insitu.cli.output import say, show
-from insitu.cli.values import count, target_file
+from insitu.cli.values import count, saved_file
 
 HELP = "a smartwatch learns its wearer in the firmware of an emulated Cortex-M; writes report.html"
 EXAMPLES = """\
@@ -22,7 +22,7 @@ def arguments(parser) -> None:
     parser.add_argument("--epochs", type=count, metavar="N", help="how often each window is learned from (20)")
     parser.add_argument("--vision", action="store_true", help="photos instead: needs files from `insitu zoo`")
     parser.add_argument(
-        "-o", "--output", type=target_file, default="report.html", metavar="FILE", help="the page (report.html)"
+        "-o", "--output", type=saved_file, default="report.html", metavar="FILE", help="the page (report.html)"
     )
 
 

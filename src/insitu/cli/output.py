@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from insitu.cli.values import count, pixels
 from insitu.data import Samples, as_samples
 from insitu.graph import Graph
+from insitu.terminal.colour import say
 
 
 def show(arguments, text: str, data) -> None:
@@ -67,7 +68,3 @@ def tell(history) -> None:
 def counted(samples: Samples) -> str:
     """`x_train, y_train of digits.npz: 300 samples`"""
     return f"{samples.source}: {len(samples):,} samples"
-
-
-def say(words: str) -> None:
-    print(words, file=sys.stderr)

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from insitu.cli.compile import add_compiler, build
+from insitu.cli.groups import Groups
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import count, target_file
+from insitu.cli.values import count, saved_file
 from insitu.data import Samples, by_name, check_labels
 from insitu.data.labels import is_number
 from insitu.errors import DataError
+from insitu.files import replacing
 from insitu.graph import Graph
 from insitu.learner.model import Model, load
 
@@ -30,13 +32,15 @@ EXAMPLES = """\
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
     parser.add_argument("files", nargs="*", metavar="FILE", help="images, .wav, .csv, .npz, .npy, or a folder")
-    add_data(parser, required=False)
-    parser.add_argument("--top", type=count, default=3, metavar="K", help="classes to name for each sample (3)")
-    parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the outputs to this .npz file")
-    parser.add_argument("--state", type=Path, metavar="FILE", help="use this state (`insitu train --save`)")
-    group = parser.add_argument_group("with --state: give the options used in training")
-    group.add_argument("--calibrate", metavar="FILE", help="the --data of training, for a float model")
-    add_compiler(group)
+    groups = Groups(parser, ", with --state: as in training")
+    add_data(groups.data, required=False)
+    groups.data.add_argument("--state", type=Path, metavar="FILE", help="use this state (`insitu train --save`)")
+    groups.data.add_argument("--calibrate", metavar="FILE", help="with --state: the --data of training (float models)")
+    groups.output.add_argument("--top", type=count, default=3, metavar="K", help="classes to name for each sample (3)")
+    groups.output.add_argument(
+        "-o", "--output", type=saved_file, metavar="FILE", help="write the outputs to this .npz file"
+    )
+    add_compiler(groups)
 
 
 def run(arguments) -> int:
@@ -50,13 +54,17 @@ def run(arguments) -> int:
     outputs = model.predict(*samples.inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     if arguments.output:
-        named = {v.name: y for v, y in zip(model.graph.outputs, outputs)}
-        with arguments.output.open("wb") as f:  # a file, not a name: numpy would append .npz to one
-            np.savez(f, **named)  # type: ignore[arg-type]
+        write_outputs(arguments.output, {v.name: y for v, y in zip(model.graph.outputs, outputs)})
     report = describe(model.graph, outputs, samples, arguments.top, files)
     report = replace(report, model=Path(arguments.model).stem)
     show(arguments, report.to_text(), report.to_json())
     return 0
+
+
+def write_outputs(path: Path, named: dict[str, np.ndarray]) -> None:
+    """An .npz with one array per output; it appears complete or not at all."""
+    with replacing(path) as part, part.open("wb") as f:  # a file, not a name: numpy would append .npz to one
+        np.savez(f, **named)  # type: ignore[arg-type]
 
 
 def learned(arguments) -> Model:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from insitu.cli.compile import ARITHMETICS, LOSSES, OPTIMIZERS
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import count, index, target_file
+from insitu.cli.values import count, index, saved_file
+from insitu.files import write_whole
 
 HELP = "check the gradients, the C and the memory plan of a model's training program"
 EXAMPLES = """\
@@ -37,7 +38,7 @@ def arguments(parser) -> None:
     parser.add_argument("--batch", type=count, default=1, metavar="N", help="samples per update (1)")
     parser.add_argument("--steps", type=count, default=5, metavar="N", help="training steps to follow (5)")
     parser.add_argument("--seed", type=index, default=0, metavar="N", help="seed of samples, directions and head (0)")
-    parser.add_argument("-o", "--output", type=target_file, metavar="FILE", help="write the certificate as JSON too")
+    parser.add_argument("-o", "--output", type=saved_file, metavar="FILE", help="write the certificate as JSON too")
     add_data(parser, required=False)
 
 
@@ -59,6 +60,6 @@ def run(arguments) -> int:
     )  # fmt: skip
     found = replace(found, model=Path(arguments.model).stem)
     if arguments.output:
-        arguments.output.write_text(json.dumps(found.to_json(), indent=2) + "\n")
+        write_whole(arguments.output, (json.dumps(found.to_json(), indent=2) + "\n").encode())
     show(arguments, found.to_text(), found.to_json())
     return 0 if found.ok else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from insitu.cli.groups import Groups
 from insitu.cli.output import say, show, tell
 from insitu.cli.values import amount, count, index, rate, saved_file
 
@@ -22,22 +23,32 @@ def arguments(parser) -> None:
     parser.add_argument(
         "folder", metavar="DIR", type=Path, help="the folder that `insitu compile --board ... -o DIR` wrote"
     )
-    parser.add_argument("--on", default="emulator", metavar="WHERE", help="emulator, qemu or serial:PORT (emulator)")
-    parser.add_argument(
-        "--baud", type=count, metavar="N", help="of the serial port (default: as the board's profile says)"
-    )
-    parser.add_argument("--data", metavar="FILE", help="samples with labels to train on")
-    parser.add_argument(
+    groups = Groups(parser)
+    groups.data.add_argument("--data", metavar="FILE", help="samples with labels to train on")
+    groups.data.add_argument(
         "--steps", type=count, metavar="N", help="use the first N samples of the data; without --data, N random ones"
     )
-    parser.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
-    parser.add_argument("--rate", type=amount, metavar="R", help="learning rate (default: measured with a few samples)")
-    parser.add_argument("--batch", type=count, metavar="N", help="samples per update (default: as compiled)")
-    parser.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
-    parser.add_argument("--save", type=saved_file, metavar="FILE", help="write the state when done")
-    parser.add_argument("--limit", type=count, metavar="N", help="most instructions per request, emulated (2e10)")
-    parser.add_argument("--timeout", type=rate, metavar="S", help="most seconds per request on qemu or a board (600)")
-    parser.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
+    groups.data.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
+    add_course(groups.how)
+    add_place(groups.board)
+    groups.output.add_argument("--save", type=saved_file, metavar="FILE", help="write the state when done")
+
+
+def add_course(group) -> None:
+    group.add_argument("--epochs", type=count, default=1, metavar="N", help="(1)")
+    group.add_argument("--rate", type=amount, metavar="R", help="learning rate (default: measured with a few samples)")
+    group.add_argument("--batch", type=count, metavar="N", help="samples per update (default: as compiled)")
+    group.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
+
+
+def add_place(group) -> None:
+    """Where it runs, and how long a request may take."""
+    group.add_argument("--on", default="emulator", metavar="WHERE", help="emulator, qemu or serial:PORT (emulator)")
+    group.add_argument(
+        "--baud", type=count, metavar="N", help="of the serial port (default: as the board's profile says)"
+    )
+    group.add_argument("--limit", type=count, metavar="N", help="most instructions per request, emulated (2e10)")
+    group.add_argument("--timeout", type=rate, metavar="S", help="most seconds per request on qemu or a board (600)")
 
 
 def run(arguments) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.compile import add_compiler, build, describe
+from insitu.cli.groups import Groups
 from insitu.cli.output import add_data, counted, read_data, say, show, tell
 from insitu.cli.values import amount, count, index, model_file, rate, saved_file, share
 from insitu.cli.watching import interrupted, watched
@@ -28,28 +29,36 @@ DATA = ".npz, .csv, or one folder of images per class; an .npz's x_train trains,
 
 def arguments(parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
-    add_compiler(parser)
-    add_data(parser, help=DATA)
-    parser.add_argument("--test", metavar="FILE", help="samples to test on, before training and after each epoch")
-    parser.add_argument(
+    groups = Groups(parser)
+    add_data(groups.data, help=DATA)
+    groups.data.add_argument("--test", metavar="FILE", help="samples to test on, before training and after each epoch")
+    groups.data.add_argument(
         "--split", type=share, metavar="SHARE", help="train on this share of the data, test on the rest"
     )
-    parser.add_argument("--epochs", type=count, metavar="N", help="(default: follows from the number of samples)")
-    parser.add_argument("--rate", type=rate, metavar="R", help="highest learning rate (default: is found)")
-    parser.add_argument("--head-rate", type=rate, metavar="R", help="another rate for the head")
-    parser.add_argument("--schedule", choices=("cosine", "constant"), default="cosine", help="(cosine)")
-    parser.add_argument(
+    groups.data.add_argument("--augment", action="store_true", help="crop, flip and colour images at random")
+    groups.data.add_argument("--views", type=count, metavar="K", help="K fixed random variants of each sample, cached")
+    add_course(groups.how)
+    add_compiler(groups)
+    groups.how.add_argument("--threads", type=count, metavar="N", help="threads per batch; changes no result")
+    groups.output.add_argument("-o", "--save", "--output", dest="output", type=saved_file, metavar="FILE",
+                               help="write the learner (.insitu), or only its state (.bin)")  # fmt: skip
+    groups.output.add_argument(
+        "--save-model", type=model_file, metavar="FILE", help="write the trained model (.insitu)"
+    )
+
+
+def add_course(group) -> None:
+    """Add the options of `fit`."""
+    group.add_argument("--epochs", type=count, metavar="N", help="(default: follows from the number of samples)")
+    group.add_argument("--rate", type=rate, metavar="R", help="highest learning rate (default: is found)")
+    group.add_argument("--head-rate", type=rate, metavar="R", help="another rate for the head")
+    group.add_argument("--schedule", choices=("cosine", "constant"), default="cosine", help="(cosine)")
+    group.add_argument(
         "--warmup", type=amount, metavar="N", help="epochs while the rate rises (a tenth of all, at most 1)"
     )
-    parser.add_argument("--augment", action="store_true", help="crop, flip and colour images at random")
-    parser.add_argument("--views", type=count, metavar="K", help="K fixed random variants of each sample, cached")
-    parser.add_argument("--threads", type=count, metavar="N", help="threads per batch; changes no result")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="start from a saved state")
-    parser.add_argument("--start-epoch", type=index, default=0, metavar="N", help="epochs already done (0)")
-    parser.add_argument("--stop-epoch", type=count, metavar="N", help="stop early, as if interrupted")
-    parser.add_argument("-o", "--save", "--output", dest="output", type=saved_file, metavar="FILE",
-                        help="write the learner (.insitu), or only its state (.bin)")  # fmt: skip
-    parser.add_argument("--save-model", type=model_file, metavar="FILE", help="write the trained model (.insitu)")
+    group.add_argument("--resume", type=Path, metavar="FILE", help="start from a saved state")
+    group.add_argument("--start-epoch", type=index, default=0, metavar="N", help="epochs already done (0)")
+    group.add_argument("--stop-epoch", type=count, metavar="N", help="stop early, as if interrupted")
 
 
 def run(arguments) -> int:

@@ -86,18 +86,8 @@ def pixels(text: str) -> tuple[float, float]:
     return low, high
 
 
-def target_file(text: str) -> Path:
-    """A file that can be written; checked before the work starts, not at its end."""
-    path = Path(text)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ArgumentTypeError(f"cannot write a file to {path}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ArgumentTypeError(f"cannot write a file to {path}: it is read-only")
-    return path
-
-
 def saved_file(text: str) -> Path:
-    """The same for a file that is replaced in one go, which no device or pipe can be."""
+    """A file that is replaced in one go, which no device or pipe can be; checked before the work starts."""
     try:
         check_target(text)
     except DataError as e:

@@ -1,0 +1,20 @@
+"""The groups that a verb's options are listed in, in the order in which a user thinks of them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+
+class Groups:
+    """Groups of a verb's options; `--help` leaves out those that stay empty.
+
+    note        said in the title of the groups that are about the training program
+    """
+
+    def __init__(self, parser: ArgumentParser, note: str = ""):
+        self.data = parser.add_argument_group("data")
+        self.pixels = parser.add_argument_group(f"incoming pixels{note}")
+        self.trained = parser.add_argument_group(f"what is trained{note}")
+        self.how = parser.add_argument_group(f"how it is trained{note}")
+        self.board = parser.add_argument_group(f"board and memory{note}")
+        self.output = parser.add_argument_group("output")

@@ -1,0 +1,32 @@
+"""Red and yellow on a terminal, plain text everywhere else. Colour only repeats what the words say."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+RED, YELLOW, PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+NOTES = ("note:", "warning:")
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Is this a terminal that shows colours, and does its user want them (NO_COLOR is empty)?"""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(words: str, colour: str, stream: TextIO) -> str:
+    """The words in this colour; unchanged if the stream has none."""
+    return f"{colour}{words}{PLAIN}" if has_colour(stream) else words
+
+
+def error_text(message: str, stream: TextIO) -> str:
+    """An error with its first line in red: what is wrong. The lines below say where, and what to do."""
+    first, newline, rest = message.partition("\n")
+    return painted(first, RED, stream) + newline + rest
+
+
+def say(words: str) -> None:
+    """A line on stderr; notes and warnings in yellow."""
+    noted = words.lower().startswith(NOTES)
+    print(painted(words, YELLOW, sys.stderr) if noted else words, file=sys.stderr, flush=True)
