@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_iris, load_wine
+from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -60,3 +61,15 @@ def test_partial_fit_goes_on():
     assert made.score(x, y) > 0.9
     with pytest.raises(ValueError, match="is new"):
         made.partial_fit(x[:2], [0, 7])
+
+
+def test_partial_fit_takes_classes_as_scikit_learns_own_estimators_do():
+    x, y = load_iris(return_X_y=True)
+    for made in (DeviceClassifier(), SGDClassifier()):
+        with pytest.raises(ValueError, match="classes must be passed on the first call"):
+            made.partial_fit(x[:10], y[:10])
+        made.partial_fit(x[:10], y[:10], classes=[0, 1, 2])
+        np.testing.assert_array_equal(vars(made)["classes_"], [0, 1, 2])
+        made.partial_fit(x[50:60], y[50:60]).partial_fit(x[50:60], y[50:60], classes=[2, 1, 0])
+        with pytest.raises(ValueError, match="classes="):
+            made.partial_fit(x[:10], y[:10], classes=[0, 1])

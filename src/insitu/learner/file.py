@@ -24,6 +24,7 @@ from insitu.graph import Graph
 from insitu.graph.file import LEARNER as ABOUT
 from insitu.graph.file import MAX_BYTES, MAX_TEXT, SUFFIX, add, packed, part
 from insitu.graph.file import read as read_graph
+from insitu.learner.few import Known
 from insitu.learner.learner import Learner
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, fit, parse_scheme
@@ -34,6 +35,7 @@ from insitu.training.train import Recipe
 FORMAT = 1
 MODEL, STATE = "model.insitu", "state"
 MOST_BATCH = 1 << 20
+MOST_KNOWN = 1e30  # larger than any gain or count
 
 
 def save_learner(learner: Learner, path: str | Path) -> Path:
@@ -49,7 +51,7 @@ def learner_bytes(learner: Learner) -> bytes:
     about = {
         "format": FORMAT, "scheme": json.loads(parts.scheme.to_json()), "recipe": asdict(parts.recipe),
         "batch": parts.batch, "at_once": parts.at_once, "head": parts.head, "notes": list(learner.notes),
-        "state": list(state),
+        "state": list(state), "known": asdict(learner.known),
     }  # fmt: skip
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
@@ -97,6 +99,7 @@ def _read(z: zipfile.ZipFile) -> Learner:
     parts = _parts(read_graph(part(z, MODEL)), about)
     learner = Learner(parts.graphs(), parts=parts, notes=tuple(_texts(about["notes"])))
     learner.begin_from(_state(z, _texts(about["state"]), first_state(learner)))
+    learner.known = _known(about.get("known", {}))
     return learner
 
 
@@ -125,6 +128,15 @@ def _recipe(found: dict) -> Recipe:
         if type(value) not in allowed:
             raise ModelError(f"the recipe's {name} is {value!r:.40}", where=ABOUT)
     return Recipe(**found)
+
+
+def _known(found: dict) -> Known:
+    """What partial_fit has measured; older files say nothing about it."""
+    kinds = {f.name: (int, float) if f.type == "float" else (int,) for f in fields(Known)}
+    for name, value in found.items():
+        if name not in kinds or type(value) not in kinds[name] or not 0 <= value < MOST_KNOWN:
+            raise ModelError(f"what is known says {name[:40]!r}: {value!r:.40}", where=ABOUT)
+    return Known(**found)
 
 
 def _texts(found: list) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from insitu.boards import Board
 from insitu.codegen import Program, emit_program
 from insitu.data import Samples, as_samples
-from insitu.data.arguments import optional, whole
+from insitu.data.arguments import number, optional, whole
 from insitu.deploy import Deployment, limits_of, starting_from
 from insitu.deploy.budget import check_budget
 from insitu.devices.device import Device
@@ -29,6 +29,7 @@ from insitu.graph import Graph
 from insitu.graph.classes import word
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import Augment, Feed, Source, plain, predict_all, predicted
+from insitu.learner.few import Known, learn
 from insitu.learner.given import given_samples, kept, pair, read_state
 from insitu.learner.here import checked, open_here, plan_here
 from insitu.learner.history import History
@@ -61,6 +62,7 @@ class Learner:
         self.site = site or Site()
         self.recipe = parts.recipe if parts else self.site.recipe
         self.batch = parts.batch if parts else self.site.batch
+        self.known = Known()  # measured by partial_fit
         self._changing, self._opening = RLock(), RLock()
         self._take(graphs, dict(plans) if plans else None, self.site.device)
         self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
@@ -112,6 +114,7 @@ class Learner:
         plans = self.plans if named == HOST else self._plans  # planned once for both
         made = Learner(self.graphs, plans, self.classes, parts=self.parts, notes=self.notes, deployed=deployed,
                        site=site)  # fmt: skip
+        made.known = self.known
         try:
             if self.learned:
                 made.device.load_state(self.device.save_state())
@@ -242,6 +245,25 @@ class Learner:
             except KeyboardInterrupt:
                 self._take_over(found.feed)
                 raise
+
+    def partial_fit(self, x, y=None, *, rate: float | None = None, head_rate: float | None = None,
+                    progress: Report | None = None) -> History:  # fmt: skip
+        """Learn from one or a few samples, in one pass: no warm-up, no trials, nothing held out. Also called `learn`.
+
+        The rates are derived from the samples, a third of those that `fit` begins with, and the learner remembers what
+        it measured: many calls with few samples learn like one pass over all of them. A class may be given by its name.
+
+        rate, head_rate     instead of the derived ones
+        """
+        for value, name in ((rate, "the learning rate"), (head_rate, "the head's learning rate")):
+            if value is not None:
+                number(value, name)
+        data = self.samples(x, [y] if np.isscalar(y) else y, naming=True)  # one label, or a list of them
+        self._name(data.names)
+        with self._changing, bar(progress) as shown, patient() as check:
+            return learn(self, data, rate, head_rate, stoppable(shown, check))
+
+    learn = partial_fit
 
     def _take_over(self, feed: Feed) -> None:
         """Copy what was learned, on a twin or on the rest of the network, to the device that predicts."""

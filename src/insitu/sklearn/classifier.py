@@ -43,16 +43,22 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X, y, classes=None) -> DeviceClassifier:
-        """Learn from these samples as well; the first call must name all classes."""
+        """Learn from these samples as well, in one pass; the first call must say which classes there are."""
         first = not hasattr(self, "classes_")
         X, y = self._checked(X, y, reset=first)
         if first:
-            self.classes_ = unique_labels(y if classes is None else classes)
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit")
+            self.classes_ = unique_labels(classes)
             self.learner_ = self._compiled(X) if len(self.classes_) > 1 else None
+        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
+            raise ValueError(f"classes={classes!r} are not those of the first call: {self.classes_!r}")
         strange = np.setdiff1d(y, self.classes_)
         if len(strange):
             raise ValueError(f"the class {strange[0]!r} is new; the first partial_fit(..., classes=) names all of them")
-        self._learn(X, np.searchsorted(self.classes_, y), epochs=1)
+        if self.learner_ is not None:
+            rate = self.rate or (RATE if self.model is None else None)
+            self.learner_.partial_fit(X, np.searchsorted(self.classes_, y), rate=rate)
         return self
 
     def predict_proba(self, X) -> np.ndarray:
@@ -89,10 +95,10 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
         data = X if self.precision == "int8" else None
         return compile(self.model, classes=count, precision=self.precision, scheme=self.scheme, data=data, seed=seed)
 
-    def _learn(self, X: np.ndarray, labels: np.ndarray, epochs: int | None = None) -> None:
+    def _learn(self, X: np.ndarray, labels: np.ndarray) -> None:
         if self.learner_ is None:
             return
-        given = {"epochs": epochs or self.epochs, "rate": self.rate}
+        given = {"epochs": self.epochs, "rate": self.rate}
         if self.model is None:
             updates = ceil(len(X) / BATCH)
             given = {"epochs": given["epochs"] or min(max(ceil(UPDATES / updates), 5), 200), "rate": self.rate or RATE}

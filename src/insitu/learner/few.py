@@ -1,0 +1,160 @@
+"""Learn from one or a few samples at a time: one pass, a constant rate, no trials and nothing held out.
+
+The rates are derived as in rates.py, from gains that are measured on the samples at hand. The learner remembers the
+gains from call to call, and measures again when it has seen twice as many samples: many small calls learn like one
+long pass over all of their samples. `fit` is in settle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from insitu.data import Samples
+from insitu.devices.device import Method, method_of
+from insitu.errors import DataError
+from insitu.learner.course import Course
+from insitu.learner.feed import Feed, plain
+from insitu.learner.history import History
+from insitu.learner.loop import run_epochs
+from insitu.learner.rates import Gains, Probe, Rates, derived, parameters_of, trained_values
+from insitu.terminal.progress import Report
+from insitu.training.head import HEAD
+from insitu.training.train import BODY_RATE
+
+if TYPE_CHECKING:
+    from insitu.learner.learner import Learner
+
+CAREFUL = 1 / 3  # of the derived rates: nothing tests them
+PROBES = 8  # samples to measure gains with, at most
+AGAIN = 2  # times as many samples as at the last measurement: then the gains are measured again
+LOUD = 1.5  # the spread of a classifier's outputs once it has learned: measured from 1.3 to 3.2 on digits and motion
+READY = 1 / 3  # of it: from there on, the body learns too
+
+
+@dataclass(frozen=True)
+class Known:
+    """What earlier calls have measured: mean gains, and on how many samples."""
+
+    head: float = 0.0
+    body: float = 0.0
+    head_probes: int = 0
+    body_probes: int = 0  # fewer: through a head of zeros nothing reaches the body
+    samples: int = 0  # learned from in all
+    measured: int = 0  # of these, at the last measurement
+
+    def with_gains(self, found: Gains, probes: int, samples: int) -> Known:
+        """After another measurement with this many probes."""
+        head = _mean(self.head, self.head_probes, found.head, probes)
+        own = probes if found.body else 0
+        body = _mean(self.body, self.body_probes, found.body, own)
+        return Known(head, body, self.head_probes + probes, self.body_probes + own, self.samples, samples)
+
+
+def _mean(before: float, count: int, found: float, more: int) -> float:
+    return (before * count + found * more) / max(count + more, 1)
+
+
+def learn(learner: Learner, data: Samples, rate: float | None, head_rate: float | None, report: Report) -> History:
+    """One pass over these samples."""
+    feed = _feed(learner, data)
+    rates = _given(feed, rate, head_rate) if rate is not None else _measured(learner, feed, head_rate)
+    if BODY_RATE in feed.device.state():
+        feed.device.load_arrays({BODY_RATE: np.array([rates.share], np.float32)})
+    course = Course(1, rates.head, _batch(learner, len(feed)), "constant", 0.0, seed=learner.known.samples)
+    body = rates.head if rates.body is None else rates.body
+    history = History(batch=course.batch, rate=body, head_rate=rates.head)
+    try:
+        for epoch in run_epochs(feed, course, range(1), report):
+            history.add(epoch, learner.recipe.loss)
+    finally:
+        learner._take_over(feed)
+    learner.known = replace(learner.known, samples=learner.known.samples + len(data))
+    history.counters = learner.counters()
+    return history
+
+
+def _feed(learner: Learner, data: Samples) -> Feed:
+    assert data.labels is not None  # checked by samples()
+    feed = Feed(learner._learning(), plain(data.inputs), data.labels)
+    method = method_of(feed.device.verbs)
+    if len(feed) < method.samples:
+        raise too_few(len(feed), method)
+    return feed
+
+
+def too_few(count: int, method: Method) -> DataError:
+    hint = "compile with batch=1: its statistics are then frozen, and it learns from single samples"
+    return DataError(f"this program takes {method.samples} samples at once, not {count}", hint=hint)
+
+
+def _batch(learner: Learner, count: int) -> int:
+    return min(learner.batch, count)
+
+
+# rates ------------------------------------------------------------------------------------------
+
+
+def _given(feed: Feed, rate: float, head_rate: float | None) -> Rates:
+    both = BODY_RATE in feed.device.state()
+    return Rates(rate if head_rate is None else head_rate, rate if both else None)
+
+
+def _measured(learner: Learner, feed: Feed, head_rate: float | None) -> Rates:
+    """The rates from what is known; gains are measured if there are many new samples since."""
+    known, samples = learner.known, learner.known.samples + len(feed)
+    if samples >= AGAIN * known.measured:
+        learner.known = known = known.with_gains(*_gains(learner, feed), samples)
+    both = BODY_RATE in feed.device.state()
+    rates = derived(Gains(known.head, known.body if both else 0.0), learner.recipe, _has_head(learner))
+    rates = replace(rates.times(CAREFUL, CAREFUL), body=_body(rates, known, both))
+    return rates if head_rate is None else replace(rates, head=head_rate)
+
+
+def _body(rates: Rates, known: Known, both: bool) -> float | None:
+    if not both:
+        return None
+    return CAREFUL * rates.body if rates.body is not None else 0.0
+
+
+def _gains(learner: Learner, feed: Feed) -> tuple[Gains, int]:
+    """The gains over some of the samples, and how many these are."""
+    count = method_of(feed.device.verbs).samples
+    probes = min(PROBES, len(feed) // count)
+    groups = np.random.default_rng(learner.known.samples).permutation(len(feed))[: probes * count].reshape(-1, count)
+    samples = [(*(r[g, 0] for r in feed.source.rows), feed.labels[g]) for g in groups]
+    state: Mapping[str, np.ndarray] = dict(feed.device.state())
+    found = Probe(feed.device, _parameters(learner), learner.recipe.loss).gains(state, samples)
+    more = _to_come(feed, groups.reshape(-1), learner.recipe.loss) if found.body else 0.0
+    return Gains(found.head, found.body * more), probes
+
+
+def _to_come(feed: Feed, chosen: np.ndarray, loss: str) -> float:
+    """How much larger the body's gain will be once the head has learned: it grows with the square of the outputs.
+
+    0 as long as the head has hardly learned: the layers before it wait.
+    """
+    out = np.asarray(feed.device.run("predict", *(r[chosen, 0] for r in feed.source.rows))[0], np.float64)
+    wanted = _square(feed.labels[chosen]) if loss == "mse" else LOUD**2
+    share = _square(out) / max(wanted, 1e-30)
+    return 0.0 if share < READY**2 else max(1.0, 1 / share)
+
+
+def _square(outputs: np.ndarray) -> float:
+    """The mean square of outputs, of several classes around their mean."""
+    rows = outputs.reshape(len(outputs), -1)
+    return float(np.square(rows - rows.mean(1, keepdims=True) if rows.shape[1] > 1 else rows).mean())
+
+
+def _parameters(learner: Learner):
+    if learner.site.manifest is None:
+        return trained_values(learner.graphs)
+    state = learner.site.manifest.interface.state
+    return parameters_of(state.fields if state else ())
+
+
+def _has_head(learner: Learner) -> bool:
+    return any(v.name.startswith(f"{HEAD}.") for v in _parameters(learner))

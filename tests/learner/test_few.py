@@ -1,0 +1,133 @@
+"""`partial_fit`, also called `learn`: one or a few samples at a time are learned from, and destroy nothing."""
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.demo import TARGET, digits, watch
+from insitu.errors import DataError
+
+from ..learners import data, learner, state_of
+
+DIGITS = digits()
+X, Y = DIGITS.x_train[:300, ..., ::-1], DIGITS.y_train[:300]
+TEST = DIGITS.x_test[..., ::-1], DIGITS.y_test
+WORDS = np.array(["tap", "rest", "wave", "nod"])
+
+
+def compiled(scheme: str, precision: str = "int8", **options) -> insitu.Learner:
+    return insitu.compile(TARGET, data=DIGITS.x_train[:200], scheme=scheme, precision=precision, **options)
+
+
+def in_calls(made: insitu.Learner, x, y, size: int) -> None:
+    for first in range(0, len(x), size):
+        made.partial_fit(x[first : first + size], y[first : first + size])
+
+
+# scheme, precision, a new head -> the least accuracy after 300 mirrored digits; before: 34 % (a new head: 10 %)
+LEARNED = [
+    ("head", "int8", {}, 0.45),
+    ("head", "int8", {"classes": 10}, 0.5),
+    ("last:2", "int8", {}, 0.45),
+    ("last:2", "int8", {"classes": 10}, 0.5),
+    ("full", "float", {}, 0.45),
+]
+
+
+@pytest.mark.parametrize("scheme, precision, options, least", LEARNED)
+def test_small_calls_learn_something_new(scheme, precision, options, least):
+    made = compiled(scheme, precision, **options)
+    first = state_of(made)
+    for size in (10, 1):
+        made.device.load_state(first)
+        made.known = type(made.known)()
+        in_calls(made, X, Y, size)
+        assert made.evaluate(*TEST)["accuracy"] > least, size
+
+
+@pytest.mark.parametrize("scheme, precision", [("head", "int8"), ("last:2", "int8"), ("full", "float")])
+def test_single_samples_do_not_destroy_what_is_known(scheme, precision):
+    made = compiled(scheme, precision)
+    known = DIGITS.x_test[300:], DIGITS.y_test[300:]
+    before = made.evaluate(*known)["accuracy"]
+    in_calls(made, DIGITS.x_test[:300], DIGITS.y_test[:300], 1)
+    assert made.evaluate(*known)["accuracy"] > before - 0.02
+
+
+@pytest.mark.parametrize("scheme, precision", [("head", "int8"), ("last:2", "int8"), ("full", "float")])
+def test_a_watch_learns_its_wearer_window_by_window(scheme, precision):
+    pytest.importorskip("seglearn")
+    wearer = watch.wearer(2)
+    made = insitu.compile(watch.network(2), data=watch.others(2).x[::16], scheme=scheme, precision=precision)
+    before = made.evaluate(wearer.test.x, wearer.test.y)["accuracy"]
+    order = np.random.default_rng(0).permutation(len(wearer.learn))
+    for _ in range(5):
+        in_calls(made, wearer.learn.x[order], wearer.learn.y[order], 1)
+    assert made.evaluate(wearer.test.x, wearer.test.y)["accuracy"] > before + 0.05
+
+
+# --- calls ----------------------------------------------------------------------------------------------
+
+
+def test_one_sample_and_its_name_are_enough():
+    made, x = learner(classes=WORDS.tolist()), data(40)[0]
+    assert type(made).learn is type(made).partial_fit
+    first = state_of(made)
+    history = made.learn(x[0], "wave")
+    assert state_of(made) != first and history.updates == 1 and history.head_rate > 0
+    made.partial_fit(x[1], 2)
+    made.partial_fit(x[1:3], ["tap", "nod"])
+    with pytest.raises(DataError, match="no class named 'shake'") as error:
+        made.partial_fit(x[0], "shake")
+    assert "tap, rest, wave, nod" in str(error.value) and "add_class('shake')" in str(error.value)
+    made.add_class("shake")
+    assert made.partial_fit(x[0], "shake").updates == 1
+
+
+def test_a_given_rate_is_used():
+    made, x = learner("last:1"), data()[0]
+    history = made.partial_fit(x[:3], [0, 1, 2], rate=0.01, head_rate=0.03)
+    assert (history.rate, history.head_rate) == (0.01, 0.03)
+    with pytest.raises(DataError, match="learning rate"):
+        made.partial_fit(x[0], 1, rate=-1)
+
+
+def test_what_was_measured_is_kept_in_the_file(tmp_path):
+    x, y = data(60)
+    whole, first = (learner("last:1", head_init="zero") for _ in range(2))
+    in_calls(whole, x, y, 5)
+    in_calls(first, x[:30], y[:30], 5)
+    opened = insitu.open(first.save(tmp_path / "half.insitu"))
+    assert opened.known == first.known and opened.known.samples == 30
+    in_calls(opened, x[30:], y[30:], 5)
+    assert state_of(opened) == state_of(whole) and opened.known == whole.known
+
+
+def test_fewer_samples_than_a_batch_make_an_update():
+    made, (x, y) = learner(batch=4), data()
+    assert made.partial_fit(x[:1], y[:1]).updates == 1
+    assert made.partial_fit(x[:6], y[:6]).updates == 2
+
+
+@pytest.mark.parametrize("place", ["process", "emulator"])
+def test_a_board_learns_the_same_bytes(place):
+    for package in ("unicorn", "elftools", "ziglang"):
+        pytest.importorskip(package)
+    x, y = data(12)
+    host = learner("last:1", board="nrf52840", precision="int8", data=data()[0], head_init="zero")
+    with host.on(place) as there:
+        for made in (host, there):
+            in_calls(made, x, y, 3)
+        assert state_of(there) == state_of(host) and there.known == host.known
+
+
+def test_the_firmware_in_a_folder_learns_too(tmp_path):
+    for package in ("unicorn", "elftools", "ziglang"):
+        pytest.importorskip(package)
+    x, y = data(12)
+    host = learner("last:1", board="nrf52840", precision="int8", data=data()[0], head_init="zero")
+    host.write(tmp_path)
+    with insitu.open(tmp_path) as board:
+        for made in (host, board):
+            in_calls(made, x, y, 3)
+        assert state_of(board) == state_of(host)
