@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.output import show
-from insitu.cli.values import count, saved_file
+from insitu.cli.values import count, numbers, saved_file
 from insitu.exporters import FORMATS
 
 HELP = "write what was learned for LiteRT, Core ML, ONNX or PyTorch"
@@ -25,16 +25,18 @@ def arguments(parser) -> None:
     parser.add_argument("-o", "--output", required=True, type=saved_file, metavar="FILE", help="the file to write")
     parser.add_argument("--precision", choices=("int8", "float"), help="arithmetic of the file (the learner's own)")
     parser.add_argument("--batch", type=count, metavar="N", help="samples per call, for litert-train")
+    parser.add_argument("--data", metavar="FILE", help="samples to compare the file with the learner")
+    parser.add_argument("--mean", type=numbers, metavar="M,..", help="of pixels 0..255, for the metadata of LiteRT")
+    parser.add_argument("--std", type=numbers, metavar="S,..", help="standard deviation of pixels 0..255")
 
 
 def run(arguments) -> int:
     from insitu.exporters import export
     from insitu.learner.file import open_learner
 
-    learner = open_learner(arguments.learner)
-    made = export(
-        learner, arguments.output, to=arguments.to, precision=arguments.precision, batch=arguments.batch
-    )  # fmt: skip
+    names = ("to", "precision", "batch", "data", "mean", "std")
+    options = {name: getattr(arguments, name) for name in names}
+    made = export(open_learner(arguments.learner), arguments.output, **options)
     text = [f"{made.path}: {made.format}, {made.size_bytes:,} bytes", *(f"note: {words}" for words in made.notes)]
     data = {"path": str(made.path), "format": made.format, "bytes": made.size_bytes, "notes": list(made.notes)}
     show(arguments, "\n".join(text), data)

@@ -5,18 +5,22 @@ What is done once for all formats is here. The formats themselves are rows of fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from insitu.data.arguments import optional
 from insitu.errors import DataError
 from insitu.exporters.formats import format_of
+from insitu.exporters.learned import has_learned
 from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
 
 if TYPE_CHECKING:
     from insitu.learner import Learner
 
+Numbers = float | Sequence[float]
 PRECISIONS = (None, "int8", "float")
 UNTRAINED = "nothing was learned yet: this is the model as it was compiled"
 
@@ -32,12 +36,15 @@ class Exported:
 
 
 def export(learner: Learner, path: str | Path, *, to: str | None = None, precision: str | None = None,
-           batch: int | None = None) -> Exported:  # fmt: skip
+           batch: int | None = None, data=None, mean: Numbers | None = None,
+           std: Numbers | None = None) -> Exported:  # fmt: skip
     """Write what was learned to a file of another framework; the file appears complete, checked, or not at all.
 
     to          litert, litert-train, coreml, onnx or torch; None: by the suffix
     precision   "float": a float file, even if the learner is int8
     batch       samples per call, if the format fixes them (litert-train)
+    data        samples to compare the file's results with the learner's; by default a few are drawn
+    mean, std   for the metadata of a model that takes images as floats: it expects (pixel - mean) / std, pixels 0..255
     """
     target = Path(path)
     chosen = format_of(target, to)
@@ -45,9 +52,14 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
         raise DataError(f"precision is {precision!r}, which is unknown", hint="int8 or float")
     check_target(target)
     module = chosen.load()
-    made = module.write(learner, Options(precision, batch, target.stem))
-    notes = made.notes + tuple(module.check(made.data, learner))
-    if not learner.learned:
+    options = Options(precision, optional(batch, "batch", 1), data, _numbers(mean), _numbers(std))
+    made = module.write(learner, options)
+    notes = (*made.notes, *module.check(made.data, learner, options))
+    if not has_learned(learner):
         notes = (UNTRAINED, *notes)
     write_whole(target, made.data)
     return Exported(target, chosen.name, len(made.data), notes)
+
+
+def _numbers(given: Numbers | None) -> tuple[float, ...] | None:
+    return None if given is None else tuple(map(float, given)) if isinstance(given, Sequence) else (float(given),)

@@ -3,7 +3,7 @@
 A format's module has two functions:
 
     write(learner, options) -> Written       the whole file as bytes, and notes; an error if it cannot be expressed
-    check(data, learner) -> notes            loads these bytes with a reader that is not ours; an error if they do not
+    check(data, learner, options) -> notes   loads these bytes with a reader that is not ours; an error if they do not
                                              give the learner's predictions
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,7 +12,9 @@ class Options:
 
     precision: str | None = None  # "float": a float file of an int8 learner
     batch: int | None = None  # samples per call, where a format fixes them
-    name: str = ""  # of the model; the exporter's default is the graph's own name
+    data: Any = None  # samples to compare the file with the learner; None: a few drawn ones
+    mean: tuple[float, ...] | None = None  # what a float input expects of pixels: (pixel - mean) / std, for metadata
+    std: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

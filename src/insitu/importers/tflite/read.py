@@ -11,7 +11,7 @@ graph says so. Tensors keep the names of their layers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from insitu.errors import Error, ModelError, Unsupported
 from insitu.graph import Builder, Graph, Quant, Type, Value, build
+from insitu.importers.tflite.labels import labels
 from insitu.importers.tflite.schema import Model, Operator, Subgraph, Tensor, read_model
 
 # element type -> (our dtype, its form in the file)
@@ -58,7 +59,9 @@ def import_tflite(source, *, batch: int = 1) -> Imported:
     name, data = _bytes(source)
     try:
         model = read_model(data)
-        return _Importer(model, Builder(name), batch, room=(1 << 20) + 16 * len(data)).run()
+        made = _Importer(model, Builder(name), batch, room=(1 << 20) + 16 * len(data)).run()
+        classes = labels(data, (made.graph.outputs[0].shape or (1,))[-1])
+        return replace(made, graph=replace(made.graph, classes=classes)) if classes else made
     except Unsupported as e:
         raise Unsupported(e.what, where=_join(name, e.where), hint=e.hint) from e
     except Error as e:

@@ -1,0 +1,36 @@
+"""The graph that an exporter writes: the learner's network for inference, with what was learned as constants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from insitu.errors import GraphError
+from insitu.graph import Graph, drop_unused
+from insitu.learner import Learner
+from insitu.quantizer import fold
+
+
+def learned_graph(learner: Learner) -> Graph:
+    """As it predicts now, without batch norms, dropout and other parts that only training needs."""
+    graph = learner.graphs["predict"]
+    if not graph.nodes:
+        what = "a board's folder has no model, only its program"
+        raise GraphError(what, hint="save the state, load it where the model is, and export there")
+    constants = {**graph.constants, **learned_state(learner)}
+    return fold(drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows="")))
+
+
+def learned_state(learner: Learner) -> dict[str, np.ndarray]:
+    """The trained parameters of the network as they are now. A program that never ran is not started for this."""
+    graph = learner.graphs["predict"]
+    state = learner.device.state() if learner.opened else graph.state
+    return {name: state[name] for name in graph.state}
+
+
+def has_learned(learner: Learner) -> bool:
+    """Do its parameters differ from those it was compiled with? True if these are not known any more."""
+    first = learner.parts.forward.constants if learner.parts else {}
+    state = learned_state(learner)
+    return any(name not in first or not np.array_equal(first[name], array) for name, array in state.items())

@@ -1,0 +1,124 @@
+"""LiteRT metadata: class names, the meaning of pixels, and the runtime a file needs, where Android's libraries look.
+
+The metadata is a flatbuffer of its own (file identifier M001) in a buffer named TFLITE_METADATA. Class names are the
+lines of labels.txt, a stored member of a zip archive that is appended to the model. Slots below are the positions of
+fields in that schema. The same contents give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import flatbuffers
+
+from insitu.exporters.litert.file import File
+from insitu.graph import Graph, Type
+from insitu.graph.classes import word
+from insitu.graph.file import EPOCH
+
+BUFFER, IDENTIFIER, PARSER = "TFLITE_METADATA", b"M001", "1.0.0"
+LABELS = "labels.txt"
+AXIS_LABELS = 2  # the kind of an associated file: one line per element of the last axis
+FEATURE, IMAGE = 1, 2  # the kinds of contents
+NORMALIZATION = 1  # a kind of processing
+COLOURS = {3: 1, 1: 2}  # channels -> RGB, greyscale
+PIXELS_INSIDE = "takes bytes 0..255; they are normalised inside the model"
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """What a model's input expects of bytes 0..255: (byte - mean) / std, one number or one per channel."""
+
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+
+class Tables:
+    """Writes the tables of a flatbuffer, innermost first."""
+
+    def __init__(self):
+        self.builder = flatbuffers.Builder(1024)
+
+    def text(self, words: str) -> int:
+        return self.builder.CreateString(words)
+
+    def offsets(self, items: Sequence[int]) -> int:
+        self.builder.StartVector(4, len(items), 4)
+        for item in reversed(items):
+            self.builder.PrependUOffsetTRelative(item)
+        return self.builder.EndVector()
+
+    def floats(self, numbers: Sequence[float]) -> int:
+        self.builder.StartVector(4, len(numbers), 4)
+        for number in reversed(numbers):
+            self.builder.PrependFloat32(number)
+        return self.builder.EndVector()
+
+    def table(self, slots: dict[int, int], kinds: dict[int, int] | None = None, sizes: dict[int, int] | None = None):
+        """A table with offsets, bytes (`kinds`) and unsigned integers (`sizes`) in these slots."""
+        self.builder.StartObject(max([*slots, *(kinds or ()), *(sizes or ()), 0]) + 1)
+        for slot, offset in slots.items():
+            self.builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
+        for slot, number in (kinds or {}).items():
+            self.builder.PrependUint8Slot(slot, number, 0)
+        for slot, number in (sizes or {}).items():
+            self.builder.PrependUint32Slot(slot, number, 0)
+        return self.builder.EndObject()
+
+    def finished(self, root: int) -> bytes:
+        self.builder.Finish(root, IDENTIFIER)
+        return bytes(self.builder.Output())
+
+
+def add_metadata(file: File, graph: Graph, name: str, pixels: Pixels | None = None) -> None:
+    """Describe the model's inputs and outputs, and say which runtime it needs."""
+    file.metadata("min_runtime_version", file.min_runtime.encode().ljust(16, b"\0"))
+    file.metadata(BUFFER, described(graph, name, pixels))
+
+
+def described(graph: Graph, name: str, pixels: Pixels | None = None) -> bytes:
+    """The metadata flatbuffer."""
+    t = Tables()
+    inputs = [_input(t, v.name, v.type, pixels) for v in graph.inputs]
+    outputs = [_output(t, v.name, bool(graph.classes) and i == 0) for i, v in enumerate(graph.outputs)]
+    subgraph = t.table({0: t.text("main"), 2: t.offsets(inputs), 3: t.offsets(outputs)})
+    model = {0: t.text(name), 1: t.text("written by insitu"), 3: t.offsets([subgraph]), 7: t.text(PARSER)}
+    return t.finished(t.table(model))
+
+
+def _input(t: Tables, name: str, type: Type, pixels: Pixels | None) -> int:
+    slots = {0: t.text(name)}
+    if type.rank == 4 and type.shape[3] in COLOURS and (type.dtype == "u8" or pixels):
+        size = t.table({}, sizes={0: type.shape[2], 1: type.shape[1]})
+        image = t.table({1: size}, {0: COLOURS[type.shape[3]]})
+        slots |= {3: t.table({1: image}, {0: IMAGE}), 4: t.offsets([_normalised(t, pixels or Pixels())])}
+    if type.dtype == "u8":
+        slots |= {1: t.text(PIXELS_INSIDE)}
+    return t.table(slots)
+
+
+def _normalised(t: Tables, pixels: Pixels) -> int:
+    options = t.table({0: t.floats(pixels.mean), 1: t.floats(pixels.std)})
+    return t.table({1: options}, {0: NORMALIZATION})
+
+
+def _output(t: Tables, name: str, labelled: bool) -> int:
+    slots = {0: t.text(name), 3: t.table({1: t.table({})}, {0: FEATURE})}
+    if labelled:
+        labels = t.table({0: t.text(LABELS), 1: t.text("the names of the classes")}, {2: AXIS_LABELS})
+        slots |= {6: t.offsets([labels])}
+    return t.table(slots)
+
+
+def with_labels(data: bytes, classes: tuple[str, ...]) -> bytes:
+    """The file with its class names appended, as a zip archive whose member is not compressed."""
+    if not any(classes):
+        return data
+    buffer = io.BytesIO(data)
+    lines = "".join(f"{word(classes, k)}\n" for k in range(len(classes)))
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as z:
+        z.writestr(zipfile.ZipInfo(LABELS, EPOCH), lines)
+    return buffer.getvalue()

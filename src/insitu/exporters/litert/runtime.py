@@ -1,0 +1,39 @@
+"""A .tflite file run by LiteRT itself: with the reference kernels, or with those that phones use (XNNPACK).
+
+Only for checks and measurements. With `keep`, every tensor can be read after a run.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+KERNELS = {"reference": OpResolverType.BUILTIN_REF, "XNNPACK": OpResolverType.BUILTIN}
+
+
+class Runtime:
+    """Runs samples one by one. The reference kernels define what a file means; XNNPACK is the default of phones."""
+
+    def __init__(self, data: bytes, kernels: str = "reference", keep: bool = False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that keeping every tensor takes memory is known
+            self.interpreter = Interpreter(
+                model_content=data, experimental_op_resolver_type=KERNELS[kernels],
+                experimental_preserve_all_tensors=keep, num_threads=1,
+            )  # fmt: skip
+        self.interpreter.allocate_tensors()
+        self.inputs = self.interpreter.get_input_details()
+        self.outputs = self.interpreter.get_output_details()
+
+    def run(self, *sample: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The outputs for one sample, in the file's order."""
+        for detail, array in zip(self.inputs, sample):
+            self.interpreter.set_tensor(detail["index"], np.asarray(array, order="C"))
+        self.interpreter.invoke()
+        return tuple(self.interpreter.get_tensor(detail["index"]) for detail in self.outputs)
+
+    def tensor(self, index: int) -> np.ndarray:
+        """A tensor of the last run, by its index in the file."""
+        return self.interpreter.get_tensor(index)

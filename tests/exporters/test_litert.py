@@ -1,0 +1,91 @@
+"""A trained learner as a .tflite file: its predictions, its names, its errors."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import insitu
+
+from ..learners import data, learner
+
+pytest.importorskip("ai_edge_litert", reason="runs the files in LiteRT")
+
+from insitu.exporters.litert.runtime import Runtime
+
+
+@pytest.fixture(scope="module")
+def trained() -> insitu.Learner:
+    x, y = data(40)
+    made = learner(precision="int8", data=x, classes=["rest", "tap", "wave", "fist"])
+    made.fit(x, y, epochs=2, rate=0.05)
+    return made
+
+
+def rows(path: Path, x: np.ndarray, kernels: str = "XNNPACK") -> np.ndarray:
+    runtime = Runtime(path.read_bytes(), kernels)
+    return np.concatenate([runtime.run(sample[None])[0] for sample in x])
+
+
+def test_the_file_predicts_what_the_learner_predicts(trained, tmp_path):
+    made = trained.export(tmp_path / "net.tflite")
+    x, _ = data(20, seed=5)
+    np.testing.assert_allclose(rows(made.path, x), trained.predict(x), atol=1e-4)
+    assert made.format == "litert" and made.size_bytes == made.path.stat().st_size
+    assert any("XNNPACK kernels" in note for note in made.notes)
+
+
+def test_a_float_learner_gives_a_float_file(tmp_path):
+    x, y = data(40)
+    made = learner()
+    made.fit(x, y, epochs=1, rate=0.1)
+    path = made.export(tmp_path / "net.tflite").path
+    np.testing.assert_allclose(rows(path, x), made.predict(x), atol=1e-5)
+
+
+def test_the_same_learner_gives_the_same_bytes(trained, tmp_path):
+    first, second = (trained.export(tmp_path / name).path.read_bytes() for name in ("a.tflite", "b.tflite"))
+    trained.save(tmp_path / "net.insitu")
+    third = insitu.open(tmp_path / "net.insitu").export(tmp_path / "c.tflite").path.read_bytes()
+    assert first == second == third
+
+
+def test_class_names_are_the_labels_file_of_the_metadata(trained, tmp_path):
+    path = trained.export(tmp_path / "net.tflite").path
+    with zipfile.ZipFile(path) as z:
+        (info,) = z.infolist()
+        assert (info.filename, info.compress_type) == ("labels.txt", zipfile.ZIP_STORED)
+        assert z.read(info).decode().split() == ["rest", "tap", "wave", "fist"]
+    assert insitu.load(path).classes == ("rest", "tap", "wave", "fist")
+
+
+def test_an_untrained_learner_is_exported_with_a_note(tmp_path):
+    made = learner().export(tmp_path / "net.tflite")
+    assert any("nothing was learned yet" in note for note in made.notes)
+
+
+def test_a_folder_of_that_name_is_an_error_and_stays(trained, tmp_path):
+    (tmp_path / "net.tflite").mkdir()
+    with pytest.raises(insitu.DataError, match="it is a folder"):
+        trained.export(tmp_path / "net.tflite")
+    assert list(tmp_path.iterdir()) == [tmp_path / "net.tflite"]
+
+
+def test_an_op_that_litert_lacks_is_named_before_anything_is_written(tmp_path):
+    class Erf(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 3)
+
+        def forward(self, x):
+            return self.last(torch.erf(self.first(x)))
+
+    made = insitu.compile(Erf().eval(), example=torch.zeros(1, 6), precision="float", scheme="full")
+    with pytest.raises(insitu.Unsupported, match="erf cannot be written for LiteRT"):
+        made.export(tmp_path / "net.tflite")
+    assert not list(tmp_path.iterdir())
