@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from insitu.boards import Board, Cpu, Port
@@ -25,7 +25,8 @@ from insitu.firmware.image import Image, parse_image
 from insitu.firmware.linker import linker_script
 from insitu.firmware.stack import THUMB, Depth, stack_depth
 from insitu.firmware.stack_riscv import RISCV
-from insitu.toolchain.cache import cached, key_of
+from insitu.firmware.together import Source, compile_together
+from insitu.toolchain.cache import cached, key_of, place_of, sealed
 from insitu.toolchain.prototypes import kernels_header, own_header
 from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, depends, kernel_path, read
 from insitu.toolchain.zig import zig_command
@@ -149,7 +150,7 @@ def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, st
 
 def runtime(tools: Tools) -> dict[str, Path]:
     source = ((C_FOLDER / "boards" / "runtime.c").read_text(), {})
-    return {RUNTIME: compile_one(RUNTIME, source, tools, (), (C_FOLDER,))}
+    return compile_all({RUNTIME: source}, tools, ())
 
 
 # tools ------------------------------------------------------------------------------------------
@@ -182,31 +183,43 @@ def version(command: tuple[str, ...]) -> str:
     return run([*command, "--version"]).stdout
 
 
-Sources = Mapping[str, tuple[str, dict[str, str]]]
+Sources = Mapping[str, Source]
 
 
 def compile_all(sources: Sources, tools: Tools, flags: tuple[str, ...], include: tuple[Path, ...] = (C_FOLDER,)):
-    """Object path in the image -> the compiled file."""
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        made = pool.map(lambda name: compile_one(name, sources[name], tools, flags, include), sources)
-        return dict(zip(sources, made))
+    """Object path in the image -> the compiled file. What is not in the cache is compiled in few starts."""
+    keys = {name: object_key(name, source, tools, flags, include) for name, source in sources.items()}
+    new = {name: sources[name] for name, key in keys.items() if not sealed(place_of("cross", key, ".o"))}
+    command = (*tools.command, *tools.flags, *flags)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        ready = compile_together(new, command, include, Path(folder)) if len(new) > 1 else {}
+
+        def make(name: str, path: Path) -> None:
+            if name in ready:
+                shutil.copyfile(ready[name], path)
+            else:
+                compile_one(name, sources[name], command, include, path)
+
+        def one(name: str) -> Path:
+            return cached("cross", keys[name], ".o", partial(make, name))
+
+        return dict(zip(sources, pool.map(one, sources)))
 
 
-def compile_one(name: str, source: tuple[str, dict[str, str]], tools: Tools, flags: tuple[str, ...],
-                include: tuple[Path, ...]) -> Path:  # fmt: skip
+def object_key(name: str, source: Source, tools: Tools, flags: tuple[str, ...], include: tuple[Path, ...]) -> str:
     text, headers = source
     options = (*tools.command[1:], *tools.flags, *flags)
-    key = key_of(version(tools.command), *options, name, text, *depends(text, include, headers))
+    return key_of(version(tools.command), *options, name, text, *depends(text, include, headers))
 
-    def make(path: Path) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            for file, content in {**headers, f"{Path(name).stem}.c": text}.items():
-                (Path(folder) / file).write_text(content)
-            where = [f"-I{place}" for place in (*include, folder)]
-            command = [*tools.command, *tools.flags, *flags, *where]
-            checked([*command, "-c", str(Path(folder) / f"{Path(name).stem}.c"), "-o", str(path)])
 
-    return cached("cross", key, ".o", make)
+def compile_one(name: str, source: Source, command: tuple[str, ...], include: tuple[Path, ...], path: Path) -> None:
+    """Compile one file, or raise an error that says what is wrong with it."""
+    text, headers = source
+    with tempfile.TemporaryDirectory() as folder:
+        for file, content in {**headers, f"{Path(name).stem}.c": text}.items():
+            (Path(folder) / file).write_text(content)
+        where = [f"-I{place}" for place in (*include, folder)]
+        checked([*command, *where, "-c", str(Path(folder) / f"{Path(name).stem}.c"), "-o", str(path)])
 
 
 def link(objects: Mapping[str, Path], tools: Tools, script: str) -> bytes:

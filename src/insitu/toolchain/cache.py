@@ -35,8 +35,8 @@ def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Pa
     Two processes may both make it: each writes its own file and renames it into place. A rename is atomic, so no
     process ever sees half a file.
     """
-    folder = cache_folder() / kind
-    wanted = folder / f"{key}{suffix}"
+    wanted = place_of(kind, key, suffix)
+    folder = wanted.parent
     try:
         _trusted_folder(folder)
         if sealed(wanted):
@@ -49,6 +49,11 @@ def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Pa
     except OSError as e:
         raise ToolError(f"the cache cannot be used: {e.strerror or e}", where=str(cache_folder()), hint=HINT) from e
     return wanted
+
+
+def place_of(kind: str, key: str, suffix: str) -> Path:
+    """Where the file for this key is, or will be."""
+    return cache_folder() / kind / f"{key}{suffix}"
 
 
 def sealed(path: Path) -> bool:
