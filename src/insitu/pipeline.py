@@ -31,6 +31,8 @@ from insitu.preprocess import Transform, fuse_transform
 from insitu.proof import Certificate, certify, drawn
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
+from insitu.quantizer.rounding import WORDS as ROUNDINGS
+from insitu.quantizer.rounding import with_rounding
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, read_scheme
 from insitu.terminal import colour
@@ -48,9 +50,9 @@ AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 
 def compile(model, *, example=None, classes: int | Sequence[str] | None = None, data=None, scheme: str = "auto",
             precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
-            head_init: str = "zero", recipe: Recipe | None = None, board: str = "host", sram: int | str | None = None,
-            flash: int | str | None = None, prefer: str = "memory", transform: Transform | None = None, seed: int = 0,
-            dump: str | Path | None = None) -> Learner:  # fmt: skip
+            head_init: str = "zero", rounding: str | None = None, recipe: Recipe | None = None, board: str = "host",
+            sram: int | str | None = None, flash: int | str | None = None, prefer: str = "memory",
+            transform: Transform | None = None, seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
     model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
@@ -58,6 +60,8 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
                 not know them; else the model's own classifier stays, in float
     data        samples, to calibrate a float model for int8 and for head_init="prototypes"
     head        the classifier's arithmetic: float (default) or int8
+    rounding    of int8 results: "litert" gives the bytes of LiteRT's reference kernels, "single" (what we quantise
+                ourselves) is faster and agrees with XNNPACK; None: as the model has it
     scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" means head for now
     batch       1: one update per sample; more: gradients are added up and applied once per batch. A float network
                 with batch norm that is trained in full takes the whole batch at once and learns its statistics;
@@ -85,7 +89,7 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
     g = new_head(g, chosen.count, samples and by_name(samples, chosen.names), recipe, head_after, head_init, seed)
-    g = replace(integer_head(g) if head == "int8" else g, classes=chosen.names)
+    g = replace(rounded(integer_head(g) if head == "int8" else g, rounding), classes=chosen.names)
     say("4-head", g)
     notes += _told(chosen.note) + _untrained(g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
@@ -156,6 +160,13 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
         warnings.warn(CONSTANT, LearningWarning, stacklevel=3)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
     return fuse_transform(Model(graph).quantize(pairs).graph)
+
+
+def rounded(graph: Graph, rounding: str | None) -> Graph:
+    """The graph with this rounding of int8 results; None: as it is."""
+    if rounding is not None and rounding not in ROUNDINGS:
+        raise DataError(f"rounding is {rounding!r}, which is unknown", hint=" or ".join(ROUNDINGS))
+    return with_rounding(graph, rounding) if rounding and is_int8(graph) else graph
 
 
 def has_statistics(graph: Graph) -> bool:

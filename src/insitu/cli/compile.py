@@ -61,6 +61,10 @@ def add_trained(group) -> None:
     group.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
     group.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
     group.add_argument("--precision", choices=("int8", "float"), default="int8", help="arithmetic of the layers (int8)")
+    group.add_argument(
+        "--rounding", choices=("single", "litert"),
+        help="of int8 results: once, as XNNPACK; or as LiteRT's reference kernels (as the model has it, else single)",
+    )  # fmt: skip
 
 
 def add_how(group) -> None:
@@ -145,8 +149,8 @@ def build(arguments, data: str | None):
     learner = pipeline.compile(
         graph, classes=arguments.classes, data=samples, scheme=arguments.scheme, precision=arguments.precision,
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
-        recipe=recipe(arguments), board=arguments.board, sram=arguments.sram, flash=arguments.flash,
-        prefer=arguments.prefer, seed=arguments.seed, dump=arguments.dump,
+        rounding=arguments.rounding, recipe=recipe(arguments), board=arguments.board, sram=arguments.sram,
+        flash=arguments.flash, prefer=arguments.prefer, seed=arguments.seed, dump=arguments.dump,
     )  # fmt: skip
     return learner, samples
 
