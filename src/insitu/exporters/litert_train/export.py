@@ -1,0 +1,197 @@
+"""A learner as a LiteRT file with four signatures:
+
+    train    x, y, rate -> loss          one step on a batch; y: s32 labels, or f32 targets
+    infer    x -> output[, logits]       one sample; output is probabilities where the loss makes them
+    save     -> every variable           weights, optimizer state, counters, under insitu's own names
+    restore  every variable -> done      goes on exactly where `save` was called
+
+What cannot be expressed is an error before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.data.arguments import whole
+from insitu.errors import GraphError, ModelError, Unsupported
+from insitu.exporters.litert_train import elements, moves, norms, steps, windows  # noqa: F401  fill the table
+from insitu.exporters.litert_train.sheet import File, Sheet
+from insitu.exporters.litert_train.table import refuse_unknown, written
+from insitu.exporters.litert_train.tensor import Tensor, logistic, reshape
+from insitu.exporters.written import Options, Written
+from insitu.graph import Graph, Value
+from insitu.learner import Learner
+from insitu.training.train import train_graphs
+
+CHECKED, CLOSE = 4, 1e-4  # samples, and how far LiteRT may be from the learner
+FLOAT_HINT = 'compile with precision="float"   or   --to litert for inference'
+# loss -> the function that makes an output of the logits
+CHANCES = {"cross_entropy": norms.softmax, "soft_cross_entropy": norms.softmax, "binary_cross_entropy": logistic}
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the file runs: the graphs of a step and of a prediction, and the content of their variables."""
+
+    step: Graph
+    predict: Graph
+    state: Mapping[str, np.ndarray]
+    chances: str = ""  # the loss whose logits become probabilities
+
+
+def write(learner: Learner, options: Options) -> Written:
+    """The file's bytes. `options.batch` is the number of samples per step, by default the learner's own."""
+    made = program_of(learner, options.batch)
+    file = File()
+    _infer(file, made)
+    _train(file, made)
+    _save(file, made)
+    _restore(file, made)
+    _start(file, made)
+    if any(learner.names):
+        file.metadata["insitu.classes"] = "\n".join(learner.names).encode()
+    return Written(file.written(options.name or learner.graphs["predict"].name), _notes(made))
+
+
+def program_of(learner: Learner, batch: int | None) -> Program:
+    """The training step as one graph of a whole batch, starting from what was learned."""
+    parts = learner.parts
+    if parts is None:
+        raise GraphError("a folder has only the interface of its program", hint="export where the model is")
+    if any(node.op.kind == "int8" for node in parts.forward.nodes):
+        raise Unsupported("LiteRT trains in float only, and this learner is int8", hint=FLOAT_HINT)
+    samples = learner.batch if batch is None else whole(batch, "batch", 1)
+    graphs = train_graphs(parts.forward, parts.scheme, replace(parts.recipe, rows=False), samples=samples,
+                          head=parts.head)  # fmt: skip
+    step, predict = graphs["train_step"], graphs["predict"]
+    refuse_unknown((step, predict))
+    first, learned = {**step.state, **predict.state}, state_of(learner)
+    return Program(step, predict, {name: learned.get(name, array) for name, array in first.items()}, parts.recipe.loss)
+
+
+def state_of(learner: Learner) -> dict[str, np.ndarray]:
+    """Everything persistent; what the program starts with, if it has not run yet."""
+    if learner.opened:
+        return learner.device.state()
+    return {name: array for graph in learner.graphs.values() for name, array in graph.state.items()}
+
+
+def _notes(made: Program) -> tuple[str, ...]:
+    x, y = made.step.inputs[0], made.step.inputs[-2]
+    types = f"train takes x {x.type}, y {y.type} and rate f32[1]"
+    return (types, f"save returns, and restore takes, {len(made.state)} tensors of {_bytes(made):,} bytes")
+
+
+def _bytes(made: Program) -> int:
+    return sum(a.nbytes for a in made.state.values())
+
+
+# signatures -------------------------------------------------------------------------------------
+
+
+def _infer(file: File, made: Program) -> None:
+    """First in the file: a reader that knows no signatures finds a plain model."""
+    sheet = _begun(file, "infer")
+    graph = made.predict
+    env = written(sheet, graph, _inputs(sheet, graph.inputs) | _read(sheet, made, graph.state))
+    out = env[graph.outputs[0].name]
+    chances = CHANCES.get(made.chances)
+    if chances is not None:
+        sheet.output("output", chances(out).place)
+    sheet.output("logits" if chances else "output", out.place)
+
+
+def _train(file: File, made: Program) -> None:
+    sheet = _begun(file, "train")
+    graph = made.step
+    *samples, target, rate = graph.inputs
+    known = _inputs(sheet, samples)
+    known[target.name] = Tensor(sheet.input("y", target.dtype, target.shape))
+    known[rate.name] = reshape(Tensor(sheet.input("rate", "f32", (1,))), rate.shape)
+    known |= _read(sheet, made, graph.state)
+    env = written(sheet, graph, known)
+    for name, new in graph.updates.items():
+        sheet.assign(name, env[new.name].place)
+    sheet.output("loss", env[graph.outputs[0].name].place)
+
+
+def _save(file: File, made: Program) -> None:
+    sheet = _begun(file, "save")
+    for name, value in _read(sheet, made, made.state).items():
+        sheet.output(name, value.place)
+
+
+def _restore(file: File, made: Program) -> None:
+    """It runs the initialisation too: else the first `infer` would, and overwrite what was restored."""
+    sheet = _begun(file, "restore")
+    for name, array in made.state.items():
+        sheet.assign(name, sheet.input(name, _dtype(array), array.shape))
+    sheet.output("done", sheet.constant(np.ones(1, np.int32)))
+
+
+def _start(file: File, made: Program) -> None:
+    """The subgraph that gives every variable its first content."""
+    sheet = file.sheet("start")
+    for name, array in made.state.items():
+        sheet.assign(name, sheet.constant(array))
+
+
+START = 4  # the number of that subgraph: it stands behind the four signatures
+
+
+def _begun(file: File, name: str) -> Sheet:
+    sheet = file.sheet(name, signature=True)
+    sheet.once(START)
+    return sheet
+
+
+def _inputs(sheet: Sheet, values: Sequence[Value]) -> dict[str, Tensor]:
+    return {v.name: Tensor(sheet.input(name, v.dtype, v.shape)) for v, name in zip(values, input_names(values))}
+
+
+def input_names(values: Sequence[Value]) -> list[str]:
+    """A single input is called x; several x0, x1 and so on, in the order of the model."""
+    return ["x"] if len(values) == 1 else [f"x{i}" for i in range(len(values))]
+
+
+def _read(sheet: Sheet, made: Program, names: Iterable[str]) -> dict[str, Tensor]:
+    arrays = {name: made.state[name] for name in names}
+    return {name: Tensor(sheet.read(name, _dtype(a), a.shape)) for name, a in arrays.items()}
+
+
+def _dtype(array: np.ndarray) -> str:
+    return {"float32": "f32", "int32": "s32"}[array.dtype.name]
+
+
+# checking ---------------------------------------------------------------------------------------
+
+
+def check(data: bytes, learner: Learner) -> tuple[str, ...]:
+    """LiteRT reads the file and infers what the learner predicts, for a few random samples."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    infer = Interpreter(model_content=data).get_signature_runner("infer")
+    rng = np.random.default_rng(0)
+    largest = max(_difference(infer, learner, rng) for _ in range(CHECKED))
+    if not largest <= CLOSE:
+        raise ModelError(f"LiteRT differs from the learner by {largest:.1e}", hint="please report this model")
+    return (f"LiteRT infers what the learner predicts within {largest:.0e}",)
+
+
+def _difference(infer, learner: Learner, rng: np.random.Generator) -> float:
+    """The largest difference for one random sample, as a share of the largest output."""
+    inputs = learner.graphs["predict"].inputs
+    feeds = [_drawn(rng, v) for v in inputs]
+    made, want = infer(**dict(zip(input_names(inputs), feeds))), learner.predict(*feeds)
+    got = made.get("logits", made["output"])
+    want = np.asarray(want[0] if isinstance(want, tuple) else want).reshape(got.shape)
+    return float(np.abs(got - want).max() / max(1.0, np.abs(want).max()))
+
+
+def _drawn(rng: np.random.Generator, v: Value) -> np.ndarray:
+    if v.dtype == "u8":
+        return rng.integers(0, 256, v.shape).astype(np.uint8)
+    return rng.normal(size=v.shape).astype(np.float32)
