@@ -178,6 +178,39 @@ def test_another_engine_may_run_the_graph():
     assert len(calls) == 5
 
 
+def one_by_one(graph):
+    """An engine for several runs at once: each by itself, then all in a row."""
+
+    def engine(*inputs):
+        runs = [values(graph, *(x[i : i + 1] for x in inputs)) for i in range(len(inputs[0]))]
+        return {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
+
+    return engine
+
+
+@pytest.mark.parametrize("method", ["minmax", "percentile", "mse"])
+@pytest.mark.parametrize("shape", [(1, 7, 5, 3), (1, 40, 30, 1), (1, 9), (1, 1), (1, 300, 2)])
+def test_several_runs_at_once_change_no_bit(method, shape):
+    net = Net()
+    g = net.graph(net.op("relu", net.input(*shape), name="act"))
+    rng = np.random.default_rng(3)
+    data = [rng.normal(size=shape).astype(np.float32) * 1.1**i for i in range(130)]  # wider and wider
+    data[7].flat[0] = 2.0 ** np.ceil(np.log2(np.abs(data[7]).max()))  # on the edge of a histogram
+    one, many = (calibrate(g, data, method=method, run=one_by_one(g), at_once=at_once) for at_once in (False, True))
+    assert one.bounds == many.bounds and one.samples == many.samples == 130
+    for name in one:
+        assert np.array_equal(one.means[name], many.means[name])
+        assert np.array_equal(one.channels[name], many.channels[name])
+
+
+def test_the_sample_that_overflows_is_named_among_several():
+    net = Net()
+    g = net.graph(net.op("exp", net.input(1, 3), name="huge"))
+    data = [np.zeros((1, 3))] * 70 + [np.full((1, 3), 1e4)] + [np.zeros((1, 3))] * 5
+    with np.errstate(all="ignore"), pytest.raises(DataError, match="sample 70: gives %huge"):
+        calibrate(g, data, run=one_by_one(g), at_once=True)
+
+
 def test_an_engine_of_a_graph_that_is_not_folded_is_refused():
     net = Net()
     g = net.graph(net.batch_norm(net.conv(net.input(*SHAPE), 3)))

@@ -59,8 +59,8 @@ def quantized(model: Model, samples: Samples, arguments) -> tuple[Model, Graph]:
 
     inference = fold(model.graph)
     items = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
-    run = open_host(inference, keep=True).values
-    ranges = calibrate(inference, items, method=arguments.method, batches=arguments.batches, run=run)
+    run = {"run": open_host(inference, keep=True).values, "at_once": True}
+    ranges = calibrate(inference, items, method=arguments.method, batches=arguments.batches, **run)
     made = quantize(inference, ranges, float_io=not arguments.int8_io)
     return Model(made), reference(inference, ranges)
 

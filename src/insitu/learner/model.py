@@ -66,7 +66,8 @@ class Model:
             )
         inference = fold(self.graph)
         runner = open_host(inference, keep=True)
-        ranges = calibrate(inference, data, method=method, batches=batches, progress=progress, run=runner.values)
+        run = {"run": runner.values, "at_once": True}
+        ranges = calibrate(inference, data, method=method, batches=batches, progress=progress, **run)
         return Model(quantize(inference, ranges, **options))
 
     def program(self, prefix: str = "net", *, rows: bool = False) -> Program:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ from insitu.graph.check import FLOATS
 from insitu.quantizer.fold import fold
 from insitu.quantizer.histogram import Histogram
 
+RUNS, MEMORY = (
+    64,
+    4 << 20,
+)  # runs at once, and bytes that their values may take: small networks spend their time in between
 Progress = Callable[[int, int | None], None]  # called with (batches done, total batches if known)
 
 
@@ -62,6 +67,7 @@ def calibrate(
     batches: int | None = None,
     progress: Progress | None = None,
     run: Callable[..., Mapping[str, np.ndarray]] | None = None,
+    at_once: bool = False,
 ) -> Ranges:
     """The range of every float value of the graph's inference form, over (at most `batches` items of) the data.
 
@@ -69,7 +75,8 @@ def calibrate(
     percentile   without the (100 - percentile) % at either end
     mse          the range that 8 bits represent with the least squared error
     An item is a sample, a batch, a tuple of arrays for several inputs, or a pair (x, y), of which only x is used.
-    `run(*inputs)` returns all values by name; by default numpy computes them. A bar on stderr shows the progress if
+    `run(*inputs)` returns all values by name; by default numpy computes them. With `at_once`, it takes several runs,
+    one after the other along the first axis. A bar on stderr shows the progress if
     that is a terminal; if `progress` is given, `progress(done, total)` is called instead.
     """
     choose = _method(method, percentile)
@@ -82,12 +89,13 @@ def calibrate(
     seen = {v.name: Seen(v) for v in _float_values(inference)}
     samples = 0
     with _reporting(progress, _length(data, batches)) as report:
-        for inputs in _samples(inference, data, batches, report):
+        for inputs in _groups(inference, _samples(inference, data, batches, report), at_once):
             env: dict[str, np.ndarray] = {**values(*inputs)}
             env.update((v.name, x) for v, x in zip(inference.inputs, inputs))
-            for name, s in seen.items():
-                s.update(env[name], samples, histogram=method != "minmax")
-            samples += 1
+            runs = max(x.size // v.type.size for v, x in zip(inference.inputs, inputs))
+            found = [(s.update(env[name], runs, histogram=method != "minmax"), name) for name, s in seen.items()]
+            _refuse(found, samples, runs)
+            samples += runs
     if not samples:
         raise DataError("there are no samples to calibrate on", where=graph.name, hint="give some samples")
     return Ranges(
@@ -126,15 +134,19 @@ class Seen:
         self.lows, self.highs = np.full(channels, np.inf), np.full(channels, -np.inf)
         self._sum, self._count = np.zeros(channels), 0
 
-    def update(self, array: np.ndarray, sample: int, histogram: bool) -> None:
-        rows = array.reshape(-1, *self._sum.shape)
-        self._sum += rows.sum(axis=0, dtype=np.float64)
+    def update(self, array: np.ndarray, runs: int, histogram: bool) -> int:
+        """The number of runs, in order, up to the first with a number that is not finite."""
+        rows = array.reshape(runs, -1, *self._sum.shape)
+        sums = np.cumsum(np.concatenate([self._sum[None], rows.sum(axis=1, dtype=np.float64)]), axis=0)
+        self._sum = sums[-1]
         if not np.isfinite(self._sum).all():
-            raise DataError(f"gives %{self.value.name} a number that is not finite", where=f"sample {sample}")
-        self.lows, self.highs = np.minimum(self.lows, rows.min(axis=0)), np.maximum(self.highs, rows.max(axis=0))
-        self._count += len(rows)
+            return int(np.isfinite(sums[1:].reshape(runs, -1)).all(axis=1).argmin())
+        self.lows = np.minimum(self.lows, rows.min(axis=(0, 1)))
+        self.highs = np.maximum(self.highs, rows.max(axis=(0, 1)))
+        self._count += runs * rows.shape[1]
         if histogram:
-            self.histogram.add(array)
+            self.histogram.add_each(rows.reshape(runs, -1))
+        return runs
 
     @property
     def low(self) -> float:
@@ -147,6 +159,13 @@ class Seen:
     @property
     def mean(self) -> np.ndarray:
         return self._sum / self._count
+
+
+def _refuse(found: Iterable[tuple[int, str]], samples: int, runs: int) -> None:
+    """Raise an error for the first run that gave a number that is not finite."""
+    good, name = min(found, key=lambda pair: pair[0], default=(runs, ""))
+    if good < runs:
+        raise DataError(f"gives %{name} a number that is not finite", where=f"sample {samples + good}")
 
 
 # --- samples --------------------------------------------------------------------------------------------
@@ -168,6 +187,14 @@ def _samples(graph: Graph, data, batches: int | None, report) -> Iterator[tuple[
             yield inputs
             index += 1
         report(done + 1)
+
+
+def _groups(graph: Graph, samples: Iterator[tuple[np.ndarray, ...]], at_once: bool) -> Iterator[tuple[np.ndarray, ...]]:
+    """The inputs of several runs, as many as a little memory holds all values of; or of each."""
+    bytes_each = sum(v.type.bytes for v in _float_values(graph))
+    count = max(1, min(RUNS, MEMORY // bytes_each)) if at_once and all(v.shape for v in graph.inputs) else 1
+    while group := list(islice(samples, count)):
+        yield group[0] if count == 1 else tuple(map(np.concatenate, zip(*group)))
 
 
 def _arrays(graph: Graph, item, index: int) -> tuple[np.ndarray, ...]:

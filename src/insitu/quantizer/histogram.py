@@ -29,6 +29,13 @@ class Histogram:
             self._double()
         self.counts += np.bincount(self._bins(array), minlength=BINS)
 
+    def add_each(self, rows: np.ndarray) -> None:
+        """`add` each row. Where no row widens the range, all of them at once."""
+        if self.width and len(rows) > 1 and float(np.abs(rows).max()) <= self.width:
+            rows = rows.reshape(1, -1)
+        for row in rows:
+            self.add(row)
+
     def _bins(self, array: np.ndarray) -> np.ndarray:
         """The bin of every element. Edges are multiples of a power of two, so that nothing is rounded here."""
         found = (
