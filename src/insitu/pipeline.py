@@ -18,12 +18,15 @@ from insitu.deploy import Limits, limits_of, usual_gradients
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import open_host
 from insitu.errors import DataError, LearningWarning, ModelError
-from insitu.graph import Graph, build
+from insitu.graph import Graph, build, drop_unused
 from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
+from insitu.importers.keras.compiled import BATCH as KERAS_BATCH
+from insitu.importers.keras.compiled import Compiled, compiled
 from insitu.learner import Learner
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.model import Model
+from insitu.ops.activation import sigmoid
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
 from insitu.planner import Plan
@@ -49,7 +52,7 @@ AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 
 
 def compile(model, *, example=None, classes: int | Sequence[str] | None = None, data=None, scheme: str = "auto",
-            precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
+            precision: str = "int8", batch: int | None = None, head: str = "float", head_after: str | None = None,
             head_init: str = "zero", rounding: str | None = None, recipe: Recipe | None = None, board: str = "host",
             sram: int | str | None = None, flash: int | str | None = None, prefer: str = "memory",
             transform: Transform | None = None, seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
@@ -63,9 +66,10 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
     rounding    of int8 results: "litert" gives the bytes of LiteRT's reference kernels, "single" (what we quantise
                 ourselves) is faster and agrees with XNNPACK; None: as the model has it
     scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" means head for now
-    batch       1: one update per sample; more: gradients are added up and applied once per batch. A float network
-                with batch norm that is trained in full takes the whole batch at once and learns its statistics;
-                otherwise the statistics are frozen
+    batch       1 (default): one update per sample; more: gradients are added up and applied once per batch. A float
+                network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
+                otherwise the statistics are frozen. For a compiled Keras model in float the default is 32, as in Keras
+    recipe      loss and optimizer; None: those that a Keras model was compiled with, else cross-entropy and SGD
     transform   resize and normalise pixels as part of the graph
     board       a name (`insitu boards`) or a profile.json: the program is linked for this board, and must fit; it
                 still runs here; `on("emulator")` or `on("serial:PORT")` of the learner runs it there
@@ -73,16 +77,20 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
     prefer      on a board: "memory" spends instructions wherever that lowers the peak, "speed" only until it fits
     dump        a folder that gets one text file per stage
     """
-    batch, seed = whole(batch, "batch", 1), whole(seed, "seed")
+    seed = whole(seed, "seed")
     sram, flash = byte_count(sram, "sram"), byte_count(flash, "flash")
     say = Dump(dump)
     if head not in PRECISIONS:
         raise DataError(f"head is {head!r}, which is unknown", hint=" or ".join(PRECISIONS))
-    scheme, notes = _choose(scheme, recipe or Recipe())
     limits = limits_of(board, sram, flash, prefer)
-    recipe = with_gradients(recipe or Recipe(), limits)
+    taken = None if recipe else compiled(model)
+    recipe, said = recipe_of(taken, recipe, precision)
+    recipe = with_gradients(recipe, limits)
+    batch = whole(_usual_batch(taken, precision, limits) if batch is None else batch, "batch", 1)
+    scheme, notes = _choose(scheme, recipe)
     with stage("reading the model"):
         g = say("1-loaded", load(model, example))
+    g = _bare(g, taken)
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=has_targets(recipe))
     chosen = choose_classes(g, classes, samples)
@@ -91,7 +99,7 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
     g = new_head(g, chosen.count, samples and by_name(samples, chosen.names), recipe, head_after, head_init, seed)
     g = replace(rounded(integer_head(g) if head == "int8" else g, rounding), classes=chosen.names)
     say("4-head", g)
-    notes += _told(chosen.note) + _untrained(g)
+    notes += sum(map(_told, said), ()) + _told(chosen.note) + _untrained(g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
     parts = Parts(g, s, recipe, batch, has_statistics(g), head_of(g))
     with stage("gradients and updates"):
@@ -122,6 +130,34 @@ def prove(model, *, example=None, classes: int | None = None, data=None, scheme:
 
 
 # stages -----------------------------------------------------------------------------------------
+
+
+def recipe_of(taken: Compiled | None, recipe: Recipe | None, precision: str) -> tuple[Recipe, tuple[str, ...]]:
+    """The recipe: the user's own, or that of a compiled Keras model, or the usual one; and notes about it."""
+    if recipe is not None or taken is None:
+        return recipe or Recipe(), ()
+    if precision == "float":
+        return Recipe(**taken.fields), taken.notes
+    kept = {name: taken.fields[name] for name in ("loss", "decay") if name in taken.fields}
+    plain = taken.fields.get("optimizer") == "sgd"  # only then does its rate mean the same
+    if plain:
+        return Recipe(**kept, rate=taken.fields["rate"], clip=taken.fields["clip"] or Recipe().clip), taken.notes
+    note = f'int8 weights are updated by SGD, at a rate that fit finds; precision="float" keeps {taken.name}'
+    return Recipe(**kept), (f"Keras: {note}", *taken.notes)
+
+
+def _usual_batch(taken: Compiled | None, precision: str, limits: Limits) -> int:
+    """One sample per update; as many as Keras takes for its own rate, in float on this machine."""
+    return KERAS_BATCH if taken and "rate" in taken.fields and precision == "float" and not limits.board else 1
+
+
+def _bare(graph: Graph, taken: Compiled | None) -> Graph:
+    """The graph without a last sigmoid, which is part of the loss binary_cross_entropy."""
+    node = graph.producer.get(graph.outputs[0].name)
+    part_of_loss = taken is not None and taken.fields.get("loss") == "binary_cross_entropy" and not taken.logits
+    if not part_of_loss or node is None or node.op is not sigmoid:
+        return graph
+    return drop_unused(replace(graph, outputs=(node.inputs[0], *graph.outputs[1:])))
 
 
 def with_gradients(recipe: Recipe, limits: Limits) -> Recipe:
@@ -191,8 +227,6 @@ def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, aft
 
 def features_of(graph: Graph, samples: Samples) -> np.ndarray:
     """The head's input for each sample."""
-    from insitu.graph import drop_unused
-
     body = drop_unused(replace(graph, outputs=(graph.producer[HEAD].inputs[0],)))
     return predict_all(open_host(body), plain(samples.inputs))[0][:, 0]
 

@@ -35,6 +35,7 @@ from insitu.training.train import Recipe
 FORMAT = 1
 MODEL, STATE = "model.insitu", "state"
 MOST_BATCH = 1 << 20
+NONE_TOO = {"grad": (str, type(None)), "rate": (int, float, type(None))}  # fields of a recipe
 MOST_KNOWN = 1e30  # larger than any gain or count
 
 
@@ -124,7 +125,7 @@ def _recipe(found: dict) -> Recipe:
     for name, value in found.items():
         if name not in kinds:
             raise ModelError(f"the recipe has {name[:40]!r}, which this insitu does not know", where=ABOUT)
-        allowed = (str, type(None)) if name == "grad" else (int, float) if kinds[name] is float else (kinds[name],)
+        allowed = NONE_TOO.get(name) or ((int, float) if kinds[name] is float else (kinds[name],))
         if type(value) not in allowed:
             raise ModelError(f"the recipe's {name} is {value!r:.40}", where=ABOUT)
     return Recipe(**found)

@@ -35,7 +35,7 @@ from insitu.learner.here import checked, open_here, plan_here
 from insitu.learner.history import History
 from insitu.learner.measures import MEASURES
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
-from insitu.learner.settle import Given, check_given
+from insitu.learner.settle import check_given, given_of
 from insitu.learner.settling import settled, trained
 from insitu.learner.shown import as_html, as_text, learner_rows
 from insitu.learner.site import Site
@@ -208,10 +208,10 @@ class Learner:
     # learning ---------------------------------------------------------------------------------
 
     def fit(self, x, y=None, *, epochs: int | None = None, rate: float | None = None, head_rate: float | None = None,
-            batch: int | None = None, schedule: str = "cosine", warmup: float | None = None,
+            batch: int | None = None, schedule: str | None = None, warmup: float | None = None,
             augment: Augment | None = None, views: int | None = None, cache: bool | None = None, validation=None,
             test=None, seed: int = 0, start_epoch: int = 0, stop_epoch: int | None = None, threads: int | None = None,
-            progress: Report | None = None) -> History:  # fmt: skip
+            progress: Report | None = None, batch_size: int | None = None) -> History:  # fmt: skip
         """Train on samples x with labels y (targets, for losses that take them; x itself if y is None).
 
         What is not given is found (docs/defaults.md): the rates are measured and tried with some samples held out, the
@@ -219,6 +219,8 @@ class Learner:
 
         rate        the largest learning rate; if given, nothing is tried, and every sample is learned from
         head_rate   another rate for the head
+        batch       samples per update; also called batch_size
+        schedule    "cosine", or "constant"; a rate from a compiled Keras model is constant, without warm-up
         warmup      in epochs; None: a tenth of them, at most one
         validation  samples to choose by instead of a part of x; `test` samples are only measured after each epoch
         augment     `augment(x, rng)` returns a changed copy of a batch of samples. With `views=k` it is applied k times
@@ -228,7 +230,8 @@ class Learner:
         `fit(epochs=9, rate=r)`. Ctrl-C finishes the updates at hand: the learner keeps them, and KeyboardInterrupt is
         raised. A second Ctrl-C does not wait.
         """
-        given = Given(epochs, rate, head_rate, warmup, self._batch(batch), schedule, seed)
+        batch = self._batch(batch if batch_size is None else batch_size)
+        given = given_of(self.recipe, epochs, rate, head_rate, warmup, batch, schedule, seed)
         check_given(given, whole(start_epoch, "start_epoch"))
         for name, value, least in (("threads", threads, 1), ("views", views, 1), ("stop_epoch", stop_epoch, 0)):
             optional(value, name, least)
@@ -261,7 +264,7 @@ class Learner:
         data = self.samples(x, [y] if np.isscalar(y) else y, naming=True)  # one label, or a list of them
         self._name(data.names)
         with self._changing, bar(progress) as shown, patient() as check:
-            return learn(self, data, rate, head_rate, stoppable(shown, check))
+            return learn(self, data, self.recipe.rate if rate is None else rate, head_rate, stoppable(shown, check))
 
     learn = partial_fit
 

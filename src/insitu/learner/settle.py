@@ -52,6 +52,14 @@ class Given:
         return Course(epochs, rate, self.batch, self.schedule, warmup, self.seed)
 
 
+def given_of(recipe: Recipe, epochs: int | None, rate: float | None, head_rate: float | None, warmup: float | None,
+             batch: int, schedule: str | None, seed: int) -> Given:  # fmt: skip
+    """The arguments of `fit`; the recipe's own rate, if it has one, is constant and needs no warm-up."""
+    if rate is None and recipe.rate is not None:
+        rate, schedule, warmup = recipe.rate, schedule or "constant", warmup or 0.0
+    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed)
+
+
 def check_given(given: Given, start_epoch: int) -> None:
     """Errors before any work is done."""
     optional(given.epochs, "epochs", 1)

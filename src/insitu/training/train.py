@@ -64,6 +64,10 @@ class Recipe:
     decay: float = 0.0  # of weights, not of biases
     momentum: float = 0.9
     nesterov: bool = False
+    beta1: float = 0.9  # of adam, as the next two
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    rate: float | None = None  # that fit uses, constantly, unless it is given another one; None: it finds one
     qas: bool = True  # quantisation-aware scaling
     seed: int = 0
     grad: str | None = None  # of int8 layers: f32, or block floating s16 or s8; None: f32, on a board s16
@@ -74,7 +78,11 @@ class Recipe:
             object.__setattr__(self, name, one_of(getattr(self, name), name, known))
         for name in ("clip", "decay"):
             number(getattr(self, name), name)
-        number(self.momentum, "momentum", most=1.0)
+        for name in ("momentum", "beta1", "beta2"):
+            number(getattr(self, name), name, most=1.0)
+        number(self.epsilon, "epsilon")
+        if self.rate is not None:
+            number(self.rate, "the learning rate")
         whole(self.seed, "seed")
 
 
@@ -215,7 +223,8 @@ def _adam(builder, t: Trained, grad, rate, count, recipe: Recipe):
     m = builder.lasting(f"{name}.m", np.zeros(shape, np.float32))
     v = builder.lasting(f"{name}.v", np.zeros(shape, np.float32))
     bias = builder.lasting(f"{name}.correction", np.zeros(2, np.float32))
-    return _changed(builder, adam, (t.value, m, v, bias), grad, rate, count, **_common(t, recipe))
+    options = {"beta1": recipe.beta1, "beta2": recipe.beta2, "epsilon": recipe.epsilon, **_common(t, recipe)}
+    return _changed(builder, adam, (t.value, m, v, bias), grad, rate, count, **options)
 
 
 def _bias(builder, t: Trained, grad, rate, count, recipe: Recipe):

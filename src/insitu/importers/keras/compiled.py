@@ -1,0 +1,137 @@
+"""What `model.compile(optimizer, loss)` of a Keras model says about training, as the fields of a recipe.
+
+Whatever insitu cannot do in the same way is named in a note. Nothing here reads the layers (read.py), and no recipe is
+made here (pipeline.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+SMALL_EPSILON = 1e-6  # of Adam: up to here it does not matter where it is added
+BATCH = 32  # the samples per update of Keras's own fit
+# name of a Keras loss, in lower case and without underscores -> the loss here
+LOSSES = {
+    "sparsecategoricalcrossentropy": "cross_entropy",
+    "categoricalcrossentropy": "cross_entropy",
+    "binarycrossentropy": "binary_cross_entropy",
+    "meansquarederror": "mse",
+    "mse": "mse",
+}
+# option of a loss -> its usual value
+LOSS_OPTIONS: dict[str, Any] = {"label_smoothing": 0.0, "ignore_class": None, "axis": -1}
+# option of any optimizer that has no counterpart -> its usual value
+OTHERS: dict[str, Any] = {
+    "clipvalue": None, "global_clipnorm": None, "use_ema": False, "gradient_accumulation_steps": None,
+    "amsgrad": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The settings of a compiled model: fields of a recipe, and what could not be taken over."""
+
+    name: str  # the optimizer, in words
+    fields: dict[str, Any] = field(default_factory=dict)
+    logits: bool = False  # the loss takes the outputs before a sigmoid or softmax
+    notes: tuple[str, ...] = ()
+
+
+def compiled(model) -> Compiled | None:
+    """The settings of this model; None if it is not a Keras model, or was not compiled."""
+    if not type(model).__module__.startswith("keras.") and not _is_keras(model):
+        return None
+    optimizer, loss = getattr(model, "optimizer", None), getattr(model, "loss", None)
+    if not getattr(model, "compiled", False) or optimizer is None or loss is None:
+        return None
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a wrapper that scales the loss
+    updates, words = _optimizer(optimizer)
+    aim, logits, more = _loss(loss)
+    notes = tuple(f"Keras: {note}" for note in (*words, *more))
+    name = type(optimizer).__name__ + (f"({updates['rate']:g})" if "rate" in updates else "")
+    return Compiled(name, {**updates, **aim}, logits, notes)
+
+
+def _is_keras(model) -> bool:
+    return any(c.__module__.split(".")[0] == "keras" and c.__name__ == "Model" for c in type(model).__mro__)
+
+
+# optimizers -------------------------------------------------------------------------------------
+
+
+def _optimizer(optimizer) -> tuple[dict[str, Any], list[str]]:
+    name = type(optimizer).__name__
+    take = OPTIMIZERS.get(name)
+    if take is None:
+        return {}, [f"the optimizer {name} is not known here: SGD, with a rate that fit finds"]
+    fields, notes = take(optimizer)
+    rate, words = _rate(optimizer)
+    clip = {} if optimizer.clipnorm is None else {"clip": float(optimizer.clipnorm)}
+    left = [f"{option}={getattr(optimizer, option)!r} of {name} is not taken over"
+            for option, usual in OTHERS.items() if getattr(optimizer, option, usual) not in (usual, None)]  # fmt: skip
+    return {"clip": 0.0, **fields, **clip, "rate": rate}, [*notes, *words, *left]
+
+
+def _sgd(optimizer) -> tuple[dict[str, Any], list[str]]:
+    momentum = float(optimizer.momentum)
+    if not momentum:
+        return {"optimizer": "sgd", **_decay(optimizer)}, _decay_note(optimizer)
+    fields = {"optimizer": "momentum", "momentum": momentum, "nesterov": bool(optimizer.nesterov)}
+    words = f"weight_decay={optimizer.weight_decay!r} together with momentum is not taken over"
+    return fields, [words] if optimizer.weight_decay else []
+
+
+def _adam(optimizer) -> tuple[dict[str, Any], list[str]]:
+    fields = {"optimizer": "adam", "beta1": float(optimizer.beta_1), "beta2": float(optimizer.beta_2),
+              "epsilon": float(optimizer.epsilon), **_decay(optimizer)}  # fmt: skip
+    large = fields["epsilon"] > SMALL_EPSILON
+    words = f"epsilon={fields['epsilon']:g} is added after the bias correction, in Keras before it"
+    return fields, _decay_note(optimizer) + ([words] if large else [])
+
+
+def _decay(optimizer) -> dict[str, float]:
+    return {"decay": float(optimizer.weight_decay)} if optimizer.weight_decay else {}
+
+
+def _decay_note(optimizer) -> list[str]:
+    return ["weight_decay applies to weights, not to biases"] if optimizer.weight_decay else []
+
+
+def _rate(optimizer) -> tuple[float, list[str]]:
+    from insitu.importers.keras.read import keras_package
+
+    given: Any = getattr(optimizer, "_learning_rate", None)
+    if isinstance(given, keras_package().optimizers.schedules.LearningRateSchedule):
+        first = float(given(0))
+        name = type(given).__name__
+        return first, [f"the schedule {name} is not taken over: its first rate, {first:g}, is used throughout"]
+    return float(str(np.float32(float(optimizer.learning_rate)))), []  # 0.02, as it was given, not 0.0199999996
+
+
+OPTIMIZERS: dict[str, Callable[[Any], tuple[dict[str, Any], list[str]]]] = {
+    "SGD": _sgd, "Adam": _adam, "AdamW": _adam,
+}  # fmt: skip
+
+
+# losses -----------------------------------------------------------------------------------------
+
+
+def _loss(loss) -> tuple[dict[str, str], bool, list[str]]:
+    """The loss, whether it takes logits, and what is not taken over."""
+    if isinstance(loss, list | tuple | dict):
+        found = list(loss.values()) if isinstance(loss, dict) else list(loss)
+        if len(found) != 1:
+            return {}, False, [f"{len(found)} losses are not taken over: cross_entropy of the first output"]
+        loss = found[0]
+    name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+    known = LOSSES.get(name.lower().replace("_", ""))
+    if known is None:
+        return {}, False, [f"the loss {name} is not known here: cross_entropy, unless a recipe says otherwise"]
+    config = getattr(loss, "_fn_kwargs", {})
+    left = [f"{option}={config[option]!r} of {name} is not taken over"
+            for option, usual in LOSS_OPTIONS.items() if config.get(option, usual) != usual]  # fmt: skip
+    return {"loss": known}, bool(config.get("from_logits", False)), left

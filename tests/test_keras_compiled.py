@@ -1,0 +1,128 @@
+"""A compiled Keras model keeps its optimizer, rate and loss: training here follows Keras's own fit."""
+
+import os
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+
+import numpy as np
+import pytest
+
+import insitu
+
+keras = pytest.importorskip("keras")
+L = keras.layers
+if keras.backend.backend() != "torch":
+    pytest.skip("keras runs on another backend here", allow_module_level=True)
+
+X = np.random.default_rng(0).normal(size=(48, 6)).astype(np.float32)
+Y = X[:, :3].argmax(1)
+HOT = np.eye(3, dtype=np.float32)[Y]
+K = keras.optimizers
+
+
+def network(end: str | None = "softmax", outputs: int = 3):
+    keras.utils.set_random_seed(0)
+    layers = [keras.Input((6,)), L.Dense(8, activation="relu"), L.Dense(outputs, activation=end)]
+    return keras.Sequential(layers)
+
+
+def compiled(optimizer, loss="sparse_categorical_crossentropy", **options):
+    made = network(**options)
+    made.compile(optimizer=optimizer, loss=loss)
+    return made
+
+
+def follow(model, y, epochs: int = 2, batch: int = 8):
+    """The losses of each epoch, ours and Keras's, over the same batches."""
+    made = insitu.compile(model, precision="float", scheme="full")
+    ours = made.fit(X, y, epochs=epochs, batch_size=batch)
+    theirs = []
+    for epoch in range(epochs):
+        order = np.random.default_rng((0, epoch)).permutation(len(X))
+        theirs += model.fit(X[order], y[order], batch_size=batch, shuffle=False, verbose=0).history["loss"]
+    return made, ours.loss, theirs
+
+
+CASES = {
+    "sgd": (lambda: K.SGD(0.1), {}, Y),
+    "momentum": (lambda: K.SGD(0.05, momentum=0.8), {}, Y),
+    "nesterov": (lambda: K.SGD(0.05, momentum=0.8, nesterov=True), {}, Y),
+    "clipnorm": (lambda: K.SGD(0.5, clipnorm=0.1), {}, Y),
+    "adam": (lambda: K.Adam(0.01), {}, Y),
+    "betas": (lambda: K.Adam(0.02, beta_1=0.7, beta_2=0.9), {}, Y),
+    "one-hot": (lambda: K.SGD(0.1), {"loss": "categorical_crossentropy"}, HOT),
+    "logits": (lambda: K.SGD(0.1), {"loss": keras.losses.CategoricalCrossentropy(from_logits=True), "end": None}, HOT),
+    "binary": (lambda: K.SGD(0.1), {"loss": "binary_crossentropy", "end": "sigmoid", "outputs": 1}, HOT[:, :1]),
+    "mse": (lambda: K.SGD(0.05), {"loss": "mse", "end": None}, HOT),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_losses_follow_keras(case):
+    optimizer, options, y = CASES[case]
+    model = compiled(optimizer(), **options)
+    start = network(**{k: v for k, v in options.items() if k != "loss"}).get_weights()
+    made, ours, theirs = follow(model, y)
+    assert not [note for note in made.notes if "Keras" in note]
+    np.testing.assert_allclose(ours, theirs, rtol=2e-3)
+    moved = max(float(np.abs(a - b).max()) for a, b in zip(start, model.get_weights()))
+    assert moved > 0.01, "Keras itself must have learned something"
+    state = made.device.state()
+    found = next(v for name, v in state.items() if v.shape in ((8, 6), (6, 8)) and name.count(".") < 2)
+    kernel = model.get_weights()[0]
+    np.testing.assert_allclose(found if found.shape == kernel.shape else found.T, kernel, atol=2e-3 * moved)
+
+
+def test_weight_decay_of_a_plain_sgd_follows_keras():
+    model = compiled(K.SGD(0.1, weight_decay=0.05))
+    made, ours, theirs = follow(model, Y)
+    assert any("weight_decay applies to weights" in note for note in made.notes)
+    np.testing.assert_allclose(ours, theirs, rtol=5e-3)
+
+
+def test_the_compiled_rate_is_used_unless_told_otherwise(tmp_path):
+    made = insitu.compile(compiled(K.Adam(0.02)), precision="float", scheme="full")
+    assert made.batch == 32 and made.fit(X, Y, epochs=1).rate == 0.02
+    assert made.fit(X, Y, epochs=1, rate=0.001).rate == 0.001
+    opened = insitu.open(made.save(tmp_path / "a.insitu"))
+    assert opened.recipe == made.recipe and opened.fit(X, Y, epochs=1).rate == 0.02
+    assert opened.partial_fit(X[0], 1).head_rate == 0.02
+
+
+def test_a_recipe_wins_over_the_compiled_settings():
+    made = insitu.compile(compiled(K.Adam(0.02)), precision="float", recipe=insitu.Recipe())
+    assert made.recipe.optimizer == "sgd" and made.recipe.rate is None and made.batch == 1
+
+
+def test_an_uncompiled_model_is_as_before():
+    made = insitu.compile(network(), precision="float")
+    assert made.recipe == insitu.Recipe(grad="f32") and made.batch == 1
+
+
+def test_int8_says_what_becomes_of_adam(capsys):
+    made = insitu.compile(compiled(K.Adam(0.02)), data=X)
+    said = capsys.readouterr().err
+    assert "int8 weights are updated by SGD" in said and "Adam(0.02)" in said and 'precision="float"' in said
+    assert made.recipe.optimizer == "sgd" and made.recipe.rate is None and any("Adam" in n for n in made.notes)
+    assert insitu.compile(compiled(K.SGD(0.02)), data=X).recipe.rate == pytest.approx(0.02)
+
+
+LEFT = {
+    "RMSprop": lambda: {"optimizer": K.RMSprop()},
+    "ExponentialDecay": lambda: {"optimizer": K.SGD(K.schedules.ExponentialDecay(0.3, 10, 0.9))},
+    "global_clipnorm": lambda: {"optimizer": K.SGD(0.1, global_clipnorm=1.0)},
+    "epsilon=0.0001": lambda: {"optimizer": K.Adam(epsilon=1e-4)},
+    "amsgrad": lambda: {"optimizer": K.Adam(amsgrad=True)},
+    "together with momentum": lambda: {"optimizer": K.SGD(0.1, momentum=0.9, weight_decay=0.01)},
+    "mean_absolute_error": lambda: {"optimizer": "sgd", "loss": "mean_absolute_error"},
+    "label_smoothing": lambda: {
+        "optimizer": "sgd",
+        "loss": keras.losses.CategoricalCrossentropy(label_smoothing=0.1),
+    },
+}
+
+
+@pytest.mark.parametrize("word", LEFT)
+def test_what_cannot_be_taken_over_is_named(word, capsys):
+    made = insitu.compile(compiled(**LEFT[word]()), precision="float")
+    assert any(word in note for note in made.notes) and word in capsys.readouterr().err
