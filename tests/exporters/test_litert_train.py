@@ -217,9 +217,15 @@ def test_an_op_that_litert_lacks_is_refused_by_name_before_a_file_appears(monkey
     assert found.value.where.startswith("%") and not list(tmp_path.iterdir())
 
 
+def test_export_checks_the_file_and_says_what_the_signatures_take(tmp_path):
+    made = learner_of("cnn", "adam").export(tmp_path / "net.tflite", to="litert-train", batch=8)
+    assert any("x f32[8x3x16x16], y s32[8] and rate f32[1]" in note for note in made.notes)
+    assert any(note.startswith("LiteRT infers what the learner predicts") for note in made.notes)
+
+
 def test_the_same_learner_gives_the_same_bytes():
     learner = learner_of("cnn", "adam")
-    assert write(learner, Options(name="net")).data == write(learner, Options(name="net")).data
+    assert write(learner, Options()).data == write(learner, Options()).data
 
 
 def test_class_names_are_in_the_file():
