@@ -20,6 +20,13 @@
 #define INSITU_CLANG 0
 #endif
 
+/* gcc for x86, whose immintrin.h consists of parts with names that have not changed since version 5 */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__INTEL_COMPILER) && __GNUC__ >= 5
+#define INSITU_GCC_PARTS 1
+#else
+#define INSITU_GCC_PARTS 0
+#endif
+
 /* machines with versions of their own --------------------------------------------------------- */
 
 /* Cortex-M with 16-bit multiply-accumulate in pairs */

@@ -2,7 +2,7 @@
 #ifndef INSITU_ISA_AVX2_LANES_H
 #define INSITU_ISA_AVX2_LANES_H
 
-#include <immintrin.h>
+#include "isa/avx2/intrinsics.h"
 
 #include "isa/inline.h"
 

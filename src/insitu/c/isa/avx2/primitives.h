@@ -5,7 +5,7 @@
 #ifndef INSITU_ISA_AVX2_PRIMITIVES_H
 #define INSITU_ISA_AVX2_PRIMITIVES_H
 
-#include <immintrin.h>
+#include "isa/avx2/intrinsics.h"
 
 #include "isa/inline.h"
 

@@ -4,7 +4,7 @@
 #ifndef INSITU_ISA_AVX512_DEPTHWISE_H
 #define INSITU_ISA_AVX512_DEPTHWISE_H
 
-#include <immintrin.h>
+#include "isa/avx512/bytes.h"
 
 #include "isa/avx512/requant.h"
 #include "kernels/shapes.h"

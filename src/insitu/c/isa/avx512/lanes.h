@@ -2,7 +2,7 @@
 #ifndef INSITU_ISA_AVX512_LANES_H
 #define INSITU_ISA_AVX512_LANES_H
 
-#include <immintrin.h>
+#include "isa/avx512/bytes.h"
 
 #include "isa/inline.h"
 

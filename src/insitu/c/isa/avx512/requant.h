@@ -11,7 +11,7 @@
 #ifndef INSITU_ISA_AVX512_REQUANT_H
 #define INSITU_ISA_AVX512_REQUANT_H
 
-#include <immintrin.h>
+#include "isa/avx512/bytes.h"
 
 #include "isa/inline.h"
 

@@ -2,7 +2,7 @@
 #ifndef INSITU_ISA_AVX512_TRANSPOSE_H
 #define INSITU_ISA_AVX512_TRANSPOSE_H
 
-#include <immintrin.h>
+#include "isa/avx512/intrinsics.h"
 
 static inline void transpose_f32(float *y, int32_t y_row, const float *x, int32_t x_row, int32_t rows, int32_t cols)
 {
