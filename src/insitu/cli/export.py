@@ -14,7 +14,8 @@ EXAMPLES = """\
   insitu export gesture.insitu --precision float -o gesture.tflite    the same in float
   insitu export gesture.insitu --to litert-train -o gesture.tflite    a model that goes on learning in LiteRT
   insitu export gesture.insitu -o gesture.mlmodel                     an updatable Core ML model
-  insitu export gesture.insitu -o gesture.onnx                        ONNX with QuantizeLinear and DequantizeLinear
+  insitu export gesture.insitu -o gesture.onnx                        ONNX, equal to ours in every int8 value
+  insitu export gesture.insitu -o gesture.onnx --form qdq             ONNX for toolchains that compile plain QDQ
   insitu export gesture.insitu -o gesture.pt                          a state dict for the module it came from
 """
 
@@ -24,6 +25,7 @@ def arguments(parser) -> None:
     parser.add_argument("--to", choices=tuple(FORMATS), metavar="FORMAT", help=", ".join(FORMATS) + " (by suffix)")
     parser.add_argument("-o", "--output", required=True, type=saved_file, metavar="FILE", help="the file to write")
     parser.add_argument("--precision", choices=("int8", "float"), help="arithmetic of the file (the learner's own)")
+    parser.add_argument("--form", choices=("exact", "qdq"), help="of int8 ONNX: our integers (default), or plain QDQ")
     parser.add_argument("--batch", type=count, metavar="N", help="samples per call, for litert-train")
     parser.add_argument("--data", metavar="FILE", help="samples to compare the file with the learner")
     parser.add_argument("--mean", type=numbers, metavar="M,..", help="of pixels 0..255, for the metadata of LiteRT")
@@ -34,7 +36,7 @@ def run(arguments) -> int:
     from insitu.exporters import export
     from insitu.learner.file import open_learner
 
-    names = ("to", "precision", "batch", "data", "mean", "std")
+    names = ("to", "precision", "form", "batch", "data", "mean", "std")
     options = {name: getattr(arguments, name) for name in names}
     made = export(open_learner(arguments.learner), arguments.output, **options)
     text = [f"{made.path}: {made.format}, {made.size_bytes:,} bytes", *(f"note: {words}" for words in made.notes)]

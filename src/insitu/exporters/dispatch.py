@@ -36,12 +36,13 @@ class Exported:
 
 
 def export(learner: Learner, path: str | Path, *, to: str | None = None, precision: str | None = None,
-           batch: int | None = None, data=None, mean: Numbers | None = None,
+           form: str | None = None, batch: int | None = None, data=None, mean: Numbers | None = None,
            std: Numbers | None = None) -> Exported:  # fmt: skip
     """Write what was learned to a file of another framework; the file appears complete, checked, or not at all.
 
     to          litert, litert-train, coreml, onnx or torch; None: by the suffix
     precision   "float": a float file, even if the learner is int8
+    form        of an int8 ONNX file: "exact" (default) gives our integers, "qdq" is plain QDQ for other toolchains
     batch       samples per call, if the format fixes them (litert-train)
     data        samples to compare the file's results with the learner's; by default a few are drawn
     mean, std   for the metadata of a model that takes images as floats: it expects (pixel - mean) / std, pixels 0..255
@@ -52,7 +53,7 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
         raise DataError(f"precision is {precision!r}, which is unknown", hint="int8 or float")
     check_target(target)
     module = chosen.load()
-    options = Options(precision, optional(batch, "batch", 1), data, _numbers(mean), _numbers(std))
+    options = Options(precision, form, optional(batch, "batch", 1), data, _numbers(mean), _numbers(std))
     made = module.write(learner, options)
     notes = (*made.notes, *module.check(made.data, learner, options))
     if not has_learned(learner):

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.errors import GraphError
+from insitu.errors import DataError, GraphError
+from insitu.exporters.written import Options
 from insitu.graph import Graph, drop_unused
 from insitu.learner import Learner
 from insitu.quantizer import fold
+from insitu.quantizer.fold import is_int8
 
 
 def learned_graph(learner: Learner) -> Graph:
@@ -20,6 +22,14 @@ def learned_graph(learner: Learner) -> Graph:
         raise GraphError(what, hint="save the state, load it where the model is, and export there")
     constants = {**graph.constants, **learned_state(learner)}
     return fold(drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows="")))
+
+
+def chosen_graph(learner: Learner, options: Options) -> Graph:
+    """The learned graph in the arithmetic that the user wants."""
+    graph = learned_graph(learner)
+    if options.precision == "int8" and not is_int8(graph):
+        raise DataError("this learner is float", hint="insitu.compile(..., data=x) makes an int8 one")
+    return graph
 
 
 def learned_state(learner: Learner) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ class Options:
     """What a user may say about an export; None: as the learner has it."""
 
     precision: str | None = None  # "float": a float file of an int8 learner
+    form: str | None = None  # of an ONNX file: exact or qdq
     batch: int | None = None  # samples per call, where a format fixes them
     data: Any = None  # samples to compare the file with the learner; None: a few drawn ones
     mean: tuple[float, ...] | None = None  # what a float input expects of pixels: (pixel - mean) / std, for metadata

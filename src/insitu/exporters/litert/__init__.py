@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from insitu.errors import DataError, ModelError
-from insitu.exporters.learned import learned_graph
+from insitu.errors import ModelError
+from insitu.exporters.compared import FAR, distance, equal_words
+from insitu.exporters.learned import chosen_graph
 from insitu.exporters.litert.metadata import Pixels, add_metadata, with_labels
 from insitu.exporters.litert.runtime import Runtime
 from insitu.exporters.litert.translate import translate
 from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, evaluate
-from insitu.quantizer.fold import is_int8
-
-CLOSE = 1e-3  # of the largest output; float kernels differ in the order of their sums
-FAR = 0.25  # a file whose outputs are further off than this share is wrong, whatever the rounding
 
 
 def write(learner, options: Options) -> Written:
@@ -30,13 +25,6 @@ def write(learner, options: Options) -> Written:
     made = translate(graph)
     add_metadata(made.file, graph, graph.name, pixels_of(options))
     return Written(with_labels(made.file.data(), graph.classes), tuple(made.notes))
-
-
-def chosen_graph(learner, options: Options) -> Graph:
-    graph = learned_graph(learner)
-    if options.precision == "int8" and not is_int8(graph):
-        raise DataError("this learner is float", hint="insitu.compile(..., data=x) makes an int8 one")
-    return graph
 
 
 def pixels_of(options: Options) -> Pixels | None:
@@ -73,12 +61,3 @@ def compare(graph: Graph, tensors: dict[str, int], runtime: Runtime, samples: Se
         raise ModelError(f"the written file gives other outputs: off by {worst:.0%} of the largest", where=graph.name)
     off = f"outputs within {worst:.1e} of the largest" if worst else "outputs equal"
     return f"{off}, on {len(samples)} samples" if not total else f"{equal_words(unequal, total)}, {off}"
-
-
-def equal_words(unequal: int, total: int) -> str:
-    return f"all {total:,} int8 values equal" if not unequal else f"{unequal:,} of {total:,} int8 values differ"
-
-
-def distance(got: np.ndarray, want: np.ndarray) -> float:
-    a, b = np.asarray(got, np.float64), np.asarray(want, np.float64)
-    return float(np.max(np.abs(a - b), initial=0.0) / max(np.max(np.abs(b), initial=0.0), 1e-6))

@@ -186,7 +186,7 @@ class Subgraph:
 
     def constant(self, name: str, array: np.ndarray, kind: str | None = None, **numerics) -> int:
         """A constant tensor; its type is that of the array."""
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         kind = kind or next(word for word, dtype in NUMPY.items() if array.dtype == dtype)
         made = self.tensor(name, array.shape, kind, **numerics)
         self.made.tensors[made].buffer = self.file.buffer(array.tobytes())

@@ -1,4 +1,4 @@
-"""Read an ONNX file into plain records: nodes, arrays, inputs, outputs. Nothing here knows our graph or ops.
+"""Read an ONNX file into plain records: nodes, arrays, inputs, outputs. Nothing here knows our ops.
 
 The file may be broken or hostile. Every size is checked before anything is allocated, external data are read only from
 the file's own folder, and anything wrong raises a `ModelError`.
@@ -6,6 +6,7 @@ the file's own folder, and anything wrong raises a `ModelError`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -14,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from insitu.errors import ModelError, Unsupported, needs
+from insitu.errors import DataError, ModelError, Unsupported, needs
+from insitu.graph.classes import checked
 
 MAX_FILE_BYTES = 1 << 30
 MAX_NODES = 20_000
+MAX_NAMES = 1 << 20  # characters of class names
 MAX_ELEMENTS = 1 << 28  # in one array
 MAX_RANK = 16
 DOMAINS = ("", "ai.onnx")
@@ -65,6 +68,7 @@ class OnnxModel:
     outputs: tuple[str, ...]
     nodes: tuple[Record, ...]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()  # names that the file carries in its property `classes`, a JSON list
 
 
 def read_model(source) -> OnnxModel:
@@ -80,7 +84,18 @@ def read_model(source) -> OnnxModel:
         outputs=tuple(v.name for v in graph.output),
         nodes=tuple(_record(n, folder) for n in graph.node),
         arrays=initializers,
+        classes=_classes(proto),
     )
+
+
+def _classes(proto) -> tuple[str, ...]:
+    """The names of classes; a property of another form, or with names that are no names, gives none."""
+    text = next((p.value for p in proto.metadata_props if p.key == "classes"), "")
+    try:
+        found = json.loads(text[:MAX_NAMES]) if text else []
+        return checked(found) if isinstance(found, list) else ()
+    except (ValueError, RecursionError, DataError):
+        return ()
 
 
 def _onnx():

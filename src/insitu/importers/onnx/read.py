@@ -131,7 +131,9 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
         _inputs(model, builder, env, batch)
         _walk(model, builder, env)
         outputs = [_output(name, builder, env) for name in model.outputs]
-    return clean(builder.graph(*outputs))
+    graph = clean(builder.graph(*outputs))
+    width = (graph.outputs[0].shape or (1,))[-1] if graph.outputs else 0
+    return replace(graph, classes=model.classes) if any(model.classes) and len(model.classes) == width else graph
 
 
 def _title(source, name: str) -> str:

@@ -1,0 +1,74 @@
+"""A graph for inference as an ONNX model, op by op. ops.py says what each op becomes.
+
+All ops are looked up before the first node is written. The same graph gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onnx import ModelProto, helper
+from onnx.checker import check_model
+
+from insitu.errors import Unsupported
+from insitu.exporters.onnx.exact import EXACT
+from insitu.exporters.onnx.ops import OPS
+from insitu.exporters.onnx.step import KINDS, Emitter, Step
+from insitu.graph import Graph, Node, Value
+
+OPSET, IR = 21, 10
+CLASSES = "classes"  # the property that holds the class names, a JSON list
+
+
+@dataclass(frozen=True)
+class Translated:
+    """The model, and for each int8 value its tensor and whether that has the channels first."""
+
+    model: ModelProto
+    tensors: dict[str, tuple[str, bool]]
+    notes: tuple[str, ...]
+
+
+def translate(graph: Graph, exact: bool = True) -> Translated:
+    """The model of this graph. `exact`: our very integers, where the graph rounds once; else plain QDQ."""
+    missing = {node.op.name: node.name for node in reversed(graph.nodes) if node.op not in OPS}
+    if missing:
+        where = next(reversed(missing.values()))
+        raise Unsupported(f"{', '.join(sorted(missing))} cannot be written for ONNX", where=where)
+    emitter = Emitter(graph)
+    for v in graph.inputs:
+        emitter.last[v.name] = v.name
+    for node in graph.nodes:
+        writer_of(node, exact)(Step(emitter, node))
+    for v in graph.outputs:
+        emitter.nodes.append(helper.make_node("Identity", [emitter.plain(v)], [v.name], f"{v.name}.output"))
+    return Translated(modelled(graph, emitter), found(graph, emitter), tuple(emitter.notes))
+
+
+def writer_of(node: Node, exact: bool) -> Callable[[Step], None]:
+    """The function that writes this node."""
+    once = node.attrs.get("rounding", "single") == "single"
+    return EXACT[node.op] if exact and once and node.op in EXACT else OPS[node.op]
+
+
+def modelled(graph: Graph, emitter: Emitter) -> ModelProto:
+    ends = [[_info(v) for v in values] for values in (graph.inputs, graph.outputs)]
+    made = helper.make_graph(emitter.nodes, graph.name, *ends, initializer=list(emitter.initializers.values()))
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="insitu")
+    model.ir_version = IR
+    if any(graph.classes):
+        helper.set_model_props(model, {CLASSES: json.dumps(list(graph.classes), ensure_ascii=False)})
+    check_model(model, full_check=True)
+    return model
+
+
+def _info(v: Value):
+    return helper.make_tensor_value_info(v.name, KINDS[v.dtype], v.shape)
+
+
+def found(graph: Graph, emitter: Emitter) -> dict[str, tuple[str, bool]]:
+    values = [v for n in graph.nodes for v in n.outputs if v.dtype == "s8"]
+    return {v.name: (emitter.first[v.name], True) if v.name in emitter.first else (emitter.last[v.name], False)
+            for v in values}  # fmt: skip

@@ -1,0 +1,63 @@
+"""A trained learner as an .onnx file: its predictions, its integers, its names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import insitu
+
+from ..learners import data, learner
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="runs the files in onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def trained() -> insitu.Learner:
+    x, y = data(40)
+    made = learner(precision="int8", data=x, classes=["rest", "tap", "wave", "fist"])
+    made.fit(x, y, epochs=2, rate=0.05)
+    return made
+
+
+def rows(path, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return np.concatenate([session.run(None, {name: sample[None]})[0] for sample in x])
+
+
+def test_the_file_predicts_what_the_learner_predicts(trained, tmp_path):
+    made = trained.export(tmp_path / "net.onnx")
+    x, _ = data(20, seed=5)
+    np.testing.assert_allclose(rows(made.path, x), trained.predict(x), atol=1e-5)
+    assert [note for note in made.notes if "int8 values equal" in note and note.startswith("onnxruntime")]
+
+
+def test_plain_qdq_is_close(trained, tmp_path):
+    made = trained.export(tmp_path / "net.onnx", form="qdq")
+    x, _ = data(20, seed=5)
+    np.testing.assert_allclose(rows(made.path, x), trained.predict(x), atol=0.1)
+
+
+def test_a_float_learner_gives_a_float_file(tmp_path):
+    x, y = data(40)
+    made = learner()
+    made.fit(x, y, epochs=1, rate=0.1)
+    np.testing.assert_allclose(rows(made.export(tmp_path / "net.onnx").path, x), made.predict(x), atol=1e-5)
+
+
+def test_the_same_learner_gives_the_same_bytes(trained, tmp_path):
+    first, second = (trained.export(tmp_path / name).path.read_bytes() for name in ("a.onnx", "b.onnx"))
+    assert first == second
+
+
+def test_class_names_are_a_property_of_the_model(trained, tmp_path):
+    path = trained.export(tmp_path / "net.onnx", form="qdq").path
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    assert session.get_modelmeta().custom_metadata_map["classes"] == '["rest", "tap", "wave", "fist"]'
+    assert insitu.load(path).classes == ("rest", "tap", "wave", "fist")
+
+
+def test_an_unknown_form_is_an_error(trained, tmp_path):
+    with pytest.raises(insitu.DataError, match="has no form 'integer'"):
+        trained.export(tmp_path / "net.onnx", form="integer")
