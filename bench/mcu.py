@@ -31,6 +31,7 @@ from insitu.codegen import Program
 from insitu.deploy import deploy, limits_of
 from insitu.deploy.budget import kb
 from insitu.deploy.cost import cost_of, count, random_input, unlowered_firmware
+from insitu.deploy.limits import PREFERENCES
 from insitu.devices.emulator import EmulatorDevice, emulate
 from insitu.errors import Error
 from insitu.firmware import Firmware
@@ -49,8 +50,8 @@ LAST = "last:2"
 # the published engine (Tiny Training Engine), mcunet-5fps/49kb on a Cortex-M7, measured in the same way
 PUBLISHED = {"train_step": 106_371_044, "predict": 65_035_916, "sram": 253_368, "flash": 663_864, "stack": 21_816}
 SHOWN = 12  # layers of the breakdown in the page
-# other than least memory, for the first checkpoint on the first board
-ASKED = ({"by_rows": True, "allowed": 96_000}, {"prefer": "speed", "allowed": 112_000}, {"prefer": "speed"})
+# other than the defaults, for the first checkpoint on the first board
+ASKED = ({"by_rows": True, "allowed": 96_000}, {"allowed": 112_000}, {"prefer": "speed"})
 LOWERING = CHECKPOINTS[0]  # whose programs are counted without lowered peaks, too
 
 
@@ -61,7 +62,7 @@ class Row:
     board: str
     grad: str
     by_rows: bool = False  # the image arrives row by row
-    prefer: str = "memory"
+    prefer: str = PREFERENCES[0]
     allowed: int | None = None  # bytes of SRAM, of the board's
     fits: bool = False
     why: str = ""  # why it does not fit
@@ -93,15 +94,19 @@ class Row:
 
     @property
     def name(self) -> str:
-        more = ["rows"] * self.by_rows + [self.prefer] * (self.prefer != "memory") + [str(self.allowed or "")]
+        more = ["rows"] * self.by_rows + [self.prefer] * (self.prefer != PREFERENCES[0]) + [str(self.allowed or "")]
         return "/".join([self.model, self.scheme, self.board, self.grad, *filter(None, more)])
 
     @property
     def options(self) -> str:
-        """The options, in words."""
-        said = [self.by_rows and "row by row", self.prefer == "speed" and "for speed"]
-        said += [self.allowed and f"in {kb(self.allowed)}"]
-        return "".join(f", {words}" for words in said if words)
+        """The options that differ from the defaults, as a command has them."""
+        said = ["--rows"] * self.by_rows + [f"--prefer {self.prefer}"] * (self.prefer != PREFERENCES[0])
+        return " ".join(said + ([f"--sram {self.allowed}"] if self.allowed else []))
+
+    @property
+    def marked(self) -> str:
+        """The same for a page."""
+        return self.options and f" `{self.options}`"
 
 
 # measuring --------------------------------------------------------------------------------------
@@ -110,11 +115,13 @@ class Row:
 def rows() -> list[Row]:
     named = [(s.partition("/")[0], s.partition("/")[2]) for s in CHECKPOINTS] + [(name, LAST) for name in TINY]
     whole = [Row(*which, board, grad) for board in BOARDS for which in named for grad in grads(board)]
-    ours = [r for r in whole if f"{r.model}/{r.scheme}" == CHECKPOINTS[0] and r.grad == "s16"]
-    ours += [replace(r, grad="s8") for r in ours]
-    arriving = [replace(r, by_rows=True) for r in ours]
-    asked = [replace(ours[0], **asked) for asked in ASKED]
-    return sorted([*whole, *ours[len(ours) // 2 :], *arriving, *asked], key=lambda r: BOARDS.index(r.board))
+    ours = [r for r in whole if f"{r.model}/{r.scheme}" == CHECKPOINTS[0]]
+    integers = [r for r in ours if r.grad == "s16"]
+    eight = [replace(r, grad="s8") for r in integers]
+    small = [replace(r, prefer="memory") for r in (*ours, *eight)]
+    arriving = [replace(r, by_rows=True) for r in small if r.grad != "f32"]
+    asked = [replace(integers[0], **asked) for asked in ASKED]
+    return sorted([*whole, *eight, *small, *arriving, *asked], key=lambda r: BOARDS.index(r.board))
 
 
 def grads(board: str) -> tuple[str, ...]:
@@ -226,7 +233,7 @@ HEAD = (
 
 
 def cells(r: Row) -> tuple[str, ...]:
-    name = f"{r.model}/{r.scheme}{r.options}"
+    name = f"{r.model}/{r.scheme}{r.marked}"
     if not r.fits:
         return (r.board, name, r.grad, r.why, *[""] * (len(HEAD) - 4))
     code = r.flash_bytes - r.flash.get("constants", 0)
@@ -272,7 +279,7 @@ def lowered_cells(r: Row) -> tuple[str, ...]:
     kinds = ", ".join(f"{kind} {count / 1e6:+.2f} M" for kind, count in r.lowered_instructions.items()
                       if abs(count) >= 10_000)  # fmt: skip
     return (
-        r.board, f"{r.grad}{r.options}", kb(r.arena_bytes), kb(r.unlowered_arena_bytes),
+        r.board, f"{r.grad}{r.marked}", kb(r.arena_bytes), kb(r.unlowered_arena_bytes),
         f"{step / 1e6:.2f} M", f"{before / 1e6:.2f} M", f"{100 * (step / before - 1):+.1f} %",
         f"{r.predict_instructions / 1e6:.2f} M", f"{r.unlowered_predict_instructions / 1e6:.2f} M", kinds,
     )  # fmt: skip
@@ -301,8 +308,10 @@ def page(found: list[Row], others: dict) -> str:
         "of it that are held; *forward* is the forward part of a step. *inference\nonly* is the arena of a program "
         "that only predicts. *published* is the Tiny Training Engine on a Cortex-M7, counted in\nthe same way. If "
         "the state is larger than the arena, SRAM has room for two states: a new one is received completely before "
-        "it\nreplaces the old one. If SRAM is short, the state is received *in place*. *for speed* and *in 112 KB* "
-        "mean `--prefer speed` and\n`--sram`.",
+        "it\nreplaces the old one. If SRAM is short, the state is received *in place*. Each row names its flags; "
+        "without any, a program\ntakes the fewest instructions that fit half of the board's SRAM, or all of it if that "
+        "is not enough. `--prefer memory` takes the\nleast memory, `--prefer speed` the fewest instructions that fit "
+        "the board ([streaming.md](streaming.md)).",
         "![SRAM and instructions](mcu.svg)",
         markdown(HEAD, [published_cells(), *map(cells, found)]),
         *lowered_text(found),

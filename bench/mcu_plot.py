@@ -9,7 +9,7 @@ COLOURS = {"arena": "#3b7dd8", "state": "#e08a1e", "stack reserve": "#8f6bc1", "
 def more(row: dict) -> str:
     """The options that differ from the defaults."""
     allowed = f" in {row['allowed'] // 1000} KB" if row["allowed"] else ""
-    return " rows" * row["by_rows"] + " speed" * (row["prefer"] == "speed") + allowed
+    return " rows" * row["by_rows"] + f" {row['prefer']}" * (row["prefer"] != "balance") + allowed
 
 
 def plot(rows: list[dict], published: dict) -> str:

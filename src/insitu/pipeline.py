@@ -54,7 +54,7 @@ AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 def compile(model, *, example=None, classes: int | Sequence[str] | None = None, data=None, scheme: str = "auto",
             precision: str = "int8", batch: int | None = None, head: str = "float", head_after: str | None = None,
             head_init: str = "zero", rounding: str | None = None, recipe: Recipe | None = None, board: str = "host",
-            sram: int | str | None = None, flash: int | str | None = None, prefer: str = "memory",
+            sram: int | str | None = None, flash: int | str | None = None, prefer: str = "balance",
             transform: Transform | None = None, seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
@@ -74,7 +74,8 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
     board       a name (`insitu boards`) or a profile.json: the program is linked for this board, and must fit; it
                 still runs here; `on("emulator")` or `on("serial:PORT")` of the learner runs it there
     sram, flash the bytes the program may use (262144, or "256K": K is 1,024); a BudgetError says what does not fit
-    prefer      on a board: "memory" spends instructions wherever that lowers the peak, "speed" only until it fits
+    prefer      on a board: the fewest instructions within `sram`, or within half of the board's ("balance") or all of
+                it ("speed"); or the least memory ("memory")
     dump        a folder that gets one text file per stage
     """
     seed = whole(seed, "seed")
@@ -105,6 +106,7 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
     with stage("gradients and updates"):
         graphs = say("6-training", parts.graphs())
     deployed = check_budget(parts, graphs, limits)
+    notes += (deployed.note,) if deployed and deployed.note else ()
     learner = Learner(graphs, parts=parts, notes=notes, deployed=deployed)
     if dump:
         say("7-plan", deployed.program.plans if deployed else learner.plans)

@@ -59,8 +59,10 @@ def model(name: str):
     return insitu.load(module, example).quantize(rng.normal(size=(8, *example.shape[1:])).astype(np.float32))
 
 
-def compiled(name: str, grad: str | None = None, rows: bool = False, **options):
-    return insitu.compile(model(name), classes=4, recipe=insitu.Recipe(grad=grad, rows=rows), **options)
+def compiled(name: str, grad: str | None = None, rows: bool = False, prefer: str = "memory", **options):
+    """Compiled with the least memory, if nothing else is asked for."""
+    recipe = insitu.Recipe(grad=grad, rows=rows)
+    return insitu.compile(model(name), classes=4, recipe=recipe, prefer=prefer, **options)
 
 
 def need(learner) -> tuple[int, int]:
@@ -128,13 +130,23 @@ def test_on_a_board_a_byte_too_few_is_told_with_integer_gradients_or_a_smaller_s
     follow(name, {**options, "sram": sram - 1}, e.value)
 
 
-def test_where_integer_gradients_are_not_enough_an_int8_head_is_tried_with_them():
+def test_where_integer_gradients_are_not_enough_an_int8_head_is_tried_with_them(monkeypatch):
+    monkeypatch.setattr("insitu.deploy.budget.TINY", 0)  # float gradients would need less, for so small a network
     options = {"scheme": "last:2", "board": "nrf52840"}
     sram = min(least("cnn1d", **options, grad=grad) for grad in ("s16", "s8"))
     assert need(compiled("cnn1d", **options, grad="s8", head="int8"))[0] < sram
     with pytest.raises(BudgetError) as e:
         compiled("cnn1d", **options, sram=sram - 1)
     assert ways(e.value)[0]["head"] == "int8"
+    follow("cnn1d", {**options, "sram": sram - 1}, e.value)
+
+
+def test_where_float_gradients_need_less_than_integers_they_are_offered():
+    options = {"scheme": "last:2", "board": "nrf52840"}
+    sram = min(least("cnn1d", **options, grad=grad) for grad in ("s16", "s8"))
+    with pytest.raises(BudgetError) as e:
+        compiled("cnn1d", **options, sram=sram - 1)
+    assert ways(e.value)[0] == {"grad": "f32"}
     follow("cnn1d", {**options, "sram": sram - 1}, e.value)
 
 

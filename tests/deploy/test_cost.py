@@ -27,7 +27,7 @@ for package in ("unicorn", "elftools", "ziglang"):
 
 from insitu.devices.emulator import emulate  # noqa: E402  needs them
 
-LIMITS = limits_of("nrf52840", None, None)
+LIMITS = limits_of("nrf52840", None, None, "memory")
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_a_damaged_cost_in_a_folder_is_an_error(deployed, tmp_path, capsys, lowe
 
 def test_compile_measures_when_asked(capsys, tmp_path):
     Model(int8_net()).save(tmp_path / "net.insitu")
-    options = [str(tmp_path / "net.insitu"), "--scheme", "full", "--measure"]
+    options = [str(tmp_path / "net.insitu"), "--scheme", "full", "--prefer", "memory", "--measure"]
     assert main(["compile", *options, "--board", "nrf52840", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["lowering"]["lowered"]["train_step_instructions"] == found["train_step_instructions"] > 0

@@ -23,7 +23,8 @@ from .test_budget import compiled, least, ways
 for package in ("elftools", "ziglang"):
     pytest.importorskip(package)
 
-OPTIONS = {"scheme": "last:1", "board": "nrf52840"}  # of the wide network: less arena than state, or even less
+# of the wide network: less arena than state, or even less
+OPTIONS = {"scheme": "last:1", "board": "nrf52840", "prefer": "memory"}
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,11 @@ def planned(monkeypatch) -> list[int]:
     """The plans that were made: the bytes that were enough."""
     found = []
 
-    def counted(graphs, target, enough=0):
+    def counted(graphs, target, enough, made):
         found.append(enough)
-        return plan_all(graphs, target, enough)
+        return plan_all(graphs, target, enough, made)
 
-    monkeypatch.setattr("insitu.deploy.deployment.plan_all", counted)
+    monkeypatch.setattr("insitu.deploy.programs.plan_all", counted)
     return found
 
 
@@ -80,7 +81,7 @@ def test_where_that_is_not_enough_the_arena_is_lowered_as_far_as_it_must(learner
     lower = at(larger - 1)
     assert lower.in_place and lower.sram_bytes < larger
     assert lower.program.arena_bytes < programs[1].arena_bytes
-    assert planned[0] == planned[1] > planned[2]
+    assert planned[0] > planned[1] and len(planned) == 2, "the arena that is too large is not planned again"
 
 
 def test_the_smallest_program_fits_to_the_byte_and_a_byte_less_is_told(learner):
@@ -101,7 +102,7 @@ def test_the_memory_that_a_hint_names_is_what_the_smallest_program_takes():
 
 
 def test_more_flash_is_not_sought_by_receiving_in_place(learner, planned):
-    found = deploy(learner.graphs, limits_of("nrf52840", None, 4096))
+    found = deploy(learner.graphs, limits_of("nrf52840", None, 4096, "memory"))
     assert not found.fits and not found.in_place and len(planned) == 1
 
 
@@ -114,8 +115,8 @@ def test_a_program_without_limits_and_one_without_a_state_are_not_in_place(learn
 
 def test_a_core_that_is_not_linked_for_is_reckoned_in_the_same_way(learner, monkeypatch):
     monkeypatch.setitem(CPUS, "rv32imc", replace(CPUS["rv32imc"], emulator=""))
-    whole = deploy(learner.graphs, limits_of("esp32c3", None, None))
-    tight = deploy(learner.graphs, limits_of("esp32c3", whole.sram_bytes - 1, None))
+    whole = deploy(learner.graphs, limits_of("esp32c3", None, None, "memory"))
+    tight = deploy(learner.graphs, limits_of("esp32c3", whole.sram_bytes - 1, None, "memory"))
     assert (whole.in_place, tight.in_place) == (False, True)
     assert whole.sram_bytes > tight.sram_bytes
 

@@ -220,11 +220,11 @@ def test_instructions_are_counted_and_written(tmp_path):
 @pytest.fixture
 def planned(monkeypatch):
     """How often a graph was planned."""
-    import insitu.deploy.deployment as deployment
+    import insitu.deploy.programs as programs
     import insitu.learner.learner as learners
 
     calls = []
-    for module, name in ((deployment, "plan_all"), (learners, "plan")):
+    for module, name in ((programs, "plan_all"), (learners, "plan")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, real=real, **k: calls.append(a) or real(*a, **k))
     return calls

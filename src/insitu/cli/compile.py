@@ -15,7 +15,8 @@ EXAMPLES = """\
   insitu compile net.pkl --classes 10 --scheme bias:22 --sram 256K -o net_c
   insitu compile net.pkl --classes 10 --board stm32f746 -o build      with firmware; every byte accounted for
   insitu compile net.pkl --classes 10 --board rp2040 --measure        count the instructions of an emulated step
-  insitu compile net.pkl --classes 10 --board rp2040 --sram 200K --prefer speed   use all of the 200 KB, and run faster
+  insitu compile net.pkl --classes 10 --board rp2040 --sram 200K      the fewest instructions within 200 KB
+  insitu compile net.pkl --classes 10 --board rp2040 --prefer memory  as little memory as possible
   insitu compile net.pkl --classes 10 --state state.bin -o net_c      the program starts from this state
   insitu compile gesture.insitu --board nrf52840 -o build             a learner, with all that it has learned
 """
@@ -23,7 +24,7 @@ LOSSES = ("cross_entropy", "soft_cross_entropy", "binary_cross_entropy", "mse")
 OPTIMIZERS = ("sgd", "momentum", "adam")
 ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
 GRADIENTS = ("f32", "s16", "s8")
-PREFERENCES = ("memory", "speed")
+PREFERENCES = ("balance", "memory", "speed")
 
 
 def arguments(parser) -> None:
@@ -91,7 +92,8 @@ def add_board(group) -> None:
     )
     group.add_argument(
         "--prefer", choices=PREFERENCES, default=PREFERENCES[0],
-        help="on a board: use as little memory as possible, or as few instructions as fit into --sram (memory)",
+        help="on a board: the fewest instructions within --sram, or half of its SRAM (balance) or all (speed); or the "
+        "least memory",
     )  # fmt: skip
     group.add_argument("--rows", action="store_true", help="the image arrives row by row and is never held as a whole")
 
@@ -104,6 +106,7 @@ def add_pixels(group) -> None:
 
 
 def run(arguments) -> int:
+    from insitu.deploy.tradeoff import with_choices
     from insitu.learner.learned import learned_deployment, measured_deployment, write
 
     if arguments.measure:
@@ -114,6 +117,7 @@ def run(arguments) -> int:
     if arguments.state:
         learner.load(arguments.state)
     deployed = measured_deployment(learner) if arguments.measure else learned_deployment(learner)
+    deployed = deployed and with_choices(deployed, counted=arguments.measure)
     report = {**describe(learner, deployed), "state": arguments.state and str(arguments.state)}
     if arguments.output:
         written = write(learner, arguments.output, deployed)
@@ -190,6 +194,7 @@ def describe(learner, deployed=None) -> dict:
 
 def to_text(report: dict) -> str:
     from insitu.deploy import IN_PLACE
+    from insitu.deploy.choices import choices_table
     from insitu.deploy.lowering import lowering_rows, lowering_table
     from insitu.planner.spent import spent_text
     from insitu.terminal.table import pairs, size
@@ -204,11 +209,13 @@ def to_text(report: dict) -> str:
         ("state", size(report["state_bytes"]) + (f", {IN_PLACE}" if report.get("in_place") else "")),
         ("constants", size(report["const_bytes"])),
         *([(f"total {m}", _share(report, m.lower())) for m in ("SRAM", "flash")] if "board" in report else []),
+        *([("", report["note"])] if report.get("note") else []),
         *_instructions(report),
         *([("starts from", report["state"])] if report.get("state") else []),
         *([("written to", f"{report['output']} ({files} files)")] if files else []),
     ])  # fmt: skip
-    return "\n\n".join(filter(None, (lines, lowering_table(report.get("lowering")))))
+    tables = choices_table(report.get("choices")), lowering_table(report.get("lowering"))
+    return "\n\n".join(filter(None, (lines, *tables)))
 
 
 def class_words(count: int, names) -> str:

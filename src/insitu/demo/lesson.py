@@ -13,7 +13,9 @@ from insitu.demo.watch import Windows, joined, network, others
 from insitu.learner import History, Learner
 from insitu.pipeline import compile
 from insitu.terminal.progress import Report
+from insitu.training.train import Recipe
 
+GRADIENTS = "s16"  # what `insitu compile --board` takes by default; on the host, they learn the same bytes
 CALIBRATION = 16  # every 16th window of the other wearers chooses the scales of the int8 network
 
 
@@ -33,8 +35,8 @@ LESSON = Lesson()
 
 
 def base_learner(number: int, scheme: str = LESSON.scheme) -> Learner:
-    """The network that has not seen this wearer, in int8, ready to be trained."""
-    return compile(network(number), data=others(number).x[::CALIBRATION], scheme=scheme)
+    """The network that has not seen this wearer, in int8, ready to be trained; with gradients as on a board."""
+    return compile(network(number), data=others(number).x[::CALIBRATION], scheme=scheme, recipe=Recipe(grad=GRADIENTS))
 
 
 def material(number: int, own: Windows, lesson: Lesson) -> Windows:

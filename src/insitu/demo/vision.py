@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from insitu.demo.lesson import Lesson
+from insitu.demo.lesson import GRADIENTS, Lesson
 from insitu.demo.photos import PhotoSet, photos
 from insitu.demo.task import Demo, Say, Task, carry_out
 from insitu.pipeline import compile
 from insitu.terminal.progress import Report
+from insitu.training.train import Recipe
 
 BOARD = "stm32f746"
 MODEL = "mcunet-5fps"
@@ -29,7 +30,8 @@ def run_vision_demo(board: str = BOARD, epochs: int | None = None, *, say: Say =
 
 def vision_task(found: PhotoSet, board: str, lesson: Lesson) -> Task:
     classes = len(found.labels)
-    learner = compile(f"zoo:{MODEL}", classes=classes, scheme=lesson.scheme, head_init="uniform", seed=lesson.seed)
+    learner = compile(f"zoo:{MODEL}", classes=classes, scheme=lesson.scheme, head_init="uniform", seed=lesson.seed,
+                      recipe=Recipe(grad=GRADIENTS))  # fmt: skip
     facts = (
         ("command", f"insitu demo --vision --board {board} --epochs {lesson.epochs}"),
         ("trained", f"{lesson.scheme}: int8 weights with an 8-bit residual, batch 1"),

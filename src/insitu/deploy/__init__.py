@@ -3,20 +3,20 @@
 from insitu.deploy.deployment import (
     IN_PLACE,
     Deployment,
-    bare_sram,
     board_programs,
     deploy,
     deploy_program,
     lowered_by,
     starting_from,
-    state_bytes,
 )
 from insitu.deploy.limits import Limits, limits_of, usual_gradients
+from insitu.deploy.programs import Programs, bare_sram, state_bytes
 
 __all__ = [
     "IN_PLACE",
     "Deployment",
     "Limits",
+    "Programs",
     "bare_sram",
     "board_programs",
     "deploy",

@@ -7,11 +7,11 @@ the state count against SRAM and the constants against flash. A way out is sugge
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from insitu.boards import boards
 from insitu.codegen import Program, emit_program
-from insitu.deploy import Deployment, Limits, bare_sram, board_programs, deploy, deploy_program, state_bytes
+from insitu.deploy import Deployment, Limits, Programs, bare_sram, deploy, deploy_program, state_bytes
 from insitu.errors import BudgetError, Error
 from insitu.graph import Graph
 from insitu.ops.linear import linear
@@ -25,6 +25,7 @@ from insitu.training.parts import Parts
 
 ENOUGH = 2  # ways out to suggest
 GRADIENTS = ("f32", "s16", "s8")  # from the largest to the smallest
+TINY = 65_536  # bytes of SRAM: below, float gradients may need less than integers, whose kernels need more scratch
 
 
 def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits) -> Deployment | None:
@@ -33,7 +34,7 @@ def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits) -> D
         return None
     need = needed(graphs, limits)
     if not need.fits(limits):
-        raise BudgetError(complaint(need, limits), hint=way_out(parts, limits, need))
+        raise BudgetError(complaint(need, limits), hint=way_out(Tries.of(parts, need), limits, need))
     return need.deployment and replace(need.deployment, batch=parts.batch, loss=parts.recipe.loss)
 
 
@@ -94,22 +95,40 @@ class Way:
         return " ".join([*options, *(["--rows"] if self.rows else [])])
 
 
-def way_out(parts: Parts, limits: Limits, need: Need) -> str:
+@dataclass(frozen=True, eq=False)
+class Tries:
+    """A program, and what has been planned for it with other options: each of these is planned once."""
+
+    parts: Parts
+    made: dict[Way, Programs] = field(default_factory=dict)
+
+    @staticmethod
+    def of(parts: Parts, need: Need) -> Tries:
+        planned = need.deployment and need.deployment.programs
+        return Tries(parts, {Way(): planned} if planned else {})
+
+    def programs(self, way: Way) -> Programs:
+        if way not in self.made:
+            self.made[way] = Programs(changed(self.parts, way).graphs())
+        return self.made[way]
+
+
+def way_out(tries: Tries, limits: Limits, need: Need) -> str:
     """The cheapest ways out, as command-line options; each was tried."""
-    found = [f"{way} (fits, {kb(bytes)})" for way, bytes in ways_out(parts, limits, need)]
+    found = [f"{way} (fits, {kb(bytes)})" for way, bytes in ways_out(tries, limits, need)]
     if found:
         return "   or   ".join(found)
-    way, least = smallest(parts, limits, need)
-    who = "even the head alone" if parts.head else "it"
+    way, least = smallest(tries, limits, need)
+    who = "even the head alone" if tries.parts.head else "it"
     asked = f"{who} needs {kb(least.sram)} of SRAM and {kb(least.flash)} of flash"
-    return f"{asked}; {more_memory(need, way, least, limits) or other_board(parts, limits, need)}"
+    return f"{asked}; {more_memory(need, way, least, limits) or other_board(tries, limits, need)}"
 
 
-def smallest(parts: Parts, limits: Limits, need: Need) -> tuple[Way, Need]:
+def smallest(tries: Tries, limits: Limits, need: Need) -> tuple[Way, Need]:
     """The head alone, in the arithmetic that needs less; or the original options, if they need no more than that."""
     whole = Limits(limits.board)  # no limits: the exact need, even if it does not fit
-    tries = {way: tried(parts, way, whole, least=True) for way in only_head(parts)}
-    return min(((Way(), need), *((w, n) for w, n in tries.items() if n)), key=lambda pair: pair[1].sram + pair[1].flash)
+    heads = {way: tried(tries, way, whole, least=True) for way in only_head(tries.parts)}
+    return min(((Way(), need), *((w, n) for w, n in heads.items() if n)), key=lambda pair: pair[1].sram + pair[1].flash)
 
 
 def more_memory(need: Need, way: Way, least: Need, limits: Limits) -> str:
@@ -133,14 +152,14 @@ def amounts(need: Need, limits: Limits, whole: Limits) -> str:
     return " ".join(words)
 
 
-def other_board(parts: Parts, limits: Limits, need: Need) -> str:
+def other_board(tries: Tries, limits: Limits, need: Need) -> str:
     """The smallest board that is large enough; each was tried."""
-    for way in (Way(), *only_head(parts)[:1]):
+    for way in (Way(), *only_head(tries.parts)[:1]):
         for board in sorted(boards().values(), key=lambda b: (b.sram.bytes, b.flash.bytes)):
             whole = Limits(board, board.sram.bytes, board.flash.bytes)
             if not board.core.linked or (way == Way() and not need.fits(whole)) or limits.board is None:
                 continue
-            there = tried(parts, way, whole)
+            there = tried(tries, way, whole)
             if there and there.fits(whole):
                 return " ".join(filter(None, (f"--board {board.name}", str(way), amounts(there, limits, whole))))
     return "use a smaller model: no board that insitu knows is large enough"
@@ -161,27 +180,29 @@ def peak(plans: Mapping[str, Plan]) -> str:
     )
 
 
-def ways_out(parts: Parts, limits: Limits, need: Need) -> list[tuple[Way, int]]:
+def ways_out(tries: Tries, limits: Limits, need: Need) -> list[tuple[Way, int]]:
     """Options that fit, with the bytes they need: first those that train as much, then those that train less."""
+    parts = tries.parts
     short = limits.sram is not None and need.sram > limits.sram  # gradients and images are in SRAM
     kinds = coarser_gradients(parts) if short else []
     by_rows = [False, True] if short and takes_rows(parts) else [False]
-    same = first_that_fits(parts, coarser(parts, kinds, by_rows), limits)
+    ways = [*coarser(parts, kinds, by_rows), *(finer(parts) if short and need.sram < TINY else [])]
+    same = first_that_fits(tries, sorted(ways, key=lambda way: (way.head is not None, way.rows)), limits)
     grads = [None] if same else [None, *kinds[:1]]
     found = [same]
     for kind in smaller(parts):
         if len(list(filter(None, found))) < ENOUGH:
             rows = by_rows[:1] if same else by_rows
             ways = [Way(name, grad, rows=r) for name in kind for r in rows for grad in grads]
-            found.append(first_that_fits(parts, ways, limits))
+            found.append(first_that_fits(tries, ways, limits))
     if not any(found):
-        found.append(first_that_fits(parts, only_head(parts), limits))
+        found.append(first_that_fits(tries, only_head(parts), limits))
     return list(filter(None, found))
 
 
-def first_that_fits(parts: Parts, ways: Iterable[Way], limits: Limits) -> tuple[Way, int] | None:
+def first_that_fits(tries: Tries, ways: Iterable[Way], limits: Limits) -> tuple[Way, int] | None:
     for way in ways:
-        need = tried(parts, way, limits)
+        need = tried(tries, way, limits)
         if need and need.fits(limits):
             return way, need.sram
     return None
@@ -205,6 +226,12 @@ def coarser_gradients(parts: Parts) -> list[str]:
     if not is_int8(parts.forward) or not parts.scheme.updates:
         return []
     return list(GRADIENTS[GRADIENTS.index(parts.recipe.grad or "f32") + 1 :])
+
+
+def finer(parts: Parts) -> list[Way]:
+    """Float gradients, instead of integers."""
+    integers = is_int8(parts.forward) and parts.scheme.updates and (parts.recipe.grad or GRADIENTS[0]) != GRADIENTS[0]
+    return [Way(grad=GRADIENTS[0])] if integers else []
 
 
 def has_float_head(parts: Parts) -> bool:
@@ -234,26 +261,26 @@ def only_head(parts: Parts) -> list[Way]:
     return [Way("head", head=h, rows=r) for r in ([False, True] if takes_rows(parts) else [False]) for h in heads]
 
 
-def tried(parts: Parts, way: Way, limits: Limits, least: bool = False) -> Need | None:
+def tried(tries: Tries, way: Way, limits: Limits, least: bool = False) -> Need | None:
     """What these options would need (`least`: if SRAM were short); None if they do not fit or cannot be compiled."""
     try:
-        graphs = changed(parts, way).graphs()
-        if way.rows and not all(can_arrive(g) for g in graphs.values() if g.by_rows):
+        programs = tries.programs(way)
+        if way.rows and not all(can_arrive(g) for g in programs.graphs.values() if g.by_rows):
             return None
         if limits.board is None:
-            return needed(graphs, limits)
+            return needed(programs.graphs, limits)
         if least:
-            return linked(deploy_program([*board_programs(graphs)][-1], limits))
-        return fitting(graphs, limits)
+            return linked(deploy_program(programs.least, limits))
+        return fitting(programs, replace(limits, aims=()))
     except Error:
         return None
 
 
-def fitting(graphs: Mapping[str, Graph], limits: Limits) -> Need | None:
-    """The first of a board's programs that fits. Linking is slow, so what is too large without stack is not linked."""
-    if limits.sram is not None and state_bytes(graphs) >= limits.sram:
+def fitting(programs: Programs, limits: Limits) -> Need | None:
+    """The first of these programs that fits. Linking is slow, so what is too large without stack is not linked."""
+    if limits.sram is not None and state_bytes(programs.graphs) >= limits.sram:
         return None
-    for program in board_programs(graphs, limits):
+    for program, _ in programs.attempts(limits):
         need = Need(bare_sram(program), program.const_bytes, program)
         need = linked(deploy_program(program, limits)) if need.fits(limits) else need
         if need.fits(limits):

@@ -43,7 +43,7 @@ def lowering_cost(deployed: Deployment, graphs: Mapping[str, Graph]) -> Lowering
     other = unlowered_firmware(graphs, deployed.firmware.board)
     found = cost_of(deployed.firmware, other, count(deployed.firmware), count(other))
     limits = deployed.limits
-    return replace(found, allowed_bytes=(limits.sram or 0) if limits.prefer == "memory" else 0)
+    return replace(found, allowed_bytes=0 if limits.aims[:1] == (limits.sram,) else limits.sram or 0)
 
 
 def cost_of(made: Firmware, other: Firmware, layers: Layers, without: Layers) -> LoweringCost:

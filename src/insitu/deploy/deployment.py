@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from insitu.codegen import Program, emit_program
-from insitu.codegen.device import device_arena_bytes, in_place, staged_bytes
-from insitu.deploy.limits import Limits
+from insitu.codegen import Program
+from insitu.codegen.device import in_place
+from insitu.deploy.choices import Choice
+from insitu.deploy.limits import Limits, half_of
 from insitu.deploy.lowering import LoweringCost
+from insitu.deploy.programs import UNLINKED_SRAM, Programs, bare_sram
 from insitu.errors import BoardError, BudgetError
 from insitu.firmware import Firmware, build_firmware
 from insitu.graph import Graph
-from insitu.planner import plan_all
 from insitu.planner.spent import spent
 from insitu.terminal.progress import stage
+from insitu.terminal.table import size
 
-# where nothing is linked: an estimate of stack and protocol, from their size on a Cortex-M
-UNLINKED_SRAM, UNLINKED_FLASH = 4096, 65536
-LINKED_SRAM = 2048  # stack and protocol of a small program on a Cortex-M
-PLACED = 0.95  # at least this share of an arena is alive at its peak: the rest is gaps (planner/place/placer.py)
+UNLINKED_FLASH = 65536  # where nothing is linked: an estimate of the code, from its size on a Cortex-M
 IN_PLACE = "received in place (SRAM cannot hold it twice)"  # a state, as reports say it
 
 
@@ -40,6 +39,8 @@ class Deployment:
     loss: str | None = None  # that it is trained with, where that is known
     counts: Mapping[str, int] | None = None  # verb -> instructions, if they were counted (deploy/cost.py)
     cost: LoweringCost | None = None  # of lowering the peak, if that was done and counted
+    programs: Programs | None = field(default=None, repr=False)  # this one and others of the same graphs
+    choices: tuple[Choice, ...] = ()  # less memory or fewer instructions, if that was asked for (deploy/tradeoff.py)
 
     @cached_property
     def flashable(self) -> Firmware | None:
@@ -85,6 +86,15 @@ class Deployment:
     def fits(self) -> bool:
         return self.sram_bytes <= (self.limits.sram or 0) and self.flash_bytes <= (self.limits.flash or 0)
 
+    @property
+    def note(self) -> str:
+        """A note if the program does not fit half of the board's SRAM and was allowed more; else empty."""
+        board, aims = self.limits.board, self.limits.aims
+        if board is None or len(aims) < 2 or self.sram_bytes <= aims[0]:
+            return ""
+        half, left = size(half_of(board)), size(board.sram.bytes - self.sram_bytes)
+        return f"does not fit half of {board.name}'s SRAM ({half}): the application has {left}"
+
     def figures(self) -> dict:
         """The figures that reports and manifests show, in bytes."""
         found = {
@@ -94,10 +104,12 @@ class Deployment:
             "arena_bytes": self.program.arena_bytes, "state_bytes": self.program.state_bytes,
             "const_bytes": self.const_bytes, "arena_lower_bound_bytes": self.arena_lower_bound_bytes,
             "linked": self.firmware is not None, "lowered": self.lowered, "in_place": self.in_place,
+            "prefer": self.limits.prefer, "note": self.note,
         }  # fmt: skip
         if self.firmware:
             found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}
         found |= {f"{verb}_instructions": count for verb, count in (self.counts or {}).items()}
+        found |= {"choices": [choice.to_json() for choice in self.choices]} if self.choices else {}
         return found | ({"lowering": self.cost.to_json()} if self.cost else {})
 
 
@@ -120,57 +132,20 @@ def lowered_by(program: Program) -> dict:
 def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
            compiler: str = "zig") -> Deployment:  # fmt: skip
     """Plan, emit and link these graphs for the board of `limits`: the first program that fits, or the smallest."""
-    most = float("inf") if limits.sram is None else limits.sram
-    found = program = None
-    for program in board_programs(graphs, limits):
-        found = deploy_program(program, limits, port, flags, compiler) if bare_sram(program) <= most else None
-        if found and found.sram_bytes <= most:
-            return found
+    programs, found, program = Programs(graphs), None, None
+    for program, sram in programs.attempts(limits):
+        if found is None or found.program is not program:
+            fits = sram is None or bare_sram(program) <= sram
+            found = deploy_program(program, limits, port, flags, compiler) if fits else None
+        if found and (sram is None or found.sram_bytes <= sram):
+            return replace(found, programs=programs)
     assert program is not None  # there is at least one
-    return found or deploy_program(program, limits, port, flags, compiler)
+    return replace(found or deploy_program(program, limits, port, flags, compiler), programs=programs)
 
 
 def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) -> Iterator[Program]:
-    """These graphs as programs for a small machine, each smaller than the one before. Each is planned on demand.
-
-    If speed is preferred, the peak of the first program is lowered only until it fits. In the next program a received
-    state waits in the arena until it has been checked, so an arena smaller than the state would cost instructions and
-    save nothing. The others receive a state in place, because SRAM cannot hold it twice: first with the arena of the
-    previous program, then with an arena lowered until it fits, or as far as possible.
-    """
-    limits, state = limits or Limits(), state_bytes(graphs)
-    floor = int(state * PLACED)
-    room = 0 if limits.sram is None else int(max(limits.sram - state - UNLINKED_SRAM, 0) * PLACED)
-    if limits.prefer == "speed" and limits.sram is not None:
-        rooms = (limits.sram - state - LINKED_SRAM, room)  # the first one: if everything can also be placed there
-        yield from (emit_program(plan_all(graphs, "mcu", enough)) for enough in rooms if enough > floor)
-    with stage("planning memory"):
-        made = emit_program(plan_all(graphs, "mcu", floor))
-    yield made
-    if made.arena_bytes < staged_bytes(made):
-        yield replace(made, in_place=True)
-    longest = made.plans[
-        max(graphs, key=lambda verb: len(graphs[verb].nodes))
-    ]  # the other functions need no more than this one
-    if longest.lower_bound_bytes > floor:  # nothing can lower it further
-        return
-    for enough in (room, 0) if 0 < room < floor else (0,):
-        with stage("planning less memory"):
-            lower = emit_program(plan_all(graphs, "mcu", enough))
-        if lower.arena_bytes < made.arena_bytes:
-            made = lower
-            yield replace(made, in_place=True)
-
-
-def state_bytes(graphs: Mapping[str, Graph]) -> int:
-    """Bytes of all persistent state."""
-    lasting = {v.name: v.type.bytes for g in graphs.values() for v in g.values.values() if v.name in g.state}
-    return sum(lasting.values())
-
-
-def bare_sram(program: Program) -> int:
-    """SRAM without stack and protocol: if even that is too much, the program need not be linked."""
-    return device_arena_bytes(program) + program.state_bytes
+    """The programs that `deploy` tries, in this order."""
+    return (program for program, _ in Programs(graphs).attempts(limits or Limits()))
 
 
 def deploy_program(program: Program, limits: Limits, port: str = "emulator", flags: tuple[str, ...] = (),

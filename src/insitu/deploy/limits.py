@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from insitu.boards import Board, find_board
 from insitu.errors import BoardError
 
-PREFERENCES = ("memory", "speed")
+PREFERENCES = ("balance", "memory", "speed")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much memory a program may use: all of a board's, or less; and whether it should save memory or time."""
+    """How much memory a program may use: all of a board's, or less; and where it should save time instead of memory.
+
+    `aims` are bytes of SRAM. The program takes the fewest instructions that fit the first of them or, if nothing fits
+    that, the next. Without any, it takes the least memory.
+    """
 
     board: Board | None = None
     sram: int | None = None
     flash: int | None = None
-    prefer: str = PREFERENCES[0]
+    prefer: str = "memory"
+    aims: tuple[int, ...] = ()
 
     def has(self, memory: str, amount: str) -> str:
         """`stm32f746 has 256 KB`, or `102 KB available` if the limit is less than the board's memory."""
@@ -32,14 +37,27 @@ def usual_gradients(board: Board | None) -> str:
     return "s16" if board else "f32"
 
 
-def limits_of(board: str | Board | None, sram: int | None, flash: int | None, prefer: str = "memory") -> Limits:
+def limits_of(board: str | Board | None, sram: int | None, flash: int | None, prefer: str = PREFERENCES[0]) -> Limits:
     """The limits for a board: all of its memory, or `sram` and `flash` bytes of it."""
     if prefer not in PREFERENCES:
-        raise BoardError(f"prefer is {prefer!r}, which is unknown", hint=" or ".join(PREFERENCES))
+        raise BoardError(f"prefer is {prefer!r}, which is unknown", hint=", ".join(PREFERENCES))
     if board is None or board == "host":
         return Limits(None, sram, flash, prefer)
     found = find_board(board)
     for name, wanted, memory in (("sram", sram, found.sram), ("flash", flash, found.flash)):
         if wanted is not None and wanted > memory.bytes:
             raise BoardError(f"{found.name} has {memory.bytes:,} bytes of {name}, not {wanted:,}")
-    return Limits(found, sram or found.sram.bytes, flash or found.flash.bytes, prefer)
+    whole = sram or found.sram.bytes
+    return Limits(found, whole, flash or found.flash.bytes, prefer, aims_of(found, sram, prefer))
+
+
+def aims_of(board: Board, sram: int | None, prefer: str) -> tuple[int, ...]:
+    """The SRAM to use for speed: what was allowed, else half of the board's, because the application needs some too."""
+    if prefer == "memory":
+        return ()
+    whole = sram or board.sram.bytes
+    return (half_of(board), whole) if prefer == "balance" and not sram else (whole,)
+
+
+def half_of(board: Board) -> int:
+    return board.sram.bytes // 2

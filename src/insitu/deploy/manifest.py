@@ -13,6 +13,7 @@ from insitu.boards import Board, board_of
 from insitu.codegen.device import Interface, interface_of
 from insitu.codegen.state import StateLayout
 from insitu.deploy import Deployment
+from insitu.deploy.choices import checked_choices
 from insitu.deploy.folder import MANIFEST, check_files
 from insitu.deploy.lowering import checked
 from insitu.devices.emulator import call_lines
@@ -143,6 +144,7 @@ def _figures(found: dict) -> dict:
     lowered = {kind: names for kind, names in dict(found.get("lowered", {})).items() if isinstance(names, list)}
     again = {"macs_again": _count(dict(found.get("lowered", {})), "macs_again", 0)}
     checked(found.get("lowering"))
+    checked_choices(found.get("choices"))
     return {**found, "lowered": {**lowered, **again}, "stack_bytes": _count(found, "stack_bytes", 0)}
 
 

@@ -44,7 +44,7 @@ def learned_deployment(learner: Learner) -> Deployment | None:
         raise BudgetError(
             f"with the learned state it takes {found.flash_bytes:,} bytes of flash", hint="more --flash, or train less"
         )
-    return replace(found, batch=made.batch, loss=made.loss)
+    return replace(found, batch=made.batch, loss=made.loss, programs=made.programs)
 
 
 def measured_deployment(learner: Learner, cost: bool = True) -> Deployment:

@@ -128,10 +128,14 @@ def _lowered(graph: Graph, loops: Loops, tools: Tools, target: str, enough: int,
     return lowered(start, lambda g: _unplaced(g, target, loops, QUICK), loops, tools, enough, stripes)
 
 
-def plan_all(graphs: Mapping[str, Graph], target: str = "host", enough: int = 0) -> dict[str, Plan]:
-    """Plans of functions that share one arena: none is made slower to need less than the largest, or `enough`."""
+def plan_all(
+    graphs: Mapping[str, Graph], target: str = "host", enough: int = 0, made: Made | None = None
+) -> dict[str, Plan]:
+    """Plans of functions that share one arena: none is made slower to need less than the largest, or `enough`.
+
+    `made` are results of planning the same graphs before, with another `enough`."""
     plans: dict[str, Plan] = {}
-    shared = Made() if all(agree(a, b) for a, b in combinations(graphs.values(), 2)) else None
+    shared = (made or Made()) if all(agree(a, b) for a, b in combinations(graphs.values(), 2)) else None
     for verb in sorted(graphs, key=lambda verb: -len(graphs[verb].nodes)):
         most = max([enough, *(p.arena_bytes for p in plans.values())])
         plans[verb] = plan(graphs[verb], target=target, enough=most, made=shared)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from insitu.boards import Board
 from insitu.deploy import IN_PLACE
+from insitu.deploy.choices import choices_table
 from insitu.deploy.lowering import lowering_rows, lowering_table
 from insitu.devices.device import Arrays
 from insitu.errors import BoardError
@@ -58,7 +59,8 @@ class BoardRun:
             "step_ms": step and board.milliseconds(step), "step_mj": step and board.millijoules(step),
             "stack_used_bytes": self.stack_used,
             **{k: figures.get(k) for k in ("sram_bytes", "flash_bytes", "stack_bytes", "arena_bytes", "state_bytes",
-                                           "const_bytes", "sram", "flash", "lowered", "lowering", "in_place")},
+                                           "const_bytes", "sram", "flash", "lowered", "lowering", "choices",
+                                           "in_place")},
             "counters": self.counters, "layers": self.layers,
         }  # fmt: skip
 
@@ -77,7 +79,8 @@ class BoardRun:
             *lowering_rows(spent_text(figures.get("lowered") or {}), figures.get("lowering")),
             ("board", f"{board.title}, {board.core.title} at {board.clock_mhz:g} MHz"),
         ]  # fmt: skip
-        return "\n\n".join(filter(None, [pairs(rows), *self._layers(), lowering_table(figures.get("lowering"))]))
+        tables = [choices_table(figures.get("choices")), lowering_table(figures.get("lowering"))]
+        return "\n\n".join(filter(None, [pairs(rows), *self._layers(), *tables]))
 
     def _cost(self, verb: str) -> str:
         count, board = self.instructions[verb], self.board
