@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.cli.watching import Lines
 from insitu.terminal.interrupts import patient
+from insitu.terminal.lines import Lines
 
 from .learners import data, learner, state_of
 
@@ -60,7 +60,7 @@ def test_the_first_ctrl_c_waits_and_the_second_does_not():
 
 def test_lines_end_epochs(capsys, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("insitu.cli.watching.monotonic", lambda: now[0])
+    monkeypatch.setattr("insitu.terminal.lines.monotonic", lambda: now[0])
     lines = Lines()
     for epoch in (1, 2):
         for done in range(1, 5):

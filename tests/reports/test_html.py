@@ -131,7 +131,7 @@ document.querySelector("iframe").onload = function (event) {{
 
 @needs_browser
 def test_on_a_telephone_no_name_or_type_breaks_and_nothing_is_cut_off(report, tmp_path):
-    (tmp_path / "narrow.html").write_text(NARROW.format(page=escape(page(replace(report, lowering=COST)))))
+    (tmp_path / "narrow.html").write_text(NARROW.format(page=escape(page(replace(report, lowering=COST.to_json())))))
     shown, _ = shown_by_chromium(tmp_path / "narrow.html")
     (cells, broken, cut) = re.findall(r'data-(?:cells|broken|cut)="([^"]*)"', shown.partition("<head>")[0])
     assert int(cells) > 6 and broken == "" and cut == "false"
@@ -147,12 +147,12 @@ COST = LoweringCost(
 
 
 def test_what_a_smaller_arena_cost_is_shown_with_both_counts(report):
-    text = page(replace(report, lowering=COST))
+    text = page(replace(report, lowering=COST.to_json()))
     found = Page(text).numbers
     assert (found["without-arena"], found["without-train-step"], found["without-predict"]) == (1900, 608_505, 1000)
     assert (found["lowered-arena"], found["lowered-train-step"], found["lowered-predict"]) == (800, 2_485_084, 1005)
     assert "less scratch +1,876,268, stripes +311" in text and COST.summary in text
-    assert replace(report, lowering=COST).to_json()["lowering"]["summary"] == COST.summary
+    assert replace(report, lowering=COST.to_json()).to_json()["lowering"]["summary"] == COST.summary
 
 
 def test_a_run_with_nothing_lowered_says_nothing_of_it(report):

@@ -16,6 +16,7 @@ from insitu.cli import bench, boards, check, compile, demo, export, info, ops, p
 from insitu.cli.hints import message
 from insitu.errors import Error, LearningWarning
 from insitu.terminal.colour import error_text
+from insitu.terminal.progress import speaking
 
 PURPOSES = (
     ("teach a model and use it", (train, predict, info, export)),
@@ -44,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one verb and return the exit status."""
     arguments = parser().parse_args(argv)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), speaking():
             warnings.simplefilter("ignore", LearningWarning)  # the verbs say it in their own way
             return arguments.run(arguments)
     except Error as e:

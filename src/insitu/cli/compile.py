@@ -39,6 +39,7 @@ def arguments(parser) -> None:
     groups.output.add_argument(
         "-o", "--output", metavar="DIR", type=target_folder, help="write the C program to this folder"
     )
+    groups.add_report()
 
 
 def add_compiler(groups: Groups) -> None:
@@ -122,8 +123,22 @@ def run(arguments) -> int:
     if arguments.output:
         written = write(learner, arguments.output, deployed)
         report |= {"output": str(arguments.output), "files": len(written)}
+    if arguments.report:
+        write_report(learner, samples, arguments.report)
+        report |= {"report": str(arguments.report)}
     show(arguments, to_text(report), report)
     return 0
+
+
+def write_report(learner, samples, path: Path) -> None:
+    """The page about what was compiled; if it has learned, measured on the given samples."""
+    from insitu.reports.html import write_page
+    from insitu.reports.page import outcome, report_of
+
+    found = None
+    if samples is not None and samples.labels is not None and learner.learned:
+        found = outcome(learner, learner.samples(samples, part="test"), name="samples of --data")
+    write_page(report_of(learner, None, found), path)
 
 
 def check_measured(board: str) -> None:

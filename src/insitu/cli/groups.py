@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from insitu.cli.values import page_file
+
 
 class Groups:
     """Groups of a verb's options; `--help` leaves out those that stay empty.
@@ -18,3 +20,8 @@ class Groups:
         self.how = parser.add_argument_group(f"how it is trained{note}")
         self.board = parser.add_argument_group(f"board and memory{note}")
         self.output = parser.add_argument_group("output")
+
+    def add_report(self) -> None:
+        """Add --report, for verbs that have a learner."""
+        words = "write an HTML page: does it fit, how accurate, how fast, what next"
+        self.output.add_argument("--report", type=page_file, metavar="FILE", help=words)

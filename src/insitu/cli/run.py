@@ -7,6 +7,7 @@ from pathlib import Path
 from insitu.cli.groups import Groups
 from insitu.cli.output import say, show, tell
 from insitu.cli.values import amount, count, index, rate, saved_file
+from insitu.terminal.progress import bar, stage
 
 NOISE_RATE = 0.01  # random samples teach nothing: only the time of a step is of interest
 HELP = "train with a board's firmware: emulated here, or on the board itself"
@@ -32,6 +33,7 @@ def arguments(parser) -> None:
     add_course(groups.how)
     add_place(groups.board)
     groups.output.add_argument("--save", type=saved_file, metavar="FILE", help="write the state when done")
+    groups.add_report()
 
 
 def add_course(group) -> None:
@@ -53,39 +55,75 @@ def add_place(group) -> None:
 
 def run(arguments) -> int:
     from insitu.errors import DataError
-    from insitu.learner.folder import open_folder
     from insitu.reports.run import described
 
     if not arguments.data and not arguments.steps:
         raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
-    patience = {"limit": arguments.limit, "timeout": arguments.timeout, "baud": arguments.baud}
-    with open_folder(arguments.folder, arguments.on, **patience) as learner:
-        if arguments.load:
-            learner.load(arguments.load)
+    learner = opened(arguments)
+    with learner:
         name, board, _ = described(learner)
         say(f"{name} on {board.name}, {arguments.on}")
         report = train(learner, arguments)
         if arguments.save:
-            learner.save(arguments.save)
-    written = f"\nwritten to {arguments.save}" if arguments.save else ""
+            with stage("reading the state"):
+                learner.save(arguments.save)
+    files = [str(path) for path in (arguments.save, arguments.report) if path]
+    written = "".join(f"\nwritten to {path}" for path in files)
     show(arguments, report.to_text() + written, {**report.to_json(), "output": arguments.save and str(arguments.save)})
     return 0
 
 
+def opened(arguments):
+    """The learner of the folder, with the state to start from."""
+    from insitu.learner.folder import open_folder
+
+    patience = {"limit": arguments.limit, "timeout": arguments.timeout, "baud": arguments.baud}
+    with stage(f"building and starting the firmware on {arguments.on}"):
+        learner = open_folder(arguments.folder, arguments.on, **patience)
+    if arguments.load:
+        try:
+            with stage(f"sending the state {arguments.load}"):
+                learner.load(arguments.load)
+        except BaseException:
+            learner.close()
+            raise
+    return learner
+
+
 def train(learner, arguments):
     """Train as `fit(..., schedule="constant", warmup=0)` does on the host, and report what that took."""
+    from insitu.reports.html import write_page
+    from insitu.reports.page import outcome, report_of
     from insitu.reports.run import board_run
 
     training, test = samples(learner, arguments)
     rate = arguments.rate if arguments.data or arguments.rate else NOISE_RATE
-    before = learner.evaluate(test)[learner.measure] if test else None
+    before = outputs(learner, test, "before training")
     history = learner.fit(
         training, epochs=arguments.epochs, rate=rate, batch=arguments.batch, schedule="constant", warmup=0,
         seed=arguments.seed,
     )  # fmt: skip
     tell(history)
-    after = learner.evaluate(test)[learner.measure] if test else None
-    return board_run(learner, history, tuple(x[:1] for x in training.inputs), before, after)
+    found = None
+    if test:
+        found = outcome(learner, test, before, after=outputs(learner, test, "after training"))
+    score = found.score() if found else None
+    with stage("counting the instructions of a prediction"):
+        run = board_run(learner, history, tuple(x[:1] for x in training.inputs), score and score.before,
+                        score and score.after)  # fmt: skip
+    if arguments.report:
+        write_page(report_of(learner, history, found, run.layers), arguments.report)
+    return run
+
+
+def outputs(learner, test, when: str):
+    """The outputs for the test samples, with progress; None if there are none."""
+    from insitu.reports.page import outputs_of
+
+    if not test:
+        return None
+    with bar() as report:
+        return outputs_of(learner, test, report, f"predicting test samples {when}")
 
 
 def samples(learner, arguments):
@@ -101,4 +139,5 @@ def samples(learner, arguments):
         return random_samples(graph, count, arguments.seed, targets=targets), None
     found = learner.samples(arguments.data)
     test = None if targets else read_held_out(arguments.data, graph)
+    test = test and learner.samples(test, part="test")
     return (found if arguments.steps is None else found.head(arguments.steps)), test

@@ -45,6 +45,7 @@ def arguments(parser) -> None:
     groups.output.add_argument(
         "--save-model", type=model_file, metavar="FILE", help="write the trained model (.insitu)"
     )
+    groups.add_report()
 
 
 def add_course(group) -> None:
@@ -71,7 +72,8 @@ def run(arguments) -> int:
     if arguments.resume:
         learner.load(arguments.resume)
     say(f"training on {counted(training)}{'' if test is None else f'; tested on {counted(test)}'}")
-    before = learner.evaluate(training if test is None else test)[learner.measure]
+    tests, first = measured_on(learner, training, test)
+    before = first.score().after
     try:
         with watched(learner, arguments.output) as progress:
             history = fit(learner, training, test, arguments, progress)
@@ -82,13 +84,32 @@ def run(arguments) -> int:
         learner.save(arguments.output)
     if arguments.save_model:
         learned_model(learner).save(arguments.save_model)
-    written = [str(path) for path in (arguments.output, arguments.save_model) if path]
+    if arguments.report:
+        write_report(learner, history, tests, first, arguments.report)
+    written = [str(path) for path in (arguments.output, arguments.save_model, arguments.report) if path]
     report = {
         **describe(learner), **summary(history), "before": before, "measure": learner.measure, "written": written,
         "training": _about(training), "test": test and _about(test),
     }  # fmt: skip
     show(arguments, to_text(report, arguments.start_epoch), report)
     return 0
+
+
+def measured_on(learner, training: Samples, test: Samples | None):
+    """The samples to measure on (without test samples, those of the training), and the outputs before training."""
+    from insitu.reports.page import outcome
+
+    samples = learner.samples(training if test is None else test, part="test", naming=test is None)
+    return samples, outcome(learner, samples, name="training samples" if test is None else "test samples")
+
+
+def write_report(learner, history, samples: Samples, first, path: Path) -> None:
+    """The page about this training."""
+    from insitu.reports.html import write_page
+    from insitu.reports.page import outcome, report_of
+
+    found = outcome(learner, samples, first.after, first.name)
+    write_page(report_of(learner, history, found), path)
 
 
 def fit(learner, training: Samples, test: Samples | None, arguments, progress):

@@ -104,6 +104,13 @@ def model_file(text: str) -> Path:
     return saved_file(text)
 
 
+def page_file(text: str) -> Path:
+    """A file for an HTML page."""
+    if Path(text).suffix.lower() not in (".html", ".htm"):
+        raise ArgumentTypeError(f"a report is an HTML page such as report.html, not {text!r}")
+    return saved_file(text)
+
+
 def target_folder(text: str) -> Path:
     """A folder that exists or can be made; checked before the work starts, not at its end."""
     path = Path(text)

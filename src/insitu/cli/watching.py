@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,45 +11,20 @@ from insitu.cli.output import say
 from insitu.learner import Learner
 from insitu.terminal.progress import Report, bar
 
-LINE_SECONDS, EPOCH_SECONDS = 30.0, 5.0  # at most, and at least, between two lines
 SAVE_SECONDS = 300.0  # between two saves
 
 
 @contextmanager
 def watched(learner: Learner, output: Path | None) -> Iterator[Report]:
     """A report for `fit`: a bar or lines, and the learner saved to `output` every few minutes."""
-    lines, saver = Lines(), Saver(learner, output)
-    with bar() as shown:
-        show = shown if sys.stderr.isatty() else lines
+    saver = Saver(learner, output)
+    with bar() as show:
 
         def report(words: str, done: int, total: int) -> None:
             show(words, done, total)
             saver()
 
         yield report
-
-
-class Lines:
-    """A line at the end of an epoch, and within a long one; none within a few seconds of the last."""
-
-    def __init__(self):
-        self.last, self.said = ("", 0, 0), monotonic()
-
-    def __call__(self, words: str, done: int, total: int) -> None:
-        before, quiet = self.last, monotonic() - self.said
-        self.last = words, done, total
-        if quiet >= LINE_SECONDS or (quiet >= EPOCH_SECONDS and done == total):
-            self._say(words, done, total)
-        elif quiet >= EPOCH_SECONDS and before[0] and _part(before[0]) != _part(words):
-            self._say(*before)
-
-    def _say(self, words: str, done: int, total: int) -> None:
-        self.said = monotonic()
-        say(f"{words} ({100 * done // max(total, 1)} %)")
-
-
-def _part(words: str) -> str:
-    return words.partition(",")[0]
 
 
 class Saver:

@@ -13,17 +13,9 @@ from insitu.devices.device import Counter
 from insitu.learner import Learner
 from insitu.planner.spent import spent_text
 from insitu.reports.html_costs import layer_costs, multiply_adds
-from insitu.reports.html_data import LayerCost, Memory, Piece
+from insitu.reports.html_data import LayerCost, Memory
+from insitu.reports.needs import pieces
 from insitu.schemes.layers import layers
-
-NOTES = {
-    "arena": "values of a step",
-    "state": "trained parameters, their residuals, counters",
-    "stack reserve": "the deepest path",
-    "constants": "weights and tables",
-    "kernels": "code",
-    "model": "the generated program",
-}
 
 
 @dataclass(frozen=True)
@@ -85,20 +77,16 @@ def costs_of(learner: Learner, taken: Measured) -> tuple[tuple[LayerCost, ...], 
 def sram_of(opened: Opened, learner: Learner, taken: Measured) -> Memory:
     if opened.firmware is None or opened.board is None:
         info = learner.info()
-        pieces = [("arena", info["arena_bytes"]), ("state", info["state_bytes"])]
-        return Memory(_pieces(pieces), note="Stack and firmware are not counted: the program ran on the host.")
+        found = {"arena": info["arena_bytes"], "state": info["state_bytes"]}
+        return Memory(pieces(found), note="Stack and firmware are not counted: the program ran on the host.")
     words = (
         f"Everything is counted. The stack reached {taken.stack_bytes:,} B of its reserve." if taken.stack_bytes else ""
     )
-    return Memory(_pieces(opened.firmware.account.sram.items()), opened.board.sram.bytes, words)
+    return Memory(pieces(opened.firmware.account.sram), opened.board.sram.bytes, words)
 
 
 def flash_of(opened: Opened, learner: Learner) -> Memory:
     if opened.firmware is None or opened.board is None:
         note = "Code is not counted: the program ran on the host."
-        return Memory(_pieces([("constants", learner.info()["const_bytes"])]), note=note)
-    return Memory(_pieces(opened.firmware.account.flash.items()), opened.board.flash.bytes)
-
-
-def _pieces(items) -> tuple[Piece, ...]:
-    return tuple(Piece(name, int(count), NOTES.get(name, "")) for name, count in items)
+        return Memory(pieces({"constants": learner.info()["const_bytes"]}), note=note)
+    return Memory(pieces(opened.firmware.account.flash), opened.board.flash.bytes)

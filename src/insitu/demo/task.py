@@ -16,7 +16,7 @@ import numpy as np
 from insitu.demo.device import Opened, open_device
 from insitu.demo.lesson import Lesson, teach
 from insitu.demo.page import Measured, costs_of, flash_of, measured, sram_of
-from insitu.deploy.lowering import lowering_rows
+from insitu.deploy.lowering import LoweringCost, lowering_rows
 from insitu.learner import Learner
 from insitu.reports.html_data import RunReport, Score, confusion, estimate
 from insitu.reports.memory import memory_map
@@ -68,9 +68,9 @@ class Demo:
             "scores": [{"name": s.name, "before": s.before, "after": s.after, "samples": s.samples} for s in r.scores],
             "steps": len(r.losses), "train_step_instructions": r.step_instructions,
             "predict_instructions": r.predict_instructions, "sram_bytes": r.sram.bytes, "flash_bytes": r.flash.bytes,
-            "arena_bytes": r.arena.arena_bytes, "step_ms": r.estimate and r.estimate.step_ms,
+            "arena_bytes": r.arena and r.arena.arena_bytes, "step_ms": r.estimate and r.estimate.step_ms,
             "step_mj": r.estimate and r.estimate.step_mj, "equal": self.equal,
-            "lowering": r.lowering and r.lowering.to_json(), "report": self.page and str(self.page),
+            "lowering": r.lowering, "report": self.page and str(self.page),
         }  # fmt: skip
 
     def to_text(self) -> str:
@@ -94,7 +94,7 @@ def facts(demo: Demo) -> list[tuple[str, str]]:
             "training",
             f"{len(r.losses):,} steps, loss {first:.3f} to {last:.3f}",
         ),
-        ("after", f"{own.after:.1%}   {100 * (own.after - own.before):+.1f} points"),
+        ("after", f"{own.after:.1%}   {100 * ((own.after or 0) - (own.before or 0)):+.1f} points"),
         *(("others", f"{s.before:.1%} to {s.after:.1%}   {s.name}") for s in rest),
         ("SRAM", of_board(r.sram)),
         ("flash", of_board(r.flash)),
@@ -102,7 +102,7 @@ def facts(demo: Demo) -> list[tuple[str, str]]:
     if r.step_instructions is not None:
         found.append(("per step", step_words(r)))
     if r.lowering:
-        found += lowering_rows(r.lowering.summary, r.lowering.to_json(), "lowered")
+        found += lowering_rows(r.lowering["summary"], dict(r.lowering), "lowered")
     return [*found, ("host", "predicts the same bytes" if demo.equal else "DIFFERENT bytes: this is a bug")]
 
 
@@ -153,8 +153,14 @@ def assemble(task: Task, opened: Opened, taken: Measured, before, after, losses:
         costs=costs, unit=unit, step_instructions=taken.step, predict_instructions=taken.predict, estimate=guess,
         losses=tuple(losses), steps_an_epoch=len(task.learn.y),
         confusion=confusion(task.labels, own.y, before[0], after[0]), facts=(*task.facts, *versions()),
-        lowering=taken.cost,
+        lowering=taken.cost and taken.cost.to_json(), next=next_steps(taken.cost),
     )  # fmt: skip
+
+
+def next_steps(cost: LoweringCost | None) -> tuple[str, ...]:
+    found = cost.advice if cost else ""
+    own = "Teach a model of your own: insitu train model.onnx --data FILE -o mine.insitu"
+    return (*([found] if found else []), own, "Put it on a board: insitu compile mine.insitu --board nrf52840 -o build")
 
 
 def scores(task: Task, before: list[np.ndarray], after: list[np.ndarray]) -> tuple[Score, ...]:

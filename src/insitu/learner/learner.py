@@ -63,6 +63,8 @@ class Learner:
         self.recipe = parts.recipe if parts else self.site.recipe
         self.batch = parts.batch if parts else self.site.batch
         self.known = Known()  # measured by partial_fit
+        self.history: History | None = None  # of the last fit
+        self.tests: Samples | None = None  # that it was tested on
         self._changing, self._opening = RLock(), RLock()
         self._take(graphs, dict(plans) if plans else None, self.site.device)
         self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
@@ -244,7 +246,9 @@ class Learner:
             found = settled(self, data, feed, given, held_out, report)
             span = range(start_epoch, found.last(stop_epoch))
             try:
-                return trained(self, found, span, report, threads, held_out, tests)
+                self.history = trained(self, found, span, report, threads, held_out, tests)
+                self.tests = tests
+                return self.history
             except KeyboardInterrupt:
                 self._take_over(found.feed)
                 raise
@@ -335,10 +339,12 @@ class Learner:
 
     def evaluate(self, x, y=None) -> dict[str, float]:
         """Accuracy over labelled samples; the mean squared error, if that is the loss."""
-        return self._score(self.samples(x, y, part="test"))
+        data = self.samples(x, y, part="test")
+        with bar() as report:
+            return self._score(data, report)
 
-    def _score(self, data: Samples) -> dict[str, float]:
-        out, y = predict_all(self.device, plain(data.inputs))[0][:, 0], data.labels
+    def _score(self, data: Samples, report: Report | None = None) -> dict[str, float]:
+        out, y = predict_all(self.device, plain(data.inputs), report)[0][:, 0], data.labels
         assert y is not None  # checked by samples()
         name, measured = MEASURES[self.recipe.loss]
         return {name: measured(out, y), "samples": len(y)}
@@ -403,6 +409,17 @@ class Learner:
 
         with self._changing:
             return write(self, folder, measured_deployment(self) if measure else None)
+
+    def report(self, path: str | Path = "report.html", *, test=None) -> Path:
+        """Write one self-contained HTML page: does it fit, how accurate is it, how fast, and what to do next.
+
+        It can be written at any time, and shows the last `fit` if there was one. `test` are labelled samples (x, y) to
+        measure it on; without them, the test samples of that fit. For a board, instructions are counted if possible.
+        """
+        import insitu  # reports stand after learners, so they are asked for by their public name
+
+        with self._changing:
+            return insitu.reports.write_report(self, path, test=test)
 
     def export(self, path: str | Path, to: str | None = None, **options):
         """Write what was learned for another framework: by suffix .tflite, .mlmodel, .onnx or .pt, or as `to` says.

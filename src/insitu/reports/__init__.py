@@ -1,1 +1,16 @@
 """What insitu has to say, each as one data class that prints as text and as JSON. Nothing here computes a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from insitu.learner import Learner
+
+
+def write_report(learner: Learner, path: str | Path, *, test: Any = None) -> Path:
+    """The page about a learner (page.py)."""
+    from insitu.reports.page import write_report
+
+    return write_report(learner, path, test=test)

@@ -1,15 +1,18 @@
-"""One self-contained HTML page about a training run: a RunReport in, text out. The page fetches nothing."""
+"""One self-contained HTML page about a learner: a RunReport in, text out. The page fetches nothing.
+
+Its first screen answers four questions (html_answers.py): does it fit, how accurate, how fast, what next.
+"""
 
 from __future__ import annotations
 
 from html import escape
 from pathlib import Path
 
-from insitu.errors import DataError
+from insitu.files import write_whole
 from insitu.reports import html_charts as charts
-from insitu.reports.html_data import RunReport, Score
+from insitu.reports.html_answers import answers
+from insitu.reports.html_data import RunReport
 from insitu.reports.html_style import CSS, SCRIPT
-from insitu.terminal.table import size
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -31,16 +34,12 @@ PAGE = """<!doctype html>
 
 
 def write_page(report: RunReport, path: str | Path) -> Path:
-    path = Path(path)
-    try:
-        path.write_text(page(report), encoding="utf-8")
-    except OSError as e:
-        raise DataError(f"cannot be written: {e.strerror or e}", where=str(path)) from e
-    return path
+    """Write the page; the file appears complete or not at all."""
+    return write_whole(path, page(report).encode())
 
 
 def page(report: RunReport) -> str:
-    made = (part(report) for part in (heading, tiles, learning, memory, arena, lowering, costs, facts))
+    made = (part(report) for part in (heading, answers, learning, classes, memory, arena, lowering, costs, facts))
     return PAGE.format(title=escape(report.title), css=CSS, script=SCRIPT, body="\n".join(p for p in made if p))
 
 
@@ -63,82 +62,29 @@ def heading(report: RunReport) -> str:
     )
 
 
-def tiles(report: RunReport) -> str:
-    first, *rest = report.scores
-    scores = [score_tile(first, "first", "score-0"), *(score_tile(s, "", f"score-{i}") for i, s in enumerate(rest, 1))]
-    made = [memory_tile("SRAM", report.sram, "sram-bytes"), memory_tile("flash", report.flash, "flash-bytes")]
-    if report.step_instructions is not None:
-        made.append(instruction_tile(report))
-    if report.estimate:
-        made += estimate_tiles(report)
-    note = (
-        f'<p class="soft" style="margin-top:.8rem">{escape(report.estimate.assumption)}</p>' if report.estimate else ""
-    )
-    return f'<div class="scores">{"".join(scores)}</div><div class="tiles">{"".join(made)}</div>{note}'
-
-
-def tile(what: str, value: str, under: str, kind: str = "") -> str:
-    return (
-        f'<div class="card tile {kind}"><div class="what">{escape(what)}</div><div class="value">{value}</div>'
-        f'<div class="under">{under}</div></div>'
-    )
-
-
-def score_tile(score: Score, kind: str, name: str) -> str:
-    before = charts.figure(score.before, f"{score.before:.1%}", f"{name}-before")
-    after = charts.figure(score.after, f"{score.after:.1%}", f"{name}-after")
-    gain = 100 * (score.after - score.before)
-    change = f'<span class="{"gain" if gain > 0 else ""}">{gain:+.1f} points</span>'
-    arrow = '<span aria-label="became"> &rarr; </span>'
-    return tile(score.name, before + arrow + after, f"{change}, {score.samples:,} samples", kind)
-
-
-def memory_tile(what: str, found, name: str) -> str:
-    limit = f"of {size(found.limit_bytes)}" if found.limit_bytes else "no limit given"
-    return tile(what, charts.figure(found.bytes, size(found.bytes), name), limit)
-
-
-def instruction_tile(report: RunReport) -> str:
-    count = report.step_instructions
-    assert count is not None
-    value = charts.figure(count, f"{count / 1e6:.2f} M", "step-instructions")
-    predict = report.predict_instructions
-    under = (
-        ""
-        if predict is None
-        else charts.figure(predict, f"{predict / 1e6:.2f} M", "predict-instructions") + " to predict"
-    )
-    return tile("instructions per training step", value, under)
-
-
-def estimate_tiles(report: RunReport) -> list[str]:
-    e = report.estimate
-    assert e is not None
-    made = [
-        tile(
-            "time per step, estimated",
-            charts.figure(e.step_ms, f"{e.step_ms:.1f} ms", "step-ms"),
-            "one instruction per cycle",
-        )
-    ]
-    if e.step_mj is not None:
-        whole = e.step_mj * len(report.losses)
-        value = charts.figure(e.step_mj, f"{e.step_mj:.2f} mJ", "step-mj")
-        made.append(
-            tile("energy per step, estimated", value, f"{whole / 1000:.2g} J for all {len(report.losses):,} steps")
-        )
-    return made
-
-
 def learning(report: RunReport) -> str:
-    parts = []
-    if report.losses:
-        parts.append(card(charts.loss_curve(report.losses, report.steps_an_epoch)))
+    """Curves over steps and epochs."""
+    curves = [charts.loss_curve(report.losses, report.steps_an_epoch)] if report.losses else []
+    measured = charts.epoch_curves(report.epochs)
+    if not curves and not measured:
+        return ""
+    words = "The loss of every training step" + (", and what was measured in each epoch." if measured else ".")
+    cards = "".join(map(card, filter(None, [*curves, measured])))
+    return section("What it learned", words, f'<div class="stack">{cards}</div>')
+
+
+def classes(report: RunReport) -> str:
+    """Results by class or output; the matrix only if it is small enough to be read."""
+    measure = report.scores[0].measure if report.scores else "accuracy"
+    parts = [card(charts.group_table(report.groups, measure))] if report.groups else []
+    parts += [card(charts.mistake_table(report.mistakes))] if report.mistakes else []
     if report.confusion:
-        each = (card(charts.confusion_table(report.confusion, w, f"confusion-{w}")) for w in ("before", "after"))
-        parts.append(f'<div class="two" style="margin-top:1rem">{"".join(each)}</div>')
-    words = "The loss during training, and the confusion matrix on samples it was never trained on."
-    return section("What it learned", words, *parts) if parts else ""
+        shown = [which for which in ("before", "after") if getattr(report.confusion, which)]
+        parts += [card(charts.confusion_table(report.confusion, w, f"confusion-{w}")) for w in shown]
+    name = report.scores[0].name if report.scores else ""
+    words = f"Measured on: {name}." if name else ""
+    title = "Which classes it knows" if measure == "accuracy" else "Which outputs are right"
+    return section(title, words, f'<div class="two">{"".join(parts)}</div>') if parts else ""
 
 
 def memory(report: RunReport) -> str:
@@ -151,6 +97,8 @@ def memory(report: RunReport) -> str:
 
 def arena(report: RunReport) -> str:
     found = report.arena
+    if found is None:
+        return ""
     words = (
         f"All values of one training step share an arena of {found.arena_bytes:,} bytes, laid out at compile time. "
         f"With this order of steps, no arena can be smaller than {found.lower_bound_bytes:,} bytes."
@@ -166,10 +114,11 @@ def lowering(report: RunReport) -> str:
     if found is None:
         return ""
     words = (
-        f"The planner lowered the peak: {found.summary}. The same program without these changes was counted on the "
-        f"same core; it learns the same bytes. {found.note}"
+        f"The planner lowered the peak: {found['summary']}. The same program without these changes was counted on the "
+        f"same core; it learns the same bytes. {found['note']}"
     )
-    content = charts.lowering_tiles(found) + card(charts.lowering_table(found))
+    advice = f'<p class="advice">{escape(found["advice"])}</p>' if found.get("advice") else ""
+    content = charts.lowering_tiles(found) + advice + card(charts.lowering_table(found))
     return section("What a smaller arena costs", words.strip(), content)
 
 

@@ -3,11 +3,14 @@ a phone; only shapes are SVG, stretched to the available width. html.py says wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from itertools import accumulate
+from math import isfinite
+from typing import Any
 
-from insitu.deploy.lowering import STEPS, LoweringCost, millions, share, signed
-from insitu.reports.html_data import Confusion, LayerCost, Memory
+from insitu.deploy.lowering import STEPS, millions, share, signed
+from insitu.reports.html_data import Confusion, Group, LayerCost, Memory, Mistake
 from insitu.reports.memory import Block, MemoryMap
 from insitu.terminal.table import size
 
@@ -16,6 +19,13 @@ PASSES = (("forward", "--a"), ("backward", "--b"), ("update", "--c"))
 KINDS = (("values", "--a"), ("gradients", "--b"), ("weight gradients", "--c"), ("masks", "--e"), ("scratch", "--f"))
 
 
+WORDS = {  # a column of a history
+    "accuracy": "of each sample, just before it was learned from",
+    "error": "of each sample, just before it was learned from",
+    "validation": "validation samples",
+    "tested": "test samples",
+}
+MOST_POINTS = 800  # of a line
 SMALL = 0.001  # share of the largest difference: smaller ones are shown as one sum
 
 
@@ -53,15 +63,46 @@ def stretch(percent: float, colour: str, title: str = "") -> str:
 
 def loss_curve(losses: Sequence[float], steps_an_epoch: int) -> str:
     """A faint line through all steps, and a strong one for the moving mean."""
-    window = max(1, min(steps_an_epoch, len(losses) // 6))
-    means = [sum(losses[i - window : i]) / window for i in range(window, len(losses) + 1)]
-    top = max(1e-9, 1.25 * max(means), sorted(losses)[int(0.97 * (len(losses) - 1))])
-    each = _line([(i + 0.5, v) for i, v in enumerate(losses)], top, "--f", 1, 0.45)
-    mean = _line([(i + window - 0.5, v) for i, v in enumerate(means)], top, "--b", 2.5, 1)
-    words = f"loss over {len(losses)} training steps, from a mean of {means[0]:.3f} over {window} to {means[-1]:.3f}"
-    picture = svg(len(losses), 100, "14rem", words, (each, mean))
+    known = [v for v in losses if isfinite(v)]
+    if not known:
+        return '<p class="soft">No loss was finite.</p>'
+    window = max(1, min(steps_an_epoch, len(known) // 6))
+    sums = [0.0, *accumulate(known)]
+    means = [(sums[i] - sums[i - window]) / window for i in range(window, len(known) + 1)]
+    top = max(1e-9, 1.25 * max(means), sorted(known)[int(0.97 * (len(known) - 1))])
+    each = _line(thinned([(i + 0.5, v) for i, v in enumerate(known)]), top, "--f", 1, 0.45)
+    mean = _line(thinned([(i + window - 0.5, v) for i, v in enumerate(means)]), top, "--b", 2.5, 1)
+    words = f"loss over {len(known)} training steps, from a mean of {means[0]:.3f} over {window} to {means[-1]:.3f}"
+    picture = svg(len(known), 100, "14rem", words, (each, mean))
     legend = keys((("one step", "--f"), (f"mean of the last {window} steps", "--b")))
-    return legend + axes(picture, f"{top:.2f}", "0", "step 1", f"step {len(losses):,}")
+    lost = len(losses) - len(known)
+    note = f'<p class="soft">{lost:,} losses were not finite and are left out.</p>' if lost else ""
+    return legend + axes(picture, f"{top:.2f}", "0", "step 1", f"step {len(losses):,}") + note
+
+
+def thinned(points: list[tuple[float, float]], most: int = MOST_POINTS) -> list[tuple[float, float]]:
+    """Every n-th point, so that a long training does not make a large page."""
+    return points[:: -(-len(points) // most)] if len(points) > most else points
+
+
+def epoch_curves(named: Mapping[str, Sequence[float]]) -> str:
+    """Accuracies (or errors) over the epochs, on one scale."""
+    shown = {name: [v for v in values if isfinite(v)] for name, values in named.items() if name != "loss"}
+    shown = {name: values for name, values in shown.items() if len(values) > 1}
+    if not shown:
+        return ""
+    share = not any(name == "error" for name in named)
+    top = 1.0 if share else 1.05 * max(max(values) for values in shown.values()) or 1.0
+    wide = max(map(len, shown.values())) - 1
+    lines = [
+        _line(thinned([(i * wide / (len(v) - 1), y) for i, y in enumerate(v)]), top, colour, 2.5, 1)
+        for v, colour in zip(shown.values(), COLOURS)
+    ]
+    text = (lambda v: f"{v:.1%}") if share else (lambda v: f"{v:.3g}")
+    names = [(f"{WORDS.get(n, n)}: {text(v[0])} to {text(v[-1])}", c) for (n, v), c in zip(shown.items(), COLOURS)]
+    picture = svg(wide, 100, "10rem", "; ".join(n for n, _ in names), lines)
+    ends = ("100 %", "0") if share else (f"{top:.3g}", "0")
+    return keys(names) + axes(picture, *ends, "epoch 1", f"epoch {wide + 1:,}")
 
 
 def _line(points: list[tuple[float, float]], top: float, colour: str, width: float, opacity: float) -> str:
@@ -184,14 +225,15 @@ def peak_table(arena: MemoryMap, most: int = 8) -> str:
 # lowering ---------------------------------------------------------------------------------------
 
 
-def lowering_tiles(found: LoweringCost) -> str:
+def lowering_tiles(found: Mapping[str, Any]) -> str:
     """The arena and the instructions per step and per prediction, without and with a lowered peak."""
-    then, now = found.without, found.lowered
-    each = [_change("arena", then.arena_bytes, now.arena_bytes, size, "arena"),
-            _change("total SRAM", then.sram_bytes, now.sram_bytes, size, "sram")]  # fmt: skip
-    for verb, of in ((found.step, STEPS[found.step]), ("predict", "per prediction")):
-        counts = then.instructions(verb), now.instructions(verb)
-        each.append(_change(f"instructions {of}", *counts, millions, verb.replace("_", "-")))
+    then, now = found["without"], found["lowered"]
+    each = [_change("arena", then["arena_bytes"], now["arena_bytes"], size, "arena"),
+            _change("total SRAM", then["sram_bytes"], now["sram_bytes"], size, "sram")]  # fmt: skip
+    for verb, of in {**STEPS, "predict": "per prediction"}.items():
+        key = f"{verb}_instructions"
+        if key in now:
+            each.append(_change(f"instructions {of}", then[key], now[key], millions, verb.replace("_", "-")))
     return f'<div class="tiles" style="margin-bottom:.8rem">{"".join(each)}</div>'
 
 
@@ -204,14 +246,16 @@ def _change(what: str, then: int, now: int, text, name: str) -> str:
     )
 
 
-def lowering_table(found: LoweringCost, most: int = 8) -> str:
+def lowering_table(found: Mapping[str, Any], most: int = 8) -> str:
     """The layers with the largest extra cost, and a summary of all layers by kind of change."""
-    shown = [c for c in found.changes[:most] if abs(c.more) > SMALL * abs(found.changes[0].more)]
-    rows = [_change_row(c.layer, c.how, f"{c.without:,} &rarr; {c.instructions:,}", c.more) for c in shown]
-    others = [c.more for c in found.changes[len(shown) :]]
+    changes = [(c["layer"], c["by"], c["without"], c["lowered"], c["lowered"] - c["without"]) for c in found["layers"]]
+    shown = [c for c in changes[:most] if abs(c[4]) > SMALL * abs(changes[0][4])]
+    rows = [_change_row(layer, how, f"{then:,} &rarr; {now:,}", more) for layer, how, then, now, more in shown]
+    others = [c[4] for c in changes[len(shown) :]]
     rows += [_change_row(f"{len(others)} more", "", "", sum(others))] if others else []
-    kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found.by_kind.items())
-    caption = f"extra instructions {STEPS[found.step]}, by layer; {kinds}"
+    kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found["by_kind"].items())
+    step = next((words for verb, words in STEPS.items() if f"{verb}_instructions" in found["lowered"]), "")
+    caption = f"extra instructions {step}, by layer; {kinds}"
     return f"<table class=changes><caption>{escape(caption)}</caption><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -225,8 +269,16 @@ def _change_row(layer: str, how: str, counts: str, more: int) -> str:
 # layers -----------------------------------------------------------------------------------------
 
 
-def cost_bars(costs: Sequence[LayerCost], unit: str) -> str:
+def cost_bars(costs: Sequence[LayerCost], unit: str, most: int = 40) -> str:
+    """A bar per layer, in the order of the network; of many layers, the most expensive ones."""
     longest = max((c.total for c in costs), default=1) or 1
+    if len(costs) > most:
+        least = sorted((c.total for c in costs), reverse=True)[most - 1]
+        shown = [c for c in costs if c.total >= least][:most]
+        rest = [c for c in costs if c not in shown]
+        parts = (sum(getattr(c, name) for c in rest) for name, _ in PASSES)
+        costs = [*shown, LayerCost(f"{len(rest)} more layers", *parts)]
+        longest = max(c.total for c in costs)
     rows = "".join(
         f'<span class="name">{escape(c.layer)}</span>'
         f'<div class="bar" role="img" aria-label="{escape(_cost_words(c, unit))}">{_passes(c, longest)}</div>'
@@ -248,6 +300,42 @@ def _cost_words(cost: LayerCost, unit: str) -> str:
 # confusion --------------------------------------------------------------------------------------
 
 
+def group_table(groups: Sequence[Group], measure: str, most: int = 12) -> str:
+    """The worst classes first. A regression has outputs instead."""
+    what = "class" if measure == "accuracy" else "output"
+    text = (lambda v: "-" if v is None else f"{v:.1%}") if measure == "accuracy" else _number
+    before = any(g.before is not None for g in groups)
+    rows = "".join(
+        f'<tr><td>{escape(g.name)}</td><td class="n">{g.samples:,}</td>'
+        f'{f"<td class=n>{text(g.before)}</td>" if before else ""}<td class="n">{text(g.after)}</td></tr>'
+        for g in groups[:most]
+    )
+    rest = len(groups) - most
+    caption = f"the {most} worst of {len(groups):,} {what}es" if rest > 0 and what == "class" else f"by {what}"
+    heads = (what, "samples", *(["before"] if before else []), "after" if before else measure)
+    head = "".join(f'<th scope="col"{" class=n" if i else ""}>{h}</th>' for i, h in enumerate(heads))
+    return (
+        f'<table class="groups" id="groups"><caption>{caption}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def mistake_table(mistakes: Sequence[Mistake]) -> str:
+    rows = "".join(
+        f'<tr><td>{escape(m.actual)}</td><td>{escape(m.predicted)}</td><td class="n">{m.count:,}</td></tr>'
+        for m in mistakes
+    )
+    head = '<th scope="col">actual</th><th scope="col">taken for</th><th scope="col" class=n>samples</th>'
+    return (
+        f'<table class="groups" id="mistakes"><caption>most frequent mistakes</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
 def confusion_table(found: Confusion, which: str, name: str) -> str:
     counts = getattr(found, which)
     short = [_short(label) for label in found.labels]
@@ -256,7 +344,7 @@ def confusion_table(found: Confusion, which: str, name: str) -> str:
     )
     rows = "".join(_confusion_row(label, i, counts[i]) for i, label in enumerate(found.labels))
     right, total = sum(counts[i][i] for i in range(len(counts))), sum(map(sum, counts))
-    caption = f"{which}: {right:,} of {total:,} right"
+    caption = f"{which if found.before else 'now'}: {right:,} of {total:,} right"
     corner = '<th class="corner" scope="col">actual \\ predicted</th>'
     return (
         f'<table class="confusion" id="{name}"><caption>{caption}</caption>'

@@ -1,11 +1,12 @@
-"""The data that the HTML page of a training run shows, from any device. Draws nothing (html.py does)."""
+"""The data that the HTML page about a learner shows, on any device. Draws nothing (html.py does)."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from insitu.boards import Board
-from insitu.deploy.lowering import LoweringCost
 from insitu.reports.memory import MemoryMap
 
 
@@ -47,17 +48,37 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Score:
-    """The share of samples that were classified correctly, before and after training."""
+    """How good the outputs are before and after training; None if that was not measured."""
+
+    name: str  # of the samples
+    before: float | None
+    after: float | None
+    samples: int
+    measure: str = "accuracy"  # the share that is right; or "error", the mean squared error
+
+
+@dataclass(frozen=True)
+class Group:
+    """The results for one class, or for one output of a regression."""
 
     name: str
-    before: float
-    after: float
     samples: int
+    before: float | None
+    after: float
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """How often samples of a class were taken for another one."""
+
+    actual: str
+    predicted: str
+    count: int
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """counts[actual][predicted], before and after."""
+    """counts[actual][predicted], before and after; `before` is empty if that was not measured."""
 
     labels: tuple[str, ...]
     before: tuple[tuple[int, ...], ...]
@@ -74,14 +95,24 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Speed:
+    """Milliseconds on this machine."""
+
+    step_ms: float | None
+    predict_ms: float
+
+
+@dataclass(frozen=True)
 class RunReport:
+    """A learner, before or after training, on any device."""
+
     title: str
     summary: str
     device: str  # the device that the program ran on
     scores: tuple[Score, ...]  # the first is the one that training should improve
     sram: Memory
     flash: Memory
-    arena: MemoryMap
+    arena: MemoryMap | None
     costs: tuple[LayerCost, ...]
     unit: str  # of the costs: "instructions" or "multiply-adds"
     step_instructions: int | None
@@ -90,10 +121,23 @@ class RunReport:
     losses: tuple[float, ...]  # one per training step
     steps_an_epoch: int
     confusion: Confusion | None = None
-    lowering: LoweringCost | None = None  # if the peak was lowered and its cost counted
+    lowering: Mapping[str, Any] | None = None  # LoweringCost.to_json(), if the peak was lowered and its cost counted
     facts: tuple[tuple[str, str], ...] = ()  # versions and settings, to reproduce the run
+    speed: Speed | None = None
+    epochs: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # loss, accuracy, ...: one number per epoch
+    groups: tuple[Group, ...] = ()  # results by class or output, the worst first
+    mistakes: tuple[Mistake, ...] = ()  # the most frequent first
+    next: tuple[str, ...] = ()  # what to do next
+    notes: tuple[str, ...] = ()  # warnings
+    room: str = ""  # without a board: which boards are probably large enough
 
-    def to_json(self) -> dict:
+    @property
+    def fits(self) -> bool | None:
+        """None if there is no limit."""
+        limits = [(m.bytes, m.limit_bytes) for m in (self.sram, self.flash) if m.limit_bytes]
+        return all(used <= most for used, most in limits) if limits else None
+
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -108,11 +152,12 @@ def estimate(instructions: int, board: Board) -> Estimate:
 
 
 def confusion(labels: tuple[str, ...], actual, before, after) -> Confusion:
-    """The confusion matrices, counted from class numbers."""
-    return Confusion(labels, _counts(len(labels), actual, before), _counts(len(labels), actual, after))
+    """The confusion matrices, counted from class numbers; `before` may be None."""
+    first = () if before is None else counts(len(labels), actual, before)
+    return Confusion(labels, first, counts(len(labels), actual, after))
 
 
-def _counts(size: int, actual, predicted) -> tuple[tuple[int, ...], ...]:
+def counts(size: int, actual, predicted) -> tuple[tuple[int, ...], ...]:
     table = [[0] * size for _ in range(size)]
     for a, p in zip(actual, predicted):
         table[int(a)][int(p)] += 1

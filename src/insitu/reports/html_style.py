@@ -5,13 +5,13 @@ CSS = """
   color-scheme: light dark;
   --paper: #fcfcfa; --card: #ffffff; --ink: #1d2129; --soft: #5c6470; --line: #dfe2e6; --track: #eceef1;
   --a: #2f6db3; --b: #c9622d; --c: #3c8d6e; --d: #8a5fb0; --e: #b58a1b; --f: #6c7683;
-  --good: #20744f; --heat: 47, 109, 179;
+  --good: #20744f; --bad: #b3261e; --heat: 47, 109, 179;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #14171c; --card: #1b1f26; --ink: #e8eaed; --soft: #a3abb6; --line: #313842; --track: #262c35;
     --a: #6ea8e8; --b: #ec9060; --c: #67bd9b; --d: #bb97dd; --e: #dcb74d; --f: #98a2af;
-    --good: #6fcf9f; --heat: 110, 168, 232;
+    --good: #6fcf9f; --bad: #f2857b; --heat: 110, 168, 232;
   }
 }
 * { box-sizing: border-box; }
@@ -33,13 +33,28 @@ section { margin-top: 2.75rem; }
 .tile .value { font-size: 1.7rem; font-weight: 650; letter-spacing: -0.02em; line-height: 1.25;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 .tile .under { color: var(--soft); font-size: 0.86rem; }
-.scores { display: grid; grid-template-columns: 2fr 1fr; gap: 0.8rem; margin-top: 1.5rem; }
-.scores .tile { display: flex; flex-direction: column; justify-content: space-between; }
-.scores .value { font-size: clamp(1.3rem, 3vw, 1.6rem); }
-.scores .tile:only-child { grid-column: 1 / -1; }
-@media (max-width: 40rem) { .scores { grid-template-columns: 1fr; } }
-.scores .first .value { font-size: clamp(2.1rem, 8vw, 3.4rem); }
+.answers { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0.8rem; margin-top: 1.4rem; }
+.answer .what { color: var(--soft); font-size: 0.9rem; font-weight: 400; letter-spacing: 0; margin: 0; }
+.answer .value { font-size: clamp(1.45rem, 3.4vw, 2.1rem); font-weight: 650; letter-spacing: -0.02em; line-height: 1.3;
+  font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+.answer .value small { font-size: 0.9rem; font-weight: 400; letter-spacing: 0; color: var(--soft); }
+.answer .under { color: var(--soft); font-size: 0.9rem; overflow-wrap: anywhere; }
+.answer .under b { color: var(--ink); font-weight: 600; }
+.answer.good .value { color: var(--good); }
+.answer.bad .value { color: var(--bad); }
+.answer ol { margin: 0.35rem 0 0; padding-left: 1.2rem; font-size: 0.93rem; }
+.answer li { margin-bottom: 0.25rem; overflow-wrap: anywhere; }
+.fine { font-size: 0.8rem; margin-top: 0.6rem; max-width: none; }
+.advice { border-left: 3px solid var(--b); padding-left: 0.7rem; margin: 0.6rem 0; }
+.stack { display: grid; gap: 1rem; }
+.groups td, .groups th { padding-right: 0.7rem; }
+@media (max-width: 40rem) {
+  main { padding: 1.1rem 0.9rem 3rem; }
+  .answers { grid-template-columns: 1fr; gap: 0.55rem; margin-top: 0.8rem; }
+  .answer.card { padding: 0.6rem 0.85rem; }
+}
 .gain { color: var(--good); }
+.loss { color: var(--bad); }
 .bar { display: flex; height: 1.6rem; border-radius: 5px; overflow: hidden; background: var(--track); gap: 1px; }
 .bar > i, .meter > i { display: block; height: 100%; min-width: 1px; }
 .meter { height: 0.5rem; border-radius: 3px; background: var(--track); overflow: hidden; margin: 0.5rem 0 0.2rem; }

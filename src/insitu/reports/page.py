@@ -1,0 +1,178 @@
+"""A learner as a page: gathers its data, before or after training, with or without a board, and writes it.
+
+html.py draws. Nothing is trained here; with a board that can be emulated, instructions are counted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from insitu.data import Samples
+from insitu.errors import DataError
+from insitu.files import check_target
+from insitu.learner import History, Learner
+from insitu.learner.feed import plain, predict_all
+from insitu.learner.given import pair
+from insitu.learner.shown import columns
+from insitu.reports.html import write_page
+from insitu.reports.html_data import Group, RunReport, Score, estimate
+from insitu.reports.memory import memory_map
+from insitu.reports.needs import Layers, Needs, costs, needs_of, room, speed
+from insitu.reports.outcome import Outcome, weakest
+from insitu.terminal.progress import Report
+
+SUFFIXES = (".html", ".htm")
+NAMES = 40  # of classes, shown
+FEW = 100  # samples below which a measured accuracy says little
+
+
+def write_report(learner: Learner, path: str | Path, *, test: Any = None) -> Path:
+    """The page about a learner: `test` samples, or those that the last fit was tested on."""
+    check_page(path)
+    samples = learner.tests if test is None else learner.samples(*pair(test), part="test")
+    found = None if samples is None else outcome(learner, samples)
+    return write_page(report_of(learner, learner.history, found), path)
+
+
+def check_page(path: str | Path) -> Path:
+    """Raise a DataError if no page can be written there."""
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise DataError("a report is an HTML page", where=str(path), hint="report.html")
+    check_target(path)
+    return Path(path)
+
+
+def outputs_of(learner: Learner, samples: Samples, progress: Report | None = None, words: str = "predicting"
+               ) -> np.ndarray:  # fmt: skip
+    """The first output for each sample."""
+    return predict_all(learner.device, plain(samples.inputs), progress, words)[0][:, 0]
+
+
+def outcome(learner: Learner, samples: Samples, before: np.ndarray | None = None, name: str = "test samples",
+           after: np.ndarray | None = None) -> Outcome:  # fmt: skip
+    """How good the learner is on labelled samples."""
+    assert samples.labels is not None  # checked by Learner.samples
+    out = outputs_of(learner, samples) if after is None else after
+    return Outcome(name, learner.recipe.loss, samples.labels, out, before, learner.names)
+
+
+def report_of(learner: Learner, history: History | None = None, found: Outcome | None = None,
+              counted: Layers | None = None) -> RunReport:  # fmt: skip
+    """The data of the page."""
+    needs = needs_of(learner, counted)
+    by_layer, unit = costs(learner, needs)
+    step, predict = needs.instructions(history.batch if history else learner.batch)
+    plan = needs.plans.get(needs.step or "")
+    scores = (found.score(),) if found else measured(learner, history)
+    groups = found.groups() if found else ()
+    return RunReport(
+        title=learner.graphs["predict"].name, summary=summary(learner), device=where(learner, needs), scores=scores,
+        sram=needs.sram, flash=needs.flash, arena=plan and memory_map(plan), costs=by_layer, unit=unit,
+        step_instructions=step, predict_instructions=predict,
+        estimate=estimate(step, needs.board) if needs.board and step is not None else None,
+        losses=tuple(np.concatenate(history.losses).tolist()) if history and history.losses else (),
+        steps_an_epoch=len(history.losses[0]) if history and history.losses else 1,
+        confusion=found.confusion() if found else None, lowering=needs.lowering,
+        facts=facts(learner, history, needs), speed=None if needs.board else speed(learner),
+        epochs={name: tuple(v) for name, v in columns(history).items()} if history else {},
+        groups=groups, mistakes=found.mistakes() if found else (),
+        next=advice(learner, history, scores, groups, needs), notes=tuple(history.notes) if history else (),
+        room="" if needs.board else room(needs),
+    )  # fmt: skip
+
+
+def measured(learner: Learner, history: History | None) -> tuple[Score, ...]:
+    """What the last fit measured itself."""
+    if history is None:
+        return ()
+    for name, values in (("test samples", history.tested), ("validation samples", history.validation)):
+        if values:
+            return (Score(name, None, values[-1], 0, learner.measure),)
+    return ()
+
+
+# words ------------------------------------------------------------------------------------------
+
+
+def summary(learner: Learner) -> str:
+    """What is trained, in a sentence."""
+    parts, graph = learner.parts, learner.graphs["predict"]
+    classes = f"{learner.classes:,} {'classes' if learner.measure == 'accuracy' else 'outputs'}"
+    if parts is None:
+        return f"{classes}; the program of a board's folder."
+    trained = sum(a.size for a in graph.state.values())
+    whole = trained + sum(a.size for a in graph.constants.values())
+    each = "one update per sample" if learner.batch == 1 else f"one update per {learner.batch} samples"
+    return f"{classes}; trains {parts.scheme.name}: {trained:,} of {whole:,} parameters, {each}."
+
+
+def where(learner: Learner, needs: Needs) -> str:
+    place = learner.site.place or "a device opened by the caller"
+    place = "this machine" if place == "host" else place
+    return f"{place}; linked for {needs.board.title}" if needs.board else place
+
+
+def facts(learner: Learner, history: History | None, needs: Needs) -> tuple[tuple[str, str], ...]:
+    """Settings and versions."""
+    import insitu
+
+    recipe, graph = learner.recipe, learner.graphs["predict"]
+    found = [
+        ("takes", ", ".join(f"{v.name} {v.type}" for v in graph.inputs)),
+        ("gives", ", ".join(f"{v.name} {v.type}" for v in graph.outputs)),
+        ("classes", class_words(learner)),
+        ("scheme", learner.parts.scheme.name if learner.parts else ""),
+        ("loss", recipe.loss), ("optimizer", recipe.optimizer), ("gradients", recipe.grad or "f32"),
+    ]  # fmt: skip
+    if history and history.loss:
+        found += [("epochs", f"{len(history.loss):,}"), ("updates", f"{history.updates:,} of {history.batch} samples"),
+                  ("rate", f"{history.rate:.4g}, head {history.head_rate:.4g}"), ("found", history.found)]  # fmt: skip
+    return tuple((k, v) for k, v in [*found, ("notes", "; ".join(learner.notes)), ("insitu", insitu.__version__)] if v)
+
+
+def class_words(learner: Learner) -> str:
+    names = learner.names
+    if not any(names):
+        return f"{learner.classes:,}"
+    return ", ".join(n or "(no name)" for n in names[:NAMES]) + (", ..." if len(names) > NAMES else "")
+
+
+# what to do next --------------------------------------------------------------------------------
+
+
+def advice(learner: Learner, history: History | None, scores: tuple[Score, ...], groups: tuple[Group, ...],
+           needs: Needs) -> tuple[str, ...]:  # fmt: skip
+    """At most four things, the most useful first."""
+    fresh = history is None and not learner.learned
+    found = [
+        "Teach it: learner.fit(x, y), or insitu train MODEL --data FILE -o NAME.insitu" if fresh else "",
+        test_advice(scores), class_advice(scores, groups), (needs.lowering or {}).get("advice", ""),
+        *board_advice(learner, needs, fresh),
+    ]  # fmt: skip
+    return tuple(words for words in found if words)[:4]
+
+
+def test_advice(scores: tuple[Score, ...]) -> str:
+    if not scores:
+        return "Measure it on samples it has not seen: learner.report(..., test=(x, y)), or --test FILE or --split 0.8"
+    if scores[0].name == "training samples":
+        return "Measure it on samples it has not learned from: --test FILE or --split 0.8"
+    if 0 < scores[0].samples < FEW:
+        return f"Test on more samples: {scores[0].samples} are few, one sample is {100 / scores[0].samples:.1f} points"
+    return ""
+
+
+def class_advice(scores: tuple[Score, ...], groups: tuple[Group, ...]) -> str:
+    worst = weakest(groups, scores[0]) if scores else None
+    return f'Collect more samples of "{worst.name}": {worst.after:.0%} of {worst.samples:,} recognised' if worst else ""
+
+
+def board_advice(learner: Learner, needs: Needs, fresh: bool) -> list[str]:
+    if needs.board is None:
+        return [] if fresh else ["Put it on a board: insitu compile NAME.insitu --board nrf52840 -o build"]
+    if learner.site.manifest:
+        return []
+    return ['Write its folder: learner.write("build"), or insitu compile ... -o build; then insitu run build']
