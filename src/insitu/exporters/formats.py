@@ -39,7 +39,8 @@ class Format:
 ROWS = (
     Format("litert", ".tflite", "litert", "ai_edge_litert", "tflite", "a LiteRT model"),
     Format("litert-train", ".tflite", "litert_train", "ai_edge_litert", "tflite", "a trainable LiteRT model"),
-    Format("coreml", ".mlmodel", "coreml", "coremltools", "coreml", "a Core ML model"),
+    Format("coreml", ".mlmodel", "coreml", "coremltools", "coreml", "an updatable Core ML model"),
+    Format("coreml-predict", ".mlmodel", "coreml_predict", "coremltools", "coreml", "a Core ML model for inference"),
     Format("onnx", ".onnx", "onnx", "onnx", "onnx", "an ONNX model"),
     Format("torch", ".pt", "torch", "torch", "torch", "a PyTorch state dict"),
 )

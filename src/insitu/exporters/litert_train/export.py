@@ -191,4 +191,5 @@ def _difference(infer: Callable, graph: Graph, sample: tuple[np.ndarray, ...]) -
     """The largest difference for one sample, as a share of the largest output."""
     made = infer(**dict(zip(input_names(graph.inputs), sample)))
     want = evaluate(replace(graph, outputs=graph.outputs[:1]), *sample)
+    assert isinstance(want, np.ndarray)  # one output
     return float(np.abs(made.get("logits", made["output"]) - want).max() / max(1.0, np.abs(want).max()))

@@ -1,0 +1,254 @@
+"""A learner as a Core ML network (.mlmodel): updatable with what its scheme trains, or for inference alone.
+
+The layers are in layers.py. What Core ML cannot update at all is an error before anything is written; what it leaves
+as it is, is said in a note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from insitu.errors import GraphError, ModelError, Unsupported
+from insitu.exporters.coreml.evaluate import evaluated, network, validated
+from insitu.exporters.coreml.layers import TABLE, softmax
+from insitu.exporters.coreml.net import Blob, Net, builder_for, sizes_of
+from insitu.exporters.coreml.quiet import coremltools, silent
+from insitu.exporters.coreml.reals import real_graph
+from insitu.exporters.learned import learned_graph, learned_state
+from insitu.exporters.samples import compared
+from insitu.exporters.written import Options, Written
+from insitu.graph import Graph, drop_unused, evaluate
+from insitu.learner import Learner
+from insitu.ops.channels import merge_channels
+from insitu.ops.dropout import dropout_train
+from insitu.ops.norm import batch_norm, dropout
+from insitu.ops.norm import softmax as softmax_op
+
+LOSSES = ("cross_entropy", "mse")
+RATES = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001}  # defaults in the file; an app may set others
+EPOCHS, MOST_EPOCHS = 5, 1000
+OUTPUT = "output"
+CLOSE, FAR = 1e-4, 0.25  # of the largest output: for float learners, and for int8 ones, whose rounding is gone
+
+
+def write(learner: Learner, options: Options) -> Written:
+    """An updatable model."""
+    trained = trained_layers(learner)
+    graph = real_graph(_unfolded(learner))
+    made = _network(graph, learner.names, _chances(learner, graph))
+    with silent():
+        notes = _updates(made.builder, learner, options, [name for name in trained if name in made.layers])
+    return Written(_bytes(made.builder, learner), (*notes, *_kept(learner, graph)))
+
+
+def write_inference(learner: Learner, options: Options) -> Written:
+    """A model that predicts and cannot be updated."""
+    graph = real_graph(learned_graph(learner))
+    made = _network(graph, learner.names, _chances(learner, graph))
+    return Written(_bytes(made.builder, learner), ("for inference only; --to coreml writes an updatable model",))
+
+
+def _unfolded(learner: Learner) -> Graph:
+    """The network as it predicts, batch norms included: Core ML keeps them fixed beside layers that it updates."""
+    graph = learner.graphs["predict"]
+    if not graph.nodes:
+        raise GraphError("a folder has only the interface of its program", hint="export where the model is")
+    constants = {**graph.constants, **learned_state(learner)}
+    return drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows=""))
+
+
+def trained_layers(learner: Learner) -> list[str]:
+    """The layers that the scheme trains; an error if Core ML cannot update exactly those."""
+    graph, loss = learner.graphs["predict"], learner.recipe.loss
+    if loss not in LOSSES:
+        raise Unsupported(f"Core ML trains with {' or '.join(LOSSES)}, not {loss}", hint="--to coreml-predict")
+    found = []
+    for node in graph.nodes:
+        if node.op is merge_channels:
+            raise Unsupported("Core ML updates whole layers, and this scheme trains some of a layer's channels",
+                              where=node.name, hint="scheme head, last:k or full")  # fmt: skip
+        state = [v.name in graph.state for v in node.inputs[1:3]]
+        if node.op.facts.parameters is None or not any(state) or node.op is batch_norm:
+            continue
+        if not all(state):
+            raise Unsupported("Core ML updates weights and biases together, and this scheme trains one of them",
+                              where=node.name, hint="scheme head, last:k or full")  # fmt: skip
+        if any(v.dtype == "s8" for v in node.inputs):
+            raise Unsupported("Core ML trains in float, and this layer is int8", where=node.name,
+                              hint='compile with precision="float", or scheme="head"')  # fmt: skip
+        found.append(node.name)
+    return found
+
+
+def _kept(learner: Learner, graph: Graph) -> tuple[str, ...]:
+    """Notes on what Core ML does not do as the learner does."""
+    ops = {node.op for g in learner.graphs.values() for node in g.nodes}
+    state = learner.graphs["predict"].state
+    norms = [n for n in graph.nodes if n.op is batch_norm and any(v.name in state for v in n.inputs[1:])]
+    grouped = [n.name for n in graph.nodes if n.op.name == "depthwise2d" and n.inputs[1].name in state]
+    recipe = learner.recipe
+    found = {
+        f"Core ML does not update batch norm: {len(norms)} of them stay as learned": bool(norms),
+        "Core ML has no dropout: it trains without": bool(ops & {dropout, dropout_train}),
+        f"depthwise layers are marked updatable ({_listed(grouped)}): try whether your system takes them": grouped,
+        f"Core ML has no weight decay: {recipe.decay} is left out": bool(recipe.decay),
+        "Core ML has no Nesterov momentum: plain momentum is used": recipe.nesterov and recipe.optimizer == "momentum",
+    }
+    return tuple(words for words, holds in found.items() if holds)
+
+
+# the network ------------------------------------------------------------------------------------
+
+
+def _chances(learner: Learner, graph: Graph) -> bool:
+    """Are the outputs logits, which the file turns into probabilities?"""
+    last = graph.producer.get(graph.outputs[0].name)
+    return learner.recipe.loss == "cross_entropy" and (last is None or last.op is not softmax_op)
+
+
+def _network(graph: Graph, names: tuple[str, ...], chances: bool) -> Net:
+    for node in graph.nodes:
+        if node.op not in TABLE:
+            raise Unsupported(f"Core ML cannot express op {node.op.name}", where=f"%{node.name}")
+    classifier = any(names) and graph.outputs[0].shape == (1, len(names)) and (chances or _ends_in_softmax(graph))
+    inputs = [(name, _trimmed(v.shape)) for name, v in zip(input_names(graph), graph.inputs)]
+    out = (OUTPUT, None if classifier else _trimmed(graph.outputs[0].shape))
+    with silent():
+        net = Net(builder_for(inputs, [out], classifier), graph)
+        env = {v.name: Blob(name, v.shape) for name, v in zip(input_names(graph), graph.inputs)}
+        for node in graph.nodes:
+            given = [env[v.name] for v in node.inputs if v.name in env]
+            env[node.output.name] = TABLE[node.op](net, node, given)
+        _finish(net, env[graph.outputs[0].name], chances)
+        if classifier:
+            net.builder.set_class_labels([n or str(i) for i, n in enumerate(names)], "label", OUTPUT)
+    return net
+
+
+def input_names(graph: Graph) -> list[str]:
+    return ["x"] if len(graph.inputs) == 1 else [f"x{i}" for i in range(len(graph.inputs))]
+
+
+def _ends_in_softmax(graph: Graph) -> bool:
+    last = graph.producer.get(graph.outputs[0].name)
+    return last is not None and last.op is softmax_op
+
+
+def _trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of a feature: a vector has one axis, all else three."""
+    sizes = sizes_of(shape, False)
+    return sizes[:1] if len(shape) <= 2 else sizes
+
+
+def _finish(net: Net, last: Blob, chances: bool) -> None:
+    """Give the output its name: the last layer's output is renamed, or a softmax follows."""
+    last = net.plain(last)
+    if chances:
+        softmax(net, last, OUTPUT)
+        return
+    layers = net.builder.nn_spec.layers
+    if layers and layers[-1].output[0] == last.name:
+        layers[-1].output[0] = OUTPUT
+    else:
+        net.builder.add_activation(OUTPUT, "LINEAR", last.name, OUTPUT, [1.0, 0.0])
+
+
+# training ---------------------------------------------------------------------------------------
+
+
+def _updates(builder: Any, learner: Learner, options: Options, layers: list[str]) -> tuple[str, ...]:
+    """Mark the layers, set loss, optimizer, batch and epochs; notes say what an app gives and may change."""
+    ct = coremltools()
+    builder.make_updatable(layers)
+    if learner.recipe.loss == "mse":
+        shape = _trimmed(learner.graphs["predict"].outputs[0].shape)
+        builder.set_mean_squared_error_loss("loss", (OUTPUT, ct.models.datatypes.Array(*shape)))
+    else:
+        builder.set_categorical_cross_entropy_loss("loss", OUTPUT)
+    _optimizer(builder, learner.recipe, options.batch or learner.batch)
+    builder.set_epochs(EPOCHS, list(range(1, MOST_EPOCHS + 1)))
+    target = builder.spec.description.trainingInput[-1].name
+    return (
+        f"updates {_listed(layers)}; a sample to train with has x and {target}",
+        f"defaults an app may change: rate {RATES[learner.recipe.optimizer]}, {EPOCHS} epochs",
+    )
+
+
+def _listed(layers: list[str]) -> str:
+    return ", ".join(layers) if len(layers) < 6 else f"{len(layers)} layers, {layers[0]} to {layers[-1]}"
+
+
+def _optimizer(builder: Any, recipe: Any, batch: int) -> None:
+    from coremltools.models.neural_network import AdamParams, SgdParams
+
+    rate, allowed = RATES[recipe.optimizer], sorted({batch, *(2**k for k in range(9))})
+    if recipe.optimizer == "adam":
+        params = AdamParams(lr=rate, batch=batch, beta1=0.9, beta2=0.999, eps=1e-8)
+        params.set_lr(rate, 0.0, 10.0)
+        params.set_batch(batch, allowed)
+        builder.set_adam_optimizer(params)
+        return
+    params = SgdParams(lr=rate, batch=batch)
+    params.set_lr(rate, 0.0, 10.0)
+    params.set_momentum(recipe.momentum if recipe.optimizer == "momentum" else 0.0, 0.0, 1.0)
+    params.set_batch(batch, allowed)
+    builder.set_sgd_optimizer(params)
+
+
+def _bytes(builder: Any, learner: Learner) -> bytes:
+    meta = builder.spec.description.metadata
+    meta.shortDescription = f"{learner.graphs['predict'].name}, written by insitu"
+    if any(learner.names):
+        meta.userDefined["classes"] = "\n".join(learner.names)
+    return builder.spec.SerializeToString(deterministic=True)
+
+
+# checking ---------------------------------------------------------------------------------------
+
+
+def check(data: bytes, learner: Learner, options: Options) -> list[str]:
+    """Read the file again, hold it to Core ML's rules, and compare what it computes with the learner."""
+    spec = loaded(data)
+    validated(spec)
+    graph = learned_graph(learner)
+    worst = max(_difference(spec, graph, sample) for sample in compared(graph, options.data))
+    int8 = any(v.type.quant is not None for v in graph.values.values())
+    if not worst <= (FAR if int8 else CLOSE):
+        raise ModelError(
+            f"the file's outputs differ by {worst:.1e} from the learner's", hint="please report this model"
+        )
+    why = ", because its int8 weights are float in this file and nothing is rounded" if int8 else ""
+    return [
+        f"outputs within {worst:.0e} of the learner's{why}; computed from the file, Core ML itself runs on Apple only"
+    ]
+
+
+def loaded(data: bytes) -> Any:
+    coremltools()
+    from coremltools.proto import Model_pb2
+
+    spec: Any = Model_pb2.Model()
+    spec.ParseFromString(data)
+    return spec
+
+
+def _difference(spec: Any, graph: Graph, sample: tuple[np.ndarray, ...]) -> float:
+    """The largest difference of the outputs for one sample; of logits, where the file adds a softmax."""
+    blobs = evaluated(spec, dict(zip(input_names(graph), map(_fed, sample, graph.inputs))))
+    last = network(spec).layers[-1]
+    logits = last.WhichOneof("layer") == "softmax" and not _ends_in_softmax(graph)
+    got = blobs[last.input[0] if logits else OUTPUT].reshape(-1)
+    want = evaluate(replace(graph, outputs=graph.outputs[:1]), *sample)
+    assert isinstance(want, np.ndarray)  # one output
+    q = graph.outputs[0].type.quant
+    want = want.astype(np.float64) if q is None else (want.astype(np.float64) - q.zero) * q.scale[0]
+    return float(np.abs(got - want.reshape(-1)).max() / max(np.abs(want).max(), 1e-6))
+
+
+def _fed(x: np.ndarray, v: Any) -> np.ndarray:
+    q = v.type.quant
+    x = x if q is None else (x.astype(np.float64) - q.zero) * q.scale[0]
+    return np.asarray(x).reshape(sizes_of(v.shape, False))
