@@ -23,9 +23,11 @@ from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, drop_unused, evaluate
 from insitu.learner import Learner
 from insitu.ops.channels import merge_channels
+from insitu.ops.depthwise import depthwise2d
 from insitu.ops.dropout import dropout_train
 from insitu.ops.norm import batch_norm, dropout
 from insitu.ops.norm import softmax as softmax_op
+from insitu.training.train import Recipe
 
 LOSSES = ("cross_entropy", "mse")
 RATES = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001}  # defaults in the file; an app may set others
@@ -88,7 +90,7 @@ def _kept(learner: Learner, graph: Graph) -> tuple[str, ...]:
     ops = {node.op for g in learner.graphs.values() for node in g.nodes}
     state = learner.graphs["predict"].state
     norms = [n for n in graph.nodes if n.op is batch_norm and any(v.name in state for v in n.inputs[1:])]
-    grouped = [n.name for n in graph.nodes if n.op.name == "depthwise2d" and n.inputs[1].name in state]
+    grouped = [n.name for n in graph.nodes if n.op is depthwise2d and n.inputs[1].name in state]
     recipe = learner.recipe
     found = {
         f"Core ML does not update batch norm: {len(norms)} of them stay as learned": bool(norms),
@@ -173,7 +175,7 @@ def _updates(builder: Any, learner: Learner, options: Options, layers: list[str]
     target = builder.spec.description.trainingInput[-1].name
     return (
         f"updates {_listed(layers)}; a sample to train with has x and {target}",
-        f"defaults an app may change: rate {RATES[learner.recipe.optimizer]}, {EPOCHS} epochs",
+        f"defaults an app may change: rate {rate_of(learner.recipe)}, {EPOCHS} epochs",
     )
 
 
@@ -181,12 +183,17 @@ def _listed(layers: list[str]) -> str:
     return ", ".join(layers) if len(layers) < 6 else f"{len(layers)} layers, {layers[0]} to {layers[-1]}"
 
 
-def _optimizer(builder: Any, recipe: Any, batch: int) -> None:
+def rate_of(recipe: Recipe) -> float:
+    """The recipe's own rate, or the usual one of its optimizer."""
+    return RATES[recipe.optimizer] if recipe.rate is None else recipe.rate
+
+
+def _optimizer(builder: Any, recipe: Recipe, batch: int) -> None:
     from coremltools.models.neural_network import AdamParams, SgdParams
 
-    rate, allowed = RATES[recipe.optimizer], sorted({batch, *(2**k for k in range(9))})
+    rate, allowed = rate_of(recipe), sorted({batch, *(2**k for k in range(9))})
     if recipe.optimizer == "adam":
-        params = AdamParams(lr=rate, batch=batch, beta1=0.9, beta2=0.999, eps=1e-8)
+        params = AdamParams(lr=rate, batch=batch, beta1=recipe.beta1, beta2=recipe.beta2, eps=recipe.epsilon)
         params.set_lr(rate, 0.0, 10.0)
         params.set_batch(batch, allowed)
         builder.set_adam_optimizer(params)
