@@ -32,6 +32,7 @@ from insitu.ops.quant import dequantize
 from insitu.planner import Plan
 from insitu.preprocess import Transform, fuse_transform
 from insitu.proof import Certificate, certify, drawn
+from insitu.proof.folder import is_folder, prove_folder
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.rounding import WORDS as ROUNDINGS
@@ -119,8 +120,11 @@ def prove(model, *, example=None, classes: int | None = None, data=None, scheme:
     """The gradient certificate of the training program that `compile` would make. Takes the arguments of `compile`.
 
     `.ok` says whether everything holds, `.broken` what does not. Without `data`, samples are drawn at random.
-    The head starts from random weights: with zeros, no gradient would reach the layers before it.
+    The head starts from random weights: with zeros, no gradient would reach the layers before it. The model may also be
+    a board's folder: its program is proved as it will be flashed, and the certificate is written into the folder.
     """
+    if isinstance(model, str | Path) and is_folder(model):
+        return prove_folder(model, data, steps, seed)
     recipe = recipe or Recipe()
     g = load(model, example)
     samples = drawn(g, seed) if data is None else as_samples(data, g, targets=has_targets(recipe))

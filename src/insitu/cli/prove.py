@@ -1,4 +1,4 @@
-"""`insitu prove MODEL --classes N --scheme S`: the gradient certificate. Exit status 0 only if all of it holds."""
+"""`insitu prove MODEL` or `insitu prove DIR`: the gradient certificate. Exit status 0 only if all of it holds."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from insitu.files import write_whole
 
 HELP = "check the gradients, the C and the memory plan of a model's training program"
 EXAMPLES = """\
+  insitu prove build                                          the program of a board's folder, as it will be flashed
   insitu prove model.onnx --classes 10 --scheme last:6        everything trained in int8
   insitu prove model.tflite --classes 10 --scheme head
   insitu prove model.onnx --precision float --scheme full --optimizer adam
   insitu prove model.insitu --classes 3 --scheme bias:22 --data samples.npz --json
 """
+OWN = {"classes": None, "scheme": "full", "precision": "int8", "head": "float", "head_after": None,
+       "loss": LOSSES[0], "optimizer": "sgd", "arithmetic": "residual", "batch": 1}  # fmt: skip
 
 
 def arguments(parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    parser.add_argument(
+        "model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl, .insitu, or a board's folder"
+    )
     parser.add_argument("--classes", type=count, metavar="N", help="new head with N classes (default: the model's own)")
     parser.add_argument(
         "--scheme", default="full", metavar="S", help="head, full, last:6, bias:22, a published name, a file (full)"
@@ -45,6 +50,34 @@ def arguments(parser) -> None:
 def run(arguments) -> int:
     import json
 
+    from insitu.proof.folder import is_folder
+
+    found = _folder(arguments) if is_folder(arguments.model) else _model(arguments)
+    if arguments.output:
+        write_whole(arguments.output, (json.dumps(found.to_json(), indent=2) + "\n").encode())
+    show(arguments, found.to_text(), found.to_json())
+    return 0 if found.ok else 1
+
+
+def _folder(arguments):
+    """The certificate of a board's folder, which says everything but samples and steps itself."""
+    from insitu.deploy.manifest import read_manifest
+    from insitu.errors import DataError
+    from insitu.proof.folder import CERTIFICATE, prove_folder
+
+    changed = [name for name, usual in OWN.items() if getattr(arguments, name, usual) != usual]
+    if changed:
+        hint = "leave it out; insitu compile ... -o DIR with it makes another folder"
+        raise DataError(f"is already compiled: --{changed[0].replace('_', '-')} would change it",
+                        where=arguments.model, hint=hint)  # fmt: skip
+    samples = read_data(arguments, read_manifest(arguments.model).graph) if arguments.data else None
+    say(f"proving on {counted(samples) if samples else 'random samples'}")
+    found = prove_folder(arguments.model, samples, arguments.steps, arguments.seed)
+    say(f"written to {Path(arguments.model) / CERTIFICATE}")
+    return found
+
+
+def _model(arguments):
     from insitu.learner.model import load
     from insitu.pipeline import prove
     from insitu.training.train import Recipe, has_targets
@@ -58,8 +91,4 @@ def run(arguments) -> int:
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, recipe=recipe,
         steps=arguments.steps, seed=arguments.seed,
     )  # fmt: skip
-    found = replace(found, model=Path(arguments.model).stem)
-    if arguments.output:
-        write_whole(arguments.output, (json.dumps(found.to_json(), indent=2) + "\n").encode())
-    show(arguments, found.to_text(), found.to_json())
-    return 0 if found.ok else 1
+    return replace(found, model=Path(arguments.model).stem)

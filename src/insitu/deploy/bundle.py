@@ -20,7 +20,7 @@ from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.deploy import Deployment
 from insitu.deploy.bundle_texts import example_main, makefile, readme, train_sketch
-from insitu.deploy.folder import MANIFEST, hashes, write_files
+from insitu.deploy.folder import LEARNER, MANIFEST, hashes, write_files
 from insitu.deploy.manifest import manifest
 from insitu.deploy.packages import package_files
 from insitu.deploy.reached import only_reached
@@ -47,8 +47,8 @@ def with_headers(files: dict[str, str]) -> dict[str, str]:
     return files | dict(sorted(found.items()))
 
 
-def board_files(deployment: Deployment) -> dict[str, str | bytes]:
-    """Path in the folder -> content, for a board."""
+def board_files(deployment: Deployment, learner: bytes = b"") -> dict[str, str | bytes]:
+    """Path in the folder -> content, for a board. `learner` is the file of the learner that it comes from."""
     program, board = deployment.program, deployment.limits.board
     assert board is not None
     protocol = {name: (C_FOLDER / name).read_text() for name in SOURCES}
@@ -60,7 +60,7 @@ def board_files(deployment: Deployment) -> dict[str, str | bytes]:
         "README.md": readme(deployment), "Makefile": makefile(board), "example_main.c": example_main(program),
         "examples/train/train.ino": train_sketch(program), **package_files(program, board),
     }  # fmt: skip
-    found |= image_files(deployment)
+    found |= image_files(deployment) | ({LEARNER: learner} if learner else {})
     described = {**manifest(deployment), "files": hashes(found)}
     return {**found, MANIFEST: json.dumps(described, indent=1) + "\n"}
 
@@ -95,6 +95,6 @@ def write_bundle(program: Program, folder: str | Path) -> list[Path]:
     return write_files(bundle_files(program), folder)
 
 
-def write_board(deployment: Deployment, folder: str | Path) -> list[Path]:
+def write_board(deployment: Deployment, folder: str | Path, learner: bytes = b"") -> list[Path]:
     """Write a board's folder; other files in it stay, those of an older program go."""
-    return write_files(board_files(deployment), folder)
+    return write_files(board_files(deployment, learner), folder)

@@ -18,9 +18,10 @@ from pathlib import Path
 from insitu.errors import DataError, ToolError
 
 MANIFEST = "insitu.json"
+LEARNER = "learner.insitu"  # the learner that the folder was written from: insitu prove checks the C against it
 STAGE = ".insitu-"  # what a folder is called in which files wait for their places
 OLD = ".insitu-old.json"  # the manifest of the program that was here before, until it is gone
-PROGRAM = ("src/", "emulator.elf", "firmware.")  # what is run: users may change the other files
+PROGRAM = ("src/", "emulator.elf", "firmware.", LEARNER)  # what is run: users may change the other files
 
 
 def write_files(files: Mapping[str, str | bytes], folder: str | Path) -> list[Path]:

@@ -65,6 +65,7 @@ def manifest(deployment: Deployment) -> dict:
         "board": board.to_json(),
         "program": interface.program,
         "batch": deployment.batch,
+        "prefer": deployment.limits.prefer,
         **({"loss": deployment.loss} if deployment.loss else {}),
         "arena_bytes": interface.arena_bytes,
         "verbs": {

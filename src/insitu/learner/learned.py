@@ -65,5 +65,7 @@ def measured_deployment(learner: Learner, cost: bool = True) -> Deployment:
 
 def write(learner: Learner, folder: str | Path, deployed: Deployment | None = None) -> list[Path]:
     """The program's folder, with firmware if it was compiled for a board; it starts from what was learned."""
+    from insitu.learner.file import learner_bytes
+
     made = deployed or learned_deployment(learner)
-    return write_board(made, folder) if made else write_bundle(learned_program(learner), folder)
+    return write_board(made, folder, learner_bytes(learner)) if made else write_bundle(learned_program(learner), folder)

@@ -17,6 +17,7 @@ class Certificate:
     scheme: str
     precision: str
     rows: tuple[Row, ...]
+    about: str = ""  # the program, if it is a board's
 
     @property
     def ok(self) -> bool:
@@ -34,7 +35,8 @@ class Certificate:
 
     def to_text(self) -> str:
         rows = [(r.check, r.compared, r.count, number(r.worst), number(r.allowed), holds(r)) for r in self.rows]
-        parts = [f"{self.model}, {self.precision}, scheme {self.scheme}", "", table(HEADERS, rows), ""]
+        parts = [f"{self.model}, {self.precision}, scheme {self.scheme}", *([self.about] if self.about else []), ""]
+        parts += [table(HEADERS, rows), ""]
         parts += [f"{r.check}: {r.note or r.where}" for r in self.rows if not r.ok]
         parts.append(self._verdict())
         return "\n".join(parts)
@@ -53,6 +55,7 @@ class Certificate:
             "model": self.model,
             "scheme": self.scheme,
             "precision": self.precision,
+            **({"about": self.about} if self.about else {}),
             "ok": self.ok,
             "checks": [{**asdict(r), "compared_nothing": r.check in self.empty} for r in self.rows],
         }

@@ -10,7 +10,7 @@ one whose values were read, and again the same bytes on an arena full of garbage
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,11 +64,16 @@ class Subject:
         return next(v for v in self.verbs if self.graphs[v].outputs)
 
 
-def prove_program(subject: Subject, tools: Tools, seed: int = 0) -> list[Row]:
-    """Every row of the certificate; the rows that need C only if the plans are sound."""
-    rows = [*prove_gradients(subject, seed)]
+def prove_program(subject: Subject, tools: Tools, seed: int = 0, plans: Mapping[str, Any] | None = None,
+                  gradients: Iterable[Row] | None = None) -> list[Row]:  # fmt: skip
+    """Every row of the certificate; the rows that need C only if the plans are sound.
+
+    `plans` are those of a program that exists already, a board's; the C is then proved as they lay it out. `gradients`
+    are the rows about its gradients, if they were proved in another way.
+    """
+    rows = [*(prove_gradients(subject, seed) if gradients is None else gradients)]
     try:
-        plans = {verb: tools.plan(g) for verb, g in subject.graphs.items()}
+        plans = plans or {verb: tools.plan(g) for verb, g in subject.graphs.items()}
         kept = {f"kept_{verb}": apart(tools.plan(keep_all(g))) for verb, g in subject.graphs.items()}
         cut = {verb: tools.plan(g) for verb, g in cut_graphs(subject).items()}
         for p in (*plans.values(), *kept.values(), *cut.values()):

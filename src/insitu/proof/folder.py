@@ -1,0 +1,182 @@
+"""The certificate of a board's folder: of the program that will be flashed, as it was planned for that board.
+
+The folder has the learner it was written from. Its program is planned and emitted again for the same board and budget:
+every generated C file must be the one in the folder. Then the checks of program.py run on exactly those plans (their
+rows, stripes, tiles and groups), and the linked image takes the same steps on an emulated core.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from insitu.codegen import Program, emit_program, with_state
+from insitu.codegen.device import emit_device
+from insitu.codegen.rows import takes_rows
+from insitu.data import as_samples
+from insitu.deploy import Deployment, Limits, deploy, starting_from
+from insitu.deploy.folder import LEARNER, MANIFEST
+from insitu.deploy.manifest import Manifest, read_manifest
+from insitu.devices.device import Device
+from insitu.devices.host import HostDevice, open_program
+from insitu.devices.rows import open_rows
+from insitu.errors import DataError, Error
+from insitu.files import write_whole
+from insitu.learner.file import first_state, open_learner
+from insitu.learner.places import Patience, open_in_folder
+from insitu.learner.rates import real, trained_values
+from insitu.planner.spent import spent_text
+from insitu.proof.certificate import Certificate
+from insitu.proof.certify import TOOLS, arithmetic, subject_of
+from insitu.proof.differences import Run
+from insitu.proof.findings import Finding, Row, failed, row
+from insitu.proof.program import Subject, different, prove_gradients, prove_program
+from insitu.proof.source import drawn
+from insitu.training.head import HEAD
+from insitu.training.parts import Parts
+from insitu.training.train import has_targets
+
+CERTIFICATE = "certificate.json"
+CLOSE = {"s16": 0.01, "s8": 0.2}  # of a step
+LAST = 1 / 256 / 127  # of a weight: the fraction that is kept beside an int8
+ANEW = "write it again: insitu compile MODEL --board ... -o DIR"
+
+
+def prove_folder(folder: str | Path, data=None, steps: int = 5, seed: int = 0) -> Certificate:
+    """Prove a folder's program, and write its certificate into the folder."""
+    manifest = read_manifest(folder)  # refuses a file that was changed
+    parts, state = _learner_of(manifest)
+    graphs = starting_from(parts.graphs(), state)
+    made = deploy(graphs, _limits(manifest))
+    written = row("files", "the folder's C vs the C of its model, planned again", _files(made.program, manifest))
+    graph = parts.forward
+    samples = drawn(graph, seed) if data is None else as_samples(data, graph, targets=has_targets(parts.recipe))
+    state = _with_a_head(state, seed)
+    program = with_state(made.program, state)
+    subject = subject_of(parts, starting_from(graphs, state), samples, steps, seed)
+    gradients = [*_gradients(parts, subject, state, seed)]
+    proved = prove_program(subject, BOARD_TOOLS, seed, program.plans, gradients)
+    rows = [written, *proved, _image(manifest, subject, program, state)]
+    found = Certificate(manifest.name, parts.scheme.name, arithmetic(parts), tuple(rows), _about(parts, made, manifest))
+    write_whole(Path(folder) / CERTIFICATE, (json.dumps(found.to_json(), indent=2) + "\n").encode())
+    return found
+
+
+def _opened(program: Program) -> HostDevice:
+    """The program on this machine; its samples arrive row by row if they do so on the board."""
+    return open_rows(program) if any(map(takes_rows, program.plans.values())) else open_program(program)
+
+
+BOARD_TOOLS = replace(TOOLS, open=lambda plans: _opened(emit_program(plans)))
+
+
+def _learner_of(manifest: Manifest) -> tuple[Parts, dict[str, np.ndarray]]:
+    path = manifest.folder / LEARNER
+    if not path.is_file():
+        raise DataError("has no model to prove: an older insitu wrote it", where=str(manifest.folder), hint=ANEW)
+    learner = open_learner(path)
+    assert learner.parts is not None  # a file has them
+    return learner.parts, first_state(learner)
+
+
+def _limits(manifest: Manifest) -> Limits:
+    figures = manifest.figures
+    prefer = json.loads((manifest.folder / MANIFEST).read_text()).get("prefer", "memory")
+    return Limits(manifest.board, figures["sram_budget_bytes"], figures["flash_budget_bytes"], prefer)
+
+
+def _files(program: Program, manifest: Manifest) -> Iterator[Finding]:
+    """One finding per generated file; the error is 1 if it differs or is missing."""
+    for name, text in {**program.files, **emit_device(program)}.items():
+        path = manifest.folder / "src" / name
+        same = path.is_file() and path.read_bytes() == text.encode()
+        yield Finding(f"src/{name} is not the C of this model", float(not same), 0.0)
+
+
+def _with_a_head(state: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """The state with random weights in a head of zeros: through zeros, no gradient would reach the layers before it."""
+    weight = state.get(f"{HEAD}.weight")
+    if weight is None or weight.dtype.kind != "f" or weight.any():
+        return dict(state)
+    limit = 1 / np.sqrt(weight.shape[-1])
+    drawn = np.random.default_rng(seed).uniform(-limit, limit, weight.shape).astype(weight.dtype)
+    return {**state, f"{HEAD}.weight": drawn}
+
+
+# integer gradients ------------------------------------------------------------------------------
+
+
+def _gradients(parts: Parts, subject: Subject, state: Mapping[str, np.ndarray], seed: int) -> Iterator[Row]:
+    """Rules are proved for gradients in float; integer gradients must make nearly the same steps."""
+    kind = parts.recipe.grad or "f32"
+    if kind == "f32":
+        yield from prove_gradients(subject, seed)
+        return
+    exact = replace(parts, recipe=replace(parts.recipe, grad="f32", rows=False))
+    twin = replace(subject, graphs=starting_from(exact.graphs(), state))
+    yield from prove_gradients(twin, seed)
+    what = f"each parameter's step with {kind} gradients vs with float ones"
+    yield row(f"{kind} gradients", what, _steps_apart(subject, twin, state, CLOSE[kind]))
+
+
+def _steps_apart(subject: Subject, twin: Subject, state: Mapping[str, np.ndarray], allowed: float) -> Iterator[Finding]:
+    """How far apart the steps are, as a share of the longer one."""
+    values = trained_values(subject.graphs)
+    mine, other = (_after(s, state) for s in (subject, twin))
+    for v in values:
+        a, b = (real({**state, **after}, v) - real(state, v) for after in (mine, other))
+        rest = LAST * max(float(np.abs(real(state, v)).max(initial=0.0)), 1e-30) * np.sqrt(a.size)
+        yield Finding(v.name, float(np.linalg.norm(a - b)), allowed * float(np.linalg.norm(b)) + rest)
+
+
+def _after(subject: Subject, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The state after the steps up to the first update, in numpy."""
+    found = dict(state)
+    last = subject.verbs.index("apply") + 1 if "apply" in subject.verbs else 1
+    for step, verb in enumerate(subject.verbs[:last]):
+        graph = subject.graphs[verb]
+        run = Run.of(graph, subject.arrays(verb, step), {name: found[name] for name in graph.state})
+        found |= {name: run.env[new.name] for name, new in graph.updates.items()}
+    return found
+
+
+# the linked image -------------------------------------------------------------------------------
+
+
+def _image(manifest: Manifest, subject: Subject, program: Program, state: Mapping[str, np.ndarray]) -> Row:
+    """The image takes the same steps on an emulated core."""
+    what = "the image on an emulated core vs the C on this machine"
+    if not manifest.figures["linked"]:
+        return row("image", what, (), "the folder has no image")
+    try:
+        with open_in_folder(manifest, "emulator", Patience()) as board, _opened(program) as host:
+            return row("image", what, list(_same_steps(subject, board, host, state)))
+    except Error as e:
+        return failed("image", what, str(e))
+
+
+def _same_steps(subject: Subject, board: Device, host: Device, state: Mapping[str, np.ndarray]) -> Iterator[Finding]:
+    for device in (board, host):
+        device.load_arrays(state)
+    arrays = subject.arrays("predict")
+    wanted, found = ({"outputs": np.concatenate([a.ravel() for a in d.run("predict", *arrays)])} for d in (host, board))
+    yield from different("predict", found, wanted)
+    for step, verb in enumerate(subject.verbs):
+        for device in (board, host):
+            device.run(verb, *subject.arrays(verb, step))
+        yield from different(f"step {step + 1}", board.state(), host.state())
+
+
+def _about(parts: Parts, made: Deployment, manifest: Manifest) -> str:
+    done = spent_text(made.lowered) or "nothing lowered"
+    rows = ", row by row" if parts.recipe.rows else ""
+    budget = f"{made.sram_bytes:,} of {made.limits.sram:,} B SRAM"
+    return f"{manifest.board.name}: {parts.recipe.grad or 'f32'} gradients{rows}, {budget}; {done}"
+
+
+def is_folder(path: str | Path) -> bool:
+    return (Path(path) / MANIFEST).is_file()
