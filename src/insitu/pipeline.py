@@ -27,6 +27,7 @@ from insitu.learner import Learner
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.model import Model
 from insitu.ops.activation import sigmoid
+from insitu.ops.linear import linear_s8
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
 from insitu.planner import Plan
@@ -37,6 +38,7 @@ from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.rounding import WORDS as ROUNDINGS
 from insitu.quantizer.rounding import with_rounding
+from insitu.quantizer.untrained import is_untrained
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, read_scheme
 from insitu.terminal import colour
@@ -49,6 +51,8 @@ from insitu.training.train import Recipe, has_targets
 
 PRECISIONS = ("int8", "float")
 CONSTANT = "all calibration samples are the same: the int8 network will fit no others. Give typical inputs as data"
+UNTRAINED = 'the weights are random initial ones, so int8 gets room for them to grow; precision="float" learns better'
+ROOM = 4.0  # times the ranges of an untrained network
 AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 
 
@@ -96,12 +100,13 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=has_targets(recipe))
     chosen = choose_classes(g, classes, samples)
+    random = precision == "int8" and scheme != AUTO and not is_int8(g) and is_untrained(g)
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
     g = new_head(g, chosen.count, samples and by_name(samples, chosen.names), recipe, head_after, head_init, seed)
     g = replace(rounded(integer_head(g) if head == "int8" else g, rounding), classes=chosen.names)
     say("4-head", g)
-    notes += sum(map(_told, said), ()) + _told(chosen.note) + _untrained(g)
+    notes += sum(map(_told, [*said, chosen.note, UNTRAINED if random else ""]), ()) + _untrained(g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
     parts = Parts(g, s, recipe, batch, has_statistics(g), head_of(g))
     with stage("gradients and updates"):
@@ -201,7 +206,8 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
     if all(len(x) > 1 and (x == x[:1]).all() for x in samples.inputs):
         warnings.warn(CONSTANT, LearningWarning, stacklevel=3)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
-    return fuse_transform(Model(graph).quantize(pairs).graph)
+    room = ROOM if scheme != AUTO and is_untrained(graph) else 1.0
+    return fuse_transform(Model(graph).quantize(pairs, room=room).graph)
 
 
 def rounded(graph: Graph, rounding: str | None) -> Graph:
@@ -217,9 +223,9 @@ def has_statistics(graph: Graph) -> bool:
 
 
 def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, after, init: str, seed: int) -> Graph:
-    """The graph with its classifier replaced; a model trained towards targets keeps its output."""
+    """The graph with its classifier replaced; a model trained towards targets keeps its output, in float if it can."""
     if recipe.loss in ("mse", "binary_cross_entropy") and classes is None and after is None:
-        return float_output(graph)
+        return replace_head(graph, None) if ends_in_linear(graph) else float_output(graph)
     first = "zero" if init == "prototypes" else init
     made = replace_head(graph, classes, after=after, init=first, seed=seed)
     if init != "prototypes":
@@ -235,6 +241,16 @@ def features_of(graph: Graph, samples: Samples) -> np.ndarray:
     """The head's input for each sample."""
     body = drop_unused(replace(graph, outputs=(graph.producer[HEAD].inputs[0],)))
     return predict_all(open_host(body), plain(samples.inputs))[0][:, 0]
+
+
+def ends_in_linear(graph: Graph) -> bool:
+    """Is the output that of an int8 linear layer as it is? Its range would limit which targets can be reached."""
+    node = graph.producer.get(graph.outputs[0].name)
+    if node is not None and node.op is dequantize:
+        node = graph.producer.get(node.inputs[0].name)
+    if node is None or node.op is not linear_s8 or len(graph.outputs) > 1:
+        return False
+    return node.attrs["lo"] < node.output.type.zero  # else a ReLU is part of it
 
 
 def float_output(graph: Graph) -> Graph:

@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.metrics import log_loss, mean_squared_error
 from torch import nn
 
 import insitu
@@ -12,9 +14,10 @@ from insitu.codegen.state import ADDED, HEADER_BYTES, StateLayout
 from insitu.devices.device import Updates
 from insitu.errors import DataError, LearningWarning
 from insitu.learner.folder import open_folder
-from insitu.learner.held_out import folds
+from insitu.learner.held_out import Score, folds, guess, no_better
+from insitu.learner.rates import trained_values
 from insitu.learner.settle import usual_epochs
-from insitu.learner.trials import climb
+from insitu.learner.trials import BODY_SAMPLES, HEAD_SAMPLES, climb, only_head, trial_samples
 
 from ..learners import data, learner, mlp, state_of
 
@@ -90,10 +93,10 @@ def test_the_same_fit_gives_the_same_bytes():
 
 
 def test_many_samples_are_held_out_in_part():
-    x, y = data(1500)
+    x, y = data(4500)
     history = learner("head").fit(x, y)
-    assert "300 of 1,500 samples held out" in history.found
-    assert len(history.losses[0]) == 1200
+    assert "900 of 4,500 samples held out" in history.found
+    assert len(history.losses[0]) == 3600
 
 
 # --- and does no harm -----------------------------------------------------------------------------------
@@ -126,6 +129,33 @@ def test_a_network_that_knows_its_task_keeps_knowing_it():
         warnings.simplefilter("ignore", LearningWarning)
         made.fit(*data(40))
     assert accuracy(made) >= before - 0.01
+
+
+def test_a_network_that_only_learned_to_guess_is_as_it_was_and_says_what_to_try():
+    x, _ = data(120)
+    made = learner("full", head_init="zero")  # a head of zeros says class 0; most labels are 1, and none depends on x
+    before = state_of(made)
+    with pytest.warns(LearningWarning, match='nothing was learned.*optimizer="adam"') as said:
+        history = made.fit(x, (np.random.default_rng(1).random(120) < 0.75).astype(int))
+    assert history.restored and state_of(made) == before and "more samples" in str(said[0].message)
+
+
+def test_the_same_answer_for_all_is_scored_as_scikit_learn_does():
+    rng = np.random.default_rng(0)
+    y, targets = rng.integers(0, 3, 50), rng.normal(size=(50, 2)).astype(np.float32)
+    shares = DummyClassifier(strategy="prior").fit(np.zeros((50, 1)), y)
+    found = guess("cross_entropy", y)
+    assert found.measure == pytest.approx(shares.score(np.zeros((50, 1)), y))
+    assert found.loss == pytest.approx(log_loss(y, shares.predict_proba(np.zeros((50, 1)))), rel=1e-6)
+    constant = DummyRegressor().fit(np.zeros((50, 1)), targets).predict(np.zeros((50, 1)))
+    assert guess("mse", targets).loss == pytest.approx(mean_squared_error(targets, constant))
+
+
+def test_a_result_counts_as_learned_if_loss_or_accuracy_is_better_than_a_guess():
+    guessed = Score(1.0, 0.5, 100)
+    assert no_better(Score(0.999, 0.55, 100), guessed)  # within chance
+    assert not no_better(Score(1.2, 0.7, 100), guessed)  # too sure of itself, but right
+    assert not no_better(Score(0.9, 0.5, 100), guessed)
 
 
 def test_divergence_and_a_single_class_are_said():
@@ -226,6 +256,14 @@ def test_a_climb_goes_up_for_a_clear_gain_only_and_down_for_an_equal_result():
     assert climb({0: 1.0, 1: 0.9, 2: 0.8, 3: 0.9}.__getitem__, 2.0) == 2
     assert climb({0: 1.0, 1: 1.0, -1: 1.0, -2: 1.1}.__getitem__, 2.0) == -1
     assert climb({0: 2.0, 1: 1.99, 2: 1.8, 3: 1.9}.__getitem__, 2.0) == 2  # nothing was learned yet: any gain counts
+
+
+def test_trials_are_longer_for_small_networks_and_where_nothing_is_known():
+    head, full = (trained_values(learner(scheme).graphs) for scheme in ("head", "full"))
+    assert only_head(head) and trial_samples(head, 10**9, False) == HEAD_SAMPLES
+    assert trial_samples(full, 10**9, False) == BODY_SAMPLES
+    once, twice = (trial_samples(full, 1_500_000, lost) for lost in (False, True))
+    assert twice == 2 * once > BODY_SAMPLES
 
 
 def test_fewer_samples_are_seen_more_often():

@@ -17,6 +17,7 @@ MOST = 1000  # samples held out
 FEW = 400  # samples up to which every one is held out once
 FOLDS = 3
 EACH = 3  # samples per class below which none can be spared
+LEARNED = 0.99  # of the loss of guessing: a network that ends above it has learned nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,34 @@ LOSS_OF = {
     "binary_cross_entropy": _binary_surprise,
     "mse": lambda z, y: np.square(z - y).mean(),
 }
+
+
+# class shares in place of outputs: the logits of the best answer that does not look at the input
+def _shares(y: np.ndarray) -> np.ndarray:
+    return np.log(np.bincount(y) / len(y) + 1e-12)
+
+
+GUESS_OF = {
+    "cross_entropy": _shares,
+    "soft_cross_entropy": lambda y: np.log(y.mean(0) + 1e-12),
+    "binary_cross_entropy": lambda y: np.log((y.mean(0) + 1e-12) / (1 - y.mean(0) + 1e-12)),
+    "mse": lambda y: y.mean(0),
+}
+
+
+def guess(loss: str, y: np.ndarray) -> Score:
+    """The score of the best answer that is the same for every sample."""
+    rows = y if y.dtype.kind == "i" else y.reshape(len(y), -1).astype(np.float64)
+    same = np.asarray(GUESS_OF[loss](rows)).reshape(1, -1)
+    return score(loss, np.repeat(same, len(y), 0), rows)
+
+
+def no_better(after: Score, guessed: Score) -> bool:
+    """Is this the result of guessing, as far as so many samples can tell?"""
+    if not after.better_high:
+        return after.loss > LEARNED * guessed.loss
+    chance = 2 * np.sqrt(guessed.measure * (1 - guessed.measure) / after.samples)
+    return after.loss > LEARNED * guessed.loss and after.measure <= guessed.measure + chance
 
 
 def together(scores: list[Score]) -> Score:

@@ -15,12 +15,13 @@ import numpy as np
 from insitu.data.arguments import number, optional
 from insitu.devices.device import method_of
 from insitu.errors import DataError, LearningWarning
+from insitu.graph import Value
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
-from insitu.learner.held_out import Fold, folds
+from insitu.learner.held_out import Fold, folds, guess, no_better
 from insitu.learner.history import History
 from insitu.learner.rates import Probe, Rates
-from insitu.learner.trials import QUICK, STEP, Trials, first_rates, search
+from insitu.learner.trials import QUICK, STEP, Trials, first_rates, only_head, search, trial_samples
 from insitu.learner.watch import Watch
 from insitu.terminal.progress import Report
 from insitu.training.train import BODY_RATE, Recipe
@@ -28,7 +29,7 @@ from insitu.training.train import BODY_RATE, Recipe
 WARMUP = 0.1  # of all updates, and at most one epoch
 EPOCHS, AT, FEWEST, MOST = 20, 200, 4, 40  # 20 epochs of 200 samples; more of fewer, fewer of more
 FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are often repeated
-LARGE = 1000  # from this many samples on, some can be spared for the whole training
+LARGE = 4000  # from this many samples on, some can be spared for the whole training
 DIVERGED = 1.5  # times the loss of the first samples
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
 TRIES = 3  # of a training that diverges, each at a third of the rates
@@ -103,7 +104,7 @@ class Settled:
         watch = self.watch
         if watch is not None:
             start = dict(feed.device.state())
-            watch = Watch(feed, watch.loss, start, watch.before, tried=watch.tried, near=False)
+            watch = Watch(feed, watch.loss, start, watch.before, tried=watch.tried, advice=watch.advice, near=False)
         return replace(self, feed=feed, watch=watch)
 
     def begin(self) -> Feed:
@@ -131,11 +132,20 @@ class Settled:
 
     def finish(self, history: History) -> None:
         """Keep the best state; if that is the initial one, say so."""
-        restored = self.watch.finish() if self.watch else ""
-        history.restored = bool(restored)
-        history.notes += filter(None, [same_answer(self.feed.labels), restored, diverged(history)])
+        said, history.restored = self.watch.finish() if self.watch else ("", False)
+        history.notes += filter(None, [same_answer(self.feed.labels), said, diverged(history)])
         for words in history.notes:
             warnings.warn(words, LearningWarning, stacklevel=3)
+
+
+def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
+    """What to try if these parameters did not learn with this recipe."""
+    if only_head(parameters):
+        return 'more samples, a scheme that trains more layers (scheme="last:4") or a rate of your own'
+    if any(v.dtype == "s8" for v in parameters):
+        return 'more samples, precision="float" with Recipe(optimizer="adam") and batch=8, or a rate of your own'
+    adam = "" if recipe.optimizer == "adam" else 'Recipe(optimizer="adam") with batch=8, '
+    return f"more samples, {adam}another scheme or a rate of your own"
 
 
 def same_answer(labels: np.ndarray) -> str:
@@ -174,14 +184,17 @@ def as_given(feed: Feed, given: Given) -> Settled:
 
 
 def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Report,
-           validation: Feed | None = None, tries: bool = True) -> Settled:  # fmt: skip
-    """The settings that were not given, found; the device is unchanged. Without `tries`, rates are only derived."""
+           validation: Feed | None = None, tries: bool = True, step_macs: int = 0) -> Settled:  # fmt: skip
+    """The settings that were not given, found; the device is unchanged. Without `tries`, rates are only derived.
+
+    step_macs is the work of one update, which says how long a trial may be.
+    """
     start, count = dict(feed.device.state()), len(feed.source)
     parts = _divided(feed, given.seed, validation) if tries else []
     course = given.course(usual_epochs(count) if parts else FEW_EPOCHS, 0.0)
     trials = Trials(feed, parts, course, recipe, probe, start, report, validation, *(() if tries else QUICK))
     try:
-        return _tested(trials, given) if parts else _untested(trials, given, tries)
+        return _tested(trials, given, step_macs) if parts else _untested(trials, given, tries)
     finally:
         feed.device.load_arrays(start)
 
@@ -206,12 +219,17 @@ def _untested(trials: Trials, given: Given, watched: bool) -> Settled:
     return Settled(course, trials.feed, rates, watch, 0)
 
 
-def _tested(trials: Trials, given: Given) -> Settled:
+def _tested(trials: Trials, given: Given, step_macs: int) -> Settled:
     before, feed, loss = trials.before(), trials.feed, trials.recipe.loss
+    lost = no_better(before, guess(loss, (trials.validation or feed).labels))
+    trials = replace(trials, samples=trial_samples(trials.probe.parameters, step_macs, lost))
+    words = advice(trials.probe.parameters, trials.recipe)
     best = search(trials, _with_head(first_rates(trials), given), before)
     course = replace(trials.course, rate=best.rates.head)
     if trials.validation is None and len(feed.source) < LARGE:  # all are learned from: the trials say whether it helps
-        return Settled(course, feed, best.rates, Watch(feed, loss, trials.start, before, tried=best.score), 0)
+        return Settled(
+            course, feed, best.rates, Watch(feed, loss, trials.start, before, tried=best.score, advice=words), 0
+        )
     fold = trials.folds[0]
-    watch = Watch(feed, loss, trials.start, before, fold.held, trials.validation, best.score)
+    watch = Watch(feed, loss, trials.start, before, fold.held, trials.validation, best.score, words)
     return Settled(course, feed.part(fold.learn), best.rates, watch, len(fold.held))

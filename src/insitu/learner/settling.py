@@ -7,12 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insitu.data import Samples
+from insitu.devices.device import Device, method_of
 from insitu.devices.host import HostDevice
 from insitu.learner.feed import Feed, Source, plain, predict_all
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
 from insitu.learner.rates import Probe, parameters_of, trained_values
 from insitu.learner.settle import Given, Settled, as_given, settle
+from insitu.planner.changes.looped import macs
 from insitu.terminal.progress import Report
 
 if TYPE_CHECKING:
@@ -36,7 +38,14 @@ def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out:
 def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report) -> Settled:
     probe = Probe(feed.device, trained_values(learner.graphs), learner.recipe.loss)
     validation = None if held_out is None else _beside(learner, feed, held_out)
-    return settle(feed, given, learner.recipe, probe, report, validation)
+    return settle(feed, given, learner.recipe, probe, report, validation, step_macs=_step_macs(feed.device))
+
+
+def _step_macs(device: Device) -> int:
+    """The multiply-adds of one update on this machine."""
+    assert isinstance(device, HostDevice)
+    nodes = device.program.plans[method_of(device.verbs).verb].graph.nodes
+    return sum(map(macs, nodes))
 
 
 def _beside(learner: Learner, feed: Feed, data: Samples) -> Feed:

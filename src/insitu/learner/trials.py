@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.devices.device import method_of
+from insitu.graph import Value
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed, predict_all
 from insitu.learner.held_out import Fold, Score, score, together
@@ -25,7 +26,9 @@ STEP = 3.0  # from one rate to the next
 FARTHEST = 5  # steps away from the derived rate; one for a head
 BETTER = 0.05  # of the gain: a larger rate must win by more, because held-out samples flatter it
 QUICK = 8, 16  # probes and lead on a board, where every step takes long
-HEAD_SAMPLES, BODY_SAMPLES = 6000, 1500  # seen by one trial over all folds: updates of a head cost next to nothing
+HEAD_SAMPLES = 6000  # seen by one trial over all folds: updates of a head cost next to nothing
+BODY_SAMPLES, MOST_SAMPLES = 1500, 4000  # the same if other layers learn, as many as WORK allows
+WORK = 3e9  # multiply-adds of one trial; twice as many if nothing is known yet, where short trials tell little
 
 State = Mapping[str, np.ndarray]
 
@@ -44,6 +47,7 @@ class Trials:
     validation: Feed | None = None  # samples given for this purpose; without them, the folds' own
     probes: int = SAMPLES  # to measure gains with
     lead: int = BODY_SAMPLES // 3  # to train a head with before the gain of the body is measured
+    samples: int = BODY_SAMPLES  # seen by one trial
 
     @property
     def both(self) -> bool:
@@ -66,7 +70,7 @@ class Trials:
 
     def _shortened(self, rates: Rates, learn: np.ndarray) -> tuple[Course, np.ndarray]:
         """The course of a trial, and its samples: at most as many as a trial may use."""
-        most = max((BODY_SAMPLES if self.both else HEAD_SAMPLES) // len(self.folds), self.course.batch)
+        most = max(self.samples // len(self.folds), self.course.batch)
         learn = np.random.default_rng(self.course.seed).permutation(learn)[:most]
         epochs = min(self.course.epochs, max(1, round(most / len(learn))))
         warmup = self.course.warmup * epochs / self.course.epochs
@@ -76,6 +80,17 @@ class Trials:
         feed, rows = (self.feed, fold.held) if self.validation is None else (self.validation, slice(None))
         source = replace(feed.source, rows=tuple(r[rows, :1] for r in feed.source.rows), augment=None)
         return score(self.recipe.loss, predict_all(self.feed.device, source)[0][:, 0], feed.labels[rows])
+
+
+def trial_samples(parameters: tuple[Value, ...], step_macs: int, lost: bool) -> int:
+    """How many samples a trial sees, from the work of one update; `lost`: does the network only guess?"""
+    if only_head(parameters):
+        return HEAD_SAMPLES
+    return int(np.clip((2 if lost else 1) * WORK / max(step_macs, 1), BODY_SAMPLES, MOST_SAMPLES))
+
+
+def only_head(parameters: tuple[Value, ...]) -> bool:
+    return all(v.name.startswith(f"{HEAD}.") for v in parameters)
 
 
 def train(feed: Feed, course: Course, chosen: np.ndarray) -> None:
@@ -134,8 +149,8 @@ def search(trials: Trials, rates: Rates, before: Score) -> Best:
         return scored[head, body].cost
 
     if not trials.both:
-        alone = all(v.name.startswith(f"{HEAD}.") for v in trials.probe.parameters)
-        head, body = climb(lambda k: cost(k, 0), before.cost, 1 if alone else FARTHEST), 0
+        farthest = 1 if only_head(trials.probe.parameters) else FARTHEST
+        head, body = climb(lambda k: cost(k, 0), before.cost, farthest), 0
     else:
         body = climb(lambda k: cost(0, k), before.cost)
         head = climb(lambda k: cost(k, body), before.cost, 1)

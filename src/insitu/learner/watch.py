@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from insitu.learner.feed import Feed, predict_all
-from insitu.learner.held_out import MOST, Score, score
+from insitu.learner.held_out import MOST, Score, guess, no_better, score
 
 WORSE = 0.005  # of accuracy that may be lost if the loss improves
-FAR, NEAR = 1.25, 0.05  # how far above a trial's result a training may end, as a share and in addition
+FAR, NEAR = 1.1, 0.02  # how far above a trial's result a training may end, as a share and in addition
+TINY = 1e-6  # loss of guessing, if there is only one answer
 PATIENCE = 3  # epochs without progress, at least; a third of all
 
 
@@ -30,6 +31,7 @@ class Watch:
     held: np.ndarray | None = None  # held-out samples
     validation: Feed | None = None
     tried: Score | None = None  # the result of a trial that started from `before`
+    advice: str = "more samples, another scheme or a rate of your own"  # what may help
     near: bool = True  # is predicting cheap there? On a board, the trials are trusted
     scores: list[Score] = field(default_factory=list)  # after each epoch
     best: tuple[Score, Mapping[str, np.ndarray]] | None = None
@@ -53,8 +55,8 @@ class Watch:
         since = len(self.scores) - 1 - [s.cost for s in self.scores].index(self.best[0].cost)
         return since < max(PATIENCE, epochs // 3)
 
-    def finish(self) -> str:
-        """Leave the device with the best state; returns a message if that is the initial one."""
+    def finish(self) -> tuple[str, bool]:
+        """Leave the device with the best state; returns a message if little was learned, and whether it was undone."""
         assert self.before is not None
         if self.best is not None:
             after, state = self.best
@@ -62,13 +64,22 @@ class Watch:
             after, state = self.tried or self._score(), None
         if not better(self.before, after) or self.astray():
             self.feed.device.load_arrays(self.start)
-            return (
-                f"training did not help ({self.before.words()} before, {after.words()} after, on samples held out): "
-                "the learner is as it was. More samples, another scheme or a rate of your own may help"
-            )
+            was = f"{self.before.words()} before, {after.words()} after, on samples held out"
+            return f"training did not help ({was}): the learner is as it was. What may help: {self.advice}", True
         if state is not None:
             self.feed.device.load_arrays(state)
-        return ""
+        return self._nothing(after)
+
+    def _nothing(self, after: Score) -> tuple[str, bool]:
+        """Do the answers still not depend on the input? A classifier is then left as it was."""
+        guessed = guess(self.loss, (self.validation or self.feed).labels)
+        if (self.tried is None and self.best is None) or guessed.loss < TINY or not no_better(after, guessed):
+            return "", False
+        what = f"nothing was learned ({after.words()} on samples held out; the same answer for all: {guessed.words()})"
+        if after.better_high:
+            self.feed.device.load_arrays(self.start)
+        left = ": the learner is as it was" if after.better_high else ""
+        return f"{what}{left}. What may help: {self.advice}", after.better_high
 
     def astray(self) -> bool:
         """Did training end far above its trial's result, or does it know less about its own samples than before?"""
@@ -76,8 +87,9 @@ class Watch:
             return self.tried is not None and self.best[0].cost > self.tried.cost * FAR + NEAR
         if self.tried is None or not self.near:
             return False
-        now = self._score()
-        return now.cost > self.tried.cost * FAR + NEAR or not better(self._score(self.start), now)
+        now, guessed = self._score(), guess(self.loss, self.feed.labels)
+        forgot = no_better(now, guessed) and not no_better(self.tried, guessed)
+        return forgot or now.cost > self.tried.cost * FAR + NEAR or not better(self._score(self.start), now)
 
     def _score(self, state: Mapping[str, np.ndarray] | None = None) -> Score:
         device, feed = self.feed.device, self.validation or self.feed

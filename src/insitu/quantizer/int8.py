@@ -31,6 +31,7 @@ def quantize(
     clip_weights: bool = False,
     equalize_channels: bool = True,
     float_io: bool = True,
+    room: float = 1.0,
 ) -> Graph:
     """The int8 graph; a graph that is already int8 is returned unchanged.
 
@@ -39,12 +40,13 @@ def quantize(
     clip_weights      let each channel's scale clip its largest weights if that lowers the squared error
     equalize_channels give the channels before a depthwise convolution the same range (exact, free)
     float_io          inputs and outputs stay float and are quantised inside; False: they are s8 with their scale
+    room              scales for weights and results this many times as large, if training will let them grow
     """
     if is_int8(graph):
         return graph
     source, ranges = _source(graph, ranges, equalize_channels and per_channel)
-    options = Options(bias_correction, per_channel, clip_weights)
-    low = Lowering(source, choose_scales(source, ranges), ranges, find_fusions(source), options)
+    options = Options(bias_correction, per_channel, clip_weights, room)
+    low = Lowering(source, choose_scales(source, ranges, room), ranges, find_fusions(source), options)
     low.builder.notes = list(graph.notes)
     with build(low.builder) as b:
         _inputs(low, float_io)

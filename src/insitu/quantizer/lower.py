@@ -115,7 +115,8 @@ def _weighted(low: Lowering, node, op: Op, x: Value, w, b, mean, attrs, shape, s
     out, clamp = low.output(node)
     axis, options = OUTPUT_AXIS[op], low.options
     floor = scale_floor(b, x.type.scale, out.scale)
-    rounded = quantize_weights(w, floor, axis, per_channel=options.per_channel, clip=options.clip_weights)
+    kind = {"per_channel": options.per_channel, "clip": options.clip_weights, "room": options.room}
+    rounded = quantize_weights(w, floor, axis, **kind)
     if x.type.scale * rounded.scale.max() > LARGEST * out.scale:
         return None
     if options.bias_correction:

@@ -20,6 +20,7 @@ class Options:
     bias_correction: bool = True
     per_channel: bool = True
     clip_weights: bool = False
+    room: float = 1.0  # how far weights may grow, as a multiple of their largest
 
 
 class Lowering:

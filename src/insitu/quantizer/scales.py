@@ -30,22 +30,26 @@ def activation_quant(low: float, high: float) -> Quant:
     return quant(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
 
 
-def choose_scales(graph: Graph, ranges: Ranges) -> dict[str, Quant]:
-    """The quantisation of every float value that is computed."""
+def choose_scales(graph: Graph, ranges: Ranges, room: float = 1.0) -> dict[str, Quant]:
+    """The quantisation of every float value; `room` widens what is computed, not the graph's inputs."""
     groups = _group(graph)
     fixed = {n.name: FIXED[n.op] for n in graph.nodes if n.op in FIXED}
-    return {name: q for group in groups for name, q in _one_scale(group, fixed, ranges).items()}
+    given = {v.name for v in graph.inputs}
+    rooms = [1.0 if given & set(group) else room for group in groups]
+    return {name: q for g, wide in zip(groups, rooms) for name, q in _one_scale(g, fixed, ranges, wide).items()}
 
 
-def _one_scale(group: list[str], fixed: dict[str, Quant], ranges: Ranges) -> dict[str, Quant]:
+def _one_scale(group: list[str], fixed: dict[str, Quant], ranges: Ranges, room: float) -> dict[str, Quant]:
     known = [fixed[name] for name in group if name in fixed]
     seen = [ranges[name] for name in group if name in ranges]
     if not known and not seen:
         raise GraphError(
             "was not seen in calibration", where=f"%{group[0]}", hint="calibrate this graph, then quantize"
         )
-    q = known[0] if known else activation_quant(min(lo for lo, _ in seen), max(hi for _, hi in seen))
-    return dict.fromkeys(group, q)
+    if known:
+        return dict.fromkeys(group, known[0])
+    low, high = min(lo for lo, _ in seen), max(hi for _, hi in seen)
+    return dict.fromkeys(group, activation_quant(room * low, room * high))
 
 
 def _group(graph: Graph) -> list[list[str]]:

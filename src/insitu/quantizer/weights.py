@@ -76,10 +76,12 @@ class Weights:
         return self.integers * _along(self.scale, self.axis, self.integers.ndim)
 
 
-def quantize_weights(w, floor, axis: int, *, per_channel: bool = True, clip: bool = False) -> Weights:
-    """Symmetric int8; a channel's scale is at least floor[o]."""
+def quantize_weights(
+    w, floor, axis: int, *, per_channel: bool = True, clip: bool = False, room: float = 1.0
+) -> Weights:
+    """Symmetric int8; a channel's scale is at least floor[o], and has room for weights this many times as large."""
     flat = np.moveaxis(np.abs(w), axis, 0).reshape(w.shape[axis], -1)
-    largest = flat.max(axis=1)
+    largest = flat.max(axis=1) * room
     if clip:
         largest = largest * _best_clip(flat, largest)
     scale = np.maximum(largest / 127, floor)
