@@ -32,7 +32,7 @@ proof store
 exporters federated
 reports
 pipeline
-demo sklearn
+demo sklearn teach
 cli
 """
 LEVELS = {name: level for level, line in enumerate(ORDER.split("\n")) for name in line.split()}

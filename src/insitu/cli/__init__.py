@@ -12,14 +12,30 @@ import sys
 import warnings
 
 from insitu import __version__
-from insitu.cli import bench, boards, check, compile, demo, export, info, ops, predict, prove, quantize, run, train, zoo
+from insitu.cli import (
+    bench,
+    boards,
+    check,
+    compile,
+    demo,
+    export,
+    info,
+    ops,
+    predict,
+    prove,
+    quantize,
+    run,
+    teach,
+    train,
+    zoo,
+)
 from insitu.cli.hints import message
 from insitu.errors import Error, LearningWarning
 from insitu.terminal.colour import error_text
 from insitu.terminal.progress import speaking
 
 PURPOSES = (
-    ("teach a model and use it", (train, predict, info, export)),
+    ("teach a model and use it", (teach, train, predict, info, export)),
     ("put it on a board", (compile, run, boards)),
     ("understand a model", (check, quantize, ops)),
     ("be sure of it", (prove, bench)),
@@ -28,6 +44,7 @@ PURPOSES = (
 VERBS = tuple(verb for _, verbs in PURPOSES for verb in verbs)
 EXAMPLES = """\
 examples:
+  insitu teach photos/                                          learn your photos, with nothing to choose
   insitu train model.tflite --data photos/ -o flowers.insitu    learn your photos, keep what was learned
   insitu predict flowers.insitu photo.jpg                       what is in this photo?
   insitu export flowers.insitu -o flowers.tflite                for LiteRT, Core ML, ONNX or PyTorch

@@ -191,7 +191,7 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     files = [file for group in groups for file in group]
     if not files:
         raise DataError("has no images", where=str(path), hint=f"one subfolder per class, with {', '.join(IMAGES)}")
-    read = [_image(file, value) for file in files]
+    read = [read_image(file, value) for file in files]
     x = np.stack([pixels for pixels, _ in read])
     x = _scaled(x, value, how)
     labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups]) if classes else None
@@ -218,7 +218,7 @@ def _images_in(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGES)
 
 
-def _image(path: Path, value: Value) -> tuple[np.ndarray, tuple[int, int]]:
+def read_image(path: Path, value: Value) -> tuple[np.ndarray, tuple[int, int]]:
     """The image as float32 0..255 in the size, layout and channels of the input; and its original size."""
     try:
         from PIL import Image
@@ -246,7 +246,7 @@ def _layout(value: Value) -> tuple[int, int, int, bool]:
 def _photo(path: Path, graph: Graph, how: Reading) -> Samples:
     """One image."""
     value = _only(graph, path)
-    x = _scaled(_image(path, value)[0][None], value, how)
+    x = _scaled(read_image(path, value)[0][None], value, how)
     return Samples((fit(value, x, str(path)),), source=path.name)
 
 

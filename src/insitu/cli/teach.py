@@ -1,0 +1,70 @@
+"""`insitu teach FOLDER`: from a folder of examples to a learner, tested, with a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from insitu.cli.output import say, show
+from insitu.cli.values import index, saved_file, share, size, target_folder
+
+HELP = "learn a folder of examples: chooses a network that fits, trains, tests, and writes what you ask for"
+EXAMPLES = """\
+  insitu teach photos/                                   one subfolder per class; writes learned.insitu and a report
+  insitu teach photos/ --board stm32f746 --build build   a network that fits this board, and its firmware
+  insitu teach photos/ --export model.tflite             what was learned, for LiteRT
+  insitu teach motion/                                   one subfolder per class, with one .csv per recording
+  insitu teach wine.csv                                  one example per line; the label is the last column
+  insitu teach more-photos/ -o learned.insitu            goes on with what is there already
+"""
+DEFAULT = "learned.insitu"
+
+
+def arguments(parser) -> None:
+    parser.add_argument(
+        "data", metavar="DATA", type=Path, help="one subfolder per class, or a .csv with a label column"
+    )
+    what = parser.add_argument_group("network")
+    what.add_argument("--backbone", metavar="NAME", help="a network for photos (default: the most accurate that fits)")
+    what.add_argument("--board", default="host", metavar="B", help="choose a network that fits (`insitu boards`)")
+    what.add_argument("--sram", type=size, metavar="BYTES", help="SRAM it may use, e.g. 128K")
+    what.add_argument("--flash", type=size, metavar="BYTES", help="flash it may use, e.g. 512K")
+    how = parser.add_argument_group("test")
+    how.add_argument("--test-share", type=share, default=0.2, metavar="S", help="share kept for the test (0.2)")
+    how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
+    out = parser.add_argument_group("output")
+    out.add_argument("-o", "--output", type=saved_file, metavar="FILE", help=f"the learner ({DEFAULT})")
+    out.add_argument("--again", action="store_true", help="start anew, even if the output already exists")
+    out.add_argument("--build", type=target_folder, metavar="DIR", help="write the C program, and a board's firmware")
+    out.add_argument("--export", type=saved_file, metavar="FILE", help=".tflite, .onnx, ... (`insitu export`)")
+    out.add_argument("--report", type=saved_file, metavar="FILE", help="a page (the output's name with .html)")
+
+
+def run(arguments) -> int:
+    from insitu.errors import DataError
+    from insitu.learner.file import open_learner
+    from insitu.learner.given import kept
+    from insitu.teach import teach
+
+    output = arguments.output or saved_file(DEFAULT)
+    if kept(output) != "learner":
+        raise DataError("a learner is written to an .insitu file", where=str(output), hint=DEFAULT)
+    go_on = open_learner(output) if output.exists() and not arguments.again else None
+    if go_on is not None:
+        say(f"going on with {output} (--again starts anew)")
+    taught = teach(
+        arguments.data, board=arguments.board, sram=arguments.sram, flash=arguments.flash, backbone=arguments.backbone,
+        share=arguments.test_share, seed=arguments.seed, go_on=go_on,
+    )  # fmt: skip
+    written = [taught.learner.save(output)]
+    if arguments.build:
+        taught.learner.write(arguments.build)
+        written.append(arguments.build)
+    if arguments.export:
+        taught.learner.export(arguments.export)
+        written.append(arguments.export)
+    report = arguments.report or output.with_suffix(".html")
+    taught.learner.report(report, test=taught.test)
+    names = [str(path) for path in (*written, report)]
+    show(arguments, "\n".join([str(taught), "", *(f"written to {name}" for name in names)]),
+         {**taught.to_json(), "written": names})  # fmt: skip
+    return 0

@@ -1,0 +1,60 @@
+"""Small networks for tables and recordings. They start from random weights and learn in float; int8 comes afterwards.
+
+The inputs are normalised inside the network, by the mean and spread of the examples that are learned: raw numbers go
+in, on a board too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.graph import Builder, Graph, Type, Value, build
+from insitu.ops.activation import relu
+from insitu.ops.conv import conv2d
+from insitu.ops.linear import linear
+from insitu.ops.normalize import normalize
+from insitu.ops.reduce import mean
+
+HIDDEN = (64, 32)  # widths of the layers for a table
+FILTERS = (24, 32, 48)  # of the convolutions over time
+KERNEL, STRIDE = 5, 2
+
+
+def for_table(rows: np.ndarray, classes: int, seed: int = 0) -> Graph:
+    """Two hidden layers for rows of numbers f32[examples, columns]."""
+    builder, rng = Builder("table"), np.random.default_rng(seed)
+    with build(builder):
+        x = builder.input("row", Type("f32", (1, rows.shape[1])))
+        x = normalize(x, **spread(rows, (0,)), name="normalised")
+        for k, width in enumerate(HIDDEN):
+            x = relu(_linear(builder, x, f"hidden{k + 1}", width, rng), name=f"relu{k + 1}")
+        return builder.graph(_linear(builder, x, "classifier", classes, rng))
+
+
+def for_windows(windows: np.ndarray, classes: int, seed: int = 0) -> Graph:
+    """Three strided convolutions over time, and the mean, for f32[examples, 1, times, channels]."""
+    builder, rng = Builder("windows"), np.random.default_rng(seed)
+    with build(builder):
+        x = builder.input("window", Type("f32", (1, *windows.shape[1:])))
+        x = normalize(x, **spread(windows, (0, 1, 2)), name="normalised")
+        for k, filters in enumerate(FILTERS):
+            w = rng.normal(0, np.sqrt(2 / (KERNEL * x.shape[3])), (filters, 1, KERNEL, x.shape[3]))
+            weight = builder.constant(f"conv{k + 1}.weight", w.astype(np.float32))
+            bias = builder.constant(f"conv{k + 1}.bias", np.zeros(filters, np.float32))
+            pad = KERNEL // 2
+            x = conv2d(x, weight, bias, stride=(1, STRIDE), padding=(0, 0, pad, pad), name=f"conv{k + 1}")
+            x = relu(x, name=f"relu{k + 1}")
+        return builder.graph(_linear(builder, mean(x, axes=(1, 2), name="pool"), "classifier", classes, rng))
+
+
+def _linear(builder: Builder, x: Value, name: str, width: int, rng: np.random.Generator) -> Value:
+    w = rng.normal(0, np.sqrt(2 / x.shape[1]), (width, x.shape[1])).astype(np.float32)
+    weight = builder.constant(f"{name}.weight", w)
+    return linear(x, weight, builder.constant(f"{name}.bias", np.zeros(width, np.float32)), name=name)
+
+
+def spread(x: np.ndarray, axes: tuple[int, ...]) -> dict[str, tuple[float, ...]]:
+    """Mean and standard deviation per column or channel; a constant one has a deviation of 1."""
+    middle, std = x.mean(axes, dtype=np.float64), x.std(axes, dtype=np.float64)
+    std = np.where(std > 1e-6 * np.maximum(np.abs(middle), 1e-6), std, 1.0)
+    return {"mean": tuple(map(float, middle)), "std": tuple(map(float, std))}
