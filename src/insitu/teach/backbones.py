@@ -2,8 +2,8 @@
 
 The order was measured: a classifier on the features of twenty kinds of flowers, ten photos each
 (bench/backbones.py). EfficientNet-Lite0 comes with a Python package, so nothing is downloaded; without its last four
-blocks it is as accurate on such tasks, at a third of the weights. mcunet-5fps and mbv2-w0.35 are used if they are in the cache
-(`insitu zoo get`).
+blocks it is as accurate on such tasks, at a third of the weights. mcunet-5fps and mbv2-w0.35 are used if they are in
+the cache (`insitu zoo get`).
 """
 
 from __future__ import annotations

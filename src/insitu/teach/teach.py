@@ -6,6 +6,7 @@ nothing, in float, and is then made int8. Everything that runs is the generated 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from insitu.data.reading import read_image
 from insitu.data.samples import Samples
 from insitu.data.tables import read_table
 from insitu.deploy import limits_of
-from insitu.errors import BudgetError, DataError
+from insitu.errors import BudgetError, DataError, LearningWarning
 from insitu.graph import Graph
 from insitu.learner import Learner
 from insitu.learner.history import History
@@ -148,6 +149,9 @@ def _from_scratch(material: Material, board, sram, flash, seed: int, report: Rep
                               head_init="uniform", seed=seed)  # fmt: skip
     history = school.fit(training, seed=seed, progress=report)
     learner = pipeline.compile(learned_model(school), data=training, board=board, sram=sram, flash=flash, seed=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain
+        learner.fit(training, seed=seed, progress=report)  # what int8 has cost, as far as the head can make up for it
     made = _tested(learner, material, f"a new network for {material.kind}", history, samples.take(test), material.notes)
     before = school.evaluate(samples.take(test))["accuracy"]
     if before - made.accuracy <= WORST_LOSS:
