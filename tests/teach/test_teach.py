@@ -99,6 +99,21 @@ def test_the_command_writes_a_learner_that_goes_on(iris, tmp_path, capsys):
     assert "going on with" in said.err and "examples that were not learned from" in said.out
 
 
+def test_an_interrupted_lesson_is_kept_and_goes_on(iris, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "iris.insitu"
+    assert main(["teach", str(iris), "-o", str(out)]) == 0
+
+    def interrupted(self, *_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(insitu.Learner, "fit", interrupted)
+        assert main(["teach", str(iris), "-o", str(out)]) == 130
+    assert "the same command again" in capsys.readouterr().err
+    assert insitu.open(out).classify([[6.5, 3.0, 5.5, 2.0]], top=1)
+    assert main(["teach", str(iris), "-o", str(out)]) == 0
+
+
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
 def test_what_was_kept_for_the_test_stays_there_when_examples_are_added(share):
     labels = np.arange(400) % 4

@@ -53,7 +53,7 @@ def run(arguments) -> int:
         say(f"going on with {output} (--again starts anew)")
     taught = teach(
         arguments.data, board=arguments.board, sram=arguments.sram, flash=arguments.flash, backbone=arguments.backbone,
-        share=arguments.test_share, seed=arguments.seed, go_on=go_on,
+        share=arguments.test_share, seed=arguments.seed, go_on=go_on, keep=lambda made: _interrupted(made, output),
     )  # fmt: skip
     written = [taught.learner.save(output)]
     if arguments.build:
@@ -68,3 +68,8 @@ def run(arguments) -> int:
     show(arguments, "\n".join([str(taught), "", *(f"written to {name}" for name in names)]),
          {**taught.to_json(), "written": names})  # fmt: skip
     return 0
+
+
+def _interrupted(learner, output: Path) -> None:
+    learner.save(output)
+    say(f"interrupted; what was learned is in {output}\n  to go on: the same command again")

@@ -103,7 +103,7 @@ def _order(word: str) -> tuple[int, float, str]:
 
 def _check(names: tuple[str, ...], counts: list[int], path: Path) -> None:
     if len(names) < 2:
-        raise DataError(f"has only one class, {names[0]}", where=str(path), hint="at least two, to tell apart")
+        raise DataError(f"has only one class, {', '.join(names)}", where=str(path), hint="at least two, to tell apart")
     few = [f"{name} ({n})" for name, n in zip(names, counts) if n < FEWEST]
     if few:
         more = f" and {len(few) - 3} more" if len(few) > 3 else ""

@@ -7,7 +7,8 @@ nothing, in float, and is then made int8. Everything that runs is the generated 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,13 +77,14 @@ class Taught:
 
 def teach(path, *, board: str | Board = "host", sram: int | None = None, flash: int | None = None,
           backbone: str | None = None, share: float = 0.2, seed: int = 0, go_on: Learner | None = None,
-          progress: Report | None = None) -> Taught:  # fmt: skip
+          keep: Callable[[Learner], object] | None = None, progress: Report | None = None) -> Taught:  # fmt: skip
     """A learner that knows the examples of a folder or table, tested on a fifth of them.
 
     board, sram, flash    the network is chosen to fit them
     backbone              a network for photos, by name; None: the most accurate one that fits
     share                 of the examples that are kept for the test
     go_on                 a learner that was taught before: it learns on
+    keep                  is called with the learner if Ctrl-C interrupts its training
     """
     material = look(path, share=share, seed=seed)
     with bar(progress) as report:
@@ -92,8 +94,19 @@ def teach(path, *, board: str | Board = "host", sram: int | None = None, flash: 
             learner, network, samples, notes = _from_backbone(material, board, sram, flash, backbone, seed, report)
         else:
             return _from_scratch(material, board, sram, flash, seed, report)
-        history = learner.fit(samples.take(~material.test), seed=seed, progress=report)
+        with kept_at_interrupt(learner, keep):
+            history = learner.fit(samples.take(~material.test), seed=seed, progress=report)
     return _tested(learner, material, network, history, samples.take(material.test), (*material.notes, *notes))
+
+
+@contextmanager
+def kept_at_interrupt(learner: Learner, keep: Callable[[Learner], object] | None) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if keep:
+            keep(learner)
+        raise
 
 
 # photos -----------------------------------------------------------------------------------------
