@@ -324,3 +324,21 @@ def test_bench_reports_time_and_memory(capsys, quantised):
     assert found["macs"] == 145632  # stem 13824, block1 13824 + 73728, block2 6912 + 36864, head 480
     assert found["map"]["arena_bytes"] == found["arena_bytes"]
     assert "\x1b" not in out
+
+
+def test_check_ends_with_what_each_scheme_takes(capsys):
+    status, out, _ = run(capsys, "check", TARGET, "--json")
+    found = json.loads(out)["totals"]
+    model = insitu.load(TARGET)
+    assert status == 0 and found["parameters"] == sum(a.size for a in model.graph.constants.values())
+    by_name = {s["scheme"]: s for s in found["schemes"]}
+    assert list(by_name) == ["head", "last:2", "last:4", "full"] and by_name["full"]["trained"] == found["parameters"]
+    assert [s["sram_bytes"] for s in found["schemes"]] == sorted(s["sram_bytes"] for s in found["schemes"])
+
+
+def test_the_estimate_of_check_is_enough_for_a_linked_program(capsys, samples):
+    found = json.loads(run(capsys, "check", TARGET, "--json")[1])["totals"]["schemes"][1]
+    words = ("--data", samples, "--scheme", "last:2", "--board", "nrf52840", "--sram", found["sram_bytes"], "--json")
+    status, out, _ = run(capsys, "compile", TARGET, *words)
+    assert status == 0 and json.loads(out)["sram_bytes"] <= found["sram_bytes"]
+    assert json.loads(out)["state_bytes"] == found["state_bytes"]

@@ -13,7 +13,7 @@ from insitu.importers.survey import form_of, survey
 
 HELP = "list every op of a model: imported or not, trainable or not, and what to do about it"
 EXAMPLES = """\
-  insitu check model.onnx                 exit status 0 if at least one layer can be trained
+  insitu check model.onnx                 exit status 0 if at least one layer can be trained; ends with its memory
   insitu check model.tflite --json        the same as JSON
   insitu check model.pt2 --batch 4        where the file leaves the batch open
 """
@@ -35,7 +35,9 @@ def examine(path: str, batch: int):
     from insitu.reports.trainable import check_graph, check_uses
 
     try:
-        return replace(check_graph(load(path, batch=batch)), model=Path(path).stem)
+        graph = load(path, batch=batch)
+        found = replace(check_graph(graph), model=Path(path).stem)
+        return replace(found, totals=_totals(graph, found)) if found.trainable and batch == 1 else found
     except ModelError as problem:
         try:
             uses = survey(path)
@@ -43,3 +45,11 @@ def examine(path: str, batch: int):
             raise problem from None  # not even a list of ops: the first error is the most helpful one
         name = Path(path).stem
         return check_uses(name, form_of(path), uses, f"{problem.where}: {problem.what}", problem.hint)
+
+
+def _totals(graph, found):
+    from insitu.cli.totals import totals
+    from insitu.terminal.progress import stage
+
+    with stage("planning training programs"):
+        return totals(graph, sum(row.parameters for row in found.rows))

@@ -15,6 +15,7 @@ from insitu.graph import Graph
 from insitu.graph.classes import checked
 from insitu.graph.file import is_learner
 from insitu.graph.file import save as save_graph
+from insitu.graph.graph import shown_in_notebook
 from insitu.importers import load as load_graph
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import predicted
@@ -82,6 +83,9 @@ class Model:
 
     def __str__(self) -> str:
         return str(self.graph)
+
+    def _repr_html_(self) -> str:
+        return shown_in_notebook(repr(self), str(self.graph))
 
     def __repr__(self) -> str:
         g = self.graph

@@ -10,6 +10,7 @@ from itertools import accumulate, combinations
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node
 from insitu.graph.call import Call, Scratch
+from insitu.graph.graph import shown_in_notebook
 from insitu.graph.loops import Loop
 from insitu.planner.changes.change import Tools
 from insitu.planner.changes.kept_channels import narrowed
@@ -41,9 +42,14 @@ class Plan:
     target: str = "host"  # the kind of machine for which kernels were chosen
 
     def __repr__(self) -> str:
-        """One line: `reports.memory.memory_map` has the picture."""
+        """One line: a notebook shows the memory map, as `reports.memory.memory_map` prints it."""
         bytes_ = f"arena {self.arena_bytes:,} B, lower bound {self.lower_bound_bytes:,} B"
         return f"<Plan of {self.graph.name}: {len(self.calls)} steps, {bytes_}, for {self.target}>"
+
+    def _repr_html_(self) -> str:
+        import insitu  # reports stand after planners, so they are asked for by their public name
+
+        return shown_in_notebook(repr(self), insitu.reports.map_text(self))
 
     @cached_property
     def homes(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from insitu.learner import Learner
+    from insitu.planner import Plan
 
 
 def write_report(learner: Learner, path: str | Path, *, test: Any = None) -> Path:
@@ -14,3 +15,10 @@ def write_report(learner: Learner, path: str | Path, *, test: Any = None) -> Pat
     from insitu.reports.page import write_report
 
     return write_report(learner, path, test=test)
+
+
+def map_text(plan: Plan) -> str:
+    """The memory map of a plan (memory.py)."""
+    from insitu.reports.memory import memory_map
+
+    return memory_map(plan).to_text()

@@ -12,7 +12,7 @@ from insitu.graph import REGISTRY, Graph, Node, Op
 from insitu.importers.survey import Use
 from insitu.ops.activation import lut_s8
 from insitu.reports.mapping import ops_for
-from insitu.terminal.table import table
+from insitu.terminal.table import size, table
 
 # a foreign op we do not have -> what to use instead
 INSTEAD = {
@@ -47,6 +47,34 @@ class Row:
 
 
 @dataclass(frozen=True)
+class SchemeTotals:
+    """What training by a scheme takes on a board, estimated."""
+
+    scheme: str
+    trained: int  # parameters
+    state_bytes: int
+    sram_bytes: int  # arena, state, and an allowance for stack and protocol
+    lowered: bool  # was the peak lowered as for a board? If not, this is an upper bound
+
+
+@dataclass(frozen=True)
+class Totals:
+    parameters: int
+    macs: int  # multiply-adds of a prediction
+    schemes: tuple[SchemeTotals, ...]
+
+    def to_text(self) -> str:
+        words = f"{self.parameters:,} parameters, {self.macs:,} multiply-adds per prediction"
+        if not self.schemes:
+            return words
+        rows = [
+            (s.scheme, s.trained, size(s.state_bytes), f"{'' if s.lowered else 'at most '}{size(s.sram_bytes)}")
+            for s in self.schemes
+        ]
+        return f"{words}\n\n{table(('scheme', 'trained', 'state', 'least SRAM, estimated'), rows)}"
+
+
+@dataclass(frozen=True)
 class Check:
     model: str
     rows: tuple[Row, ...]
@@ -54,6 +82,7 @@ class Check:
     imported: bool
     verdict: str
     advice: str = ""
+    totals: Totals | None = None  # if it can be trained
 
     @property
     def trainable(self) -> bool:
@@ -69,7 +98,8 @@ class Check:
         lines = [table(headers, rows), ""]
         lines += [f"note: {note}" for note in self.notes]
         lines.append(self.verdict)
-        return "\n".join(lines + [f"  try: {self.advice}"] * bool(self.advice))
+        lines += [f"  try: {self.advice}"] if self.advice else []
+        return "\n".join(lines + ([self.totals.to_text()] if self.totals else []))
 
 
 def has_gradient(op: Op) -> bool:
