@@ -85,7 +85,10 @@ def test_losses_equal_those_of_the_learners_own_program(net, optimizer):
     np.testing.assert_allclose(got, want, atol=1e-5)
 
 
-@pytest.mark.parametrize("optimizer", RATES)
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("optimizer", ["adam", pytest.param("sgd", marks=SLOW), pytest.param("momentum", marks=SLOW)])
 def test_losses_equal_those_of_torch(optimizer):
     torch.manual_seed(3)
     module, batch = cnn(), 4
