@@ -55,6 +55,9 @@ UNTRAINED = (
     "the weights are random initial ones, so int8 gets room for them to grow; "
     'precision="float" with Recipe(optimizer="adam") usually learns more'
 )
+MOST_FLOAT = (
+    4096  # weights of a last layer that becomes float: an autoencoder's would take four times its flash and SRAM
+)
 ROOM = 4.0  # times the ranges of an untrained network
 AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 
@@ -247,13 +250,14 @@ def features_of(graph: Graph, samples: Samples) -> np.ndarray:
 
 
 def ends_in_linear(graph: Graph) -> bool:
-    """Is the output that of an int8 linear layer as it is? Its range would limit which targets can be reached."""
+    """Is the output that of a small int8 linear layer? Its range would limit which targets can be reached."""
     node = graph.producer.get(graph.outputs[0].name)
     if node is not None and node.op is dequantize:
         node = graph.producer.get(node.inputs[0].name)
     if node is None or node.op is not linear_s8 or len(graph.outputs) > 1:
         return False
-    return node.attrs["lo"] < node.output.type.zero  # else a ReLU is part of it
+    small = node.inputs[1].type.size <= MOST_FLOAT
+    return small and node.attrs["lo"] < node.output.type.zero  # else a ReLU is part of it
 
 
 def float_output(graph: Graph) -> Graph:

@@ -283,3 +283,13 @@ def test_a_state_of_before_there_was_a_share_is_loaded():
     damaged[HEADER_BYTES] ^= 1
     with pytest.raises(DataError):
         fresh.device.load_state(bytes(damaged))
+
+
+@pytest.mark.parametrize("width, dtype", [(2, "f32"), (300, "s8")])
+def test_the_last_layer_of_a_regression_is_float_only_if_it_is_small(width, dtype):
+    """An autoencoder's last layer would take four times its flash and SRAM."""
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, width)).eval()
+    x = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    made = insitu.compile(net, example=torch.zeros(1, 8), data=x, recipe=insitu.Recipe(loss="mse"), scheme="full")
+    weights = [v for v in made.graphs["predict"].values.values() if v.shape == (width, 16)]
+    assert {v.dtype for v in weights} == {dtype}

@@ -121,7 +121,7 @@ def board_lines(report: RunReport) -> list[str]:
     assert e is not None
     energy = ""
     if e.step_mj is not None:
-        steps = f"; {e.step_mj * len(report.losses) / 1000:.2g} J for all {len(report.losses):,} steps"
+        steps = f"; {e.step_mj * len(report.losses) / 1000:,.2f} J for all {len(report.losses):,} steps"
         energy = f"{figure(e.step_mj, f'{e.step_mj:.2f} mJ', 'step-mj')} per step{steps if report.losses else ''}"
     return ["estimated from counted instructions", *instructions(report), energy]
 

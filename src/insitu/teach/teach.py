@@ -222,7 +222,7 @@ def _tested(learner: Learner, material: Material, network: str, history: History
 def confusion_text(confusion: np.ndarray, names: tuple[str, ...]) -> str:
     """Rows are the true classes. With many classes, only the most frequent confusions."""
     if len(names) <= SHOWN:
-        heads = ("", *(name[:12] for name in names), "right")
+        heads = ("", *(name[:14] for name in names), "right")
         rows = [
             (name, *map(int, row), _share(row[k], row.sum())) for k, (name, row) in enumerate(zip(names, confusion))
         ]
