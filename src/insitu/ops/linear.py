@@ -35,6 +35,8 @@ from insitu.ops.mask import apart, beside, channels_of, clamped, unclamped, with
 from insitu.ops.quant import dequantize
 from insitu.ops.shape_backward import fitted
 
+MANY_ROWS = 2  # from this many on, a host transposes weights; a board, which needs scratch for it, from TILE on
+
 
 def linear_output(x: Type, w: Type, b) -> tuple[int, ...]:
     if w.rank != 2 or x.rank < 1 or x.shape[-1] != w.shape[1]:
@@ -100,7 +102,8 @@ def _(
     if 1 in fixed and target == "host":
         return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
     shape = linear_shape(y, w)
-    panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if shape.sizes["rows"] >= TILE else (0, 0)
+    many = shape.sizes["rows"] >= (MANY_ROWS if target == "host" else TILE)
+    panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if many else (0, 0)
     return Call("linear_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
 
 

@@ -16,6 +16,9 @@ from insitu.graph.call import Call, Struct
 from insitu.ops._types import Array
 
 COUNTERS = ("skipped", "clipped", "saturated")
+# Below these, numbers count as zero. Where nothing is learned any more, averages would halve until they are subnormal,
+# and processors are many times slower with those. No weight can tell: epsilon, 1e-8, is far above their roots.
+TINY, TINY_SQUARE = 2.0**-55, 2.0**-110
 
 
 def factor_of(grad: np.ndarray, rate, clip: float) -> tuple[float, int, int]:
@@ -37,6 +40,11 @@ def factor_of(grad: np.ndarray, rate, clip: float) -> tuple[float, int, int]:
     return (float(flat.dtype.type(clip) / norm), 0, 1) if clip and norm > clip else (1.0, 0, 0)
 
 
+def settled(x: np.ndarray, tiny: float) -> np.ndarray:
+    """x with 0 in place of numbers below `tiny`."""
+    return np.where(np.abs(x) < tiny, np.zeros_like(x), x)
+
+
 def counted(count, skipped=0, clipped=0, saturated=0) -> np.ndarray:
     """Counters stop at the largest number: a device may run for years."""
     return np.minimum(np.int64(count) + [skipped, clipped, saturated], 2**31 - 1).astype(np.int32)
@@ -54,6 +62,11 @@ def scalar(x: float) -> np.ndarray:
 
 def zeros() -> np.ndarray:
     return np.zeros(3, np.int32)
+
+
+def small(count: int) -> np.ndarray:
+    """From 1 down to numbers that are subnormal as floats."""
+    return np.logspace(0, -44, count).astype(np.float32)
 
 
 sgd = op(
@@ -93,10 +106,14 @@ def _(
 
 sgd_momentum = op(
     "sgd_momentum",
-    "m' = momentum m + factor dw + decay w; w' = w - rate m' (or, with nesterov, w - rate (dw.. + momentum m'))",
+    """m' = momentum m + factor dw + decay w; w' = w - rate m' (or, with nesterov, w - rate (dw.. + momentum m'))
+
+    An m' below 2^-110 is 0.
+    """,
     cases=[
         Case("plain", (f32(3, 5), f32(3, 5), f32(3, 5), scalar(0.1), zeros())),
         Case("decay, nesterov", (f32(37), f32(37), f32(37), scalar(0.1), zeros()), {"decay": 0.01, "nesterov": True}),
+        Case("tiny", (np.zeros(9, np.float32), small(9), small(9)[::-1].copy(), scalar(0.1), zeros())),
     ],
 )
 sgd_momentum.must(in_place=(0, 1, 4))
@@ -120,7 +137,7 @@ def _(
     if not factor:
         return w, m, counted(count, skipped, clipped)
     d = factor * dw + decay * w
-    m = momentum * m + d
+    m = settled(momentum * m + d, TINY_SQUARE)
     return w - rate * (d + momentum * m if nesterov else m), m, counted(count, 0, clipped)
 
 
@@ -139,14 +156,16 @@ adam = op(
     "adam",
     """m' = b1 m + (1-b1) d, v' = b2 v + (1-b2) d^2, w' = w - rate (m'/(1-b1^t) / (sqrt(v'/(1-b2^t)) + eps) + decay w)
 
-    d = factor dw; decay is decoupled (AdamW). `bias` is 1 - b1^t and 1 - b2^t, stored in this form because 1 - 0.999
-    in single precision would be off by 1e-5.
+    d = factor dw, 0 if below 2^-55; m' and v' are 0 if below 2^-110. Decay is decoupled (AdamW). `bias` is 1 - b1^t and
+    1 - b2^t, stored in this form because 1 - 0.999 in single precision would be off by 1e-5.
     """,
     cases=[
         Case("first", (f32(3, 5), np.zeros((3, 5), np.float32), np.zeros((3, 5), np.float32), np.zeros(2, np.float32),
                        f32(3, 5), scalar(0.1), zeros())),
         Case("tenth", (f32(37), f32(37), np.full(37, 0.3, np.float32), np.array([1 - 0.9**9, 1 - 0.999**9], np.float32),
                        f32(37), scalar(0.01), zeros()), {"decay": 0.01}),
+        Case("tiny", (np.zeros(9, np.float32), small(9), small(9), np.array([0.1, 0.001], np.float32),
+                      small(9)[::-1].copy(), scalar(0.01), zeros())),
     ],
 )  # fmt: skip
 adam.must(in_place=(0, 1, 2, 3, 6))
@@ -171,10 +190,11 @@ def _(
     factor, skipped, clipped = factor_of(dw, rate, clip)
     if not factor:
         return w, m, v, bias, counted(count, skipped, clipped)
-    d = factor * dw
+    d = settled(factor * dw, TINY)
     betas = np.array([beta1, beta2])
     bias = bias * betas + (1 - betas)
-    m, v = beta1 * m + (1 - beta1) * d, beta2 * v + (1 - beta2) * d * d
+    m = settled(beta1 * m + (1 - beta1) * d, TINY_SQUARE)
+    v = settled(beta2 * v + (1 - beta2) * d * d, TINY_SQUARE)
     step = (m / bias[0]) / (np.sqrt(v / bias[1]) + epsilon)
     return w - rate * (step + decay * w), m, v, bias, counted(count, 0, clipped)
 

@@ -4,6 +4,7 @@
  *   lanes(n)                        the first n lanes (all of them, for n >= LANES)
  *   lanes_of(bits)                  lane i where bit i is one
  *   vf_load(k, p), vf_store(p, k, v)   the lanes k of the floats at p; others read as zero, and are not written
+ *   vf_full(p), vf_put(p, v)        all lanes
  *   vf_load_s8(k, p, zero)          p[i] - zero as floats
  *   vf_set(a), vf_zero()            the same number in all lanes
  *   vf_fma(a, b, c)                 a b + c, rounded once;  vf_mul, vf_add, vf_sub, vf_min, vf_max

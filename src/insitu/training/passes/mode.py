@@ -33,20 +33,20 @@ def train_mode(graph: Graph, seed: int = 0) -> Graph:
     builder.constants, builder.state = dict(graph.constants), dict(graph.state)
     builder.parameters = dict(graph.parameters)
     builder._types = {name: v.type for name, v in graph.values.items()}
-    moving = _Moving(builder, seed)
+    moving = _Moving(builder, seed, graph.inputs[0].shape[0])
     with build(builder):
         for node in graph.nodes:
             builder.append(MODES.get(node.op, _Moving.keep)(moving, node))
         if moving.counter is not None:
-            builder.update(moving.counter, count_up(moving.counter, name=f"{COUNTER}.new"))
+            builder.update(moving.counter, count_up(moving.counter, samples=moving.samples, name=f"{COUNTER}.new"))
     return builder.graph(*graph.outputs)
 
 
 class _Moving:
-    """What the replaced nodes share: the builder, and one counter for all dropouts."""
+    """What the replaced nodes share: the builder, the number of samples, and one counter for all dropouts."""
 
-    def __init__(self, builder: Builder, seed: int):
-        self.builder, self.seed = builder, seed
+    def __init__(self, builder: Builder, seed: int, samples: int):
+        self.builder, self.seed, self.samples = builder, seed, samples
         self.counter: Value | None = None
         self.layer = 0
 
@@ -69,7 +69,9 @@ class _Moving:
             self.counter = self.builder.lasting(COUNTER, first_count(self.seed))
         op = dropout_train
         self.layer += 1
-        attrs = op.complete({"p": node.attrs["p"], "layer": self.layer})
+        x = node.inputs[0]
+        parts = self.samples if x.shape[:1] == (self.samples,) else 1  # a parameter has no sample axis
+        attrs = op.complete({"p": node.attrs["p"], "layer": self.layer, "samples": parts})
         return Node(op, (node.inputs[0], self.counter), node.outputs, attrs)
 
 

@@ -7,9 +7,12 @@
 #include "isa/inline.h"
 
 #define INSITU_LANES 1
-enum { LANES = 8, MATRIX_ROWS_1 = 8, MATRIX_ROWS_2 = 4, MATRIX_ROWS_3 = 4 };
+enum { LANES = 8, MATRIX_ROWS_1 = 8, MATRIX_ROWS_2 = 6, MATRIX_ROWS_3 = 4 };
 typedef __m256 vf;
 typedef __m256i vm;
+
+/* a vector that stays in a register: compilers would load it again for each use */
+#define VF_KEEP(a) __asm__("" : "+x"(a))
 
 ALWAYS_INLINE vm lanes(int32_t n)
 {
@@ -53,6 +56,11 @@ ALWAYS_INLINE vf vf_load_s8(vm k, const int8_t *p, int32_t zero)
 ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
 {
     _mm256_maskstore_ps(p, k, v);
+}
+
+ALWAYS_INLINE void vf_put(float *p, vf v)
+{
+    _mm256_storeu_ps(p, v);
 }
 
 ALWAYS_INLINE vf vf_set(float a)

@@ -11,6 +11,9 @@ enum { LANES = 16, MATRIX_ROWS_1 = 12, MATRIX_ROWS_2 = 12, MATRIX_ROWS_3 = 8 };
 typedef __m512 vf;
 typedef __mmask16 vm;
 
+/* a vector that stays in a register: compilers would load it again for each use */
+#define VF_KEEP(a) __asm__("" : "+v"(a))
+
 ALWAYS_INLINE vm lanes(int32_t n)
 {
     return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
@@ -40,6 +43,11 @@ ALWAYS_INLINE vf vf_load_s8(vm k, const int8_t *p, int32_t zero)
 ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
 {
     _mm512_mask_storeu_ps(p, k, v);
+}
+
+ALWAYS_INLINE void vf_put(float *p, vf v)
+{
+    _mm512_storeu_ps(p, v);
 }
 
 ALWAYS_INLINE vf vf_set(float a)

@@ -24,9 +24,9 @@ ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const void *b
     return vf_load_s8(full ? lanes(LANES) : k, (const int8_t *)b + at, zero);
 }
 
-/* P rows by N vectors, all sums in registers */
-ALWAYS_INLINE void matrix_block(const int wide, const int side, const int P, const int N, const matrix_part *part,
-                                int32_t p0, const matrix_shape *m)
+/* P rows by N vectors, all sums in registers; `full`: the last vector too has all its lanes */
+ALWAYS_INLINE void matrix_block(const int wide, const int side, const int full, const int P, const int N,
+                                const matrix_part *part, int32_t p0, const matrix_shape *m)
 {
     const matrix_part t = *part;
     const ptrdiff_t a_row = side ? 1 : m->a_row, a_next = m->a_next, b_row = m->b_row;
@@ -38,7 +38,7 @@ ALWAYS_INLINE void matrix_block(const int wide, const int side, const int P, con
             acc[p * N + j] = vf_zero();
             if (t.start) {
                 const float *from = t.start + (ptrdiff_t)(p0 + p) * m->start_row + t.j + j * LANES;
-                acc[p * N + j] = j + 1 < N ? vf_full(from) : vf_load(t.last, from);
+                acc[p * N + j] = full || j + 1 < N ? vf_full(from) : vf_load(t.last, from);
             }
         }
     }
@@ -54,7 +54,8 @@ ALWAYS_INLINE void matrix_block(const int wide, const int side, const int P, con
             vf bk[3];
             UNROLL
             for (int j = 0; j < N; j++) {
-                bk[j] = matrix_load(wide, j + 1 < N, t.last, b, at + j * LANES, t.zero);
+                bk[j] = matrix_load(wide, full || j + 1 < N, t.last, b, at + j * LANES, t.zero);
+                VF_KEEP(bk[j]);
             }
             UNROLL
             for (int p = 0; p < P; p++) {
@@ -76,30 +77,48 @@ ALWAYS_INLINE void matrix_block(const int wide, const int side, const int P, con
         float *to = t.y + (ptrdiff_t)(p0 + p) * m->y_row + t.j;
         UNROLL
         for (int j = 0; j < N; j++) {
-            vf_store(to + j * LANES, j + 1 < N ? lanes(LANES) : t.last, acc[p * N + j]);
+            if (full || j + 1 < N) {
+                vf_put(to + j * LANES, acc[p * N + j]);
+            } else {
+                vf_store(to + j * LANES, t.last, acc[p * N + j]);
+            }
         }
     }
 }
 
 /* all rows by N vectors, P rows at a time */
-ALWAYS_INLINE void matrix_rows(const int wide, const int side, const int P, const int N, const matrix_part *t,
-                               const matrix_shape *m)
+ALWAYS_INLINE void matrix_rows(const int wide, const int side, const int full, const int P, const int N,
+                               const matrix_part *t, const matrix_shape *m)
 {
     int32_t p = 0;
     for (; P > 8 && p + P <= m->rows && m->rows - p != 16; p += P) {
-        matrix_block(wide, side, P, N, t, p, m);
+        matrix_block(wide, side, full, P, N, t, p, m);
     }
     for (; P >= 8 && p + 8 <= m->rows; p += 8) {
-        matrix_block(wide, side, 8, N, t, p, m);
+        matrix_block(wide, side, full, 8, N, t, p, m);
+    }
+    for (; P == 6 && p + 6 <= m->rows && m->rows - p != 8; p += 6) {
+        matrix_block(wide, side, full, 6, N, t, p, m);
     }
     for (; p + 4 <= m->rows; p += 4) {
-        matrix_block(wide, side, 4, N, t, p, m);
+        matrix_block(wide, side, full, 4, N, t, p, m);
     }
     for (; p + 2 <= m->rows; p += 2) {
-        matrix_block(wide, side, 2, N, t, p, m);
+        matrix_block(wide, side, full, 2, N, t, p, m);
     }
     for (; p < m->rows; p++) {
-        matrix_block(wide, side, 1, N, t, p, m);
+        matrix_block(wide, side, full, 1, N, t, p, m);
+    }
+}
+
+/* the same; masked loads and stores only if the last vector is not whole: on some machines they are slow */
+ALWAYS_INLINE void matrix_vectors(const int wide, const int side, const int P, const int N, const matrix_part *t,
+                                  const matrix_shape *m)
+{
+    if (m->cols - t->j >= N * LANES) {
+        matrix_rows(wide, side, 1, P, N, t, m);
+    } else {
+        matrix_rows(wide, side, 0, P, N, t, m);
     }
 }
 
@@ -111,11 +130,11 @@ ALWAYS_INLINE void matrix_columns(const int wide, const int side, matrix_part t,
         const int32_t n = vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
         t.last = lanes(m->cols - t.j - (n - 1) * LANES);
         if (n == 3) {
-            matrix_rows(wide, side, MATRIX_ROWS_3, 3, &t, m);
+            matrix_vectors(wide, side, MATRIX_ROWS_3, 3, &t, m);
         } else if (n == 2) {
-            matrix_rows(wide, side, MATRIX_ROWS_2, 2, &t, m);
+            matrix_vectors(wide, side, MATRIX_ROWS_2, 2, &t, m);
         } else {
-            matrix_rows(wide, side, MATRIX_ROWS_1, 1, &t, m);
+            matrix_vectors(wide, side, MATRIX_ROWS_1, 1, &t, m);
         }
         t.j += n * LANES;
     }

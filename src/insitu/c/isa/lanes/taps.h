@@ -20,13 +20,28 @@ ALWAYS_INLINE tap_range taps_whole(const tap *taps, int32_t count, const tap_row
     return found;
 }
 
-ALWAYS_INLINE vf taps_weight(const int wide, const tap *k, int32_t o, vm m)
+/* `full`: all lanes of m are in use, so that nothing has to be masked */
+ALWAYS_INLINE vf taps_load(const int full, vm m, const float *p)
 {
-    return wide ? vf_load(m, (const float *)k->w + o) : vf_load_s8(m, (const int8_t *)k->w + o, 0);
+    return full ? vf_full(p) : vf_load(m, p);
+}
+
+ALWAYS_INLINE void taps_store(const int full, float *p, vm m, vf v)
+{
+    if (full) {
+        vf_put(p, v);
+    } else {
+        vf_store(p, m, v);
+    }
+}
+
+ALWAYS_INLINE vf taps_weight(const int wide, const int full, const tap *k, int32_t o, vm m)
+{
+    return wide ? taps_load(full, m, (const float *)k->w + o) : vf_load_s8(m, (const int8_t *)k->w + o, 0);
 }
 
 /* P pixels from p on, all of whose taps are inside, or one pixel, which is checked tap by tap */
-ALWAYS_INLINE void taps_block(const int wide, const int P, const int whole, float *y, vf start, const tap *taps,
+ALWAYS_INLINE void taps_block(const int wide, const int full, const int P, const int whole, float *y, vf start, const tap *taps,
                               int32_t count, int32_t p, int32_t o, vm m, const tap_row *t)
 {
     const ptrdiff_t next = (ptrdiff_t)t->step * t->c, y_next = (ptrdiff_t)t->y_step * t->c;
@@ -40,15 +55,39 @@ ALWAYS_INLINE void taps_block(const int wide, const int P, const int whole, floa
             continue;
         }
         const float *x = (const float *)taps[k].x + ((ptrdiff_t)p * t->step + taps[k].at) * t->c + o;
-        const vf f = taps_weight(wide, taps + k, o, m);
+        const vf f = taps_weight(wide, full, taps + k, o, m);
         UNROLL
         for (int i = 0; i < P; i++) {
-            acc[i] = vf_fma(vf_load(m, x + i * next), f, acc[i]);
+            acc[i] = vf_fma(taps_load(full, m, x + i * next), f, acc[i]);
         }
     }
     UNROLL
     for (int i = 0; i < P; i++) {
-        vf_store(y + (p + i) * y_next + o, m, acc[i]);
+        taps_store(full, y + (p + i) * y_next + o, m, acc[i]);
+    }
+}
+
+/* the channels o..o + LANES - 1 of a row */
+ALWAYS_INLINE void taps_channels(const int wide, const int full, float *y, const float *start, const tap *taps,
+                                 int32_t count, int32_t o, tap_range whole, const tap_row *t)
+{
+    const vm m = lanes(t->c - o);
+    const vf first = start ? taps_load(full, m, start + o) : vf_zero();
+    int32_t p = 0;
+    for (; p < whole.first; p++) {
+        taps_block(wide, full, 1, 0, y, first, taps, count, p, o, m, t);
+    }
+    for (; p + 8 <= whole.last; p += 8) {
+        taps_block(wide, full, 8, 1, y, first, taps, count, p, o, m, t);
+    }
+    for (; p + 4 <= whole.last; p += 4) {
+        taps_block(wide, full, 4, 1, y, first, taps, count, p, o, m, t);
+    }
+    for (; p + 2 <= whole.last; p += 2) {
+        taps_block(wide, full, 2, 1, y, first, taps, count, p, o, m, t);
+    }
+    for (; p < t->pixels; p++) {
+        taps_block(wide, full, 1, 0, y, first, taps, count, p, o, m, t);
     }
 }
 
@@ -57,62 +96,70 @@ ALWAYS_INLINE void taps_any(const int wide, float *y, const float *start, const 
 {
     const tap_row copy = *row, *t = &copy;
     const tap_range whole = taps_whole(taps, count, t);
-    for (int32_t o = 0; o < t->c; o += LANES) {
-        const vm m = lanes(t->c - o);
-        const vf first = start ? vf_load(m, start + o) : vf_zero();
-        int32_t p = 0;
-        for (; p < whole.first; p++) {
-            taps_block(wide, 1, 0, y, first, taps, count, p, o, m, t);
-        }
-        for (; p + 8 <= whole.last; p += 8) {
-            taps_block(wide, 8, 1, y, first, taps, count, p, o, m, t);
-        }
-        for (; p + 4 <= whole.last; p += 4) {
-            taps_block(wide, 4, 1, y, first, taps, count, p, o, m, t);
-        }
-        for (; p + 2 <= whole.last; p += 2) {
-            taps_block(wide, 2, 1, y, first, taps, count, p, o, m, t);
-        }
-        for (; p < t->pixels; p++) {
-            taps_block(wide, 1, 0, y, first, taps, count, p, o, m, t);
-        }
+    int32_t o = 0;
+    for (; o + LANES <= t->c; o += LANES) {
+        taps_channels(wide, 1, y, start, taps, count, o, whole, t);
+    }
+    if (o < t->c) {
+        taps_channels(wide, 0, y, start, taps, count, o, whole, t);
     }
 }
 
-ALWAYS_INLINE vf taps_input(const int wide, const tap *k, ptrdiff_t at, int32_t zero, vm m)
+ALWAYS_INLINE vf taps_input(const int wide, const int full, const tap *k, ptrdiff_t at, int32_t zero, vm m)
 {
-    return wide ? vf_load(m, (const float *)k->x + at) : vf_load_s8(m, (const int8_t *)k->x + at, zero);
+    return wide ? taps_load(full, m, (const float *)k->x + at) : vf_load_s8(m, (const int8_t *)k->x + at, zero);
 }
 
 /* the gradients of T taps in registers along a row */
-ALWAYS_INLINE void taps_dw_block(const int wide, const int T, const tap *taps, const float *g, int32_t zero, int32_t o,
-                                 vm m, tap_range whole, const tap_row *t)
+ALWAYS_INLINE void taps_dw_block(const int wide, const int full, const int T, const tap *taps, const float *g,
+                                 int32_t zero, int32_t o, vm m, tap_range whole, const tap_row *t)
 {
     const ptrdiff_t next = (ptrdiff_t)t->step * t->c, g_next = (ptrdiff_t)t->y_step * t->c;
     vf acc[9];
     UNROLL
     for (int k = 0; k < T; k++) {
-        acc[k] = vf_load(m, (const float *)taps[k].w + o);
+        acc[k] = taps_load(full, m, (const float *)taps[k].w + o);
     }
     for (int32_t p = 0; p < t->pixels; p++) {
-        const vf gp = vf_load(m, g + p * g_next + o);
+        const vf gp = taps_load(full, m, g + p * g_next + o);
         if (p >= whole.first && p < whole.last) {
             UNROLL
             for (int k = 0; k < T; k++) {
-                acc[k] = vf_fma(gp, taps_input(wide, taps + k, p * next + (ptrdiff_t)taps[k].at * t->c + o, zero, m), acc[k]);
+                const ptrdiff_t at = p * next + (ptrdiff_t)taps[k].at * t->c + o;
+                acc[k] = vf_fma(gp, taps_input(wide, full, taps + k, at, zero, m), acc[k]);
             }
             continue;
         }
         UNROLL
         for (int k = 0; k < T; k++) {
             if (tap_inside(taps + k, p, t)) {
-                acc[k] = vf_fma(gp, taps_input(wide, taps + k, p * next + (ptrdiff_t)taps[k].at * t->c + o, zero, m), acc[k]);
+                const ptrdiff_t at = p * next + (ptrdiff_t)taps[k].at * t->c + o;
+                acc[k] = vf_fma(gp, taps_input(wide, full, taps + k, at, zero, m), acc[k]);
             }
         }
     }
     UNROLL
     for (int k = 0; k < T; k++) {
-        vf_store((float *)taps[k].w + o, m, acc[k]);
+        taps_store(full, (float *)taps[k].w + o, m, acc[k]);
+    }
+}
+
+ALWAYS_INLINE void taps_dw_channels(const int wide, const int full, const tap *taps, int32_t count, const float *g,
+                                    int32_t zero, int32_t o, tap_range whole, const tap_row *t)
+{
+    const vm m = lanes(t->c - o);
+    int32_t k = 0;
+    for (; k + 9 <= count; k += 9) {
+        taps_dw_block(wide, full, 9, taps + k, g, zero, o, m, whole, t);
+    }
+    for (; k + 6 <= count; k += 6) {
+        taps_dw_block(wide, full, 6, taps + k, g, zero, o, m, whole, t);
+    }
+    for (; k + 3 <= count; k += 3) {
+        taps_dw_block(wide, full, 3, taps + k, g, zero, o, m, whole, t);
+    }
+    for (; k < count; k++) {
+        taps_dw_block(wide, full, 1, taps + k, g, zero, o, m, whole, t);
     }
 }
 
@@ -121,21 +168,12 @@ ALWAYS_INLINE void taps_dw_any(const int wide, const tap *taps, int32_t count, c
 {
     const tap_row copy = *row, *t = &copy;
     const tap_range whole = taps_whole(taps, count, t);
-    for (int32_t o = 0; o < t->c; o += LANES) {
-        const vm m = lanes(t->c - o);
-        int32_t k = 0;
-        for (; k + 9 <= count; k += 9) {
-            taps_dw_block(wide, 9, taps + k, g, zero, o, m, whole, t);
-        }
-        for (; k + 6 <= count; k += 6) {
-            taps_dw_block(wide, 6, taps + k, g, zero, o, m, whole, t);
-        }
-        for (; k + 3 <= count; k += 3) {
-            taps_dw_block(wide, 3, taps + k, g, zero, o, m, whole, t);
-        }
-        for (; k < count; k++) {
-            taps_dw_block(wide, 1, taps + k, g, zero, o, m, whole, t);
-        }
+    int32_t o = 0;
+    for (; o + LANES <= t->c; o += LANES) {
+        taps_dw_channels(wide, 1, taps, count, g, zero, o, whole, t);
+    }
+    if (o < t->c) {
+        taps_dw_channels(wide, 0, taps, count, g, zero, o, whole, t);
     }
 }
 
