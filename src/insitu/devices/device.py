@@ -34,7 +34,7 @@ class Updates:
     order: Sequence[int]  # the indices of the samples, in this order
     rates: Sequence[float]  # of each update
     batch: int = 1
-    threads: int | None = None  # to use over the samples of a batch; changes no result
+    threads: int | None = None  # to use over the samples of a batch; any number gives the same bytes
 
     def groups(self) -> Iterator[tuple[int, Sequence[int], float]]:
         """For each update: its position in the order, its samples, its rate."""

@@ -97,7 +97,7 @@ class HostDevice:
         self._library = library
         self.arenas = Arenas(program.arena_bytes)
         self._content: np.ndarray | None = aligned(program.state_bytes)
-        self._threads, self._crew = usual_threads(program.arena_bytes), None
+        self._threads, self._crew = usual_threads(self._sample_bytes), None
         if program.state:
             self.reset()
 
@@ -130,7 +130,13 @@ class HostDevice:
 
     @property
     def quick(self) -> bool:
-        return self.program.arena_bytes < WORTH_A_THREAD
+        return self._sample_bytes < WORTH_A_THREAD
+
+    @property
+    def _sample_bytes(self) -> int:
+        """The arena of calls that can run side by side: those that take whole batches do not."""
+        plans = self.program.plans
+        return max(p.arena_bytes for verb, p in plans.items() if verb != "train_step" or "accumulate" not in plans)
 
     def info(self) -> dict[str, int]:
         return {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from insitu.devices.device import Arrays, Method, Trained, Updates, Values, check_updates, method_of
+from insitu.devices.device import Arrays, Trained, Updates, Values, check_updates, method_of
 from insitu.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,12 +25,24 @@ def train_on_host(device: HostDevice, updates: Updates) -> Trained:
     order = checked_order(updates, device.verbs[method.verb][0])
     found = method.results(len(order))
     if method.adds_up:
-        return added_up(device, updates, order, found)
+        whole = whole_batches(device, updates)
+        at_once(device, updates, order[:whole], found)
+        return added_up(device, updates, order, found, whole)
     if method.samples == 1:
         steps(device.bound("train_step"), updates, order, found)
     else:
-        at_once(device.bound("train_step"), method, updates, order, found)
+        at_once(device, updates, order, found)
     return found
+
+
+def whole_batches(device: HostDevice, updates: Updates) -> int:
+    """How many samples, from the first, fill batches that a program which adds up gradients takes at once.
+
+    None if a number of threads is given: they share the samples of a batch, which must give the same bytes for any.
+    """
+    step = device.verbs.get("train_step") if updates.threads is None else None
+    at_once = step is not None and step[0][0].shape[0] == updates.batch
+    return len(updates.order) // updates.batch * updates.batch if at_once else 0
 
 
 def checked_order(updates: Updates, values: Values) -> np.ndarray:
@@ -52,26 +64,43 @@ def steps(call: Callable[..., None], updates: Updates, order: np.ndarray, found:
         call(*arguments)
 
 
-def at_once(call: Callable[..., None], method: Method, updates: Updates, order: np.ndarray, found: Trained) -> None:
+def at_once(device: HostDevice, updates: Updates, order: np.ndarray, found: Trained) -> None:
     """All samples of a batch in one call, side by side; they share a loss."""
-    gathered: Arrays = tuple(np.ascontiguousarray(a[order]) for a in updates.arrays)
-    starts = np.arange(0, len(order), method.samples)
-    columns = [addresses(a, starts) for a in (*gathered, found.losses, *found.outputs)]
-    inputs, outputs = columns[: len(gathered)], columns[len(gathered) :]
-    for arguments in zip(*inputs, updates.rates, *outputs):
-        call(*arguments)
-    found.losses[:] = np.repeat(found.losses[starts], method.samples)
+    if not len(order):
+        return
+    call, batch = device.bound("train_step"), updates.batch
+    together: Arrays = tuple(np.empty((batch, *a.shape[1:]), a.dtype) for a in updates.arrays)
+    inputs = [a.ctypes.data for a in together]
+    starts = np.arange(0, len(order), batch)
+    outputs = zip(*(addresses(o, starts) for o in (found.losses, *found.outputs)))
+    for chosen, rate, results in zip(order.reshape(-1, batch), updates.rates, outputs):
+        for a, place in zip(updates.arrays, together):
+            gather(a, chosen, place)
+        call(*inputs, rate, *results)
+    found.losses[: len(order)] = np.repeat(found.losses[starts], batch)
 
 
-def added_up(device: HostDevice, updates: Updates, order: np.ndarray, found: Trained) -> Trained:
-    """The gradients of a batch, then one update."""
-    crew, apply = device.crew(updates.threads), device.bound("apply")
-    inputs = [addresses(a, order) for a in updates.arrays]
-    outputs = [addresses(o, np.arange(len(order))) for o in (found.losses, *found.outputs)]
+def gather(array: np.ndarray, rows: np.ndarray, place: np.ndarray) -> None:
+    """Copy these rows, which exist, to a place."""
+    if array.flags.c_contiguous:
+        np.take(array, rows, axis=0, out=place, mode="clip")  # "raise" would copy twice
+    else:
+        place[...] = array[rows]
+
+
+def added_up(device: HostDevice, updates: Updates, order: np.ndarray, found: Trained, start: int) -> Trained:
+    """The gradients of a batch, then one update; from sample `start` on."""
+    if start == len(order):
+        return found
+    crew = device.crew(1 if start else updates.threads)  # a rest is over before threads have a copy of the state
+    apply = device.bound("apply")
+    inputs = [addresses(a, order[start:]) for a in updates.arrays]
+    outputs = [addresses(o, np.arange(start, len(order))) for o in (found.losses, *found.outputs)]
     calls = list(zip(*inputs, *outputs))
     for first, chosen, rate in updates.groups():
-        crew.accumulate(calls[first : first + len(chosen)])
-        apply(rate, float(np.float32(1 / len(chosen))))
+        if first >= start:
+            crew.accumulate(calls[first - start : first - start + len(chosen)])
+            apply(rate, float(np.float32(1 / len(chosen))))
     return Trained(found.losses, found.outputs, crew.threads)
 
 

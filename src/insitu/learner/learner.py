@@ -31,11 +31,11 @@ from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import Augment, Feed, Source, plain, predict_all, predicted
 from insitu.learner.few import Known, learn
 from insitu.learner.given import given_samples, kept, pair, read_state
-from insitu.learner.here import checked, open_here, plan_here
+from insitu.learner.here import checked, follow, open_here, plan_here
 from insitu.learner.history import History
 from insitu.learner.measures import MEASURES
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
-from insitu.learner.settle import check_given, given_of
+from insitu.learner.settle import Given, check_given, given_of
 from insitu.learner.settling import settled, trained
 from insitu.learner.shown import as_html, as_text, learner_rows
 from insitu.learner.site import Site
@@ -72,8 +72,10 @@ class Learner:
     def _take(self, graphs: Mapping[str, Graph], plans: dict[str, Plan] | None, device: Device | None) -> None:
         """From now on this is the program. Without a device, one on this machine is opened on first use."""
         self.graphs, self._plans, self._device = dict(graphs), plans, device
-        self._trained: HostDevice | None = None  # the twin that learns, if nothing is cached
+        self._trained: HostDevice | None = None  # the one that learns, if nothing is cached
         self._cut: tuple[Split, HostDevice, HostDevice] | None = None
+        self._taken = 1  # samples that those two take at once, by the graphs below
+        self._batch_graphs: dict[str, Graph] | None = None
 
     def become(self, other: Learner) -> None:
         """Take over another learner's program and device."""
@@ -242,7 +244,7 @@ class Learner:
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
         with self._changing, bar(progress) as shown, patient() as check:
             report = stoppable(shown, check)
-            feed = self._feed(data, augment, views, cache, seed, report)
+            feed = self._feed(data, augment, views, cache, given, report)
             found = settled(self, data, feed, given, held_out, report)
             span = range(start_epoch, found.last(stop_epoch))
             try:
@@ -277,7 +279,7 @@ class Learner:
         if feed.cached:
             self.device.load_arrays(feed.device.state())
         elif isinstance(self.device, HostDevice) and self._trained is not None:
-            self.device.follow(self._trained)
+            follow(self.device, self._trained)
 
     def _batch(self, batch: int | None) -> int:
         made_for = self.batch
@@ -291,34 +293,47 @@ class Learner:
             raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
         return batch
 
-    def _feed(self, data: Samples, augment: Augment | None, views: int | None, cache: bool | None, seed: int,
+    def _feed(self, data: Samples, augment: Augment | None, views: int | None, cache: bool | None, given: Given,
               report: Report) -> Feed:  # fmt: skip
         here, fixed = isinstance(self.device, HostDevice), augment is None or views is not None
         if cache and not here:
             raise DataError("outputs of frozen layers can only be kept on the host", hint="train it there")
         if cache and not fixed:
             raise DataError("outputs can only be kept of fixed views", hint="views=16, or cache=False")
+        if here:
+            self._take_together(given.batch)
         found, labels = self._split() if here and (fixed if cache is None else cache) else None, data.labels
         assert labels is not None  # checked by samples()
-        source = replace(plain(data.inputs), augment=augment, views=views, seed=seed)
+        source = replace(plain(data.inputs), augment=augment, views=views, seed=given.seed)
         if found is None:
             return Feed(self._learning(), source, labels)
         _, prefix, rest = found
         rest.load_arrays(self.device.state())
         return Feed(rest, Source(predict_all(prefix, source, report, "frozen layers")), labels, cached=True)
 
+    def _take_together(self, batch: int) -> None:
+        """From now on, programs that learn here take this many samples at once, if they can."""
+        if batch == self._taken:
+            return
+        self._taken, self._trained, self._cut = batch, None, None
+        adds_up = "accumulate" in self.graphs
+        self._batch_graphs = self.parts.batch_graphs(batch) if self.parts and adds_up else None
+
     def _learning(self) -> Device:
-        """The device to learn on; on this machine a twin, so that concurrent predictions never see half an update."""
+        """The device to learn on; on this machine another, so that concurrent predictions never see half an update."""
         if not isinstance(self.device, HostDevice):
             return self.device
-        self._trained = self._trained or self.device.twin()
-        self._trained.follow(self.device)
+        if self._trained is None:
+            together = self._batch_graphs
+            self._trained = open_here(plan_here(together)) if together else self.device.twin()
+        follow(self._trained, self.device)
         return self._trained
 
     def _split(self):
         """The program cut where the frozen layers end; None if nothing is frozen."""
         if self._cut is None:
-            parts = None if self.parts and self.parts.at_once else split(self.graphs, self.graphs["predict"].inputs)
+            graphs = self._batch_graphs or self.graphs
+            parts = None if self.parts and self.parts.at_once else split(graphs, graphs["predict"].inputs)
             if parts is None:
                 return None
             prefix = open_plans({"predict": plan(parts.prefix)})

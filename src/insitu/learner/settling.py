@@ -61,7 +61,7 @@ def _on_a_twin(learner: Learner, data: Samples, feed: Feed, given: Given, held_o
     twin = type(learner)(learner.graphs, None, learner.classes, parts=learner.parts)
     twin.device.load_arrays(learner.device.state())
     source = feed.source
-    here = twin._feed(data, source.augment, source.views, None, source.seed, report)
+    here = twin._feed(data, source.augment, source.views, None, given, report)
     found = _here(twin, here, given, held_out, report)
     return found.moved_to(feed)
 

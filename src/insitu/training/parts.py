@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from insitu.errors import GraphError
 from insitu.graph import Graph
 from insitu.schemes.scheme import Scheme
 from insitu.training.train import Recipe, train_graphs
@@ -17,7 +18,7 @@ class Parts:
     scheme: Scheme
     recipe: Recipe = field(default_factory=Recipe)
     batch: int = 1  # samples per update
-    at_once: bool = False  # the samples go through the network together, for statistics over the batch
+    at_once: bool = False  # the samples always go through the network together, for statistics over the batch
     head: str | None = "head"
 
     def graphs(self) -> dict[str, Graph]:
@@ -26,3 +27,15 @@ class Parts:
         return train_graphs(
             self.forward, self.scheme, self.recipe, accumulate=one_by_one, samples=together, head=self.head
         )
+
+    def batch_graphs(self, batch: int) -> dict[str, Graph] | None:
+        """The graphs of a program that adds up gradients, and one for whole batches at once; None if impossible.
+
+        Only float networks: their results may differ by rounding. int8 ones are the same bytes everywhere.
+        """
+        if self.at_once or batch == 1 or self.recipe.rows or any(n.op.kind == "int8" for n in self.forward.nodes):
+            return None
+        try:
+            return train_graphs(self.forward, self.scheme, self.recipe, accumulate=True, samples=batch, head=self.head)
+        except GraphError:  # an op that moves the sample axis
+            return None

@@ -23,14 +23,14 @@ def split(graphs: Mapping[str, Graph], samples: tuple[Value, ...]) -> Split | No
     names = {v.name for v in samples}
     taking = [g for g in graphs.values() if names & {v.name for v in g.inputs}]  # the others work only on the state
     frozen = frozen_everywhere(taking, names)
-    cut = {v.name: v for graph in taking for v in _border(graph, frozen)}
-    if set(cut) <= names:
+    cut = {v.name for graph in taking for v in _border(graph, frozen)}
+    if cut <= names:
         return None
-    values = tuple(cut.values())
+    values = tuple(v for name, v in taking[0].values.items() if name in cut)
     prefix = drop_unused(replace(taking[0], outputs=values, updates={}, state={}, inputs=samples, by_rows=""))
     if not prefix.constants:  # transposed or rounded samples are not worth caching
         return None
-    return Split(prefix, {verb: _rest(g, names, frozen, values) for verb, g in graphs.items()})
+    return Split(prefix, {verb: _rest(g, names, frozen, tuple(v.name for v in values)) for verb, g in graphs.items()})
 
 
 def frozen_everywhere(graphs: list[Graph], names: set[str]) -> set[str]:
@@ -64,9 +64,10 @@ def _border(graph: Graph, frozen: set[str]) -> list[Value]:
     return [v for name, v in graph.values.items() if name in wanted and name in frozen]
 
 
-def _rest(graph: Graph, names: set[str], frozen: set[str], values: tuple[Value, ...]) -> Graph:
+def _rest(graph: Graph, names: set[str], frozen: set[str], cut: tuple[str, ...]) -> Graph:
+    """The graph that starts from these values; it may take more samples at once than the others."""
     if not names & {v.name for v in graph.inputs}:
         return graph
     others = tuple(v for v in graph.inputs if v.name not in names)
     nodes = tuple(n for n in graph.nodes if n.outputs[0].name not in frozen)
-    return drop_unused(replace(graph, inputs=(*values, *others), nodes=nodes, by_rows=""))
+    return drop_unused(replace(graph, inputs=(*(graph.values[name] for name in cut), *others), nodes=nodes, by_rows=""))

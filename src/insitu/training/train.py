@@ -93,18 +93,23 @@ def has_targets(recipe: Recipe) -> bool:
 
 def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, accumulate: bool = False,
                  samples: int = 1, **options):  # fmt: skip
-    """verb -> graph. The graphs share their state. A train_step takes `samples` at once; predict always one."""
+    """verb -> graph. The graphs share their state. A train_step takes `samples` at once; predict always one.
+
+    With `accumulate`, the gradients of single samples add up. If `samples` is more than one, there is a train_step as
+    well: it does the same as `accumulate` for each of its samples and `apply`, except for rounding, and that a loss
+    that is not finite leaves out the whole batch.
+    """
     recipe = recipe or Recipe()
     forward, trained = make_trainable(*free_names(graph, scheme), **options)
     forward = hold_statistics(forward)
     if not trained:
         raise GraphError("nothing to train: the scheme names no layer and the model has no head", where=graph.name)
     graphs = {"predict": drop_unused(forward)}
-    forward = train_mode(rebatch(forward, samples) if samples > 1 else forward, recipe.seed)
     if accumulate:
-        graphs["accumulate"] = _accumulate_graph(forward, trained, recipe)
+        graphs["accumulate"] = _accumulate_graph(train_mode(forward, recipe.seed), trained, recipe)
         graphs["apply"] = _apply_graph(trained, recipe, graphs["accumulate"])
-    else:
+    if samples > 1 or not accumulate:
+        forward = train_mode(rebatch(forward, samples) if samples > 1 else forward, recipe.seed)
         graphs["train_step"] = _step_graph(forward, trained, recipe)
     return {verb: check(_arriving(g, graph.inputs[0]) if recipe.rows else g) for verb, g in graphs.items()}
 
