@@ -10,8 +10,10 @@ import io
 import re
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
+from unittest.mock import patch
 
 from insitu.cli import main
+from insitu.terminal.lines import Lines
 
 PYTHON = r"```python\n(?P<code>.*?)```\n(?P<gap>\n*)(?P<text>```text\n.*?```)?"
 BLOCKS = re.compile(PYTHON + r"|```console\n(?P<console>.*?)```", re.S)
@@ -43,7 +45,7 @@ def _console(block: str) -> str:
 
 def _run(command: str) -> str:
     printed = io.StringIO()
-    with redirect_stdout(printed), redirect_stderr(printed):
+    with redirect_stdout(printed), redirect_stderr(printed), patch.object(Lines, "_say"):  # those depend on the clock
         main(shlex.split(command)[2:])
     return printed.getvalue()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import stat
+import subprocess
+import sys
 import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -47,6 +50,43 @@ def test_what_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
         part.write_bytes(b"ne")
         raise ValueError("half way")
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+WRITER = """
+import sys; from insitu.files import replacing
+with replacing(sys.argv[1]) as part:
+    part.write_bytes(b"half"); print("ready", flush=True); sys.stdin.readline(); part.write_bytes(sys.argv[2].encode())
+"""
+
+
+def writer(path: Path, words: str) -> subprocess.Popen:
+    """A process that has written a half of a file, and waits."""
+    run = subprocess.Popen([sys.executable, "-c", WRITER, path, words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert run.stdout is not None and run.stdout.readline() == b"ready\n"
+    return run
+
+
+def test_the_next_write_removes_what_a_killed_one_left_and_nothing_of_a_living_one(tmp_path):
+    path, mine = tmp_path / "state.bin", tmp_path / ".state.bin.notes123.part"
+    mine.write_bytes(b"a file of the user, by chance with such a name")
+    killed, living = writer(path, "killed"), writer(path, "living")
+    killed.kill()
+    killed.wait()
+    assert len(list(tmp_path.iterdir())) == 1 + 2 + 2
+    write_whole(path, b"next")
+    assert len(list(tmp_path.iterdir())) == 2 + 2, "those of the living writer are still there"
+    living.communicate(b"\n", timeout=60)
+    assert living.returncode == 0 and path.read_bytes() == b"living"
+    assert set(tmp_path.iterdir()) == {path, mine}
+
+
+def test_writers_take_nothing_from_each_other_where_there_are_no_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(95, "not supported")))
+    path = tmp_path / "state.bin"
+    with replacing(path) as part:
+        part.write_bytes(b"first")
+        write_whole(path, b"second")
+    assert path.read_bytes() == b"first" and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_full_disk_is_an_error_of_ours(tmp_path, monkeypatch):

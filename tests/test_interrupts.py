@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from insitu.terminal.interrupts import patient
 from insitu.terminal.lines import Lines
 
 from .learners import data, learner, state_of
+from .trainings import Training
 
 
 def stop_after(count: int):
@@ -70,41 +72,86 @@ def test_lines_end_epochs(capsys, monkeypatch):
     assert said == ["epoch 1 of 2, loss 0.250 (50 %)", "epoch 2 of 2, loss 0.250 (100 %)"]
 
 
-SCRIPT = "import sys; from insitu.cli import main; sys.exit(main())"
+def lines_of(capsys, monkeypatch, seconds: float, epochs: int, parts: int = 4) -> list[str]:
+    """What is printed by a training whose epochs take this long."""
+    now = [100.0]
+    monkeypatch.setattr("insitu.terminal.lines.monotonic", lambda: now[0])
+    lines = Lines()
+    for epoch in range(epochs):
+        for part in range(parts):
+            now[0] += seconds / parts
+            lines(f"epoch {epoch + 1} of {epochs}, loss {1 / (part + 1):.3f}", parts * epoch + part + 1, parts * epochs)
+    now[0] += 1
+    lines._ended.set()
+    lines._thread.start()
+    lines.__exit__()
+    return capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 4.0, 7.0, 29.0])
+def test_every_epoch_has_its_line_with_its_last_loss(seconds, capsys, monkeypatch):
+    said = lines_of(capsys, monkeypatch, seconds, epochs=5)
+    assert [line.rpartition(" (")[0] for line in said] == [f"epoch {n} of 5, loss 0.250" for n in range(1, 6)]
+
+
+def test_short_epochs_share_lines_and_the_last_one_always_has_one(capsys, monkeypatch):
+    said = lines_of(capsys, monkeypatch, 0.01, epochs=1000)
+    assert 20 <= len(said) <= 35, "ten seconds, three per second"
+    assert said[-1] == "epoch 1000 of 1000, loss 0.250 (100 %)"
+
+
+def test_a_long_epoch_has_a_line_every_half_minute(capsys, monkeypatch):
+    said = lines_of(capsys, monkeypatch, 100.0, epochs=1, parts=1000)
+    assert [line.split()[-2:] for line in said] == [[f"({n}", "%)"] for n in (30, 60, 90, 100)]
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory) -> list[str]:
-    """A training of about a minute."""
+def task(tmp_path_factory) -> Path:
+    """A folder with a learner, and data for trainings that never end by themselves."""
     folder = tmp_path_factory.mktemp("train")
     x, y = data(4000)
-    made = learner()
     np.savez(folder / "d.npz", x=x, y=y)
-    made.save(folder / "start.insitu")
-    return [sys.executable, "-c", SCRIPT, "train", str(folder / "start.insitu"), "--data", str(folder / "d.npz"),
-            "--epochs", "100000", "--rate", "0.001"]  # fmt: skip
+    learner().save(folder / "start.insitu")
+    return folder
 
 
-def started(task: list[str], out: Path) -> subprocess.Popen:
-    """The command, once it has trained for some seconds."""
-    run = subprocess.Popen([*task, "-o", str(out)], stderr=subprocess.PIPE, text=True)
-    assert run.stderr is not None
-    while "epoch " not in (line := run.stderr.readline()):
-        assert line, "ended early"
-    return run
+@pytest.fixture
+def kept(task, tmp_path) -> Path:
+    """The file that is trained and written: the learner of the task, in a folder of its own."""
+    (tmp_path / "out").mkdir()
+    return Path(shutil.copy(task / "start.insitu", tmp_path / "out" / "kept.insitu"))
 
 
-def test_ctrl_c_saves_where_o_says_and_tells_how_to_go_on(task, tmp_path):
-    out = tmp_path / "kept.insitu"
-    run = started(task, out)
-    run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 130 and f"to go on: insitu train {out}" in said
-    assert insitu.open(out).evaluate(*data(100))["accuracy"] > 0
-    assert [p.name for p in tmp_path.iterdir()] == ["kept.insitu"]
+def words(task: Path, kept: Path, epochs: int = 100000) -> list:
+    """The learner goes on from its own file, as after a power cut."""
+    return [kept, "--data", task / "d.npz", "--epochs", epochs, "--rate", "0.001", "-o", kept]
 
 
-def test_kill_leaves_the_old_file_or_the_new_one(tmp_path):
+def writing(folder: Path) -> bool:
+    return any(path.suffix == ".part" for path in folder.iterdir())
+
+
+def test_ctrl_c_saves_where_o_says_and_tells_how_to_go_on(task, kept, tmp_path):
+    before = kept.read_bytes()
+    run = Training(words(task, kept), tmp_path / "said", save_seconds=300)
+    run.until_said("epoch")
+    assert run.stop(signal.SIGINT) == 130
+    assert f"to go on: insitu train {kept}" in run.text()
+    assert kept.read_bytes() != before
+    assert insitu.open(kept).evaluate(*data(100))["accuracy"] > 0
+    assert [p.name for p in kept.parent.iterdir()] == ["kept.insitu"]
+
+
+def test_long_training_saves_now_and_then(task, kept, tmp_path):
+    before = kept.read_bytes()
+    run = Training(words(task, kept), tmp_path / "said", save_seconds=0.2)
+    run.until(lambda: kept.read_bytes() != before)
+    assert run.process.is_alive()
+    run.stop(signal.SIGKILL)
+    assert state_of(insitu.open(kept)) != state_of(insitu.open(task / "start.insitu"))
+
+
+def test_kill_leaves_the_bytes_of_the_old_file_or_of_the_new_one(tmp_path):
     """A process that does nothing but save is killed at random moments."""
     made, x = learner(), data()[0]
     old = made.save(tmp_path / "a.insitu").read_bytes()
@@ -126,3 +173,54 @@ def test_kill_leaves_the_old_file_or_the_new_one(tmp_path):
         run.wait()
         assert target.read_bytes() in (old, new)
     assert insitu.open(target).predict(x).shape == (30, 4)
+
+
+QUICK = pytest.param("quick", id="quick")
+SLOW = pytest.param("slow", id="slow", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("kills", [QUICK, SLOW])
+def test_kill_9_leaves_the_old_file_or_the_new_one(kills, task, kept, tmp_path):
+    """At random moments of the training, and, every second time, of a save."""
+    rng, hits, states = np.random.default_rng(0), 0, set()
+    for n in range({"quick": 10, "slow": 300}[kills]):
+        run = Training(words(task, kept), tmp_path / "said")
+        if n % 2:
+            run.until_said("epoch")
+            run.until(lambda: writing(kept.parent))
+        time.sleep(float(rng.uniform(0, 0.004 if n % 2 else 1.0)))
+        assert run.stop(signal.SIGKILL) == -signal.SIGKILL, run.text()
+        hits += writing(kept.parent)
+        assert len(list(kept.parent.iterdir())) <= 3, (
+            "a killed save leaves a part and its lock, and the next takes them away"
+        )
+        states.add(state_of(insitu.open(kept)))
+    print(f"{hits} kills within a save, {len(states)} different states")
+    assert (hits or kills == "quick") and len(states) > n // 4
+    run = Training(words(task, kept, epochs=1), tmp_path / "said")
+    assert run.end() == 0 and [p.name for p in kept.parent.iterdir()] == ["kept.insitu"]
+
+
+@pytest.mark.parametrize("presses", [QUICK, SLOW])
+def test_ctrl_c_at_any_moment_keeps_a_file_that_goes_on(presses, task, kept, tmp_path):
+    rng, changed = np.random.default_rng(1), 0
+    for _ in range({"quick": 5, "slow": 50}[presses]):
+        before = kept.read_bytes()
+        run = Training(words(task, kept), tmp_path / "said", save_seconds=300)
+        time.sleep(float(rng.uniform(0, 1.5)))
+        assert run.stop(signal.SIGINT) == 130, run.text()
+        assert [p.name for p in kept.parent.iterdir()] == ["kept.insitu"]
+        changed += kept.read_bytes() != before
+        assert insitu.open(kept).classes == 4
+    print(f"{changed} saved something new")
+    assert changed
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(task, kept, tmp_path):
+    before = kept.read_bytes()
+    run = Training(words(task, kept, epochs=3), tmp_path / "said", most_bytes=len(before) // 2)
+    assert run.end() == 1
+    saves = [line for line in run.text().splitlines() if "cannot be written: File too large" in line]
+    assert len(saves) > 1 and all(line.startswith("note: not saved yet") for line in saves[:-1]), "training goes on"
+    assert not saves[-1].startswith("note")
+    assert kept.read_bytes() == before and list(kept.parent.iterdir()) == [kept]

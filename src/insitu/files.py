@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import tempfile
 import zipfile
@@ -33,20 +34,64 @@ def write_whole(path: str | Path, data: bytes) -> Path:
 def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary file beside this one that replaces it when the block ends without an error."""
     target = check_target(path)
-    part = None
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
-        os.close(descriptor)
-        part = Path(name)
-        yield part
-        part.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
-        part.replace(target)
+        with _part_of(target) as part:
+            yield part
+            part.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
+            part.replace(target)
     except OSError as e:
         raise DataError(f"cannot be written: {e.strerror or e}", where=str(path)) from e
+
+
+@contextmanager
+def _part_of(target: Path) -> Iterator[Path]:
+    """A new file of this writer. A lock file beside it tells others that the writer is alive, and ends with it."""
+    _sweep(target)
+    held, lock = _new_lock(target)
+    part = lock.with_suffix("")
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        yield part
     finally:
-        if part:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        _remove(part, lock)
+        os.close(held)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed writers of the same file left behind: the parts whose lock is free."""
+    ours = re.compile(rf"\.{re.escape(target.name[:100])}\.[a-z0-9_]{{8}}\.part\.lock")
+    with suppress(OSError):
+        for lock in [path for path in target.parent.iterdir() if ours.fullmatch(path.name)]:
+            held = os.open(lock, os.O_RDWR)
+            if _locked(held, wait=False) and os.fstat(held).st_nlink:
+                _remove(lock.with_suffix(""), lock)
+            os.close(held)
+
+
+def _new_lock(target: Path) -> tuple[int, Path]:
+    while True:
+        held, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part.lock", dir=target.parent)
+        _locked(held, wait=True)
+        if os.fstat(held).st_nlink:
+            return held, Path(name)
+        os.close(held)  # another writer took it for a leftover before it was locked
+
+
+def _locked(held: int, wait: bool) -> bool:
+    """Lock an open file until it is closed; False if another process has it, or if there are no locks here."""
+    try:
+        import fcntl
+
+        fcntl.flock(held, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        return True
+    except (ImportError, OSError):
+        return False
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def check_target(path: str | Path) -> Path:

@@ -60,8 +60,8 @@ examples:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb and return the exit status."""
-    arguments = parser().parse_args(argv)
     try:
+        arguments = parser().parse_args(argv)
         with warnings.catch_warnings(), speaking():
             warnings.simplefilter("ignore", LearningWarning)  # the verbs say it in their own way
             return arguments.run(arguments)

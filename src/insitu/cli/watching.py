@@ -8,6 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 from insitu.cli.output import say
+from insitu.errors import DataError
 from insitu.learner import Learner
 from insitu.terminal.progress import Report, bar
 
@@ -35,8 +36,11 @@ class Saver:
 
     def __call__(self) -> None:
         if self.path is not None and monotonic() - self.saved >= SAVE_SECONDS:
-            self.learner.save(self.path)
             self.saved = monotonic()
+            try:
+                self.learner.save(self.path)
+            except DataError as e:  # a full disk may have room again later; training goes on
+                say(f"note: not saved yet: {e}")
 
 
 def interrupted(learner: Learner, model: str, data: str, output: Path | None) -> int:

@@ -1,7 +1,8 @@
 """Progress where nobody watches (a log, a pipe): few lines, but never a long silence.
 
-A line at the end of an epoch and at most every half minute within one. If no work is reported for that long, a line
-says what has been going on, and for how long: a slow request does not look like a hang.
+A line at the end of each epoch, but at most three per second; in a longer epoch, a line every half minute. If no
+work is reported for that long, a line says what has been going on, and for how long: a slow request does not look
+like a hang.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from time import monotonic
 
 from insitu.terminal.colour import say
 
-LINE_SECONDS, EPOCH_SECONDS = 30.0, 5.0  # at most, and at least, between two lines
+LINE_SECONDS = 30.0  # at most, between two lines
+EPOCH_SECONDS, PHASE_SECONDS = 0.3, 5.0  # at least, before the line of an epoch, and of any other work
 
 
 class Lines:
@@ -19,6 +21,7 @@ class Lines:
 
     def __init__(self, words: str = "", every: float = LINE_SECONDS):
         self.last, self.every = (words, 0, 0), every
+        self.told: tuple[str, int, int] | None = None
         self.began = self.said = monotonic()
         self._ended, self._thread = Event(), Thread(target=self._watch, daemon=True)
 
@@ -29,14 +32,23 @@ class Lines:
     def __exit__(self, *_) -> None:
         self._ended.set()
         self._thread.join()
+        if _is_epoch(self.last[0]) and monotonic() - self.began >= EPOCH_SECONDS:
+            self._end(self.last)
 
     def __call__(self, words: str, done: int, total: int) -> None:
-        before, quiet = self.last, monotonic() - self.said
-        self.last = words, done, total
-        if quiet >= self.every or (quiet >= EPOCH_SECONDS and done == total):
+        before, self.last = self.last, (words, done, total)
+        quiet = monotonic() - self.said
+        if _part(before[0]) != _part(words) and quiet >= _least(before[0]):
+            self._end(before)
+        elif quiet >= self.every:
             self._say(words, done, total)
-        elif quiet >= EPOCH_SECONDS and before[0] and _part(before[0]) != _part(words):
-            self._say(*before)
+        elif done == total and quiet >= _least(words):
+            self._end(self.last)
+
+    def _end(self, last: tuple[str, int, int]) -> None:
+        """The line of work that has ended, once."""
+        if last[0] and last != self.told:
+            self._say(*last)
 
     def _watch(self) -> None:
         while not self._ended.wait(max(0.01, self.said + self.every - monotonic())):
@@ -46,9 +58,17 @@ class Lines:
                 self.said = monotonic()
 
     def _say(self, words: str, done: int, total: int, since: str = "") -> None:
-        self.said = monotonic()
+        self.said, self.told = monotonic(), (words, done, total)
         say(f"{words}{f' ({100 * done // total} %)' if total else ' ...'}{since}")
 
 
 def _part(words: str) -> str:
     return words.partition(",")[0]
+
+
+def _is_epoch(words: str) -> bool:
+    return words.startswith("epoch ")
+
+
+def _least(words: str) -> float:
+    return EPOCH_SECONDS if _is_epoch(words) else PHASE_SECONDS
