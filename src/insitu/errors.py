@@ -17,12 +17,18 @@ Each error says what happened, where, and what to do. The command line prints it
 traceback and exits with 1; a bug keeps its traceback.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 
 class Error(Exception):
     """What went wrong, where (`where`), and what to do about it (`hint`)."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = ""):
-        self.what, self.where, self.hint = what, where, hint
+        self.what: str = what
+        self.where: str = where
+        self.hint: str = hint
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -31,11 +37,11 @@ class Error(Exception):
             lines.append(f"  try: {self.hint}")
         return "\n".join(lines)
 
-    def __reduce__(self):  # errors cross process borders (the child that reads a .pt2)
+    def __reduce__(self) -> tuple[Any, ...]:  # errors cross process borders (the child that reads a .pt2)
         return _remake, (type(self), self.what, self.where, self.hint)
 
 
-def _remake(kind, what, where, hint):
+def _remake(kind: type[Error], what: str, where: str, hint: str) -> Error:
     return kind(what, where=where, hint=hint)
 
 

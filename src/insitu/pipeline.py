@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,11 +63,12 @@ ROOM = 4.0  # times the ranges of an untrained network
 AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 
 
-def compile(model, *, example=None, classes: int | Sequence[str] | None = None, data=None, scheme: str = "auto",
-            precision: str = "int8", batch: int | None = None, head: str = "float", head_after: str | None = None,
-            head_init: str = "zero", rounding: str | None = None, recipe: Recipe | None = None, board: str = "host",
-            sram: int | str | None = None, flash: int | str | None = None, prefer: str = "balance",
-            transform: Transform | None = None, seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
+def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | None = None, data: Any = None,
+            scheme: str = "auto", precision: str = "int8", batch: int | None = None, head: str = "float",
+            head_after: str | None = None, head_init: str = "zero", rounding: str | None = None,
+            recipe: Recipe | None = None, board: str = "host", sram: int | str | None = None,
+            flash: int | str | None = None, prefer: str = "balance", transform: Transform | None = None,
+            seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
     model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
@@ -125,7 +127,7 @@ def compile(model, *, example=None, classes: int | Sequence[str] | None = None, 
     return learner
 
 
-def prove(model, *, example=None, classes: int | None = None, data=None, scheme: str = "full",
+def prove(model: Any, *, example: Any = None, classes: int | None = None, data: Any = None, scheme: str = "full",
           precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
           recipe: Recipe | None = None, steps: int = 5, seed: int = 0) -> Certificate:  # fmt: skip
     """The gradient certificate of the training program that `compile` would make. Takes the arguments of `compile`.

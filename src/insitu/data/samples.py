@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self.inputs[0])
 
-    def take(self, which) -> Samples:
+    def take(self, which: Any) -> Samples:
         """The samples with these indices (or of this slice)."""
         labels = None if self.labels is None else self.labels[which]
         return replace(self, inputs=tuple(x[which] for x in self.inputs), labels=labels)

@@ -54,7 +54,7 @@ class Trained:
 class Counter(Protocol):
     """Additional methods of a device that counts instructions."""
 
-    def measure(self, verb: str, *inputs) -> tuple[Arrays, dict[str, int]]:
+    def measure(self, verb: str, *inputs: Any) -> tuple[Arrays, dict[str, int]]:
         """Run a verb once; returns its outputs, and the instructions of each layer, which `counted` also returns."""
         ...
 
@@ -89,11 +89,11 @@ class Device(Protocol):
         """arena_bytes, state_bytes, and whatever else this device knows about itself."""
         ...
 
-    def predict(self, *inputs) -> Any:
+    def predict(self, *inputs: Any) -> Any:
         """The outputs for these inputs, any number of samples: one array, or a tuple of them."""
         ...
 
-    def run(self, verb: str, *inputs) -> Arrays:
+    def run(self, verb: str, *inputs: Any) -> Arrays:
         """Run a function of the program, several times if there are more samples than it takes."""
         ...
 
@@ -131,7 +131,7 @@ class Device(Protocol):
 
     def __enter__(self) -> Device: ...
 
-    def __exit__(self, *_) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 def closed(what: str) -> DeviceError:

@@ -72,7 +72,7 @@ class Type:
     shape: tuple[int, ...] = ()
     quant: Quant | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(int(d) for d in self.shape))
         _check(self)
 

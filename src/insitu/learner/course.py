@@ -33,7 +33,7 @@ class Course:
     warmup: float
     seed: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("epochs", "batch"):
             whole(getattr(self, name), name, 1)
         whole(self.seed, "seed")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from insitu.devices.device import Device
 from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import BoardError, DataError, GraphError
 from insitu.files import write_whole
-from insitu.graph import Graph
+from insitu.graph import Graph, Value
 from insitu.graph.classes import word
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import Augment, Feed, Source, plain, predict_all, predicted
@@ -45,6 +46,7 @@ from insitu.terminal.interrupts import patient
 from insitu.terminal.progress import Report, bar, stoppable
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
+from insitu.training.train import Recipe
 
 
 class Learner:
@@ -57,21 +59,23 @@ class Learner:
     def __init__(self, graphs: Mapping[str, Graph], plans: Mapping[str, Plan] | None = None,
                  classes: int | None = None, *, parts: Parts | None = None, notes: tuple[str, ...] = (),
                  deployed: Deployment | None = None, site: Site | None = None):  # fmt: skip
-        self.parts, self.notes = parts, notes
-        self.deployed = deployed  # if it was compiled for a board
-        self.site = site or Site()
-        self.recipe = parts.recipe if parts else self.site.recipe
-        self.batch = parts.batch if parts else self.site.batch
-        self.known = Known()  # measured by partial_fit
+        self.parts: Parts | None = parts
+        self.notes: tuple[str, ...] = notes
+        self.deployed: Deployment | None = deployed  # if it was compiled for a board
+        self.site: Site = site or Site()
+        self.recipe: Recipe = parts.recipe if parts else self.site.recipe
+        self.batch: int = parts.batch if parts else self.site.batch
+        self.known: Known = Known()  # measured by partial_fit
         self.history: History | None = None  # of the last fit
         self.tests: Samples | None = None  # that it was tested on
         self._changing, self._opening = RLock(), RLock()
         self._take(graphs, dict(plans) if plans else None, self.site.device)
-        self.classes = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
+        self.classes: int = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
 
     def _take(self, graphs: Mapping[str, Graph], plans: dict[str, Plan] | None, device: Device | None) -> None:
         """From now on this is the program. Without a device, one on this machine is opened on first use."""
-        self.graphs, self._plans, self._device = dict(graphs), plans, device
+        self.graphs: dict[str, Graph] = dict(graphs)
+        self._plans, self._device = plans, device
         self._trained: HostDevice | None = None  # the one that learns, if nothing is cached
         self._cut: tuple[Split, HostDevice, HostDevice] | None = None
         self._taken = 1  # samples that those two take at once, by the graphs below
@@ -91,7 +95,7 @@ class Learner:
     def __enter__(self) -> Learner:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -201,7 +205,7 @@ class Learner:
             self.parts = replace(self.parts, forward=replace(self.parts.forward, classes=names))
 
     @property
-    def sample(self):
+    def sample(self) -> Value:
         """The graph's input: the type of a sample."""
         return self.graphs["predict"].inputs[0]
 
@@ -211,11 +215,12 @@ class Learner:
 
     # learning ---------------------------------------------------------------------------------
 
-    def fit(self, x, y=None, *, epochs: int | None = None, rate: float | None = None, head_rate: float | None = None,
-            batch: int | None = None, schedule: str | None = None, warmup: float | None = None,
-            augment: Augment | None = None, views: int | None = None, cache: bool | None = None, validation=None,
-            test=None, seed: int = 0, start_epoch: int = 0, stop_epoch: int | None = None, threads: int | None = None,
-            progress: Report | None = None, batch_size: int | None = None) -> History:  # fmt: skip
+    def fit(self, x: Any, y: Any = None, *, epochs: int | None = None, rate: float | None = None,
+            head_rate: float | None = None, batch: int | None = None, schedule: str | None = None,
+            warmup: float | None = None, augment: Augment | None = None, views: int | None = None,
+            cache: bool | None = None, validation: Any = None, test: Any = None, seed: int = 0, start_epoch: int = 0,
+            stop_epoch: int | None = None, threads: int | None = None, progress: Report | None = None,
+            batch_size: int | None = None) -> History:  # fmt: skip
         """Train on samples x with labels y (targets, for losses that take them; x itself if y is None).
 
         What is not given is found (docs/defaults.md): the rates are measured and tried with some samples held out, the
@@ -255,7 +260,7 @@ class Learner:
                 self._take_over(found.feed)
                 raise
 
-    def partial_fit(self, x, y=None, *, rate: float | None = None, head_rate: float | None = None,
+    def partial_fit(self, x: Any, y: Any=None, *, rate: float | None = None, head_rate: float | None = None,
                     progress: Report | None = None) -> History:  # fmt: skip
         """Learn from one or a few samples, in one pass: no warm-up, no trials, nothing held out. Also called `learn`.
 
@@ -329,7 +334,7 @@ class Learner:
         follow(self._trained, self.device)
         return self._trained
 
-    def _split(self):
+    def _split(self) -> tuple[Split, HostDevice, HostDevice] | None:
         """The program cut where the frozen layers end; None if nothing is frozen."""
         if self._cut is None:
             graphs = self._batch_graphs or self.graphs
@@ -342,17 +347,17 @@ class Learner:
 
     # using ------------------------------------------------------------------------------------
 
-    def predict(self, *x):
+    def predict(self, *x: Any) -> Any:
         """The model's outputs (logits) for these samples, from the generated C: [samples, ...], also of one sample."""
         return predicted(self.device, self.graphs["predict"], x)
 
-    def classify(self, x, *, top: int | None = None) -> list[Classified]:
+    def classify(self, x: Any, *, top: int | None = None) -> list[Classified]:
         """For each sample its classes with their probabilities, the likeliest first; `top` of them, or all."""
         graph = self.graphs["predict"]
         data = as_samples(x, graph)
         return classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], self.names, top)
 
-    def evaluate(self, x, y=None) -> dict[str, float]:
+    def evaluate(self, x: Any, y: Any = None) -> dict[str, float]:
         """Accuracy over labelled samples; the mean squared error, if that is the loss."""
         data = self.samples(x, y, part="test")
         with bar() as report:
@@ -397,7 +402,7 @@ class Learner:
         """Start from these arrays as the learned state. The device is opened when it is needed."""
         self.graphs = starting_from(self.graphs, state)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """A pickle or a copy is an independent learner on this machine."""
         from insitu.learner.file import learner_bytes, open_learner
 
@@ -425,7 +430,7 @@ class Learner:
         with self._changing:
             return write(self, folder, measured_deployment(self) if measure else None)
 
-    def report(self, path: str | Path = "report.html", *, test=None) -> Path:
+    def report(self, path: str | Path = "report.html", *, test: Any = None) -> Path:
         """Write one self-contained HTML page: does it fit, how accurate is it, how fast, and what to do next.
 
         It can be written at any time, and shows the last `fit` if there was one. `test` are labelled samples (x, y) to
@@ -436,7 +441,7 @@ class Learner:
         with self._changing:
             return insitu.reports.write_report(self, path, test=test)
 
-    def export(self, path: str | Path, to: str | None = None, **options):
+    def export(self, path: str | Path, to: str | None = None, **options: Any) -> Any:
         """Write what was learned for another framework: by suffix .tflite, .mlmodel, .onnx or .pt, or as `to` says.
 
         `to` is litert, litert-train, coreml, onnx or torch. With precision="float" the file of an int8 learner is
@@ -460,6 +465,6 @@ class Learner:
         """What `evaluate` measures: accuracy, or the mean squared error with the loss mse."""
         return MEASURES[self.recipe.loss][0]
 
-    def samples(self, x, y=None, part: str = "train", naming: bool = False) -> Samples:
+    def samples(self, x: Any, y: Any = None, part: str = "train", naming: bool = False) -> Samples:
         """Checked samples with labels or targets in the program's own types; labels are matched by name."""
         return given_samples(self.graphs["predict"], self.recipe.loss, x, y, part, naming)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from insitu.codegen import Program, emit_program
 from insitu.data import as_samples
@@ -39,7 +40,7 @@ class Model:
     def is_int8(self) -> bool:
         return any(node.op.kind == "int8" for node in self.graph.nodes)
 
-    def predict(self, *inputs):
+    def predict(self, *inputs: Any) -> Any:
         """The outputs for these inputs, from the generated C. Any number of samples along the first axis."""
         return predicted(self.device, self.graph, inputs)
 
@@ -48,13 +49,13 @@ class Model:
         """The names of the classes that it tells apart; () if they are not known."""
         return self.graph.classes
 
-    def classify(self, x, *, top: int | None = None) -> list[Classified]:
+    def classify(self, x: Any, *, top: int | None = None) -> list[Classified]:
         """For each sample its classes with their probabilities, the likeliest first; `top` of them, or all."""
         data = as_samples(x, self.graph)
         return classified(self.graph, self.device.run("predict", *data.inputs)[0], self.classes, top)
 
     def quantize(
-        self, data=None, *, method: str = "mse", batches: int | None = None, progress=None, **options
+        self, data: Any = None, *, method: str = "mse", batches: int | None = None, progress: Any = None, **options: Any
     ) -> Model:
         """An int8 model, calibrated on `data` (an array, or any iterable of samples or batches)."""
         from insitu.quantizer import calibrate, fold, quantize
@@ -94,7 +95,7 @@ class Model:
         return f"<insitu.Model {g.name}: {ins} -> {outs}, {len(g.nodes)} ops>"
 
 
-def load(source, example=None, *, batch: int = 1, classes: Sequence[str] = ()) -> Model:
+def load(source: Any, example: Any = None, *, batch: int = 1, classes: Sequence[str] = ()) -> Model:
     """A model from a path (.onnx, .tflite, .pt2, .keras, .pkl, .insitu), a torch module or a Keras model.
 
     `classes` names its classes in the order of its outputs. A file that holds a learner gives the model as it learned.

@@ -36,7 +36,7 @@ class Watch:
     scores: list[Score] = field(default_factory=list)  # after each epoch
     best: tuple[Score, Mapping[str, np.ndarray]] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.before is None:
             self.before = self._score(self.start)
 

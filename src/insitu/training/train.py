@@ -73,7 +73,7 @@ class Recipe:
     grad: str | None = None  # of int8 layers: f32, or block floating s16 or s8; None: f32, on a board s16
     rows: bool = False  # the image arrives row by row and is never held as a whole (docs/streaming.md)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, known in CHOICES.items():
             object.__setattr__(self, name, one_of(getattr(self, name), name, known))
         for name in ("clip", "decay"):
