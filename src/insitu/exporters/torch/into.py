@@ -29,6 +29,7 @@ from insitu.quantizer.weights import SCALED
 from insitu.training.head import HEAD, find_head
 
 CLOSE = 1e-3  # of the largest output, for a float learner
+SMALL = np.float32(0.25)  # of the input's range: near its ends int8 values saturate, which the module's do not
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,8 @@ def worst_output(module: torch.nn.Module, graph: Graph) -> float:
     tail = behind_head(load(module, _example(graph))) if HEAD in graph.producer else None
     training, worst = module.training, 0.0
     module.eval()
-    for sample in compared(graph):
+    for drawn in compared(graph):
+        sample = [SMALL * x for x in drawn]
         want = first_output(graph, *sample)
         want = first_output(tail, want) if tail else want
         with torch.no_grad():
