@@ -1,6 +1,7 @@
 """Building on a machine with problems: each gives an error that says what is wrong and what to do, no traceback."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ from insitu.errors import ToolError
 from insitu.firmware.build import find_tools
 from insitu.graph import build, f32, lookup
 from insitu.toolchain import cache
-from insitu.toolchain.compiler import STRICT, build_library, compile_c
+from insitu.toolchain.compiler import STRICT, build_library, compile_c, find_compiler
 from insitu.toolchain.prototypes import kernels_header
 from insitu.toolchain.sources import C_FOLDER, closure, kernel_path
 
@@ -52,6 +53,22 @@ def attempt(**settings: str) -> str:
     )
     assert "Traceback" not in done.stderr
     return done.stderr
+
+
+BUILT = """
+import ctypes
+from insitu.toolchain.compiler import build_library
+exit(ctypes.CDLL(str(build_library({"a.c": "int a(void) { return ANSWER; }"}, ()))).a())
+"""
+
+
+def test_flags_in_the_variable_of_the_compiler_are_part_of_the_cache_key(tmp_path):
+    def answer(number: int) -> int:
+        command = shlex.join((*find_compiler(), f"-DANSWER={number}"))
+        settings = {**os.environ, "CC": command, "INSITU_CACHE": str(tmp_path)}
+        return subprocess.run([sys.executable, "-c", BUILT], env=settings, check=False).returncode
+
+    assert [answer(number) for number in (3, 4, 3)] == [3, 4, 3]
 
 
 @pytest.mark.parametrize("cc", ["true", "false", "/nonexistent/cc", "'unclosed"])

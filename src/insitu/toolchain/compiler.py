@@ -57,8 +57,9 @@ def find_compiler() -> tuple[str, ...]:
 
 @cache
 def compiler_version() -> str:
-    """The version of the compiler and the features of this machine: part of every cache key."""
-    return _run([*find_compiler(), "--version"]).stdout + platform.machine() + _cpu_flags()
+    """The compiler's command, its version and the features of this machine: part of every cache key."""
+    command = find_compiler()  # may have flags, as in CC="gcc -mno-avx512f"
+    return shlex.join(command) + _run([*command, "--version"]).stdout + platform.machine() + _cpu_flags()
 
 
 def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:

@@ -7,6 +7,7 @@
 
 #include "isa/avx2/intrinsics.h"
 
+#include "isa/avx2/requant.h"
 #include "isa/inline.h"
 
 ALWAYS_INLINE float add8_f32(__m256 v)
@@ -75,30 +76,44 @@ typedef struct {
     const uint8_t *const *u;
     int32_t runs, k4, step;
     const int8_t *w;
-    const int32_t *b, *c;
-    int32_t outs;
-    const requant *q;
 } tile_source;
 
-/* P rows by sixteen outputs from o on. A sum has two lanes, one for k = 0, 1 and one for k = 2, 3 of every four. */
-ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, uint8_t *mask, int32_t row, const tile_source *t, int32_t o)
+/* four bytes as halves of words, twice in each half of a vector */
+ALWAYS_INLINE __m256i four_halves(const uint8_t *from)
 {
-    const ptrdiff_t block = (ptrdiff_t)t->runs * t->k4 * 64;
-    const int8_t *w = t->w + o / 16 * block;
+    const __m256i places = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, -1, 1, -1, 2, -1, 3, -1, 0, -1, 1, -1, 2, -1, 3, -1));
+    int32_t four;
+    __builtin_memcpy(&four, from, 4);
+    return _mm256_shuffle_epi8(_mm256_set1_epi32(four), places);
+}
+
+/* from sums with two lanes per output, outputs 0..3, 4..7 and so on, to sixteen words */
+ALWAYS_INLINE words16 joined_lanes(const __m256i *acc)
+{
+    const words16 sums = {{_mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[0], acc[2]), 0xd8),
+                           _mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[1], acc[3]), 0xd8)}};
+    return sums;
+}
+
+/* P rows by sixteen outputs, the first of which is r->channel. A sum has two lanes, one for k = 0, 1 and one for
+ * k = 2, 3 of every four. */
+ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, uint8_t *mask, int32_t row, const tile_source *t, words16 start,
+                                 const requant_lanes *r)
+{
+    const int8_t *w = t->w + (ptrdiff_t)t->runs * t->k4 * 64 * (r->channel / 16);
     __m256i acc[2 * 4];
     UNROLL
     for (int i = 0; i < 4 * P; i++) {
         acc[i] = _mm256_setzero_si256();
     }
-    for (int32_t r = 0; r < t->runs; r++) {
-        const uint8_t *u = t->u[r] + (ptrdiff_t)row * t->step;
+    for (int32_t run = 0; run < t->runs; run++) {
+        const uint8_t *u = t->u[run] + (ptrdiff_t)row * t->step;
         for (int32_t k = 0; k < t->k4; k++, u += 4, w += 64) {
             __m256i x[2];
             UNROLL
             for (int p = 0; p < P; p++) {
-                int32_t four;
-                __builtin_memcpy(&four, u + (ptrdiff_t)p * t->step, 4);
-                x[p] = _mm256_broadcastq_epi64(_mm_cvtepu8_epi16(_mm_cvtsi32_si128(four)));
+                x[p] = four_halves(u + (ptrdiff_t)p * t->step);
             }
             UNROLL
             for (int j = 0; j < 4; j++) {
@@ -112,35 +127,75 @@ ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, uint8_t *mask, int32_t 
     }
     UNROLL
     for (int p = 0; p < P; p++) {
-        int32_t sums[16];
-        UNROLL
-        for (int j = 0; j < 2; j++) {
-            const __m256i pairs = _mm256_hadd_epi32(acc[4 * p + 2 * j], acc[4 * p + 2 * j + 1]);
-            _mm256_storeu_si256((__m256i *)(sums + 8 * j), _mm256_permute4x64_epi64(pairs, 0xd8));
-        }
-        for (int32_t i = 0; i < 16 && o + i < t->outs; i++) {
-            const uint32_t start = (uint32_t)t->c[o + i] + (t->b ? (uint32_t)t->b[o + i] : 0u);
-            y[(ptrdiff_t)(row + p) * t->y_row + o + i] =
-                requant_masked(mask_row(mask, row + p, t->y_row), (int32_t)((uint32_t)sums[i] + start), o + i, t->q);
-        }
+        requant_store(y + (ptrdiff_t)(row + p) * t->y_row + r->channel, mask_row(mask, row + p, t->y_row),
+                      add_words(joined_lanes(acc + 4 * p), start), r);
     }
 }
 
-static inline void avx2_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const uint8_t *const *u, int32_t runs,
-                                int32_t k4, int32_t step, int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
-                                const requant *q)
+static __attribute__((noinline, unused)) void avx2_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row,
+                                                           const uint8_t *const *u, int32_t runs, int32_t k4,
+                                                           int32_t step, int32_t rows, const int8_t *w,
+                                                           const int32_t *b, const int32_t *c, int32_t outs,
+                                                           const requant *q)
 {
-    const tile_source t = {y_row, u, runs, k4, step, w, b, c, outs, q};
+    const tile_source t = {y_row, u, runs, k4, step, w};
     for (int32_t o = 0; o < outs; o += 16) {
+        const int32_t n = outs - o < 16 ? outs - o : 16;
+        const requant_lanes r = requant_load(q, o, n);
+        words16 start = load_words(c + o, n);
+        if (b) {
+            start = add_words(start, load_words(b + o, n));
+        }
         int32_t p = 0;
         for (; p + 2 <= rows; p += 2) {
-            tile_block_s8(2, y, mask, p, &t, o);
+            tile_block_s8(2, y, mask, p, &t, start, &r);
         }
         if (p < rows) {
-            tile_block_s8(1, y, mask, p, &t, o);
+            tile_block_s8(1, y, mask, p, &t, start, &r);
         }
     }
 }
 #define tile_s8 avx2_tile_s8
+
+static inline void avx2_requant_row(int8_t *y, const int32_t *acc, const requant *q, int32_t n)
+{
+    for (int32_t i = 0; i < n; i += 16) {
+        const requant_lanes r = requant_load(q, i, n - i < 16 ? n - i : 16);
+        requant_store(y + i, NULL, load_words(acc + i, r.n), &r);
+    }
+}
+#define requant_row avx2_requant_row
+
+/* rescale((x - zero) 2^20): the shift is at most zero */
+ALWAYS_INLINE words16 sum_terms(const int8_t *x, int32_t n, int32_t zero, const requant_lanes *r)
+{
+    words16 terms = widened(load_bytes(x, n));
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        const __m256i from = _mm256_sub_epi32(terms.v[i], _mm256_set1_epi32(zero));
+        terms.v[i] = requant_litert8(_mm256_slli_epi32(from, 20), r, i);
+    }
+    return terms;
+}
+
+static inline void avx2_sum_litert_run(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
+                                       const sum_litert_quant *quant)
+{
+    const sum_litert_quant q = *quant; /* a copy, because a byte pointer like y may alias anything */
+    const int8_t shifts[3] = {(int8_t)q.a_shift, (int8_t)q.b_shift, (int8_t)q.y_shift};
+    const requant of_a = {0, 0, 0, 0, 0, REQUANT_LITERT, 0, &q.ma, shifts};
+    const requant of_b = {0, 0, 0, 0, 0, REQUANT_LITERT, 0, &q.mb, shifts + 1};
+    const requant of_y = {0, 0, q.y_zero, q.lo, q.hi, REQUANT_LITERT, 0, &q.my, shifts + 2};
+    const requant_lanes ra = requant_load(&of_a, 0, 16), rb = requant_load(&of_b, 0, 16);
+    requant_lanes r = requant_load(&of_y, 0, 16);
+    for (int32_t i = 0; i < n; i += 16) {
+        r.n = n - i < 16 ? n - i : 16;
+        const words16 ta = sum_terms(a + i, r.n, q.a_zero, &ra), tb = sum_terms(b + i, r.n, q.b_zero, &rb);
+        requant_store(y + i, NULL, q.sign > 0 ? add_words(ta, tb) : subtract_words(ta, tb), &r);
+    }
+}
+#define sum_litert_run avx2_sum_litert_run
+
+#include "isa/avx2/depthwise.h"
 
 #endif

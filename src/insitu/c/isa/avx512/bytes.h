@@ -3,6 +3,7 @@
 #define INSITU_ISA_AVX512_BYTES_H
 
 #include "isa/avx512/intrinsics.h"
+#include "isa/machine.h"
 
 #if INSITU_GCC_PARTS
 #include <avx512vlintrin.h>

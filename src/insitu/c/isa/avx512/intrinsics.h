@@ -3,6 +3,7 @@
 #define INSITU_ISA_AVX512_INTRINSICS_H
 
 #include "isa/avx2/intrinsics.h"
+#include "isa/machine.h"
 
 #if INSITU_GCC_PARTS
 #include <avx512fintrin.h>

@@ -1,0 +1,145 @@
+/* Requantisation of sixteen sums at a time, both roundings, equal to numbers/requant.h in every bit.
+ *
+ * With a multiplier below one half (single) or of at most one (litert):
+ *   single   y = (x m + 2^(s-1)) >> s, s = 31 - shift >= 32: the upper word of the sum, shifted by s - 32
+ *   litert   h = (x m + 2^30) >> 31, y = (h >> r) + (rest of h > 2^(r-1) - (h >= 0)), r = -shift
+ * All of it fits 32 bits. y is then saturated to 16 bits, gets its zero point there, and is saturated to 8 bits, which
+ * changes only values that the clamp changes, too.
+ */
+#ifndef INSITU_ISA_AVX2_REQUANT_H
+#define INSITU_ISA_AVX2_REQUANT_H
+
+#include "isa/avx2/some.h"
+
+#include "numbers/requant.h"
+
+/* the data of sixteen channels, loaded once for many rows */
+typedef struct {
+    const requant *q;
+    int32_t channel, n; /* the first of them; how many count, at most sixteen */
+    int litert;
+    int scalar; /* a shift for which the formulas above do not hold */
+    words16 m, m_odd, right;
+    words16 half, half_odd; /* single: 2^(s-1), 64 bits, of even and of odd lanes */
+    words16 rest, middle;   /* litert: 2^r - 1 and half of it */
+} requant_lanes;
+
+ALWAYS_INLINE __m256i odd_lanes(__m256i v)
+{
+    return _mm256_srli_epi64(v, 32);
+}
+
+/* one of the two vectors of each */
+ALWAYS_INLINE void requant_constants(requant_lanes *r, int part, __m256i m, __m256i shift)
+{
+    const __m256i one = _mm256_set1_epi32(1), one64 = _mm256_set1_epi64x(1), zero = _mm256_setzero_si256();
+    const __m256i right = _mm256_sub_epi32(r->litert ? zero : _mm256_set1_epi32(-1), shift);
+    const __m256i low = _mm256_and_si256(right, _mm256_set1_epi64x(31)), place = _mm256_set1_epi64x(31);
+    r->scalar |= _mm256_movemask_epi8(_mm256_or_si256(_mm256_cmpgt_epi32(zero, right),
+                                                      _mm256_cmpgt_epi32(right, _mm256_set1_epi32(31))));
+    r->m.v[part] = m;
+    r->m_odd.v[part] = odd_lanes(m);
+    r->right.v[part] = right;
+    r->half.v[part] = _mm256_sllv_epi64(one64, _mm256_add_epi64(low, place));
+    r->half_odd.v[part] = _mm256_sllv_epi64(one64, _mm256_add_epi64(odd_lanes(right), place));
+    r->rest.v[part] = _mm256_sub_epi32(_mm256_sllv_epi32(one, right), one);
+    r->middle.v[part] = _mm256_srli_epi32(r->rest.v[part], 1);
+}
+
+/* channels channel..channel+n-1 */
+ALWAYS_INLINE requant_lanes requant_load(const requant *q, int32_t channel, int32_t n)
+{
+    requant_lanes r = {.q = q, .channel = channel, .n = n, .litert = q->rounding == REQUANT_LITERT};
+    words16 m, shift;
+    if (q->step) {
+        m = load_words(q->m + channel, n);
+        shift = widened(load_bytes(q->shift + channel, n));
+    } else {
+        m.v[0] = m.v[1] = _mm256_set1_epi32(q->m[0]);
+        shift.v[0] = shift.v[1] = _mm256_set1_epi32(q->shift[0]);
+    }
+    UNROLL
+    for (int i = 0; i < 2; i++) { /* 0 is 0 at any shift: -1 has formulas */
+        const __m256i none = _mm256_cmpeq_epi32(m.v[i], _mm256_setzero_si256());
+        requant_constants(&r, i, m.v[i], _mm256_or_si256(shift.v[i], none));
+    }
+    return r;
+}
+
+ALWAYS_INLINE __m256i requant_single8(__m256i x, const requant_lanes *r, int part)
+{
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, r->m.v[part]), r->half.v[part]);
+    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), r->m_odd.v[part]), r->half_odd.v[part]);
+    return _mm256_srav_epi32(_mm256_blend_epi32(odd_lanes(even), odd, 0xaa), r->right.v[part]);
+}
+
+ALWAYS_INLINE __m256i requant_litert8(__m256i x, const requant_lanes *r, int part)
+{
+    const __m256i half = _mm256_set1_epi64x(1 << 30);
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, r->m.v[part]), half);
+    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), r->m_odd.v[part]), half);
+    const __m256i h = _mm256_blend_epi32(_mm256_srli_epi64(even, 31), _mm256_slli_epi64(odd, 1), 0xaa);
+    const __m256i most = _mm256_sub_epi32(r->middle.v[part], _mm256_srai_epi32(h, 31));
+    const __m256i up = _mm256_cmpgt_epi32(_mm256_and_si256(h, r->rest.v[part]), most);
+    return _mm256_sub_epi32(_mm256_srav_epi32(h, r->right.v[part]), up);
+}
+
+/* sixteen results in order, before the clamp, saturated to 16 bits; needs !r->scalar */
+ALWAYS_INLINE __m256i requant_halves(words16 x, const requant_lanes *r)
+{
+    __m256i low, high;
+    if (r->litert) {
+        low = requant_litert8(x.v[0], r, 0);
+        high = requant_litert8(x.v[1], r, 1);
+    } else {
+        low = requant_single8(x.v[0], r, 0);
+        high = requant_single8(x.v[1], r, 1);
+    }
+    return _mm256_adds_epi16(_mm256_packs_epi32(low, high), _mm256_set1_epi16((int16_t)r->q->y_zero));
+}
+
+/* sixteen halves of words as bytes, in order, with saturation */
+ALWAYS_INLINE __m128i packed(__m256i v)
+{
+    return _mm_packs_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+
+/* bit i: is result i not clamped? */
+ALWAYS_INLINE uint32_t inside_bits(__m256i v, const requant *q)
+{
+    const __m256i above = _mm256_cmpgt_epi16(v, _mm256_set1_epi16((int16_t)q->hi));
+    const __m256i below = _mm256_cmpgt_epi16(_mm256_set1_epi16((int16_t)q->lo), v);
+    return ~(uint32_t)_mm_movemask_epi8(packed(_mm256_or_si256(above, below)));
+}
+
+static __attribute__((noinline, unused)) void requant_scalar16(int8_t *y, uint8_t *mask, words16 x,
+                                                               const requant_lanes *r)
+{
+    int32_t sums[16];
+    store_words(sums, x);
+    for (int32_t i = 0; i < r->n; i++) {
+        y[i] = requant_masked(mask, sums[i], r->channel + i, r->q);
+    }
+}
+
+/* y[i] = requantised sum of channel r->channel + i, i < r->n. `mask` is the row of bits of all channels, or null;
+ * r->channel is a multiple of 8 if there is one. */
+ALWAYS_INLINE void requant_store(int8_t *y, uint8_t *mask, words16 x, const requant_lanes *r)
+{
+    if (__builtin_expect(r->scalar, 0)) {
+        requant_scalar16(y, mask, x, r);
+        return;
+    }
+    const __m256i v = requant_halves(x, r);
+    const __m128i lo = _mm_set1_epi8((int8_t)r->q->lo), hi = _mm_set1_epi8((int8_t)r->q->hi);
+    store_bytes(y, r->n, _mm_min_epi8(_mm_max_epi8(packed(v), lo), hi));
+    if (mask) {
+        const uint32_t bits = inside_bits(v, r->q) & ((1u << r->n) - 1u);
+        mask[r->channel / 8] = (uint8_t)bits;
+        if (r->n > 8) {
+            mask[r->channel / 8 + 1] = (uint8_t)(bits >> 8);
+        }
+    }
+}
+
+#endif
