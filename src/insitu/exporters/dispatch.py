@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from insitu.data.arguments import optional
 from insitu.errors import DataError
-from insitu.exporters.formats import format_of
+from insitu.exporters.formats import FORMATS, format_of
 from insitu.exporters.learned import has_learned
 from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
@@ -37,7 +37,7 @@ class Exported:
 
 def export(learner: Learner, path: str | Path, *, to: str | None = None, precision: str | None = None,
            form: str | None = None, batch: int | None = None, data=None, mean: Numbers | None = None,
-           std: Numbers | None = None) -> Exported:  # fmt: skip
+           std: Numbers | None = None, module=None) -> Exported:  # fmt: skip
     """Write what was learned to a file of another framework; the file appears complete, checked, or not at all.
 
     to          litert, litert-train, coreml, onnx or torch; None: by the suffix
@@ -46,16 +46,17 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     batch       samples per call, if the format fixes them (litert-train)
     data        samples to compare the file's results with the learner's; by default a few are drawn
     mean, std   for the metadata of a model that takes images as floats: it expects (pixel - mean) / std, pixels 0..255
+    module      for torch: your own module, whose state dict is written with what was learned
     """
     target = Path(path)
     chosen = format_of(target, to)
     if precision not in PRECISIONS:
         raise DataError(f"precision is {precision!r}, which is unknown", hint="int8 or float")
     check_target(target)
-    module = chosen.load()
-    options = Options(precision, form, optional(batch, "batch", 1), data, _numbers(mean), _numbers(std))
-    made = module.write(learner, options)
-    notes = (*made.notes, *module.check(made.data, learner, options))
+    writer = chosen.load()
+    options = Options(precision, form, optional(batch, "batch", 1), data, _numbers(mean), _numbers(std), module)
+    made = writer.write(learner, options)
+    notes = (*made.notes, *writer.check(made.data, learner, options))
     if not has_learned(learner):
         notes = (UNTRAINED, *notes)
     write_whole(target, made.data)
@@ -64,3 +65,8 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
 
 def _numbers(given: Numbers | None) -> tuple[float, ...] | None:
     return None if given is None else tuple(map(float, given)) if isinstance(given, Sequence) else (float(given),)
+
+
+def into(module, learner: Learner):
+    """Write what was learned into the torch module that the learner was compiled from; returns the module."""
+    return FORMATS["torch"].load().into(module, learner)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.errors import DataError, GraphError
+from insitu.exporters.real import real_graph
 from insitu.exporters.written import Options
 from insitu.graph import Graph, drop_unused
 from insitu.learner import Learner
@@ -29,7 +30,7 @@ def chosen_graph(learner: Learner, options: Options) -> Graph:
     graph = learned_graph(learner)
     if options.precision == "int8" and not is_int8(graph):
         raise DataError("this learner is float", hint="insitu.compile(..., data=x) makes an int8 one")
-    return graph
+    return real_graph(graph) if options.precision == "float" and is_int8(graph) else graph
 
 
 def learned_state(learner: Learner) -> dict[str, np.ndarray]:

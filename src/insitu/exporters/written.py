@@ -16,6 +16,7 @@ class Options:
     data: Any = None  # samples to compare the file with the learner; None: a few drawn ones
     mean: tuple[float, ...] | None = None  # what a float input expects of pixels: (pixel - mean) / std, for metadata
     std: tuple[float, ...] | None = None
+    module: Any = None  # a torch module whose state dict is written
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,20 @@ Layers and pooling are in layers.py, functions of one value in unary.py; sums, r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from insitu.exporters.litert.layers import LAYERS
+from insitu.exporters.litert.layers import LAYERS, reshaped
 from insitu.exporters.litert.step import NONE, Step, finish, numerics
 from insitu.exporters.litert.unary import UNARY, number
 from insitu.graph import Op, Type
 from insitu.ops import arith, layout, norm, reduce
 from insitu.ops._functions import nearest
+from insitu.ops._types import Pair
 from insitu.ops.layout import pad_value
 
+MOST_PADDED = 5  # dimensions
 # resize: our coordinates and rounding -> LiteRT's (align_corners, half_pixel_centers)
 RESIZES = {
     ("asymmetric", "floor"): (False, False),
@@ -93,12 +95,31 @@ def transpose(s: Step) -> None:
 
 
 def pad(s: Step) -> None:
-    pads = s.constant(np.array(s["pads"], np.int32), "pads")
+    """PAD takes at most five dimensions: neighbours that are not padded count as one meanwhile."""
     t, fill = s.type(0), pad_value(s.type(0), s["value"])
-    if fill == t.zero:
-        s.op("PAD", [s.x(), pads], s.y())
+    shape, pads = merged(t.shape, s["pads"]) if t.rank > MOST_PADDED else (t.shape, s["pads"])
+    x = s.x() if shape == t.shape else reshaped(s, s.x(), s.like(0, shape), "merged")
+    wide = s.like(0, [d + sum(p) for d, p in zip(shape, pads)])
+    inputs = [x, s.constant(np.array(pads, np.int32), "pads")]
+    if fill != t.zero:
+        inputs.append(s.constant(np.array([fill], t.numpy), "value", **numerics(t)))
+    name = "PAD" if fill == t.zero else "PADV2"
+    if shape == t.shape:
+        s.op(name, inputs, s.y())
     else:
-        s.op("PADV2", [s.x(), pads, s.constant(np.array([fill], t.numpy), "value", **numerics(t))], s.y())
+        y = s.via(name, inputs, wide, "padded")
+        s.op("RESHAPE", [y, s.ints(*s.out.shape)], s.y(), newShape=list(s.out.shape))
+
+
+def merged(shape: Sequence[int], pads: Sequence[Pair]) -> tuple[tuple[int, ...], tuple[Pair, ...]]:
+    """The same padding with neighbouring dimensions that are not padded as one."""
+    found: list[tuple[int, Pair]] = []
+    for size, ends in zip(shape, pads):
+        if found and not any(ends) and not any(found[-1][1]):
+            found[-1] = (found[-1][0] * size, found[-1][1])
+        else:
+            found.append((size, ends))
+    return tuple(size for size, _ in found), tuple(ends for _, ends in found)
 
 
 def concat(s: Step) -> None:

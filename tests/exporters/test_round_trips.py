@@ -1,0 +1,107 @@
+"""Out and in again: a model is imported, trained, exported and imported once more; it predicts the same.
+
+The table of all pairs stands in docs/exports.md, between two marks; `--update-golden` writes it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import insitu
+from insitu.exporters.compared import distance
+
+pytest.importorskip("ai_edge_litert", reason="writes .tflite files")
+pytest.importorskip("onnxruntime", reason="checks .onnx files")
+
+PAGE = Path(__file__).parents[2] / "docs" / "exports.md"
+BETWEEN = re.compile(r"(<!-- round trips -->\n).*?(<!-- end -->)", re.S)
+SHAPE, CLASSES = (2, 7, 6), 3
+# column -> (arithmetic of the learner, its rounding, suffix, options of the export)
+WAYS = {
+    ".tflite, float": ("float", None, "tflite", {}),
+    ".tflite, int8": ("int8", "litert", "tflite", {}),
+    ".onnx, float": ("float", None, "onnx", {}),
+    ".onnx, int8 (qdq)": ("int8", "single", "onnx", {"form": "qdq"}),
+    "torch module, float": ("float", None, "", {}),
+    "torch module, int8": ("int8", "single", "", {}),
+}
+SOURCES = ("torch module", ".onnx", ".tflite", ".insitu")
+
+
+class Net(nn.Module):
+    """A convolution with batch norm, a depthwise one, a skip, a flattened image."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(2, 5, 3, 2, 1, bias=False), nn.BatchNorm2d(5), nn.ReLU())
+        self.depthwise, self.fc = nn.Conv2d(5, 5, 3, 1, 1, groups=5), nn.Linear(5 * 4 * 3, CLASSES)
+
+    def forward(self, x):
+        x = self.stem(x)
+        return self.fc(torch.flatten(x + torch.relu(self.depthwise(x)), 1))
+
+
+@cache
+def module() -> nn.Module:
+    torch.manual_seed(0)
+    made = Net()
+    made.train()(torch.randn(16, *SHAPE))  # statistics that are not zero and one
+    return made.eval()
+
+
+@cache
+def samples() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(16, *SHAPE)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> dict[str, object]:
+    """The same network in every form that can be imported."""
+    folder = tmp_path_factory.mktemp("sources")
+    model = insitu.load(module(), torch.zeros(1, *SHAPE))
+    plain = insitu.compile(model, precision="float")
+    files = {f".{suffix}": plain.export(folder / f"net.{suffix}").path for suffix in ("onnx", "tflite")}
+    return {"torch module": model, **files, ".insitu": model.save(folder / "net.insitu")}
+
+
+def round_trip(source, way: str, folder: Path) -> float:
+    """How far the predictions of the model that came back are from the learner's."""
+    precision, rounding, suffix, options = WAYS[way]
+    x = samples()
+    learner = insitu.compile(source, data=x, precision=precision, scheme="last:1", rounding=rounding)
+    learner.fit(x, np.arange(16) % CLASSES, epochs=1, rate=0.02)
+    if suffix:
+        again = insitu.load(learner.export(folder / f"net.{suffix}", **options).path)
+    else:
+        mine = Net()
+        mine.load_state_dict(module().state_dict())
+        again = insitu.load(insitu.export.into(mine.eval(), learner), torch.zeros(1, *SHAPE))
+    off = distance(again.predict(x), learner.predict(x))
+    assert off < 0.1
+    return off
+
+
+def words(off: float) -> str:
+    return "equal" if off < 1e-5 else f"within {1 if off < 0.01 else 10} %"
+
+
+@pytest.mark.slow
+def test_every_model_comes_back(sources, tmp_path, request):
+    rows = []
+    for name in SOURCES:
+        ways = {way: way.startswith("torch") and name != "torch module" for way in WAYS}  # into what module?
+        found = ["-" if left else words(round_trip(sources[name], way, tmp_path)) for way, left in ways.items()]
+        rows.append(f"| {name} | {' | '.join(found)} |")
+    table = "\n".join([f"| imported from | {' | '.join(WAYS)} |", f"|---{'|---' * len(WAYS)}|", *rows]) + "\n"
+    page = PAGE.read_text()
+    made = BETWEEN.sub(lambda m: m[1] + table + m[2], page)
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(made)
+    assert PAGE.read_text() == made, "docs/exports.md is out of date: pytest --update-golden"

@@ -1,0 +1,70 @@
+"""What was learned, back in the user's own module."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import insitu
+from insitu.exporters.compared import distance
+
+from ..learners import data, learner, mlp
+from ..models import families
+
+FAMILIES = ["flat_cnn", "cnn1d", *(pytest.param(name, marks=pytest.mark.slow) for name in ("resnet8", "mobilenet_v2"))]
+
+
+def of_family(name: str, precision: str) -> tuple[nn.Module, insitu.Learner, np.ndarray]:
+    module, example = families()[name]
+    x = np.random.default_rng(0).normal(size=(12, *example[0].shape[1:])).astype(np.float32)
+    scheme = "full" if precision == "float" else "last:2"
+    made = insitu.compile(module, example=example[0], data=x, precision=precision, scheme=scheme)
+    made.fit(x, np.arange(12) % made.classes, epochs=1, rate=0.01)
+    return module, made, x
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("precision", ["float", "int8"])
+def test_the_module_computes_what_the_learner_computes(name: str, precision: str):
+    module, made, x = of_family(name, precision)
+    names, before = list(module.state_dict()), module(torch.from_numpy(x)).detach().numpy()
+    assert insitu.export.into(module, made) is module
+    assert list(module.state_dict()) == names
+    got, want = logits(name, module, x), made.predict(x)
+    assert distance(got, want) < (1e-3 if precision == "float" else 0.25)
+    assert distance(got, want) < distance(before, want) or precision == "int8"
+
+
+def logits(name: str, module: nn.Module, x: np.ndarray) -> np.ndarray:
+    """The module's outputs; a learner has no softmax behind its classifier."""
+    if name == "flat_cnn":
+        outputs = []
+        module.fc2.register_forward_hook(lambda _m, _i, out: outputs.append(out.detach().numpy()))
+        module(torch.from_numpy(x))
+        return outputs[-1]
+    return module(torch.from_numpy(x)).detach().numpy()
+
+
+def test_a_module_with_other_classes_is_refused_and_stays():
+    x, y = data(40)
+    module, made = mlp(classes=7), learner(module=mlp())
+    made.fit(x, y, epochs=1, rate=0.1)
+    before = {name: t.clone() for name, t in module.state_dict().items()}
+    with pytest.raises(insitu.DataError, match="the learner has 4 outputs here, the module 7"):
+        insitu.export.into(module, made)
+    assert all(torch.equal(t, before[name]) for name, t in module.state_dict().items())
+
+
+def test_a_state_dict_loads_into_the_module(tmp_path):
+    x, y = data(40)
+    module, made = mlp(), learner(module=mlp(), classes=None)
+    made.fit(x, y, epochs=1, rate=0.1)
+    for options in ({"module": module}, {}):
+        path = made.export(tmp_path / "net.pt", **options).path
+        state = torch.load(path, weights_only=True)
+        if not options:  # layers by their own names; the classifier's is `head`
+            state = {name.replace("head.", "4."): t for name, t in state.items()}
+        module.load_state_dict(state)
+        np.testing.assert_allclose(module(torch.from_numpy(x)).detach().numpy(), made.predict(x), atol=1e-5)
