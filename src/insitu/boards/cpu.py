@@ -48,10 +48,11 @@ def _arm(name: str, title: str, zig: str, gcc: str, fpu: str, dsp: bool, emulato
     return Cpu(name, title, target, (f"-mcpu={gcc}", "-mthumb", *floats), bool(fpu), dsp, emulator, model)
 
 
+# zig makes the same code for a Cortex-M0 as for an M0+; under one name, both share objects and zig's own runtime
 CPUS = {
     cpu.name: cpu
     for cpu in (
-        _arm("cortex-m0", "Cortex-M0", "cortex_m0", "cortex-m0", "", False, "unicorn", "M0"),
+        _arm("cortex-m0", "Cortex-M0", "cortex_m0plus", "cortex-m0", "", False, "unicorn", "M0"),
         _arm("cortex-m0plus", "Cortex-M0+", "cortex_m0plus", "cortex-m0plus", "", False, "unicorn", "M0"),
         _arm("cortex-m3", "Cortex-M3", "cortex_m3", "cortex-m3", "", False, "unicorn", "M3"),
         _arm("cortex-m4", "Cortex-M4F", "cortex_m4+vfp4d16sp", "cortex-m4", "fpv4-sp-d16", True, "unicorn", "M4"),
