@@ -36,11 +36,15 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    def __init__(self, classes: int = 5):
+    """The first three of its five blocks have everything: one that does not expand, a stride, and two skips."""
+
+    def __init__(self, classes: int = 5, depth: int = 5):
         super().__init__()
-        blocks = [(8, 8, 1, 1), (8, 12, 2, 3), (12, 12, 1, 3), (12, 16, 2, 3), (16, 16, 1, 3)]
+        blocks = [(8, 8, 1, 1), (8, 12, 2, 3), (12, 12, 1, 3), (12, 16, 2, 3), (16, 16, 1, 3)][:depth]
         self.features = nn.Sequential(
-            conv_bn(3, 8, 3, 2, act=nn.ReLU6), *(InvertedResidual(*b) for b in blocks), conv_bn(16, 32, 1, act=nn.ReLU6)
+            conv_bn(3, 8, 3, 2, act=nn.ReLU6),
+            *(InvertedResidual(*b) for b in blocks),
+            conv_bn(blocks[-1][1], 32, 1, act=nn.ReLU6),
         )
         self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(32, classes))
 

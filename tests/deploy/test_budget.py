@@ -16,7 +16,7 @@ from insitu.schemes.scheme import Scheme
 from insitu.training.head import replace_head
 from insitu.training.parts import Parts
 
-from ..models import families
+from ..models import MobileNetV2, families
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -43,7 +43,13 @@ def wide():
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(256, 3)).eval(), (torch.zeros(1, 8, 8, 3),)
 
 
-OWN = {"camera": camera, "wide": wide}
+def inverted():
+    """The blocks of mobilenet_v2, each kind once."""
+    torch.manual_seed(0)
+    return MobileNetV2(depth=3).eval(), (torch.zeros(1, 3, 32, 32),)
+
+
+OWN = {"camera": camera, "wide": wide, "inverted": inverted}
 
 
 class Turned(nn.Module):
@@ -119,7 +125,7 @@ def test_a_way_out_of_a_random_budget_works_when_followed(name, scheme, share, m
     follow(name, tight, e.value)
 
 
-@pytest.mark.parametrize("name", ("mobilenet_v2", "ds_cnn", "resnet8"))
+@pytest.mark.parametrize("name", ("inverted", "ds_cnn", "resnet8"))
 def test_on_a_board_a_byte_too_few_is_told_with_integer_gradients_or_a_smaller_scheme_that_fit(name):
     options = {"scheme": "full", "board": "stm32f746", "grad": "f32"}
     sram = need(compiled(name, **options))[0]
