@@ -7,7 +7,7 @@ emulates the whole device.
 from __future__ import annotations
 
 import ctypes
-import hashlib
+import io
 import os
 import subprocess
 import tempfile
@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from insitu.codegen import Program
+from insitu.firmware.build import ALONE, FLAGS, ZIG, Tools, compile_all, hand_written, link, runtime
 from insitu.graph import Value
 from insitu.toolchain.prototypes import kernels_header
-from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, kernel_path
+from insitu.toolchain.sources import EVERYTHING, closure, kernel_path
 from insitu.toolchain.zig import zig_command
 
 CODE, DATA, END = 0x08000000, 0x20000000, 0x0A000000
 MEGABYTE = 1 << 20
-COMMON = ("-std=c99", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined", "-fomit-frame-pointer", "-g")
 CORES = {
     "m7": ("thumb-freestanding-eabihf", "cortex_m7+fp_armv8d16", "UC_CPU_ARM_CORTEX_M7"),
     "m4": ("thumb-freestanding-eabihf", "cortex_m4+vfp4d16sp", "UC_CPU_ARM_CORTEX_M4"),
@@ -48,14 +48,15 @@ void count(void *uc, uint64_t address, uint32_t size, void *user)
 """
 LINK = """ENTRY(bench)
 MEMORY { flash (rx) : ORIGIN = 0x08000000, LENGTH = 8M  ram (rwx) : ORIGIN = 0x20000000, LENGTH = 8M }
-SECTIONS { .text : { *(.text*) *(.rodata*) *(.data*) } > flash  .ARM.exidx : { *(.ARM.exidx*) } > flash
+SECTIONS { .text : { KEEP(*(.text.bench*)) *(.text*) *(.rodata*) *(.data*) } > flash
+           .ARM.exidx : { *(.ARM.exidx*) } > flash
            .bss (NOLOAD) : { *(.bss*) *(COMMON) } > ram }
 """
 
 
 @dataclass(frozen=True)
 class Image:
-    path: Path
+    data: bytes  # of the ELF file
     symbols: dict[str, tuple[int, int]]  # name -> address, bytes
     core: str
 
@@ -78,28 +79,24 @@ def build(
 
     `join` may merge several files into one: starting one process per file takes time.
     """
-    target, cpu, _ = CORES[core]
-    common = [*COMMON, "-target", target, f"-mcpu={cpu}", "-ffreestanding", *flags, "-I", str(C_FOLDER)]
     made = {name: text for program in programs for name, text in program.files.items()}
-    files = {**join(made), "bench.c": stage(programs), "link.ld": LINK}
     kernels = closure(tuple({k for program in programs for k in program.kernels}))
-    files[EVERYTHING] = kernels_header(kernels)
-    sources = [kernel_path(k) for k in kernels]
-    text = repr([files, common, "entry", [p.read_text() for p in [*sources, *sorted(C_FOLDER.rglob("*.h"))]]])
-    place = folder() / hashlib.sha256(text.encode()).hexdigest()[:24]
-    if not (place / "program.elf").exists():
-        place.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (place / name).write_text(content)
-        inputs = [*(str(place / n) for n in sorted(files) if n.endswith(".c")), *map(str, sources)]
-        link = ["-Wl,-T," + str(place / "link.ld"), "-Wl,--entry=bench", "-o", str(place / "made.elf")]
-        done = subprocess.run(
-            [*zig(), *common, "-I", str(place), *inputs, *link], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise RuntimeError(done.stderr[:3000])
-        (place / "made.elf").replace(place / "program.elf")
-    return Image(place / "program.elf", symbols(place / "program.elf"), core)
+    files = {**join(made), "bench.c": stage(programs), EVERYTHING: kernels_header(kernels)}
+    headers = {name: text for name, text in files.items() if name.endswith(".h")}
+    sources = {f"model/{name[:-2]}.o": (text, headers) for name, text in files.items() if name.endswith(".c")}
+    sources |= {f"kernels/{name}.o": hand_written(kernel_path(name)) for name in kernels}
+    level, *others = flags
+    tools = tools_for(core, level)
+    objects = compile_all(sources, tools, tuple(others)) | (runtime(tools) if ALONE[0] in tools.link else {})
+    data = link(objects, tools, LINK)
+    return Image(data, symbols(data), core)
+
+
+def tools_for(core: str, level: str) -> Tools:
+    """As for firmware, so that both use the same runtime: zig takes seconds to build its own for a core and a level."""
+    target, cpu, _ = CORES[core]
+    command, linking = (*zig(), "-target", target, f"-mcpu={cpu}"), ("-O2", "-Wl,--entry=bench")
+    return Tools("zig", command, (*FLAGS, level, *ZIG), linking if core == "m0" else (*linking, *ALONE))
 
 
 def stage(programs: Sequence[Program]) -> str:
@@ -132,12 +129,11 @@ def verb_stage(program: Program, verb: str) -> list[str]:
     return [*lines, f"void bench_{p}_{verb}(void) {{ {p}_{verb}({', '.join(args)}); }}"]
 
 
-def symbols(path: Path) -> dict[str, tuple[int, int]]:
+def symbols(data: bytes) -> dict[str, tuple[int, int]]:
     from elftools.elf.elffile import ELFFile
 
-    with path.open("rb") as file:
-        table: Any = ELFFile(file).get_section_by_name(".symtab")
-        return {s.name: (s["st_value"] & ~1, s["st_size"]) for s in table.iter_symbols() if s.name}
+    table: Any = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
+    return {s.name: (s["st_value"] & ~1, s["st_size"]) for s in table.iter_symbols() if s.name}
 
 
 class Machine:
@@ -154,10 +150,9 @@ class Machine:
         self.uc.mem_map(CODE, 8 * MEGABYTE)
         self.uc.mem_map(DATA, 8 * MEGABYTE)
         self.uc.mem_map(END, 4096)
-        with image.path.open("rb") as file:
-            for segment in ELFFile(file).iter_segments():
-                if segment["p_type"] == "PT_LOAD" and CODE <= segment["p_paddr"] < END and segment["p_filesz"]:
-                    self.uc.mem_write(segment["p_paddr"], segment.data())
+        for segment in ELFFile(io.BytesIO(image.data)).iter_segments():
+            if segment["p_type"] == "PT_LOAD" and CODE <= segment["p_paddr"] < END and segment["p_filesz"]:
+                self.uc.mem_write(segment["p_paddr"], segment.data())
         if image.core != "m0":
             self.uc.reg_write(arm_const.UC_ARM_REG_FPEXC, 0x40000000)
         self.hooked = False

@@ -7,6 +7,7 @@ Models are found as the tests find them. Also reports whether loss and state equ
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections import defaultdict
@@ -89,11 +90,10 @@ def offset(high: int, low: int) -> int:
 def code_at(image: Image, address: int, size: int) -> bytes:
     from elftools.elf.elffile import ELFFile
 
-    with image.path.open("rb") as file:
-        for segment in ELFFile(file).iter_segments():
-            start = address - segment["p_vaddr"]
-            if 0 <= start < segment["p_filesz"]:
-                return segment.data()[start : start + size]
+    for segment in ELFFile(io.BytesIO(image.data)).iter_segments():
+        start = address - segment["p_vaddr"]
+        if 0 <= start < segment["p_filesz"]:
+            return segment.data()[start : start + size]
     raise RuntimeError(f"no code at {address:#x}")
 
 
