@@ -170,17 +170,19 @@ def _(w: Tensor, m: Tensor, v: Tensor, bias: Tensor, dw: Tensor, rate: Tensor, c
 
 
 @means(dropout.count_up)
-def _(counter: Tensor) -> Tensor:
-    return counter + 1
+def _(counter: Tensor, *, samples: int) -> Tensor:
+    return counter + samples
 
 
 @means(dropout.dropout_train)
-def _(x: Tensor, counter: Tensor, *, p: float, layer: int) -> Tensor:
+def _(x: Tensor, counter: Tensor, *, p: float, layer: int, samples: int) -> Tensor:
+    """One row of numbers per sample: the first draws those of `counter`, the next those of `counter + 1`, ..."""
     with np.errstate(over="ignore"):
-        places = (np.arange(x.size, dtype=np.uint32) * WEYL).view(np.int32)
+        places = (np.arange(x.size // samples, dtype=np.uint32) * WEYL).view(np.int32)
         stream = (np.uint32(layer) * WEYL).view(np.int32)
-    key = mixed(mixed(counter) + int(stream))
-    drawn = as_s32(shifted(mixed(counter.const(places, np.int32) + key), 1))
+    counts = counter.const(np.arange(samples)[:, None], np.int32) + counter
+    key = mixed(mixed(counts) + int(stream))
+    drawn = as_s32(shifted(mixed(counter.const(places[None], np.int32) + key), 1))
     return where(reshape(drawn, x.shape) >= dropout.threshold(p), x * (1 / (1 - p)), 0)
 
 
