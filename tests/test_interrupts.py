@@ -100,6 +100,20 @@ def test_short_epochs_share_lines_and_the_last_one_always_has_one(capsys, monkey
     assert said[-1] == "epoch 1000 of 1000, loss 0.250 (100 %)"
 
 
+def test_the_last_epoch_has_a_line_if_other_work_follows_at_once(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("insitu.terminal.lines.monotonic", lambda: now[0])
+    lines = Lines()
+    for words, done in (("frozen layers", 1), ("epoch 1 of 2, loss 2.000", 1), ("epoch 2 of 2, loss 1.000", 2),
+                        ("epoch 1 of 2, loss 0.900", 1), ("frozen layers", 1)):  # fmt: skip
+        now[0] += 0.2
+        lines(words, done, 3)
+    said = capsys.readouterr().err.splitlines()
+    assert [line[:24] for line in said] == [
+        f"epoch {n} of 2, loss {loss}" for n, loss in ((1, "2.000"), (2, "1.000"), (1, "0.900"))
+    ]
+
+
 def test_a_long_epoch_has_a_line_every_half_minute(capsys, monkeypatch):
     said = lines_of(capsys, monkeypatch, 100.0, epochs=1, parts=1000)
     assert [line.split()[-2:] for line in said] == [[f"({n}", "%)"] for n in (30, 60, 90, 100)]

@@ -184,19 +184,38 @@ def windows(value: Value, table: np.ndarray, labels: np.ndarray | None) -> tuple
 
 
 def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
-    """One subfolder per class, in the order of their names; or only images, without labels."""
+    """One subfolder per class, in the order of their names; or only images (or .wav files), without labels."""
     value = _only(graph, path)
     classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     groups = [_images_in(folder) for folder in classes] or [_images_in(path)]
     files = [file for group in groups for file in group]
+    if not files and any(_sounds_in(folder) for folder in classes or [path]):
+        return _sounds(path, classes, value)
     if not files:
-        raise DataError("has no images", where=str(path), hint=f"one subfolder per class, with {', '.join(IMAGES)}")
+        hint = f"one subfolder per class, with {', '.join(IMAGES)} or .wav files"
+        raise DataError("has no images or sounds", where=str(path), hint=hint)
     read = [read_image(file, value) for file in files]
     x = np.stack([pixels for pixels, _ in read])
     x = _scaled(x, value, how)
     labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups]) if classes else None
     made = Samples((fit(value, x, str(path)),), labels, tuple(c.name for c in classes), f"the images of {path.name}")
     return replace(made, notes=_folder_notes(path, dict(zip(classes, groups)), {size for _, size in read}, value))
+
+
+def _sounds(path: Path, classes: list[Path], value: Value) -> Samples:
+    """The .wav files of each class, in pieces of the input's length."""
+    groups, length = [_sounds_in(folder) for folder in classes or [path]], length_of(value, str(path))
+    read = [[piece for file in group for piece in pieces(read_wav(file), length)] for group in groups]
+    x = np.stack([piece for group in read for piece in group])
+    labels = np.repeat(np.arange(len(read)), [len(group) for group in read]) if classes else None
+    shaped = fit(value, x.reshape(len(x), *value.shape[1:]), str(path))
+    empty = [folder.name for folder, files in zip(classes, groups) if not files]
+    notes = (f"no .wav files in {', '.join(empty)}: a class without samples",) if empty else ()
+    return Samples((shaped,), labels, tuple(c.name for c in classes), f"the sounds of {path.name}", notes=notes)
+
+
+def _sounds_in(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() == ".wav")
 
 
 def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, value: Value) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ def manifest(deployment: Deployment) -> dict:
         "program": interface.program,
         "batch": deployment.batch,
         "prefer": deployment.limits.prefer,
+        "aims": list(deployment.limits.aims),
         **({"loss": deployment.loss} if deployment.loss else {}),
         "arena_bytes": interface.arena_bytes,
         "verbs": {

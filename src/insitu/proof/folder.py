@@ -84,9 +84,10 @@ def _learner_of(manifest: Manifest) -> tuple[Parts, dict[str, np.ndarray]]:
 
 
 def _limits(manifest: Manifest) -> Limits:
-    figures = manifest.figures
-    prefer = json.loads((manifest.folder / MANIFEST).read_text()).get("prefer", "memory")
-    return Limits(manifest.board, figures["sram_budget_bytes"], figures["flash_budget_bytes"], prefer)
+    """Those that it was planned with."""
+    figures, asked = manifest.figures, json.loads((manifest.folder / MANIFEST).read_text())
+    budget = figures["sram_budget_bytes"], figures["flash_budget_bytes"]
+    return Limits(manifest.board, *budget, asked.get("prefer", "memory"), tuple(asked.get("aims", ())))
 
 
 def _files(program: Program, manifest: Manifest) -> Iterator[Finding]:

@@ -32,18 +32,26 @@ class Lines:
     def __exit__(self, *_) -> None:
         self._ended.set()
         self._thread.join()
-        if _is_epoch(self.last[0]) and monotonic() - self.began >= EPOCH_SECONDS:
+        if _is_epoch(self.last[0]) and self._takes_long():
             self._end(self.last)
 
     def __call__(self, words: str, done: int, total: int) -> None:
         before, self.last = self.last, (words, done, total)
         quiet = monotonic() - self.said
-        if _part(before[0]) != _part(words) and quiet >= _least(before[0]):
+        ended = _part(before[0]) != _part(words)
+        if ended and (quiet >= _least(before[0]) or self._was_last(before)):
             self._end(before)
         elif quiet >= self.every:
             self._say(words, done, total)
         elif done == total and quiet >= _least(words):
             self._end(self.last)
+
+    def _was_last(self, before: tuple[str, int, int]) -> bool:
+        """Is this the last epoch of a training, and another work begins?"""
+        return _is_epoch(before[0]) and (not _is_epoch(self.last[0]) or self.last[1] < before[1]) and self._takes_long()
+
+    def _takes_long(self) -> bool:
+        return monotonic() - self.began >= EPOCH_SECONDS
 
     def _end(self, last: tuple[str, int, int]) -> None:
         """The line of work that has ended, once."""
