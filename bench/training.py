@@ -7,7 +7,8 @@ float   the whole of MobileNetV2-w0.35 (128x128, batch norm with the statistics 
 int8    mcunet-5fps with the published 49kb scheme, batch 1; PyTorch trains the same layers in float, all of them
 
 Both sides run on one thread; PyTorch in its two memory layouts, and also on two threads. Repeats are taken in turns, so
-that noise hits all alike. A ratio is the median of the ratios of neighbouring repeats; above 1, insitu is faster. Only
+that noise hits all alike. A second table has whole batches beside more peers, in CPU time (bench/batches.py; alone:
+--only batches). A ratio is the median of the ratios of neighbouring repeats; above 1, insitu is faster. Only
 the generated C is timed, and PyTorch's calls from Python. This is not a test: a bad number does not fail.
 """
 
@@ -27,6 +28,7 @@ import numpy as np
 import torch
 
 import insitu.ops  # noqa: F401  fills the registry
+from bench import batches
 from bench.mobilenet import MobileNetV2
 from bench.torch_steps import Twin, saved_bytes, step
 from insitu.devices.host import HostDevice, open_plans
@@ -155,22 +157,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=21)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "training.json")
+    parser.add_argument("--only", choices=("steps", "batches"), help="one of the two tables")
     arguments = parser.parse_args()
+    about = {**machine(), "torch": torch.__version__, "repeats": arguments.repeats}
+    steps = [] if arguments.only == "batches" else step_rows(arguments.repeats)
+    whole, versions = ([], {}) if arguments.only == "steps" else batches.rows(arguments.repeats)
+    about |= versions
+    found = {"about": about, "steps": steps, "batches": whole}
+    arguments.output.write_text(json.dumps(found, indent=1) + "\n")
+    for rows, printed in ((steps, report), (whole, batches.report)):
+        if rows:
+            print(printed(rows), end="\n\n")
+    print("\n".join(f"{k:<11} {v}" for k, v in about.items()))
+    return 0
+
+
+def step_rows(repeats: int) -> list[dict]:
     rows = []
     for batch in (1, 8):
         print(f"timing the float step, batch {batch}", file=sys.stderr)
-        rows.append(float_row(batch, arguments.repeats))
+        rows.append(float_row(batch, repeats))
     if checkpoint().exists():
         print("timing the int8 step", file=sys.stderr)
-        rows.append(int8_row(arguments.repeats))
+        rows.append(int8_row(repeats))
     else:
         print(f"no {checkpoint()}: the int8 step is skipped", file=sys.stderr)
-    about = {**machine(), "torch": torch.__version__, "repeats": arguments.repeats}
-    arguments.output.write_text(json.dumps({"about": about, "steps": rows}, indent=1) + "\n")
-    print(report(rows))
-    print()
-    print("\n".join(f"{k:<9} {v}" for k, v in about.items()))
-    return 0
+    return rows
 
 
 if __name__ == "__main__":

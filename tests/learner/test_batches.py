@@ -10,6 +10,7 @@ from torch import nn
 import insitu
 from insitu.devices.device import Updates
 from insitu.devices.host import HostDevice
+from insitu.learner.together import faster_together
 from insitu.training.parts import Parts
 from tests.learners import data, learner, mlp
 
@@ -163,6 +164,42 @@ def test_with_threads_samples_go_one_by_one(monkeypatch):
     alone = learner(batch=BATCH)
     alone.fit(x, y, epochs=1, rate=RATE)
     assert found.device.save_state() == alone.device.save_state()
+
+
+def working(places: int) -> nn.Module:
+    """A convolution whose weights are used at this many rows and columns."""
+    torch.manual_seed(4)
+    return nn.Sequential(nn.Conv2d(2, 48, 3, padding=1), nn.ReLU(), nn.AvgPool2d(places), nn.Flatten(),
+                         nn.Linear(48, 4)).eval()  # fmt: skip
+
+
+def seen(places: int, **options) -> insitu.Learner:
+    """A learner that has seen one batch."""
+    x = np.random.default_rng(1).standard_normal((BATCH, 2, places, places)).astype(np.float32)
+    found = insitu.compile(working(places), example=torch.from_numpy(x[:1]), precision="float", batch=BATCH, **options)
+    found.fit(x, np.arange(BATCH) % 4, epochs=1, rate=RATE)
+    return found
+
+
+def test_threads_share_the_samples_of_a_network_with_much_work_per_weight():
+    assert "train_step" in learning(seen(8, scheme="full")).verbs  # so little work that threads cost more
+    assert set(learning(seen(32, scheme="full")).verbs) == {"predict", "accumulate", "apply"}
+
+
+def test_a_dense_head_takes_batches_behind_cached_layers_with_much_work():
+    found = seen(32, scheme="head")._cut
+    assert found is not None
+    assert found[2].verbs["train_step"][0][0].shape[0] == BATCH
+
+
+def test_wide_dense_layers_take_batches_however_much_work_they_are():
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Linear(600, 1000), nn.ReLU(), nn.Linear(1000, 4)).eval()
+    found = insitu.compile(model, example=torch.zeros(1, 600), precision="float", scheme="full", batch=BATCH)
+    assert found.parts is not None
+    graphs = found.parts.batch_graphs(BATCH)
+    assert graphs is not None
+    assert "train_step" in faster_together(graphs)
 
 
 def test_an_int8_network_adds_up_gradients_as_on_a_board():

@@ -6,16 +6,18 @@ The loops are minimal: on small models Python would take longer than the C. Noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from insitu.devices.device import Arrays, Trained, Updates, Values, check_updates, method_of
+from insitu.devices.device import Trained, Updates, Values, check_updates, method_of
 from insitu.errors import DataError
 
 if TYPE_CHECKING:
     from insitu.devices.host import HostDevice
+
+SMALL = 64  # bytes of a row, such as a label, below which a copy costs less than the call that makes it
 
 
 def train_on_host(device: HostDevice, updates: Updates) -> Trained:
@@ -68,24 +70,35 @@ def at_once(device: HostDevice, updates: Updates, order: np.ndarray, found: Trai
     """All samples of a batch in one call, side by side; they share a loss."""
     if not len(order):
         return
-    call, batch = device.bound("train_step"), updates.batch
-    together: Arrays = tuple(np.empty((batch, *a.shape[1:]), a.dtype) for a in updates.arrays)
-    inputs = [a.ctypes.data for a in together]
-    starts = np.arange(0, len(order), batch)
-    outputs = zip(*(addresses(o, starts) for o in (found.losses, *found.outputs)))
-    for chosen, rate, results in zip(order.reshape(-1, batch), updates.rates, outputs):
-        for a, place in zip(updates.arrays, together):
-            gather(a, chosen, place)
-        call(*inputs, rate, *results)
-    found.losses[: len(order)] = np.repeat(found.losses[starts], batch)
+    call, starts = device.bound("train_step"), np.arange(0, len(order), updates.batch)
+    inputs = (gathered(a, order, updates.batch) for a in updates.arrays)
+    outputs = (addresses(o, starts) for o in (found.losses, *found.outputs))
+    for arguments in zip(*inputs, updates.rates, *outputs):
+        call(*arguments)
+    found.losses[: len(order)] = np.repeat(found.losses[starts], updates.batch)
 
 
-def gather(array: np.ndarray, rows: np.ndarray, place: np.ndarray) -> None:
-    """Copy these rows, which exist, to a place."""
+def gathered(array: np.ndarray, order: np.ndarray, batch: int) -> Iterator[int]:
+    """The addresses of whole batches, one after the other, each with its rows side by side.
+
+    Small rows are copied for all batches beforehand, others when their batch is asked for, over the one before it.
+    """
+    if array[:1].nbytes <= SMALL:
+        copied = array[order]
+        yield from addresses(copied, np.arange(0, len(order), batch))
+        return
+    place = np.empty((batch, *array.shape[1:]), array.dtype)
+    address, copy = place.ctypes.data, taking(array, place)
+    for rows in order.reshape(-1, batch):
+        copy(rows)
+        yield address
+
+
+def taking(array: np.ndarray, place: np.ndarray) -> Callable[[np.ndarray], object]:
+    """A function that copies rows, which exist, to a place."""
     if array.flags.c_contiguous:
-        np.take(array, rows, axis=0, out=place, mode="clip")  # "raise" would copy twice
-    else:
-        place[...] = array[rows]
+        return lambda rows: array.take(rows, 0, place, "clip")  # "raise" would copy twice
+    return lambda rows: place.__setitem__(..., array[rows])
 
 
 def added_up(device: HostDevice, updates: Updates, order: np.ndarray, found: Trained, start: int) -> Trained:

@@ -40,6 +40,7 @@ from insitu.learner.settle import Given, check_given, given_of
 from insitu.learner.settling import settled, trained
 from insitu.learner.shown import as_html, as_text, learner_rows
 from insitu.learner.site import Site
+from insitu.learner.together import STEP, faster_together
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
 from insitu.terminal.interrupts import patient
@@ -329,8 +330,8 @@ class Learner:
         if not isinstance(self.device, HostDevice):
             return self.device
         if self._trained is None:
-            together = self._batch_graphs
-            self._trained = open_here(plan_here(together)) if together else self.device.twin()
+            graphs = faster_together(self._batch_graphs or {})
+            self._trained = open_here(plan_here(graphs)) if STEP in graphs else self.device.twin()
         follow(self._trained, self.device)
         return self._trained
 
@@ -342,7 +343,7 @@ class Learner:
             if parts is None:
                 return None
             prefix = open_plans({"predict": plan(parts.prefix)})
-            self._cut = parts, prefix, open_plans({verb: plan(g) for verb, g in parts.rest.items()})
+            self._cut = parts, prefix, open_plans({verb: plan(g) for verb, g in faster_together(parts.rest).items()})
         return self._cut
 
     # using ------------------------------------------------------------------------------------
