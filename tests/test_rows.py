@@ -103,7 +103,8 @@ def test_a_board_is_compiled_for_and_run_from_the_command_line(tmp_path, capsys)
     for package in ("unicorn", "elftools", "ziglang"):
         pytest.importorskip(package)
     insitu.load(Network().eval(), torch.zeros(1, *LARGE)).quantize(data(shape=LARGE)[0]).save(tmp_path / "net.insitu")
-    common = ["compile", str(tmp_path / "net.insitu"), "--scheme", "head", "--classes", "3", "--board", "stm32f746"]
+    common = ["compile", str(tmp_path / "net.insitu"), "--scheme", "head", "--classes", "3", "--board", "stm32f746",
+              "--prefer", "memory"]  # fmt: skip
     found = []
     for rows in ([], ["--rows"]):
         folder = tmp_path / f"board{len(rows)}"

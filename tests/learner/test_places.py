@@ -240,7 +240,10 @@ def test_a_learned_state_changes_a_program_without_planning_again(planned, tmp_p
     anew = next(iter(board_programs(starting_from(host.graphs, host.device.state()), host.deployed.limits)))
     assert planned
     wanted = board_files(deploy_anew(host, anew))
-    assert {p.relative_to(tmp_path / "build").as_posix() for p in written} == set(wanted)
+    assert {p.relative_to(tmp_path / "build").as_posix() for p in written} == {*wanted, "learner.insitu"}
+    manifest = (tmp_path / "build" / "insitu.json").read_text().splitlines()
+    told = [line for line in manifest if '"learner.insitu"' not in line]
+    assert told == wanted.pop("insitu.json").splitlines()
     for name, content in wanted.items():
         found = (tmp_path / "build" / name).read_bytes()
         assert found == (content.encode() if isinstance(content, str) else content), name
