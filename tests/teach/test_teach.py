@@ -94,6 +94,9 @@ def test_the_command_writes_a_learner_that_goes_on(iris, tmp_path, capsys):
     first = json.loads(capsys.readouterr().out)
     assert first["accuracy"] >= 0.9 and (tmp_path / "iris.html").read_text().startswith("<!doctype html>")
     assert insitu.open(out).names == ("setosa", "versicolor", "virginica")
+    for option in (["--board", "nrf52840"], ["--seed", "1"], ["--test-share", "0.3"]):
+        assert main(["teach", str(iris), "-o", str(out), *option]) == 1
+        assert f"{option[0]} cannot change it" in capsys.readouterr().err
     assert main(["teach", str(iris), "-o", str(out)]) == 0
     said = capsys.readouterr()
     assert "going on with" in said.err and "examples that were not learned from" in said.out

@@ -50,6 +50,7 @@ def run(arguments) -> int:
         raise DataError("a learner is written to an .insitu file", where=str(output), hint=DEFAULT)
     go_on = open_learner(output) if output.exists() and not arguments.again else None
     if go_on is not None:
+        _check_fixed(arguments, output)
         say(f"going on with {output} (--again starts anew)")
     taught = teach(
         arguments.data, board=arguments.board, sram=arguments.sram, flash=arguments.flash, backbone=arguments.backbone,
@@ -73,3 +74,18 @@ def run(arguments) -> int:
 def _interrupted(learner, output: Path) -> None:
     learner.save(output)
     say(f"interrupted; what was learned is in {output}\n  to go on: the same command again")
+
+
+# options that were settled when the learner was made, with their defaults
+FIXED = {"board": "host", "sram": None, "flash": None, "backbone": None, "seed": 0, "test_share": 0.2}
+
+
+def _check_fixed(arguments, output: Path) -> None:
+    """Another network cannot be chosen now, and another seed or share would test on examples that were learned."""
+    from insitu.errors import DataError
+
+    changed = [name for name, usual in FIXED.items() if getattr(arguments, name) != usual]
+    if changed:
+        option = f"--{changed[0].replace('_', '-')}"
+        hint = f"leave it out, use --again to start anew, or: insitu compile {output} --board NAME -o DIR"
+        raise DataError(f"already exists, and {option} cannot change it", where=str(output), hint=hint)
