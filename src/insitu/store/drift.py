@@ -1,0 +1,94 @@
+"""What the network sees, followed over its life: worth of a sample, means of the classes, drift. All in float32.
+
+The operations and their order are part of the rules (rules.py): c/device does the same and gets the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from insitu.ops._mathf import top_two
+
+F = np.float32
+GROUPS = 16  # feature i belongs to group i % 16
+REFERENCE = 64  # the first samples, which show what is usual
+RECENT = F(1 / 32)  # the weight of the newest sample
+EPSILON = F(1e-6)
+
+
+def worths(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each row: how much a label would tell, 255 - floor(255 (p1 - p2)); and p1, the confidence."""
+    first, second = top_two(logits)
+    return 255 - np.floor(F(255) * (first - second)).astype(np.int32), first
+
+
+def group_means(features: np.ndarray) -> np.ndarray:
+    """Rows of features -> rows of group means, each added up in the order of its features."""
+    f = np.asarray(features, F).reshape(len(features), -1)
+    width = min(GROUPS, f.shape[1])
+    counts = np.array([len(range(i, f.shape[1], GROUPS)) for i in range(width)], F)
+    padded = np.zeros((len(f), -(-f.shape[1] // GROUPS) * GROUPS), F)
+    padded[:, : f.shape[1]] = f
+    sums = np.add.accumulate(padded.reshape(len(f), -1, GROUPS), 1)[:, -1]
+    return sums[:, :width] / counts
+
+
+@dataclass
+class Drift:
+    """How far the samples of now are from the first ones.
+
+    Reference: mean and variance of each group over the first 64 samples (Welford). Recent: m += (g - m) / 32, from the
+    reference on. Drift is the mean over groups of (recent - mean)^2 / (variance + 1e-6); 0 before there are 64 samples.
+    """
+
+    count: int = 0
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(0, F))  # of the groups; the last one: of the confidence
+    square: np.ndarray = field(default_factory=lambda: np.zeros(0, F))  # sums of squares around the mean
+    recent: np.ndarray = field(default_factory=lambda: np.zeros(0, F))
+
+    def see(self, groups: np.ndarray, confidence: np.float32) -> None:
+        """One more sample."""
+        g = np.append(groups, confidence).astype(F)
+        if not self.count:
+            self.mean, self.square = np.zeros_like(g), np.zeros_like(g)
+        if self.count >= REFERENCE:
+            self.recent = self.recent + (g - self.recent) * RECENT
+            return
+        self.count += 1
+        apart = g - self.mean
+        self.mean = self.mean + apart / F(self.count)
+        self.square = self.square + apart * (g - self.mean)
+        self.recent = self.mean
+
+    @property
+    def value(self) -> float:
+        if self.count < REFERENCE:
+            return 0.0
+        apart = (self.recent - self.mean)[:-1]
+        each = apart * apart / (self.square[:-1] / F(REFERENCE) + EPSILON)
+        return float(np.add.accumulate(each)[-1] / F(len(each)))
+
+    @property
+    def confidence(self) -> float:
+        """The recent mean of the largest probability."""
+        return float(self.recent[-1]) if self.count else 0.0
+
+
+@dataclass
+class Means:
+    """The running mean of the features of each class: m += (f - m) / n."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+    means: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def see(self, label: int, features: np.ndarray) -> None:
+        n = self.counts[label] = self.counts.get(label, 0) + 1
+        f = np.asarray(features, F).reshape(-1)
+        m = self.means.get(label, np.zeros_like(f))
+        self.means[label] = m + (f - m) / F(n)
+
+    def forget(self, label: int) -> None:
+        self.counts.pop(label, None)
+        self.means.pop(label, None)

@@ -1,0 +1,257 @@
+"""The rules of a store: what is kept, what gives way, what guards, what is learned next. Integers only, no storage.
+
+A Linux store (records.py) and the C of a microcontroller (c/device/rules.c) follow them, so one history of samples
+keeps the same records on both. Ids are numbers from 1 up, in order of arrival. A label is a class number, or NONE.
+
+* Guard: the n-th labelled sample of a class (n from 0, over the whole life) is a guard if n % 5 == 3. It is never
+  trained on. A sample that is labelled later counts when its label arrives. A corrected label counts no second time.
+* Room: of `capacity` records, capacity // 5 (at least 1) are for guards, the others for trainees. A record competes
+  within its own group only.
+* Eviction: see `victim`. The counter of its random numbers is the newcomer's id.
+* A sample that is kept already (equal bytes; the same label, or one of the two has none) takes no id: the older record
+  stays, and takes the label if it had none.
+* A label that comes later moves the record to the label's class: it counts as an arrival there. If it becomes a guard,
+  it leaves the trainees and arrives at the guards, with its own id, and may be dropped there.
+* Lessons: see `Ledger.lesson`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+
+NONE = -1  # the label of a record that has none yet
+EVICTION, RESERVOIR = 1, 2  # streams of random numbers
+GUARD_EVERY, GUARD_AT = 5, 3
+MOST_USES = 0xFFFF
+FEWEST_GUARDS = 4  # with fewer, no bout is judged
+RULES = ("balanced", "oldest", "informative")
+
+U32 = 0xFFFFFFFF
+WEYL = 0x9E3779B9
+
+
+def draw(counter: int, stream: int) -> int:
+    """The first number of ops/_random.py for this counter and stream."""
+    return _mixed(_mixed((_mixed(counter & U32) + stream * WEYL) & U32))
+
+
+def _mixed(h: int) -> int:
+    h = (h ^ (h >> 16)) * 0x7FEB352D & U32
+    h = (h ^ (h >> 15)) * 0x846CA68B & U32
+    return h ^ (h >> 16)
+
+
+def below(counter: int, stream: int, n: int) -> int:
+    """A number from 0 to n - 1."""
+    return draw(counter, stream) * n >> 32
+
+
+def is_guard(n: int) -> bool:
+    """Does the n-th labelled sample of a class guard?"""
+    return n % GUARD_EVERY == GUARD_AT
+
+
+def rooms(capacity: int) -> tuple[int, int]:
+    """How many trainees and how many guards fit."""
+    guards = max(capacity // GUARD_EVERY, 1)
+    return capacity - guards, guards
+
+
+def is_worse(before: Iterable[bool], after: Iterable[bool]) -> bool:
+    """Do the guards say that a bout did harm? `before` and after it: was each guard right?
+
+    b guards went wrong and c went right: b > c and (b - c)^2 > b + c is one standard deviation of their difference.
+    """
+    pairs = list(zip(before, after))
+    b, c = pairs.count((True, False)), pairs.count((False, True))
+    return len(pairs) >= FEWEST_GUARDS and b > c and (b - c) ** 2 > b + c
+
+
+# groups -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the rules know of a kept sample."""
+
+    id: int
+    label: int = NONE
+    guard: bool = False
+    worth: int = 0  # 0 to 255: how unsure the network was
+    uses: int = 0  # how often it was learned from
+
+
+@dataclass
+class Group:
+    """Records that compete for the same room: ids by class in order, and how many of each class ever arrived."""
+
+    room: int
+    ids: dict[int, list[int]] = field(default_factory=dict)
+    seen: Counter[int] = field(default_factory=Counter)
+    count: int = 0
+
+    def add(self, record: Record) -> None:
+        """Ids mostly come in order; those that are labelled later do not."""
+        ids = self.ids.setdefault(record.label, [])
+        if ids and ids[-1] > record.id:
+            insort(ids, record.id)
+        else:
+            ids.append(record.id)
+        self.count += 1
+
+    def remove(self, record: Record) -> None:
+        ids = self.ids[record.label]
+        del ids[bisect_left(ids, record.id)]
+        self.count -= 1
+        if not ids:
+            del self.ids[record.label]
+
+
+def victim(rule: str, group: Group, newcomer: Record, records: dict[int, Record]) -> int:
+    """The id that gives way in a full group; the newcomer's own if it is not kept. Its arrival is counted already.
+
+    balanced      the largest class L (ties: the lowest number) loses a random record to a smaller class. A newcomer
+                  of a largest class replaces a random record of its class with the probability kept / seen
+    oldest        the lowest id
+    informative   the lowest (worth, id), the newcomer included
+    """
+    if group.room < 1:
+        return newcomer.id
+    if rule == "oldest":
+        return min(ids[0] for ids in group.ids.values())
+    if rule == "informative":
+        kept = (records[i] for ids in group.ids.values() for i in ids)
+        return min((*kept, newcomer), key=attrgetter("worth", "id")).id
+    own = group.ids.get(newcomer.label, [])
+    largest = min(group.ids, key=lambda k: (-len(group.ids[k]), k))
+    if len(own) < len(group.ids[largest]):
+        return group.ids[largest][below(newcomer.id, EVICTION, len(group.ids[largest]))]
+    r = below(newcomer.id, RESERVOIR, group.seen[newcomer.label])
+    return own[r] if r < len(own) else newcomer.id
+
+
+# the whole store --------------------------------------------------------------------------------
+
+
+@dataclass
+class Ledger:
+    """What is kept, by the rules. Each method says which record was dropped, so that a store can follow."""
+
+    capacity: int
+    rule: str = "balanced"
+    next_id: int = 1
+    records: dict[int, Record] = field(default_factory=dict)
+    labelled: Counter[int] = field(default_factory=Counter)  # class -> samples labelled, over the whole life
+    levels: Counter[int] = field(default_factory=Counter)  # class -> uses of its last lesson: a newcomer starts there
+    steps: Counter[int] = field(default_factory=Counter)  # class -> steps of the running bout
+
+    def __post_init__(self) -> None:
+        trainees, guards = rooms(self.capacity)
+        self.trainees, self.guards = Group(trainees), Group(guards)
+        self._heaps: dict[int, list[tuple[int, int]]] | None = None
+
+    def group(self, guard: bool) -> Group:
+        return self.guards if guard else self.trainees
+
+    # changes ------------------------------------------------------------------------------------
+
+    def restore(self, record: Record) -> None:
+        """Take back a record that is in the store; its arrival is not counted again."""
+        self.records[record.id] = record
+        self.group(record.guard).add(record)
+        self._heaps = None
+
+    def observe(self, label: int = NONE, worth: int = 0) -> tuple[Record, int]:
+        """A new sample arrives. Returns its record, and the id that was dropped: 0 for none, its own if not kept."""
+        record = Record(self.next_id, label, self._guards(label), worth)
+        self.next_id += 1
+        return self._arrive(record)
+
+    def label(self, id: int, label: int) -> tuple[Record, int]:
+        """A label for a kept record: its first one, or a correction. Returns the same as `observe`."""
+        was = self.records[id]
+        if was.label == label:
+            return was, 0
+        guard = self._guards(label) if was.label == NONE else was.guard
+        self.drop(id)
+        return self._arrive(replace(was, label=label, guard=guard))
+
+    def _guards(self, label: int) -> bool:
+        """Count one more labelled sample of this class: does it guard?"""
+        if label == NONE:
+            return False
+        self.labelled[label] += 1
+        return is_guard(self.labelled[label] - 1)
+
+    def _arrive(self, record: Record) -> tuple[Record, int]:
+        group = self.group(record.guard)
+        group.seen[record.label] += 1
+        dropped = victim(self.rule, group, record, self.records) if group.count >= group.room else 0
+        if dropped == record.id:
+            return record, dropped
+        if dropped:
+            self.drop(dropped)
+        record = replace(record, uses=0 if record.guard else self.levels[record.label])
+        self.restore(record)
+        return record, dropped
+
+    def drop(self, id: int) -> None:
+        record = self.records.pop(id)
+        self.group(record.guard).remove(record)
+        self._heaps = None
+
+    def forget(self, label: int) -> list[int]:
+        """Drop every record of a class, and its counts; returns their ids."""
+        ids = sorted(i for group in (self.trainees, self.guards) for i in group.ids.get(label, ()))
+        for id in ids:
+            self.drop(id)
+        for counts in (self.trainees.seen, self.guards.seen, self.labelled, self.levels, self.steps):
+            counts.pop(label, None)
+        return ids
+
+    # questions ----------------------------------------------------------------------------------
+
+    def guard_ids(self) -> list[int]:
+        """Of all guards, in order."""
+        return sorted(i for ids in self.guards.ids.values() for i in ids)
+
+    def asks(self, n: int) -> list[int]:
+        """The records whose label would help most: without a label, the highest worth first, then the lowest id."""
+        waiting = (self.records[i] for i in self.trainees.ids.get(NONE, ()))
+        return [r.id for r in sorted(waiting, key=lambda r: (-r.worth, r.id))[:n]]
+
+    def begin(self) -> None:
+        """A new bout: every class has had no step."""
+        self.steps.clear()
+
+    def lesson(self) -> Record | None:
+        """The record to learn next, counted as used: of the class with the fewest steps in this bout (ties: the lowest
+        number), the one with the fewest uses (ties: the newest). None without labelled trainees.
+
+        A newcomer starts level with its class: it is learned next, but not again and again until it has caught up.
+        """
+        if self._heaps is None:
+            self._heaps = self._by_uses()
+        if not self._heaps:
+            return None
+        label = min(self._heaps, key=lambda k: (self.steps[k], k))
+        _, id = heappop(self._heaps[label])
+        record = self.records[-id]
+        self.levels[label] = record.uses
+        record = self.records[record.id] = replace(record, uses=min(record.uses + 1, MOST_USES))
+        heappush(self._heaps[label], (record.uses, -record.id))
+        self.steps[label] += 1
+        return record
+
+    def _by_uses(self) -> dict[int, list[tuple[int, int]]]:
+        found = {}
+        for label, ids in self.trainees.ids.items():
+            if label != NONE:
+                found[label] = [(self.records[i].uses, -i) for i in ids]
+                heapify(found[label])
+        return found
