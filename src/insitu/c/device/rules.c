@@ -1,0 +1,150 @@
+/* The rules of a store: see rules.h. */
+#include "device/rules.h"
+
+#include "numbers/random.h"
+
+enum { EVICTION = 1, RESERVOIR = 2, EVERY = 5, AT = 3, MOST_USES = 0xFFFF };
+
+uint32_t rules_draw(uint32_t counter, uint32_t stream)
+{
+    return random_at(random_key((int32_t)counter, (int32_t)stream), 0);
+}
+
+uint32_t rules_below(uint32_t counter, uint32_t stream, uint32_t n)
+{
+    return (uint32_t)((uint64_t)rules_draw(counter, stream) * n >> 32);
+}
+
+int32_t rules_room(int32_t capacity, int32_t guard)
+{
+    const int32_t guards = capacity / EVERY > 1 ? capacity / EVERY : 1;
+    return guard ? guards : capacity - guards;
+}
+
+int32_t rules_guards(rules_class *kind)
+{
+    return kind->labelled++ % EVERY == AT;
+}
+
+static int32_t same_group(const rules_record *a, const rules_record *b)
+{
+    return ((a->flags ^ b->flags) & RULES_GUARD) == 0;
+}
+
+/* Records of the newcomer's group with this label. */
+static int32_t kept(const rules_record *records, int32_t count, const rules_record *newcomer, int32_t label)
+{
+    int32_t found = 0;
+    for (int32_t i = 0; i < count; i++) {
+        found += same_group(records + i, newcomer) && records[i].label == label;
+    }
+    return found;
+}
+
+/* The n-th of them, in the order of their ids. */
+static int32_t nth(const rules_record *records, int32_t count, const rules_record *newcomer, int32_t label, int32_t n)
+{
+    for (int32_t i = 0; i < count; i++) {
+        if (same_group(records + i, newcomer) && records[i].label == label && n-- == 0) {
+            return i;
+        }
+    }
+    return count;
+}
+
+static int32_t balanced(const rules_record *records, int32_t count, const rules_record *newcomer, uint32_t seen)
+{
+    const int32_t own = kept(records, count, newcomer, newcomer->label);
+    int32_t most = 0, largest = RULES_NONE;
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t label = records[i].label;
+        const int32_t n = same_group(records + i, newcomer) ? kept(records, count, newcomer, label) : 0;
+        if (n > most || (n == most && n > 0 && label < largest)) {
+            most = n;
+            largest = label;
+        }
+    }
+    if (own < most) {
+        return nth(records, count, newcomer, largest, (int32_t)rules_below(newcomer->id, EVICTION, (uint32_t)most));
+    }
+    const uint32_t r = rules_below(newcomer->id, RESERVOIR, seen);
+    return r < (uint32_t)own ? nth(records, count, newcomer, newcomer->label, (int32_t)r) : count;
+}
+
+static int32_t oldest(const rules_record *records, int32_t count, const rules_record *newcomer)
+{
+    int32_t i = 0;
+    while (i < count && !same_group(records + i, newcomer)) {
+        i++;
+    }
+    return i;
+}
+
+/* The least worth, the newcomer's included; of equal ones the oldest. */
+static int32_t dullest(const rules_record *records, int32_t count, const rules_record *newcomer)
+{
+    int32_t found = count;
+    const rules_record *least = newcomer;
+    for (int32_t i = 0; i < count; i++) {
+        const rules_record *r = records + i;
+        if (same_group(r, newcomer) && (r->worth < least->worth || (r->worth == least->worth && r->id < least->id))) {
+            found = i;
+            least = r;
+        }
+    }
+    return found;
+}
+
+int32_t rules_victim(int32_t rule, const rules_record *records, int32_t count, int32_t room,
+                     const rules_record *newcomer, uint32_t seen)
+{
+    int32_t group = 0;
+    for (int32_t i = 0; i < count; i++) {
+        group += same_group(records + i, newcomer);
+    }
+    if (group < room) {
+        return -1;
+    }
+    if (room < 1) {
+        return count;
+    }
+    if (rule == RULES_OLDEST) {
+        return oldest(records, count, newcomer);
+    }
+    return rule == RULES_INFORMATIVE ? dullest(records, count, newcomer) : balanced(records, count, newcomer, seen);
+}
+
+/* Is the lesson from record r better than that from `best`? Fewer steps of its class, then the lower class, then fewer
+ * uses; of equal ones the newest, which comes last. */
+static int32_t sooner(const rules_record *r, const rules_record *best, const rules_class *classes)
+{
+    const uint32_t steps = classes[r->label].steps, least = classes[best->label].steps;
+    if (r->label != best->label) {
+        return steps < least || (steps == least && r->label < best->label);
+    }
+    return r->uses <= best->uses;
+}
+
+int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes, int32_t class_count)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < count; i++) {
+        const rules_record *r = records + i;
+        const int32_t can = r->label >= 0 && r->label < class_count && (r->flags & RULES_GUARD) == 0;
+        if (can && (best < 0 || sooner(r, records + best, classes))) {
+            best = i;
+        }
+    }
+    if (best >= 0) {
+        rules_record *r = records + best;
+        classes[r->label].level = r->uses;
+        classes[r->label].steps++;
+        r->uses = (uint16_t)(r->uses < MOST_USES ? r->uses + 1 : MOST_USES);
+    }
+    return best;
+}
+
+int32_t rules_worse(int32_t guards, int32_t lost, int32_t won)
+{
+    return guards >= RULES_FEWEST_GUARDS && lost > won && (lost - won) * (lost - won) > lost + won;
+}

@@ -1,0 +1,56 @@
+/* The rules of a store: what is kept, what gives way, what guards, what is learned next. Integers only, no storage.
+ *
+ * store/rules.py says the same in Python and in words; a test compares the two over random histories. Records are
+ * always in the order of their ids.
+ */
+#ifndef INSITU_RULES_H
+#define INSITU_RULES_H
+
+#include <stdint.h>
+
+enum { RULES_NONE = -1 };                                       /* the label of a record that has none yet */
+enum { RULES_GUARD = 1, RULES_RIGHT = 2 };                      /* flags: is a guard; was right before the bout */
+enum { RULES_BALANCED, RULES_OLDEST, RULES_INFORMATIVE };       /* what gives way in a full group */
+enum { RULES_FEWEST_GUARDS = 4, RULES_NAME = 32 };              /* with fewer, no bout is judged; bytes of a name */
+
+/* A kept sample; part of a checkpoint. */
+typedef struct {
+    uint32_t id;
+    int16_t label;
+    uint16_t uses; /* how often it was learned from */
+    uint16_t slot; /* where the store keeps it */
+    uint8_t worth; /* how unsure the network was */
+    uint8_t flags;
+} rules_record;
+
+/* A class; part of a checkpoint. */
+typedef struct {
+    uint32_t labelled; /* samples labelled, over the whole life */
+    uint32_t seen[2];  /* arrivals at the trainees, at the guards */
+    uint32_t level;    /* uses of its last lesson: a newcomer starts there */
+    uint32_t steps;    /* of the running bout */
+    uint32_t count;    /* samples in its mean */
+    char name[RULES_NAME];
+} rules_class;
+
+uint32_t rules_draw(uint32_t counter, uint32_t stream);
+uint32_t rules_below(uint32_t counter, uint32_t stream, uint32_t n);
+
+/* How many records of a group fit. */
+int32_t rules_room(int32_t capacity, int32_t guard);
+
+/* Counts one more labelled sample of this class: does it guard? */
+int32_t rules_guards(rules_class *kind);
+
+/* The number of the record that gives way to a newcomer: -1 if there is room, `count` if the newcomer is not kept.
+ * `seen` is how many of its class ever arrived at its group, itself included. */
+int32_t rules_victim(int32_t rule, const rules_record *records, int32_t count, int32_t room,
+                     const rules_record *newcomer, uint32_t seen);
+
+/* The number of the record to learn next, counted as used; -1 without labelled trainees. */
+int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes, int32_t class_count);
+
+/* Do the guards say that a bout did harm? `lost` went wrong, `won` went right. */
+int32_t rules_worse(int32_t guards, int32_t lost, int32_t won);
+
+#endif
