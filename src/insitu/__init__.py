@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from insitu.learner.folder import open_folder
     from insitu.learner.model import Model, load
     from insitu.pipeline import compile, prove
-    from insitu.preprocess import Transform
+    from insitu.preprocess import Audio, Transform
     from insitu.training.train import Recipe
 
 __version__ = "0.1.0"
 __all__ = [
+    "Audio",
     "Augment",
     "BoardError",
     "BudgetError",
@@ -66,8 +67,8 @@ __all__ = [
 HOMES = {
     "Augment": "data", "Samples": "data", "split": "data", "Graph": "graph", "Type": "graph", "History": "learner",
     "Learner": "learner", "Model": "learner.model", "load": "learner.model", "open": "learner.file",
-    "open_folder": "learner.folder", "compile": "pipeline", "prove": "pipeline", "Transform": "preprocess",
-    "Recipe": "training.train",
+    "open_folder": "learner.folder", "compile": "pipeline", "prove": "pipeline", "Audio": "preprocess",
+    "Transform": "preprocess", "Recipe": "training.train",
 }  # fmt: skip
 STAGES = {"export": "exporters"}  # a stage under another name: insitu.export.into(module, learner)
 

@@ -32,7 +32,7 @@ from insitu.ops.linear import linear_s8
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
 from insitu.planner import Plan
-from insitu.preprocess import Transform, fuse_transform
+from insitu.preprocess import Audio, Transform, fuse_transform
 from insitu.proof import Certificate, certify, drawn
 from insitu.proof.folder import is_folder, prove_folder
 from insitu.quantizer import fold
@@ -67,7 +67,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
             scheme: str = "auto", precision: str = "int8", batch: int | None = None, head: str = "float",
             head_after: str | None = None, head_init: str = "zero", rounding: str | None = None,
             recipe: Recipe | None = None, board: str = "host", sram: int | str | None = None,
-            flash: int | str | None = None, prefer: str = "balance", transform: Transform | None = None,
+            flash: int | str | None = None, prefer: str = "balance", transform: Transform | Audio | None = None,
             seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
@@ -83,7 +83,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
                 network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
                 otherwise the statistics are frozen. For a compiled Keras model in float the default is 32, as in Keras
     recipe      loss and optimizer; None: those that a Keras model was compiled with, else cross-entropy and SGD
-    transform   resize and normalise pixels as part of the graph
+    transform   what raw samples go through first, as part of the graph: Transform (pixels) or Audio (int16 sound)
     board       a name (`insitu boards`) or a profile.json: the program is linked for this board, and must fit; it
                 still runs here; `on("emulator")` or `on("serial:PORT")` of the learner runs it there
     sram, flash the bytes the program may use (262144, or "256K": K is 1,024); a BudgetError says what does not fit

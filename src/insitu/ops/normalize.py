@@ -1,4 +1,4 @@
-"""The first op of a network that takes pixels: from bytes to the reals, or the int8, that its first layer expects."""
+"""The first op of a network that takes pixels or features: from integers to the reals, or the int8, that it expects."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Table
 from insitu.graph.loops import Rows
 from insitu.graph.op import Grads
+from insitu.graph.types import quant
 from insitu.ops._rules import axis_of
 from insitu.ops._stripes import alike
 from insitu.ops._types import Array, Out
 from insitu.ops.quant import round_half_away
 
 ALL_BYTES = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+INTEGERS = ("u8", "s16")
 RAW = {"mean": (128.0,), "std": (127.5,)}
 
 
@@ -40,13 +42,17 @@ def table(mean, std, y: Type) -> np.ndarray:
 
 normalize = op(
     "normalize",
-    "y = (x - mean) / std, one number for all or one per channel of `axis`; x u8 or f32, y f32, or s8 from a u8 table",
+    "y = (x - mean) / std, one number for all or one per channel of `axis`; x u8, s16 with a scale, or f32; y f32, or "
+    "s8 from a u8 table",
     kind="any",
     cases=[
         Case("u8, one", (u8(1, 3, 5, 2),), {"mean": (10.0,), "std": (50.0,)}),
         Case("u8, channels", (u8(2, 3, 3, 3),), {"mean": (1.0, 128.0, 250.0), "std": (3.0, 60.0, 127.5)}),
         Case("u8, channels first", (u8(2, 3, 3, 2),), {"mean": (1.0, 128.0, 250.0), "std": (3.0, 9.0, 7.0), "axis": 1}),
         Case("f32", (f32(1, 3, 3, 3),), {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4)}),
+        Case("s16", (Type("s16", (1, 3, 5, 1), quant(0.01)),), {"mean": (1.0,), "std": (3.0,)}),
+        Case("s16, columns", (Type("s16", (1, 2, 3, 2), quant(0.01)),),
+             {"mean": (1.0, -9.0, 50.0), "std": (3.0, 2.0, 0.1), "axis": 2}),
         Case("s8, every byte", (ALL_BYTES,), {"mean": (100.0,), "std": (50.0,)}, s8(s=0.03, z=3)),
         Case("s8, saturates", (u8(1, 3, 5, 3),), {"mean": (0.0, 99.0, 9.0), "std": (1.0, 3.0, 900.0)}, s8(s=0.1, z=-8)),
         Case("s8, channels first", (u8(2, 3, 3, 2),), {"mean": (1.0, 9.0, 99.0), "std": (60.0,) * 3, "axis": 1},
@@ -56,15 +62,19 @@ normalize = op(
 )  # fmt: skip
 
 
+def _taken(x: Type) -> bool:
+    return x.dtype in ("u8", "f32", "f64") or (x.dtype == "s16" and x.quant is not None)
+
+
 @normalize.infer
 def _(x: Type, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int = -1, out: Out = None) -> Type:
     want = x.shape[axis_of(axis, x)]
-    if x.dtype not in ("u8", "f32", "f64") or len(mean) != len(std) or len(mean) not in (1, want):
+    if not _taken(x) or len(mean) != len(std) or len(mean) not in (1, want):
         raise GraphError(f"{len(mean)} means and {len(std)} deviations do not fit {x}")
     if not all(isfinite(m) and isfinite(s) and s > 0 for m, s in zip(mean, std)):
         raise GraphError("means must be finite, and deviations positive")
     if not isinstance(out, Type) or out.dtype != "s8":
-        return Type("f32" if x.dtype == "u8" else x.dtype, x.shape)
+        return Type("f32" if x.dtype in INTEGERS else x.dtype, x.shape)
     if x.dtype != "u8" or out.quant is None or out.quant.per_channel:
         raise GraphError(f"makes s8 with one scale from u8, not {out} from {x}")
     return Type("s8", x.shape, out.quant)
@@ -77,7 +87,13 @@ def _(x: Array, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int, n
         rows = table(mean, std, y)
         channel = np.arange(x.shape[axis]) if len(mean) > 1 else np.zeros(x.shape[axis], int)
         return rows[channel.reshape([-1 if d == axis else 1 for d in range(x.ndim)]), x]
-    return reals(x.astype(np.float32) if x.dtype == np.uint8 else x, mean, std, axis)
+    return reals(_real(x, node.inputs[0].type), mean, std, axis)
+
+
+def _real(x: Array, type: Type) -> Array:
+    if type.dtype == "s16":
+        return x.astype(np.float32) * np.float32(type.scale)
+    return x.astype(np.float32) if type.dtype == "u8" else x
 
 
 @normalize.grad
@@ -94,12 +110,14 @@ def _(y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], ax
     if y.dtype == "s8":
         return Call("normalize_s8", y, x, Table(table(mean, std, y.type)), *sizes)
     numbers = Table(np.array(mean, np.float32)), Table(np.array(std, np.float32))
+    if x.dtype == "s16":
+        return Call("normalize_s16", y, x, *numbers, *sizes, float(np.float32(x.type.scale)))
     return Call("normalize_u8" if x.dtype == "u8" else "normalize_f32", y, x, *numbers, *sizes)
 
 
 def pixel_rows(y: Value, x: Value, *, mean, axis: int) -> tuple[Rows | None, ...] | None:
     """By rows, unless channels are planes."""
-    return alike(y, x) if len(mean) == 1 or axis % 4 == 3 else None
+    return alike(y, x) if len(mean) == 1 or axis % 4 > 1 else None
 
 
 def over_same_size(y: Value, x: Value) -> int | None:

@@ -8,14 +8,15 @@ prediction and the generated C all apply it. In an int8 graph it is one table of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from insitu.errors import GraphError
-from insitu.graph import Graph, Node, Type, Value, build, rewrite
+from insitu.graph import Graph, Node, Type, Value, rewrite
 from insitu.graph.graph import Builder
 from insitu.ops.layout import resize, transpose
 from insitu.ops.normalize import normalize
 from insitu.ops.quant import quantize
+from insitu.preprocess.front import in_front
 
 PIXELS = 255.0
 INPUT = "pixels"
@@ -41,23 +42,16 @@ class Transform:
         """The graph that takes pixels."""
         if len(graph.inputs) != 1 or graph.inputs[0].type.rank != 4:
             raise GraphError("a transform of images needs a model with one input of rank 4", where=graph.name)
-        old = graph.inputs[0]
+        return in_front(graph, lambda builder: self._made(builder, graph.inputs[0]))
+
+    def _made(self, builder: Builder, old: Value) -> Value:
+        """The pixels as the reals, or the int8, of an input."""
         first = old.shape[3] not in (1, 3) and old.shape[1] in (1, 3)
-        builder = Builder(graph.name, graph.classes)
-        builder.notes, builder.constants, builder.state = list(graph.notes), dict(graph.constants), dict(graph.state)
-        builder._types = {name: v.type for name, v in graph.values.items() if name != old.name}
-        with build(builder):
-            height, width, channels = _image(old.shape, first)
-            x = self._resized(builder, height, width, channels)
-            mean, std = (self._scaled(v, channels) for v in (self.mean, self.std))
-            made = normalize(x, mean=mean, std=std, name=f"{old.name}.last" if first else old.name, out=old.type)
-            if first:
-                made = transpose(made, perm=(0, 3, 1, 2), name=old.name)
-        nodes = [_reading(n, old.name, made) for n in graph.nodes]
-        outputs = tuple(made if v.name == old.name else v for v in graph.outputs)
-        made = replace(graph, inputs=tuple(builder.inputs), nodes=(*builder.nodes, *nodes), outputs=outputs,
-                       constants=builder.constants)  # fmt: skip
-        return rewrite(made, _undo) if first else made
+        height, width, channels = _image(old.shape, first)
+        x = self._resized(builder, height, width, channels)
+        mean, std = (self._scaled(v, channels) for v in (self.mean, self.std))
+        made = normalize(x, mean=mean, std=std, name=f"{old.name}.last" if first else old.name, out=old.type)
+        return transpose(made, perm=(0, 3, 1, 2), name=old.name) if first else made
 
     def _resized(self, builder: Builder, height: int, width: int, channels: int) -> Value:
         size = tuple(self.size or (height, width))
@@ -78,22 +72,6 @@ class Transform:
 def _image(shape: tuple[int, ...], first: bool) -> tuple[int, int, int]:
     _, a, b, c = shape
     return (b, c, a) if first else (a, b, c)
-
-
-def _reading(node: Node, name: str, new: Value) -> Node:
-    inputs = tuple(new if v.name == name else v for v in node.inputs)
-    return Node(node.op, inputs, node.outputs, node.attrs)
-
-
-def _undo(node: Node, rw):
-    """transpose(transpose(x)) -> x, if the second undoes the first."""
-    if node.op is not transpose:
-        return None
-    inner = rw.producer(node.inputs[0], transpose)
-    if inner is None:
-        return None
-    both = [inner.attrs["perm"][p] for p in node.attrs["perm"]]
-    return inner.inputs[0] if both == sorted(both) else None
 
 
 def fuse_transform(graph: Graph) -> Graph:
