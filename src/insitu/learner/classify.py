@@ -69,4 +69,4 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 def _ranked(row: np.ndarray, names: Sequence[str], top: int | None) -> Classified:
     order = np.argsort(-row, kind="stable")[:top]
-    return {word(names, int(k)): float(row[k]) for k in order}
+    return {word(names, int(k)): float(f"{row[k]:.6g}") for k in order}  # the last digits of exp differ by machine
