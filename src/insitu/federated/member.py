@@ -1,0 +1,130 @@
+"""One device of a fleet: a learner with its own samples. It takes a base, learns, and answers with a delta.
+
+    member = Member(insitu.open("gesture.insitu"), x, y)
+    answer = member.train(base, Task(epochs=2))           sealed bytes, and what was measured
+
+What stays on the device: the samples, the personal layers, and what the coding of its last delta lost. `kept` and
+`keep` put these into bytes, for engines that start a new process for every message.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+
+from insitu.errors import DataError
+from insitu.federated.catalogue import Catalogue, Program, exchanged
+from insitu.federated.delta import Sender, base_hash, unpack_base
+from insitu.federated.units import Arrays, Unit, from_real, to_real, units_of
+from insitu.files import read_array
+from insitu.learner import Learner
+from insitu.learner.few import Known
+
+MOST_KEPT = 1 << 28  # bytes that a device keeps between rounds
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a device is asked to do in a round. Without a rate, it derives its own, as partial_fit does."""
+
+    epochs: int = 1
+    rate: float | None = None
+    head_rate: float | None = None
+    seed: int = 0
+    pull: float = 0.0  # FedProx: after each epoch, this share of the way back to the base
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A sealed delta, and measurements over the samples it was learned from."""
+
+    delta: bytes
+    samples: int
+    loss: float
+
+
+class Member:
+    """A learner with samples, and the part of a fleet's tensors that it trains."""
+
+    def __init__(self, learner: Learner, x: Any, y: Any = None, *, test: Any = None, personal: Sequence[str] = (),
+                 coding: str = "int8"):  # fmt: skip
+        self.learner, self.data, self.test = learner, (x, y), test
+        everything = units_of(learner.graphs)
+        self.units: Program = exchanged(everything, personal)
+        self.personal: tuple[Unit, ...] = tuple(u for u in everything if u not in self.units)
+        self.sender = Sender(self.units, coding)
+        self._own: Arrays = {}
+
+    def take(self, packed: bytes, catalogue: Catalogue) -> Arrays:
+        """Load a base; the personal layers stay as they were. Returns this device's part of it."""
+        base = catalogue.part(self.units, unpack_base(packed, catalogue.shapes))
+        state = self.learner.device.state()
+        self.learner.device.load_arrays({**from_real(self.units, base, state), **self._own})
+        return to_real(self.units, self.learner.device.state())
+
+    def train(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Answer:  # noqa: B008
+        """Learn from this device's samples, starting from the base."""
+        base, losses = self.take(packed, catalogue), []
+        for epoch in range(task.epochs):
+            losses.append(self._epoch(task, epoch))
+            self._pull(base, task.pull)
+        state = self.learner.device.state()
+        self._own = {name: state[name] for name in names_of(self.personal, state)}
+        count = len(self.learner.samples(*self.data).inputs[0])
+        delta = self.sender.delta(base, to_real(self.units, state), base_hash(packed), count)
+        return Answer(delta, count, float(np.mean(losses)) if losses else 0.0)
+
+    def _epoch(self, task: Task, epoch: int) -> float:
+        if task.rate is None:
+            return self.learner.partial_fit(*self.data).loss[-1]
+        rates = {"rate": task.rate, "head_rate": task.head_rate}
+        found = self.learner.fit(*self.data, epochs=1, schedule="constant", warmup=0, seed=task.seed + epoch, **rates)
+        return found.loss[-1]
+
+    def _pull(self, base: Arrays, share: float) -> None:
+        if share > 0:
+            state = self.learner.device.state()
+            now = to_real(self.units, state)
+            back = {name: now[name] + share * (base[name] - now[name]) for name in now}
+            self.learner.device.load_arrays(from_real(self.units, back, state))
+
+    def evaluate(self, packed: bytes, catalogue: Catalogue) -> dict[str, float]:
+        """How good a base is on this device's test samples, with its personal layers."""
+        self.take(packed, catalogue)
+        return self.learner.evaluate(*(self.test if self.test is not None else self.data))
+
+    # between messages -------------------------------------------------------------------------
+
+    def kept(self) -> bytes:
+        """What this device keeps between rounds: personal layers, what was not sent, and measured gains."""
+        parts = {"own": self._own, "left": self.sender.left}
+        buffer = io.BytesIO()
+        arrays = {f"{kind}/{name}": a for kind, found in parts.items() for name, a in found.items()}
+        np.savez(buffer, known=np.array(astuple(self.learner.known)), **arrays)  # type: ignore[arg-type]
+        return buffer.getvalue()
+
+    def keep(self, data: bytes) -> None:
+        """Take back what `kept` returned."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as z:
+                if sum(i.file_size for i in z.infolist()) > MOST_KEPT:
+                    raise DataError("unpacks to more than 256 MiB", where="kept")
+                found = {name.removesuffix(".npy"): read_array(z.read(name)) for name in z.namelist()}
+            head, body, *counts = found["known"].tolist()
+            self.learner.known = Known(head, body, *map(int, counts))
+        except (zipfile.BadZipFile, OSError, ValueError, EOFError, KeyError, TypeError) as e:
+            raise DataError(f"is damaged: {e}", where="kept") from e
+        self._own = {n.removeprefix("own/"): a for n, a in found.items() if n.startswith("own/")}
+        self.sender.left = {n.removeprefix("left/"): a for n, a in found.items() if n.startswith("left/")}
+
+
+def names_of(units: Sequence[Unit], state: Arrays) -> list[str]:
+    """The persistent values of units, with what is stored beside them."""
+    beside = [f"{u.value.name}{word}" for u in units for word in ("", ".residual", ".master", ".momentum", ".m", ".v",
+                                                                 ".correction")]  # fmt: skip
+    return [name for name in beside if name in state]

@@ -1,0 +1,98 @@
+"""Rounds without any engine: hand out a base, let members learn, check their deltas, average them.
+
+This is the plain meaning of a federated round, in numpy; what runs through Flower (strategy.py) must come to the same
+model. A tensor is averaged over the members who trained it, weighted by their samples; what nobody trained stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from insitu.errors import DataError
+from insitu.federated.catalogue import Catalogue, Program, catalogue_of, first_arrays
+from insitu.federated.checks import Limits, Reply, checked_reply
+from insitu.federated.delta import base_hash, pack_base, unpack_base
+from insitu.federated.member import Member, Task
+from insitu.federated.units import Arrays, identity
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A model as it is handed out: its bytes, their hash, and the arrays they stand for."""
+
+    packed: bytes
+    arrays: Arrays
+
+    @property
+    def id(self) -> bytes:
+        return base_hash(self.packed)
+
+
+def base_of(arrays: Mapping[str, np.ndarray], catalogue: Catalogue) -> Base:
+    packed = pack_base(arrays)
+    return Base(packed, unpack_base(packed, catalogue.shapes))
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened in a round."""
+
+    number: int
+    replies: int
+    dropped: tuple[str, ...] = ()  # why
+    bytes_up: int = 0
+    bytes_down: int = 0
+    loss: float = 0.0
+
+
+@dataclass
+class Fleet:
+    """Members that learn together, in this process."""
+
+    members: Sequence[Member]
+    limits: Limits = field(default_factory=Limits)
+    rounds: list[Round] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.catalogue = catalogue_of(m.units for m in self.members)
+        programs = [(m.units, m.learner.graphs, m.learner.device.state()) for m in self.members]
+        self.arrays = first_arrays(self.catalogue, programs)
+        self.programs = programs_of(m.units for m in self.members)
+
+    def round(self, task: Task = Task(), chosen: Sequence[int] | None = None) -> Round:  # noqa: B008
+        """One round with these members, or all of them."""
+        base = base_of(self.arrays, self.catalogue)
+        members = [self.members[i] for i in (range(len(self.members)) if chosen is None else chosen)]
+        answers = [m.train(base.packed, self.catalogue, task) for m in members]
+        replies, dropped = [], []
+        for a in answers:
+            try:
+                replies.append(checked_reply(a.delta, self.programs, base.id, base.arrays, self.limits))
+            except DataError as e:
+                dropped.append(str(e))
+        self.arrays = averaged(base.arrays, replies, self.catalogue)
+        up, down = sum(len(a.delta) for a in answers), len(base.packed) * len(members)
+        loss = float(np.average([a.loss for a in answers], weights=[a.samples for a in answers]))
+        self.rounds.append(Round(len(self.rounds) + 1, len(replies), tuple(dropped), up, down, loss))
+        return self.rounds[-1]
+
+
+def programs_of(units: Iterable[Program]) -> dict[int, Program]:
+    """Identity -> program."""
+    return {identity(u): u for u in units}
+
+
+def averaged(base: Arrays, replies: Sequence[Reply], catalogue: Catalogue) -> Arrays:
+    """Each number moves by the mean change of those who trained it, weighted by their samples."""
+    total = {name: np.zeros(a.shape, np.float64) for name, a in base.items()}
+    weight = {name: np.zeros(a.shape, np.float64) for name, a in base.items()}
+    for r in replies:
+        change, mask = catalogue.whole(r.units, r.change), catalogue.mask(r.units)
+        for name in base:
+            total[name] += r.samples * change[name]
+            weight[name] += r.samples * mask[name]
+    return {n: (base[n] + np.divide(total[n], weight[n], out=np.zeros_like(total[n]), where=weight[n] > 0)
+                ).astype(np.float32) for n in base}  # fmt: skip

@@ -1,0 +1,186 @@
+"""Any of Flower's strategies on insitu's deltas: `Deltas(FedAvg(), learner)`.
+
+On the way out, the model goes as one blob of 16-bit numbers instead of float arrays. On the way back, every delta is
+decoded and checked before the inner strategy sees it: what fails is listed in `dropped`. The inner strategy gets
+float32 arrays in real units, with the keys and weights it expects. Devices with other schemes fill in what they do not
+train with the mean of those who do, so that a tensor is averaged over those who trained it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from insitu.errors import DataError
+from insitu.federated.catalogue import Catalogue, catalogue_of, exchanged, first_arrays
+from insitu.federated.checks import Limits, Reply, checked_reply
+from insitu.federated.rounds import Base, averaged, base_of, programs_of
+from insitu.federated.units import Arrays, units_of
+from insitu.learner import Learner
+
+RECORD = "insitu"  # the one record of a message, each way: one object on the wire
+BASE, DELTA, SAMPLES, LOSS = "base", "delta", "samples", "loss"
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A reply that was not averaged."""
+
+    round: int
+    node: int
+    why: str
+
+
+@dataclass
+class Traffic:
+    """Bytes of payload, and replies, of one round."""
+
+    round: int
+    down: int = 0
+    up: int = 0
+    replies: int = 0
+    loss: float = 0.0
+
+
+@dataclass
+class Deltas(Strategy):
+    """A strategy of Flower's that exchanges deltas of the programs of these learners (one per scheme)."""
+
+    strategy: Strategy
+    learners: Sequence[Learner]
+    personal: Sequence[str] = ()
+    limits: Limits = field(default_factory=Limits)
+    dropped: list[Dropped] = field(default_factory=list)
+    traffic: list[Traffic] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        programs = [exchanged(units_of(each.graphs), self.personal) for each in self.learners]
+        self.programs, self.catalogue = programs_of(programs), catalogue_of(programs)
+        states = [(p, each.graphs, each.device.state()) for p, each in zip(programs, self.learners)]
+        self.first: Arrays = first_arrays(self.catalogue, states)
+        self.scores: MetricRecord | None = None  # of the last evaluation
+        self._base: Base | None = None
+
+    @property
+    def initial_arrays(self) -> ArrayRecord:
+        """The model at the start, for `start(initial_arrays=...)`."""
+        return as_record(self.first)
+
+    def summary(self) -> None:
+        self.strategy.summary()
+
+    # out --------------------------------------------------------------------------------------
+
+    def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
+                        grid: Grid) -> Iterable[Message]:  # fmt: skip
+        self._base = base = base_of(as_arrays(arrays), self.catalogue)
+        made = list(self.strategy.configure_train(server_round, as_record(base.arrays), config, grid))
+        self.traffic.append(Traffic(server_round, down=len(base.packed) * len(made)))
+        return [_slim(m, base) for m in made]
+
+    def configure_evaluate(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
+                           grid: Grid) -> Iterable[Message]:  # fmt: skip
+        base = base_of(as_arrays(arrays), self.catalogue)
+        made = self.strategy.configure_evaluate(server_round, as_record(base.arrays), config, grid)
+        return [_slim(m, base) for m in made]
+
+    # back -------------------------------------------------------------------------------------
+
+    def aggregate_train(self, server_round: int,
+                        replies: Iterable[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:  # fmt: skip
+        base, good = self._base, []
+        assert base is not None  # configure_train was called
+        for message in replies:
+            reply = self._checked(server_round, message, base)
+            if reply is not None:
+                good.append((message, reply))
+        traffic = self.traffic[-1]
+        traffic.replies = len(good)
+        traffic.loss = _mean_loss(good)
+        if not good:
+            return None, None
+        mean = averaged(base.arrays, [reply for _, reply in good], self.catalogue)
+        for message, reply in good:
+            message.content = _widened(reply, base.arrays, mean, self.catalogue, _loss(message))
+        return self.strategy.aggregate_train(server_round, [message for message, _ in good])
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        good = [m for m in replies if self._measured(server_round, m)]
+        return self.strategy.aggregate_evaluate(server_round, good) if good else None
+
+    def _checked(self, server_round: int, message: Message, base: Base) -> Reply | None:
+        try:
+            if message.has_error():
+                raise DataError(f"the device reports: {message.error.reason}")
+            data = _field(message, DELTA)
+            self.traffic[-1].up += len(data) if isinstance(data, bytes) else 0
+            return checked_reply(data, self.programs, base.id, base.arrays, self.limits)
+        except DataError as e:
+            self.dropped.append(Dropped(server_round, message.metadata.src_node_id, str(e)))
+            return None
+
+    def _measured(self, server_round: int, message: Message) -> bool:
+        """Is this an evaluation with finite numbers?"""
+        try:
+            if message.has_error():
+                raise DataError(f"the device reports: {message.error.reason}")
+            records = list(message.content.metric_records.values())
+            values = [v for r in records for v in r.values() if isinstance(v, int | float)]
+            if len(records) != 1 or not all(np.isfinite(v) for v in values):
+                raise DataError("an evaluation has numbers that are not finite, or none")
+            if not 1 <= records[0].get(WEIGHT, 0) <= self.limits.samples:  # type: ignore[operator]
+                raise DataError("an evaluation says an impossible number of samples")
+            return True
+        except DataError as e:
+            self.dropped.append(Dropped(server_round, message.metadata.src_node_id, str(e)))
+            return False
+
+
+WEIGHT = "num-examples"  # the weight that Flower's strategies use
+
+
+def as_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
+    return ArrayRecord({name: Array(np.asarray(a, np.float32)) for name, a in arrays.items()})
+
+
+def as_arrays(record: ArrayRecord) -> Arrays:
+    return {name: a.numpy() for name, a in record.items()}
+
+
+def _slim(message: Message, base: Base) -> Message:
+    """The same message with one record: the settings, and the model as one blob."""
+    settings = {k: v for record in message.content.config_records.values() for k, v in record.items()}
+    message.content = RecordDict({RECORD: ConfigRecord({**settings, BASE: base.packed})})
+    return message
+
+
+def _field(message: Message, name: str) -> object:
+    """A field of the reply's record, whatever the device sent."""
+    if not message.has_content() or RECORD not in message.content.config_records:
+        raise DataError("has no insitu record", where="reply")
+    return message.content.config_records[RECORD].get(name)
+
+
+def _loss(message: Message) -> float:
+    """The loss that a device reports; it is only shown, never averaged into the model."""
+    value = _field(message, LOSS)
+    return float(value) if isinstance(value, int | float) and np.isfinite(value) else 0.0
+
+
+def _mean_loss(good: Sequence[tuple[Message, Reply]]) -> float:
+    if not good:
+        return 0.0
+    return float(np.average([_loss(m) for m, _ in good], weights=[r.samples for _, r in good]))
+
+
+def _widened(reply: Reply, base: Arrays, mean: Arrays, catalogue: Catalogue, loss: float) -> RecordDict:
+    """A reply as Flower's strategies take it: every tensor, and the number of samples."""
+    change, mask = catalogue.whole(reply.units, reply.change), catalogue.mask(reply.units)
+    arrays = {name: np.where(mask[name], base[name] + change[name], mean[name]) for name in base}
+    metrics = MetricRecord({WEIGHT: reply.samples, "train-loss": loss})
+    return RecordDict({"arrays": as_record(arrays), "metrics": metrics})

@@ -1,0 +1,178 @@
+"""Rounds: Flower's own strategies on our deltas come to the model of the plain rounds in numpy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from insitu.errors import DataError
+from insitu.federated.member import Member, Task
+from insitu.federated.rounds import Fleet, base_of
+from tests.federated.fleet import fresh, members, samples
+
+pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
+
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app.metadata import Metadata
+from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, FedProx, FedTrimmedAvg, Krum, MultiKrum
+from flwr.supercore.task_identity import TaskIdentity
+
+from insitu.federated.app import client_app, run_rounds
+from insitu.federated.strategy import DELTA, RECORD, Deltas
+
+SETTINGS = {"epochs": 2, "rate": 0.02}
+TASK = Task(epochs=2, rate=0.02)
+
+
+class Here:
+    """A grid of clients in this process: every message goes through the real ClientApp."""
+
+    def __init__(self, apps, spoil=lambda round, node, reply: reply):
+        TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+        self.apps, self.spoil = apps, spoil
+        self.contexts = [Context(1, k, {"partition-id": k}, RecordDict(), {}) for k in range(len(apps))]
+        self.numbers = itertools.count(1)
+
+    def get_node_ids(self):
+        return range(len(self.apps))
+
+    def send_and_receive(self, messages, *, timeout=None):
+        return [reply for m in messages if (reply := self.answer(m)) is not None]
+
+    def answer(self, message):
+        node, kind = message.metadata.dst_node_id, message.metadata.message_type
+        about = Metadata(1, str(next(self.numbers)), 0, node, "", "", message.metadata.created_at, 100.0, kind)
+        sent = Message(content=message.content, metadata=about)
+        try:
+            reply = self.apps[node](sent, self.contexts[node])
+        except Exception as e:
+            reply = Message(Error(0, str(e)), reply_to=sent)
+        return self.spoil(message, node, reply)
+
+
+def apps(count: int = 4, **options):
+    return [client_app(lambda _, d=d: Member(fresh(), *d, **options)) for d in members(count)]
+
+
+def everyone(kind, count: int = 4, **options):
+    return kind(min_train_nodes=count, min_evaluate_nodes=count, min_available_nodes=count, **options)
+
+
+def rounds_of(strategy, grid, count: int = 3, **options) -> Deltas:
+    deltas = Deltas(strategy, [fresh()], **options)
+    run_rounds(deltas, grid, count, SETTINGS, None, 60)
+    return deltas
+
+
+def plain(count: int = 4, rounds: int = 3, **options) -> Fleet:
+    fleet = Fleet([Member(fresh(), *d, **options) for d in members(count)])
+    for number in range(1, rounds + 1):
+        fleet.round(Task(epochs=2, rate=0.02, seed=1000 * number))
+    return fleet
+
+
+@pytest.mark.parametrize("options", [{}, {"coding": "4bit"}, {"coding": "ternary"}, {"personal": ("head",)}])
+def test_flowers_average_of_deltas_is_the_plain_average(options):
+    shared = {k: v for k, v in options.items() if k == "personal"}
+    found, wanted = rounds_of(everyone(FedAvg), Here(apps(**options)), **shared), plain(**options)
+    assert not found.dropped and [t.replies for t in found.traffic] == [4, 4, 4]
+    for name, a in wanted.arrays.items():
+        np.testing.assert_allclose(found.first[name], a, rtol=1e-4, atol=2e-5 * np.abs(a).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("strategy", [
+    everyone(FedProx, proximal_mu=0.1), everyone(FedAdam, eta=0.01), everyone(FedMedian), everyone(FedTrimmedAvg),
+    everyone(Krum), everyone(MultiKrum, num_malicious_nodes=1, num_nodes_to_select=2),
+], ids=lambda s: type(s).__name__)  # fmt: skip
+def test_flowers_other_strategies_learn_as_they_are(strategy):
+    found = rounds_of(strategy, Here(apps()))
+    assert not found.dropped and found.traffic[-1].loss < found.traffic[0].loss
+    assert found.scores is not None and 0 <= found.scores["accuracy"] <= 1
+
+
+def test_learning_together_beats_learning_alone():
+    """On samples of a device that took no part."""
+    x, y = samples(400, 77, shift=0.2)
+    fleet = plain(rounds=6)
+    alone = [Member(fresh(), *d) for d in members()]
+    for m in alone:
+        m.learner.fit(*m.data, epochs=12, rate=0.02)
+    together = Member(fresh(), x, y)
+    score = together.evaluate(base_of(fleet.arrays, fleet.catalogue).packed, fleet.catalogue)["accuracy"]
+    assert score > np.mean([m.learner.evaluate(x, y)["accuracy"] for m in alone])
+
+
+def test_replies_that_fail_are_dropped_with_the_reason_and_the_round_goes_on():
+    def spoil(message, node, reply):
+        if message.metadata.message_type != "train":
+            return reply
+        if node == 0:
+            reply.content[RECORD][DELTA] = b"garbage of another kind, long enough to be a header and a CRC"
+        if node == 1:
+            return Message(Error(1, "out of memory"), reply_to=message_to(node))
+        if node == 2:
+            return None  # a straggler, or one that was unplugged
+        return reply
+
+    found = rounds_of(everyone(FedAvg), Here(apps(), spoil), 2)
+    assert [t.replies for t in found.traffic] == [1, 1]
+    assert {d.node for d in found.dropped} >= {0} and any("is not a delta" in d.why for d in found.dropped)
+    assert any("out of memory" in d.why for d in found.dropped)
+
+
+def message_to(node: int) -> Message:
+    about = Metadata(1, "x", 0, node, "", "", 0.0, 100.0, "train")
+    return Message(content=RecordDict(), metadata=about)
+
+
+def test_a_round_without_a_good_reply_changes_nothing():
+    def spoil(message, node, reply):
+        if message.metadata.message_type == "train":
+            reply.content[RECORD] = ConfigRecord({DELTA: b""})
+        return reply
+
+    found = rounds_of(everyone(FedAvg), Here(apps(), spoil), 1)
+    start = Deltas(everyone(FedAvg), [fresh()]).first
+    assert len(found.dropped) == 4
+    assert all((found.first[name] == a).all() for name, a in start.items())
+
+
+def test_a_server_that_was_killed_goes_on_with_the_next_round(tmp_path):
+    path, whole = tmp_path / "rounds.npz", Here(apps())
+    wanted = rounds_of(everyone(FedAvg), whole, 4).first
+    grid = Here(apps())
+    for rounds in (2, 4):  # the second server finds what the first one wrote
+        deltas = Deltas(everyone(FedAvg), [fresh()])
+        run_rounds(deltas, grid, rounds, SETTINGS, path, 60)
+    assert [t.round for t in deltas.traffic] == [3, 4]
+    for name, a in wanted.items():  # Flower draws the order of its sums
+        np.testing.assert_allclose(deltas.first[name], a, rtol=1e-4, atol=2e-5 * np.abs(a).max(), err_msg=name)
+
+
+def test_each_tensor_is_averaged_over_those_who_trained_it():
+    """Two devices train everything, two only the head: what the first two learned is not diluted."""
+    data = members(4)
+    fleet = Fleet([Member(fresh("full" if k < 2 else "head"), *d) for k, d in enumerate(data)])
+    start = {n: a.copy() for n, a in fleet.arrays.items()}
+    fleet.round(TASK)
+    two = Fleet([Member(fresh(), *d) for d in data[:2]])
+    two.round(TASK)
+    body = [n for n in start if not n.startswith("head.")]
+    assert body and all(np.abs(fleet.arrays[n] - two.arrays[n]).max() < 1e-6 for n in body)
+    assert np.abs(fleet.arrays["head.weight"] - two.arrays["head.weight"]).max() > 1e-4
+    assert any(np.abs(fleet.arrays[n] - start[n]).max() > 1e-5 for n in body)
+
+
+def test_what_a_device_keeps_survives_a_new_process():
+    (x, y), options = members(1)[0], {"coding": "ternary", "personal": ("head",)}
+    fleet = plain(1, 0, **options)
+    packed = base_of(fleet.arrays, fleet.catalogue).packed
+    one, two = (Member(fresh(), x, y, **options) for _ in range(2))
+    one.train(packed, fleet.catalogue, TASK)
+    two.keep(one.kept())
+    again = [m.train(packed, fleet.catalogue, TASK).delta for m in (one, two)]
+    assert again[0] == again[1]
+    with pytest.raises(DataError, match="is damaged"):
+        two.keep(one.kept()[:50])
