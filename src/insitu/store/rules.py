@@ -20,9 +20,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
+from typing import NamedTuple
 
 NONE = -1  # the label of a record that has none yet
 EVICTION, RESERVOIR = 1, 2  # streams of random numbers
@@ -75,9 +76,8 @@ def is_worse(before: Iterable[bool], after: Iterable[bool]) -> bool:
 # groups -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What the rules know of a kept sample."""
+class Record(NamedTuple):
+    """What the rules know of a kept sample. A tuple: a large store makes many."""
 
     id: int
     label: int = NONE
@@ -97,11 +97,14 @@ class Group:
 
     def add(self, record: Record) -> None:
         """Ids mostly come in order; those that are labelled later do not."""
-        ids = self.ids.setdefault(record.label, [])
-        if ids and ids[-1] > record.id:
-            insort(ids, record.id)
+        id, label = record[:2]
+        ids = self.ids.get(label)
+        if ids is None:
+            self.ids[label] = [id]
+        elif ids[-1] < id:
+            ids.append(id)
         else:
-            ids.append(record.id)
+            insort(ids, id)
         self.count += 1
 
     def remove(self, record: Record) -> None:
@@ -179,25 +182,30 @@ class Ledger:
             return was, 0
         guard = self._guards(label) if was.label == NONE else was.guard
         self.drop(id)
-        return self._arrive(replace(was, label=label, guard=guard))
+        return self._arrive(was._replace(label=label, guard=guard))
 
     def _guards(self, label: int) -> bool:
         """Count one more labelled sample of this class: does it guard?"""
         if label == NONE:
             return False
-        self.labelled[label] += 1
-        return is_guard(self.labelled[label] - 1)
+        n = self.labelled.get(label, 0)
+        self.labelled[label] = n + 1
+        return is_guard(n)
 
     def _arrive(self, record: Record) -> tuple[Record, int]:
-        group = self.group(record.guard)
-        group.seen[record.label] += 1
-        dropped = victim(self.rule, group, record, self.records) if group.count >= group.room else 0
-        if dropped == record.id:
-            return record, dropped
-        if dropped:
+        id, label, guard, _, uses = record
+        group, dropped = self.guards if guard else self.trainees, 0
+        group.seen[label] = group.seen.get(label, 0) + 1
+        if group.count >= group.room:
+            dropped = victim(self.rule, group, record, self.records)
+            if dropped == id:
+                return record, dropped
             self.drop(dropped)
-        record = replace(record, uses=0 if record.guard else self.levels[record.label])
-        self.restore(record)
+        level = 0 if guard else self.levels.get(label, 0)
+        record = record if level == uses else record._replace(uses=level)
+        self.records[id] = record
+        group.add(record)
+        self._heaps = None
         return record, dropped
 
     def drop(self, id: int) -> None:
@@ -243,7 +251,7 @@ class Ledger:
         _, id = heappop(self._heaps[label])
         record = self.records[-id]
         self.levels[label] = record.uses
-        record = self.records[record.id] = replace(record, uses=min(record.uses + 1, MOST_USES))
+        record = self.records[record.id] = record._replace(uses=min(record.uses + 1, MOST_USES))
         heappush(self._heaps[label], (record.uses, -record.id))
         self.steps[label] += 1
         return record

@@ -1,0 +1,88 @@
+"""How many records a file of a given size holds: the arithmetic of sqlite's pages, so that a quota holds to the byte.
+
+A record's place in the file is made once and then overwritten, so tables only grow at their end, page after full page.
+Rows of numbers vary by a few bytes; they are counted at their largest, and their pages as half full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from insitu.errors import DataError
+
+SIZES = (4096, 8192, 16384)
+WASTE = 0.15  # of a page: a larger page is taken only if a smaller one wastes more
+ROW_HEADER = 32  # bytes around a row's value, at most
+ROW = 72  # the most that the numbers of a record take
+CLASS_ROW = 96  # of a class, beside its mean
+FIXED = 8  # pages: the schema, the roots of four tables, and facts
+FEWEST = 5  # records: four to learn from, and a guard
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The pages of a store: records of `record` bytes, at most `classes` classes with means of `mean` bytes."""
+
+    page: int
+    record: int
+    mean: int
+    classes: int
+
+    def bytes(self, count: int) -> int:
+        """The largest size of the file with this many records."""
+        per_page, beyond = cells(self.record, self.page)
+        numbers = -(-count * 2 * ROW // self.page)
+        leaves = -(-count // per_page)
+        return self.page * (
+            FIXED + self._classes() + numbers + leaves + _inner(leaves + numbers, self.page) + count * beyond
+        )
+
+    def _classes(self) -> int:
+        per_page, beyond = cells(self.mean + CLASS_ROW, self.page)
+        return -(-2 * self.classes // per_page) + self.classes * beyond
+
+    def capacity(self, quota: int) -> int:
+        """The most records that a file of `quota` bytes holds."""
+        low, high = 0, quota // max(self.record, 1) + 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.bytes(middle) <= quota else (low, middle - 1)
+        if low < FEWEST:
+            least = self.bytes(FEWEST)
+            raise DataError(f"a quota of {quota:,} bytes is too small for {FEWEST} records of {self.record:,} bytes",
+                            hint=f"quota={least} or more")  # fmt: skip
+        return low
+
+
+def geometry(record: int, mean: int, classes: int) -> Geometry:
+    """With the smallest page that wastes little."""
+    wastes = {page: _waste(record, page) for page in SIZES}
+    page = next((p for p, waste in wastes.items() if waste <= WASTE), min(wastes, key=lambda p: wastes[p]))
+    return Geometry(page, record, mean, classes)
+
+
+def _waste(record: int, page: int) -> float:
+    per_page, beyond = cells(record, page)
+    return 1 - (record + ROW_HEADER) / (page / per_page + page * beyond)
+
+
+def cells(size: int, page: int) -> tuple[int, int]:
+    """How many rows with a value of this size a leaf page holds, and how many further pages each of them needs.
+
+    As sqlite's file format says: a row that is too long keeps a part in its leaf, the rest goes to pages of its own.
+    """
+    payload = size + 12
+    most = page - 35
+    local, beyond = payload, 0
+    if payload > most:
+        least = (page - 12) * 32 // 255 - 23
+        local = least + (payload - least) % (page - 4)
+        local = local if local <= most else least
+        beyond = -(-(payload - local) // (page - 4))
+    return max((page - 8) // (local + ROW_HEADER - 12), 1), beyond
+
+
+def _inner(leaves: int, page: int) -> int:
+    """Pages above the leaves, counted as half full."""
+    fan = (page - 12) // 30
+    return -(-leaves // fan) + -(-leaves // fan**2) + 2
