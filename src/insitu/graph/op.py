@@ -47,7 +47,7 @@ REGISTRY: dict[str, Op] = {}
 RULES = ("infer", "eval", "grad", "emit", "macs")
 
 Kind = Literal["float", "int8", "any"]
-Change = Literal["", "in_place", "weights_in_parts", "blocks_in_groups"]
+Change = Literal["", "in_place", "weights_in_parts", "blocks_in_groups", "one_kernel"]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Grads = tuple["Value | None", ...]  # the result of `grad`: one per input
 Index = int | None | tuple[int | None, ...]  # of the input whose bytes the first output, or each output, reuses

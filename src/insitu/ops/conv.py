@@ -7,6 +7,7 @@ Padding is (top, bottom, left, right), so that it can be asymmetric. Depthwise c
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import inf
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct
 from insitu.graph.op import Grads, Parameters
 from insitu.ops._requant import (
+    PANEL,
     TILE,
     align16,
     channel_multipliers,
@@ -35,12 +37,19 @@ from insitu.ops.conv_backward import bias_grad, conv2d_dw, conv2d_dx
 from insitu.ops.layout import reshape
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
+NO_END = (None, -inf, inf)  # nothing is added, nothing clamped
 
-def conv_call(y, x, w, b, shape: Struct, fixed, target) -> Call:
-    """The float kernel. Weights (input 1) are packed if they are constant, there is one group, and a copy fits."""
-    if 1 in fixed and target == "host" and shape.sizes["groups"] == 1:
-        return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, shape)
+
+def conv_call(y, x, w, b, shape: Struct, fixed, target, end=NO_END) -> Call:
+    """The float kernel. Weights (input 1) of one group are packed if they are constant and a copy fits; else a machine
+    with plenty of memory transposes some outputs' at a time. `end`: what is added, and the range of the result."""
+    added, lo, hi = end[0], float(end[1]), float(end[2])
     outputs, channels = w.shape[0] // shape.sizes["groups"], w.shape[-1]
+    if target == "host" and shape.sizes["groups"] == 1:
+        if 1 in fixed:
+            return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, added, lo, hi, shape)
+        scratch = Scratch(4 * min(PANEL, outputs) * (w.type.size // w.shape[0]))
+        return Call("conv2d_turned_f32", y, x, w, b, added, lo, hi, shape, scratch)
     panel, depth = turned_panel(outputs, w.type.size // w.shape[0] // channels, channels)
     return Call("conv2d_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
 

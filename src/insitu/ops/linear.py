@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import inf
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from insitu.graph import Case, Node, Type, Value, f32, op, s8, s32
 from insitu.graph.call import Call, Packed, Scratch, Struct, Table
 from insitu.graph.op import Grads, Parameters
 from insitu.ops._requant import (
+    PANEL,
     TILE,
     channel_multipliers,
     layer_requant,
@@ -100,11 +102,20 @@ def _(
     y: Value, x: Value, w: Value, b: Value | None = None, *, fixed: Collection[int] = (), target: str = "host"
 ) -> Call:
     if 1 in fixed and target == "host":
-        return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, linear_shape(y, w))
+        return linear_call(y, x, w, b, fixed)
     shape = linear_shape(y, w)
     many = shape.sizes["rows"] >= (MANY_ROWS if target == "host" else TILE)
     panel, depth = turned_panel(w.shape[0], 1, w.shape[1]) if many else (0, 0)
     return Call("linear_f32", y, x, w, b, panel, depth, shape, Scratch(4 * panel * depth))
+
+
+def linear_call(y, x, w, b, fixed, end=(None, -inf, inf)) -> Call:
+    """The float kernel for a machine with plenty of memory. `end`: what is added, and the range of the result."""
+    added, lo, hi, shape = end[0], float(end[1]), float(end[2]), linear_shape(y, w)
+    if 1 in fixed:
+        return Call("linear_packed_f32", y, x, Packed(w, packed_f32), b, added, lo, hi, shape)
+    scratch = Scratch(4 * min(PANEL, w.shape[0]) * w.shape[1])
+    return Call("linear_turned_f32", y, x, w, b, added, lo, hi, shape, scratch)
 
 
 @linear.macs

@@ -18,6 +18,7 @@ from insitu.planner.changes.less_scratch import level_of
 from insitu.planner.changes.stripes.arrive import arriving
 from insitu.planner.changes.stripes.node import Loops, Made, able
 from insitu.planner.changes.stripes.region import identity
+from insitu.planner.fuse import fused
 from insitu.planner.lifetimes import Buffer, buffers, lower_bound, scratch_name, state_homes
 from insitu.planner.lower import lowered
 from insitu.planner.order import candidates
@@ -115,6 +116,8 @@ def plan(
     if stream is False:
         graph = replace(graph, by_rows="")
     stream = target == "mcu" if stream is None else stream
+    if target == "host" and not stream and not graph.by_rows:
+        graph = fused(graph)
     loops = Loops(lambda n: call_of(n, graph, target), made or Made())
     tools = Tools(loops.call)
     if stream:  # first the peak that stripes cannot lower: they need not go below it

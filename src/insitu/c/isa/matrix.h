@@ -1,5 +1,5 @@
 /* The definition of matrix_f32 and matrix_s8, and the same on vectors: see products.h. `wide` is 0 for an s8 b, 1 for
- * floats. */
+ * floats, MATRIX_ENDS for floats and a matrix_end. */
 #ifndef INSITU_ISA_MATRIX_H
 #define INSITU_ISA_MATRIX_H
 
@@ -7,6 +7,8 @@
 #include "isa/inline.h"
 #include "isa/lanes.h"
 #include "kernels/linear/products.h"
+
+enum { MATRIX_ENDS = 2 };
 
 #ifdef INSITU_LANES
 #include "isa/lanes/matrix.h"
@@ -39,8 +41,16 @@ ALWAYS_INLINE void matrix_some(const int wide, const int cols, float *y, const f
     }
 }
 
+ALWAYS_INLINE void matrix_ended(float *y, const float *more, const matrix_end *end, int32_t cols)
+{
+    for (int32_t j = 0; j < cols; j++) {
+        const float sum = more ? y[j] + more[j] : y[j], low = sum > end->lo ? sum : end->lo;
+        y[j] = low < end->hi ? low : end->hi;
+    }
+}
+
 static inline void matrix_any(const int wide, float *y, const float *start, const matrix_run *runs, int32_t count,
-                              int32_t zero, const matrix_shape *m)
+                              int32_t zero, const matrix_end *end, const matrix_shape *m)
 {
     for (int32_t p = 0; p < m->rows; p++, y += m->y_row) {
         const float *from = start ? start + p * m->start_row : NULL;
@@ -50,6 +60,9 @@ static inline void matrix_any(const int wide, float *y, const float *start, cons
         }
         for (; j < m->cols; j++) {
             matrix_some(wide, 1, y, from, runs, count, zero, m, p * m->a_row, j);
+        }
+        if (wide == MATRIX_ENDS) {
+            matrix_ended(y, end->more ? end->more + (ptrdiff_t)p * m->y_row : NULL, end, m->cols);
         }
     }
 }

@@ -1,11 +1,14 @@
 /* The definition of the functions of taps.h, and the same on vectors of channels. `wide` is 0 if the operand that may
- * be s8 is, 1 for floats. */
+ * be s8 is, 1 for floats, TAPS_END for floats and a matrix_end. */
 #ifndef INSITU_ISA_TAPS_H
 #define INSITU_ISA_TAPS_H
 
 #include "isa/fma.h"
 #include "isa/lanes.h"
 #include "kernels/depthwise/taps.h"
+#include "kernels/linear/products.h"
+
+enum { TAPS_END = 2 };
 
 static inline int tap_inside(const tap *k, int32_t p, const tap_row *t)
 {
@@ -17,8 +20,14 @@ static inline int tap_inside(const tap *k, int32_t p, const tap_row *t)
 #include "isa/lanes/taps.h"
 #else
 
+static inline float tap_ended(float sum, const matrix_end *end, int32_t at)
+{
+    const float all = end->more ? sum + end->more[at] : sum, low = all > end->lo ? all : end->lo;
+    return low < end->hi ? low : end->hi;
+}
+
 static inline void taps_any(const int wide, float *y, const float *start, const tap *taps, int32_t count,
-                            const tap_row *t)
+                            const matrix_end *end, const tap_row *t)
 {
     for (int32_t p = 0; p < t->pixels; p++) {
         for (int32_t o = 0; o < t->c; o++) {
@@ -30,7 +39,8 @@ static inline void taps_any(const int wide, float *y, const float *start, const 
                     acc = fma_f32(x[o], f, acc);
                 }
             }
-            y[p * t->y_step * t->c + o] = acc;
+            const int32_t at = p * t->y_step * t->c + o;
+            y[at] = wide == TAPS_END ? tap_ended(acc, end, at) : acc;
         }
     }
 }

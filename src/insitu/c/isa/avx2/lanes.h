@@ -93,4 +93,15 @@ ALWAYS_INLINE vf vf_sub(vf a, vf b)
     return _mm256_sub_ps(a, b);
 }
 
+/* of two numbers one of which is not a number, the second */
+ALWAYS_INLINE vf vf_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+
 #endif

@@ -80,4 +80,15 @@ ALWAYS_INLINE vf vf_sub(vf a, vf b)
     return _mm512_sub_ps(a, b);
 }
 
+/* of two numbers one of which is not a number, the second */
+ALWAYS_INLINE vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
 #endif

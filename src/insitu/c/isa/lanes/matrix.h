@@ -14,7 +14,16 @@ typedef struct {
     const matrix_run *runs;
     int32_t count, k, depth, j, zero;
     vm last; /* lanes of the last vector of a row */
+    const matrix_end *end; /* null before the last part */
 } matrix_part;
+
+ALWAYS_INLINE vf matrix_ended(const int full, vm k, vf sum, const matrix_end *end, ptrdiff_t at)
+{
+    if (end->more) {
+        sum = vf_add(sum, full ? vf_full(end->more + at) : vf_load(k, end->more + at));
+    }
+    return vf_min(vf_max(sum, vf_set(end->lo)), vf_set(end->hi));
+}
 
 ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const void *b, ptrdiff_t at, int32_t zero)
 {
@@ -72,6 +81,16 @@ ALWAYS_INLINE void matrix_block(const int wide, const int side, const int full, 
             }
         }
     }
+    if (wide == MATRIX_ENDS && t.end) {
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            UNROLL
+            for (int j = 0; j < N; j++) {
+                const ptrdiff_t at = (ptrdiff_t)(p0 + p) * m->y_row + t.j + j * LANES;
+                acc[p * N + j] = matrix_ended(full || j + 1 < N, t.last, acc[p * N + j], t.end, at);
+            }
+        }
+    }
     UNROLL
     for (int p = 0; p < P; p++) {
         float *to = t.y + (ptrdiff_t)(p0 + p) * m->y_row + t.j;
@@ -97,7 +116,7 @@ ALWAYS_INLINE void matrix_rows(const int wide, const int side, const int full, c
     for (; P >= 8 && p + 8 <= m->rows; p += 8) {
         matrix_block(wide, side, full, 8, N, t, p, m);
     }
-    for (; P == 6 && p + 6 <= m->rows && m->rows - p != 8; p += 6) {
+    for (; (P == 6 || wide == MATRIX_ENDS) && p + 6 <= m->rows && m->rows - p != 8; p += 6) {
         matrix_block(wide, side, full, 6, N, t, p, m);
     }
     for (; p + 4 <= m->rows; p += 4) {
@@ -141,15 +160,18 @@ ALWAYS_INLINE void matrix_columns(const int wide, const int side, matrix_part t,
 }
 
 ALWAYS_INLINE void matrix_any(const int wide, float *y, const float *start, const matrix_run *runs, int32_t count,
-                              int32_t zero, const matrix_shape *shape)
+                              int32_t zero, const matrix_end *end, const matrix_shape *shape)
 {
     matrix_shape m = *shape;
     const int32_t few = m.depth < MATRIX_DEPTH && m.depth > 0 ? 2 * MATRIX_DEPTH / m.depth : 1;
-    matrix_part t = {y, start, runs, 0, 0, 0, 0, zero, lanes(0)};
+    matrix_part t = {y, start, runs, 0, 0, 0, 0, zero, lanes(0), NULL};
     do {
         t.count = count < few ? count : few;
         t.depth = m.depth - t.k < MATRIX_DEPTH ? m.depth - t.k : MATRIX_DEPTH;
-        if (m.a_row == 1) {
+        if (wide == MATRIX_ENDS) {
+            t.end = t.k + t.depth >= m.depth && t.count >= count ? end : NULL;
+        }
+        if (wide != MATRIX_ENDS && m.a_row == 1) {
             matrix_columns(wide, 1, t, &m);
         } else {
             matrix_columns(wide, 0, t, &m);

@@ -35,6 +35,14 @@ ALWAYS_INLINE void taps_store(const int full, float *p, vm m, vf v)
     }
 }
 
+ALWAYS_INLINE vf taps_ended(const int full, vm m, vf sum, const matrix_end *end, ptrdiff_t at)
+{
+    if (end->more) {
+        sum = vf_add(sum, taps_load(full, m, end->more + at));
+    }
+    return vf_min(vf_max(sum, vf_set(end->lo)), vf_set(end->hi));
+}
+
 ALWAYS_INLINE vf taps_weight(const int wide, const int full, const tap *k, int32_t o, vm m)
 {
     return wide ? taps_load(full, m, (const float *)k->w + o) : vf_load_s8(m, (const int8_t *)k->w + o, 0);
@@ -42,7 +50,7 @@ ALWAYS_INLINE vf taps_weight(const int wide, const int full, const tap *k, int32
 
 /* P pixels from p on, all of whose taps are inside, or one pixel, which is checked tap by tap */
 ALWAYS_INLINE void taps_block(const int wide, const int full, const int P, const int whole, float *y, vf start, const tap *taps,
-                              int32_t count, int32_t p, int32_t o, vm m, const tap_row *t)
+                              int32_t count, const matrix_end *end, int32_t p, int32_t o, vm m, const tap_row *t)
 {
     const ptrdiff_t next = (ptrdiff_t)t->step * t->c, y_next = (ptrdiff_t)t->y_step * t->c;
     vf acc[8];
@@ -63,45 +71,139 @@ ALWAYS_INLINE void taps_block(const int wide, const int full, const int P, const
     }
     UNROLL
     for (int i = 0; i < P; i++) {
-        taps_store(full, y + (p + i) * y_next + o, m, acc[i]);
+        const ptrdiff_t at = (p + i) * y_next + o;
+        taps_store(full, y + at, m, wide == TAPS_END ? taps_ended(full, m, acc[i], end, at) : acc[i]);
     }
 }
 
 /* the channels o..o + LANES - 1 of a row */
 ALWAYS_INLINE void taps_channels(const int wide, const int full, float *y, const float *start, const tap *taps,
-                                 int32_t count, int32_t o, tap_range whole, const tap_row *t)
+                                 int32_t count, const matrix_end *end, int32_t o, tap_range whole, const tap_row *t)
 {
     const vm m = lanes(t->c - o);
     const vf first = start ? taps_load(full, m, start + o) : vf_zero();
     int32_t p = 0;
     for (; p < whole.first; p++) {
-        taps_block(wide, full, 1, 0, y, first, taps, count, p, o, m, t);
+        taps_block(wide, full, 1, 0, y, first, taps, count, end, p, o, m, t);
     }
     for (; p + 8 <= whole.last; p += 8) {
-        taps_block(wide, full, 8, 1, y, first, taps, count, p, o, m, t);
+        taps_block(wide, full, 8, 1, y, first, taps, count, end, p, o, m, t);
     }
     for (; p + 4 <= whole.last; p += 4) {
-        taps_block(wide, full, 4, 1, y, first, taps, count, p, o, m, t);
+        taps_block(wide, full, 4, 1, y, first, taps, count, end, p, o, m, t);
     }
     for (; p + 2 <= whole.last; p += 2) {
-        taps_block(wide, full, 2, 1, y, first, taps, count, p, o, m, t);
+        taps_block(wide, full, 2, 1, y, first, taps, count, end, p, o, m, t);
     }
     for (; p < t->pixels; p++) {
-        taps_block(wide, full, 1, 0, y, first, taps, count, p, o, m, t);
+        taps_block(wide, full, 1, 0, y, first, taps, count, end, p, o, m, t);
+    }
+}
+
+/* taps in rows of three at the same columns, as those of a 3x3 window: all their weights stay in registers */
+typedef struct {
+    int32_t rows, at[3];
+    const void *row[3];
+} tap_grid;
+
+ALWAYS_INLINE tap_grid taps_grid(const tap *taps, int32_t count)
+{
+    tap_grid d = {count % 3 == 0 && count <= 9 ? count / 3 : 0, {0, 0, 0}, {NULL, NULL, NULL}};
+    for (int32_t k = 0; k < 3 * d.rows; k++) {
+        if (k < 3) {
+            d.at[k] = taps[k].at;
+        }
+        if (k % 3 == 0) {
+            d.row[k / 3] = taps[k].x;
+        }
+        if (taps[k].at != d.at[k % 3] || taps[k].x != d.row[k / 3]) {
+            d.rows = 0;
+        }
+    }
+    return d;
+}
+
+/* one pixel: `whole` if all its taps are inside */
+ALWAYS_INLINE vf grid_pixel(const int full, const int R, const int whole, vf acc, const vf *f, const float *const *x,
+                            const ptrdiff_t *at, const int *inside, vm m)
+{
+    UNROLL
+    for (int u = 0; u < R; u++) {
+        UNROLL
+        for (int v = 0; v < 3; v++) {
+            if (whole || inside[v]) {
+                acc = vf_fma(taps_load(full, m, x[u] + at[v]), f[3 * u + v], acc);
+            }
+        }
+    }
+    return acc;
+}
+
+/* the channels o..o + LANES - 1 of a row, R rows of taps */
+ALWAYS_INLINE void grid_channels(const int wide, const int full, const int R, float *y, const float *start,
+                                 const tap *taps, const tap_grid *d, const matrix_end *end, int32_t o, tap_range whole,
+                                 const tap_row *t)
+{
+    const vm m = lanes(t->c - o);
+    const vf first = start ? taps_load(full, m, start + o) : vf_zero();
+    const ptrdiff_t next = (ptrdiff_t)t->step * t->c, y_next = (ptrdiff_t)t->y_step * t->c;
+    const ptrdiff_t at[3] = {(ptrdiff_t)d->at[0] * t->c, (ptrdiff_t)d->at[1] * t->c, (ptrdiff_t)d->at[2] * t->c};
+    const float *x[3];
+    vf f[9];
+    UNROLL
+    for (int u = 0; u < R; u++) {
+        x[u] = (const float *)d->row[u] + o;
+        UNROLL
+        for (int v = 0; v < 3; v++) {
+            f[3 * u + v] = taps_weight(wide, full, taps + 3 * u + v, o, m);
+        }
+    }
+    ptrdiff_t to = o;
+    for (int32_t p = 0; p < t->pixels; p++, to += y_next) {
+        int inside[3] = {1, 1, 1};
+        vf acc;
+        if (p >= whole.first && p < whole.last) {
+            acc = grid_pixel(full, R, 1, first, f, x, at, inside, m);
+        } else {
+            UNROLL
+            for (int v = 0; v < 3; v++) {
+                inside[v] = tap_inside(taps + v, p, t);
+            }
+            acc = grid_pixel(full, R, 0, first, f, x, at, inside, m);
+        }
+        taps_store(full, y + to, m, wide == TAPS_END ? taps_ended(full, m, acc, end, to) : acc);
+        UNROLL
+        for (int u = 0; u < R; u++) {
+            x[u] += next;
+        }
+    }
+}
+
+ALWAYS_INLINE void taps_some(const int wide, const int full, float *y, const float *start, const tap *taps,
+                             int32_t count, const tap_grid *d, const matrix_end *end, int32_t o, tap_range whole,
+                             const tap_row *t)
+{
+    if (d->rows == 3) {
+        grid_channels(wide, full, 3, y, start, taps, d, end, o, whole, t);
+    } else if (d->rows == 2) {
+        grid_channels(wide, full, 2, y, start, taps, d, end, o, whole, t);
+    } else {
+        taps_channels(wide, full, y, start, taps, count, end, o, whole, t);
     }
 }
 
 ALWAYS_INLINE void taps_any(const int wide, float *y, const float *start, const tap *taps, int32_t count,
-                            const tap_row *row)
+                            const matrix_end *end, const tap_row *row)
 {
     const tap_row copy = *row, *t = &copy;
     const tap_range whole = taps_whole(taps, count, t);
+    const tap_grid d = taps_grid(taps, count);
     int32_t o = 0;
     for (; o + LANES <= t->c; o += LANES) {
-        taps_channels(wide, 1, y, start, taps, count, o, whole, t);
+        taps_some(wide, 1, y, start, taps, count, &d, end, o, whole, t);
     }
     if (o < t->c) {
-        taps_channels(wide, 0, y, start, taps, count, o, whole, t);
+        taps_some(wide, 0, y, start, taps, count, &d, end, o, whole, t);
     }
 }
 

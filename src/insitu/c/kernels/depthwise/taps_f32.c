@@ -5,5 +5,5 @@
 
 void taps_f32(float *y, const float *start, const tap *taps, int32_t count, const tap_row *t)
 {
-    taps_any(1, y, start, taps, count, t);
+    taps_any(1, y, start, taps, count, NULL, t);
 }

@@ -5,5 +5,5 @@
 
 void taps_s8(float *y, const float *start, const tap *taps, int32_t count, const tap_row *t)
 {
-    taps_any(0, y, start, taps, count, t);
+    taps_any(0, y, start, taps, count, NULL, t);
 }

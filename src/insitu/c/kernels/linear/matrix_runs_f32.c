@@ -4,5 +4,5 @@
 
 void matrix_runs_f32(float *y, const float *start, const matrix_run *runs, int32_t count, const matrix_shape *m)
 {
-    matrix_any(1, y, start, runs, count, 0, m);
+    matrix_any(1, y, start, runs, count, 0, NULL, m);
 }

@@ -5,5 +5,5 @@
 void matrix_s8(float *y, const float *start, const float *a, const int8_t *b, int32_t zero, const matrix_shape *m)
 {
     const matrix_run run = {a, b};
-    matrix_any(0, y, start, &run, 1, zero, m);
+    matrix_any(0, y, start, &run, 1, zero, NULL, m);
 }

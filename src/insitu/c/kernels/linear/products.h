@@ -21,6 +21,12 @@ typedef struct {
     const void *b;
 } matrix_run;
 
+/* what becomes of a finished y[p,j]: min(max(y + more, lo), hi) with more[p,j] at more + p y_row + j; null is zero */
+typedef struct {
+    const float *more;
+    float lo, hi;
+} matrix_end;
+
 /* Blocks of four by four floats: y[p,j] = (y[p,j] or 0) + sum over k of a[p/4][k][p%4] b[k][j] for p < 4 blocks, j < 4,
  * k < depth, each a chain of fused multiply-adds over k. Operands are in panels of four. `y_row` is in bytes; with
  * `go_on`, sums start from y. Assembler depends on this layout.

@@ -1,0 +1,19 @@
+/* y = min(max(depthwise2d(x, w, b) + more, lo), hi), where depthwise2d is that of depthwise2d_f32. b and more may be
+ * null. Scratch: kh kw taps. Not in place.
+ */
+#include "kernels.h"
+#include "kernels/spans.h"
+
+void depthwise2d_ends_f32(float *y, const float *x, const float *w, const float *b, const float *more, float lo,
+                          float hi, const conv2d_shape *s, void *scratch)
+{
+    const tap_row t = {s->ow, s->c, s->sw, s->w, 1};
+    const int32_t row = s->ow * s->o;
+    matrix_end end = {more, lo, hi};
+    for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
+        for (int32_t i = 0; i < s->oh; i++, y += row, end.more = more ? end.more + row : NULL) {
+            const int32_t count = taps_of_row(scratch, s, i, x, w, sizeof(float), sizeof(float));
+            taps_ends_f32(y, b, scratch, count, &end, &t);
+        }
+    }
+}
