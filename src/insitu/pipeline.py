@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from insitu.boards import Board
 from insitu.data import Samples, as_samples, by_name
 from insitu.data.arguments import byte_count, whole
 from insitu.deploy import Limits, limits_of, usual_gradients
@@ -66,7 +67,7 @@ AUTO = "head"  # what scheme="auto" means until there is a search for schemes
 def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | None = None, data: Any = None,
             scheme: str = "auto", precision: str = "int8", batch: int | None = None, head: str = "float",
             head_after: str | None = None, head_init: str = "zero", rounding: str | None = None,
-            recipe: Recipe | None = None, board: str = "host", sram: int | str | None = None,
+            recipe: Recipe | None = None, board: str | Board = "host", sram: int | str | None = None,
             flash: int | str | None = None, prefer: str = "balance", transform: Transform | Audio | None = None,
             seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
@@ -112,7 +113,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
     g = new_head(g, chosen.count, samples and by_name(samples, chosen.names), recipe, head_after, head_init, seed)
-    g = replace(rounded(integer_head(g) if head == "int8" else g, rounding), classes=chosen.names)
+    g = replace(rounded(integer_head(g) if head == "int8" else g, rounding), classes=chosen.names,
+                columns=g.columns or (samples.columns if samples else ()))  # fmt: skip
     say("4-head", g)
     notes += sum(map(_told, [*said, chosen.note, UNTRAINED if random else ""]), ()) + _untrained(g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from insitu.cli.output import read_data
 from insitu.data.samples import Samples
 from insitu.errors import DataError
@@ -35,13 +33,8 @@ def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
 
 def linked(learner: Learner, arguments) -> Learner:
     """The same learner, with a program for this board that starts from what was learned."""
-    from insitu.deploy import limits_of, starting_from, usual_gradients
-    from insitu.deploy.budget import check_budget
+    from insitu.deploy import limits_of
+    from insitu.learner.relinked import relinked
 
     limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer)
-    assert learner.parts is not None  # a file has them
-    recipe = replace(learner.recipe, grad=arguments.grad or usual_gradients(limits.board))
-    parts = replace(learner.parts, recipe=recipe)
-    state = {name: array for g in learner.graphs.values() for name, array in g.state.items()}
-    graphs = starting_from(parts.graphs(), state)
-    return Learner(graphs, parts=parts, notes=learner.notes, deployed=check_budget(parts, graphs, limits))
+    return relinked(learner, limits, arguments.grad)

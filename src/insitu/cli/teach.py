@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.output import say, show
-from insitu.cli.values import index, saved_file, share, size, target_folder
+from insitu.cli.values import export_file, index, page_file, saved_file, share, size, target_folder
 
 HELP = "learn a folder of examples: chooses a network that fits, trains, tests, and writes what you ask for"
 EXAMPLES = """\
@@ -25,18 +25,18 @@ def arguments(parser) -> None:
     )
     what = parser.add_argument_group("network")
     what.add_argument("--backbone", metavar="NAME", help="a network for photos (default: the most accurate that fits)")
-    what.add_argument("--board", default="host", metavar="B", help="choose a network that fits (`insitu boards`)")
+    what.add_argument("--board", metavar="B", help="choose a network that fits (`insitu boards`)")
     what.add_argument("--sram", type=size, metavar="BYTES", help="SRAM it may use, e.g. 128K")
     what.add_argument("--flash", type=size, metavar="BYTES", help="flash it may use, e.g. 512K")
     how = parser.add_argument_group("test")
-    how.add_argument("--test-share", type=share, default=0.2, metavar="S", help="share kept for the test (0.2)")
-    how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
+    how.add_argument("--test-share", type=share, metavar="S", help="share kept for the test (0.2)")
+    how.add_argument("--seed", type=index, metavar="N", help="(0)")
     out = parser.add_argument_group("output")
     out.add_argument("-o", "--output", type=saved_file, metavar="FILE", help=f"the learner ({DEFAULT})")
     out.add_argument("--again", action="store_true", help="start anew, even if the output already exists")
     out.add_argument("--build", type=target_folder, metavar="DIR", help="write the C program, and a board's firmware")
-    out.add_argument("--export", type=saved_file, metavar="FILE", help=".tflite, .onnx, ... (`insitu export`)")
-    out.add_argument("--report", type=saved_file, metavar="FILE", help="a page (the output's name with .html)")
+    out.add_argument("--export", type=export_file, metavar="FILE", help=".tflite, .onnx, ... (`insitu export`)")
+    out.add_argument("--report", type=page_file, metavar="FILE", help="a page (the output's name with .html)")
 
 
 def run(arguments) -> int:
@@ -50,12 +50,10 @@ def run(arguments) -> int:
         raise DataError("a learner is written to an .insitu file", where=str(output), hint=DEFAULT)
     go_on = open_learner(output) if output.exists() and not arguments.again else None
     if go_on is not None:
-        _check_fixed(arguments, output)
         say(f"going on with {output} (--again starts anew)")
-    taught = teach(
-        arguments.data, board=arguments.board, sram=arguments.sram, flash=arguments.flash, backbone=arguments.backbone,
-        share=arguments.test_share, seed=arguments.seed, go_on=go_on, keep=lambda made: _interrupted(made, output),
-    )  # fmt: skip
+    options = {name: getattr(arguments, name) for name in ("board", "sram", "flash", "backbone", "seed")}
+    taught = teach(arguments.data, **options, share=arguments.test_share, go_on=go_on,
+                   keep=lambda made: _interrupted(made, output))  # fmt: skip
     written = [taught.learner.save(output)]
     if arguments.build:
         taught.learner.write(arguments.build)
@@ -64,7 +62,7 @@ def run(arguments) -> int:
         taught.learner.export(arguments.export)
         written.append(arguments.export)
     report = arguments.report or output.with_suffix(".html")
-    taught.learner.report(report, test=taught.test)
+    taught.learner.report(report, test=taught.test if taught.tested else None)
     names = [str(path) for path in (*written, report)]
     show(arguments, "\n".join([str(taught), "", *(f"written to {name}" for name in names)]),
          {**taught.to_json(), "written": names})  # fmt: skip
@@ -74,18 +72,3 @@ def run(arguments) -> int:
 def _interrupted(learner, output: Path) -> None:
     learner.save(output)
     say(f"interrupted; what was learned is in {output}\n  to go on: the same command again")
-
-
-# options that were settled when the learner was made, with their defaults
-FIXED = {"board": "host", "sram": None, "flash": None, "backbone": None, "seed": 0, "test_share": 0.2}
-
-
-def _check_fixed(arguments, output: Path) -> None:
-    """Another network cannot be chosen now, and another seed or share would test on examples that were learned."""
-    from insitu.errors import DataError
-
-    changed = [name for name, usual in FIXED.items() if getattr(arguments, name) != usual]
-    if changed:
-        option = f"--{changed[0].replace('_', '-')}"
-        hint = f"leave it out, use --again to start anew, or: insitu compile {output} --board NAME -o DIR"
-        raise DataError(f"already exists, and {option} cannot change it", where=str(output), hint=hint)

@@ -8,7 +8,7 @@ import re
 from argparse import ArgumentTypeError
 from pathlib import Path
 
-from insitu.errors import DataError
+from insitu.errors import DataError, ToolError
 from insitu.files import check_target
 from insitu.graph.file import check_suffix
 
@@ -100,6 +100,17 @@ def model_file(text: str) -> Path:
     try:
         check_suffix(text)
     except DataError as e:
+        raise ArgumentTypeError(f"{e.what}: {e.hint}") from e
+    return saved_file(text)
+
+
+def export_file(text: str) -> Path:
+    """A file for another framework: of a known format, whose package is installed."""
+    from insitu.exporters.formats import format_of
+
+    try:
+        format_of(Path(text), None).load()
+    except (DataError, ToolError) as e:
         raise ArgumentTypeError(f"{e.what}: {e.hint}") from e
     return saved_file(text)
 

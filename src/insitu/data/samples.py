@@ -19,6 +19,7 @@ class Samples:
     names: tuple[str, ...] = ()  # of the classes, if the data has names for them
     source: str = ""  # where they come from: which arrays of which file
     notes: tuple[str, ...] = ()  # what reading them left out or changed
+    columns: tuple[str, ...] = ()  # the names of a table's columns, if it has a heading
 
     def __len__(self) -> int:
         return len(self.inputs[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import DataError
+from insitu.graph.classes import of_columns
 
 LOOKED_AT = 50  # lines that decide how a file is written
 
@@ -62,9 +64,22 @@ class Table:
     def column(self, index: int) -> list[str]:
         return [row[index].strip() for row in self.rows]
 
-    def numbers(self, without: int | None = None) -> np.ndarray:
-        """Every column but one as float64."""
-        kept = [c for c in range(self.width) if c != without]
+    def places(self, names: Sequence[str]) -> list[int]:
+        """The columns of these names; a DataError names the first one that is missing."""
+        heading = [name.strip() for name in self.heading]
+        missing = next((name for name in names if name not in heading), None)
+        if missing is not None:
+            hint = f"its columns are {_listed(heading)}; needed are {_listed(names)}"
+            raise DataError(f"has no column {missing!r}", where=str(self.path), hint=hint)
+        return [heading.index(name) for name in names]
+
+    def names(self, columns: Sequence[int]) -> tuple[str, ...]:
+        """The names of these columns; () if there is no heading, or not every column has a name of its own."""
+        return of_columns(self.heading[c].strip() for c in columns) if self.heading else ()
+
+    def numbers(self, columns: Sequence[int] | None = None) -> np.ndarray:
+        """These columns, or all, as float64."""
+        kept = range(self.width) if columns is None else columns
         if self.style.decimal == ".":
             with suppress(ValueError):  # numpy is faster, but does not say which cell is wrong
                 return np.array([[row[c] for c in kept] for row in self.rows], np.float64)
@@ -81,6 +96,10 @@ class Table:
             what = f"{cell[:40]!r} is not a number" if cell else "is empty"
             raise DataError(what, where=f"{self.path}, line {self.lines[row]}, column {column + 1}{name}")
         return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
 def read_table(path: Path) -> Table:

@@ -21,6 +21,7 @@ from insitu.data.reading import read_samples
 from insitu.data.samples import Samples, check_finite, check_samples, counted, fit
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
+from insitu.graph.classes import of_columns
 
 MOST = 10_000
 
@@ -36,15 +37,16 @@ def as_samples(data, graph: Graph, *, labels=None, targets: bool = False, pixels
         found = read_samples(data, graph, pixels=pixels, part=part, targets=targets)
         return check_samples(found, graph, str(data))
     if isinstance(data, Samples):
-        x, y, names, notes = data.inputs, data.labels, data.names, data.notes
+        x, y, names, notes, columns = data.inputs, data.labels, data.names, data.notes, data.columns
         if labels is not None:
             y, names = array(labels), ()
     else:
+        data, columns = _by_name(data, graph.columns)
         (x, y, notes), names = _parts(data, labels, graph), ()
     inputs = tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
     if y is not None and not targets and not names:
         y, names = numbered(y)
-    return check_samples(counted(Samples(inputs, y, names, notes=notes), "data"), graph)
+    return check_samples(counted(Samples(inputs, y, names, notes=notes, columns=columns), "data"), graph)
 
 
 def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
@@ -55,10 +57,26 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
     if isinstance(only, Samples):
         return tuple(check_finite(x, only.source) for x in only.inputs)
     given = only if isinstance(only, tuple) and len(only) == len(graph.inputs) > 1 else given
+    given = (_by_name(given[0], graph.columns)[0], *given[1:])
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
         raise DataError(f"{len(given)} inputs were given, but the model has {len(graph.inputs)}: {names}")
     return tuple(_input(v, array(x)) for v, x in zip(graph.inputs, given))
+
+
+def _by_name(data, known: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    """A frame with the columns that the model knows, in its order, and their names; anything else as it is."""
+    pair = isinstance(data, tuple) and len(data) == 2
+    frame = data[0] if pair else data
+    names = of_columns(getattr(frame, "columns", ())) if hasattr(frame, "loc") else ()
+    if not names:
+        return data, ()
+    missing = next((name for name in known if name not in names), None)
+    if missing is not None:
+        hint = f"its columns are {', '.join(names[:12])}; the model learned from {', '.join(known[:12])}"
+        raise DataError(f"the frame has no column {missing!r}", hint=hint)
+    frame = frame.loc[:, list(known)] if known else frame
+    return ((frame, data[1]) if pair else frame), known or names
 
 
 def _input(value: Value, x: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ NOTHING = {quant.quantize, quant.dequantize, quant.requantize_s8}
 
 def real_graph(graph: Graph) -> Graph:
     """The float graph; integer inputs of the graph are dequantised first, integer outputs stay real numbers."""
-    builder = Builder(graph.name, graph.classes)
+    builder = Builder(graph.name, graph.classes, graph.columns)
     builder.notes = list(graph.notes)
     made: dict[str, Value] = {}
     with build(builder):

@@ -77,6 +77,7 @@ def _check_definitions(graph: Graph) -> None:
         if defined.get(v.name) != v.type:
             raise GraphError("is an output that nothing defines", where=f"%{v.name}")
     checked(graph.classes)
+    checked(graph.columns, "column")
     for name, new in graph.updates.items():
         if name not in graph.state or graph.state[name].shape != new.shape:
             raise GraphError(f"cannot become {new}: it is not state, or has another shape", where=f"%{name}")

@@ -1,4 +1,4 @@
-"""The names of classes: which are legal, and which number a name has.
+"""The names of classes (and of columns): which are legal, and which number a name has.
 
 A graph has as many as its first output has scores, or none. The name of a class without a name is "".
 """
@@ -12,20 +12,32 @@ from insitu.errors import DataError
 MOST_BYTES = 200  # of a name, in UTF-8
 
 
-def checked(names: Iterable[object]) -> tuple[str, ...]:
+def checked(names: Iterable[object], what: str = "class") -> tuple[str, ...]:
     """The names, if each fits in a table, in a C string and on a line."""
-    found = tuple(map(_legal, names))
-    twice = next((name for i, name in enumerate(found) if name and name in found[:i]), None)
-    if twice is not None:
-        raise DataError(f"two classes have the name {twice!r}", hint="give every class its own name")
+    found = tuple(_legal(name, what) for name in names)
+    seen: set[str] = set()
+    for name in filter(None, found):
+        if name in seen:
+            many = f"{what}es" if what.endswith("s") else f"{what}s"
+            raise DataError(f"two {many} have the name {name!r}", hint=f"give every {what} its own name")
+        seen.add(name)
     return found
 
 
-def _legal(name: object) -> str:
+def of_columns(names: Iterable[object]) -> tuple[str, ...]:
+    """The names of a table's columns; () unless each has a legal name of its own."""
+    try:
+        found = checked(names, "column")
+    except DataError:
+        return ()
+    return found if all(found) else ()
+
+
+def _legal(name: object, what: str) -> str:
     if isinstance(name, str) and len(name.encode(errors="replace")) <= MOST_BYTES and name.isprintable():
         return name
     shown = repr(name) if len(repr(name)) <= MOST_BYTES else f"{repr(name)[:60]}..."
-    raise DataError(f"the name of a class must be printable text of at most {MOST_BYTES} bytes: {shown}")
+    raise DataError(f"the name of a {what} must be printable text of at most {MOST_BYTES} bytes: {shown}")
 
 
 def fitting(names: tuple[str, ...], count: int) -> tuple[str, ...]:

@@ -103,6 +103,7 @@ class Graph:
     parameters: Mapping[str, str] = field(default_factory=dict)
     by_rows: str = ""  # the input that arrives row by row and is never held whole
     classes: tuple[str, ...] = ()  # the names of the classes that the first output scores, if they are known
+    columns: tuple[str, ...] = ()  # the names of the first input's columns, if tables are matched by them
 
     @cached_property
     def values(self) -> dict[str, Value]:
@@ -166,8 +167,8 @@ def shown_in_notebook(title: str, text: str) -> str:
 class Builder:
     """Collects nodes into a graph. Ops called inside `with building(...)` append themselves here."""
 
-    def __init__(self, name: str = "graph", classes: tuple[str, ...] = ()):
-        self.name, self.classes = clean(name), classes
+    def __init__(self, name: str = "graph", classes: tuple[str, ...] = (), columns: tuple[str, ...] = ()):
+        self.name, self.classes, self.columns = clean(name), classes, columns
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
@@ -233,7 +234,7 @@ class Builder:
     @classmethod
     def of(cls, graph: Graph) -> Builder:
         """A builder that already contains this graph, to append to it."""
-        builder = cls(graph.name, graph.classes)
+        builder = cls(graph.name, graph.classes, graph.columns)
         builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
         builder.constants, builder.state = dict(graph.constants), dict(graph.state)
         builder.updates, builder.parameters = dict(graph.updates), dict(graph.parameters)
@@ -261,6 +262,7 @@ class Builder:
         return Graph(
             self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes),
             dict(self.state), dict(self.updates), dict(self.parameters), self.by_rows, self.classes,
+            self.columns,
         )  # fmt: skip
 
     def _define(self, name: str, type: Type) -> Value:

@@ -35,6 +35,7 @@ def to_text(graph: Graph) -> str:
     lines += [f"  # {note}" for note in graph.notes]
     lines += [f"  rows %{graph.by_rows}"] if graph.by_rows else []
     lines += [f"  classes {json.dumps(graph.classes)}"] if graph.classes else []
+    lines += [f"  columns {json.dumps(graph.columns)}"] if graph.columns else []
     used = _stored(graph)
     lines += [f"  {v} = {kind} {_type(v)} {_array(v, array)}" for v, kind, array in used]
     lines += [f"  parameter %{name} = {graph.parameters[name]}" for name in _hidden(graph)]
@@ -115,6 +116,7 @@ class _Parser:
         self.parameters: dict[str, str] = {}
         self.by_rows = ""
         self.classes: tuple[str, ...] = ()
+        self.columns: tuple[str, ...] = ()
         self.nodes: list[Node] = []
         self.notes: list[str] = []
 
@@ -133,7 +135,7 @@ class _Parser:
             raise GraphError(e.what, where=f"line {where + 1}") from e
         return Graph(
             name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes), self.state, self.updates,
-            self.parameters, self.by_rows, self.classes,
+            self.parameters, self.by_rows, self.classes, self.columns,
         )  # fmt: skip
 
     def _head(self, line: str):
@@ -157,6 +159,9 @@ class _Parser:
             return
         if line.startswith("classes "):
             self.classes = tuple(json.loads(line.removeprefix("classes ")))
+            return
+        if line.startswith("columns "):
+            self.columns = tuple(json.loads(line.removeprefix("columns ")))
             return
         state, _, new = line.partition(" := ")
         if new:

@@ -4,8 +4,8 @@
     learner = insitu.open("gesture.insitu")       training continues as if it had never been closed
 
 The file is a zip: `model.insitu` (the network before training, with its calibration and names), `learner.json` (scheme,
-recipe, batch), and one array per part of the state. It contains only data: reading it runs no code, and every number in
-it is checked. Writing is deterministic.
+recipe, batch, what was taught), and one array per part of the state. It contains only data: reading it runs no code,
+and every number in it is checked. Writing is deterministic.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from insitu.graph.file import MAX_BYTES, MAX_TEXT, SUFFIX, add, packed, part
 from insitu.graph.file import read as read_graph
 from insitu.learner.few import Known
 from insitu.learner.learner import Learner
+from insitu.learner.lesson import MARKS, Lesson, read_lesson
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, fit, parse_scheme
 from insitu.training.head import HEAD
@@ -33,7 +34,7 @@ from insitu.training.parts import Parts
 from insitu.training.train import Recipe
 
 FORMAT = 1
-MODEL, STATE = "model.insitu", "state"
+MODEL, STATE, LESSON = "model.insitu", "state", "lesson"
 MOST_BATCH = 1 << 20
 NONE_TOO = {"grad": (str, type(None)), "rate": (int, float, type(None))}  # fields of a recipe
 MOST_KNOWN = 1e30  # larger than any gain or count
@@ -53,6 +54,7 @@ def learner_bytes(learner: Learner) -> bytes:
         "format": FORMAT, "scheme": json.loads(parts.scheme.to_json()), "recipe": asdict(parts.recipe),
         "batch": parts.batch, "at_once": parts.at_once, "head": parts.head, "notes": list(learner.notes),
         "state": list(state), "known": asdict(learner.known),
+        **({"lesson": learner.lesson.to_json()} if learner.lesson else {}),
     }  # fmt: skip
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
@@ -60,6 +62,8 @@ def learner_bytes(learner: Learner) -> bytes:
         add(z, MODEL, packed(parts.forward))
         for i, array in enumerate(state.values()):
             add(z, f"{STATE}/{i}.npy", _npy(array))
+        for name, array in (learner.lesson.marks if learner.lesson else {}).items():
+            add(z, f"{LESSON}/{name}.npy", _npy(array))
     return buffer.getvalue()
 
 
@@ -101,6 +105,7 @@ def _read(z: zipfile.ZipFile) -> Learner:
     learner = Learner(parts.graphs(), parts=parts, notes=tuple(_texts(about["notes"])))
     learner.begin_from(_state(z, _texts(about["state"]), first_state(learner)))
     learner.known = _known(about.get("known", {}))
+    learner.lesson = _lesson(z, about["lesson"]) if "lesson" in about else None
     return learner
 
 
@@ -138,6 +143,12 @@ def _known(found: dict) -> Known:
         if name not in kinds or type(value) not in kinds[name] or not 0 <= value < MOST_KNOWN:
             raise ModelError(f"what is known says {name[:40]!r}: {value!r:.40}", where=ABOUT)
     return Known(**found)
+
+
+def _lesson(z: zipfile.ZipFile, found: dict) -> Lesson:
+    """What was taught; files of learners that were not taught have none."""
+    marks = {name: read_array(part(z, f"{LESSON}/{name}.npy")) for name in MARKS}
+    return read_lesson(found, marks, f"{ABOUT}: lesson")
 
 
 def _texts(found: list) -> list[str]:

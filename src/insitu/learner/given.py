@@ -5,6 +5,7 @@ data/ reads files and arrays.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def with_targets(data: Samples, out: Value) -> Samples:
     if not np.isfinite(y).all():
         raise DataError("a target is not finite")
     y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
-    return Samples(data.inputs, y, data.names)
+    return replace(data, labels=y)
 
 
 def pair(data):

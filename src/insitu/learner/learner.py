@@ -34,6 +34,7 @@ from insitu.learner.few import Known, learn
 from insitu.learner.given import given_samples, kept, pair, read_state
 from insitu.learner.here import checked, follow, open_here, plan_here
 from insitu.learner.history import History
+from insitu.learner.lesson import Lesson
 from insitu.learner.measures import MEASURES
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
 from insitu.learner.settle import Given, check_given, given_of
@@ -67,6 +68,7 @@ class Learner:
         self.recipe: Recipe = parts.recipe if parts else self.site.recipe
         self.batch: int = parts.batch if parts else self.site.batch
         self.known: Known = Known()  # measured by partial_fit
+        self.lesson: Lesson | None = None  # what `insitu teach` taught it
         self.history: History | None = None  # of the last fit
         self.tests: Samples | None = None  # that it was tested on
         self._changing, self._opening = RLock(), RLock()
@@ -123,7 +125,7 @@ class Learner:
         plans = self.plans if named == HOST else self._plans  # planned once for both
         made = Learner(self.graphs, plans, self.classes, parts=self.parts, notes=self.notes, deployed=deployed,
                        site=site)  # fmt: skip
-        made.known = self.known
+        made.known, made.lesson = self.known, self.lesson
         try:
             if self.learned:
                 made.device.load_state(self.device.save_state())
@@ -197,13 +199,15 @@ class Learner:
             return np.arange(self.classes)
         return np.array([word(self.names, k) for k in range(self.classes)])
 
-    def _name(self, names: tuple[str, ...]) -> None:
-        """Set the names of the classes."""
-        if not any(names) or names == self.names:
+    def _name(self, data: Samples) -> None:
+        """Take over the names of the classes, and those of a table's columns if none are known."""
+        graph = self.graphs["predict"]
+        names, columns = data.names if any(data.names) else graph.classes, graph.columns or data.columns
+        if (names, columns) == (graph.classes, graph.columns):
             return
-        self.graphs["predict"] = replace(self.graphs["predict"], classes=names)
+        self.graphs["predict"] = replace(graph, classes=names, columns=columns)
         if self.parts:
-            self.parts = replace(self.parts, forward=replace(self.parts.forward, classes=names))
+            self.parts = replace(self.parts, forward=replace(self.parts.forward, classes=names, columns=columns))
 
     @property
     def sample(self) -> Value:
@@ -246,7 +250,7 @@ class Learner:
         for name, value, least in (("threads", threads, 1), ("views", views, 1), ("stop_epoch", stop_epoch, 0)):
             optional(value, name, least)
         data = self.samples(x, y, naming=True)
-        self._name(data.names)
+        self._name(data)
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
         with self._changing, bar(progress) as shown, patient() as check:
             report = stoppable(shown, check)
@@ -274,7 +278,7 @@ class Learner:
             if value is not None:
                 number(value, name)
         data = self.samples(x, [y] if np.isscalar(y) else y, naming=True)  # one label, or a list of them
-        self._name(data.names)
+        self._name(data)
         with self._changing, bar(progress) as shown, patient() as check:
             return learn(self, data, self.recipe.rate if rate is None else rate, head_rate, stoppable(shown, check))
 

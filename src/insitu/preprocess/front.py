@@ -13,7 +13,7 @@ from insitu.ops.layout import reshape, transpose
 def in_front(graph: Graph, make: Callable[[Builder], Value]) -> Graph:
     """The graph with what `make` builds before its only input. The result has the name and type of that input."""
     old = graph.inputs[0]
-    builder = Builder(graph.name, graph.classes)
+    builder = Builder(graph.name, graph.classes, graph.columns)
     builder.notes, builder.constants, builder.state = list(graph.notes), dict(graph.constants), dict(graph.state)
     builder._types = {name: v.type for name, v in graph.values.items() if name != old.name}
     with build(builder):

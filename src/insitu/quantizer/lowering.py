@@ -27,7 +27,7 @@ class Lowering:
     def __init__(self, graph: Graph, scales: dict[str, Quant], ranges: Ranges, fusions: Fusions, options: Options):
         self.graph, self.scales, self.ranges = graph, scales, ranges
         self.fusions, self.options = fusions, options
-        self.builder = Builder(graph.name, graph.classes)
+        self.builder = Builder(graph.name, graph.classes, graph.columns)
         self._s8: dict[str, Value] = {}
         self._float: dict[str, Value] = {}
 

@@ -2,25 +2,28 @@
 
 Photos and recordings: one subfolder per class. A table is one .csv file with one example per line. Which examples are
 for the test depends on the example's own file (or line) and the seed alone, so that it stays the same when others are
-added: nothing that was learned from is ever tested on. Nothing here knows a network.
+added. Examples of an earlier lesson keep their place: nothing that was learned from is ever tested on. Nothing here
+knows a network.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from insitu.data.reading import IMAGES
-from insitu.data.tables import read_table
+from insitu.data.reading import IMAGES, LABEL_HEADINGS
+from insitu.data.tables import Table, read_table
 from insitu.errors import DataError
+from insitu.learner.lesson import Lesson, mark
 
 PHOTOS, RECORDINGS, TABLE = "photos", "recordings", "table"
 KINDS = {**dict.fromkeys(IMAGES, PHOTOS), ".csv": RECORDINGS}
 FEWEST = 4  # examples of a class, so that one can be kept for the test
+READ = 1 << 16  # bytes at the beginning of a file by which, with its size, its contents are known
 NEEDED = "one subfolder per class, each with photos, or with .csv recordings; or one .csv file with a label column"
 
 
@@ -33,8 +36,11 @@ class Material:
     names: tuple[str, ...]
     labels: np.ndarray  # int64, one per example
     test: np.ndarray  # bool, one per example: kept for the test
+    marks: np.ndarray  # uint64[examples, 2]: of its name, and of its contents
+    keys: Sequence[str]  # the name of each
     files: tuple[Path, ...] = ()
     rows: np.ndarray | None = None  # float32[examples, columns] of a table
+    columns: tuple[str, ...] = ()  # their names, if the table has a heading
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -45,15 +51,28 @@ class Material:
         return f"{len(self):,} {kind} of {len(self.names)} classes, {int(self.test.sum()):,} kept for the test"
 
 
-def look(path: str | Path, *, share: float = 0.2, seed: int = 0) -> Material:
-    """What is to be learned. `share` of the examples of every class are kept for the test."""
+def look(path: str | Path, *, share: float = 0.2, seed: int = 0, before: Lesson | None = None,
+         columns: tuple[str, ...] = ()) -> Material:  # fmt: skip
+    """What is to be learned. `share` of the examples of every class are kept for the test.
+
+    before      an earlier lesson: its examples keep their place, its share and seed decide about new ones
+    columns     of an earlier table, in their order
+    """
     path = Path(path)
     if not path.exists():
         raise DataError("no such folder", where=str(path), hint=NEEDED)
-    return _table(path, share, seed) if path.is_file() else _folder(path, share, seed)
+    found = _table(path, columns, before) if path.is_file() else _folder(path, before)
+    return replace(found, test=_chosen(found, share, seed, before))
 
 
-def _folder(path: Path, share: float, seed: int) -> Material:
+def _chosen(material: Material, share: float, seed: int, before: Lesson | None) -> np.ndarray:
+    share, seed = (before.share, before.seed) if before else (share, seed)
+    names = [f"{seed}:{key}" for key in material.keys]
+    test = kept(names, material.labels, share, twins=material.marks[:, 1], each=before is None)
+    return before.place(material.marks, test) if before else test
+
+
+def _folder(path: Path, before: Lesson | None) -> Material:
     groups = {p: _files(p) for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")}
     kinds = Counter(KINDS[f.suffix.lower()] for files in groups.values() for f in files)
     if not kinds:
@@ -62,35 +81,56 @@ def _folder(path: Path, share: float, seed: int) -> Material:
     groups = {p: [f for f in files if KINDS[f.suffix.lower()] == kind] for p, files in groups.items()}
     empty, groups = [p.name for p, files in groups.items() if not files], {p: fs for p, fs in groups.items() if fs}
     names = tuple(p.name for p in groups)
-    _check(names, [len(files) for files in groups.values()], path)
+    if before is None:
+        _check(names, [len(files) for files in groups.values()], path)
     labels = np.repeat(np.arange(len(groups)), [len(files) for files in groups.values()])
     files = tuple(f for group in groups.values() for f in group)
     keys = [f.relative_to(path).as_posix() for f in files]
     notes = (f"no {kind} in {', '.join(empty)}: not learned",) if empty else ()
-    return Material(path, kind, names, labels, kept(keys, labels, share, seed), files, notes=notes)
+    marks = _marks(keys, map(_contents, files))
+    return Material(path, kind, names, labels, np.zeros(len(labels), bool), marks, keys, files, notes=notes)
 
 
 def _files(folder: Path) -> list[Path]:
     return sorted(f for f in folder.rglob("*") if f.suffix.lower() in KINDS and not f.name.startswith("."))
 
 
-def _table(path: Path, share: float, seed: int) -> Material:
-    """The column headed `label` (or `class`, `target`, `y`), or the last one; the others are numbers."""
+def _contents(file: Path) -> bytes:
+    with file.open("rb") as f:
+        return b"%d:" % file.stat().st_size + f.read(READ)
+
+
+def _marks(keys: Iterable[str], contents: Iterable[str | bytes]) -> np.ndarray:
+    return np.array([(mark(key), mark(data)) for key, data in zip(keys, contents)], np.uint64)
+
+
+def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Material:
+    """The column headed `label` (or `class`, `target`), or the last one; the others are numbers."""
     if path.suffix.lower() != ".csv":
         raise DataError(f"unknown kind of data {path.suffix!r}", where=str(path), hint=NEEDED)
     table = read_table(path)
-    heading = [h.strip().lower() for h in table.heading]
-    column = next((heading.index(h) for h in ("label", "class", "target", "y") if h in heading), table.width - 1)
+    inputs, column = _columns(table, columns)
     words = table.column(column)
     names = tuple(sorted(set(words), key=_order))
     labels = np.array([names.index(w) for w in words], np.int64)
     if len(names) > max(20, len(words) // FEWEST):
         what = f"has {len(names):,} different labels in {len(words):,} lines: this is a quantity, not a class"
         raise DataError(what, where=str(path), hint="`insitu train` with --loss mse learns quantities")
-    _check(names, np.bincount(labels).tolist(), path)
-    rows = table.numbers(without=column).astype(np.float32)
-    keys = [",".join(row) for row in table.rows]
-    return Material(path, TABLE, names, labels, kept(keys, labels, share, seed), rows=rows)
+    if before is None:
+        _check(names, np.bincount(labels).tolist(), path)
+    keys = [",".join(row[c].strip() for c in (*inputs, column)) for row in table.rows]
+    return Material(path, TABLE, names, labels, np.zeros(len(labels), bool), _marks(keys, keys), keys,
+                    rows=table.numbers(inputs).astype(np.float32), columns=table.names(inputs))  # fmt: skip
+
+
+def _columns(table: Table, known: tuple[str, ...]) -> tuple[list[int], int]:
+    """The columns of the inputs, by name if they are known; and that of the label."""
+    heading = [h.strip().lower() for h in table.heading]
+    inputs = table.places(known) if known and heading else list(range(table.width))
+    free = [c for c in range(table.width) if c not in inputs] if known and heading else inputs
+    headed = [c for name in LABEL_HEADINGS for c in free if heading and heading[c] == name]
+    label = (headed or free or [table.width - 1])[0 if headed else -1]
+    return [c for c in inputs if c != label], label
 
 
 def _order(word: str) -> tuple[int, float, str]:
@@ -111,17 +151,22 @@ def _check(names: tuple[str, ...], counts: list[int], path: Path) -> None:
         raise DataError(what, where=str(path), hint=f"at least {FEWEST} of each class; 20 or more learn well")
 
 
-def kept(keys: list[str], labels: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Which examples are for the test: of each class, those with the smallest hashes; at least one of each.
+def kept(keys: Sequence[str], labels: np.ndarray, share: float, *, twins: np.ndarray | None = None,
+         each: bool = True) -> np.ndarray:  # fmt: skip
+    """Which examples are for the test: of each class, those whose keys have the smallest marks.
 
-    Equal examples (the same key) get the same place.
+    Equal examples (`twins`: a number for the contents of each) get the same place. With `each`, every class has at
+    least one example on both sides, if it has two that differ.
     """
-    hashes = np.array([int.from_bytes(hashlib.sha256(f"{seed}:{k}".encode()).digest()[:8], "big") for k in keys])
-    chosen = hashes < np.uint64(share * 2**64)
-    for label in np.unique(labels):
+    marks = np.array([mark(key) for key in keys], np.uint64)
+    if twins is not None:
+        _, first, same = np.unique(twins, return_index=True, return_inverse=True)
+        marks = marks[first][same]
+    chosen = marks < np.uint64(share * 2**64)
+    for label in np.unique(labels) if each else ():
         mine = np.flatnonzero(labels == label)
         if not chosen[mine].any():
-            chosen[mine[hashes[mine] == hashes[mine].min()]] = True
+            chosen[mine[marks[mine] == marks[mine].min()]] = True
         if chosen[mine].all():
-            chosen[mine[hashes[mine] == hashes[mine].max()]] = False
+            chosen[mine[marks[mine] == marks[mine].max()]] = False
     return chosen

@@ -24,7 +24,7 @@ def real_graph(graph: Graph) -> Graph:
     if not any(v.type.quant is not None for v in graph.values.values()):
         return graph
     floats = {op.facts.int8: op for op in REGISTRY.values() if op.facts.int8 is not None}
-    builder = Builder(graph.name, graph.classes)
+    builder = Builder(graph.name, graph.classes, graph.columns)
     new: dict[str, Value] = {}
     with build(builder):
         for v in graph.inputs:

@@ -1,0 +1,115 @@
+"""The examples of a material, in the form that a network takes: photos in its size, lines of a table, windows of
+recordings. Nothing here knows classes or tests (material.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.data.reading import read_image
+from insitu.data.samples import Samples
+from insitu.data.tables import read_table
+from insitu.errors import DataError
+from insitu.graph import Graph
+from insitu.teach.material import FEWEST, PHOTOS, TABLE, Material
+from insitu.terminal.progress import Report
+
+WINDOW = 128  # readings of a recording that are looked at together; fewer if most recordings are shorter
+SHORTEST = 8  # readings that can be learned from
+SPARED = 0.1  # of the recordings of a class that may be left out for being shorter than the others
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Samples of a network, and which of the material's examples each belongs to."""
+
+    samples: Samples
+    which: np.ndarray
+    window: int = 0  # readings, for recordings
+    notes: tuple[str, ...] = ()
+
+    def part(self, chosen: np.ndarray) -> Samples:
+        """The samples of these examples."""
+        return self.samples.take(chosen[self.which])
+
+
+def examples_of(material: Material, graph: Graph, window: int, report: Report) -> Examples:
+    """All examples, for the first input of this network."""
+    return photos(material, graph, report) if material.kind == PHOTOS else numbers(material, window, graph.columns)
+
+
+def photos(material: Material, graph: Graph, report: Report) -> Examples:
+    value, found = graph.inputs[0], []
+    for k, file in enumerate(material.files):
+        report("reading photos", k, len(material))
+        found.append(read_image(file, value)[0])
+    x = np.stack(found).round().astype(np.uint8) if value.dtype == "u8" else np.stack(found) / np.float32(255)
+    return Examples(_samples(material, x, material.labels), np.arange(len(material)))
+
+
+def numbers(material: Material, window: int = 0, columns: tuple[str, ...] = ()) -> Examples:
+    """The lines of a table, or the windows of recordings; `window` and `columns` are those of an earlier lesson."""
+    if material.kind != TABLE:
+        return _recordings(material, window, columns)
+    assert material.rows is not None
+    return Examples(_samples(material, material.rows, material.labels, material.columns), np.arange(len(material)))
+
+
+def _samples(material: Material, x: np.ndarray, labels: np.ndarray, columns: tuple[str, ...] = ()) -> Samples:
+    return Samples((x,), labels, material.names, str(material.path), columns=columns)
+
+
+def _recordings(material: Material, window: int, columns: tuple[str, ...]) -> Examples:
+    read, columns = _read(material, columns)
+    lengths = np.array([len(r) for r in read])
+    length = window or window_length(lengths, material.labels)
+    if length < SHORTEST:
+        short = material.files[int(np.argmin(lengths))]
+        raise DataError("is too short to learn from", where=str(short), hint=f"at least {SHORTEST} lines, one each")
+    cut = [windows(r, length) for r in read]
+    which = np.repeat(np.arange(len(cut)), [len(c) for c in cut])
+    if not len(which):
+        raise DataError(f"has no recording of {length} readings or more", where=str(material.path))
+    made = _samples(material, np.concatenate(cut)[:, None], material.labels[which], columns)
+    return Examples(made, which, length, _notes(material, lengths, length))
+
+
+def _read(material: Material, known: tuple[str, ...]) -> tuple[list[np.ndarray], tuple[str, ...]]:
+    """The readings of every file, with the columns of the first one, or the known ones, in their order."""
+    found = []
+    for file in material.files:
+        table = read_table(file)
+        places = table.places(known) if known and table.heading else range(table.width)
+        known = known or table.names(places)
+        found.append(table.numbers(places).astype(np.float32))
+        if found[-1].shape[1] != found[0].shape[1]:
+            raise DataError(f"has another number of columns than {material.files[0].name}", where=str(file))
+    return found, known
+
+
+def window_length(lengths: np.ndarray, labels: np.ndarray) -> int:
+    """WINDOW, or less if more than a few recordings of a class are shorter."""
+    return min(WINDOW, *(_length(np.sort(lengths[labels == label])) for label in np.unique(labels)))
+
+
+def _length(lengths: np.ndarray) -> int:
+    """The length that all recordings of a class have, but for the few that can be spared."""
+    spared = min(max(int(SPARED * len(lengths)), 1), max(len(lengths) - FEWEST, 0))
+    return int(lengths[spared])
+
+
+def _notes(material: Material, lengths: np.ndarray, length: int) -> tuple[str, ...]:
+    short = [f"{f.parent.name}/{f.name} ({n})" for f, n in zip(material.files, lengths) if n < length]
+    more = f" and {len(short) - 3} more" if len(short) > 3 else ""
+    left = f"left out, with fewer than {length} readings: {', '.join(short[:3])}{more}"
+    cut = f"windows have {length} readings instead of {WINDOW}: recordings of a class are that short"
+    return tuple(words for there, words in ((short, left), (length < WINDOW, cut)) if there)
+
+
+def windows(recording: np.ndarray, length: int) -> np.ndarray:
+    """[count, length, channels], each half a window after the one before."""
+    step = max(length // 2, 1)
+    found = [recording[k : k + length] for k in range(0, len(recording) - length + 1, step)]
+    return np.stack(found) if found else np.zeros((0, length, recording.shape[1]), recording.dtype)
