@@ -86,6 +86,7 @@ def test_batch_norm_learns_its_statistics_from_whole_batches():
     before = made.device.state()[name]
     history = made.fit(x, np.arange(11) % 3, epochs=2, rate=0.01)
     assert np.isfinite(history.loss).all() and (made.device.state()[name] != before).any()
+    assert [len(losses) for losses in history.losses] == [12, 12]  # all eleven, and one twice to fill the last batch
     assert made.predict(x).shape == (11, 3)
     with pytest.raises(DataError, match="do not make a batch of 4"):
         made.fit(x[:3], [0, 1, 2])

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ INPUT_KEYS = {part: [stem + end for end in ends for stem in INPUT_STEMS] for par
 LABEL_HEADINGS = ("label", "class", "target")  # of a table's column, best first
 LABEL_KEYS = {stem + end for end in PARTS["train"] for stem in LABEL_STEMS}
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
+WIDE = "I"  # what Pillow calls images of more than 8 bits per pixel begins with it
 # what readers raise for a file that is broken or of another format
 DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error)
 
@@ -268,12 +270,25 @@ def read_image(path: Path, value: Value) -> tuple[np.ndarray, tuple[int, int]]:
         raise needs("pillow", "images", "reading images") from None
     height, width, channels, first = _layout(value)
     try:
-        image = Image.open(path).convert("L" if channels == 1 else "RGB")
-    except OSError as e:
-        raise DataError("is not an image, despite its name", where=str(path)) from e
+        image = _of_bytes(Image.open(path)).convert("L" if channels == 1 else "RGB")
+    except Image.DecompressionBombError as e:
+        most = (Image.MAX_IMAGE_PIXELS or 0) * 2
+        raise DataError(f"has more than {most:,} pixels", where=str(path), hint="make the image smaller") from e
+    except (OSError, ValueError, SyntaxError) as e:
+        raise DataError("is not an image, or is damaged", where=str(path)) from e
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR), np.float32)
     pixels = pixels.reshape(height, width, channels)
     return (pixels.transpose(2, 0, 1) if first else pixels), image.size
+
+
+def _of_bytes(image: Any) -> Any:
+    """The image the right way up, its pixels 0..255; those of a 16-bit image are divided by 257, not cut off at 255."""
+    from PIL import Image, ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if not image.mode.startswith(WIDE):  # I, I;16, I;16B
+        return image
+    return Image.fromarray((np.asarray(image).astype(np.float64) / 257).round().clip(0, 255).astype(np.uint8))
 
 
 def _layout(value: Value) -> tuple[int, int, int, bool]:

@@ -67,7 +67,7 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
 def _by_name(data, known: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
     """A frame with the columns that the model knows, in its order, and their names; anything else as it is."""
     pair = isinstance(data, tuple) and len(data) == 2
-    frame = data[0] if pair else data
+    frame: Any = data[0] if pair else data
     names = of_columns(getattr(frame, "columns", ())) if hasattr(frame, "loc") else ()
     if not names:
         return data, ()

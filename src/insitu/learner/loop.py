@@ -47,12 +47,12 @@ def run_epochs(feed: Feed, course: Course, epochs: range, report: Report,
 
 
 def used(method: Method, course: Course, feed: Feed, epoch: int) -> list[int]:
-    """The order of an epoch. If a batch is taken at once, samples that do not fill one wait for another epoch."""
+    """The order of an epoch. If a batch is taken at once, the epoch's first samples also fill up its last batch."""
     count = len(feed)
     if count < method.samples:
         raise DataError(f"{count} samples do not make a batch of {method.samples}")
     order = feed.numbered(course.order(epoch, count))
-    return order if method.adds_up else order[: count // method.samples * method.samples]
+    return order if method.adds_up else order + order[: -count % method.samples]
 
 
 def run_epoch(feed: Feed, course: Course, epoch: int, order: list[int], pace: Pace, report: Report,
