@@ -46,7 +46,7 @@ from insitu.schemes.scheme import Scheme, read_scheme
 from insitu.terminal import colour
 from insitu.terminal.progress import stage
 from insitu.training.classes import choose_classes
-from insitu.training.head import HEAD, prototypes, replace_head, with_head
+from insitu.training.head import HEAD, prototypes, replace_head, reserve_head, with_head
 from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts
 from insitu.training.train import Recipe, has_targets
@@ -69,7 +69,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
             head_after: str | None = None, head_init: str = "zero", rounding: str | None = None,
             recipe: Recipe | None = None, board: str | Board = "host", sram: int | str | None = None,
             flash: int | str | None = None, prefer: str = "balance", transform: Transform | Audio | None = None,
-            seed: int = 0, dump: str | Path | None = None) -> Learner:  # fmt: skip
+            seed: int = 0, dump: str | Path | None = None,
+            max_classes: int | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
     model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
@@ -91,6 +92,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     prefer      on a board: the fewest instructions within `sram`, or within half of the board's ("balance") or all of
                 it ("speed"); or the least memory ("memory")
     dump        a folder that gets one text file per stage
+    max_classes the head has room for this many classes: `add_class` takes the next row, nothing is compiled again
     """
     seed = whole(seed, "seed")
     sram, flash = byte_count(sram, "sram"), byte_count(flash, "flash")
@@ -113,8 +115,9 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
     g = new_head(g, chosen.count, samples and by_name(samples, chosen.names), recipe, head_after, head_init, seed)
-    g = replace(rounded(integer_head(g) if head == "int8" else g, rounding), classes=chosen.names,
-                columns=g.columns or (samples.columns if samples else ()))  # fmt: skip
+    columns = g.columns or (samples.columns if samples else ())
+    g = with_room(replace(g, classes=chosen.names, columns=columns), max_classes, head)
+    g = rounded(integer_head(g) if head == "int8" else g, rounding)
     say("4-head", g)
     notes += sum(map(_told, [*said, chosen.note, UNTRAINED if random else ""]), ()) + _untrained(g)
     s = say("5-scheme", read_scheme(scheme, trainable(g)))
@@ -245,6 +248,16 @@ def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, aft
     if samples.labels.min() < 0 or samples.labels.max() >= classes:
         raise DataError(f"labels go up to {samples.labels.max()}, but there are only {classes} classes")
     return with_head(made, *prototypes(features_of(made, samples), samples.labels, classes))
+
+
+def with_room(graph: Graph, most: int | None, head: str) -> Graph:
+    """The graph with rows of the head for classes that are added later."""
+    if most is None:
+        return graph
+    most = whole(most, "max_classes", graph.outputs[0].shape[-1])
+    if HEAD not in graph.producer or head != "float":
+        raise DataError("only a float head has room for more classes", hint='head="float", or no max_classes')
+    return reserve_head(graph, most)
 
 
 def features_of(graph: Graph, samples: Samples) -> np.ndarray:

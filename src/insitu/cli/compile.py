@@ -59,6 +59,9 @@ def add_trained(group) -> None:
         metavar="N",
         help="new head: N classes, or names: rest,wave (default: as the data)",
     )
+    group.add_argument(
+        "--max-classes", type=count, metavar="N", help="room in the head for classes that are added later"
+    )
     group.add_argument("--head", choices=("float", "int8"), default="float", help="arithmetic of the head (float)")
     group.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
     group.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
@@ -170,6 +173,7 @@ def build(arguments, data: str | None):
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
         rounding=arguments.rounding, recipe=recipe(arguments), board=arguments.board, sram=arguments.sram,
         flash=arguments.flash, prefer=arguments.prefer, seed=arguments.seed, dump=arguments.dump,
+        max_classes=arguments.max_classes,
     )  # fmt: skip
     return learner, samples
 

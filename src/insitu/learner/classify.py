@@ -13,6 +13,7 @@ from insitu.ops.activation import lut_s8, sigmoid
 from insitu.ops.layout import reshape, transpose
 from insitu.ops.norm import log_softmax, softmax, softmax_s8
 from insitu.ops.quant import dequantize, quantize, requantize_s8
+from insitu.training.head import in_use
 
 Classified = dict[str, float]  # name (or number) of a class -> its probability, the likeliest first
 SAME = {dequantize, quantize, requantize_s8, reshape, transpose}  # the same numbers, in another form
@@ -20,8 +21,8 @@ SAME = {dequantize, quantize, requantize_s8, reshape, transpose}  # the same num
 
 def classified(graph: Graph, outputs: np.ndarray, names: Sequence[str], top: int | None = None) -> list[Classified]:
     """For each sample, its classes with their probabilities."""
-    chances = probabilities(graph, outputs)
-    return [_ranked(row, names, top) for row in chances]
+    chances, used = probabilities(graph, outputs), _used(graph, outputs)
+    return [_ranked(row, names, top, used) for row in chances]
 
 
 def probabilities(graph: Graph, outputs: np.ndarray) -> np.ndarray:
@@ -67,6 +68,13 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def _ranked(row: np.ndarray, names: Sequence[str], top: int | None) -> Classified:
-    order = np.argsort(-row, kind="stable")[:top]
+def _used(graph: Graph, outputs: np.ndarray) -> np.ndarray | None:
+    """The classes in use; None for all. Rows of a head that are kept for later classes have a hopeless score."""
+    used = in_use(outputs.reshape(len(outputs), -1)).any(0) if graph.outputs[0].dtype == "f32" else np.ones(1, bool)
+    return None if used.all() else np.flatnonzero(used)
+
+
+def _ranked(row: np.ndarray, names: Sequence[str], top: int | None, used: np.ndarray | None) -> Classified:
+    order = np.argsort(-row, kind="stable")
+    order = (order if used is None else order[np.isin(order, used)])[:top]
     return {word(names, int(k)): float(f"{row[k]:.6g}") for k in order}  # the last digits of exp differ by machine

@@ -1,4 +1,4 @@
-"""Add one class to a learner, without forgetting anything."""
+"""Add one class to a learner, without forgetting anything: in a free row of its head, or with one more row."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from insitu.devices.host import HostDevice
 from insitu.errors import DeviceError, GraphError
 from insitu.graph.classes import checked
 from insitu.learner.learner import Learner
+from insitu.learner.rows import free_row, with_name
 from insitu.training.head import widen_head
 
 
 def add_class(learner: Learner, name: str) -> int:
     """Add one class to the head; returns its number. If it no longer fits the board, nothing has changed."""
+    row = free_row(learner)
+    if row is not None:
+        learner._name(with_name(learner, row, name or str(row)))
+        return row
     if learner.parts is None or learner.parts.head is None:
         raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
     place = learner.site.place

@@ -37,6 +37,7 @@ from insitu.learner.history import History
 from insitu.learner.lesson import Lesson
 from insitu.learner.measures import MEASURES
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
+from insitu.learner.rows import few_of_each, ready
 from insitu.learner.settle import Given, check_given, given_of
 from insitu.learner.settling import settled, trained
 from insitu.learner.shown import as_html, as_text, learner_rows
@@ -71,6 +72,7 @@ class Learner:
         self.lesson: Lesson | None = None  # what `insitu teach` taught it
         self.history: History | None = None  # of the last fit
         self.tests: Samples | None = None  # that it was tested on
+        self.lately: Samples | None = None  # a few samples of each class of the last fit: in memory, never saved
         self._changing, self._opening = RLock(), RLock()
         self._take(graphs, dict(plans) if plans else None, self.site.device)
         self.classes: int = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
@@ -254,12 +256,13 @@ class Learner:
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
         with self._changing, bar(progress) as shown, patient() as check:
             report = stoppable(shown, check)
+            ready(self, data)
             feed = self._feed(data, augment, views, cache, given, report)
             found = settled(self, data, feed, given, held_out, report)
             span = range(start_epoch, found.last(stop_epoch))
             try:
                 self.history = trained(self, found, span, report, threads, held_out, tests)
-                self.tests = tests
+                self.tests, self.lately = tests, few_of_each(data)
                 return self.history
             except KeyboardInterrupt:
                 self._take_over(found.feed)
@@ -280,6 +283,7 @@ class Learner:
         data = self.samples(x, [y] if np.isscalar(y) else y, naming=True)  # one label, or a list of them
         self._name(data)
         with self._changing, bar(progress) as shown, patient() as check:
+            ready(self, data)
             return learn(self, data, self.recipe.rate if rate is None else rate, head_rate, stoppable(shown, check))
 
     learn = partial_fit
@@ -382,7 +386,9 @@ class Learner:
     def add_class(self, name: str = "") -> int:
         """Add one class to the head, keeping everything learned; returns the new class's number.
 
-        For a board, the program is linked again; if it no longer fits, this is a BudgetError, and nothing has changed.
+        With room for it (`compile(..., max_classes=N)`), nothing is compiled again: the class takes the next free row,
+        and takes part from its first samples on. Otherwise the program is made again; for a board, it is linked again,
+        and if it no longer fits, this is a BudgetError, and nothing has changed.
         """
         from insitu.learner.growing import add_class
 

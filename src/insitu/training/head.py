@@ -32,6 +32,7 @@ POOLS = {mean, mean_s8}
 ACTIVATIONS = {relu, relu6}
 HEADS = {linear, linear_s8, conv2d, conv2d_s8}
 HEAD = "head"  # the name of the new classifier
+UNUSED = -1e9  # the bias of a row that no class uses yet: its probability is exactly 0
 
 
 def find_head(graph: Graph) -> Node:
@@ -182,6 +183,22 @@ def widen_head(graph: Graph, classes: int) -> Graph:
     if grow < 0:
         raise GraphError(f"cannot reduce the {len(arrays[0])} classes to {classes}", where=HEAD)
     return with_head(graph, *(np.concatenate([a, np.zeros((grow, *a.shape[1:]), np.float32)]) for a in arrays))
+
+
+def reserve_head(graph: Graph, most: int) -> Graph:
+    """The graph with room for `most` classes: rows that no class uses yet never win, and no gradient reaches them."""
+    wide = widen_head(graph, most)
+    node = wide.producer[HEAD]
+    weight = wide.constants[node.inputs[1].name]
+    own = [wide.constants[v.name].copy() for v in node.inputs[2:]]
+    bias = own[0] if own else np.zeros(most, np.float32)
+    bias[graph.producer[HEAD].output.shape[-1] :] = UNUSED
+    return with_head(wide, weight, bias)
+
+
+def in_use(bias: np.ndarray) -> np.ndarray:
+    """Which rows of a head belong to a class, by their biases."""
+    return bias > UNUSED / 10
 
 
 def with_head(graph: Graph, weight: np.ndarray, bias: np.ndarray | None = None) -> Graph:

@@ -1,0 +1,129 @@
+"""The rows of a learner's head: which classes use them, and how a class comes into use or leaves.
+
+A head with room (compile(..., max_classes=N)) has rows that no class uses yet: the next class takes one, and nothing is
+compiled again. Its row comes into use with its first samples, made from their mean (training/newcomer.py). growing.py
+makes programs with more rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from insitu.data import Samples
+from insitu.data.arguments import whole
+from insitu.devices.host import HostDevice, open_host
+from insitu.errors import DataError, GraphError
+from insitu.graph import drop_unused
+from insitu.graph.classes import checked, unknown
+from insitu.learner.feed import plain, predict_all
+from insitu.training.head import HEAD, UNUSED, in_use
+from insitu.training.newcomer import row_from_mean
+
+if TYPE_CHECKING:
+    from insitu.learner.learner import Learner
+
+
+def head_rows(learner: Learner) -> tuple[np.ndarray, np.ndarray] | None:
+    """Weights and biases of the head; None if it is not a float one with biases."""
+    state = learner.device.state()
+    weight, bias = state.get(f"{HEAD}.weight"), state.get(f"{HEAD}.bias")
+    return None if weight is None or bias is None or weight.dtype != np.float32 else (weight, bias)
+
+
+def rows_in_use(learner: Learner) -> np.ndarray:
+    """For each class: does it take part yet?"""
+    found = head_rows(learner)
+    return np.ones(learner.classes, bool) if found is None else in_use(found[1])
+
+
+def free_row(learner: Learner) -> int | None:
+    """The first row without a class; None if there is none."""
+    names = learner.names or ("",) * learner.classes
+    rows = (k for k, used in enumerate(rows_in_use(learner)) if not used and not names[k])
+    return next(rows, None) if learner.classes > 1 else None
+
+
+def with_name(learner: Learner, row: int, name: str) -> tuple[str, ...]:
+    names = list(learner.names or ("",) * learner.classes)
+    names[row] = name
+    return checked(names)
+
+
+def set_row(learner: Learner, row: int, weight: np.ndarray, bias: float | np.float32) -> None:
+    """Give a class these weights; whatever is stored beside them begins anew."""
+    state, changed = learner.device.state(), {}
+    for word, value in (("weight", weight), ("bias", bias)):
+        for name in (f"{HEAD}.{word}", *(f"{HEAD}.{word}.{beside}" for beside in ("momentum", "m", "v", "sum"))):
+            if name in state:
+                changed[name] = state[name].copy()
+                changed[name][row] = value if name == f"{HEAD}.{word}" else 0
+    learner.device.load_arrays(changed)
+
+
+def forget_class(learner: Learner, name: str | int) -> int:
+    """Take a class out of use; returns its number. Its row and name are free for another."""
+    row = class_number(learner, name)
+    if head_rows(learner) is None:
+        raise GraphError("only a float head can forget a class", hint='insitu.compile(..., head="float")')
+    if rows_in_use(learner).sum() < 2 and rows_in_use(learner)[row]:
+        raise DataError("the last class cannot be forgotten", where=str(name))
+    set_row(learner, row, np.zeros(1, np.float32), UNUSED)
+    if any(learner.names):
+        names = list(learner.names)
+        names[row] = ""
+        learner._name(tuple(names))
+    return row
+
+
+def class_number(learner: Learner, name: str | int) -> int:
+    """The number of a class, from its name or number."""
+    if isinstance(name, str) and name in learner.names and name:
+        return learner.names.index(name)
+    if isinstance(name, str) and not (name.isdigit() and int(name) < learner.classes and not any(learner.names)):
+        raise unknown(name, [n for n in learner.names if n] or [str(k) for k in range(learner.classes)])
+    number = whole(int(name), "the class")
+    if number >= learner.classes:
+        raise DataError(f"there is no class {number}", hint=f"0 to {learner.classes - 1}")
+    return number
+
+
+def ready(learner: Learner, data: Samples) -> None:
+    """Bring classes into use whose first samples are these: each row is made from the mean of its samples."""
+    if not isinstance(learner.device, HostDevice) or data.labels is None or data.labels.dtype.kind not in "iu":
+        return
+    used = rows_in_use(learner)
+    new = [int(k) for k in np.unique(data.labels) if not used[k]]
+    if not new:
+        return
+    means, old = _means(learner, data), _means(learner, learner.lately)
+    for k in new:
+        weight, bias = head_rows(learner) or (np.zeros(0), np.zeros(0))
+        known = [j for j in sorted(old) if used[j]]
+        row = row_from_mean(means[k], [old[j] for j in known], [(weight[j], bias[j]) for j in known])
+        set_row(learner, k, *row)
+
+
+def _means(learner: Learner, data: Samples | None) -> dict[int, np.ndarray]:
+    """The mean features of each class in these samples."""
+    if data is None or data.labels is None:
+        return {}
+    graph = learner.graphs["predict"]
+    state = learner.device.state()
+    graph = replace(graph, constants={**graph.constants, **{n: state[n] for n in graph.state}}, state={}, updates={})
+    body = drop_unused(replace(graph, outputs=(graph.producer[HEAD].inputs[0],), classes=()))
+    found = predict_all(open_host(body), plain(data.inputs))[0].reshape(len(data), -1)
+    return {int(k): found[data.labels == k].mean(0) for k in np.unique(data.labels)}
+
+
+def few_of_each(data: Samples, each: int = 32, most_bytes: int = 16 << 20) -> Samples | None:
+    """Some samples of every class, spread over all; None if labels are no class numbers."""
+    labels = data.labels
+    if labels is None or labels.dtype.kind not in "iu" or labels.ndim != 1:
+        return None
+    each = max(min(each, most_bytes // max(sum(x[:1].nbytes for x in data.inputs) * len(np.unique(labels)), 1)), 1)
+    rows = [np.flatnonzero(labels == k) for k in np.unique(labels)]
+    chosen = np.sort(np.concatenate([r[np.linspace(0, len(r) - 1, min(each, len(r))).astype(int)] for r in rows]))
+    return data.take(chosen)
