@@ -20,7 +20,7 @@ def add_class(learner: Learner, name: str) -> int:
     """Add one class to the head; returns its number. If it no longer fits the board, nothing has changed."""
     row = free_row(learner)
     if row is not None:
-        learner._name(with_name(learner, row, name or str(row)))
+        learner.rename(with_name(learner, row, name or str(row)))
         return row
     if learner.parts is None or learner.parts.head is None:
         raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")

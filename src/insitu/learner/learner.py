@@ -204,7 +204,12 @@ class Learner:
     def _name(self, data: Samples) -> None:
         """Take over the names of the classes, and those of a table's columns if none are known."""
         graph = self.graphs["predict"]
-        names, columns = data.names if any(data.names) else graph.classes, graph.columns or data.columns
+        self.rename(data.names if any(data.names) else graph.classes, graph.columns or data.columns)
+
+    def rename(self, names: tuple[str, ...], columns: tuple[str, ...] | None = None) -> None:
+        """Set the names of the classes; those of a table's columns stay unless they are given."""
+        graph = self.graphs["predict"]
+        columns = graph.columns if columns is None else columns
         if (names, columns) == (graph.classes, graph.columns):
             return
         self.graphs["predict"] = replace(graph, classes=names, columns=columns)

@@ -74,7 +74,7 @@ def forget_class(learner: Learner, name: str | int) -> int:
     if any(learner.names):
         names = list(learner.names)
         names[row] = ""
-        learner._name(tuple(names))
+        learner.rename(tuple(names))
     return row
 
 
