@@ -69,8 +69,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
             head_after: str | None = None, head_init: str = "zero", rounding: str | None = None,
             recipe: Recipe | None = None, board: str | Board = "host", sram: int | str | None = None,
             flash: int | str | None = None, prefer: str = "balance", transform: Transform | Audio | None = None,
-            seed: int = 0, dump: str | Path | None = None,
-            max_classes: int | None = None) -> Learner:  # fmt: skip
+            seed: int = 0, dump: str | Path | None = None, max_classes: int | None = None,
+            store: int | str | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
     model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
@@ -93,13 +93,15 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
                 it ("speed"); or the least memory ("memory")
     dump        a folder that gets one text file per stage
     max_classes the head has room for this many classes: `add_class` takes the next row, nothing is compiled again
+    store       on a board: bytes ("64K") for samples that the program keeps itself, in flash where insitu can write the
+                board's, else in SRAM. The board then collects, learns in bouts and survives power cuts (docs/living.md)
     """
     seed = whole(seed, "seed")
     sram, flash = byte_count(sram, "sram"), byte_count(flash, "flash")
     say = Dump(dump)
     if head not in PRECISIONS:
         raise DataError(f"head is {head!r}, which is unknown", hint=" or ".join(PRECISIONS))
-    limits = limits_of(board, sram, flash, prefer)
+    limits = limits_of(board, sram, flash, prefer, byte_count(store, "store"))
     taken = None if recipe else compiled(model)
     recipe, said = recipe_of(taken, recipe, precision)
     recipe = with_gradients(recipe, limits)

@@ -23,7 +23,8 @@ class CRecord(ctypes.Structure):
 
 class CClass(ctypes.Structure):
     _fields_ = [("labelled", ctypes.c_uint32), ("seen", ctypes.c_uint32 * 2), ("level", ctypes.c_uint32),
-                ("steps", ctypes.c_uint32), ("count", ctypes.c_uint32), ("name", ctypes.c_char * 32)]  # fmt: skip
+                ("steps", ctypes.c_uint32), ("count", ctypes.c_uint32), ("fresh", ctypes.c_uint32),
+                ("name", ctypes.c_char * 32)]  # fmt: skip
 
 
 @cache

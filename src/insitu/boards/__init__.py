@@ -23,6 +23,7 @@ BAUD = 115_200
 # c/boards/boot_<chip>.c, which starts the program behind it
 DRIVES = {"rp2040": 0xE48BFF56}
 BOOT_BYTES = 256
+WORDS = (4, 8, 16)  # bytes that flash may be programmed by
 ALIGN = {"sram": 16, "flash": 256}  # bytes: SRAM starts with the stack, flash with the vectors
 
 
@@ -69,6 +70,20 @@ class Port:
 
 
 @dataclass(frozen=True)
+class Pages:
+    """How a program may write the board's flash: what is erased at once, what is programmed at once, and by which
+    driver, c/boards/flash_<driver>.c."""
+
+    bytes: int
+    word: int
+    driver: str
+
+    @property
+    def source(self) -> str:
+        return f"boards/flash_{self.driver}.c"
+
+
+@dataclass(frozen=True)
 class Board:
     name: str
     title: str
@@ -79,6 +94,7 @@ class Board:
     mw_per_mhz: float | None  # milliwatts per megahertz while running; None if not published
     note: str = ""
     port: Port | None = None  # None: insitu has no driver for it
+    pages: Pages | None = None  # None: insitu cannot write its flash
 
     @property
     def core(self) -> Cpu:
@@ -156,7 +172,16 @@ def board_of(found, path: Path) -> Board:
     if sram.origin < flash.end and flash.origin < sram.end:
         raise BoardError("flash and sram overlap", where=str(path))
     return Board(
-        name or path.stem, title or name or path.stem, cpu, sram, flash, clock, energy, note, _port(found, path)
+        name or path.stem,
+        title or name or path.stem,
+        cpu,
+        sram,
+        flash,
+        clock,
+        energy,
+        note,
+        _port(found, path),
+        _pages(found, flash, path),
     )
 
 
@@ -200,6 +225,23 @@ def _port(found: dict, path: Path) -> Port | None:
     if isinstance(baud, bool) or not isinstance(baud, int) or not 300 <= baud <= 10_000_000:
         raise BoardError(f"port: baud must be an integer from 300 to 10000000, not {baud!r}", where=str(path))
     return Port(port["driver"], port["chip"], baud)
+
+
+def _pages(found: dict, flash: Memory, path: Path) -> Pages | None:
+    """How its flash is written."""
+    pages, hint = found.get("pages"), '{"bytes": 4096, "word": 4, "driver": "nrf"}'
+    if pages is None:
+        return None
+    if not isinstance(pages, dict) or set(pages) != {"bytes", "word", "driver"}:
+        raise BoardError("pages needs bytes, word and driver", where=str(path), hint=hint)
+    known = sorted(p.stem.removeprefix("flash_") for p in DRIVERS.glob("flash_*.c"))
+    if pages["driver"] not in known:
+        raise BoardError(f"pages: unknown driver {pages['driver']!r}", where=str(path), hint=", ".join(known))
+    size, word = pages["bytes"], pages["word"]
+    if word not in WORDS or not isinstance(size, int) or not 256 <= size <= 1 << 18 or size % 16 or flash.end % size:
+        what = f"pages of {size!r} bytes, words of {word!r}: words are of 4, 8 or 16 bytes, and flash ends with a page"
+        raise BoardError(what, where=str(path), hint=hint)
+    return Pages(size, word, pages["driver"])
 
 
 def drivers() -> list[str]:

@@ -99,6 +99,9 @@ def add_board(group) -> None:
         help="on a board: the fewest instructions within --sram, or half of its SRAM (balance) or all (speed); or the "
         "least memory",
     )  # fmt: skip
+    group.add_argument(
+        "--store", type=size, metavar="BYTES", help="on a board: flash or SRAM for samples that it collects, e.g. 64K"
+    )
     group.add_argument("--rows", action="store_true", help="the image arrives row by row and is never held as a whole")
 
 
@@ -173,7 +176,7 @@ def build(arguments, data: str | None):
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
         rounding=arguments.rounding, recipe=recipe(arguments), board=arguments.board, sram=arguments.sram,
         flash=arguments.flash, prefer=arguments.prefer, seed=arguments.seed, dump=arguments.dump,
-        max_classes=arguments.max_classes,
+        max_classes=arguments.max_classes, store=arguments.store,
     )  # fmt: skip
     return learner, samples
 

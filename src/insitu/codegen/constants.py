@@ -12,19 +12,21 @@ from insitu.graph.call import Multipliers, Scales, Struct, Table
 VERBS = ("predict", "train_step", "accumulate", "apply")
 FUNCTIONS = (*VERBS, *(f"{verb}_{part}" for verb in VERBS for part in ("begin", "rows", "bytes", "end")),
              "init", "save", "load", "state", "rows", "device", "device_arena", "device_state")  # fmt: skip
+LIVING = ("encode", "recall", "learn", "life_begin", "life_ram", "life_store", "life_before", "life_struct", "observe",
+          "label", "bout", "rehearse")  # fmt: skip
 
 
 class Constants:
     """Gives every constant a C name and remembers its definition."""
 
-    def __init__(self, prefix: str):
+    def __init__(self, prefix: str, living: bool = False):
         self.prefix = prefix
         self.names: dict[object, str] = {}  # what -> C name
         self.arrays: list[tuple[str, np.ndarray, str]] = []  # C name, data, what it is
         self.structs: list[tuple[str, str, str]] = []  # C type, C name, initialiser
         self.layers: list[Layer] = []  # layers whose multipliers are stored
         self._ways: dict[tuple, Derived | None] = {}
-        self._names = c.Names(*(f"{prefix}_{word}" for word in FUNCTIONS))
+        self._names = c.Names(*(f"{prefix}_{word}" for word in (*FUNCTIONS, *(LIVING if living else ()))))
 
     @property
     def bytes(self) -> int:

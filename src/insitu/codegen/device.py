@@ -13,11 +13,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from insitu.codegen import c
+from insitu.codegen.life import emit_life, layout_of, life_sources
 from insitu.codegen.program import Program, classes_of
 from insitu.codegen.state import HEADER_BYTES, MAGIC, StateLayout
 from insitu.errors import GraphError
@@ -46,6 +48,7 @@ class Interface:
     arena_bytes: int
     rows: Mapping[str, int] = field(default_factory=dict)  # verb -> the input that is processed as it arrives
     classes: tuple[str, ...] = ()  # names of the classes, if they are known
+    life: Mapping[str, Any] | None = None  # of a program that keeps its own samples: Layout.to_json()
 
     @property
     def saved_bytes(self) -> int:
@@ -63,7 +66,8 @@ def interface_of(program: Program) -> Interface:
     verbs = {verb: (plan.graph.inputs, plan.graph.outputs) for verb, plan in program.plans.items()}
     rows = {verb: number for verb, plan in program.plans.items() for number in _by_rows(plan.graph)}
     crc, arena = program_crc(program), device_arena_bytes(program)
-    return Interface(verbs, program.state, crc, arena, rows, classes_of(program.plans))
+    layout = layout_of(program)
+    return Interface(verbs, program.state, crc, arena, rows, classes_of(program.plans), layout and layout.to_json())
 
 
 def _by_rows(graph: Graph) -> list[int]:
@@ -72,7 +76,8 @@ def _by_rows(graph: Graph) -> list[int]:
 
 def program_crc(program: Program) -> int:
     """A CRC of every generated line: another model, scheme, plan or version of insitu gives another number."""
-    text = "".join(f"{name}\n{program.files[name]}" for name in sorted(program.files))
+    files = {**program.files, **emit_life(program)}
+    text = "".join(f"{name}\n{files[name]}" for name in sorted(files))
     return crc32(text.encode())
 
 
@@ -104,7 +109,7 @@ def emit_device(program: Program) -> dict[str, str]:
         *([f"{prefix}_state {prefix}_device_state;"] if program.state else []), "",
         *parts, *_state_functions(program), *_model(program), "",
     ])  # fmt: skip
-    return {f"{prefix}_device.c": source, f"{prefix}_device.h": _header(program)}
+    return {f"{prefix}_device.c": source, f"{prefix}_device.h": _header(program), **emit_life(program)}
 
 
 def main_source(prefix: str = "net") -> str:
@@ -121,6 +126,11 @@ int main(void)
 
 
 # parts of the files -----------------------------------------------------------------------------
+
+
+def sources_of(program: Program) -> tuple[str, ...]:
+    """The files under c/ that a program's firmware has besides its port."""
+    return (*SOURCES, *life_sources(program))
 
 
 def _check(program: Program) -> None:
@@ -146,7 +156,7 @@ def _verb(program: Program, verb: str, graph: Graph, offsets: dict[str, int]) ->
     """The tables of one verb's inputs and outputs, and its wrapper."""
     slots = [(v, "NULL" if v.name == graph.by_rows else _slot(program, v, offsets)) for v in graph.inputs]
     inputs = [(v, f"{{{slot}, {v.type.bytes}, {_checked(graph, v)}}}") for v, slot in slots]
-    outputs = [(v, f"{{{_place(program, verb, v)}, {v.type.bytes}}}") for v in graph.outputs]
+    outputs = [(v, f"{{{place_of(program, verb, v)}, {v.type.bytes}}}") for v in graph.outputs]
     return [
         *_table("device_input", f"{verb}_inputs", inputs),
         *_table("device_output", f"{verb}_outputs", outputs),
@@ -187,7 +197,7 @@ def _arguments(program: Program, verb: str) -> list[str]:
     for v in (v for v in plan.graph.inputs if v.name != plan.graph.by_rows):
         pointer = f"({'const ' if v.shape else ''}{v.type.ctype} *)({_slot(program, v, plan.offsets)})"
         inputs.append(pointer if v.shape else f"*{pointer}")
-    outputs = [f"({v.type.ctype} *)({_place(program, verb, v)})" for v in plan.graph.outputs]
+    outputs = [f"({v.type.ctype} *)({place_of(program, verb, v)})" for v in plan.graph.outputs]
     return [*state, f"{program.prefix}_device_arena", *inputs, *outputs]
 
 
@@ -195,7 +205,7 @@ def _slot(program: Program, value: Value, offsets: dict[str, int]) -> str:
     return f"{program.prefix}_device_arena + {offsets[value.name]}"
 
 
-def _place(program: Program, verb: str, value: Value) -> str:
+def place_of(program: Program, verb: str, value: Value) -> str:
     """Where an output is after the call: in the arena, or in the state."""
     plan = program.plans[verb]
     if value.name in plan.offsets:

@@ -6,7 +6,7 @@ share constants, state and arena. Deterministic: the same plans give the same by
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -15,9 +15,10 @@ import numpy as np
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
 from insitu.codegen.function import Function, about
+from insitu.codegen.life import Life
 from insitu.codegen.rows import RowsFunction, forget_rows, row_lines, takes_rows, with_cursor
 from insitu.codegen.state import StateLayout, layout, state_kernels, state_source, state_struct
-from insitu.graph import Type, Value
+from insitu.graph import Graph, Type, Value
 from insitu.planner import Plan
 
 
@@ -31,18 +32,20 @@ class Program:
     const_bytes: int
     state: StateLayout | None  # the persistent state, if there is any
     in_place: bool = False  # a device has no room for a second state: see codegen/device.py
+    life: Life | None = None  # of a program that keeps its own samples: see codegen/life.py
 
     @property
     def state_bytes(self) -> int:
         return self.state.bytes if self.state else 0
 
 
-def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Program:
-    """The program of one plan (predict), or of several that share their state."""
+def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net", life: Life | None = None) -> Program:
+    """The program of one plan (predict), or of several that share their state; with a `life`, it keeps samples."""
     plans = {"predict": plans} if isinstance(plans, Plan) else dict(plans)
     fields = state_fields(plans)
-    state = layout(fields, initial_state(plans), fingerprint(plans)) if fields else None
-    constants = Constants(prefix)
+    name = life.model if life else fingerprint(plans)
+    state = layout(fields, initial_state(plans), name) if fields else None
+    constants = Constants(prefix, living=life is not None)
     names, rows = state.names if state else {}, any(map(takes_rows, plans.values()))
     functions = [_function(verb, plan, prefix, constants, names, rows) for verb, plan in plans.items()]
     arena = max(plan.arena_bytes for plan in plans.values())
@@ -57,7 +60,7 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net") -> Progr
     files[f"{prefix}_weights.h"] = constants.header()
     files[f"{prefix}_weights.c"] = constants.source()
     kernels = set().union(*(f.kernels for f in functions), state_kernels(files[f"{prefix}_state.c"]) if state else ())
-    return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state)
+    return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state, life=life)
 
 
 def with_state(program: Program, state: Mapping[str, np.ndarray]) -> Program:
@@ -66,7 +69,7 @@ def with_state(program: Program, state: Mapping[str, np.ndarray]) -> Program:
         verb: replace(p, graph=replace(p.graph, state={name: state[name] for name in p.graph.state}))
         for verb, p in program.plans.items()
     }
-    return replace(emit_program(plans, program.prefix), in_place=program.in_place)
+    return replace(emit_program(plans, program.prefix, program.life), in_place=program.in_place)
 
 
 def _function(verb: str, plan: Plan, prefix: str, constants: Constants, names, rows: bool) -> Function:
@@ -89,11 +92,16 @@ def state_fields(plans: Mapping[str, Plan]) -> tuple[Value, ...]:
 
 def fingerprint(plans: Mapping[str, Plan]) -> str:
     """Identifies the frozen part of a model: a state learned with other frozen weights must not be loaded."""
-    digest = 0
-    for plan in plans.values():
-        for name in sorted(plan.graph.constants):
-            digest = crc32(np.ascontiguousarray(plan.graph.constants[name]).tobytes(), crc32(name.encode(), digest))
-    return f"{next(iter(plans.values())).graph.name}:{digest}"
+    return fingerprint_of([plan.graph for plan in plans.values()])
+
+
+def fingerprint_of(graphs: Iterable[Graph]) -> str:
+    """The same before anything is planned."""
+    digest, graphs = 0, list(graphs)
+    for graph in graphs:
+        for name in sorted(graph.constants):
+            digest = crc32(np.ascontiguousarray(graph.constants[name]).tobytes(), crc32(name.encode(), digest))
+    return f"{graphs[0].name}:{digest}"
 
 
 def initial_state(plans: Mapping[str, Plan]) -> dict[str, np.ndarray]:

@@ -34,7 +34,7 @@ def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits) -> D
         return None
     need = needed(graphs, limits)
     if not need.fits(limits):
-        raise BudgetError(complaint(need, limits), hint=way_out(Tries.of(parts, need), limits, need))
+        raise BudgetError(complaint(need, limits), hint=way_out(Tries.of(parts, need, limits), limits, need))
     return need.deployment and replace(need.deployment, batch=parts.batch, loss=parts.recipe.loss)
 
 
@@ -101,15 +101,16 @@ class Tries:
 
     parts: Parts
     made: dict[Way, Programs] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)  # says what else the programs must do: keep samples
 
     @staticmethod
-    def of(parts: Parts, need: Need) -> Tries:
+    def of(parts: Parts, need: Need, limits: Limits) -> Tries:
         planned = need.deployment and need.deployment.programs
-        return Tries(parts, {Way(): planned} if planned else {})
+        return Tries(parts, {Way(): planned} if planned else {}, limits)
 
     def programs(self, way: Way) -> Programs:
         if way not in self.made:
-            self.made[way] = Programs(changed(self.parts, way).graphs())
+            self.made[way] = Programs.of(changed(self.parts, way).graphs(), self.limits)
         return self.made[way]
 
 

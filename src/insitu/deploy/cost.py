@@ -16,7 +16,7 @@ import numpy as np
 from insitu.boards import Board, Memory
 from insitu.codegen import Program, emit_program
 from insitu.codegen.device import interface_of
-from insitu.deploy import Deployment, lowered_by
+from insitu.deploy import Deployment, Limits, Programs, lowered_by
 from insitu.deploy.lowering import STEPS, Counted, LoweringCost
 from insitu.devices.cortex import import_unicorn
 from insitu.devices.emulator import EmulatorDevice, call_lines, emulate
@@ -31,7 +31,7 @@ from insitu.toolchain.sources import C_FOLDER
 Layers = dict[str, dict[str, int]]  # verb -> layer -> instructions
 RATE = 0.01
 COUNTER = C_FOLDER / "emulator" / "count.c"
-LEARNING = ("train_step", "accumulate", "apply")
+LEARNING = ("train_step", "accumulate", "apply", "encode", "recall", "learn")
 
 
 def lowering_cost(deployed: Deployment, graphs: Mapping[str, Graph]) -> LoweringCost | None:
@@ -40,7 +40,7 @@ def lowering_cost(deployed: Deployment, graphs: Mapping[str, Graph]) -> Lowering
         raise BoardError("instructions are counted on a linked firmware", hint="insitu boards says what is emulated")
     if not spent_text(lowered_by(deployed.program)):
         return None
-    other = unlowered_firmware(graphs, deployed.firmware.board)
+    other = unlowered_firmware(graphs, deployed.firmware.board, deployed.limits)
     found = cost_of(deployed.firmware, other, count(deployed.firmware), count(other))
     limits = deployed.limits
     return replace(found, allowed_bytes=0 if limits.aims[:1] == (limits.sram,) else limits.sram or 0)
@@ -62,9 +62,12 @@ def counted(firmware: Firmware, layers: Layers) -> Counted:
 # the other program ------------------------------------------------------------------------------
 
 
-def unlowered_firmware(graphs: Mapping[str, Graph], board: Board) -> Firmware:
+def unlowered_firmware(graphs: Mapping[str, Graph], board: Board, limits: Limits | None = None) -> Firmware:
     """The program planned without lowering its peak, for a core like the board's with enough memory."""
-    program = emit_program({verb: plan(g, target="mcu", stream=False) for verb, g in graphs.items()})
+    limits = limits or Limits()
+    living = Programs.of(graphs, limits)
+    plans = {verb: plan(g, target="mcu", stream=False) for verb, g in living.graphs.items()}
+    program = emit_program(plans, life=living.life)
     made = build_firmware(program, board)
     return replace(made, board=roomy(board, made.sram_bytes, made.flash_bytes))
 

@@ -132,7 +132,7 @@ def lowered_by(program: Program) -> dict:
 def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator", flags: tuple[str, ...] = (),
            compiler: str = "zig") -> Deployment:  # fmt: skip
     """Plan, emit and link these graphs for the board of `limits`: the first program that fits, or the smallest."""
-    programs, found, program = Programs(graphs), None, None
+    programs, found, program = Programs.of(graphs, limits), None, None
     for program, sram in programs.attempts(limits):
         if found is None or found.program is not program:
             fits = sram is None or bare_sram(program) <= sram
@@ -145,7 +145,8 @@ def deploy(graphs: Mapping[str, Graph], limits: Limits, *, port: str = "emulator
 
 def board_programs(graphs: Mapping[str, Graph], limits: Limits | None = None) -> Iterator[Program]:
     """The programs that `deploy` tries, in this order."""
-    return (program for program, _ in Programs(graphs).attempts(limits or Limits()))
+    limits = limits or Limits()
+    return (program for program, _ in Programs.of(graphs, limits).attempts(limits))
 
 
 def deploy_program(program: Program, limits: Limits, port: str = "emulator", flags: tuple[str, ...] = (),

@@ -23,6 +23,7 @@ class Limits:
     flash: int | None = None
     prefer: str = "memory"
     aims: tuple[int, ...] = ()
+    store: int | None = None  # bytes for samples that the program keeps itself; None: it keeps none
 
     def has(self, memory: str, amount: str) -> str:
         """`stm32f746 has 256 KB`, or `102 KB available` if the limit is less than the board's memory."""
@@ -37,18 +38,21 @@ def usual_gradients(board: Board | None) -> str:
     return "s16" if board else "f32"
 
 
-def limits_of(board: str | Board | None, sram: int | None, flash: int | None, prefer: str = PREFERENCES[0]) -> Limits:
-    """The limits for a board: all of its memory, or `sram` and `flash` bytes of it."""
+def limits_of(board: str | Board | None, sram: int | None, flash: int | None, prefer: str = PREFERENCES[0],
+              store: int | None = None) -> Limits:  # fmt: skip
+    """The limits for a board: all of its memory, or `sram` and `flash` bytes of it, `store` of them for samples."""
     if prefer not in PREFERENCES:
         raise BoardError(f"prefer is {prefer!r}, which is unknown", hint=", ".join(PREFERENCES))
     if board is None or board == "host":
+        if store is not None:
+            raise BoardError("a store in the program is for boards", hint="--board NAME; on Linux, learner.keep(...)")
         return Limits(None, sram, flash, prefer)
     found = find_board(board)
     for name, wanted, memory in (("sram", sram, found.sram), ("flash", flash, found.flash)):
         if wanted is not None and wanted > memory.bytes:
             raise BoardError(f"{found.name} has {memory.bytes:,} bytes of {name}, not {wanted:,}")
     whole = sram or found.sram.bytes
-    return Limits(found, whole, flash or found.flash.bytes, prefer, aims_of(found, sram, prefer))
+    return Limits(found, whole, flash or found.flash.bytes, prefer, aims_of(found, sram, prefer), store)
 
 
 def aims_of(board: Board, sram: int | None, prefer: str) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from insitu.terminal.table import size, table
 SHOWN = 5  # layers in the text report
 COSTLY = 1.1  # times the instructions of a step: above this, the report says what would undo it
 ELSEWHERE = "everything else"  # the same calls at other addresses, with other alignment
-STEPS = {"train_step": "per step", "accumulate": "per sample"}
+STEPS = {"train_step": "per step", "accumulate": "per sample", "learn": "per step"}
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,14 @@ from functools import cached_property
 
 from insitu.codegen import Program, emit_program
 from insitu.codegen.device import device_arena_bytes, staged_bytes
+from insitu.codegen.life import Life
+from insitu.codegen.program import fingerprint_of
 from insitu.deploy.limits import Limits
 from insitu.graph import Graph
 from insitu.planner import Made, plan_all
 from insitu.planner.spent import spent, spent_text
 from insitu.terminal.progress import stage
+from insitu.training.living import living
 
 # where nothing is linked: an estimate of stack and protocol, from their size on a Cortex-M
 UNLINKED_SRAM = 4096
@@ -36,6 +39,18 @@ class Programs:
     graphs: Mapping[str, Graph]
     known: dict[int, Program] = field(default_factory=dict)  # bytes of arena that were low enough -> program
     made: Made = field(default_factory=Made)
+    life: Life | None = None  # of programs that keep their own samples
+
+    @staticmethod
+    def of(graphs: Mapping[str, Graph], limits: Limits) -> Programs:
+        """The programs of these training graphs; with a store, they collect samples and learn from them."""
+        if limits.store is None or limits.board is None:
+            return Programs(graphs)
+        board = limits.board
+        end = board.flash.origin + (limits.flash or board.flash.bytes)
+        end -= end % board.pages.bytes if board.pages else 0
+        life = Life(fingerprint_of(graphs.values()), limits.store, board.pages, end if board.pages else 0)
+        return Programs(living(graphs), life=life)
 
     @cached_property
     def state_bytes(self) -> int:
@@ -67,7 +82,7 @@ class Programs:
         found = next(same, None)
         if found is None:
             with stage("planning memory"):
-                found = emit_program(plan_all(self.graphs, "mcu", enough, self.made))
+                found = emit_program(plan_all(self.graphs, "mcu", enough, self.made), life=self.life)
         self.known[enough] = found
         return found
 

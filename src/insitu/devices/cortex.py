@@ -18,6 +18,7 @@ import numpy as np
 
 from insitu.boards import Board
 from insitu.devices.faults import ACCESS
+from insitu.devices.flash import FLASH, Nor
 from insitu.errors import DeviceError, needs
 from insitu.firmware.image import Image
 from insitu.toolchain.cache import cached, key_of
@@ -48,7 +49,8 @@ class Cortex:
     """A core with an image in its flash. `send` puts bytes on its line, `receive` runs it until it has answered."""
 
     def __init__(self, image: Image, board: Board, sram: int | None = None, flash: int | None = None,
-                 limit: int | None = None):  # fmt: skip
+                 limit: int | None = None, nor: Nor | None = None):  # fmt: skip
+        self.nor, self._broken = nor, None  # the flash it may write; what went wrong there
         self.image, self.board, self.limit = image, board, limit or LIMIT
         self.sram, self.flash = sram or board.sram.bytes, flash or board.flash.bytes
         self._incoming: deque[int] = deque()
@@ -74,6 +76,8 @@ class Cortex:
             if not self.board.flash.origin <= address <= self.board.flash.origin + self.flash - len(content):
                 raise DeviceError(f"the image is larger than {self.flash:,} bytes of flash", where=self.board.name)
             uc.mem_write(address, content)
+        if self.nor:
+            self.nor.blank(uc)
         return uc
 
     def reset(self) -> None:
@@ -87,6 +91,7 @@ class Cortex:
         self._outgoing.clear()
         self._at = self._first()
         self._hungry, self.complaint = False, ""  # about a core that has trapped
+        self._broken = None
 
     def _first(self) -> int:
         """Where it begins: as the vector table says, with the stack it says, or at the first byte of flash."""
@@ -120,6 +125,8 @@ class Cortex:
         except import_unicorn().UcError as e:
             self._trap(e)
             return
+        if self._broken:
+            raise self._broken
         if not self._hungry and not self._keep[1].left:
             raise self._endless()
         if not self._hungry:
@@ -186,12 +193,24 @@ class Cortex:
         return count
 
     def _port_write(self, uc, offset, size, value, _):
-        if offset in (ADDRESS, COUNT):
+        if offset >= FLASH:
+            self._flash_write(uc, offset - FLASH, value)
+        elif offset in (ADDRESS, COUNT):
             self._block[offset // 4] = value
         elif offset == WRITE:
             if self._asked is not None:
                 self.spent, self._asked = int(self.slots.sum()) - self._asked, None
             self._outgoing += uc.mem_read(*self._block)
+
+    def _flash_write(self, uc, register: int, value: int) -> None:
+        """A wrong write or a power cut stops the core; it cannot be raised inside of Unicorn."""
+        if self.nor is None or self._broken:
+            return
+        try:
+            self.nor.write(uc, register, value)
+        except DeviceError as e:
+            self._broken = e
+            uc.emu_stop()
 
     # counting ---------------------------------------------------------------------------------
 

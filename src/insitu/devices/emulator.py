@@ -17,6 +17,7 @@ from insitu.codegen import Program
 from insitu.codegen.device import Interface, interface_of
 from insitu.devices.cortex import Cortex
 from insitu.devices.faults import Fault, fault_error
+from insitu.devices.flash import Nor
 from insitu.devices.link import LinkDevice, in_turn
 from insitu.errors import BoardError, DeviceError
 from insitu.firmware import Firmware, Image, build_firmware
@@ -72,10 +73,11 @@ class EmulatorDevice(LinkDevice):
                  lines: Mapping[str, Mapping[int, str]], *, sram: int | None = None,
                  flash: int | None = None, limit: int | None = None):  # fmt: skip
         check_emulated(board)
-        self.core = Cortex(image, board, sram, flash, limit)
+        interface = program if isinstance(program, Interface) else interface_of(program)
+        self.core = Cortex(image, board, sram, flash, limit, Nor.of(interface.life))
         self.calls = _own_lines(self.core, lines)
         self._counted: dict[str, dict[str, int]] = {}
-        super().__init__(EmulatorChannel(self.core), program, timeout=PATIENCE)
+        super().__init__(EmulatorChannel(self.core), interface, timeout=PATIENCE)
 
     def faulted(self, fault: Fault) -> DeviceError:
         """What the emulator has seen, which is more than the core knows."""

@@ -13,10 +13,13 @@ from insitu.codegen.device import CRC_BYTES, FRAME_BYTES
 
 HEAD = "<BBBBHHI"  # kind, verb or status, index, 0, sequence, count, offset or done
 ANSWER = 0x80
-KINDS = ("ping", "info", "write", "run", "output", "state_out", "state_in", "state_commit", "counters", "reset")
+KINDS = ("ping", "info", "write", "run", "output", "state_out", "state_in", "state_commit", "counters", "reset",
+         "observe", "label", "rehearse", "checkpoint", "rollback", "add_class", "forget", "statistics",
+         "records")  # fmt: skip
 (OK, DAMAGED, TOO_LONG, UNKNOWN, NO_SUCH, OUTSIDE, GAP, NOT_READY, LABEL, NOT_FINITE, STATELESS) = range(11)
 STATE, BETWEEN = 10, 15  # the first plus the result of <prefix>_load
 FAULTED = 16  # not an answer: the device sends it unasked (faults.py)
+NO_SAMPLE, NO_ROOM, BUSY, NOTHING, LACKS = 17, 18, 19, 20, 21
 
 
 def stuff(data: bytes) -> bytes:

@@ -23,14 +23,19 @@ from insitu.devices.device import Counter, Trained, Updates, Verbs, closed, trai
 from insitu.devices.faults import Fault, fault_error, read_fault
 from insitu.devices.frames import (
     BETWEEN,
+    BUSY,
     DAMAGED,
     DAMAGED_FRAME,
     GAP,
     KINDS,
     LABEL,
+    LACKS,
+    NO_ROOM,
+    NO_SAMPLE,
     NO_SUCH,
     NOT_FINITE,
     NOT_READY,
+    NOTHING,
     OK,
     OUTSIDE,
     STATE,
@@ -60,10 +65,21 @@ STATUS = {
     STATELESS: "runs a program for inference only, which has no state",
     **{STATE + code: f"says that the state {complaint}" for code, complaint in COMPLAINTS.items()},
     BETWEEN: "is between two states: a new one overwrote the old one, but did not arrive completely",
+    NO_SAMPLE: "keeps no sample with this id",
+    NO_ROOM: "cannot take this class: no row of a float head is free, the name is in use, or a bout is running",
+    BUSY: "is in the middle of a bout",
+    NOTHING: "has no checkpoint",
+    LACKS: "has a class in use without a sample to learn from: a bout would unlearn it",
 }
-HINTS = {BETWEEN: "send a complete state: load_state(...), insitu run --load FILE; or reset() to the initial one"}
-USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, *(STATE + code for code in COMPLAINTS)}
-COUNTED = ("run", "state_commit", "reset")  # requests that the device counts as done
+HINTS = {
+    BUSY: "let it finish: rehearse",
+    LACKS: "observe(x, label) first, or rehearse(..., partial=True)",
+    NO_ROOM: "insitu compile ... --max-classes N",
+    BETWEEN: "send a complete state: load_state(...), insitu run --load FILE; or reset() to the initial one",
+}
+USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, NO_SAMPLE, NO_ROOM, NOTHING, LACKS, *(STATE + code for code in COMPLAINTS)}
+LIVED = ("observe", "label", "rehearse", "checkpoint", "rollback", "add_class", "forget")
+COUNTED = ("run", "state_commit", "reset", *LIVED)  # requests that the device counts as done
 QUIET = 0.1  # seconds of silence after which a report of damage is about the last request
 RESENT = 20  # how often noise may damage a request before it counts as not answered
 RUN_TIMEOUT = 600.0  # seconds that a verb may take
@@ -333,14 +349,18 @@ class LinkDevice:
             raise DataError("this program has no state: it was compiled for inference only")
         return self.interface.state
 
-    def _call(self, verb: str, samples: list[bytes]) -> None:
+    def write_inputs(self, verb: str, samples: list[bytes]) -> int:
+        """Send the inputs of a verb; returns its number."""
         number = self._numbers[verb]
         for index, data in enumerate(samples):
             busy = self.run_timeout if self.interface.rows.get(verb) == index else 0.0  # it is processed as it arrives
             for at in range(0, len(data), DATA_BYTES):
                 chunk = data[at : at + DATA_BYTES]
                 self.link.ask("write", patience=busy, verb=number, index=index, offset=at, data=chunk)
-        self.link.ask("run", patience=self.run_timeout, verb=number)
+        return number
+
+    def _call(self, verb: str, samples: list[bytes]) -> None:
+        self.link.ask("run", patience=self.run_timeout, verb=self.write_inputs(verb, samples))
 
     def _read(self, kind: str, bytes_: int, verb: int = 0, index: int = 0) -> bytes:
         parts = []

@@ -7,7 +7,7 @@ without a class, or of a class that must not be in that memory (for example a ke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from insitu.errors import BudgetError
@@ -27,6 +27,8 @@ CLASSES = {
     ".stack": ("sram", "stack reserve"),
     ".state": ("sram", "state"),
     ".arena": ("sram", "arena"),
+    ".life": ("sram", "life"),
+    ".store": ("sram", "store"),
     ".protocol_ram": ("sram", "protocol"),
     ".port_ram": ("sram", "port"),
 }
@@ -73,6 +75,11 @@ def account(image: Image) -> Account:
         counted["alignment"] += _between(image, memory)
         check_sum(image, memory, sum(counted.values()))
     return Account(bytes["sram"], bytes["flash"], parts)
+
+
+def with_reserved(found: Account, reserved: Mapping[str, int]) -> Account:
+    """The account with flash that the image does not fill: pages for samples and checkpoints."""
+    return replace(found, flash={**found.flash, **{name: count for name, count in reserved.items() if count}})
 
 
 def covered(image: Image, section: Section) -> dict[str, int]:

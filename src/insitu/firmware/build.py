@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from insitu.boards import Board, Cpu, Port
+from insitu.boards import Board, Cpu, Pages, Port
 from insitu.codegen import Program
-from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
+from insitu.codegen.device import KERNELS, emit_device, main_source, sources_of
+from insitu.codegen.life import layout_of
 from insitu.errors import ToolError
-from insitu.firmware.account import Account, account
+from insitu.firmware.account import Account, account, with_reserved
 from insitu.firmware.image import Image, parse_image
 from insitu.firmware.linker import linker_script
 from insitu.firmware.stack import THUMB, Depth, stack_depth
@@ -38,7 +39,7 @@ FLAGS = (
 )  # fmt: skip
 ZIG = ("-fno-sanitize=undefined",)
 ALONE = ("-nostdlib",)  # zig builds its runtime first, which takes longer than a firmware
-BOOT = "boot/boot.o"
+BOOT, LIFE = "boot/boot.o", "device/life.o"
 RUNTIME = "runtime/runtime.o"  # the part of a runtime that a core with an FPU needs
 FIRST_STACK = 4096  # bytes, until the depth is known
 ROOMY = 1 << 27  # linked without limits first, so that we say what does not fit, not the linker
@@ -76,7 +77,13 @@ def build_firmware(program: Program, board: Board, *, port: str | Port = "emulat
     tools = find_tools(compiler, board.core)
     objects = compile_all(firmware_sources(program, port, extra or {}, board.core.startup), tools, flags)
     image, depth = linked(objects, tools, board, symbols)
-    return Firmware(board, program, image, account(image), depth, tools.name)
+    return Firmware(board, program, image, with_reserved(account(image), reserved(program)), depth, tools.name)
+
+
+def reserved(program: Program) -> dict[str, int]:
+    """Flash at the end of the board's that a living program keeps its samples and checkpoints in."""
+    layout = layout_of(program)
+    return {"store": layout.store_flash, "checkpoints": 2 * layout.bank_bytes} if layout else {}
 
 
 def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
@@ -89,14 +96,14 @@ def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
         except ToolError as e:
             if "undefined symbol" not in e.what:
                 raise
-    first = parse_image(link(objects, tools, roomy(board, FIRST_STACK, symbols, BOOT in objects)))
+    first = parse_image(link(objects, tools, roomy(board, FIRST_STACK, symbols, objects)))
     depth = stack_depth(first, board.core.fpu, machine=THUMB if board.core.arm else RISCV)
-    return parse_image(link(objects, tools, roomy(board, depth.bytes, symbols, BOOT in objects))), depth
+    return parse_image(link(objects, tools, roomy(board, depth.bytes, symbols, objects))), depth
 
 
-def roomy(board: Board, stack: int, symbols: Mapping[str, int] | None, boot: bool) -> str:
+def roomy(board: Board, stack: int, symbols: Mapping[str, int] | None, objects: Mapping[str, Path]) -> str:
     """A linker script without the limits of the board."""
-    return linker_script(board, stack, ROOMY, ROOMY, symbols, boot)
+    return linker_script(board, stack, ROOMY, ROOMY, symbols, BOOT in objects, LIFE in objects)
 
 
 # sources ----------------------------------------------------------------------------------------
@@ -111,17 +118,35 @@ def firmware_sources(program: Program, port: str | Port,
     headers = {name: text for name, text in model.items() if name.endswith(".h")}
     found = {f"model/{name[:-2]}.o": (text, headers) for name, text in model.items() if name.endswith(".c")}
     found |= {f"kernels/{name}.o": hand_written(kernel_path(name)) for name in closure(kernels)}
-    found |= {f"device/{Path(source).stem}.o": hand_written(C_FOLDER / source) for source in SOURCES}
+    own = (C_FOLDER / source for source in sources_of(program))
+    found |= {f"device/{path.stem}.o": hand_written(path, program) for path in own}
     found["startup/startup.o"] = hand_written(C_FOLDER / startup)
     found["startup/main.o"] = (main_source(program.prefix), headers)
     found["port/port.o"] = port_source(port)
+    if program.life and program.life.pages:
+        found["port/flash.o"] = hand_written(C_FOLDER / flash_driver(port, program.life.pages))
     if isinstance(port, Port) and port.boot:
         found[BOOT] = ((C_FOLDER / port.boot).read_text(), {})
     return found
 
 
-def hand_written(path: Path) -> tuple[str, dict[str, str]]:
-    return read(path), own_header(path)
+def hand_written(path: Path, program: Program | None = None) -> tuple[str, dict[str, str]]:
+    headers = own_header(path)
+    if program and program.life:
+        headers = {name: living(text) for name, text in headers.items()}
+    return read(path), headers
+
+
+def living(header: str) -> str:
+    """kernels.h of a living program: the protocol serves more requests (c/device/device.c)."""
+    return header.replace("#include <stdint.h>\n", "#include <stdint.h>\n\n#define INSITU_LIVING 1\n", 1)
+
+
+def flash_driver(port: str | Port, pages: Pages) -> str:
+    """The driver of the flash: the board's own, the emulator's, or one that keeps nothing (QEMU's boards have none)."""
+    if isinstance(port, Port):
+        return pages.source
+    return f"boards/flash_{'emulator' if port == 'emulator' else 'own'}.c"
 
 
 def port_source(port: str | Port) -> tuple[str, dict[str, str]]:

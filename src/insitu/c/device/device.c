@@ -12,11 +12,20 @@
 #include "device/port.h"
 #include "device/state.h"
 #include "kernels.h"
+#ifdef INSITU_LIVING /* set in kernels.h of a program that keeps its own samples */
+#include "device/life_requests.h"
+#define KINDS DEVICE_LIVING_KINDS
+#define READS (1 << DEVICE_STATISTICS | 1 << DEVICE_RECORDS)
+#else
+#define KINDS DEVICE_KINDS
+#define READS 0
+#endif
 
 /* kinds of requests, one bit each: */
 enum {
     /* doing these twice is the same as doing them once */
-    REPEATABLE = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_OUTPUT | 1 << DEVICE_STATE_OUT | 1 << DEVICE_COUNTERS,
+    REPEATABLE = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_OUTPUT | 1 << DEVICE_STATE_OUT | 1 << DEVICE_COUNTERS |
+                 READS,
     /* allowed between two states; all others read or change a state, or prepare for that */
     STATELESS = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_STATE_IN | 1 << DEVICE_STATE_COMMIT | 1 << DEVICE_RESET
 };
@@ -248,6 +257,26 @@ static int32_t first_state(device_session *session, const device_model *model, r
     return DEVICE_OK;
 }
 
+#ifdef INSITU_LIVING
+static int32_t live(int32_t kind, device_session *session, const device_model *model, request *r)
+{
+    if (kind == DEVICE_OBSERVE) {
+        const int32_t known = r->verb < model->verb_count;
+        const int32_t found = known ? ready(session, model->verbs + r->verb, r->verb) : DEVICE_NO_SUCH;
+        if (found != DEVICE_OK) {
+            return found;
+        }
+    }
+    const int32_t reads = READS >> kind & 1;
+    if (!reads) {
+        forget(session);
+    }
+    const int32_t status = life_request(kind, r->verb, r->offset, r->count, r->data, &r->size);
+    session->done += status == DEVICE_OK && !reads;
+    return status;
+}
+#endif
+
 /* calls, not a table of functions: the depth of the stack is computed from the code */
 static int32_t perform(int32_t kind, device_session *session, const device_model *model, request *r)
 {
@@ -270,8 +299,15 @@ static int32_t perform(int32_t kind, device_session *session, const device_model
         return state_commit(session, model, r);
     case DEVICE_COUNTERS:
         return counters(session, model, r);
+#ifdef INSITU_LIVING
+    case DEVICE_RESET:
+        return first_state(session, model, r);
+    default:
+        return live(kind, session, model, r);
+#else
     default:
         return first_state(session, model, r);
+#endif
     }
 }
 
@@ -294,7 +330,7 @@ static void answer(device_session *session, int32_t kind, int32_t status, uint32
 static int32_t serve(device_session *session, const device_model *model, int32_t kind, request *r, uint32_t crc)
 {
     const int32_t again = session->answered && session->last == crc;
-    if (kind >= DEVICE_KINDS) {
+    if (kind >= KINDS) {
         return DEVICE_UNKNOWN;
     }
     const int32_t repeatable = REPEATABLE >> kind & 1, stateless = STATELESS >> kind & 1;
@@ -336,6 +372,9 @@ void device_begin(device_session *session, const device_model *model)
     if (model->saved_bytes != 0) {
         model->init();
     }
+#ifdef INSITU_LIVING
+    life_start();
+#endif
 }
 
 void device_take(device_session *session, const device_model *model, uint8_t byte)

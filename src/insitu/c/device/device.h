@@ -36,7 +36,18 @@ enum {
     DEVICE_STATE_COMMIT,
     DEVICE_COUNTERS,
     DEVICE_RESET,
-    DEVICE_KINDS
+    DEVICE_KINDS,
+    /* and those of a program that keeps its own samples: see life_requests.c */
+    DEVICE_OBSERVE = DEVICE_KINDS,
+    DEVICE_LABEL_LATER,
+    DEVICE_REHEARSE,
+    DEVICE_CHECKPOINT,
+    DEVICE_ROLLBACK,
+    DEVICE_ADD_CLASS,
+    DEVICE_FORGET,
+    DEVICE_STATISTICS,
+    DEVICE_RECORDS,
+    DEVICE_LIVING_KINDS
 };
 
 enum {
@@ -53,7 +64,12 @@ enum {
     DEVICE_STATELESS,  /* a program that only predicts */
     DEVICE_STATE = 10, /* plus what is wrong with a state: 1 size, 2 not one, 3 another model's, 4 damaged */
     DEVICE_BETWEEN = 15, /* a new state overwrote the old one but is incomplete: there is no valid state */
-    DEVICE_FAULTED = 16 /* the core has trapped: sent unasked, with sequence number 0; see boards/startup.c */
+    DEVICE_FAULTED = 16, /* the core has trapped: sent unasked, with sequence number 0; see boards/startup.c */
+    DEVICE_NO_SAMPLE,    /* no sample with this id is kept */
+    DEVICE_NO_ROOM,      /* for another class: none is left, the name is in use, or the head is not a float one */
+    DEVICE_BUSY,         /* not while a bout is running */
+    DEVICE_NOTHING,      /* no checkpoint to go back to */
+    DEVICE_LACKS         /* a class in use has no sample to learn from, and would be unlearned */
 };
 
 enum { DEVICE_ANY, DEVICE_FLOAT, DEVICE_DOUBLE, DEVICE_CLASS }; /* how to check an input */

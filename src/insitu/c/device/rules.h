@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum { RULES_NONE = -1 };                                       /* the label of a record that has none yet */
-enum { RULES_GUARD = 1, RULES_RIGHT = 2 };                      /* flags: is a guard; was right before the bout */
+enum { RULES_GUARD = 1, RULES_RIGHT = 2, RULES_JUDGED = 4 };    /* flags: a guard; right, and asked, before the bout */
 enum { RULES_BALANCED, RULES_OLDEST, RULES_INFORMATIVE };       /* what gives way in a full group */
 enum { RULES_FEWEST_GUARDS = 4, RULES_NAME = 32 };              /* with fewer, no bout is judged; bytes of a name */
 
@@ -30,6 +30,7 @@ typedef struct {
     uint32_t level;    /* uses of its last lesson: a newcomer starts there */
     uint32_t steps;    /* of the running bout */
     uint32_t count;    /* samples in its mean */
+    uint32_t fresh;    /* it was added, and not yet learned: its row follows its mean */
     char name[RULES_NAME];
 } rules_class;
 

@@ -1,0 +1,30 @@
+/* No checkpoints: for a board whose flash insitu cannot write. See bank.h. */
+#include "device/bank.h"
+
+void bank_begin(const life_model *m)
+{
+    (void)m;
+}
+
+int32_t bank_step(const life_model *m)
+{
+    m->now->bank.busy = 0;
+    return 0;
+}
+
+int32_t bank_newest(const life_model *m)
+{
+    (void)m;
+    return -1;
+}
+
+void bank_read(const life_model *m, int32_t bank, uint32_t offset, void *to, uint32_t bytes)
+{
+    (void)m, (void)bank, (void)offset, (void)to, (void)bytes;
+}
+
+uint32_t bank_payload(const life_model *m, int32_t bank)
+{
+    (void)m, (void)bank;
+    return 0;
+}

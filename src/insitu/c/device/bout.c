@@ -1,0 +1,206 @@
+/* A bout of learning, in slices: checkpoint, ask the guards, learn, ask the guards again, keep or roll back, checkpoint.
+ *
+ * A guard that was right before and is wrong after counts against the bout, one that became right for it (rules_worse).
+ * Guards that arrive during a bout are not asked.
+ */
+#include "device/bout.h"
+
+#include "device/bank.h"
+#include "device/store.h"
+#include "kernels.h"
+
+static int32_t next_guard(const life_model *m, int32_t judged)
+{
+    for (; m->now->cursor < m->now->count; m->now->cursor++) {
+        const int32_t flags = m->records[m->now->cursor].flags;
+        if ((flags & RULES_GUARD) && (!judged || (flags & RULES_JUDGED))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Is the network right about the record whose turn it is? */
+static int32_t is_right(const life_model *m, const rules_record *r)
+{
+    int32_t best = 0;
+    store_bring(m, r);
+    life_recall();
+    for (int32_t i = 1; i < m->class_count; i++) {
+        best = m->outputs[i] > m->outputs[best] ? i : best;
+    }
+    return best == r->label;
+}
+
+static void save_state(const life_model *m)
+{
+    if (m->bank_bytes) {
+        bank_begin(m);
+    } else if (m->before) {
+        copy_bytes(m->before, m->state, (int32_t)m->state_bytes);
+    }
+}
+
+static void enter(const life_model *m, int32_t phase)
+{
+    m->now->phase = phase;
+    m->now->cursor = 0;
+    if (phase == LIFE_SAVE_BEFORE || (phase == LIFE_SAVE_AFTER && m->bank_bytes)) {
+        save_state(m);
+    }
+}
+
+/* Does every class in use have a sample to learn from? */
+static int32_t has_all(const life_model *m)
+{
+    for (int32_t k = 0; k < m->class_count; k++) {
+        int32_t found = !life_in_use(m, k);
+        for (int32_t i = 0; i < m->now->count; i++) {
+            found |= m->records[i].label == k && (m->records[i].flags & RULES_GUARD) == 0;
+        }
+        if (!found) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t partial)
+{
+    if (m->now->phase != LIFE_IDLE) {
+        return 1;
+    }
+    if (!partial && !has_all(m)) {
+        return 2;
+    }
+    if (steps == 0 || !(rate > 0.0f)) {
+        return 0;
+    }
+    m->now->left = steps;
+    m->now->rate = rate;
+    m->now->guards = m->now->right = m->now->lost = m->now->won = 0;
+    for (int32_t i = 0; i < m->class_count; i++) {
+        m->classes[i].steps = 0;
+    }
+    enter(m, LIFE_SAVE_BEFORE);
+    return 0;
+}
+
+void life_checkpoint(const life_model *m)
+{
+    if (m->now->phase == LIFE_IDLE && m->bank_bytes) {
+        bank_begin(m);
+        m->now->phase = LIFE_SAVE;
+    }
+}
+
+static void ask_before(const life_model *m)
+{
+    if (!next_guard(m, 0)) {
+        enter(m, LIFE_LEARN);
+        return;
+    }
+    rules_record *r = m->records + m->now->cursor++;
+    const int32_t right = is_right(m, r);
+    r->flags = (uint8_t)((r->flags & ~RULES_RIGHT) | RULES_JUDGED | (right ? RULES_RIGHT : 0));
+    m->now->guards++;
+}
+
+static void learn(const life_model *m)
+{
+    const int32_t i = m->now->left ? rules_lesson(m->records, m->now->count, m->classes, m->class_count) : -1;
+    if (i < 0) {
+        m->now->left = 0;
+        enter(m, LIFE_AFTER);
+        return;
+    }
+    store_bring(m, m->records + i);
+    m->classes[m->records[i].label].fresh = 0;
+    m->now->loss = life_learn(m->records[i].label, m->now->rate);
+    m->past->steps++;
+    m->now->left--;
+}
+
+int32_t bout_undo(const life_model *m)
+{
+    const int32_t bank = m->bank_bytes ? bank_newest(m) : -1;
+    if (bank >= 0) {
+        bank_read(m, bank, 0, m->state, m->state_bytes);
+    } else if (m->before) {
+        copy_bytes(m->state, m->before, (int32_t)m->state_bytes);
+    }
+    return bank < 0 && !m->before;
+}
+
+static void judge(const life_model *m)
+{
+    life_now *now = m->now;
+    life_past *past = m->past;
+    past->bouts++;
+    past->guards = (uint32_t)now->guards;
+    past->right = (uint32_t)now->right;
+    past->lost = (uint32_t)now->lost;
+    past->won = (uint32_t)now->won;
+    if (rules_worse(now->guards, now->lost, now->won) && bout_undo(m) == 0) {
+        past->undone++;
+        past->right = (uint32_t)(now->right + now->lost - now->won);
+    }
+    for (int32_t i = 0; i < now->count; i++) {
+        m->records[i].flags = (uint8_t)(m->records[i].flags & ~(RULES_JUDGED | RULES_RIGHT));
+    }
+}
+
+static void ask_after(const life_model *m)
+{
+    if (!next_guard(m, 1)) {
+        judge(m);
+        enter(m, LIFE_SAVE_AFTER);
+        return;
+    }
+    const rules_record *r = m->records + m->now->cursor++;
+    const int32_t right = is_right(m, r), before = (r->flags & RULES_RIGHT) != 0;
+    m->now->right += right;
+    m->now->lost += before && !right;
+    m->now->won += right && !before;
+}
+
+/* One step of a checkpoint; then the next phase. */
+static void save(const life_model *m, int32_t next)
+{
+    if (!m->bank_bytes || !bank_step(m)) {
+        enter(m, next);
+    }
+}
+
+int32_t life_slice(const life_model *m)
+{
+    switch (m->now->phase) {
+    case LIFE_SAVE_BEFORE:
+        save(m, LIFE_BEFORE);
+        break;
+    case LIFE_BEFORE:
+        ask_before(m);
+        break;
+    case LIFE_LEARN:
+        learn(m);
+        break;
+    case LIFE_AFTER:
+        ask_after(m);
+        break;
+    case LIFE_SAVE_AFTER:
+    case LIFE_SAVE:
+        save(m, LIFE_IDLE);
+        break;
+    default:
+        break;
+    }
+    return m->now->phase != LIFE_IDLE;
+}
+
+int32_t life_rollback(const life_model *m)
+{
+    if (m->now->phase != LIFE_IDLE) {
+        return 1;
+    }
+    return bout_undo(m);
+}

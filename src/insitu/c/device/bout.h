@@ -1,0 +1,10 @@
+/* Bouts of learning: see life.h and bout.c. Without flash there are no checkpoints, and bank.c is not needed. */
+#ifndef INSITU_BOUT_H
+#define INSITU_BOUT_H
+
+#include "device/life.h"
+
+/* The state of before the bout. Returns 0, or 1 if there is none. */
+int32_t bout_undo(const life_model *m);
+
+#endif

@@ -1,0 +1,155 @@
+/* What the network sees: see follow.h. The operations and their order are part of the rules: store/drift.py gets the
+ * same bits.
+ */
+#include "device/follow.h"
+
+#include "numbers/mathf.h"
+
+uint8_t follow_worth(const float *outputs, int32_t count, float *confidence, int32_t *guess)
+{
+    float top = outputs[0], total = 0.0f, first = 0.0f, second = 0.0f;
+    *guess = 0;
+    for (int32_t i = 1; i < count; i++) {
+        if (outputs[i] > top) {
+            top = outputs[i];
+            *guess = i;
+        }
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const float e = insitu_expf(outputs[i] - top);
+        total = i ? total + e : e;
+        if (e > first) {
+            second = first;
+            first = e;
+        } else if (e > second) {
+            second = e;
+        }
+    }
+    *confidence = first / total;
+    return (uint8_t)(255 - (int32_t)(255.0f * (*confidence - second / total)));
+}
+
+static float group_mean(const float *features, int32_t count, int32_t group)
+{
+    float sum = features[group];
+    int32_t n = 1;
+    for (int32_t i = group + LIFE_GROUPS; i < count; i += LIFE_GROUPS, n++) {
+        sum += features[i];
+    }
+    return sum / (float)n;
+}
+
+static void see(life_past *past, int32_t i, float g)
+{
+    if (past->usual >= LIFE_REFERENCE) {
+        past->recent[i] = past->recent[i] + (g - past->recent[i]) * (1.0f / 32.0f);
+        return;
+    }
+    const float apart = g - past->mean[i];
+    past->mean[i] = past->mean[i] + apart / (float)(past->usual + 1);
+    past->square[i] = past->square[i] + apart * (g - past->mean[i]);
+    past->recent[i] = past->mean[i];
+}
+
+void follow_drift(life_past *past, const float *features, int32_t count, float confidence)
+{
+    for (int32_t i = 0; i < LIFE_GROUPS && i < count; i++) {
+        see(past, i, group_mean(features, count, i));
+    }
+    see(past, LIFE_GROUPS, confidence);
+    past->usual += past->usual < LIFE_REFERENCE;
+}
+
+void follow_mean(float *mean, const float *features, int32_t count, uint32_t n)
+{
+    for (int32_t i = 0; i < count; i++) {
+        mean[i] = mean[i] + (features[i] - mean[i]) / (float)n;
+    }
+}
+
+/* rows of new classes --------------------------------------------------------------------------- */
+
+static const float *mean_at(const life_model *m, int32_t k)
+{
+    return m->means + k * m->feature_count;
+}
+
+static const float *row_at(const life_model *m, int32_t k)
+{
+    return m->weight + k * m->feature_count;
+}
+
+static int32_t is_old(const life_model *m, int32_t k, int32_t label)
+{
+    return k != label && life_in_use(m, k) && m->classes[k].count > 0;
+}
+
+/* The mean of feature i over the old classes: of their means, or of their rows. */
+static float centre(const life_model *m, int32_t label, const float *of, int32_t i, int32_t n)
+{
+    float sum = 0.0f;
+    for (int32_t k = 0; k < m->class_count; k++) {
+        sum += is_old(m, k, label) ? of[k * m->feature_count + i] : 0.0f;
+    }
+    return n ? sum / (float)n : 0.0f;
+}
+
+static float square(const float *x, int32_t count)
+{
+    float sum = 0.0f;
+    for (int32_t i = 0; i < count; i++) {
+        sum += x[i] * x[i];
+    }
+    return sum;
+}
+
+/* The scale of the head: the regression of the old rows on their means. */
+static float scale_of(const life_model *m, int32_t label, int32_t n)
+{
+    float num = 0.0f, den = 0.0f;
+    for (int32_t k = 0; k < m->class_count; k++) {
+        for (int32_t i = 0; is_old(m, k, label) && i < m->feature_count; i++) {
+            const float apart = mean_at(m, k)[i] - centre(m, label, m->means, i, n);
+            num += (row_at(m, k)[i] - centre(m, label, m->weight, i, n)) * apart;
+            den += apart * apart;
+        }
+    }
+    if (n >= 2 && den > 0.0f && num > 0.0f) {
+        return num / den;
+    }
+    return 4.0f / insitu_max(square(mean_at(m, label), m->feature_count), 1e-6f);
+}
+
+void follow_row(const life_model *m, int32_t label)
+{
+    int32_t n = 0;
+    float sum = 0.0f;
+    for (int32_t k = 0; k < m->class_count; k++) {
+        n += is_old(m, k, label);
+    }
+    const float s = scale_of(m, label, n), h = s * 0.5f, *own = mean_at(m, label);
+    for (int32_t k = 0; k < m->class_count; k++) {
+        sum += is_old(m, k, label) ? m->bias[k] + h * square(mean_at(m, k), m->feature_count) : 0.0f;
+    }
+    for (int32_t i = 0; i < m->feature_count; i++) {
+        const float v = centre(m, label, m->weight, i, n), c = centre(m, label, m->means, i, n);
+        m->weight[label * m->feature_count + i] = v + s * (own[i] - c);
+    }
+    m->bias[label] = (n ? sum / (float)n : 0.0f) - h * square(own, m->feature_count);
+}
+
+float life_drift(const life_model *m)
+{
+    const life_past *past = m->past;
+    const int32_t groups = m->feature_count < LIFE_GROUPS ? m->feature_count : LIFE_GROUPS;
+    float sum = 0.0f;
+    if (past->usual < LIFE_REFERENCE || groups == 0) {
+        return 0.0f;
+    }
+    for (int32_t i = 0; i < groups; i++) {
+        const float apart = past->recent[i] - past->mean[i];
+        const float each = apart * apart / (past->square[i] / (float)LIFE_REFERENCE + 1e-6f);
+        sum = i ? sum + each : each;
+    }
+    return sum / (float)groups;
+}

@@ -1,0 +1,19 @@
+/* What the network sees, followed over its life: worth of a sample, means of the classes, drift; see store/drift.py. */
+#ifndef INSITU_FOLLOW_H
+#define INSITU_FOLLOW_H
+
+#include "device/life.h"
+
+/* 255 - floor(255 (p1 - p2)) of the two largest probabilities; `confidence` is p1, `guess` its class. */
+uint8_t follow_worth(const float *outputs, int32_t count, float *confidence, int32_t *guess);
+
+/* One more sample was seen, with these features. */
+void follow_drift(life_past *past, const float *features, int32_t count, float confidence);
+
+/* One more sample of a class: m += (f - m) / n. */
+void follow_mean(float *mean, const float *features, int32_t count, uint32_t n);
+
+/* The head's row of a new class, from the mean of its features: a nearest-mean row at the scale of the others'. */
+void follow_row(const life_model *m, int32_t label);
+
+#endif

@@ -1,0 +1,175 @@
+"""A board that lives: it keeps its own samples and learns from them. The client of those requests (docs/protocol.md).
+
+    life = Living(device)
+    id = life.observe(x, label=2)
+    life.rehearse(steps=20, rate=0.01)
+    life.statistics()
+
+The device is any on a line (emulator, serial port) whose program was compiled with a store.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from insitu.codegen.device import DATA_BYTES
+from insitu.devices.host import fit, zip_inputs
+from insitu.devices.link import LinkDevice
+from insitu.errors import DataError, DeviceError
+from insitu.graph import Value
+
+# the words of the answer to `statistics`, in order: whole numbers, then floats
+COUNTS = ("next_id", "observed", "steps", "bouts", "undone", "guards", "right", "lost", "won", "usual", "kept", "phase",
+          "left", "last_id", "dropped", "failures", "cuts", "erases", "continued", "guess", "wear", "wear_sum",
+          "unlabelled")  # fmt: skip
+REALS = ("loss", "confidence", "drift", "recent_confidence")
+CLASS = "<IIIII32s"
+RECORD = "<IhHHBB"
+PHASES = ("idle", "saving", "asking the guards", "learning", "asking the guards again", "saving", "saving")
+NONE, GUARD = -1, 1  # the label of a sample that has none yet; a flag
+SLICES = 64  # of a bout, in one request
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A sample that a device keeps."""
+
+    id: int
+    label: int  # NONE: not yet known
+    guard: bool
+    worth: int
+    uses: int
+
+
+class Living:
+    """The life of the program on a device."""
+
+    def __init__(self, device: LinkDevice):
+        life = device.interface.life
+        if life is None:
+            raise DataError("this program keeps no samples", hint="insitu compile ... --board NAME --store 64K")
+        self.device, self.life = device, dict(life)
+        self._verb = "encode" if "encode" in device.verbs else "predict"
+
+    @property
+    def classes(self) -> int:
+        return int(self.life["classes"])
+
+    @property
+    def capacity(self) -> int:
+        return int(self.life["capacity"])
+
+    # what it does -----------------------------------------------------------------------------
+
+    def observe(self, *x: Any, label: int = NONE) -> int:
+        """Show it one sample; returns its id, or that of an equal sample that it keeps already."""
+        device = self.device
+        with device.lock:
+            values = device.verbs[self._verb][0]
+            samples = [fit(v, _one(v, a)).tobytes() for v, a in zip_inputs(values, x)]
+            number = device.write_inputs(self._verb, samples)
+            self._ask("observe", struct.pack("<i", label), verb=number)
+            return self.statistics()["last_id"]
+
+    def label(self, id: int, label: int) -> None:
+        """The label of a sample that it keeps."""
+        self._ask("label", struct.pack("<Ii", id, label))
+
+    def rehearse(self, steps: int, rate: float, partial: bool = False) -> dict[str, Any]:
+        """A whole bout of learning; returns the statistics after it. A class in use that has no sample to learn from is
+        an error, because it would be unlearned; `partial` learns anyway."""
+        with self.device.lock:
+            self.slices(0, steps, rate, partial)
+            while self.slices(SLICES):
+                pass
+            return self.statistics()
+
+    def slices(self, count: int, steps: int = 0, rate: float = 0.0, partial: bool = False) -> bool:
+        """Some slices of a bout, or the beginning of one of so many steps. Is there more to do?"""
+        self._ask("rehearse", struct.pack("<IIfI", count, steps, rate, partial))
+        return self.statistics()["phase"] != 0
+
+    def checkpoint(self) -> None:
+        """Write all that it knows to flash."""
+        self._ask("checkpoint")
+
+    def rollback(self) -> None:
+        """Back to the state of the last checkpoint."""
+        self._ask("rollback")
+
+    def add_class(self, name: str) -> int:
+        """Take a new class; returns its number."""
+        self._ask("add_class", name.encode())
+        return next(i for i, c in enumerate(self.class_statistics()) if c["name"] == name)
+
+    def forget(self, label: int) -> None:
+        """Drop a class with all its samples."""
+        self._ask("forget", struct.pack("<i", label))
+
+    # what it knows ----------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, Any]:
+        """What it has done so far, and what it is doing."""
+        form = f"<{len(COUNTS)}I{len(REALS)}f"
+        found = self._read("statistics", struct.calcsize(form))
+        return dict(zip((*COUNTS, *REALS), struct.unpack(form, found)))
+
+    def class_statistics(self) -> list[dict[str, Any]]:
+        """Of each class: is it in use, its samples so far, those kept to learn from and as guards, its name."""
+        names = ("in_use", "labelled", "trainees", "guards", "in_mean", "name")
+        found = []
+        for k in range(self.classes):
+            *words, name = struct.unpack(CLASS, self._read("statistics", struct.calcsize(CLASS), verb=k + 1))
+            found.append(dict(zip(names, (*words, name.rstrip(b"\0").decode(errors="replace")))))
+        return found
+
+    def records(self) -> list[Kept]:
+        """The samples that it keeps, in order of their ids."""
+        with self.device.lock:
+            count = self.statistics()["kept"] * struct.calcsize(RECORD)
+            parts = [
+                self.device.link.ask("records", offset=at, count=min(DATA_BYTES, count - at))
+                for at in range(0, count, DATA_BYTES)
+            ]
+        rows = struct.iter_unpack(RECORD, b"".join(parts))
+        return [Kept(id, label, bool(flags & GUARD), worth, uses) for id, label, uses, _, worth, flags in rows]
+
+    def asks(self, n: int = 5) -> list[int]:
+        """The samples whose label would help most."""
+        waiting = [r for r in self.records() if r.label == NONE]
+        return [r.id for r in sorted(waiting, key=lambda r: (-r.worth, r.id))[:n]]
+
+    # ------------------------------------------------------------------------------------------
+
+    def _ask(self, kind: str, data: bytes = b"", verb: int = 0) -> bytes:
+        with self.device.lock:
+            return self.device.link.ask(kind, patience=self.device.run_timeout, verb=verb, data=data)
+
+    def _read(self, kind: str, bytes: int, verb: int = 0) -> bytes:
+        found = self._ask(kind, verb=verb)
+        if len(found) != bytes:
+            raise DeviceError(f"the device sent {len(found)} bytes, not {bytes}", where=kind)
+        return found
+
+
+def _one(value: Value, x: Any) -> np.ndarray:
+    """One sample, with or without the axis of samples."""
+    x = np.asarray(x)
+    x = x[None] if x.shape == value.shape[1:] else x
+    if x.shape != value.shape:
+        raise DataError(f"is {value.type}, but the sample has the shape {x.shape}", where=f"input {value.name}")
+    return x
+
+
+def outcome(statistics: Mapping[str, Any]) -> str:
+    """What the last bout came to, in words."""
+    if not statistics["bouts"]:
+        return "no bout yet"
+    if statistics["guards"] < 4:
+        return f"{statistics['guards']} guards: too few to judge a bout"
+    return f"{statistics['right']} of {statistics['guards']} guards right"
