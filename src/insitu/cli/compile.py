@@ -6,7 +6,7 @@ from pathlib import Path
 
 from insitu.cli.groups import Groups
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import amount, classes, count, height_width, index, numbers, size, target_folder
+from insitu.cli.values import amount, audio, classes, count, height_width, index, numbers, size, target_folder
 
 HELP = "turn a model into a C program that trains it, and show how much memory it needs"
 EXAMPLES = """\
@@ -48,6 +48,7 @@ def add_compiler(groups: Groups) -> None:
     add_how(groups.how)
     add_board(groups.board)
     add_pixels(groups.pixels)
+    add_sound(groups.pixels)
     groups.output.add_argument("--dump", metavar="DIR", type=Path, help="write one text file per stage")
 
 
@@ -110,6 +111,13 @@ def add_pixels(group) -> None:
     group.add_argument("--std", type=numbers, metavar="S,..", help="standard deviation of pixels in 0..1")
     group.add_argument("--size", type=height_width, metavar="HxW", help="size of the incoming images")
     group.add_argument("--raw-pixels", action="store_true", help="the model's int8 input is pixel - 128")
+
+
+def add_sound(group) -> None:
+    group.add_argument(
+        "--audio", type=audio, nargs="?", const={}, metavar="NAME=VALUE,..",
+        help="the program takes int16 sound, 16 kHz, and computes MFCC; other features: fields of insitu.Audio",
+    )  # fmt: skip
 
 
 def run(arguments) -> int:
@@ -190,8 +198,10 @@ def recipe(arguments):
 
 
 def _transform(arguments, graph):
-    from insitu.preprocess import Transform
+    from insitu.preprocess import Audio, Transform
 
+    if arguments.audio is not None:
+        return Audio(**arguments.audio)
     if arguments.raw_pixels:
         return Transform.raw(graph, arguments.size)
     if arguments.mean is None and arguments.std is None and arguments.size is None:

@@ -15,7 +15,7 @@ class Groups:
 
     def __init__(self, parser: ArgumentParser, note: str = ""):
         self.data = parser.add_argument_group("data")
-        self.pixels = parser.add_argument_group(f"incoming pixels{note}")
+        self.pixels = parser.add_argument_group(f"incoming pixels or sound{note}")
         self.trained = parser.add_argument_group(f"what is trained{note}")
         self.how = parser.add_argument_group(f"how it is trained{note}")
         self.board = parser.add_argument_group(f"board and memory{note}")

@@ -11,8 +11,8 @@ from insitu.learner import Learner
 OWN = {
     "scheme": "auto", "classes": None, "precision": "int8", "batch": 1, "head": "float", "head_after": None,
     "head_init": "zero", "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
-    "decay": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "rows": False, "rounding": None,
-    "max_classes": None,
+    "decay": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None, "rows": False,
+    "rounding": None, "max_classes": None,
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from argparse import ArgumentTypeError
+from dataclasses import fields
 from pathlib import Path
 
 from insitu.errors import DataError, ToolError
@@ -77,6 +78,20 @@ def height_width(text: str) -> tuple[int, int]:
     if not m:
         raise ArgumentTypeError(f"must be a height and a width such as 96x128, not {text!r}")
     return int(m[1]), int(m[2] or m[1])
+
+
+def audio(text: str) -> dict[str, int | float | str | None]:
+    """Fields of insitu.Audio: `rate=16000,coefficients=13`."""
+    from insitu.preprocess import Audio
+
+    known, found = {f.name: type(f.default) for f in fields(Audio)}, {}
+    for part in filter(None, text.split(",")):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        number = None if value == "none" else value if known.get(name) is str else _number(value)
+        if name not in known or not equals or (number is None and value != "none"):
+            raise ArgumentTypeError(f"must be NAME=VALUE of {', '.join(known)}, not {part!r}")
+        found[name] = int(number) if known[name] is int and isinstance(number, float) else number
+    return found
 
 
 def pixels(text: str) -> tuple[float, float]:

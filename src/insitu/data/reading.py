@@ -26,7 +26,7 @@ import numpy as np
 
 from insitu.data.labels import numbered
 from insitu.data.samples import Samples, counted, fit
-from insitu.data.sound import length_of, pieces, read_wav
+from insitu.data.sound import sound_samples
 from insitu.data.tables import Table, read_table
 from insitu.errors import DataError, needs
 from insitu.files import check_arrays
@@ -215,7 +215,7 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     groups = [_images_in(folder) for folder in classes] or [_images_in(path)]
     files = [file for group in groups for file in group]
     if not files and any(_sounds_in(folder) for folder in classes or [path]):
-        return _sounds(path, classes, value)
+        return _sounds(path, classes, graph)
     if not files:
         hint = f"one subfolder per class, with {', '.join(IMAGES)} or .wav files"
         raise DataError("has no images or sounds", where=str(path), hint=hint)
@@ -227,16 +227,16 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     return replace(made, notes=_folder_notes(path, dict(zip(classes, groups)), {size for _, size in read}, value))
 
 
-def _sounds(path: Path, classes: list[Path], value: Value) -> Samples:
+def _sounds(path: Path, classes: list[Path], graph: Graph) -> Samples:
     """The .wav files of each class, in pieces of the input's length."""
-    groups, length = [_sounds_in(folder) for folder in classes or [path]], length_of(value, str(path))
-    read = [[piece for file in group for piece in pieces(read_wav(file), length)] for group in groups]
+    groups, value = [_sounds_in(folder) for folder in classes or [path]], graph.inputs[0]
+    read = [[piece for file in group for piece in sound_samples(file, graph)] for group in groups]
     x = np.stack([piece for group in read for piece in group])
     labels = np.repeat(np.arange(len(read)), [len(group) for group in read]) if classes else None
-    shaped = fit(value, x.reshape(len(x), *value.shape[1:]), str(path))
     empty = [folder.name for folder, files in zip(classes, groups) if not files]
     notes = (f"no .wav files in {', '.join(empty)}: a class without samples",) if empty else ()
-    return Samples((shaped,), labels, tuple(c.name for c in classes), f"the sounds of {path.name}", notes=notes)
+    names = tuple(c.name for c in classes)
+    return Samples((fit(value, x, str(path)),), labels, names, f"the sounds of {path.name}", notes=notes)
 
 
 def _sounds_in(folder: Path) -> list[Path]:
@@ -316,8 +316,7 @@ def _scaled(x: np.ndarray, value: Value, how: Reading) -> np.ndarray:
 def _wav(path: Path, graph: Graph, how: Reading) -> Samples:
     """One sound, in as many pieces as it has."""
     value = _only(graph, path)
-    x = pieces(read_wav(path), length_of(value, str(path)))
-    return Samples((fit(value, x.reshape(-1, *value.shape[1:]), str(path)),), source=path.name)
+    return Samples((fit(value, sound_samples(path, graph), str(path)),), source=path.name)
 
 
 READERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".wav": _wav, **dict.fromkeys(IMAGES, _photo)}

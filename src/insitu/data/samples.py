@@ -93,14 +93,22 @@ def _as_type(value: Value, x: np.ndarray, where: str) -> np.ndarray:
     if x.dtype == want:
         return x
     if q is None:
+        x = _loud(x) if want == np.int16 else x
         if want.kind in "iu" and not (np.all(x == np.round(x)) and _within(x, np.iinfo(want))):
-            raise DataError(f"input {value.name} is {value.type}, but the data does not fit that type", where=where,
-                            hint="give unscaled pixels, 0 to 255")  # fmt: skip
+            hint = "int16 samples, or floats from -1 to 1" if want == np.int16 else "give unscaled pixels, 0 to 255"
+            what = f"input {value.name} is {value.type}, but the data does not fit that type"
+            raise DataError(what, where=where, hint=hint)
         return x.astype(want)
     limits = np.iinfo(want)
     check_finite(x, where)  # an integer could not say so
     _check_range(x, value.type, f"input {value.name}")
     return np.clip(np.round(x / value.type.scale) + q.zero, limits.min, limits.max).astype(want)
+
+
+def _loud(x: np.ndarray) -> np.ndarray:
+    """Sound between -1 and 1 as integers; anything else as it is."""
+    quiet = x.dtype.kind == "f" and x.size and np.abs(x).max() <= 1
+    return np.clip(np.rint(x * 32768.0), -32768, 32767) if quiet else x
 
 
 def _within(x: np.ndarray, limits) -> bool:

@@ -1,39 +1,98 @@
-"""Sound from .wav files: samples between -1 and 1, one channel, in pieces of the length that an input takes."""
+"""Sound from .wav files: one channel at the rate that a model listens at, in pieces of the length that its input takes.
+
+Samples lie between -1 and 1, or are int16 for a model that computes its own features (preprocess/audio.py).
+"""
 
 from __future__ import annotations
 
 import wave
+from math import gcd
 from pathlib import Path
 
 import numpy as np
 
 from insitu.errors import DataError
-from insitu.graph import Value
+from insitu.graph import Graph, Value
+from insitu.ops.sound import log_mel
 
 WIDTHS = {1: (np.uint8, 128, 128), 2: (np.dtype("<i2"), 0, 1 << 15), 4: (np.dtype("<i4"), 0, 1 << 31)}
 ENOUGH = 0.5  # a piece at the end that is shorter than this share of the input is dropped
+FULL = 1 << 15  # a sample of 1.0 as an int16
 
 
-def read_wav(path: Path) -> np.ndarray:
-    """The sound as float32 between -1 and 1; channels are averaged."""
+def read_wav(path: Path, rate: int | None = None) -> np.ndarray:
+    """The sound as float32 between -1 and 1, at this rate; channels are averaged."""
     try:
         with wave.open(str(path), "rb") as f:
-            width, channels, data = f.getsampwidth(), f.getnchannels(), f.readframes(f.getnframes())
+            width, channels, own, data = (
+                f.getsampwidth(),
+                f.getnchannels(),
+                f.getframerate(),
+                f.readframes(f.getnframes()),
+            )
     except (wave.Error, EOFError) as e:
         raise DataError(f"is not a .wav file that can be read: {e}", where=str(path)) from e
+    if width == 3:
+        width, data = 4, _widened(data)
     if width not in WIDTHS:
-        raise DataError(f"has {8 * width} bits per sample", where=str(path), hint="PCM with 8, 16 or 32 bits")
+        raise DataError(f"has {8 * width} bits per sample", where=str(path), hint="PCM with 8, 16, 24 or 32 bits")
     kind, zero, scale = WIDTHS[width]
     sound = (np.frombuffer(data, kind).astype(np.float64) - zero) / scale
-    return sound.reshape(-1, channels).mean(axis=1).astype(np.float32)
+    sound = sound.reshape(-1, channels).mean(axis=1)
+    return resampled(sound, own, rate or own).astype(np.float32)
+
+
+def _widened(data: bytes) -> bytes:
+    """Samples of 24 bits in 32."""
+    whole = np.frombuffer(data[: len(data) // 3 * 3], np.uint8).reshape(-1, 3)
+    return np.pad(whole, ((0, 0), (1, 0))).tobytes()
+
+
+def resampled(sound: np.ndarray, own: int, rate: int) -> np.ndarray:
+    """The sound at another rate: its spectrum, cut or extended by zeros."""
+    if own == rate or not len(sound):
+        return sound
+    step = own // gcd(own, rate)
+    padded = np.pad(sound, (0, -len(sound) % step))
+    count = len(padded) * rate // own
+    made = np.fft.irfft(np.fft.rfft(padded)[: count // 2 + 1], count) * (count / len(padded))
+    return np.clip(made[: len(sound) * rate // own], -1, 1)
+
+
+def write_wav(path: Path, sound: np.ndarray, rate: int) -> None:
+    """int16 samples as a file."""
+    with wave.open(str(path), "wb") as f:
+        f.setnchannels(1)
+        f.setsampwidth(2)
+        f.setframerate(rate)
+        f.writeframes(np.asarray(sound, "<i2").tobytes())
+
+
+def rate_of(graph: Graph) -> int | None:
+    """The rate at which a model listens, if its graph says so."""
+    return next((n.attrs["rate"] for n in graph.nodes if n.op is log_mel), None)
 
 
 def length_of(value: Value, where: str) -> int:
     """How many samples of sound an input takes at once."""
-    if value.type.rank not in (2, 3) or value.type.size != max(value.shape):
+    raw = value.dtype == "s16" and value.type.rank == 4 and value.shape[3] == 1
+    if not raw and (value.type.rank not in (2, 3) or value.type.size != max(value.shape)):
         what = f"input {value.name} is {value.type}, which does not take raw sound"
-        raise DataError(what, where=where, hint="compute its features first, and give them as .npz")
+        raise DataError(
+            what, where=where, hint="--audio (insitu.Audio) computes features inside the model; or give .npz"
+        )
     return value.type.size
+
+
+def sound_samples(path: Path, graph: Graph) -> np.ndarray:
+    """[count, ...]: a file in pieces, as samples of the only input of a graph."""
+    value = graph.inputs[0]
+    cut = pieces(read_wav(path, rate_of(graph)), length_of(value, str(path)))
+    return (as_int16(cut) if value.dtype == "s16" else cut).reshape(-1, *value.shape[1:])
+
+
+def as_int16(sound: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(sound * FULL), -FULL, FULL - 1).astype(np.int16)
 
 
 def pieces(sound: np.ndarray, length: int) -> np.ndarray:

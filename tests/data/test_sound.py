@@ -1,0 +1,75 @@
+"""Sound files as samples: any PCM, any rate, int16 for a model that computes its own features."""
+
+import wave
+
+import numpy as np
+import pytest
+
+from insitu import Audio, DataError
+from insitu.data import as_samples, read_samples
+from insitu.data.sound import rate_of, read_wav, write_wav
+from insitu.graph import Type, build, lookup
+
+AUDIO = Audio(seconds=0.5)
+
+
+def tone(rate: int, seconds: float = 0.5, hertz: float = 440.0) -> np.ndarray:
+    return 0.5 * np.sin(2 * np.pi * hertz * np.arange(int(rate * seconds)) / rate)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    with build("net") as b:
+        made = b.graph(lookup("relu")(b.input("x", Type("f32", (1, AUDIO.frames, 10, 1))), name="y"))
+    return AUDIO.applied_to(made)
+
+
+@pytest.mark.parametrize(("width", "channels"), [(1, 1), (2, 2), (3, 1), (4, 2)])
+def test_every_width_of_pcm_is_read(tmp_path, width, channels):
+    sound = tone(16000)
+    whole = np.repeat(np.rint(sound * (2 ** (8 * width - 1) - 1)).astype(np.int64)[:, None], channels, 1)
+    raw = (whole + 128 if width == 1 else whole).astype("<i8").reshape(-1, 1).view(np.uint8)[:, :width].tobytes()
+    with wave.open(str(tmp_path / "a.wav"), "wb") as f:
+        f.setparams((channels, width, 16000, 0, "NONE", ""))
+        f.writeframes(raw)
+    assert np.abs(read_wav(tmp_path / "a.wav") - sound).max() < 2.0 ** (2 - 8 * width) + 1e-6
+
+
+@pytest.mark.parametrize("rate", [8000, 22050, 44100, 48000])
+def test_other_rates_become_the_rate_that_a_model_listens_at(tmp_path, graph, rate):
+    write_wav(tmp_path / "a.wav", np.rint(32767 * tone(rate)).astype(np.int16), rate)
+    assert rate_of(graph) == 16000
+    found = read_wav(tmp_path / "a.wav", 16000)
+    assert np.abs(found[1000:-1000] - tone(16000)[: len(found)][1000:-1000]).max() < 0.01  # away from the ends
+    (x,) = read_samples(tmp_path / "a.wav", graph).inputs
+    assert x.shape == (1, 25, 320, 1) and x.dtype == np.int16 and 16000 < x.max() < 16800
+
+
+def test_a_folder_of_words_has_a_class_per_subfolder(tmp_path, graph):
+    for word in ("no", "yes"):
+        (tmp_path / word).mkdir()
+        for k in range(3):
+            write_wav(tmp_path / word / f"{k}.wav", np.full(4000 + 3000 * k, 99 + k, np.int16), 16000)
+    samples = read_samples(tmp_path, graph)
+    assert (
+        samples.names == ("no", "yes") and samples.labels is not None and samples.labels.tolist() == [0] * 3 + [1] * 3
+    )
+    assert [int((x != 0).sum()) for x in samples.inputs[0][:3]] == [4000, 7000, 8000]  # silence follows, or it is cut
+
+
+def test_floats_between_minus_one_and_one_are_sound(graph):
+    sound = tone(16000)[None]
+    (floats,), (whole,) = (
+        as_samples(x, graph).inputs for x in (sound.astype(np.float32), np.rint(32768 * sound).astype(np.int16))
+    )
+    np.testing.assert_array_equal(floats, whole)
+    with pytest.raises(DataError, match="does not fit"):
+        as_samples(sound * 40000.5, graph)
+
+
+def test_a_model_of_features_says_how_to_take_sound(tmp_path):
+    write_wav(tmp_path / "a.wav", np.zeros(100, np.int16), 16000)
+    with build("net") as b:
+        made = b.graph(lookup("relu")(b.input("x", Type("f32", (1, 49, 10, 1))), name="y"))
+    with pytest.raises(DataError, match="--audio"):
+        read_samples(tmp_path / "a.wav", made)
