@@ -26,9 +26,9 @@ def network(end: str | None = "softmax", outputs: int = 3):
     return keras.Sequential(layers)
 
 
-def compiled(optimizer, loss="sparse_categorical_crossentropy", **options):
+def compiled(optimizer, loss="sparse_categorical_crossentropy", loss_weights=None, **options):
     made = network(**options)
-    made.compile(optimizer=optimizer, loss=loss)
+    made.compile(optimizer=optimizer, loss=loss, loss_weights=loss_weights)
     return made
 
 
@@ -50,6 +50,7 @@ CASES = {
     "clipnorm": (lambda: K.SGD(0.5, clipnorm=0.1), {}, Y),
     "adam": (lambda: K.Adam(0.01), {}, Y),
     "betas": (lambda: K.Adam(0.02, beta_1=0.7, beta_2=0.9), {}, Y),
+    "epsilon": (lambda: K.Adam(0.02, epsilon=1e-2), {}, Y),
     "one-hot": (lambda: K.SGD(0.1), {"loss": "categorical_crossentropy"}, HOT),
     "logits": (lambda: K.SGD(0.1), {"loss": keras.losses.CategoricalCrossentropy(from_logits=True), "end": None}, HOT),
     "binary": (lambda: K.SGD(0.1), {"loss": "binary_crossentropy", "end": "sigmoid", "outputs": 1}, HOT[:, :1]),
@@ -71,6 +72,20 @@ def test_losses_follow_keras(case):
     found = next(v for name, v in state.items() if v.shape in ((8, 6), (6, 8)) and name.count(".") < 2)
     kernel = model.get_weights()[0]
     np.testing.assert_allclose(found if found.shape == kernel.shape else found.T, kernel, atol=2e-3 * moved)
+
+
+def test_adam_takes_keras_steps_from_tiny_gradients():
+    """Gradients near epsilon, 1e-7: the first steps are 2 times too large if epsilon is added after the correction."""
+    model = compiled(K.Adam(0.05), loss="mse", end=None)
+    made = insitu.compile(model, precision="float", scheme="full", batch=8)
+    start = model.get_weights()[-1].copy()
+    near = np.asarray(model.predict(X, verbose=0)) + 1e-6 * HOT
+    model.fit(X, near, batch_size=48, epochs=3, shuffle=False, verbose=0)
+    made.fit(X, near, batch_size=48, epochs=3)
+    moved = model.get_weights()[-1] - start
+    ours = next(v for v in made.device.state().values() if v.shape == (3,)) - start
+    assert np.abs(moved).max() > 1e-3
+    np.testing.assert_allclose(ours, moved, rtol=0.05, atol=1e-4)
 
 
 def test_weight_decay_of_a_plain_sgd_follows_keras():
@@ -111,10 +126,14 @@ LEFT = {
     "RMSprop": lambda: {"optimizer": K.RMSprop()},
     "ExponentialDecay": lambda: {"optimizer": K.SGD(K.schedules.ExponentialDecay(0.3, 10, 0.9))},
     "global_clipnorm": lambda: {"optimizer": K.SGD(0.1, global_clipnorm=1.0)},
-    "epsilon=0.0001": lambda: {"optimizer": K.Adam(epsilon=1e-4)},
     "amsgrad": lambda: {"optimizer": K.Adam(amsgrad=True)},
     "together with momentum": lambda: {"optimizer": K.SGD(0.1, momentum=0.9, weight_decay=0.01)},
     "mean_absolute_error": lambda: {"optimizer": "sgd", "loss": "mean_absolute_error"},
+    "reduction='sum'": lambda: {
+        "optimizer": "sgd",
+        "loss": keras.losses.SparseCategoricalCrossentropy(reduction="sum"),
+    },
+    "loss_weights": lambda: {"optimizer": "sgd", "loss_weights": [2.0]},
     "label_smoothing": lambda: {
         "optimizer": "sgd",
         "loss": keras.losses.CategoricalCrossentropy(label_smoothing=0.1),

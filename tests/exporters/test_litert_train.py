@@ -76,6 +76,13 @@ PAIRS = [
 ]  # fmt: skip
 
 
+def test_an_epsilon_that_is_added_early_is_exported():
+    learner = learner_of("mlp", recipe=Recipe(optimizer="adam", epsilon=0.01, epsilon_early=True))
+    x, y = samples(learner, STEPS)
+    ours = [learner.partial_fit(a, int(b), rate=0.01).losses[0][0] for a, b in zip(x, y)]
+    np.testing.assert_allclose(steps(opened(learner_of("mlp", recipe=learner.recipe)), x, y, 0.01), ours, atol=1e-4)
+
+
 @pytest.mark.parametrize("net, optimizer", PAIRS)
 def test_losses_equal_those_of_the_learners_own_program(net, optimizer):
     learner = learner_of(net, optimizer)

@@ -156,6 +156,7 @@ adam = op(
     "adam",
     """m' = b1 m + (1-b1) d, v' = b2 v + (1-b2) d^2, w' = w - rate (m'/(1-b1^t) / (sqrt(v'/(1-b2^t)) + eps) + decay w)
 
+    `early` is an epsilon that is added before the correction, as Keras does: eps = epsilon + early / sqrt(1-b2^t).
     d = factor dw, 0 if below 2^-55; m' and v' are 0 if below 2^-110. Decay is decoupled (AdamW). `bias` is 1 - b1^t and
     1 - b2^t, stored in this form because 1 - 0.999 in single precision would be off by 1e-5.
     """,
@@ -166,6 +167,9 @@ adam = op(
                        f32(37), scalar(0.01), zeros()), {"decay": 0.01}),
         Case("tiny", (np.zeros(9, np.float32), small(9), small(9), np.array([0.1, 0.001], np.float32),
                       small(9)[::-1].copy(), scalar(0.01), zeros())),
+        Case("early", (f32(5), np.zeros(5, np.float32), np.zeros(5, np.float32), np.zeros(2, np.float32),
+                       np.linspace(-1e-7, 1e-7, 5, dtype=np.float32), scalar(0.01), zeros()),
+             {"epsilon": 0.0, "early": 1e-7}),
     ],
 )  # fmt: skip
 adam.must(in_place=(0, 1, 2, 3, 6))
@@ -174,7 +178,7 @@ adam.must(in_place=(0, 1, 2, 3, 6))
 @adam.infer
 def _(
     w: Type, m: Type, v: Type, bias: Type, dw: Type, rate: Type, count: Type, *, beta1: float = 0.9,
-    beta2: float = 0.999, epsilon: float = 1e-08, decay: float = 0.0, clip: float = 0.0,
+    beta2: float = 0.999, epsilon: float = 1e-08, decay: float = 0.0, clip: float = 0.0, early: float = 0.0,
 ) -> tuple[Type, ...]:  # fmt: skip
     same_shape(w, dw)
     if bias.shape != (2,):
@@ -185,7 +189,7 @@ def _(
 @adam.eval
 def _(
     w: Array, m: Array, v: Array, bias: Array, dw: Array, rate: Array, count: Array, *, beta1: float, beta2: float,
-    epsilon: float, decay: float, clip: float,
+    epsilon: float, decay: float, clip: float, early: float,
 ) -> tuple[Array, ...]:  # fmt: skip
     factor, skipped, clipped = factor_of(dw, rate, clip)
     if not factor:
@@ -195,7 +199,7 @@ def _(
     bias = bias * betas + (1 - betas)
     m = settled(beta1 * m + (1 - beta1) * d, TINY_SQUARE)
     v = settled(beta2 * v + (1 - beta2) * d * d, TINY_SQUARE)
-    step = (m / bias[0]) / (np.sqrt(v / bias[1]) + epsilon)
+    step = (m / bias[0]) / (np.sqrt(v / bias[1]) + epsilon + early / np.sqrt(bias[1]))
     return w - rate * (step + decay * w), m, v, bias, counted(count, 0, clipped)
 
 
@@ -203,9 +207,10 @@ def _(
 def _(
     w_new: Value, m_new: Value, v_new: Value, p_new: Value, count_new: Value, w: Value, m: Value, v: Value, bias: Value,
     dw: Value, rate: Value, count: Value, *, beta1: float, beta2: float, epsilon: float, decay: float, clip: float,
+    early: float,
 ) -> Call:  # fmt: skip
     options = Struct("adam_options", beta1=beta1, beta2=beta2, rest1=1 - beta1, rest2=1 - beta2, epsilon=epsilon,
-                     decay=decay, clip=clip)  # fmt: skip
+                     decay=decay, clip=clip, early=early)  # fmt: skip
     return Call("adam_f32", w_new, m_new, v_new, p_new, count_new, dw, rate, options, w.type.size)
 
 

@@ -77,12 +77,13 @@ def momentum_step(w: np.ndarray, gradients: list[np.ndarray], momentum: float, n
 
 
 def adam_step(w: np.ndarray, gradients: list[np.ndarray], beta1: float, beta2: float, epsilon: float, decay: float,
-              **_) -> np.ndarray:  # fmt: skip
+              early: float, **_) -> np.ndarray:  # fmt: skip
     """The mean of the gradients over the root of the mean of their squares, with smaller weights for older ones."""
     ages = np.arange(len(gradients))[::-1]
     mean = np.average(gradients, axis=0, weights=beta1**ages)
     square = np.average(np.square(gradients), axis=0, weights=beta2**ages)
-    return mean / (np.sqrt(square) + epsilon) + decay * w
+    added = epsilon + early / np.sqrt(1 - beta2 ** len(gradients))
+    return mean / (np.sqrt(square) + added) + decay * w
 
 
 # update -> the expected step for a rate of one; whether weight decay is part of the gradient

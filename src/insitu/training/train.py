@@ -67,6 +67,7 @@ class Recipe:
     beta1: float = 0.9  # of adam, as the next two
     beta2: float = 0.999
     epsilon: float = 1e-8
+    epsilon_early: bool = False  # added before the bias correction, as Keras does; else after it, as PyTorch does
     rate: float | None = None  # that fit uses, constantly, unless it is given another one; None: it finds one
     qas: bool = True  # quantisation-aware scaling
     seed: int = 0
@@ -228,7 +229,9 @@ def _adam(builder, t: Trained, grad, rate, count, recipe: Recipe):
     m = builder.lasting(f"{name}.m", np.zeros(shape, np.float32))
     v = builder.lasting(f"{name}.v", np.zeros(shape, np.float32))
     bias = builder.lasting(f"{name}.correction", np.zeros(2, np.float32))
-    options = {"beta1": recipe.beta1, "beta2": recipe.beta2, "epsilon": recipe.epsilon, **_common(t, recipe)}
+    added = (0.0, recipe.epsilon) if recipe.epsilon_early else (recipe.epsilon, 0.0)
+    options = {"beta1": recipe.beta1, "beta2": recipe.beta2, **dict(zip(("epsilon", "early"), added))}
+    options |= _common(t, recipe)
     return _changed(builder, adam, (t.value, m, v, bias), grad, rate, count, **options)
 
 

@@ -154,14 +154,15 @@ def _(w: Tensor, m: Tensor, dw: Tensor, rate: Tensor, count: Tensor, *, momentum
 
 @means(update.adam)
 def _(w: Tensor, m: Tensor, v: Tensor, bias: Tensor, dw: Tensor, rate: Tensor, count: Tensor, *, beta1: float,
-      beta2: float, epsilon: float, decay: float, clip: float) -> tuple[Tensor, ...]:  # fmt: skip
+      beta2: float, epsilon: float, decay: float, clip: float, early: float) -> tuple[Tensor, ...]:  # fmt: skip
     sound, factor, new = factor_of(dw, rate, count, clip)
     d = scaled(dw, factor, clip)
     betas = np.array([beta1, beta2])
     right = bias * w.const(betas) + w.const(1 - betas)
     m_new, v_new = m * beta1 + d * (1 - beta1), v * beta2 + square(d) * (1 - beta2)
     first, second = (total(right * w.const(one)) for one in ([1, 0], [0, 1]))
-    step = decayed((m_new / first) / (sqrt(v_new / second) + epsilon), w, decay)
+    added = w.const(early) / sqrt(second) + epsilon if early else epsilon
+    step = decayed((m_new / first) / (sqrt(v_new / second) + added), w, decay)
     kept = [(w - step * rate, w), (m_new, m), (v_new, v), (right, bias)]
     return *(where(sound, after, before) for after, before in kept), new
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-SMALL_EPSILON = 1e-6  # of Adam: up to here it does not matter where it is added
 BATCH = 32  # the samples per update of Keras's own fit
 # name of a Keras loss, in lower case and without underscores -> the loss here
 LOSSES = {
@@ -24,6 +23,7 @@ LOSSES = {
 }
 # option of a loss -> its usual value
 LOSS_OPTIONS: dict[str, Any] = {"label_smoothing": 0.0, "ignore_class": None, "axis": -1}
+MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")  # reductions that are the same without weights
 # option of any optimizer that has no counterpart -> its usual value
 OTHERS: dict[str, Any] = {
     "clipvalue": None, "global_clipnorm": None, "use_ema": False, "gradient_accumulation_steps": None,
@@ -51,9 +51,16 @@ def compiled(model) -> Compiled | None:
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a wrapper that scales the loss
     updates, words = _optimizer(optimizer)
     aim, logits, more = _loss(loss)
-    notes = tuple(f"Keras: {note}" for note in (*words, *more))
+    notes = tuple(f"Keras: {note}" for note in (*words, *more, *_weights(model)))
     name = type(optimizer).__name__ + (f"({updates['rate']:g})" if "rate" in updates else "")
     return Compiled(name, {**updates, **aim}, logits, notes)
+
+
+def _weights(model) -> list[str]:
+    """What is not taken over of the weights of losses; 1 is the usual one."""
+    given = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
+    each = list(given.values()) if isinstance(given, dict) else [given] if np.isscalar(given) else list(given or ())
+    return [f"loss_weights={given!r} is not taken over: every loss counts once"] if set(each) - {1, None} else []
 
 
 def _is_keras(model) -> bool:
@@ -87,10 +94,8 @@ def _sgd(optimizer) -> tuple[dict[str, Any], list[str]]:
 
 def _adam(optimizer) -> tuple[dict[str, Any], list[str]]:
     fields = {"optimizer": "adam", "beta1": float(optimizer.beta_1), "beta2": float(optimizer.beta_2),
-              "epsilon": float(optimizer.epsilon), **_decay(optimizer)}  # fmt: skip
-    large = fields["epsilon"] > SMALL_EPSILON
-    words = f"epsilon={fields['epsilon']:g} is added after the bias correction, in Keras before it"
-    return fields, _decay_note(optimizer) + ([words] if large else [])
+              "epsilon": float(optimizer.epsilon), "epsilon_early": True, **_decay(optimizer)}  # fmt: skip
+    return fields, _decay_note(optimizer)
 
 
 def _decay(optimizer) -> dict[str, float]:
@@ -134,4 +139,7 @@ def _loss(loss) -> tuple[dict[str, str], bool, list[str]]:
     config = getattr(loss, "_fn_kwargs", {})
     left = [f"{option}={config[option]!r} of {name} is not taken over"
             for option, usual in LOSS_OPTIONS.items() if config.get(option, usual) != usual]  # fmt: skip
+    reduction = getattr(loss, "reduction", MEANS[0])
+    if reduction not in MEANS:
+        left += [f"reduction={reduction!r} of {name} is not taken over: the mean over a batch, so its rate means more"]
     return {"loss": known}, bool(config.get("from_logits", False)), left

@@ -16,11 +16,12 @@ void adam_f32(float *w, float *m, float *v, float *bias, int32_t *count, const f
     bias[0] = bias[0] * o.beta1 + o.rest1;
     bias[1] = bias[1] * o.beta2 + o.rest2;
     const float step = *rate / bias[0], root = 1.0f / insitu_sqrtf(bias[1]);
+    const float epsilon = o.epsilon + o.early * root;
     for (int32_t i = 0; i < n; i++) {
         const float d = without_tiny(factor * dw[i], TINY);
         const float first = without_tiny(o.beta1 * m[i] + o.rest1 * d, TINY_SQUARE);
         const float second = without_tiny_square(o.beta2 * v[i] + o.rest2 * d * d);
-        w[i] = keep * w[i] - step * first / (root * insitu_sqrtf(second) + o.epsilon);
+        w[i] = keep * w[i] - step * first / (root * insitu_sqrtf(second) + epsilon);
         m[i] = first;
         v[i] = second;
     }

@@ -9,7 +9,7 @@
 #include "numbers/scales.h"
 
 typedef struct {
-    float beta1, beta2, rest1, rest2, epsilon, decay, clip; /* rest = 1 - beta, exactly rounded */
+    float beta1, beta2, rest1, rest2, epsilon, decay, clip, early; /* rest = 1 - beta, exactly rounded */
 } adam_options;
 
 /* of an integer parameter with n elements: channel[i / inner % channels] converts a real step of element i to its unit;
