@@ -27,6 +27,15 @@ def compile(**options):
     return insitu.compile(mlp(), example=torch.zeros(1, 6), **options)
 
 
+def trained() -> torch.nn.Module:
+    """A network whose weights are no longer those of an initialisation."""
+    made = mlp()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter *= 1.5
+    return made
+
+
 # --- stages ---------------------------------------------------------------------------------------------
 
 
@@ -35,10 +44,25 @@ def test_a_float_model_without_calibration_data_is_an_error():
         compile(classes=4)
 
 
-def test_auto_means_head_and_says_so_in_its_notes_alone(capsys):
-    made = compile(classes=4, precision="float")
+def test_auto_means_the_head_of_a_trained_model_and_says_so_in_its_notes_alone(capsys):
+    made = insitu.compile(trained(), example=torch.zeros(1, 6), classes=4, precision="float")
     assert made.parts.scheme.name == "head" and "only the head is trained" in made.notes[0]
     assert not capsys.readouterr().err
+
+
+def test_auto_means_everything_of_an_untrained_model(capsys):
+    made = compile(classes=4, precision="float")
+    assert made.parts.scheme.name == "full" and "the model is untrained" in capsys.readouterr().err
+    x, y = data(300)
+    made.fit(x, y)
+    assert made.evaluate(*data(200, seed=1))["accuracy"] > 0.8
+
+
+def test_auto_means_what_fits_of_an_untrained_model(capsys):
+    model = insitu.load(mlp(hidden=64), torch.zeros(1, 6))
+    made = insitu.compile(model, classes=4, data=X, board="nrf52840", sram=6000)
+    assert made.parts.scheme.name == "head" and made.deployed.sram_bytes <= 6000
+    assert "only its head fits the board" in capsys.readouterr().err
 
 
 def test_constant_calibration_data_are_said():

@@ -16,10 +16,10 @@ import numpy as np
 from insitu.boards import Board
 from insitu.data import Samples, as_samples, by_name
 from insitu.data.arguments import byte_count, whole
-from insitu.deploy import Limits, limits_of, usual_gradients
+from insitu.deploy import Deployment, Limits, limits_of, usual_gradients
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import open_host
-from insitu.errors import DataError, LearningWarning, ModelError
+from insitu.errors import BudgetError, DataError, LearningWarning, ModelError
 from insitu.graph import Graph, build, drop_unused
 from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
@@ -28,6 +28,7 @@ from insitu.importers.keras.compiled import Compiled, compiled
 from insitu.learner import Learner
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.model import Model
+from insitu.learner.own_head import own_or_new
 from insitu.ops.activation import sigmoid
 from insitu.ops.linear import linear_s8
 from insitu.ops.norm import batch_norm
@@ -61,12 +62,15 @@ MOST_FLOAT = (
     4096  # weights of a last layer that becomes float: an autoencoder's would take four times its flash and SRAM
 )
 ROOM = 4.0  # times the ranges of an untrained network
-AUTO = "head"  # what scheme="auto" means until there is a search for schemes
+AUTO = "auto"  # the scheme: the head of a trained model, everything of an untrained one
+LAST = {"last:4": 4, "last:2": 2, "last:1": 1}
+UNTRAINED_SCHEMES = ("full", *LAST, HEAD)  # the first that fits
+OWN = "own"  # head_init: the model's own classifier
 
 
 def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | None = None, data: Any = None,
             scheme: str = "auto", precision: str = "int8", batch: int | None = None, head: str = "float",
-            head_after: str | None = None, head_init: str = "zero", rounding: str | None = None,
+            head_after: str | None = None, head_init: str | None = None, rounding: str | None = None,
             recipe: Recipe | None = None, board: str | Board = "host", sram: int | str | None = None,
             flash: int | str | None = None, prefer: str = "balance", transform: Transform | Audio | None = None,
             seed: int = 0, dump: str | Path | None = None, max_classes: int | None = None,
@@ -80,7 +84,10 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     head        the classifier's arithmetic: float (default) or int8
     rounding    of int8 results: "litert" gives the bytes of LiteRT's reference kernels, "single" (what we quantise
                 ourselves) is faster and agrees with XNNPACK; None: as the model has it
-    scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" means head for now
+    head_init   of a new head: zero, uniform or prototypes; "own" keeps the model's. None: zero; but names for as many
+                classes as the model has unnamed outputs keep its own head, unless labelled `data` shows that it guesses
+    scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" means the head, or, of an
+                untrained model, as many layers as fit the board
     batch       1 (default): one update per sample; more: gradients are added up and applied once per batch. A float
                 network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
                 otherwise the statistics are frozen. For a compiled Keras model in float the default is 32, as in Keras
@@ -106,32 +113,68 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     recipe, said = recipe_of(taken, recipe, precision)
     recipe = with_gradients(recipe, limits)
     batch = whole(_usual_batch(taken, precision, limits) if batch is None else batch, "batch", 1)
-    scheme, notes = _choose(scheme, recipe)
     with stage("reading the model"):
         g = say("1-loaded", load(model, example))
     g = _bare(g, taken)
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=has_targets(recipe))
-    chosen = choose_classes(g, classes, samples)
-    random = precision == "int8" and scheme != AUTO and not is_int8(g) and is_untrained(g)
+    chosen = choose_classes(g, classes, samples, head_init == OWN)
+    if head_init is None and head_after is None:
+        chosen = own_or_new(g, chosen, samples)
+    untrained = not is_int8(g) and is_untrained(g)
+    schemes = [scheme] if scheme != AUTO else UNTRAINED_SCHEMES if untrained else [HEAD]
     with stage("calibrating"):
-        g = say("3-numerics", to_precision(g, precision, samples, scheme, batch))
+        g = say("3-numerics", to_precision(g, precision, samples, schemes[0], batch))
     g = new_head(g, chosen.count, samples and by_name(samples, chosen.names), recipe, head_after, head_init, seed)
     columns = g.columns or (samples.columns if samples else ())
     g = with_room(replace(g, classes=chosen.names, columns=columns), max_classes, head)
     g = rounded(integer_head(g) if head == "int8" else g, rounding)
     say("4-head", g)
-    notes += sum(map(_told, [*said, chosen.note, UNTRAINED if random else ""]), ()) + _untrained(g)
-    s = say("5-scheme", read_scheme(scheme, trainable(g)))
-    parts = Parts(g, s, recipe, batch, has_statistics(g), head_of(g))
-    with stage("gradients and updates"):
-        graphs = say("6-training", parts.graphs())
-    deployed = check_budget(parts, graphs, limits)
+    parts, graphs, deployed = _first_that_fits(g, schemes, recipe, batch, limits)
+    say("5-scheme", parts.scheme)
+    say("6-training", graphs)
+    room = UNTRAINED if untrained and precision == "int8" and schemes != [HEAD] else ""
+    told = [*said, chosen.note, room, _scheme_note(schemes, parts.scheme.name)]
+    notes = sum(map(_told, told), ()) + _untrained(g) + _left(scheme, schemes)
     notes += (deployed.note,) if deployed and deployed.note else ()
     learner = Learner(graphs, parts=parts, notes=notes, deployed=deployed)
     if dump:
         say("7-plan", deployed.program.plans if deployed else learner.plans)
     return learner
+
+
+def _first_that_fits(graph: Graph, schemes: Sequence[str], recipe: Recipe, batch: int,
+                     limits: Limits) -> tuple[Parts, dict[str, Graph], Deployment | None]:  # fmt: skip
+    """The program of the first scheme that fits the board; the error is that of the last one."""
+    known = trainable(graph)
+    schemes = [name for name in schemes if len(schemes) == 1 or LAST.get(name, 0) < len(known)]
+    for i, name in enumerate(schemes):
+        parts = Parts(graph, read_scheme(name, known), recipe, batch, has_statistics(graph), head_of(graph))
+        with stage("gradients and updates"):
+            graphs = parts.graphs()
+        try:
+            return parts, graphs, check_budget(parts, graphs, limits)
+        except BudgetError:
+            if i + 1 == len(schemes):
+                raise
+    raise AssertionError("there is always a scheme")
+
+
+def _scheme_note(schemes: Sequence[str], name: str) -> str:
+    """What to say of a scheme that was chosen for an untrained model."""
+    if len(schemes) == 1:
+        return ""
+    if name == HEAD:
+        return "the model is untrained, and only its head fits the board: it will learn little. More --sram helps"
+    what = "all its layers are" if name == schemes[0] else "as many layers as fit the board are"
+    return f"the model is untrained: {what} trained, not only its head (scheme={name!r})"
+
+
+def _left(scheme: str, schemes: Sequence[str]) -> tuple[str, ...]:
+    """A note for the learner, not for the terminal."""
+    if scheme != AUTO or len(schemes) > 1:
+        return ()
+    return (f"scheme auto: for now only the {HEAD} is trained; --scheme last:6 trains more",)
 
 
 def prove(model: Any, *, example: Any = None, classes: int | None = None, data: Any = None, scheme: str = "full",
@@ -221,7 +264,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
     if all(len(x) > 1 and (x == x[:1]).all() for x in samples.inputs):
         warnings.warn(CONSTANT, LearningWarning, stacklevel=3)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
-    room = ROOM if scheme != AUTO and is_untrained(graph) else 1.0
+    room = ROOM if scheme != HEAD and is_untrained(graph) else 1.0
     return fuse_transform(Model(graph).quantize(pairs, room=room).graph)
 
 
@@ -237,11 +280,12 @@ def has_statistics(graph: Graph) -> bool:
     return any(n.op is batch_norm for n in graph.nodes)
 
 
-def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, after, init: str, seed: int) -> Graph:
+def new_head(graph: Graph, classes, samples: Samples | None, recipe: Recipe, after, init: str | None,
+             seed: int) -> Graph:  # fmt: skip
     """The graph with its classifier replaced; a model trained towards targets keeps its output, in float if it can."""
     if recipe.loss in ("mse", "binary_cross_entropy") and classes is None and after is None:
         return replace_head(graph, None) if ends_in_linear(graph) else float_output(graph)
-    first = "zero" if init == "prototypes" else init
+    first = "zero" if init in (None, OWN, "prototypes") else init
     made = replace_head(graph, classes, after=after, init=first, seed=seed)
     if init != "prototypes":
         return made
@@ -297,12 +341,6 @@ def trainable(graph: Graph):
 
 def head_of(graph: Graph) -> str | None:
     return HEAD if HEAD in graph.producer else None
-
-
-def _choose(scheme: str, recipe: Recipe) -> tuple[str, tuple[str, ...]]:
-    if scheme != "auto":
-        return scheme, ()
-    return AUTO, (f"scheme auto: for now only the {AUTO} is trained; --scheme last:6 trains more",)
 
 
 def _told(note: str) -> tuple[str, ...]:

@@ -91,6 +91,63 @@ def test_a_model_that_knows_its_names_keeps_its_head():
         insitu.load(mlp(), torch.zeros(1, 6), classes=["a", "b"])
 
 
+def skilled() -> nn.Module:
+    """A network that knows the classes of `data` in the order of its outputs: the first four coordinates."""
+    made = mlp()
+    with torch.no_grad():
+        for layer, scale in zip((made[0], made[2], made[4]), (1.0, 1.0, 3.0)):
+            layer.weight.zero_()
+            layer.bias.zero_()
+            for k in range(4):
+                layer.weight[k, k] = scale
+                layer.bias[k] = 4 if layer is not made[4] else 0
+    return made
+
+
+def test_names_for_a_model_that_knows_its_classes_keep_its_head(capsys):
+    x, y = data(200)
+    words = np.array(["a_tap", "b_rest", "c_wave", "d_nod"])  # in the order of its outputs
+    made = insitu.compile(skilled(), example=torch.zeros(1, 6), data=(x, words[y]), precision="float")
+    assert "own classifier stays: it is right for 100.0%" in capsys.readouterr().err
+    assert made.names == tuple(words) and made.evaluate(x, words[y])["accuracy"] == 1.0
+    given = insitu.compile(skilled(), example=torch.zeros(1, 6), classes=words.tolist(), precision="float")
+    assert given.evaluate(x, words[y])["accuracy"] == 1.0 and "own classifier stays" in capsys.readouterr().err
+
+
+def test_names_in_another_order_start_a_new_head_unless_told_otherwise(capsys):
+    x, y = data(200)
+    words = np.array(["d", "c", "b", "a"])
+    made = insitu.compile(skilled(), example=torch.zeros(1, 6), data=(x, words[y]), precision="float")
+    assert "a new head: the model's own classifier is right for" in capsys.readouterr().err
+    assert not made.predict(x).any()  # it starts from zeros
+    options = {"data": (x, words[y]), "classes": words.tolist(), "precision": "float"}
+    kept = insitu.compile(skilled(), example=torch.zeros(1, 6), head_init="own", **options)
+    assert kept.evaluate(x, words[y])["accuracy"] == 1.0
+    anew = insitu.compile(skilled(), example=torch.zeros(1, 6), head_init="zero", **options)
+    assert not anew.predict(x).any() and anew.names == tuple(words)
+    with pytest.raises(DataError, match="has 4 classes, not 3"):
+        insitu.compile(skilled(), example=torch.zeros(1, 6), head_init="own", classes=3, precision="float")
+
+
+def test_numbers_as_labels_of_named_classes_are_positions_and_said_once(capsys):
+    x, y = data()
+    made = compiled(classes=["tap", "rest", "wave", "nod"])
+    made.fit(x, y, **COURSE)
+    made.evaluate(x, y)
+    assert capsys.readouterr().err.count("0 is tap, 1 is rest, 2 is wave, 3 is nod") == 1
+    assert made.evaluate(x, WORDS[y]) == made.evaluate(x, y)
+
+
+def test_numbers_as_labels_of_classes_named_by_numbers_are_names(capsys):
+    x, y = data()
+    made = compiled(classes=["3", "5", "7", "9"])
+    made.fit(x, 2 * y + 3, **COURSE)
+    assert made.evaluate(x, 2 * y + 3) == made.evaluate(x, (2 * y + 3).astype(str))
+    assert "positions" not in capsys.readouterr().err
+    with pytest.raises(DataError, match="no class named '0'"):
+        made.evaluate(x, y)
+
+
 def test_classes_follow_from_the_data_with_a_note(capsys):
     x, y = data()
     wide = mlp(classes=40)

@@ -65,7 +65,10 @@ def add_trained(group) -> None:
     )
     group.add_argument("--head", choices=("float", "int8"), default="float", help="arithmetic of the head (float)")
     group.add_argument("--head-after", metavar="LAYER", help="put the new head on this layer's output")
-    group.add_argument("--head-init", choices=("zero", "uniform", "prototypes"), default="zero", help="(zero)")
+    group.add_argument(
+        "--head-init", choices=("own", "zero", "uniform", "prototypes"),
+        help="weights of the head: the model's own, or a new one's (own if it knows the classes, else zero)",
+    )  # fmt: skip
     group.add_argument("--precision", choices=("int8", "float"), default="int8", help="arithmetic of the layers (int8)")
     group.add_argument(
         "--rounding", choices=("single", "litert"),

@@ -10,7 +10,7 @@ from insitu.learner import Learner
 # options that made the program, which are in a learner's file already
 OWN = {
     "scheme": "auto", "classes": None, "precision": "int8", "batch": 1, "head": "float", "head_after": None,
-    "head_init": "zero", "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
+    "head_init": None, "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
     "decay": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None, "rows": False,
     "rounding": None, "max_classes": None,
 }  # fmt: skip

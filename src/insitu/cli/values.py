@@ -138,14 +138,19 @@ def page_file(text: str) -> Path:
 
 
 def target_folder(text: str) -> Path:
-    """A folder that exists or can be made; checked before the work starts, not at its end."""
+    """A folder for a program, new or with an older one; checked before the work starts, not at its end."""
+    from insitu.deploy.folder import check_folder
+
     path = Path(text)
     nearest = next(p for p in (path, *path.absolute().parents) if p.exists())
     if not nearest.is_dir():
         raise ArgumentTypeError(f"cannot write a folder to {path}: {nearest} already exists and is not a folder")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise ArgumentTypeError(f"cannot write a folder to {path}: {nearest} is read-only")
-    return path
+    try:
+        return check_folder(path)
+    except DataError as e:
+        raise ArgumentTypeError(f"{path} {e.what}; try {e.hint}") from e
 
 
 def _number(text: str) -> float | None:

@@ -71,6 +71,23 @@ def by_name(samples: Samples, names: tuple[str, ...]) -> Samples:
     return replace(samples, labels=places[samples.labels], names=names)
 
 
+def by_number(samples: Samples, names: tuple[str, ...]) -> Samples:
+    """Samples labelled with numbers, for a model whose class names are all numbers: 7 is the class named 7.
+
+    Otherwise a number is a class's position.
+    """
+    own = tuple(map(str, range(len(names))))
+    if samples.names or samples.labels is None or not names or names == own or not all(map(is_number, names)):
+        return samples
+    used = np.unique(class_numbers(np.asarray(samples.labels), "labels")).tolist()
+    strange = next((n for n in used if str(n) not in names), None)
+    if strange is not None:
+        raise unknown(str(strange), names)
+    place = {int(name): k for k, name in enumerate(names)}
+    labels = np.array([place[n] for n in class_numbers(np.asarray(samples.labels), "labels").tolist()], np.int64)
+    return replace(samples, labels=labels, names=names)
+
+
 def is_number(name: str) -> bool:
     """Is this name just a class number?"""
     return name.isascii() and name.isdigit() and len(name) < 10 and str(int(name)) == name

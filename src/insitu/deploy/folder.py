@@ -16,17 +16,31 @@ from contextlib import suppress
 from pathlib import Path
 
 from insitu.errors import DataError, ToolError
+from insitu.toolchain.sources import EVERYTHING
 
 MANIFEST = "insitu.json"
 LEARNER = "learner.insitu"  # the learner that the folder was written from: insitu prove checks the C against it
 STAGE = ".insitu-"  # what a folder is called in which files wait for their places
 OLD = ".insitu-old.json"  # the manifest of the program that was here before, until it is gone
+OURS = (MANIFEST, OLD, EVERYTHING, f"src/{EVERYTHING}")  # one of them is in every folder that was written here
 PROGRAM = ("src/", "emulator.elf", "firmware.", LEARNER)  # what is run: users may change the other files
 
 
-def write_files(files: Mapping[str, str | bytes], folder: str | Path) -> list[Path]:
-    """Write these files; one called insitu.json last."""
+def check_folder(folder: str | Path) -> Path:
+    """The folder, if it does not exist, is empty, or has a program of ours: a DataError names what else is in it."""
     folder = Path(folder)
+    if not folder.is_dir() or any((folder / name).is_file() for name in OURS):
+        return folder
+    there = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if there:
+        what = f"has {len(there)} files that are not of a program of insitu, for example {there[0]}"
+        raise DataError(what, where=str(folder), hint=f"a new folder, such as {folder / 'build'}")
+    return folder
+
+
+def write_files(files: Mapping[str, str | bytes], folder: str | Path) -> list[Path]:
+    """Write these files; one called insitu.json last. Files of other programs must not be in the folder."""
+    folder = check_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _sweep(folder)

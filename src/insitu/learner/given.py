@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.data import Samples, as_samples, by_name, check_labels
-from insitu.data.labels import is_number
+from insitu.data.labels import by_number, is_number
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
 from insitu.graph.classes import named
@@ -32,6 +32,7 @@ def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", namin
     data = as_samples(x, graph, labels=y, targets=not labels, part=part)
     if not labels:
         return with_targets(data, out)
+    data = by_number(data, graph.classes)
     if naming and data.names and not (not any(graph.classes) and all(map(is_number, data.names))):
         return check_labels(by_name(data, named(data.names, graph.classes, out.shape[-1])), out.shape[-1])
     return check_labels(by_name(data, graph.classes), out.shape[-1])

@@ -80,6 +80,16 @@ class Score:
         return f"{self.measure:.1%}" if self.better_high else f"error {self.measure:.3g}"
 
 
+def change(before: Score, after: Score) -> str:
+    """The two scores of a training that did not help. If more answers are right, the words say why it still did not."""
+    words = f"{before.words()} before, {after.words()} after"
+    if after.measure == before.measure or (after.measure < before.measure) == after.better_high:
+        return words
+    if not after.loss < before.loss:
+        return f"{words}, but the loss grew from {before.loss:.3g} to {after.loss:.3g}"
+    return f"{words} in a trial, which {after.samples} samples cannot prove or the training did not reach again"
+
+
 def score(loss: str, out: np.ndarray, y: np.ndarray) -> Score:
     name, measured = MEASURES[loss]
     z = out.reshape(len(out), -1).astype(np.float64)

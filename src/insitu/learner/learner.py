@@ -45,6 +45,7 @@ from insitu.learner.site import Site
 from insitu.learner.together import STEP, faster_together
 from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
+from insitu.terminal import colour
 from insitu.terminal.interrupts import patient
 from insitu.terminal.progress import Report, bar, stoppable
 from insitu.training.parts import Parts
@@ -69,6 +70,7 @@ class Learner:
         self.recipe: Recipe = parts.recipe if parts else self.site.recipe
         self.batch: int = parts.batch if parts else self.site.batch
         self.known: Known = Known()  # measured by partial_fit
+        self._numbered = False  # was it said what numbers mean as labels?
         self.lesson: Lesson | None = None  # what `insitu teach` taught it
         self.history: History | None = None  # of the last fit
         self.tests: Samples | None = None  # that it was tested on
@@ -483,4 +485,9 @@ class Learner:
 
     def samples(self, x: Any, y: Any = None, part: str = "train", naming: bool = False) -> Samples:
         """Checked samples with labels or targets in the program's own types; labels are matched by name."""
-        return given_samples(self.graphs["predict"], self.recipe.loss, x, y, part, naming)
+        found = given_samples(self.graphs["predict"], self.recipe.loss, x, y, part, naming)
+        if any(self.names) and not found.names and self.measure == "accuracy" and not self._numbered:
+            self._numbered = True
+            known = ", ".join(f"{k} is {word(self.names, k)}" for k in range(min(self.classes, 4)))
+            colour.say(f"note: the labels are numbers, taken as positions: {known}{', ...' * (self.classes > 4)}")
+        return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from insitu.learner.feed import Feed, predict_all
-from insitu.learner.held_out import MOST, Score, guess, no_better, score
+from insitu.learner.held_out import MOST, Score, change, guess, no_better, score
 
 WORSE = 0.005  # of accuracy that may be lost if the loss improves
 FAR, NEAR = 1.1, 0.02  # how far above a trial's result a training may end, as a share and in addition
@@ -64,7 +64,7 @@ class Watch:
             after, state = self.tried or self._score(), None
         if not better(self.before, after) or self.astray():
             self.feed.device.load_arrays(self.start)
-            was = f"{self.before.words()} before, {after.words()} after, on samples held out"
+            was = f"{change(self.before, after)}, on samples held out"
             return f"training did not help ({was}): the learner is as it was. What may help: {self.advice}", True
         if state is not None:
             self.feed.device.load_arrays(state)

@@ -1,7 +1,8 @@
 """The classes of a learner: given by the user, else those of the data, else the model's own.
 
-Names decide if there are any. Plain numbers are the model's own, unless that is unlikely: four classes of a thousand,
-or more classes than it has.
+Names decide if there are any. As many names as the model has unnamed outputs may be names for these, in their order, or
+other classes: labelled samples tell (learner/own_head.py). Plain numbers are the model's own, unless that is unlikely:
+four classes of a thousand, or more classes than it has.
 """
 
 from __future__ import annotations
@@ -24,11 +25,15 @@ class Classes:
     count: int | None
     names: tuple[str, ...] = ()
     note: str = ""
+    perhaps: bool = False  # these may be the names of the model's own outputs
 
 
-def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Samples | None) -> Classes:
-    """The classes for this model and these samples; `given` is a number or the names."""
+def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Samples | None,
+                   own: bool = False) -> Classes:  # fmt: skip
+    """The classes for this model and these samples; `given` is a number or the names. `own` keeps the model's head."""
     found = samples.names if samples is not None and samples.labels is not None else ()
+    if own:
+        return _own(graph, given, found)
     if given is None:
         return _of_data(graph, samples, found)
     if isinstance(given, str):
@@ -42,29 +47,49 @@ def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Sam
     return Classes(count, fitting(found, count))
 
 
+def _own(graph: Graph, given: int | Sequence[str] | None, found: tuple[str, ...]) -> Classes:
+    """The model's own classifier, with names for its outputs if there are as many."""
+    width = _width(graph)
+    names = checked(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
+    wanted = given if isinstance(given, int) else len(names) or width
+    if wanted != width:
+        raise DataError(f"the model's own classifier has {width} classes, not {wanted}", hint='head_init="zero"')
+    known = names or graph.classes or (found if len(found) == width else ())
+    if names and set(found) - set(names):
+        raise DataError(f"the data has classes that are not given: {_listed(found)}", hint=f"given: {_listed(names)}")
+    return Classes(None, known)
+
+
 def _of_names(graph: Graph, names: tuple[str, ...], found: tuple[str, ...]) -> Classes:
     if not names or not all(names):
         raise DataError("classes must have at least one name, and no empty one")
     strange = [name for name in found if name not in names]
     if strange:
         raise DataError(f"the data has the class {strange[0]!r}, which is not given", hint=f"given: {_listed(names)}")
-    return Classes(None if names == graph.classes else len(names), names)
+    if names == graph.classes:
+        return Classes(None, names)
+    return Classes(len(names), names, perhaps=not any(graph.classes) and len(names) == _width(graph))
+
+
+def _width(graph: Graph) -> int:
+    return (graph.outputs[0].shape or (1,))[-1]
 
 
 def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> Classes:
     own = graph.classes
-    width = (graph.outputs[0].shape or (1,))[-1]
+    width = _width(graph)
     if samples is None or samples.labels is None or samples.labels.dtype.kind != "i" or width < 2:
         return Classes(None, own)
     if found:
         if set(found) <= set(own) or (not own and all(_is_number_below(name, width) for name in found)):
             return Classes(None, own or tuple(map(str, range(width))))
         why = "the model knows other ones" if own else f"the model does not name its own {width:,}"
-        return Classes(len(found), found, f"a new head for the {len(found)} classes of the data ({why})")
+        note = f"a new head for the {len(found)} classes of the data ({why})"
+        return Classes(len(found), found, note, perhaps=not own and len(found) == width)
     count = int(samples.labels.max()) + 1
     if count > width or 2 * count <= width:
         words = f"labels up to {count - 1}: a new head with {count} classes (the model's own has {width:,}"
-        return Classes(count, (), words + (f"; classes={width} keeps them)" if count < width else ")"))
+        return Classes(count, (), words + ('; head_init="own" keeps them)' if count < width else ")"))
     return Classes(None, own)
 
 

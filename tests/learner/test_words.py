@@ -1,0 +1,20 @@
+"""What is said of a training that did not help: never that more is right and yet it did not help."""
+
+import pytest
+
+from insitu.learner.held_out import Score, change
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (Score(1.0, 0.4, 50), Score(1.2, 0.2, 50), "40.0% before, 20.0% after"),
+        (Score(1.6, 0.2, 50), Score(3.9, 0.4, 50), "20.0% before, 40.0% after, but the loss grew from 1.6 to 3.9"),
+        (Score(1.6, 0.2, 5), Score(1.5, 0.4, 5), "40.0% after in a trial, which 5 samples cannot prove"),
+        (Score(0.1, 0.1, 5, False), Score(0.2, 0.2, 5, False), "error 0.1 before, error 0.2 after"),
+    ],
+)
+def test_a_result_is_not_contradicted_by_its_numbers(before, after, words):
+    assert words in change(before, after)
+    if words.endswith("after"):
+        assert change(before, after) == words
