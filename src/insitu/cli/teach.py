@@ -12,6 +12,7 @@ EXAMPLES = """\
   insitu teach photos/                                   one subfolder per class; writes learned.insitu and a report
   insitu teach photos/ --board stm32f746 --build build   a network that fits this board, and its firmware
   insitu teach photos/ --export model.tflite             what was learned, for LiteRT
+  insitu teach words/                                    one subfolder per class, with .wav files
   insitu teach motion/                                   one subfolder per class, with one .csv per recording
   insitu teach wine.csv                                  one example per line; the label is the last column
   insitu teach more-photos/ -o learned.insitu            goes on with what is there already
@@ -24,7 +25,7 @@ def arguments(parser) -> None:
         "data", metavar="DATA", type=Path, help="one subfolder per class, or a .csv with a label column"
     )
     what = parser.add_argument_group("network")
-    what.add_argument("--backbone", metavar="NAME", help="a network for photos (default: the most accurate that fits)")
+    what.add_argument("--backbone", metavar="NAME", help="a network for photos or words, or `new` (the best that fits)")
     what.add_argument("--board", metavar="B", help="choose a network that fits (`insitu boards`)")
     what.add_argument("--sram", type=size, metavar="BYTES", help="SRAM it may use, e.g. 128K")
     what.add_argument("--flash", type=size, metavar="BYTES", help="flash it may use, e.g. 512K")

@@ -1,8 +1,8 @@
 """From sound to features, in integers: amplitudes of frequencies, logarithms of mel bands, cepstra.
 
-Sound comes as rows of samples, s16[1, rows, samples, 1], one row per hop. A frame is a window that begins with a row,
-so every op here works row by row, and neither the sound nor its spectrogram has to exist whole (docs/streaming.md).
-Nothing is trained before a spectrum: no op here has a gradient.
+Sound comes as rows of samples, s16[sounds, rows, samples, 1], one row per hop. A frame is a window that begins with a
+row, so every op here works row by row, and neither the sound nor its spectrogram has to exist whole
+(docs/streaming.md). Nothing is trained before a spectrum: no op here has a gradient.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ spectrum = op(
     kind="any",
     cases=[
         Case("odd rows", (_noise(5, 20),), {"window": 30, "bins": 17}),
+        Case("two sounds", (_noise(8, 20).reshape(2, 4, 20, 1),), {"window": 50, "bins": 20}),
         Case("loudest", (_loudest(3, 32),), {"window": 64, "bins": 33, "shape": "none"}),
         Case("quiet, first bins", (_noise(7, 48, 9.0),), {"window": 100, "bins": 3, "shape": "hamming"}),
         Case("window of one row", (_noise(2, 128),), {"window": 128, "bins": 65}),
@@ -61,22 +62,23 @@ spectrum.grad(_nothing)
 
 @spectrum.infer
 def _(x: Type, *, window: int, bins: int, shape: str = "hann") -> Type:
-    if x.dtype != "s16" or x.rank != 4 or x.shape[0] != 1 or x.shape[3] != 1:
-        raise GraphError(f"needs samples s16[1, rows, samples, 1], not {x}")
-    n, (_, rows, hop, _) = tables.points(window), x.shape
+    if x.dtype != "s16" or x.rank != 4 or x.shape[3] != 1:
+        raise GraphError(f"needs samples s16[sounds, rows, samples, 1], not {x}")
+    n, (sounds, rows, hop, _) = tables.points(window), x.shape
     if not 4 <= window <= rows * hop or not 1 <= bins <= n // 2 + 1:
         raise GraphError(f"a window of {window} samples with {bins} frequencies does not fit {x}")
     tables.window_table(shape, window)
-    return Type("s32", (1, (rows * hop - window) // hop + 1, bins, 1), quant(tables.spectrum_scale(n)))
+    return Type("s32", (sounds, (rows * hop - window) // hop + 1, bins, 1), quant(tables.spectrum_scale(n)))
 
 
 @spectrum.eval
 def _(x: Array, *, window: int, bins: int, shape: str, node: Node) -> Array:
     frames, hop, n = node.output.shape[1], x.shape[2], tables.points(window)
     at = hop * np.arange(frames)[:, None] + np.arange(window)
-    weighed = (x.reshape(-1)[at].astype(np.int64) * tables.window_table(shape, window) + 2) >> 2
+    parts = x.reshape(len(x), -1)[:, at].reshape(-1, window).astype(np.int64)
+    weighed = (parts * tables.window_table(shape, window) + 2) >> 2
     re, im = _transformed(np.pad(weighed, ((0, 0), (0, n - window))))
-    return _amplitudes(*_split(re, im, bins)).astype(np.int32)[None, :, :, None]
+    return _amplitudes(*_split(re, im, bins)).astype(np.int32).reshape(node.output.shape)
 
 
 def _transformed(v: Array) -> tuple[Array, Array]:
@@ -140,8 +142,8 @@ def _amplitudes(re: Array, im: Array) -> Array:
 def _(y: Value, x: Value, *, window: int, bins: int, shape: str) -> Call:
     n = tables.points(window)
     sizes = Struct(
-        "sound_frames", frames=y.shape[1], hop=x.shape[2], window=window, n=n, bins=bins,
-        weights=Table(tables.window_table(shape, window)), twiddles=Table(tables.twiddles(n)),
+        "sound_frames", sounds=x.shape[0], rows=x.shape[1], frames=y.shape[1], hop=x.shape[2], window=window, n=n,
+        bins=bins, weights=Table(tables.window_table(shape, window)), twiddles=Table(tables.twiddles(n)),
         order=Table(tables.reversed_bits(n // 2)),
     )  # fmt: skip
     return Call("spectrum_s16", y, x, sizes, Scratch(4 * n))
@@ -150,7 +152,7 @@ def _(y: Value, x: Value, *, window: int, bins: int, shape: str) -> Call:
 @spectrum.macs
 def _(y: Value, x: Value, *, window: int, bins: int) -> int:
     n = tables.points(window)
-    return y.shape[1] * (window + n * (n.bit_length() - 4) + 6 * bins)
+    return y.shape[0] * y.shape[1] * (window + n * (n.bit_length() - 4) + 6 * bins)
 
 
 def _frame_rows(y: Value, x: Value, *, window: int) -> tuple[Rows]:
@@ -193,13 +195,13 @@ log_mel.may(stripes=alike)
 @log_mel.infer
 def _(x: Type, *, points: int, bands: int, rate: int, low: float, high: float, floor: float = 1e-6, power: int = 1,
       gain: float = 1.0) -> Type:  # fmt: skip
-    if x.dtype != "s32" or x.rank != 4 or x.shape[0] != 1 or x.shape[3] != 1:
-        raise GraphError(f"needs amplitudes s32[1, frames, frequencies, 1], not {x}")
+    if x.dtype != "s32" or x.rank != 4 or x.shape[3] != 1:
+        raise GraphError(f"needs amplitudes s32[sounds, frames, frequencies, 1], not {x}")
     if power not in (1, 2) or floor < 0 or gain <= 0:
         raise GraphError(f"power {power}, floor {floor}, gain {gain}: power is 1 or 2, floor >= 0, gain > 0")
     if tables.bins_used(bands, points, rate, low, high) > x.shape[2]:
         raise GraphError(f"bands up to {high} Hz need more frequencies than {x}")
-    return Type("s16", (1, x.shape[1], bands, 1), quant(log(2) / (1 << tables.LOG_BITS)))
+    return Type("s16", (*x.shape[:2], bands, 1), quant(log(2) / (1 << tables.LOG_BITS)))
 
 
 @log_mel.eval
@@ -207,13 +209,13 @@ def _(x: Array, *, points: int, bands: int, rate: int, low: float, high: float, 
       gain: float) -> Array:  # fmt: skip
     spans, weights = tables.band_tables(bands, points, rate, low, high)
     least, shift = _settings(points, floor, power, gain)
-    m, sums, used = x[0, :, :, 0].astype(np.int64), [], 0
+    m, sums, used = x.reshape(-1, x.shape[2]).astype(np.int64), [], 0
     for first, count in spans.astype(int):
         part, w = m[:, first : first + count], weights[used : used + count].astype(np.int64)
         sums.append(((part * w) if power == 1 else ((part * w) >> 15) * part).sum(axis=1) + least)
         used += count
     found = tables.log2(np.stack(sums, axis=1).astype(np.uint64)) + shift
-    return np.clip(found, -32768, 32767).astype(np.int16)[None, :, :, None]
+    return np.clip(found, -32768, 32767).astype(np.int16).reshape(*x.shape[:2], bands, 1)
 
 
 def _settings(points: int, floor: float, power: int, gain: float) -> tuple[int, int]:
@@ -229,15 +231,15 @@ def _(y: Value, x: Value, *, points: int, bands: int, rate: int, low: float, hig
     spans, weights = tables.band_tables(bands, points, rate, low, high)
     least, shift = _settings(points, floor, power, gain)
     sizes = Struct(
-        "sound_bands", frames=x.shape[1], bins=x.shape[2], bands=bands, power=power, shift=shift, floor=least,
-        spans=Table(spans), weights=Table(weights), logs=Table(tables.log_table()),
+        "sound_bands", frames=x.shape[0] * x.shape[1], bins=x.shape[2], bands=bands, power=power, shift=shift,
+        floor=least, spans=Table(spans), weights=Table(weights), logs=Table(tables.log_table()),
     )  # fmt: skip
     return Call("log_mel_s32", y, x, sizes)
 
 
 @log_mel.macs
 def _(y: Value, x: Value, *, points: int, bands: int, rate: int, low: float, high: float) -> int:
-    return y.shape[1] * len(tables.band_tables(bands, points, rate, low, high)[1])
+    return y.shape[0] * y.shape[1] * len(tables.band_tables(bands, points, rate, low, high)[1])
 
 
 # cepstra ----------------------------------------------------------------------------------------
@@ -260,7 +262,7 @@ cepstrum.may(stripes=alike)
 @cepstrum.infer
 def _(x: Type, *, count: int) -> Type:
     if x.dtype != "s16" or x.rank != 4 or x.shape[3] != 1 or x.quant is None:
-        raise GraphError(f"needs logarithms s16[1, frames, bands, 1] with a scale, not {x}")
+        raise GraphError(f"needs logarithms s16[sounds, frames, bands, 1] with a scale, not {x}")
     if not 8 <= x.shape[2] <= 512 or not 1 <= count <= x.shape[2]:
         raise GraphError(f"{count} coefficients of {x.shape[2]} bands: must be at most the bands, and these 8 to 512")
     return Type("f32", (*x.shape[:2], count, 1))
@@ -280,7 +282,9 @@ def _unit(x: Value) -> float:
 @cepstrum.emit
 def _(y: Value, x: Value, *, count: int) -> Call:
     rows = Table(tables.cosine_table(count, x.shape[2]))
-    return Call("cepstrum_s16", y, x, rows, x.shape[1], x.shape[2], count, ROUGH, float(np.float32(_unit(x))))
+    return Call(
+        "cepstrum_s16", y, x, rows, x.shape[0] * x.shape[1], x.shape[2], count, ROUGH, float(np.float32(_unit(x)))
+    )
 
 
 @cepstrum.macs

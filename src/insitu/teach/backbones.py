@@ -1,4 +1,4 @@
-"""Networks that know photos already: one line each, the most accurate first. A board gets the first that fits it.
+"""Networks that know photos or words already: one line each, the most accurate first. A board gets the first that fits.
 
 The order was measured: a classifier on the features of twenty kinds of flowers, ten photos each
 (bench/backbones.py). EfficientNet-Lite0 comes with a Python package, so nothing is downloaded; without its last four
@@ -15,19 +15,21 @@ from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.importers import load
 from insitu.importers.checkpoint.efficientnet import MEAN, STD, read_efficientnet
-from insitu.preprocess import Transform
+from insitu.preprocess import Audio, Transform
 from insitu.zoo import ENTRIES, find, state_of
 
 EFFICIENTNET = "efficientnet-lite0"
+WORDS = "kws-dscnn-int8"
+NEW = "new"  # no backbone: a new network learns from nothing
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network for photos, without its classifier."""
+    """A network for photos or sounds, without its classifier."""
 
     name: str
     entry: str  # of the zoo
-    make: Callable[[], Graph]  # takes u8 pixels
+    make: Callable[[], Graph]  # takes u8 pixels or int16 sound
     head_after: str | None  # where the new classifier goes; None: in place of its own
 
     @property
@@ -50,6 +52,11 @@ def _checkpoint(name: str) -> Backbone:
     return Backbone(f"{name}, 128x128", name, make, None)
 
 
+def _words() -> Backbone:
+    """MLPerf Tiny's DS-CNN heard loud clips: a microphone's are amplified."""
+    return Backbone(f"{WORDS}, MFCC of a second", WORDS, lambda: Audio(gain=4.0).applied_to(load(find(WORDS))), None)
+
+
 BACKBONES = (
     _efficientnet(16, 160), _efficientnet(12, 128), _efficientnet(12, 96), _checkpoint("mcunet-5fps"),
     _checkpoint("mbv2-w0.35"), _efficientnet(11, 128), _efficientnet(9, 128), _efficientnet(9, 96),
@@ -57,12 +64,18 @@ BACKBONES = (
 )  # fmt: skip
 
 
-def backbones(wanted: str | None) -> Iterator[Backbone]:
-    """Those that are here, or those of one name; an error that says how to get one if there is none."""
-    chosen = [b for b in BACKBONES if wanted in (None, b.name, b.entry)]
-    if not chosen:
-        raise DataError(f"there is no backbone {wanted!r}", hint=", ".join(dict.fromkeys(b.entry for b in BACKBONES)))
+LISTENERS = (_words(),)
+
+
+def backbones(wanted: str | None, sounds: bool = False) -> Iterator[Backbone]:
+    """Those that are here, or those of one name. None for photos is an error that says how to get one; for sounds, a
+    new network can learn from nothing."""
+    known = () if sounds and wanted == NEW else LISTENERS if sounds else BACKBONES
+    chosen = [b for b in known if wanted in (None, b.name, b.entry)]
+    if known and not chosen:
+        raise DataError(f"there is no backbone {wanted!r}", hint=", ".join(dict.fromkeys(b.entry for b in known)))
     found = [b for b in chosen if b.here]
-    if not found:
-        raise DataError("no network that knows photos is here", hint='pip install "insitu[teach]"')
+    if known and not found and (wanted or not sounds):
+        hint = f"insitu zoo get {WORDS}" if sounds else 'pip install "insitu[teach]"'
+        raise DataError(f"no network that knows {'words' if sounds else 'photos'} is here", hint=hint)
     yield from found

@@ -1,5 +1,5 @@
 """The examples of a material, in the form that a network takes: photos in its size, lines of a table, windows of
-recordings. Nothing here knows classes or tests (material.py).
+recordings, seconds of sound. Nothing here knows classes or tests (material.py).
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import numpy as np
 
 from insitu.data.reading import read_image
 from insitu.data.samples import Samples
+from insitu.data.sound import sound_samples
 from insitu.data.tables import read_table
 from insitu.errors import DataError
 from insitu.graph import Graph
-from insitu.teach.material import FEWEST, PHOTOS, TABLE, Material
+from insitu.teach.material import FEWEST, PHOTOS, SOUNDS, TABLE, Material
 from insitu.terminal.progress import Report
 
 WINDOW = 128  # readings of a recording that are looked at together; fewer if most recordings are shorter
@@ -37,7 +38,9 @@ class Examples:
 
 def examples_of(material: Material, graph: Graph, window: int, report: Report) -> Examples:
     """All examples, for the first input of this network."""
-    return photos(material, graph, report) if material.kind == PHOTOS else numbers(material, window, graph.columns)
+    if material.kind in READERS:
+        return READERS[material.kind](material, graph, report)
+    return numbers(material, window, graph.columns)
 
 
 def photos(material: Material, graph: Graph, report: Report) -> Examples:
@@ -47,6 +50,19 @@ def photos(material: Material, graph: Graph, report: Report) -> Examples:
         found.append(read_image(file, value)[0])
     x = np.stack(found).round().astype(np.uint8) if value.dtype == "u8" else np.stack(found) / np.float32(255)
     return Examples(_samples(material, x, material.labels), np.arange(len(material)))
+
+
+def sounds(material: Material, graph: Graph, report: Report) -> Examples:
+    """Each file in pieces of the length that the network listens to."""
+    found = []
+    for k, file in enumerate(material.files):
+        report("reading sounds", k, len(material))
+        found.append(sound_samples(file, graph))
+    which = np.repeat(np.arange(len(found)), [len(pieces) for pieces in found])
+    return Examples(_samples(material, np.concatenate(found), material.labels[which]), which)
+
+
+READERS = {PHOTOS: photos, SOUNDS: sounds}
 
 
 def numbers(material: Material, window: int = 0, columns: tuple[str, ...] = ()) -> Examples:

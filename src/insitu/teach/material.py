@@ -1,9 +1,9 @@
 """What a folder (or a table) teaches: its kind, its classes, and which of its examples are kept for the test.
 
-Photos and recordings: one subfolder per class. A table is one .csv file with one example per line. Which examples are
-for the test depends on the example's own file (or line) and the seed alone, so that it stays the same when others are
-added. Examples of an earlier lesson keep their place: nothing that was learned from is ever tested on. Nothing here
-knows a network.
+Photos, sounds and recordings: one subfolder per class. A table is one .csv file with one example per line. Which
+examples are for the test depends on the example's own file (or line) and the seed alone, so that it stays the same when
+others are added. Examples of an earlier lesson keep their place: nothing that was learned from is ever tested on.
+Nothing here knows a network.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from insitu.data.tables import Table, read_table
 from insitu.errors import DataError
 from insitu.learner.lesson import Lesson, mark
 
-PHOTOS, RECORDINGS, TABLE = "photos", "recordings", "table"
-KINDS = {**dict.fromkeys(IMAGES, PHOTOS), ".csv": RECORDINGS}
+PHOTOS, RECORDINGS, SOUNDS, TABLE = "photos", "recordings", "sounds", "table"
+KINDS = {**dict.fromkeys(IMAGES, PHOTOS), ".csv": RECORDINGS, ".wav": SOUNDS}
 FEWEST = 4  # examples of a class, so that one can be kept for the test
 READ = 1 << 16  # bytes at the beginning of a file by which, with its size, its contents are known
-NEEDED = "one subfolder per class, each with photos, or with .csv recordings; or one .csv file with a label column"
+NEEDED = "one subfolder per class, each with photos, .wav or .csv recordings; or one .csv file with a label column"
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Examples by class. `files` are those of photos and recordings; a table has `rows` instead."""
+    """Examples by class. `files` are those of photos, sounds and recordings; a table has `rows` instead."""
 
     path: Path
     kind: str
@@ -47,7 +47,7 @@ class Material:
         return len(self.labels)
 
     def __str__(self) -> str:
-        kind = {PHOTOS: "photos", RECORDINGS: "recordings", TABLE: "lines"}[self.kind]
+        kind = "lines" if self.kind == TABLE else self.kind
         return f"{len(self):,} {kind} of {len(self.names)} classes, {int(self.test.sum()):,} kept for the test"
 
 
@@ -76,7 +76,7 @@ def _folder(path: Path, before: Lesson | None) -> Material:
     groups = {p: _files(p) for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")}
     kinds = Counter(KINDS[f.suffix.lower()] for files in groups.values() for f in files)
     if not kinds:
-        raise DataError("has no subfolders with photos or recordings", where=str(path), hint=NEEDED)
+        raise DataError("has no subfolders with photos, sounds or recordings", where=str(path), hint=NEEDED)
     kind = kinds.most_common(1)[0][0]
     groups = {p: [f for f in files if KINDS[f.suffix.lower()] == kind] for p, files in groups.items()}
     empty, groups = [p.name for p, files in groups.items() if not files], {p: fs for p, fs in groups.items() if fs}

@@ -1,4 +1,5 @@
-"""Small networks for tables and recordings. They start from random weights and learn in float; int8 comes afterwards.
+"""Small networks for tables, recordings and sounds. They start from random weights and learn in float; int8
+comes afterwards.
 
 The inputs are normalised inside the network, by the mean and spread of the examples that are learned: raw numbers go
 in, on a board too.
@@ -6,18 +7,26 @@ in, on a board too.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from insitu.graph import Builder, Graph, Type, Value, build
 from insitu.ops.activation import relu
 from insitu.ops.conv import conv2d
+from insitu.ops.depthwise import depthwise2d
 from insitu.ops.linear import linear
+from insitu.ops.norm import batch_norm
 from insitu.ops.normalize import normalize
 from insitu.ops.reduce import mean
+from insitu.preprocess import Audio
 
 HIDDEN = (64, 32)  # widths of the layers for a table
 FILTERS = (24, 32, 48)  # of the convolutions over time
 KERNEL, STRIDE = 5, 2
+LISTENING = Audio(coefficients=None, high=7600.0)  # a second at 16 kHz: 49 x 40 logarithms of mel bands
+WIDTH, BLOCKS = 64, 4  # of the separable convolutions over them
+HEARD = 200  # sounds that the mean and spread of the features are measured on
 
 
 def for_table(rows: np.ndarray, classes: int, seed: int = 0) -> Graph:
@@ -45,6 +54,34 @@ def for_windows(windows: np.ndarray, classes: int, seed: int = 0) -> Graph:
             x = conv2d(x, weight, bias, stride=(1, STRIDE), padding=(0, 0, pad, pad), name=f"conv{k + 1}")
             x = relu(x, name=f"relu{k + 1}")
         return builder.graph(_linear(builder, mean(x, axes=(1, 2), name="pool"), "classifier", classes, rng))
+
+
+def for_sounds(sounds: np.ndarray, classes: int, seed: int = 0) -> Graph:
+    """Separable convolutions with batch norm, and the mean, over the features of s16[sounds, rows, samples, 1]."""
+    features = LISTENING.of(sounds[:: -(-len(sounds) // HEARD)])
+    middle, deviation = float(features.mean()), float(features.std()) or 1.0
+    builder, rng = Builder("sounds"), np.random.default_rng(seed)
+    with build(builder):
+        x = replace(LISTENING, mean=middle, std=deviation).made(builder)
+        w = _drawn(builder, "stem.weight", (WIDTH, 10, 8, 1), 80, rng)
+        x = _normed(builder, conv2d(x, w, stride=(2, 4), padding=(4, 5, 2, 2), name="stem"))
+        for k in range(BLOCKS):
+            w = _drawn(builder, f"depthwise{k + 1}.weight", (3, 3, WIDTH), 9, rng)
+            x = _normed(builder, depthwise2d(x, w, padding=(1, 1, 1, 1), name=f"depthwise{k + 1}"))
+            w = _drawn(builder, f"pointwise{k + 1}.weight", (WIDTH, 1, 1, WIDTH), WIDTH, rng)
+            x = _normed(builder, conv2d(x, w, name=f"pointwise{k + 1}"))
+        return builder.graph(_linear(builder, mean(x, axes=(1, 2), name="pool"), "classifier", classes, rng))
+
+
+def _drawn(builder: Builder, name: str, shape: tuple[int, ...], inputs: int, rng: np.random.Generator) -> Value:
+    return builder.constant(name, rng.normal(0, np.sqrt(2 / inputs), shape).astype(np.float32))
+
+
+def _normed(builder: Builder, x: Value) -> Value:
+    """relu(batch_norm(x))"""
+    first = {"scale": 1.0, "shift": 0.0, "mean": 0.0, "variance": 1.0}
+    own = [builder.constant(f"{x.name}.{k}", np.full(x.shape[-1], v, np.float32)) for k, v in first.items()]
+    return relu(batch_norm(x, *own, name=f"{x.name}.norm"), name=f"{x.name}.relu")
 
 
 def _linear(builder: Builder, x: Value, name: str, width: int, rng: np.random.Generator) -> Value:

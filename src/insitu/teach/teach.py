@@ -1,19 +1,22 @@
 """The steps from a folder to a learner: look, choose a network that fits, read, train, test.
 
-Photos: a network that knows photos already gets a new classifier. Tables and recordings: a small network learns from
-nothing, in float, and is then made int8. Everything that runs is the generated C. Files are written by the caller.
+Photos: a network that knows photos already gets a new classifier; sounds too, if one that knows words is here. Tables,
+recordings and other sounds: a small network learns from nothing, in float, and is then made int8. Everything that runs
+is the generated C. Files are written by the caller.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from insitu import pipeline
 from insitu.boards import Board
+from insitu.data.augment_sound import AugmentSound
 from insitu.deploy import limits_of
 from insitu.errors import BudgetError, DataError, LearningWarning
 from insitu.graph import Graph
@@ -22,14 +25,17 @@ from insitu.learner.learned import learned_model
 from insitu.learner.lesson import Lesson
 from insitu.learner.relinked import relinked
 from insitu.teach.backbones import backbones
-from insitu.teach.examples import Examples, examples_of, numbers, photos
-from insitu.teach.material import PHOTOS, TABLE, Material, look
+from insitu.teach.examples import Examples, examples_of, numbers, sounds
+from insitu.teach.material import PHOTOS, RECORDINGS, SOUNDS, TABLE, Material, look
 from insitu.teach.result import Taught, tested
-from insitu.teach.scratch import for_table, for_windows
+from insitu.teach.scratch import LISTENING, for_sounds, for_table, for_windows
 from insitu.terminal.progress import Report, bar
+from insitu.training.train import Recipe
 
 WORST_LOSS = 0.02  # of accuracy from float to int8, above which a note says so
 FORGOTTEN = "what it learned before is not in its file: the test may be on examples that it learned from"
+HEARD = 28000  # sounds that a new network hears in total, in at least and at most so many epochs
+FEWEST_EPOCHS, MOST_EPOCHS = 40, 200
 
 Keep = Callable[[Learner], object]
 
@@ -41,7 +47,7 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
     """A learner that knows the examples of a folder or table, tested on a fifth of them.
 
     board, sram, flash    the network is chosen to fit them
-    backbone              a network for photos, by name; None: the most accurate one that fits
+    backbone              a network for photos or words, by name; None: the most accurate one that fits
     share                 of the examples that are kept for the test (0.2)
     go_on                 a learner that was taught before: it learns on, for the same board; what it learned from
                           before is never tested on
@@ -58,9 +64,14 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
     with bar(progress) as report:
         if go_on is not None and lesson.finished:
             return _further(go_on, material, lesson, board, keep, report)
-        if material.kind == PHOTOS:
+        if material.kind == PHOTOS or (go_on is None and _knows_words(material, lesson)):
             return _from_backbone(material, lesson, board, keep, report)
         return _from_scratch(material, lesson, board, go_on, keep, report)
+
+
+def _knows_words(material: Material, lesson: Lesson) -> bool:
+    """Are there sounds, and a network that knows words already?"""
+    return material.kind == SOUNDS and any(True for _ in backbones(lesson.backbone, sounds=True))
 
 
 def _kind(material: Material, before: Lesson | None) -> str:
@@ -100,7 +111,7 @@ def _taught(learner: Learner, material: Material, lesson: Lesson, found: Example
     return tested(learner, material, network, history, found.part(material.test), notes)
 
 
-# photos -----------------------------------------------------------------------------------------
+# photos and words -------------------------------------------------------------------------------
 
 
 def _from_backbone(material: Material, lesson: Lesson, board: str | Board, keep: Keep | None,
@@ -108,13 +119,13 @@ def _from_backbone(material: Material, lesson: Lesson, board: str | Board, keep:
     """The first network that is here and fits; why others were passed over."""
     passed: list[str] = []
     limits = limits_of(board, lesson.sram, lesson.flash)
-    for backbone in backbones(lesson.backbone):
+    for backbone in backbones(lesson.backbone, material.kind == SOUNDS):
         report(f"trying {backbone.name}", 0, 1)
         graph = backbone.make()
         if limits.flash is not None and _weights(graph) > limits.flash:
             passed.append(f"{backbone.name}: {_weights(graph):,} weights are more than the flash")
             continue
-        found = photos(material, graph, report)
+        found = examples_of(material, graph, lesson.window, report)
         try:
             learner = pipeline.compile(
                 graph, classes=material.names, data=found.part(~material.test), board=board, sram=lesson.sram,
@@ -126,14 +137,38 @@ def _from_backbone(material: Material, lesson: Lesson, board: str | Board, keep:
         lesson = replace(lesson, network=backbone.name)
         return _taught(learner, material, lesson, found, keep, report, tuple(f"passed over {p}" for p in passed))
     why = "\n  ".join(passed)
-    raise BudgetError(f"no network for photos fits:\n  {why}", hint="a larger board, or more --sram and --flash")
+    raise BudgetError(
+        f"no network for {material.kind} fits:\n  {why}", hint="a larger board, or more --sram and --flash"
+    )
 
 
 def _weights(graph: Graph) -> int:
     return sum(array.size for array in graph.constants.values())
 
 
-# tables and recordings --------------------------------------------------------------------------
+# tables, recordings, sounds ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class School:
+    """How a new network learns in float: who makes it, and what differs from the usual training."""
+
+    make: Callable[..., Graph]
+    options: Mapping[str, Any] = field(default_factory=dict)  # of pipeline.compile
+    course: Callable[[int], dict[str, Any]] = lambda count: {}  # of fit, for this many samples
+
+
+def listening(count: int) -> dict[str, Any]:
+    """Every epoch hears the sounds changed; few sounds are heard more often. Chosen on bench/keywords.py's data."""
+    epochs = min(max(HEARD // count, FEWEST_EPOCHS), MOST_EPOCHS)
+    return {"epochs": epochs, "rate": 0.003, "augment": AugmentSound()}
+
+
+SCHOOLS = {
+    TABLE: School(for_table),
+    RECORDINGS: School(for_windows),
+    SOUNDS: School(for_sounds, {"recipe": Recipe(optimizer="adam"), "batch": 16}, listening),
+}
 
 
 def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school: Learner | None, keep: Keep | None,
@@ -142,17 +177,18 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
 
     `school` is that float network, if it was interrupted earlier.
     """
-    found = numbers(material, lesson.window, school.graphs["predict"].columns if school else ())
-    training, test = found.part(~material.test), found.part(material.test)
+    listens = LISTENING.graph() if material.kind == SOUNDS else None
+    columns = school.graphs["predict"].columns if school else ()
+    found = sounds(material, listens, report) if listens else numbers(material, lesson.window, columns)
+    training, test, way = found.part(~material.test), found.part(material.test), SCHOOLS[material.kind]
     lesson = replace(lesson, network=f"a new network for {material.kind}", window=found.window, finished=False)
     if school is None:
-        make = for_table if material.kind == TABLE else for_windows
-        graph = make(training.inputs[0], len(material.names), lesson.seed)
+        graph = way.make(training.inputs[0], len(material.names), lesson.seed)
         school = pipeline.compile(graph, classes=material.names, precision="float", scheme="full", data=training,
-                                  head_init="uniform", seed=lesson.seed)  # fmt: skip
+                                  head_init="uniform", seed=lesson.seed, **way.options)  # fmt: skip
     school.lesson = lesson
     with kept_at_interrupt(school, keep):
-        history = school.fit(training, seed=lesson.seed, progress=report)
+        history = school.fit(training, seed=lesson.seed, progress=report, **way.course(len(training)))
         learner = pipeline.compile(learned_model(school), data=training, board=board, sram=lesson.sram,
                                    flash=lesson.flash, seed=lesson.seed)  # fmt: skip
     learner.lesson = replace(lesson, finished=True)

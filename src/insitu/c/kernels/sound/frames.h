@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* `frames` windows, each `hop` samples after the one before; a transform of n reals, a power of two. weights[window]
+/* x[sounds,rows,hop]: `frames` windows of each sound, `hop` samples apart; a transform of n reals, a power of two. weights[window]
  * have 15 fraction bits; twiddles[n / 2] are cos and -sin of 2 pi k / n with 31; order[n / 2] is the bit reversal */
 typedef struct {
-    int32_t frames, hop, window, n, bins;
+    int32_t sounds, rows, frames, hop, window, n, bins;
     const int16_t *weights;
     const int32_t *twiddles;
     const uint16_t *order;

@@ -98,8 +98,8 @@ static void split(int32_t *y, const int32_t *z, const sound_frames *s)
 void spectrum_s16(int32_t *y, const int16_t *x, const sound_frames *s, void *scratch)
 {
     int32_t *const z = scratch;
-    for (int32_t f = 0; f < s->frames; f++, x += s->hop, y += s->bins) {
-        weigh(z, x, s);
+    for (int32_t i = 0; i < s->sounds * s->frames; i++, y += s->bins) {
+        weigh(z, x + (i / s->frames * s->rows + i % s->frames) * s->hop, s);
         fours(z, s->n);
         for (int32_t half = 4; half < s->n / 2; half *= 2) {
             pass(z, s->n, half, s->twiddles);

@@ -1,0 +1,54 @@
+"""`insitu teach` with .wav files: a new network, or one that knows words."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu import DataError
+from insitu.cli import main
+from insitu.data.sound import write_wav
+from insitu.teach import teach
+from insitu.teach.backbones import NEW, backbones
+from insitu.zoo import add
+
+
+@pytest.fixture(scope="module")
+def whistles(tmp_path_factory):
+    """Sounds that rise, fall or stay, at two rates and several lengths."""
+    root, rng = tmp_path_factory.mktemp("whistles"), np.random.default_rng(0)
+    for name, slope in {"falling": -1.0, "rising": 1.0, "steady": 0.0}.items():
+        (root / name).mkdir()
+        for k in range(10):
+            rate, seconds = (16000, 22050)[k % 2], rng.uniform(0.6, 1.1)
+            t = np.arange(int(rate * seconds)) / rate
+            pitch = rng.uniform(900, 1400) + slope * rng.uniform(500, 800) * (t - seconds / 2)
+            sound = rng.uniform(0.1, 0.6) * np.sin(2 * np.pi * np.cumsum(pitch) / rate) + rng.normal(0, 0.01, len(t))
+            write_wav(root / name / f"{k}.wav", np.rint(32767 * sound).astype(np.int16), rate)
+    return root
+
+
+def test_sounds_are_learned_by_a_new_network(whistles, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path / "cache"))  # no network that knows words
+    monkeypatch.setattr(sys.modules["insitu.teach.teach"], "HEARD", 0)  # as few epochs as possible
+    out = tmp_path / "heard.insitu"
+    assert main(["teach", str(whistles), "-o", str(out), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["kind"] == "sounds" and told["network"] == "a new network for sounds" and told["accuracy"] >= 0.7
+    learner = insitu.open(out)
+    assert str(learner.graphs["predict"].inputs[0].type) == "s16[1x50x320x1]"
+    assert main(["predict", str(out), str(whistles / "rising" / "0.wav"), "--top", "1"]) == 0
+    assert "rising (" in capsys.readouterr().out
+    more = teach(whistles, go_on=learner)  # every file is known: none changes its place
+    assert more.tested == told["tested"] and more.accuracy >= 0.7
+
+
+def test_a_network_that_knows_words_is_used_if_it_is_here(whistles, shared_models, tmp_path, monkeypatch):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    with pytest.raises(DataError, match="zoo get kws-dscnn-int8"):
+        teach(whistles, backbone="kws-dscnn-int8")
+    add(shared_models / "mlperf-tiny" / "kws_dscnn_int8.tflite")
+    assert teach(whistles).network.startswith("kws-dscnn-int8")
+    assert [b.name for b in backbones(NEW, sounds=True)] == []
