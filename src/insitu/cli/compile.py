@@ -125,7 +125,7 @@ def add_sound(group) -> None:
 
 def run(arguments) -> int:
     from insitu.deploy.tradeoff import with_choices
-    from insitu.learner.learned import learned_deployment, measured_deployment, write
+    from insitu.learner.learned import learned_deployment, measured_deployment, with_life, write
 
     if arguments.measure:
         check_measured(arguments.board)
@@ -135,6 +135,7 @@ def run(arguments) -> int:
     if arguments.state:
         learner.load(arguments.state)
     deployed = measured_deployment(learner) if arguments.measure else learned_deployment(learner)
+    deployed = with_life(deployed)
     deployed = deployed and with_choices(deployed, counted=arguments.measure)
     report = {**describe(learner, deployed), "state": arguments.state and str(arguments.state)}
     if arguments.output:
@@ -246,6 +247,7 @@ def to_text(report: dict) -> str:
         *([(f"total {m}", _share(report, m.lower())) for m in ("SRAM", "flash")] if "board" in report else []),
         *([("", report["note"])] if report.get("note") else []),
         *_instructions(report),
+        *life_rows(report.get("life")),
         *([("starts from", report["state"])] if report.get("state") else []),
         *([("written to", f"{report['output']} ({files} files)")] if files else []),
     ])  # fmt: skip
@@ -271,9 +273,23 @@ def _kept(report: dict) -> str:
 
 def _instructions(report: dict) -> list[tuple[str, str]]:
     """The instructions of each function, if they were counted."""
-    known = ("train_step", "accumulate", "apply", "predict")
+    known = ("train_step", "accumulate", "apply", "encode", "recall", "learn", "predict")
     counts = {verb: report.get(f"{verb}_instructions") for verb in known}
     return [(verb, f"{count:,} instructions") for verb, count in counts.items() if count is not None]
+
+
+def life_rows(life: dict | None) -> list[tuple[str, str]]:
+    """What a program keeps, and what that costs."""
+    from insitu.terminal.table import size
+
+    if not life:
+        return []
+    each = f"{life['capacity']:,} of {size(life['latent_bytes'])} in {life['in']}"
+    rows = [("samples", f"{each}, {life['classes']} classes at most")]
+    if "slice_instructions" in life:
+        rows.append(("keeping one", f"{life['observe_instructions']:,} instructions at most"))
+        rows.append(("worst slice", f"{life['slice_instructions']:,} instructions ({life['slice']})"))
+    return rows
 
 
 def _share(report: dict, memory: str) -> str:

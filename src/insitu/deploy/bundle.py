@@ -17,7 +17,7 @@ from pathlib import Path
 
 from insitu.boards import Board
 from insitu.codegen import Program
-from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
+from insitu.codegen.device import KERNELS, emit_device, main_source, sources_of
 from insitu.deploy import Deployment
 from insitu.deploy.bundle_texts import example_main, makefile, readme, train_sketch
 from insitu.deploy.folder import LEARNER, MANIFEST, hashes, write_files
@@ -25,6 +25,7 @@ from insitu.deploy.manifest import manifest
 from insitu.deploy.packages import package_files
 from insitu.deploy.reached import only_reached
 from insitu.firmware import flash
+from insitu.firmware.build import living, reserved
 from insitu.firmware.linker import linker_script
 from insitu.toolchain.prototypes import kernels_header
 from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, included, kernel_file, kernel_source
@@ -51,8 +52,9 @@ def board_files(deployment: Deployment, learner: bytes = b"") -> dict[str, str |
     """Path in the folder -> content, for a board. `learner` is the file of the learner that it comes from."""
     program, board = deployment.program, deployment.limits.board
     assert board is not None
-    protocol = {name: (C_FOLDER / name).read_text() for name in SOURCES}
+    protocol = {name: (C_FOLDER / name).read_text() for name in sources_of(program)} | flash_files(program)
     kernels = kernel_files((*program.kernels, *KERNELS))
+    kernels[EVERYTHING] = living(kernels[EVERYTHING]) if program.life else kernels[EVERYTHING]
     sources = only_reached(with_headers({**program.files, **emit_device(program), **kernels, **protocol}), board)
     found: dict[str, str | bytes] = {f"src/{name}": text for name, text in sources.items()}
     found |= {f"firmware/{name}": text for name, text in firmware_files(program, board).items()}
@@ -63,6 +65,12 @@ def board_files(deployment: Deployment, learner: bytes = b"") -> dict[str, str |
     found |= image_files(deployment) | ({LEARNER: learner} if learner else {})
     described = {**manifest(deployment), "files": hashes(found)}
     return {**found, MANIFEST: json.dumps(described, indent=1) + "\n"}
+
+
+def flash_files(program: Program) -> dict[str, str]:
+    """The driver of the flash that a living program writes; it is part of every build of the folder."""
+    pages = program.life and program.life.pages
+    return {f"device/{Path(pages.source).name}": (C_FOLDER / pages.source).read_text()} if pages else {}
 
 
 def firmware_files(program: Program, board: Board) -> dict[str, str]:
@@ -82,7 +90,9 @@ def image_files(deployment: Deployment) -> dict[str, str | bytes]:
         return {}
     real = deployment.flashable
     stack = max(f.stack.bytes for f in (made, real) if f)
-    script = linker_script(board, stack, limits.sram, limits.flash, boot=bool(board.port and board.port.boot))
+    kept = sum(reserved(deployment.program).values())
+    script = linker_script(board, stack, limits.sram, limits.flash and limits.flash - kept,
+                           boot=bool(board.port and board.port.boot), living=bool(deployment.program.life))  # fmt: skip
     found: dict[str, str | bytes] = {"firmware/link.ld": script, "emulator.elf": made.image.data}
     if real and board.port:
         written = flash.images(real.image.data, board.port.family)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from insitu.codegen import Program
 from insitu.codegen.device import in_place
+from insitu.codegen.life import layout_of
 from insitu.deploy.choices import Choice
 from insitu.deploy.limits import Limits, half_of
 from insitu.deploy.lowering import LoweringCost
@@ -40,6 +42,7 @@ class Deployment:
     counts: Mapping[str, int] | None = None  # verb -> instructions, if they were counted (deploy/cost.py)
     cost: LoweringCost | None = None  # of lowering the peak, if that was done and counted
     programs: Programs | None = field(default=None, repr=False)  # this one and others of the same graphs
+    life: Mapping[str, Any] | None = None  # what keeping a sample and a slice of a bout cost (deploy/living.py)
     choices: tuple[Choice, ...] = ()  # less memory or fewer instructions, if that was asked for (deploy/tradeoff.py)
 
     @cached_property
@@ -109,6 +112,7 @@ class Deployment:
         if self.firmware:
             found |= {"stack_bytes": self.firmware.stack.bytes, **self.firmware.account.to_json()}
         found |= {f"{verb}_instructions": count for verb, count in (self.counts or {}).items()}
+        found |= {"life": {**layout.to_json(), **(self.life or {})}} if (layout := layout_of(self.program)) else {}
         found |= {"choices": [choice.to_json() for choice in self.choices]} if self.choices else {}
         return found | ({"lowering": self.cost.to_json()} if self.cost else {})
 

@@ -78,6 +78,7 @@ def manifest(deployment: Deployment) -> dict:
             for verb, (inputs, outputs) in interface.verbs.items()
         },
         "classes": list(interface.classes),
+        **({"store": deployment.limits.store, "life": interface.life} if interface.life else {}),
         "state": state and {"model": state.model, "fields": [_value(v) for v in state.fields]},
         "lines": {verb: {str(n): layer for n, layer in call_lines(program, verb).items()} for verb in program.plans},
         "figures": deployment.figures(),
@@ -113,6 +114,7 @@ def _manifest(folder: Path, found: dict) -> Manifest:
         int(found["arena_bytes"]),
         rows,
         checked_names(found.get("classes", ())),
+        _life(found.get("life")),
     )
     _check_verbs(verbs)
     interface.info()  # raises for numbers that no program can have
@@ -121,11 +123,19 @@ def _manifest(folder: Path, found: dict) -> Manifest:
     return Manifest(folder, str(found["name"]), board, interface, lines, figures, batch, loss)
 
 
+def _life(found: dict | None) -> dict | None:
+    """What the program keeps, if it keeps samples: every number is one."""
+    if found is None:
+        return None
+    where = {"in": str(found["in"]), "origin": None if found["origin"] is None else _count(found, "origin")}
+    return {**{name: _count(found, name) for name in found if name not in where}, **where}
+
+
 def _loss(named: str | None, verbs: dict) -> str:
     """The loss; older folders do not name it, but labels are class numbers and targets are not."""
     if named is not None and named not in LOSSES:
         raise ValueError(f"loss is {named!r}")
-    learning = next((v for v in ("train_step", "accumulate") if v in verbs), "predict")
+    learning = next((v for v in ("train_step", "accumulate", "learn") if v in verbs), "predict")
     return named or ("cross_entropy" if any(v.dtype == "s32" for v in verbs[learning][0]) else "mse")
 
 

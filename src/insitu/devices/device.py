@@ -24,6 +24,7 @@ from insitu.graph import Value
 Arrays = tuple[np.ndarray, ...]
 Values = tuple[Value, ...]
 Verbs = Mapping[str, tuple[Values, Values]]  # name -> inputs, outputs
+STEP = "train_step"
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +147,7 @@ def closed(what: str) -> DeviceError:
 class Method:
     """How a program takes its samples: one update per call, or gradients that add up until they are applied."""
 
-    verb: str  # train_step, or accumulate
+    verb: str  # train_step, or accumulate; learn, from latents
     samples: int  # that a call takes
     loss: Value
     outputs: Values  # beside the loss
@@ -163,7 +164,7 @@ class Method:
 
 def method_of(verbs: Verbs) -> Method:
     """How this program learns."""
-    verb = next((v for v in ("accumulate", "train_step") if v in verbs), None)
+    verb = next((v for v in ("accumulate", "train_step", "learn") if v in verbs), None)
     if verb is None:
         raise GraphError("this program only predicts: it cannot be trained", hint="insitu.compile(...) makes one")
     inputs, (loss, *outputs) = verbs[verb]
@@ -186,7 +187,7 @@ def train_by_calls(device: Device, updates: Updates) -> Trained:
     found = method.results(len(updates.order))
     for first, chosen, rate in updates.groups():
         if not method.adds_up:
-            _keep(found, first, len(chosen), device.run("train_step", *_taken(updates, chosen), np.float32(rate)))
+            _keep(found, first, len(chosen), run_step(device, STEP, *_taken(updates, chosen), np.float32(rate)))
             continue
         for k, n in enumerate(chosen, first):
             _keep(found, k, 1, device.run("accumulate", *_taken(updates, [n])))
@@ -196,6 +197,15 @@ def train_by_calls(device: Device, updates: Updates) -> Trained:
 
 def _taken(updates: Updates, chosen: Sequence[int]) -> list[np.ndarray]:
     return [a[list(chosen)] for a in updates.arrays]
+
+
+def run_step(device: Device, verb: str, *arrays: Any) -> Arrays:
+    """A verb of a training program; a living program, which learns from latents, makes a training step in two calls."""
+    if verb in device.verbs or verb != STEP:
+        return device.run(verb, *arrays)
+    *samples, label, rate = arrays
+    latents = device.run("encode", *samples) if "encode" in device.verbs else samples
+    return device.run("learn", *latents, label, rate)
 
 
 def _keep(found: Trained, first: int, count: int, outputs: Arrays) -> None:

@@ -66,15 +66,15 @@ class Living:
 
     # what it does -----------------------------------------------------------------------------
 
-    def observe(self, *x: Any, label: int = NONE) -> int:
-        """Show it one sample; returns its id, or that of an equal sample that it keeps already."""
+    def observe(self, *x: Any, label: int = NONE, told: bool = True) -> int:
+        """Show it one sample; returns its id, or that of an equal sample that it keeps already; 0 if not `told`."""
         device = self.device
         with device.lock:
             values = device.verbs[self._verb][0]
             samples = [fit(v, _one(v, a)).tobytes() for v, a in zip_inputs(values, x)]
             number = device.write_inputs(self._verb, samples)
             self._ask("observe", struct.pack("<i", label), verb=number)
-            return self.statistics()["last_id"]
+            return self.statistics()["last_id"] if told else 0
 
     def label(self, id: int, label: int) -> None:
         """The label of a sample that it keeps."""
@@ -89,10 +89,10 @@ class Living:
                 pass
             return self.statistics()
 
-    def slices(self, count: int, steps: int = 0, rate: float = 0.0, partial: bool = False) -> bool:
-        """Some slices of a bout, or the beginning of one of so many steps. Is there more to do?"""
+    def slices(self, count: int, steps: int = 0, rate: float = 0.0, partial: bool = False, told: bool = True) -> bool:
+        """Some slices of a bout, or the beginning of one of so many steps. Is there more to do (if `told`)?"""
         self._ask("rehearse", struct.pack("<IIfI", count, steps, rate, partial))
-        return self.statistics()["phase"] != 0
+        return told and self.statistics()["phase"] != 0
 
     def checkpoint(self) -> None:
         """Write all that it knows to flash."""

@@ -158,14 +158,16 @@ def port_source(port: str | Port) -> tuple[str, dict[str, str]]:
 
 def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, str]]]:
     """The same from a board's folder, as `insitu compile` wrote it; the headers are on FOLDER's include path."""
-    source, firmware = folder / "src", folder / "firmware"
+    source, firmware, boards = folder / "src", folder / "firmware", C_FOLDER / "boards"
+    drivers = list((source / "device").glob("flash_*.c"))  # of a flash that QEMU's boards do not have
     places = {
         **{p: f"model/{p.stem}.o" for p in source.glob("*.c")},
         **{p: f"kernels/{p.stem}.o" for p in (source / "kernels").rglob("*.c")},
-        **{p: f"device/{p.stem}.o" for p in (source / "device").glob("*.c")},
+        **{p: f"device/{p.stem}.o" for p in (source / "device").glob("*.c") if p not in drivers},
+        **dict.fromkeys([boards / "flash_own.c"] if drivers else [], "port/flash.o"),
         **dict.fromkeys((firmware / "boards").glob("startup*.c"), "startup/startup.o"),
         firmware / "main.c": "startup/main.o",
-        C_FOLDER / "boards" / f"port_{port}.c": "port/port.o",
+        boards / f"port_{port}.c": "port/port.o",
     }
     try:
         return {place: (path.read_text(), {}) for path, place in sorted(places.items())}

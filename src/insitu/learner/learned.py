@@ -63,9 +63,21 @@ def measured_deployment(learner: Learner, cost: bool = True) -> Deployment:
     return replace(deployed, cost=found, counts={verb: sum(each.values()) for verb, each in layers.items()})
 
 
+def with_life(deployed: Deployment | None) -> Deployment | None:
+    """The deployment with the cost of its life, if it keeps samples and its core is emulated here."""
+    from insitu.deploy.living import life_cost
+
+    if deployed is None or deployed.firmware is None or deployed.program.life is None:
+        return deployed
+    if deployed.firmware.board.emulated != "unicorn":
+        return deployed
+    cost, counts = life_cost(deployed.firmware)
+    return replace(deployed, life=cost.to_json(), counts=deployed.counts or counts)
+
+
 def write(learner: Learner, folder: str | Path, deployed: Deployment | None = None) -> list[Path]:
     """The program's folder, with firmware if it was compiled for a board; it starts from what was learned."""
     from insitu.learner.file import learner_bytes
 
-    made = deployed or learned_deployment(learner)
+    made = deployed or with_life(learned_deployment(learner))
     return write_board(made, folder, learner_bytes(learner)) if made else write_bundle(learned_program(learner), folder)

@@ -21,7 +21,7 @@ from insitu.data import as_samples
 from insitu.deploy import Deployment, Limits, deploy, starting_from
 from insitu.deploy.folder import LEARNER, MANIFEST
 from insitu.deploy.manifest import Manifest, read_manifest
-from insitu.devices.device import Device
+from insitu.devices.device import Device, run_step
 from insitu.devices.host import HostDevice, open_program
 from insitu.devices.rows import open_rows
 from insitu.errors import DataError, Error
@@ -56,7 +56,7 @@ def prove_folder(folder: str | Path, data=None, steps: int = 5, seed: int = 0) -
     graph = parts.forward
     samples = drawn(graph, seed) if data is None else as_samples(data, graph, targets=has_targets(parts.recipe))
     state = _with_a_head(state, seed)
-    program = with_state(made.program, state)
+    program = with_state(_trained_whole(made, graphs).program, state)
     subject = subject_of(parts, starting_from(graphs, state), samples, steps, seed)
     gradients = [*_gradients(parts, subject, state, seed)]
     proved = prove_program(subject, BOARD_TOOLS, seed, program.plans, gradients)
@@ -64,6 +64,11 @@ def prove_folder(folder: str | Path, data=None, steps: int = 5, seed: int = 0) -
     found = Certificate(manifest.name, parts.scheme.name, arithmetic(parts), tuple(rows), _about(parts, made, manifest))
     write_whole(Path(folder) / CERTIFICATE, (json.dumps(found.to_json(), indent=2) + "\n").encode())
     return found
+
+
+def _trained_whole(made: Deployment, graphs) -> Deployment:
+    """The same for a program that keeps samples: it learns in two calls what the training step here does in one."""
+    return made if made.program.life is None else deploy(graphs, replace(made.limits, store=None))
 
 
 def _opened(program: Program) -> HostDevice:
@@ -87,7 +92,8 @@ def _limits(manifest: Manifest) -> Limits:
     """Those that it was planned with."""
     figures, asked = manifest.figures, json.loads((manifest.folder / MANIFEST).read_text())
     budget = figures["sram_budget_bytes"], figures["flash_budget_bytes"]
-    return Limits(manifest.board, *budget, asked.get("prefer", "memory"), tuple(asked.get("aims", ())))
+    aims = tuple(asked.get("aims", ()))
+    return Limits(manifest.board, *budget, asked.get("prefer", "memory"), aims, asked.get("store"))
 
 
 def _files(program: Program, manifest: Manifest) -> Iterator[Finding]:
@@ -168,7 +174,7 @@ def _same_steps(subject: Subject, board: Device, host: Device, state: Mapping[st
     yield from different("predict", found, wanted)
     for step, verb in enumerate(subject.verbs):
         for device in (board, host):
-            device.run(verb, *subject.arrays(verb, step))
+            run_step(device, verb, *subject.arrays(verb, step))
         yield from different(f"step {step + 1}", board.state(), host.state())
 
 

@@ -66,13 +66,16 @@ static void payload_at(const part *parts, uint32_t offset, uint8_t *to, uint32_t
     }
 }
 
+/* Four bits at a time: the table is 64 bytes. */
 static uint32_t crc_more(uint32_t crc, const uint8_t *data, uint32_t n)
 {
+    static const uint32_t table[16] = {
+        0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u, 0x4db26158u, 0x5005713cu,
+        0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu, 0x9b64c2b0u, 0x86d3d2d4u, 0xa00ae278u, 0xbdbdf21cu,
+    };
     for (uint32_t i = 0; i < n; i++) {
-        crc ^= data[i];
-        for (int32_t bit = 0; bit < 8; bit++) {
-            crc = (crc >> 1) ^ (0xEDB88320u & (0u - (crc & 1u)));
-        }
+        crc = (crc >> 4) ^ table[(crc ^ data[i]) & 15];
+        crc = (crc >> 4) ^ table[(crc ^ (uint32_t)(data[i] >> 4)) & 15];
     }
     return crc;
 }
@@ -87,30 +90,13 @@ static uint32_t bank_at(const life_model *m, int32_t bank)
     return m->bank_at + (uint32_t)bank * m->bank_bytes;
 }
 
-static void read_head(const life_model *m, int32_t bank, uint32_t *head)
-{
-    flash_read(bank_at(m, bank), (uint8_t *)head, HEAD);
-}
-
-void bank_read(const life_model *m, int32_t bank, uint32_t offset, void *to, uint32_t bytes)
-{
-    flash_read(bank_at(m, bank) + head_bytes(m) + offset, to, (int32_t)bytes);
-}
-
-uint32_t bank_payload(const life_model *m, int32_t bank)
-{
-    uint32_t head[WORDS];
-    read_head(m, bank, head);
-    return head[4];
-}
-
 static uint32_t crc_of(const life_model *m, int32_t bank, uint32_t bytes)
 {
-    uint8_t some[FLASH_MOST];
+    uint8_t some[AT_ONCE];
     uint32_t crc = 0xFFFFFFFFu;
-    for (uint32_t at = 0; at < bytes; at += FLASH_MOST) {
-        const uint32_t n = bytes - at < FLASH_MOST ? bytes - at : FLASH_MOST;
-        bank_read(m, bank, at, some, n);
+    for (uint32_t at = 0; at < bytes; at += AT_ONCE) {
+        const uint32_t n = bytes - at < AT_ONCE ? bytes - at : AT_ONCE;
+        flash_read(bank_at(m, bank) + head_bytes(m) + at, some, (int32_t)n);
         crc = crc_more(crc, some, n);
     }
     return ~crc;
@@ -119,81 +105,101 @@ static uint32_t crc_of(const life_model *m, int32_t bank, uint32_t bytes)
 static int32_t is_whole(const life_model *m, int32_t bank, uint32_t *sequence)
 {
     uint32_t head[WORDS];
-    read_head(m, bank, head);
+    flash_read(bank_at(m, bank), (uint8_t *)head, HEAD);
     *sequence = head[3];
     return head[0] == MAGIC && head[6] == crc32_bytes((const uint8_t *)head, HEAD - 4) &&
            head[1] == (FORMAT | (uint32_t)KIND << 16) && head[2] == m->model &&
            head[4] <= m->bank_bytes - head_bytes(m) && head[5] == crc_of(m, bank, head[4]);
 }
 
-int32_t bank_newest(const life_model *m)
+void bank_find(const life_model *m)
 {
-    uint32_t first, second;
-    const int32_t a = is_whole(m, 0, &first), b = is_whole(m, 1, &second);
-    if (a && b) {
-        return (int32_t)(second - first) > 0;
-    }
-    return a ? 0 : b ? 1 : -1;
+    uint32_t sequence[2];
+    const int32_t first = is_whole(m, 0, sequence), second = is_whole(m, 1, sequence + 1);
+    int32_t newest = second && (!first || (int32_t)(sequence[1] - sequence[0]) > 0);
+    m->now->bank.sequence = first || second ? sequence[newest] : 0;
+    m->now->bank.newest = (int8_t)(first || second ? newest : -1);
+}
+
+void bank_read(const life_model *m, uint32_t offset, void *to, uint32_t bytes)
+{
+    flash_read(bank_at(m, m->now->bank.newest) + head_bytes(m) + offset, to, (int32_t)bytes);
+}
+
+uint32_t bank_payload(const life_model *m)
+{
+    uint32_t head[WORDS];
+    flash_read(bank_at(m, m->now->bank.newest), (uint8_t *)head, HEAD);
+    return head[4];
 }
 
 void bank_begin(const life_model *m)
 {
     life_bank *bank = &m->now->bank;
-    const int32_t newest = bank_newest(m);
-    uint32_t last = 0;
     part parts[PARTS];
-    if (newest >= 0) {
-        is_whole(m, newest, &last);
-    }
     parts_of(m, parts);
     bank->bytes = 0;
-    bank->crc = 0xFFFFFFFFu;
     for (int32_t i = 0; i < PARTS; i++) {
         bank->bytes += parts[i].bytes;
-        bank->crc = crc_more(bank->crc, parts[i].data, parts[i].bytes);
     }
-    bank->crc = ~bank->crc;
-    bank->sequence = last + 1;
-    bank->bank = newest == 0;
+    bank->crc = 0xFFFFFFFFu;
+    bank->failures = m->now->failures;
     bank->at = 0;
     bank->erased = 0;
     bank->busy = 1;
 }
 
-static void write_head(const life_model *m, const life_bank *bank)
+/* The bank that is being written: not the one that counts. */
+static uint32_t written_at(const life_model *m)
 {
-    uint32_t head[WORDS] = {MAGIC, FORMAT | (uint32_t)KIND << 16, m->model, bank->sequence, bank->bytes, bank->crc, 0};
-    head[6] = crc32_bytes((const uint8_t *)head, HEAD - 4);
-    bank_program(m, bank_at(m, bank->bank), (const uint8_t *)head, HEAD);
+    return bank_at(m, m->now->bank.newest == 0);
 }
 
-static void write_some(const life_model *m, const life_bank *bank)
+/* The header makes the checkpoint valid; if the flash has failed meanwhile, the old one stays the newest. */
+static void write_head(const life_model *m, life_bank *bank)
+{
+    uint32_t head[WORDS] = {MAGIC, FORMAT | (uint32_t)KIND << 16, m->model, bank->sequence + 1, bank->bytes,
+                            ~bank->crc, 0};
+    if (bank->failures == m->now->failures) {
+        head[6] = crc32_bytes((const uint8_t *)head, HEAD - 4);
+        bank_program(m, written_at(m), (const uint8_t *)head, HEAD);
+    }
+    if (bank->failures == m->now->failures) {
+        bank->newest = bank->newest == 0;
+        bank->sequence++;
+    }
+    bank->busy = 0;
+}
+
+static void write_some(const life_model *m, life_bank *bank)
 {
     uint8_t some[AT_ONCE];
     part parts[PARTS];
     const uint32_t left = bank->bytes - bank->at, n = left < AT_ONCE ? left : AT_ONCE;
     parts_of(m, parts);
     payload_at(parts, bank->at, some, n);
-    bank_program(m, bank_at(m, bank->bank) + head_bytes(m) + bank->at, some, n);
+    bank->crc = crc_more(bank->crc, some, n);
+    bank_program(m, written_at(m) + head_bytes(m) + bank->at, some, n);
+    bank->at += AT_ONCE;
+}
+
+static void erase_one(const life_model *m, life_bank *bank)
+{
+    bank_erase(m, written_at(m) + bank->at);
+    bank->at += m->page_bytes;
+    bank->erased = bank->at >= head_bytes(m) + bank->bytes;
+    bank->at = bank->erased ? 0 : bank->at;
 }
 
 int32_t bank_step(const life_model *m)
 {
     life_bank *bank = &m->now->bank;
-    if (!bank->busy) {
-        return 0;
-    }
-    if (!bank->erased) {
-        bank_erase(m, bank_at(m, bank->bank) + bank->at);
-        bank->at += m->page_bytes;
-        bank->erased = bank->at >= m->bank_bytes || bank->at >= head_bytes(m) + bank->bytes;
-        bank->at = bank->erased ? 0 : bank->at;
-    } else if (bank->at < bank->bytes) {
+    if (bank->busy && !bank->erased) {
+        erase_one(m, bank);
+    } else if (bank->busy && bank->at < bank->bytes) {
         write_some(m, bank);
-        bank->at += AT_ONCE;
-    } else {
+    } else if (bank->busy) {
         write_head(m, bank);
-        bank->busy = 0;
     }
     return bank->busy;
 }

@@ -20,11 +20,11 @@ void bank_begin(const life_model *m);
 /* Erases one page or programs a few words of it. Returns 0 when it is complete. */
 int32_t bank_step(const life_model *m);
 
-/* The bank with the newest whole checkpoint of this model: 0, 1, or -1. */
-int32_t bank_newest(const life_model *m);
+/* At the start: which bank has the newest whole checkpoint of this model? Sets now->bank.newest: 0, 1, or -1. */
+void bank_find(const life_model *m);
 
-/* Bytes of its payload, from this offset on. */
-void bank_read(const life_model *m, int32_t bank, uint32_t offset, void *to, uint32_t bytes);
-uint32_t bank_payload(const life_model *m, int32_t bank);
+/* Bytes of its payload, from this offset on; and how many it has. */
+void bank_read(const life_model *m, uint32_t offset, void *to, uint32_t bytes);
+uint32_t bank_payload(const life_model *m);
 
 #endif

@@ -12,19 +12,18 @@ int32_t bank_step(const life_model *m)
     return 0;
 }
 
-int32_t bank_newest(const life_model *m)
+void bank_find(const life_model *m)
+{
+    m->now->bank.newest = -1;
+}
+
+void bank_read(const life_model *m, uint32_t offset, void *to, uint32_t bytes)
+{
+    (void)m, (void)offset, (void)to, (void)bytes;
+}
+
+uint32_t bank_payload(const life_model *m)
 {
     (void)m;
-    return -1;
-}
-
-void bank_read(const life_model *m, int32_t bank, uint32_t offset, void *to, uint32_t bytes)
-{
-    (void)m, (void)bank, (void)offset, (void)to, (void)bytes;
-}
-
-uint32_t bank_payload(const life_model *m, int32_t bank)
-{
-    (void)m, (void)bank;
     return 0;
 }

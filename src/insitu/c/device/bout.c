@@ -123,9 +123,9 @@ static void learn(const life_model *m)
 
 int32_t bout_undo(const life_model *m)
 {
-    const int32_t bank = m->bank_bytes ? bank_newest(m) : -1;
+    const int32_t bank = m->now->bank.newest;
     if (bank >= 0) {
-        bank_read(m, bank, 0, m->state, m->state_bytes);
+        bank_read(m, 0, m->state, m->state_bytes);
     } else if (m->before) {
         copy_bytes(m->state, m->before, (int32_t)m->state_bytes);
     }

@@ -310,23 +310,23 @@ static void recognise(const life_model *m, const rules_record *known)
 }
 
 /* Everything that a checkpoint has, if it is of this life. */
-static void load(const life_model *m, int32_t bank)
+static void load(const life_model *m)
 {
     const uint32_t classes = (uint32_t)m->class_count;
     const uint32_t sizes[4] = {m->state_bytes, sizeof *m->past, classes * sizeof *m->classes,
                                classes * (uint32_t)m->feature_count * 4};
     void *const places[4] = {m->state, m->past, m->classes, m->means};
-    const uint32_t fixed = sizes[0] + sizes[1] + sizes[2] + sizes[3], all = bank_payload(m, bank);
+    const uint32_t fixed = sizes[0] + sizes[1] + sizes[2] + sizes[3], all = bank_payload(m);
     uint32_t at = 0;
     if (all < fixed) {
         return;
     }
     for (int32_t i = 0; i < 4; i++) {
-        bank_read(m, bank, at, places[i], sizes[i]);
+        bank_read(m, at, places[i], sizes[i]);
         at += sizes[i];
     }
     for (rules_record known; at + sizeof known <= all; at += sizeof known) {
-        bank_read(m, bank, at, &known, sizeof known);
+        bank_read(m, at, &known, sizeof known);
         recognise(m, &known);
     }
     m->now->started = 1;
@@ -367,11 +367,9 @@ void life_begin(const life_model *m)
     begin_anew(m);
     store_mount(m);
     trim(m);
-    if (m->bank_bytes) {
-        const int32_t bank = bank_newest(m);
-        if (bank >= 0) {
-            load(m, bank);
-        }
+    bank_find(m);
+    if (m->now->bank.newest >= 0) {
+        load(m);
     }
     catch_up(m);
 }

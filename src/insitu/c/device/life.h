@@ -34,11 +34,14 @@ typedef struct {
     uint16_t open;     /* else it must be erased before it is used */
 } life_segment;
 
-/* A checkpoint being written. */
+/* The newest checkpoint, and one being written. */
 typedef struct {
-    uint32_t sequence, bytes, crc; /* of its payload */
-    uint32_t at;                   /* bytes erased, then bytes programmed */
-    uint8_t bank, busy, erased;
+    uint32_t sequence;   /* of the newest */
+    uint32_t bytes, crc; /* of the payload being written */
+    uint32_t at;         /* bytes erased, then bytes programmed */
+    uint32_t failures;   /* of the flash, when it began */
+    int8_t newest;       /* its bank, or -1 */
+    uint8_t busy, erased;
 } life_bank;
 
 /* What happens now; lost with the power. */

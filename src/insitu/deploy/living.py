@@ -1,0 +1,74 @@
+"""What the life of a living program costs: the instructions of a sample, and of the longest slice of a bout.
+
+Counted on an emulated core with random samples, from the request to its answer, the protocol included. A slice is one
+call of `net_rehearse`: a main loop has to do without the core for that long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from insitu.deploy.cost import count_on, random_input
+from insitu.devices.cortex import import_unicorn
+from insitu.devices.emulator import EmulatorDevice, emulate
+from insitu.devices.living import PHASES, Living
+from insitu.firmware import Firmware
+from insitu.toolchain.cache import cached, key_of
+
+SAMPLES, STEPS, RATE = 10, 2, 0.01
+
+
+@dataclass(frozen=True)
+class LifeCost:
+    """Instructions."""
+
+    observe: int  # the most that keeping a sample took
+    slices: Mapping[str, int]  # what a slice does -> the most that one took
+
+    @property
+    def worst(self) -> tuple[str, int]:
+        return max(self.slices.items(), key=lambda item: item[1])
+
+    def to_json(self) -> dict:
+        what, most = self.worst
+        return {"observe_instructions": self.observe, "slice_instructions": most, "slice": what,
+                "slices": dict(self.slices)}  # fmt: skip
+
+
+def life_cost(firmware: Firmware) -> tuple[LifeCost, dict[str, int]]:
+    """The cost of a life, and verb -> instructions; cached by content."""
+    code = [bytes(content) for _, content in firmware.image.segments]
+    key = key_of(import_unicorn().__version__, Path(__file__).read_text(), json.dumps(firmware.board.to_json()), *code)
+    path = cached("life", key, ".json", lambda to: to.write_text(json.dumps(_counted(firmware))))
+    found = json.loads(path.read_text())
+    return LifeCost(found["observe"], found["slices"]), found["verbs"]
+
+
+def _counted(firmware: Firmware) -> dict:
+    verbs = {verb: sum(layers.values()) for verb, layers in count_on(emulate(firmware), firmware.program).items()}
+    device = emulate(firmware)
+    life = Living(device)
+    observe = max(_observed(device, life, i) for i in range(SAMPLES))
+    return {"verbs": verbs, "observe": observe, "slices": _sliced(device, life)}
+
+
+def _observed(device: EmulatorDevice, life: Living, number: int) -> int:
+    rng = np.random.default_rng(number)
+    values = device.verbs["encode" if "encode" in device.verbs else "predict"][0]
+    life.observe(*(random_input(rng, v) for v in values), label=number % 2, told=False)
+    return device.core.spent
+
+
+def _sliced(device: EmulatorDevice, life: Living) -> dict[str, int]:
+    """The longest slice of each phase of a bout."""
+    found: dict[str, int] = {}
+    life.slices(0, STEPS, RATE, partial=True)
+    while phase := life.statistics()["phase"]:
+        life.slices(1, told=False)
+        found[PHASES[phase]] = max(found.get(PHASES[phase], 0), device.core.spent)
+    return found
