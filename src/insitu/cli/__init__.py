@@ -19,6 +19,7 @@ from insitu.cli import (
     compile,
     demo,
     export,
+    fleet,
     info,
     ops,
     predict,
@@ -37,6 +38,7 @@ from insitu.terminal.progress import speaking
 PURPOSES = (
     ("teach a model and use it", (teach, train, predict, info, export)),
     ("put it on a board", (compile, run, boards)),
+    ("let devices learn together", (fleet,)),
     ("understand a model", (check, quantize, ops)),
     ("be sure of it", (prove, bench)),
     ("try it without files of your own", (demo, zoo)),

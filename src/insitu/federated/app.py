@@ -9,6 +9,7 @@ layers, what the coding lost) is in its own context, which never leaves it.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from flwr.serverapp import Grid, ServerApp
 from insitu.federated.catalogue import Catalogue, catalogue_of
 from insitu.federated.member import Member, Task
 from insitu.federated.strategy import BASE, DELTA, LOSS, RECORD, SAMPLES, WEIGHT, Deltas, as_arrays, as_record
+from insitu.federated.units import Arrays
 from insitu.files import write_whole
 
 KEPT = "insitu-kept"
@@ -70,23 +72,30 @@ def task_of(settings: Mapping[str, object]) -> Task:
     return Task(**{"seed": 1000 * int(settings.get("server-round", 0)), "pull": pull, **known})  # type: ignore
 
 
-def server_app(strategy: Deltas, rounds: int = 3, settings: Mapping[str, int | float | str] | None = None,
-               checkpoint: Path | None = None, timeout: float = 3600) -> ServerApp:  # fmt: skip
+Settings = Mapping[str, int | float | str]
+Told = Callable[[str, int, int], None]
+
+
+def server_app(strategy: Deltas, rounds: int = 3, settings: Settings | None = None, checkpoint: Path | None = None,
+               timeout: float = 3600, report: Told = lambda words, done, total: None) -> ServerApp:  # fmt: skip
     """The app of a server. With a checkpoint, each round is written, and a restart continues with the next one."""
     app = ServerApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        run_rounds(strategy, grid, rounds, settings or {}, checkpoint, timeout)
+        run_rounds(strategy, grid, rounds, settings or {}, checkpoint, timeout, report)
 
     return app
 
 
-def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Mapping[str, int | float | str],
-               checkpoint: Path | None, timeout: float) -> None:  # fmt: skip
-    """All rounds that are still to be done."""
+def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, checkpoint: Path | None, timeout: float,
+               report: Told = lambda words, done, total: None) -> None:  # fmt: skip
+    """All rounds that are still to be done, and an evaluation before the first and after the last one."""
     done, arrays = read_checkpoint(checkpoint, strategy) if checkpoint else (0, strategy.first)
+    if done == 0:
+        evaluate(strategy, grid, 0, arrays, settings, timeout)
     for number in range(done + 1, rounds + 1):
+        report(f"round {number} of {rounds}", number - 1, rounds)
         config = ConfigRecord({**settings, "server-round": number})
         replies = grid.send_and_receive(strategy.configure_train(number, as_record(arrays), config, grid),
                                         timeout=timeout)  # fmt: skip
@@ -95,15 +104,18 @@ def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Mapping[str,
         strategy.first = arrays
         if checkpoint:
             write_checkpoint(checkpoint, number, arrays)
-    tests = grid.send_and_receive(
-        strategy.configure_evaluate(rounds, as_record(arrays), ConfigRecord(dict(settings)), grid), timeout=timeout
-    )
-    strategy.scores = strategy.aggregate_evaluate(rounds, tests)
+    strategy.scores = evaluate(strategy, grid, rounds, arrays, settings, timeout)
+    report("evaluated", rounds, rounds)
+
+
+def evaluate(strategy: Deltas, grid: Grid, number: int, arrays: Arrays, settings: Settings,
+             timeout: float) -> MetricRecord | None:  # fmt: skip
+    """How good a model is on the devices' own test samples."""
+    messages = strategy.configure_evaluate(number, as_record(arrays), ConfigRecord(dict(settings)), grid)
+    return strategy.aggregate_evaluate(number, grid.send_and_receive(messages, timeout=timeout))
 
 
 def write_checkpoint(path: Path, number: int, arrays: Mapping[str, np.ndarray]) -> None:
-    import io
-
     buffer = io.BytesIO()
     np.savez(buffer, **{"round": np.int64(number), **{f"array/{n}": a for n, a in arrays.items()}})  # type: ignore
     write_whole(path, buffer.getvalue())

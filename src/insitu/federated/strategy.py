@@ -20,7 +20,7 @@ from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of, exchanged, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply
 from insitu.federated.rounds import Base, averaged, base_of, programs_of
-from insitu.federated.units import Arrays, units_of
+from insitu.federated.units import Arrays, Unit, units_of
 from insitu.learner import Learner
 
 RECORD = "insitu"  # the one record of a message, each way: one object on the wire
@@ -57,14 +57,19 @@ class Deltas(Strategy):
     limits: Limits = field(default_factory=Limits)
     dropped: list[Dropped] = field(default_factory=list)
     traffic: list[Traffic] = field(default_factory=list)
+    scored: dict[int, dict[int, float]] = field(default_factory=dict)  # round -> node -> accuracy, or error
 
     def __post_init__(self) -> None:
-        programs = [exchanged(units_of(each.graphs), self.personal) for each in self.learners]
+        programs = [self.units_of(each) for each in self.learners]
         self.programs, self.catalogue = programs_of(programs), catalogue_of(programs)
         states = [(p, each.graphs, each.device.state()) for p, each in zip(programs, self.learners)]
         self.first: Arrays = first_arrays(self.catalogue, states)
         self.scores: MetricRecord | None = None  # of the last evaluation
         self._base: Base | None = None
+
+    def units_of(self, learner: Learner) -> tuple[Unit, ...]:
+        """What this learner exchanges."""
+        return exchanged(units_of(learner.graphs), self.personal)
 
     @property
     def initial_arrays(self) -> ArrayRecord:
@@ -111,6 +116,7 @@ class Deltas(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         good = [m for m in replies if self._measured(server_round, m)]
+        self.scored[server_round] = {m.metadata.src_node_id: _score(m) for m in good}
         return self.strategy.aggregate_evaluate(server_round, good) if good else None
 
     def _checked(self, server_round: int, message: Message, base: Base) -> Reply | None:
@@ -142,6 +148,12 @@ class Deltas(Strategy):
 
 
 WEIGHT = "num-examples"  # the weight that Flower's strategies use
+
+
+def _score(message: Message) -> float:
+    """The one measurement of an evaluation."""
+    record = next(iter(message.content.metric_records.values()))
+    return next((float(v) for name, v in record.items() if name != WEIGHT and isinstance(v, int | float)), 0.0)
 
 
 def as_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:

@@ -1,0 +1,209 @@
+"""`insitu fleet`: devices that learn together, simulated or through Flower's own processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from insitu.cli.output import say, show
+from insitu.cli.values import count, index, page_file, rate, saved_file, share
+from insitu.terminal.table import size, table
+
+HELP = "devices that learn together without sharing samples: simulate, serve, join (with Flower)"
+EXAMPLES = """\
+  insitu fleet simulate --demo watch --clients 10                ten watches learn together on this machine
+  insitu fleet simulate g.insitu --data x.npz --clients 50 --unlike 0.5   your learner, unlike devices
+  insitu fleet serve g.insitu --clients 3 --rounds 10 -o together.insitu   a server; prints the address to join
+  insitu fleet join g.insitu --data mine.npz --superlink HOST:PORT         a device; its samples stay with it
+  insitu fleet report together.insitu.json -o fleet.html         a page about a run
+"""
+CODINGS = ("int8", "4bit", "2bit", "ternary")
+DEMOS = ("watch",)
+
+
+def arguments(parser) -> None:
+    parser.add_argument("what", choices=tuple(ACTIONS), help="simulate, serve, join or report")
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the learner (.insitu); for report: a .json")
+    data = parser.add_argument_group("samples")
+    data.add_argument("--data", metavar="FILE", help="simulate: divided among the devices; join: this device's own")
+    data.add_argument("--test", metavar="FILE", help="join: samples to test on (default: those of --data)")
+    data.add_argument("--demo", choices=DEMOS, help="simulate: watches and their wearers, with nothing else at hand")
+    data.add_argument("--unlike", type=rate, metavar="A", help="simulate: unlike devices, the smaller the more (0.5)")
+    fleet = parser.add_argument_group("fleet")
+    fleet.add_argument("--clients", type=count, default=10, metavar="N", help="devices that take part (10)")
+    fleet.add_argument("--rounds", type=count, default=3, metavar="N", help="(3)")
+    fleet.add_argument("--share", type=share, metavar="S", help="share of the devices in each round (all)")
+    fleet.add_argument("--strategy", default="fedavg", metavar="NAME", help="fedavg, fedprox, fedadam, fedmedian, ...")
+    fleet.add_argument("--coding", choices=CODINGS, default="int8", help="bits of what a device sends (int8)")
+    fleet.add_argument("--personal", default="", metavar="NAMES", help="layers that stay on their device, e.g. head")
+    how = parser.add_argument_group("training")
+    how.add_argument("--epochs", type=count, default=1, metavar="N", help="over a device's samples in each round (1)")
+    how.add_argument("--rate", type=rate, metavar="R", help="learning rate (default: each device derives its own)")
+    how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
+    net = parser.add_argument_group("network")
+    net.add_argument("--superlink", metavar="HOST:PORT", help="join: the address that `insitu fleet serve` printed")
+    net.add_argument("--port", type=count, metavar="N", help="serve: (a free one)")
+    net.add_argument("--certificate", type=Path, metavar="FILE", help="serve: the server's; with --key, --authority")
+    net.add_argument("--key", type=Path, metavar="FILE", help="serve: the certificate's; join: the device's own")
+    net.add_argument("--authority", type=Path, metavar="FILE", help="the certificate that signed the server's")
+    net.add_argument("--host", metavar="ADDRESS", help="serve: listen here (127.0.0.1; others only with a certificate)")
+    out = parser.add_argument_group("output")
+    out.add_argument("-o", "--output", type=Path, metavar="FILE", help="the learner with its model, or the page")
+    out.add_argument("--report", type=page_file, metavar="FILE", help="write a page about the run")
+
+
+def run(arguments) -> int:
+    return ACTIONS[arguments.what](arguments)
+
+
+def simulated(arguments) -> int:
+    from insitu.federated.simulate import Plan, needs_ray, simulate
+
+    needs_ray()
+    output = _learner_file(arguments.output) if arguments.output else None
+    learner, devices = _demo(arguments) if arguments.demo else _divided(arguments)
+    say(f"{len(devices)} devices, {sum(len(d[0][1]) for d in devices)} samples to learn from")
+    plan = Plan(arguments.rounds, arguments.strategy, arguments.share or 1.0, arguments.coding, _names(arguments))
+    found = simulate(learner, devices, plan, _settings(arguments))
+    if output:
+        found.learner.save(output)
+    return _shown(arguments, found.about, [output] if output else [])
+
+
+def _divided(arguments):
+    from insitu.federated.split import divided
+
+    learner = _learner(arguments)
+    if not arguments.data:
+        raise _missing("--data", "samples to divide among the devices; or --demo watch")
+    data = learner.samples(arguments.data)
+    parts = divided(data, arguments.clients, arguments.seed, arguments.unlike)
+    x, y = data.inputs[0], data.labels
+    assert y is not None  # checked by samples()
+    return learner, [((x[a], y[a]), (x[b], y[b])) for a, b in parts]
+
+
+def _demo(arguments):
+    from insitu.demo.fleet import watches
+
+    return watches(arguments.clients, arguments.seed)
+
+
+def served(arguments) -> int:
+    from insitu.federated.serving import Served, serve
+
+    output = _learner_file(arguments.output or "together.insitu")
+    learner = _learner(arguments)
+    learner.device.info()  # built before the first device joins
+    settings = {**_settings(arguments), "clients": arguments.clients, "rounds": arguments.rounds,
+                "strategy": arguments.strategy, "personal": arguments.personal}  # fmt: skip
+    place = arguments.host, arguments.port, _secure(arguments)
+    wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
+    about = serve(wanted, lambda address: say(f"listening on {address}\n  to join: insitu fleet join "
+                                              f"{arguments.file.name} --data FILE --superlink {address}"))  # fmt: skip
+    return _shown(arguments, about, [output])
+
+
+def joined(arguments) -> int:
+    from insitu.federated.serving import Joined, join
+
+    if not arguments.superlink or not arguments.data:
+        raise _missing("--superlink and --data", "the server's address, and this device's samples")
+    learner = _learner(arguments)
+    learner.samples(arguments.data)  # wrong samples are found before anything starts
+    learner.device.info()  # the program is built here, and never while the fleet waits
+    settings = {"learner": str(arguments.file.resolve()), "data": str(Path(arguments.data).resolve()),
+                "test": arguments.test and str(Path(arguments.test).resolve()), "coding": arguments.coding,
+                "personal": arguments.personal}  # fmt: skip
+    say(f"joined {arguments.superlink}; Ctrl-C leaves")
+    join(Joined(arguments.superlink, settings, _secure(arguments)))
+    return 0
+
+
+def reported(arguments) -> int:
+    import json
+
+    from insitu.errors import DataError
+    from insitu.reports.fleet import write_fleet_page
+
+    if arguments.file is None:
+        raise _missing("FILE", "the .json that `insitu fleet serve` wrote beside its learner")
+    try:
+        about = json.loads(arguments.file.read_text())
+        made = write_fleet_page(about, page_file(str(arguments.output or arguments.file.with_suffix(".html"))))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+        raise DataError(f"is not the record of a fleet: {e}", where=str(arguments.file)) from e
+    show(arguments, f"written to {made}", {"written": str(made)})
+    return 0
+
+
+ACTIONS = {"simulate": simulated, "serve": served, "join": joined, "report": reported}
+
+
+def _learner(arguments):
+    from insitu.learner.file import open_learner
+
+    if arguments.file is None:
+        raise _missing("FILE", "a learner: insitu train MODEL --data ... -o learner.insitu makes one")
+    return open_learner(arguments.file)
+
+
+def _learner_file(path) -> Path:
+    """Where a learner can be written; an error if it cannot."""
+    from insitu.errors import DataError
+    from insitu.learner.given import kept
+
+    if kept(path) != "learner":
+        raise DataError("a learner is written to an .insitu file", where=str(path), hint="together.insitu")
+    return saved_file(str(path))
+
+
+def _missing(what: str, hint: str):
+    from insitu.errors import DataError
+
+    return DataError(f"{what} is missing", hint=hint)
+
+
+def _names(arguments) -> tuple[str, ...]:
+    return tuple(filter(None, arguments.personal.split(",")))
+
+
+def _settings(arguments) -> dict[str, Any]:
+    found = {"epochs": arguments.epochs, "rate": arguments.rate}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _secure(arguments):
+    from insitu.federated.processes import Security
+
+    if arguments.what == "join":
+        return Security(authority=arguments.authority, node_key=arguments.key)
+    return Security(arguments.certificate, arguments.key, arguments.authority)
+
+
+def _shown(arguments, about: dict, written: list) -> int:
+    if arguments.report:
+        from insitu.reports.fleet import write_fleet_page
+
+        written = [*written, write_fleet_page(about, arguments.report)]
+    lines = [told(about), *(f"written to {path}" for path in written)]
+    show(arguments, "\n".join(lines), {**about, "written": [str(path) for path in written]})
+    return 0
+
+
+def told(about: dict) -> str:
+    """A run as text: the rounds, the bytes, the scores."""
+    head = ("round", "replies", "loss", "sent to devices", "received")
+    rows = [(str(r["round"]), str(r["replies"]), f"{r['loss']:.4f}", size(r["down"]), size(r["up"]))
+            for r in about["rounds"]]  # fmt: skip
+    lines = [table(head, rows), ""]
+    scored = [(int(n), list(s.values())) for n, s in about["devices"].items() if s]
+    for number, scores in sorted(scored):
+        when = "before" if number == 0 else "after"
+        lines.append(f"{when:<9}{sum(scores) / len(scores):.1%} on the devices' own tests, the worst {min(scores):.1%}")
+    up = sum(r["up"] for r in about["rounds"]) / max(1, sum(r["replies"] for r in about["rounds"]))
+    if up:
+        share = about["float_bytes"] / up
+        lines.append(f"{'bytes':<9}{size(round(up))} from each device and round, {share:.0f} times fewer than float32")
+    lines += [f"{'dropped':<9}round {d['round']}, device {d['node']}: {d['why']}" for d in about["dropped"]]
+    return "\n".join(lines)

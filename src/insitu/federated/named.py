@@ -1,0 +1,25 @@
+"""Flower's strategies by the names that the command line takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flwr.serverapp import strategy as flower
+from flwr.serverapp.strategy import Strategy
+
+from insitu.errors import DataError
+
+STRATEGIES: dict[str, Callable[..., Strategy]] = {
+    "fedavg": flower.FedAvg, "fedprox": flower.FedProx, "fedadam": flower.FedAdam, "fedmedian": flower.FedMedian,
+    "trimmed": flower.FedTrimmedAvg, "krum": flower.Krum,
+}  # fmt: skip
+EXTRA = {"fedprox": {"proximal_mu": 0.1}, "fedadam": {"eta": 0.01}}
+
+
+def strategy_of(name: str, clients: int, share: float = 1.0) -> Strategy:
+    """The strategy of this name; a round takes `share` of the devices, and waits for `clients` of them."""
+    if name not in STRATEGIES:
+        raise DataError(f"unknown strategy {name!r}", hint=", ".join(STRATEGIES))
+    taken = max(1, round(clients * share))
+    sizes = {"fraction_train": share, "min_train_nodes": taken, "min_evaluate_nodes": clients}
+    return STRATEGIES[name](**sizes, min_available_nodes=clients, **EXTRA.get(name, {}))

@@ -1,0 +1,35 @@
+"""What a federated run came to: rounds, bytes, dropped replies, scores; and a learner that has the fleet's model."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from insitu.federated.strategy import Deltas
+from insitu.federated.units import from_real
+from insitu.learner import Learner
+
+
+def outcome_of(strategy: Deltas) -> dict[str, Any]:
+    """As JSON data."""
+    tensors = {name: list(t.shape) for name, t in strategy.catalogue.tensors.items()}
+    count = sum(a.size for a in strategy.first.values())
+    return {
+        "rounds": [vars(t) for t in strategy.traffic],
+        "dropped": [vars(d) for d in strategy.dropped],
+        "scores": dict(strategy.scores or {}),
+        "devices": {str(number): scores for number, scores in strategy.scored.items()},
+        "tensors": tensors,
+        "float_bytes": 4 * count,
+        "strategy": type(strategy.strategy).__name__,
+        "personal": list(strategy.personal),
+    }
+
+
+def with_model(learner: Learner, strategy: Deltas) -> Learner:
+    """A copy of the learner with the fleet's model; layers that are personal stay as they were."""
+    made = copy.deepcopy(learner)
+    units = strategy.units_of(learner)
+    state = made.device.state()
+    made.device.load_arrays(from_real(units, strategy.catalogue.part(units, strategy.first), state))
+    return made

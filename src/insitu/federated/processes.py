@@ -1,0 +1,205 @@
+"""Flower's own processes on this machine: a superlink, the run of our app on it, and supernodes.
+
+    with Superlink(port) as link:              restarted if it dies
+        link.run(settings)                     the run continues from the last round that was completed
+
+Everything they write goes to a scratch folder (FLWR_HOME), and everything that was started is stopped again. Without
+certificates they listen on this machine alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from insitu.errors import DeviceError, ToolError, needs
+
+LOOPBACK = "127.0.0.1"
+APP = """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "insitu-fleet"
+version = "1.0.0"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "insitu"
+
+[tool.flwr.app.components]
+serverapp = "insitu_fleet.app:server"
+clientapp = "insitu_fleet.app:client"
+
+[tool.flwr.app.config]
+{config}
+"""
+CODE = '''"""The app of a fleet: both sides are in insitu.federated.deployed."""
+
+from insitu.federated.deployed import device_app, server_app
+
+server = server_app()
+client = device_app()
+'''
+
+
+@dataclass(frozen=True)
+class Security:
+    """Certificates of a superlink and keys of its nodes; without them, nothing leaves this machine."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+    node_key: Path | None = None
+    authenticated: bool = False
+
+    def of_link(self) -> list[str]:
+        if self.certificate is None:
+            return ["--insecure"]
+        files = ["--ssl-certfile", self.certificate, "--ssl-keyfile", self.key, "--ssl-ca-certfile", self.authority]
+        return [*map(str, files), *(["--enable-supernode-auth"] if self.authenticated else [])]
+
+    def of_node(self) -> list[str]:
+        if self.authority is None:
+            return ["--insecure"]
+        key = ["--auth-supernode-private-key", str(self.node_key)] if self.node_key else []
+        return ["--root-certificates", str(self.authority), *key]
+
+    def of_run(self) -> str:
+        return f'root-certificates = "{self.authority}"' if self.authority else "insecure = true"
+
+
+def tool(name: str) -> str:
+    """The path of one of Flower's commands."""
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        raise needs("flwr", "flower", "a fleet")
+    return str(path)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """For Flower's processes: a home of their own, this Python's commands first, nothing reported to anybody."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {**os.environ, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PATH": path}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind((LOOPBACK, 0))
+        return s.getsockname()[1]
+
+
+@dataclass
+class Superlink:
+    """A superlink of Flower's, with a scratch folder of its own."""
+
+    home: Path
+    port: int = 0
+    host: str = LOOPBACK
+    security: Security = field(default_factory=Security)
+    process: subprocess.Popen | None = None
+
+    def __enter__(self) -> Superlink:
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.port = self.port or free_port()
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stop(self.process)
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def start(self) -> None:
+        command = [tool("flower-superlink"), *self.security.of_link(), "--host", self.host, "--port", str(self.port),
+                   "--disable-runtime-dependency-installation"]  # fmt: skip
+        self.process = started(command, self.home, "superlink.log")
+        wait_for(self.host, self.port, self.process, self.home / "superlink.log")
+
+    def run(self, settings: Mapping[str, object]) -> str:
+        """Submit the app; returns the number of the run."""
+        folder = write_app(self.home / "app", settings)
+        lines = ["[superlink]", 'default = "fleet"', "", "[superlink.fleet]", f'address = "{self.address}"',
+                 self.security.of_run()]  # fmt: skip
+        (self.home / "config.toml").write_text("\n".join(lines) + "\n")
+        command = [tool("flwr"), "run", str(folder), "fleet", "--format", "json"]
+        done = subprocess.run(command, env=environment(self.home), capture_output=True, text=True, timeout=120)
+        try:
+            found = json.loads(done.stdout[done.stdout.index("{") :])
+            return str(found["run-id"])
+        except (ValueError, KeyError) as e:
+            raise ToolError(f"flwr run failed: {(done.stdout + done.stderr).strip()[-800:]}") from e
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+
+def write_app(folder: Path, settings: Mapping[str, object]) -> Path:
+    """The folder of a Flower app with these settings."""
+    inside = folder / "insitu_fleet"
+    inside.mkdir(parents=True, exist_ok=True)
+    config = "\n".join(f"{name} = {json.dumps(value)}" for name, value in settings.items() if value is not None)
+    (folder / "pyproject.toml").write_text(APP.format(config=config))
+    (inside / "__init__.py").write_text('"""A fleet of learners."""\n')
+    (inside / "app.py").write_text(CODE)
+    return folder
+
+
+def start_node(home: Path, superlink: str, settings: Mapping[str, object], security: Security,
+               name: str = "supernode") -> subprocess.Popen:  # fmt: skip
+    """A supernode of Flower's that runs our app for one device."""
+    home.mkdir(parents=True, exist_ok=True)
+    words = " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items() if value is not None)
+    command = [tool("flower-supernode"), *security.of_node(), "--superlink", superlink, "--host", LOOPBACK, "--port",
+               str(free_port()), "--node-config", words]  # fmt: skip
+    return started(command, home, f"{name}.log")
+
+
+def started(command: list[str], home: Path, log: str) -> subprocess.Popen:
+    with (home / log).open("ab") as out:
+        return subprocess.Popen(command, env=environment(home), stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                                start_new_session=True)  # fmt: skip
+
+
+def stop(process: subprocess.Popen | None) -> None:
+    """End a process and everything that it started."""
+    import signal
+
+    if process is None:
+        return
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, how)
+            process.wait(10)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def wait_for(host: str, port: int, process: subprocess.Popen, log: Path, seconds: float = 60) -> None:
+    """Until somebody listens there."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        try:
+            with socket.create_connection((host, port), timeout=1):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise DeviceError(f"did not start: {log.read_text(errors='replace')[-500:]}", where=f"superlink {host}:{port}")

@@ -1,0 +1,114 @@
+"""A fleet on this machine: Flower's simulation engine (Ray), with the generated C doing the training.
+
+Each device's samples are a file in a scratch folder, as they would be on the device. A worker process opens the learner
+once and keeps it for all devices that it plays.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from insitu.errors import needs
+from insitu.federated.app import Settings, client_app, server_app
+from insitu.federated.member import Member
+from insitu.federated.named import strategy_of
+from insitu.federated.outcome import outcome_of, with_model
+from insitu.federated.strategy import Deltas
+from insitu.learner import Learner
+from insitu.learner.file import open_learner
+from insitu.terminal.progress import bar
+
+Samples = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a fleet learns."""
+
+    rounds: int = 3
+    strategy: str = "fedavg"
+    share: float = 1.0  # of the devices in each round
+    coding: str = "int8"
+    personal: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A learner with the fleet's model, and what happened as JSON data."""
+
+    learner: Learner
+    about: dict[str, Any]
+
+
+def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan: Plan = Plan(),  # noqa: B008
+             settings: Settings | None = None, processes: int = 2) -> Outcome:  # fmt: skip
+    """Devices are (samples to learn from, samples to test on)."""
+    from flwr.serverapp.strategy import Strategy
+    from flwr.simulation import run_simulation
+
+    needs_ray()
+    inner: Strategy = strategy_of(plan.strategy, len(devices), plan.share)
+    with TemporaryDirectory() as folder, quiet(), bar() as report:
+        written(Path(folder), learner, devices)
+        strategy = Deltas(inner, [learner], plan.personal)
+        server = server_app(strategy, plan.rounds, settings, report=report)
+        client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))
+        run_simulation(server, client, len(devices), backend_config=_backend(processes))
+        return Outcome(with_model(learner, strategy), {**outcome_of(strategy), "clients": len(devices)})
+
+
+def needs_ray() -> None:
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        raise needs("ray", "flower-sim", "simulating a fleet") from None
+
+
+def _backend(processes: int) -> Any:
+    return {"init_args": {"num_cpus": processes, "logging_level": logging.ERROR, "log_to_driver": False},
+            "client_resources": {"num_cpus": 1}}  # fmt: skip
+
+
+class quiet:  # noqa: N801  used like a function
+    """Within this block Flower says only what went wrong, and reports nothing to anybody."""
+
+    def __enter__(self) -> None:
+        os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        self._before = logging.getLogger("flwr").level
+        logging.getLogger("flwr").setLevel(logging.ERROR)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("flwr").setLevel(self._before)
+
+
+def written(folder: Path, learner: Learner, devices: Sequence[tuple[Samples, Samples]]) -> None:
+    """The files of the devices."""
+    learner.save(folder / "learner.insitu")
+    for i, ((x, y), (x_test, y_test)) in enumerate(devices):
+        np.savez(folder / f"{i}.npz", x=x, y=y, x_test=x_test, y_test=y_test)
+
+
+@cache
+def learner_in(folder: str) -> tuple[Learner, bytes]:
+    """The learner of this worker process, and its first state."""
+    found = open_learner(Path(folder) / "learner.insitu")
+    return found, found.device.save_state()
+
+
+def member(folder: str, number: int, plan: Plan) -> Member:
+    """One device. The worker's learner plays it, from the first state."""
+    learner, state = learner_in(folder)
+    learner.device.load_state(state)
+    with np.load(Path(folder) / f"{number}.npz") as data:
+        return Member(learner, data["x"], data["y"], test=(data["x_test"], data["y_test"]), personal=plan.personal,
+                      coding=plan.coding)  # fmt: skip

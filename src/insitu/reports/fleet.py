@@ -1,0 +1,92 @@
+"""One self-contained page about a federated run: what it came to, round by round, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from insitu.files import write_whole
+from insitu.reports.html import PAGE, card, section
+from insitu.reports.html_answers import answer
+from insitu.reports.html_style import CSS, SCRIPT
+from insitu.terminal.table import size
+
+
+def write_fleet_page(about: Mapping[str, Any], path: str | Path) -> Path:
+    """Write the page; the file appears complete or not at all."""
+    return write_whole(path, fleet_page(about).encode())
+
+
+def fleet_page(about: Mapping[str, Any]) -> str:
+    parts = (heading(about), first(about), rounds(about), devices(about), tensors(about), dropped(about))
+    return PAGE.format(title="Learning together", css=CSS, script=SCRIPT, body="\n".join(p for p in parts if p))
+
+
+def heading(about: Mapping[str, Any]) -> str:
+    many, count = len(about["rounds"]), max((len(s) for s in about["devices"].values()), default=0)
+    words = f"{count} devices, {many} rounds, {about['strategy']}. No sample left its device."
+    return f"<header><h1>Learning together</h1><p>{escape(words)}</p></header>"
+
+
+def scores(about: Mapping[str, Any]) -> list[tuple[int, list[float]]]:
+    """Round -> the devices' scores, in order of rounds."""
+    return sorted((int(n), list(s.values())) for n, s in about["devices"].items() if s)
+
+
+def first(about: Mapping[str, Any]) -> str:
+    """The first screen: how accurate, how many bytes, what was dropped."""
+    found, tiles = scores(about), []
+    if found:
+        (_, before), (_, after) = found[0], found[-1]
+        change = f"{_mean(before):.1%} before, {min(after):.1%} on the worst device"
+        tiles.append(answer("How accurate is it?", f"{_mean(after):.1%}", change))
+    up, replies = sum(r["up"] for r in about["rounds"]), sum(r["replies"] for r in about["rounds"])
+    each = up / max(1, replies)
+    share = f"{about['float_bytes'] / each:.0f} times fewer than float32" if each else ""
+    tiles.append(answer("What does a device send?", f"{size(round(each))} per round", share))
+    tiles.append(answer("Was anything dropped?", str(len(about["dropped"])), f"{replies} replies were averaged"))
+    return f'<section class="answers">{"".join(tiles)}</section>'
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def rounds(about: Mapping[str, Any]) -> str:
+    rows = [(r["round"], r["replies"], f"{r['loss']:.4f}", size(r["down"]), size(r["up"])) for r in about["rounds"]]
+    shown = _table(("round", "replies", "loss", "sent to devices", "received"), rows)
+    return section("Rounds", "The loss on each device's own samples while it learned, averaged.", card(shown))
+
+
+def devices(about: Mapping[str, Any]) -> str:
+    found = {int(n): s for n, s in about["devices"].items() if s}
+    if len(found) < 2:
+        return ""
+    before, after = found[min(found)], found[max(found)]
+    rows = [
+        (node, f"{before.get(node, 0):.1%}", f"{after[node]:.1%}") for node in sorted(after, key=lambda n: after[n])
+    ]
+    words = "Each on its own test samples, the worst first."
+    return section("Devices", words, card(_table(("device", "before", "after"), rows)))
+
+
+def tensors(about: Mapping[str, Any]) -> str:
+    rows = [(name, " x ".join(map(str, shape))) for name, shape in about["tensors"].items()]
+    kept = f" These layers stayed on their devices: {', '.join(about['personal'])}." if about["personal"] else ""
+    return section("What was exchanged", f"Only what the scheme trains.{kept}", card(_table(("tensor", "shape"), rows)))
+
+
+def dropped(about: Mapping[str, Any]) -> str:
+    if not about["dropped"]:
+        return ""
+    rows = [(d["round"], d["node"], d["why"]) for d in about["dropped"]]
+    return section("Replies that were dropped", "They did not touch the model.",
+                   card(_table(("round", "device", "why"), rows)))  # fmt: skip
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    top = "".join(f"<th>{escape(h)}</th>" for h in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

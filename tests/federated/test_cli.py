@@ -1,0 +1,48 @@
+"""`insitu fleet` on the command line, as far as it goes without a network."""
+
+import json
+
+import numpy as np
+import pytest
+
+from insitu.cli import main
+from tests.federated.fleet import fresh, samples
+
+pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
+
+ABOUT = {
+    "rounds": [{"round": 1, "down": 2000, "up": 600, "replies": 3, "loss": 1.5},
+               {"round": 2, "down": 2000, "up": 400, "replies": 2, "loss": 0.75}],
+    "dropped": [{"round": 2, "node": 7, "why": "delta: is <damaged>"}],
+    "devices": {"0": {"7": 0.25, "8": 0.5}, "2": {"7": 0.75, "8": 0.875}},
+    "scores": {"accuracy": 0.8}, "tensors": {"head.weight": [4, 8]}, "float_bytes": 1000, "strategy": "FedAvg",
+    "personal": ["stem"],
+}  # fmt: skip
+
+
+def test_a_page_shows_rounds_devices_and_what_was_dropped(tmp_path, capsys):
+    record, page = tmp_path / "run.json", tmp_path / "run.html"
+    record.write_text(json.dumps(ABOUT))
+    assert main(["fleet", "report", str(record), "-o", str(page)]) == 0
+    text = page.read_text()
+    for words in ("81.2%", "37.5% before, 75.0% on the worst", "200 B per round", "5 times fewer than float32",
+                  "is &lt;damaged&gt;", "4 x 8", "stayed on their devices: stem"):  # fmt: skip
+        assert words in text, words
+
+
+@pytest.mark.parametrize("line, words", [
+    ("simulate", "FILE is missing"),
+    ("simulate {learner}", "--data is missing"),
+    ("simulate {learner} --data {data} --strategy fedsomething", "unknown strategy 'fedsomething'"),
+    ("join {learner} --data x.npz", "--superlink and --data is missing"),
+    ("serve {learner} --host 0.0.0.0", "needs a certificate"),
+    ("report {learner}", "is not the record of a fleet"),
+    ("serve {learner} -o state.bin", "is written to an .insitu file"),
+])  # fmt: skip
+def test_what_is_missing_is_said_in_one_line(line, words, tmp_path, capsys):
+    pytest.importorskip("ray", reason='Ray is not installed: pip install "insitu[flower-sim]"')
+    learner, data = tmp_path / "learner.insitu", tmp_path / "data.npz"
+    fresh().save(learner)
+    np.savez(data, **dict(zip("xy", samples(40, 1))))
+    assert main(["fleet", *line.format(learner=learner, data=data).split()]) == 1
+    assert words in capsys.readouterr().err
