@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from insitu.learner.model import Model, load
     from insitu.pipeline import compile, prove
     from insitu.preprocess import Audio, Transform
+    from insitu.store.bout import Rehearsed
+    from insitu.store.life import Life
+    from insitu.store.power import When
     from insitu.training.train import Recipe
 
 __version__ = "0.1.0"
@@ -46,15 +49,18 @@ __all__ = [
     "GraphError",
     "History",
     "Learner",
+    "Life",
     "Model",
     "ModelError",
     "Recipe",
+    "Rehearsed",
     "Samples",
     "SchemeError",
     "ToolError",
     "Transform",
     "Type",
     "Unsupported",
+    "When",
     "compile",
     "load",
     "open",
@@ -68,7 +74,8 @@ HOMES = {
     "Augment": "data", "Samples": "data", "split": "data", "Graph": "graph", "Type": "graph", "History": "learner",
     "Learner": "learner", "Model": "learner.model", "load": "learner.model", "open": "learner.file",
     "open_folder": "learner.folder", "compile": "pipeline", "prove": "pipeline", "Audio": "preprocess",
-    "Transform": "preprocess", "Recipe": "training.train",
+    "Transform": "preprocess", "Recipe": "training.train", "Life": "store.life", "Rehearsed": "store.bout",
+    "When": "store.power",
 }  # fmt: skip
 STAGES = {"export": "exporters"}  # a stage under another name: insitu.export.into(module, learner)
 

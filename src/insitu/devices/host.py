@@ -233,7 +233,11 @@ class HostDevice:
     def state(self) -> dict[str, np.ndarray]:
         """A copy of everything persistent, by name."""
         layout = self.program.state
-        return layout.unpack(self.arenas.share(lambda _: self._state.tobytes())) if layout else {}
+        return layout.unpack(self.content()) if layout else {}
+
+    def content(self) -> bytes:
+        """All bytes of the state: to see whether it has changed."""
+        return self.arenas.share(lambda _: self._state.tobytes())
 
     def follow(self, other: HostDevice) -> None:
         """Copy the state of a twin."""

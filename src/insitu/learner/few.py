@@ -103,6 +103,11 @@ def _given(feed: Feed, rate: float, head_rate: float | None) -> Rates:
     return Rates(rate if head_rate is None else head_rate, rate if both else None)
 
 
+def derived_rates(learner: Learner, feed: Feed) -> Rates:
+    """The rates for these samples on this device, from everything that is known."""
+    return _measured(learner, feed, None)
+
+
 def _measured(learner: Learner, feed: Feed, head_rate: float | None) -> Rates:
     """The rates from what is known; gains are measured if there are many new samples since."""
     known, samples = learner.known, learner.known.samples + len(feed)

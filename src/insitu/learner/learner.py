@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,9 @@ from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
 from insitu.training.train import Recipe
 
+if TYPE_CHECKING:
+    import insitu  # stores stand after learners: only their names are used
+
 
 class Learner:
     """Owns a device with a training program. Made by `insitu.compile`, or by `open_folder` from a board's folder.
@@ -75,6 +78,7 @@ class Learner:
         self.history: History | None = None  # of the last fit
         self.tests: Samples | None = None  # that it was tested on
         self.lately: Samples | None = None  # a few samples of each class of the last fit: in memory, never saved
+        self._life: insitu.Life | None = None  # the samples it keeps
         self._changing, self._opening = RLock(), RLock()
         self._take(graphs, dict(plans) if plans else None, self.site.device)
         self.classes: int = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
@@ -107,6 +111,9 @@ class Learner:
 
     def close(self) -> None:
         """Close the device; calls that need it are then a DeviceError."""
+        if self._life is not None:
+            self._life.close()
+            self._life = None
         if self._device is not None:
             self._device.close()
 
@@ -400,7 +407,72 @@ class Learner:
         from insitu.learner.growing import add_class
 
         with self._changing:
-            return add_class(self, name)
+            return self._life.add_class(name) if self._life else add_class(self, name)
+
+    # a life of its own ------------------------------------------------------------------------
+
+    def keep(self, path: str | Path | None = None, *, quota: int | str = "64M", count: int | None = None,
+             rule: str = "balanced", key: bytes | None = None, raw: bool = False, when: Any = None,
+             watts: float = 4.0) -> insitu.Life:  # fmt: skip
+        """Keep samples from now on, to learn from them a little at a time: in a folder, or in memory without one.
+
+        If the folder has a life already, it goes on: the learner takes over its state, classes and samples. What is
+        kept are outputs of the frozen layers, not the samples themselves. docs/continual.md has examples.
+
+        quota       the largest size of the store's file; `count` is the largest number of samples
+        rule        what gives way when it is full: balanced (all classes alike), oldest, informative
+        key         16, 24 or 32 bytes: samples and checkpoints are encrypted
+        raw         keep the samples themselves as well
+        when        may it learn now? A function, or insitu.store.power.When(charging=True, hours=(22, 6))
+        watts       what this machine takes while it computes, to estimate energy
+        """
+        import insitu  # stores stand after learners, so they are asked for by their public name
+
+        with self._changing:
+            if self._life is not None:
+                raise DataError("this learner has a life already", hint="learner.life.close() first")
+            made = self._life = insitu.Life(self, path, quota=quota, count=count, rule=rule, key=key, raw=raw,
+                                            when=when, watts=watts)  # fmt: skip
+            return made
+
+    @property
+    def life(self) -> insitu.Life:
+        """The samples it keeps and what it learned from them; in memory if `keep` was not called."""
+        return self._life or self.keep()
+
+    def observe(self, x: Any, label: Any = None) -> Any:
+        """Keep what the device sees, with a label or without; returns the id of the sample, or a list of ids."""
+        return self.life.observe(x, label)
+
+    def label(self, id: int, label: Any) -> bool:
+        """Tell the class of an observed sample, by name or number; returns whether the sample is still kept."""
+        return self.life.label(id, label)
+
+    def asks(self, n: int = 1) -> list[int]:
+        """The ids of the samples whose label would help most."""
+        return self.life.asks(n)
+
+    def rehearse(self, steps: int | None = None, *, seconds: float | None = None, energy_mj: float | None = None,
+                 rate: float | None = None, partial: bool = False) -> insitu.Rehearsed:  # fmt: skip
+        """One bout of learning from the kept samples, new and old; it counts only if the guards are not worse off.
+
+        A bout that is not finished within `seconds` or `energy_mj` (an estimate) goes on with the next call, with the
+        same bytes as without the pause. What is not given is found: the rates as in `partial_fit`, the steps from the
+        number of samples. With `partial`, it also learns if some class has no samples, and may unlearn it.
+        """
+        return self.life.rehearse(steps, seconds, energy_mj, rate, partial)
+
+    def drift(self) -> float:
+        """How far the samples of now are from the first ones; from about 1 on, labels for them would help."""
+        return self.life.drift()
+
+    def statistics(self) -> dict[str, Any]:
+        """Samples by class, guards, bouts, rollbacks, drift, bytes."""
+        return self.life.statistics()
+
+    def forget(self, name: str | int) -> int:
+        """Remove a class, its samples and everything known about it; returns how many samples were dropped."""
+        return self.life.forget(name)
 
     # keeping ----------------------------------------------------------------------------------
 

@@ -1,3 +1,1 @@
 """Samples kept on the device, and learning from them a little at a time."""
-
-from __future__ import annotations

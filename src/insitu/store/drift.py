@@ -16,6 +16,7 @@ GROUPS = 16  # feature i belongs to group i % 16
 REFERENCE = 64  # the first samples, which show what is usual
 RECENT = F(1 / 32)  # the weight of the newest sample
 EPSILON = F(1e-6)
+COLLECT = 1.0  # from this drift on, labels of what is seen now would help
 
 
 def worths(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -61,6 +62,17 @@ class Drift:
         self.mean = self.mean + apart / F(self.count)
         self.square = self.square + apart * (g - self.mean)
         self.recent = self.mean
+
+    def to_bytes(self) -> bytes:
+        parts = (self.mean, self.square, self.recent)
+        return self.count.to_bytes(4, "little") + b"".join(a.astype("<f4").tobytes() for a in parts)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Drift:
+        if len(data) < 4:
+            return cls()
+        numbers = np.frombuffer(data[4:], "<f4").astype(F).reshape(3, -1)
+        return cls(int.from_bytes(data[:4], "little"), *numbers)
 
     @property
     def value(self) -> float:

@@ -266,7 +266,8 @@ class Store:
                 self._release(id)
             self.means.forget(label)
             self._dirty.add(label)
-        self.base.settle()
+        if not self.base.inside:
+            self.base.settle()
         return ids
 
     def _shrink(self) -> None:

@@ -1,0 +1,165 @@
+"""A bout: a bounded run of lessons from the store, judged by the guards before the learner takes it over.
+
+    begin     the guards are recalled, the rates are derived, the trainee starts from the learner's state
+    some      a few lessons, chosen by the rules; between them a bout can pause, be saved, and go on: the same bytes
+    end       the guards are recalled again; a bout that did harm is dropped, and the next one learns at half the rate
+
+life.py says when, and keeps the results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from insitu.learner.feed import Feed, Source
+from insitu.learner.few import derived_rates
+from insitu.learner.rates import Rates
+from insitu.learner.rows import rows_in_use
+from insitu.store.rules import FEWEST_GUARDS, NONE, is_worse
+from insitu.training.train import BODY_RATE
+
+if TYPE_CHECKING:
+    from insitu.store.life import Life
+
+PASSES = 4  # how often a bout goes over the trainees, unless it is told how many steps
+LEAST, MOST = 64, 4096  # steps of such a bout
+CHUNK = 16  # lessons between two looks at the budget
+PROBES = 64  # records to measure gains with, at most
+
+
+@dataclass
+class Bout:
+    """A bout that has begun."""
+
+    steps: int  # planned
+    rate: float
+    share: float | None  # of the rate, for the layers before the head; None: there is one rate
+    guards: dict[int, bool]  # id -> was it right before?
+    done: int = 0
+    losses: list[float] = field(default_factory=list)  # sums of the lessons of each chunk
+
+    @property
+    def finished(self) -> bool:
+        return self.done >= self.steps
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What one call of `rehearse` did."""
+
+    steps: int = 0
+    finished: bool = True  # False: the bout goes on with the next call
+    rolled_back: bool = False
+    guards: int = 0
+    before: float | None = None  # the share of the guards that was right before the bout
+    after: float | None = None
+    loss: float | None = None  # the mean of this call's lessons
+    seconds: float = 0.0
+    energy_mj: float = 0.0  # an estimate
+    note: str = ""  # why nothing, or less than asked for, was done
+
+    def __str__(self) -> str:
+        words = f"{self.steps} steps" + ("" if self.finished else ", the bout goes on")
+        if self.before is not None and self.after is not None:
+            words += f": {self.before:.1%} to {self.after:.1%} of {self.guards} guards"
+        return words + (", rolled back" if self.rolled_back else "") + (f" ({self.note})" if self.note else "")
+
+
+def obstacle(life: Life, partial: bool) -> str:
+    """Why no bout can begin; "" if one can."""
+    trainees = life.store.ledger.trainees.ids
+    known = {k for k in trainees if k != NONE}
+    if not known:
+        return "no labelled samples to learn from"
+    if life.store.ledger.trainees.count - len(trainees.get(NONE, ())) < life.mind.together:
+        return f"fewer than {life.mind.together} labelled samples, which one update takes"
+    absent = [life.word(k) for k, used in enumerate(rows_in_use(life.learner)) if used and k not in known]
+    if absent and not partial:
+        few = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
+        return f"no samples of {few}: learning the others would unlearn them (partial=True learns anyway)"
+    return ""
+
+
+def begin(life: Life, steps: int | None, rate: float | None) -> Bout:
+    """The trainee starts from the learner's state."""
+    ledger, mind = life.store.ledger, life.mind
+    count = ledger.trainees.count - len(ledger.trainees.ids.get(NONE, ()))
+    ledger.begin()
+    mind.trainee.load_arrays(life.learner.device.state())
+    rates = _rates(life, rate)
+    if rates.body is not None:
+        mind.trainee.load_arrays({BODY_RATE: np.array([rates.share], np.float32)})
+    planned = int(np.clip(PASSES * count, LEAST, MOST)) if steps is None else steps
+    planned = -(-planned // life.learner.batch) * life.learner.batch
+    ids = ledger.guard_ids()
+    right = mind.right(*_guards(life, ids))
+    share = None if rates.body is None else rates.share
+    return Bout(planned, rates.head * life.record.pace, share, dict(zip(ids, right)))
+
+
+def _rates(life: Life, rate: float | None) -> Rates:
+    """The rates as partial_fit derives them, from records of every class."""
+    trainee = life.mind.trainee
+    if rate is not None:
+        return Rates(rate, rate if BODY_RATE in trainee.state() else None)
+    by_class = [ids for k, ids in sorted(life.store.ledger.trainees.ids.items()) if k != NONE]
+    turns = [ids[i] for i in range(max(map(len, by_class))) for ids in by_class if i < len(ids)]
+    chosen = turns[: max(PROBES, life.mind.together)]
+    found = {i: one for i, one in zip(chosen, life.store.fetch(chosen)) if one is not None}
+    labels = np.array([life.store.ledger.records[i].label for i in found], np.int32)
+    rows = tuple(a[:, None] for a in life.mind.arrays(list(found.values())))
+    return derived_rates(life.learner, Feed(trainee, Source(rows), labels, cached=True))
+
+
+def _guards(life: Life, ids: list[int]) -> tuple[list[bytes], list[int]]:
+    """The latents and labels of guards; a damaged one is a sample of zeros, which is hardly ever right."""
+    empty = bytes(life.mind.latent_bytes)
+    labels = [life.store.ledger.records[i].label for i in ids]
+    return [one or empty for one in life.store.fetch(ids)], labels
+
+
+def some(life: Life, bout: Bout, count: int) -> None:
+    """The next lessons of the bout."""
+    ledger, ids, latents = life.store.ledger, [], []
+    for _ in range(count):
+        record = ledger.lesson()
+        data = life.store.fetch([record.id])[0] if record else None
+        if record and data is not None:
+            ids.append(record.id)
+            latents.append(data)
+        elif record:
+            life.damaged(record.id)
+    whole = len(ids) // life.mind.together * life.mind.together
+    labels = [ledger.records[i].label for i in ids]
+    if whole:
+        losses = life.mind.learn(latents[:whole], labels[:whole], bout.rate)
+        bout.losses.append(float(np.sum(losses, dtype=np.float64)))
+    life.learned(ids, labels)
+    bout.done += count
+
+
+def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
+    """Judge the bout. Returns whether it did harm, and which guards were right before and after."""
+    ids = [i for i in bout.guards if i in life.store.ledger.records]
+    after = life.mind.right(*_guards(life, ids), life.mind.trainee)
+    before = [bout.guards[i] for i in ids]
+    broken = any(not np.isfinite(a).all() for a in life.mind.trainee.state().values() if a.dtype.kind == "f")
+    return broken or is_worse(before, after), before, after
+
+
+def result(bout: Bout, steps: int, judged: tuple[bool, list[bool], list[bool]] | None, **more) -> Rehearsed:
+    """What to tell about this call."""
+    loss = sum(bout.losses) / steps if steps else None
+    found = Rehearsed(steps=steps, finished=judged is not None, loss=loss, **more)
+    if judged is None:
+        return found
+    worse, before, after = judged
+    found = replace(found, rolled_back=worse, guards=len(after))
+    if after:
+        found = replace(found, before=float(np.mean(before)), after=float(np.mean(after)))
+    few = len(after) < FEWEST_GUARDS and not worse
+    words = f"only {len(after)} guards: nothing can be judged yet" if few else ""
+    return replace(found, note="; ".join(filter(None, (found.note, words))))

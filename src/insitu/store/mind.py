@@ -1,0 +1,124 @@
+"""A learner's program in parts: encode a sample to its latent, recall outputs from a latent, learn from a latent.
+
+`encode` then `learn` gives the same bytes as training from the sample. If nothing is frozen, the latent is the input
+itself. `recaller` follows the learner; `trainee` learns in a bout, so the learner predicts as before until the bout has
+passed its guards. Nothing here stores or chooses anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from insitu.devices.device import Arrays, Updates, method_of
+from insitu.devices.host import HostDevice, open_plans
+from insitu.errors import DeviceError, GraphError
+from insitu.graph import Value
+from insitu.planner import plan
+from insitu.training.living import with_features
+from insitu.training.prefix import split
+
+if TYPE_CHECKING:
+    from insitu.learner import Learner
+
+
+class Mind:
+    """Three programs on this machine, made from one learner."""
+
+    def __init__(self, learner: Learner):
+        here = learner.device
+        if not isinstance(here, HostDevice):
+            raise DeviceError("samples are kept on this machine", hint="insitu.compile(..., store=...) for a board")
+        if learner.recipe.loss != "cross_entropy":
+            raise GraphError(f"samples are kept by their class, and the loss {learner.recipe.loss} has none")
+        graphs, parts = learner.graphs, learner.parts
+        found = None if parts and parts.at_once else split(graphs, graphs["predict"].inputs, narrow=True)
+        rest = dict(found.rest if found else graphs)
+        self.latents: tuple[Value, ...] = rest["predict"].inputs
+        self._features = _features_at(rest["predict"], parts.head if parts else None)
+        if self._features is None:
+            rest["predict"] = with_features(rest["predict"], parts.head if parts else None)
+        self.encoder = open_plans({"predict": plan(found.prefix)}) if found else None
+        self.recaller = open_plans({verb: plan(g) for verb, g in rest.items()})
+        self.trainee = self.recaller.twin()
+        self.learner = learner
+        self.model: str = f"{crc32(str(found.prefix if found else self.latents).encode()):08x}"
+        self._seen = b""
+
+    @property
+    def latent_bytes(self) -> int:
+        return sum(v.type.bytes for v in self.latents)
+
+    @property
+    def raw_bytes(self) -> int:
+        return sum(v.type.bytes for v in self.learner.graphs["predict"].inputs)
+
+    @property
+    def features(self) -> int:
+        """How many numbers the head reads."""
+        outputs = self.recaller.verbs["predict"][1]
+        chosen = self.latents[self._features] if self._features is not None else outputs[-1]
+        return chosen.type.size
+
+    def follow(self) -> bool:
+        """Recall as the learner predicts now; returns whether that has changed."""
+        device = self.learner.device
+        assert isinstance(device, HostDevice)
+        content = device.content()
+        if content == self._seen:
+            return False
+        self.recaller.load_arrays(device.state())
+        self._seen = content
+        return True
+
+    def encode(self, inputs: Arrays) -> list[bytes]:
+        """The latent of each sample."""
+        arrays = self.encoder.run("predict", *inputs) if self.encoder else inputs
+        rows = [np.ascontiguousarray(a).reshape(len(inputs[0]), -1).view(np.uint8) for a in arrays]
+        return [row.tobytes() for row in np.concatenate(rows, axis=1)]
+
+    def arrays(self, latents: Sequence[bytes]) -> Arrays:
+        """Latents in the form that the programs take."""
+        table = np.frombuffer(b"".join(latents), np.uint8).reshape(len(latents), -1)
+        found, at = [], 0
+        for v in self.latents:
+            part = np.ascontiguousarray(table[:, at : at + v.type.bytes])
+            found.append(part.view(v.type.numpy).reshape(len(latents), *v.shape[1:]))
+            at += v.type.bytes
+        return tuple(found)
+
+    def recall(self, latents: Sequence[bytes], device: HostDevice | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The outputs for these latents, and the features that the head read."""
+        arrays = self.arrays(latents)
+        outputs = (device or self.recaller).run("predict", *arrays)
+        features = arrays[self._features] if self._features is not None else outputs[-1]
+        return tuple(np.asarray(a, np.float32).reshape(len(latents), -1) for a in (outputs[0], features))  # type: ignore[return-value]
+
+    def right(self, latents: Sequence[bytes], labels: Sequence[int], device: HostDevice | None = None) -> list[bool]:
+        """Is each of these recognised?"""
+        if not latents:
+            return []
+        outputs = self.recall(latents, device)[0]
+        return (np.isfinite(outputs).all(1) & (outputs.argmax(1) == np.array(labels))).tolist()
+
+    def learn(self, latents: Sequence[bytes], labels: Sequence[int], rate: float) -> np.ndarray:
+        """Updates of the trainee, in this order; returns the losses."""
+        batch = self.learner.batch
+        arrays = (*self.arrays(latents), np.array(labels, np.int32))
+        rates = [rate] * -(-len(latents) // batch)
+        return self.trainee.train(Updates(arrays, range(len(latents)), rates, batch)).losses
+
+    @property
+    def together(self) -> int:
+        """How many samples one update must have."""
+        return max(method_of(self.trainee.verbs).samples, 1)
+
+
+def _features_at(graph, head: str | None) -> int | None:
+    """Which input of this graph the head reads, if it reads one."""
+    node = graph.producer.get(head or "")
+    names = [v.name for v in graph.inputs]
+    return names.index(node.inputs[0].name) if node is not None and node.inputs[0].name in names else None

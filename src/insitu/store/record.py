@@ -1,0 +1,53 @@
+"""What a life remembers beside its records and the learner's state: counts, names, a bout that was interrupted.
+
+It is saved with every change, as JSON, in the store; and with every checkpoint in its bank.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+
+from insitu.errors import DataError
+from insitu.learner.few import Known
+from insitu.store.bout import Bout
+
+
+@dataclass
+class LifeRecord:
+    """Counts over the whole life."""
+
+    sequence: int = 0  # of the checkpoint that belongs to the store's content
+    bouts: int = 0
+    rolled_back: int = 0
+    abandoned: int = 0
+    steps: int = 0
+    damaged: int = 0
+    energy_mj: float = 0.0
+    pace: float = 1.0  # of the derived rates: halved when a bout was rolled back
+    guard_before: float | None = None  # of the last bout
+    guard_after: float | None = None
+    fresh: list[int] = field(default_factory=list)  # classes whose rows follow their means: added, not yet trained
+    names: list[str] = field(default_factory=list)
+    known: Known = field(default_factory=Known)
+    bout: Bout | None = None
+
+    def to_json(self) -> bytes:
+        found = asdict(self)
+        if self.bout:
+            found["bout"]["guards"] = list(self.bout.guards.items())
+        return json.dumps(found).encode()
+
+
+def from_json(data: bytes, where: str) -> LifeRecord:
+    """The record; a DataError if it is damaged."""
+    try:
+        found = json.loads(data)
+        bout = found.get("bout")
+        known = {f.name for f in fields(LifeRecord)}
+        made = LifeRecord(**{k: v for k, v in found.items() if k in known})
+        made.known = Known(**found["known"])
+        made.bout = Bout(**{**bout, "guards": {int(i): bool(r) for i, r in bout["guards"]}}) if bout else None
+        return made
+    except (ValueError, TypeError, KeyError, AttributeError) as e:
+        raise DataError(f"what it remembers is damaged ({type(e).__name__}: {str(e)[:80]})", where=where) from e

@@ -1,0 +1,232 @@
+"""The life of a learner: collect, label, rehearse with guards, add and forget classes, for every kind of model."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.devices.device import Updates
+from insitu.errors import DataError, GraphError
+from insitu.learner.rows import rows_in_use
+from insitu.store.rules import NONE, Ledger
+from tests.learner.test_rows import NEW, digits, nine_digits, scores
+from tests.learners import data
+from tests.store.lives import KINDS, bytes_of, learner, lived, made, model_of, samples
+
+KIND = "mlp last:1 int8"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_life_works_with_no_options_at_all(kind: str):
+    one = learner(kind)
+    x, y = samples(model_of(kind), 60)
+    ids = one.observe(x[:50], y[:50])
+    later = one.observe(x[50])
+    assert ids == list(range(1, 51)) and later == 51 and one.asks() == [51]
+    assert one.label(later, int(y[50])) and one.asks() == []
+    before = bytes_of(one)
+    told = one.rehearse(steps=40)
+    assert told.finished and told.steps == 40 and told.guards >= 4
+    assert bytes_of(one) != before or told.rolled_back
+    assert one.drift() >= 0 and one.statistics()["bouts"] == 1
+
+
+@pytest.mark.parametrize("kind", ["mlp head", "mlp last:1 int8", "1-D last:1 int8", "2-D full float"])
+def test_learning_from_latents_equals_learning_from_samples_byte_for_byte(kind: str):
+    one, other = learner(kind), learner(kind)
+    x, y = samples(model_of(kind))
+    life = one.keep()
+    ids = one.observe(x, y)
+    order, ledger = [], copy.deepcopy(life.store.ledger)
+    ledger.begin()
+    for _ in range(50):
+        record = ledger.lesson()
+        assert record is not None
+        order.append(ids.index(record.id))
+    told = one.rehearse(steps=50, rate=0.01)
+    inputs = one.samples(x, y)
+    other.device.train(Updates((*inputs.inputs, inputs.labels), order, [0.01] * 50))  # type: ignore[arg-type]
+    assert bytes_of(one) == bytes_of(other) or told.rolled_back
+    assert not told.rolled_back
+
+
+def test_a_bout_with_pauses_equals_one_without(tmp_path: Path):
+    whole, paused = learner(KIND), learner(KIND)
+    lived(whole, KIND)
+    lived(paused, KIND, path=tmp_path / "life")
+    assert whole.rehearse(steps=100).finished
+    told, calls = paused.rehearse(steps=100, seconds=0.0), 1
+    state = bytes_of(paused)
+    while not told.finished and calls < 20:
+        assert bytes_of(paused) == state, "it predicts as before until the guards have judged"
+        paused.close()
+        paused = learner(KIND)  # another process would do the same
+        paused.keep(tmp_path / "life")
+        told, calls = paused.rehearse(seconds=0.0), calls + 1
+    assert calls == 7 and bytes_of(paused) == bytes_of(whole)
+    assert paused.life.store.ledger == whole.life.store.ledger
+
+
+def test_everything_survives_the_end_of_the_process(tmp_path: Path):
+    one = learner(KIND)
+    life = lived(one, KIND, path=tmp_path / "life")
+    one.rehearse(steps=30)
+    x, _ = samples(model_of(KIND), 5, seed=9)
+    one.observe(x)
+    kept, state, drift = life.store.ledger, bytes_of(one), life.drift_
+    one.close()
+    again = learner(KIND)
+    life = again.keep(tmp_path / "life")
+    assert bytes_of(again) == state and life.store.ledger == kept and again.known == one.known
+    assert life.drift_.to_bytes() == drift.to_bytes() and again.statistics()["bouts"] == 1
+    assert again.rehearse(steps=10).steps == 10
+
+
+def test_a_harmful_bout_is_rolled_back_and_the_next_one_is_slower():
+    one = learner("mlp head")
+    x, y = data(300)
+    one.fit(x, y)
+    one.keep()
+    one.observe(x[:200], y[:200])
+    state = bytes_of(one)
+    told = one.rehearse(steps=64, rate=1000.0)
+    assert told.rolled_back and bytes_of(one) == state
+    assert one.statistics()["rolled_back"] == 1 and one.life.record.pace == 0.5
+    assert not one.rehearse(steps=64).rolled_back and one.life.record.pace == 1.0
+
+
+def test_guards_are_never_learned_from():
+    one = learner(KIND)
+    life = lived(one, KIND)
+    one.rehearse(steps=200)
+    records = life.store.ledger.records.values()
+    assert all(r.uses == 0 for r in records if r.guard) and all(r.uses for r in records if not r.guard)
+
+
+def test_the_store_follows_the_rules():
+    one, ledger = learner(KIND), Ledger(30)
+    one.keep(count=30)
+    x, y = samples(model_of(KIND), 100)
+    for i, (sample, label) in enumerate(zip(x, y)):
+        one.observe(sample, None if i % 3 else int(label))
+        ledger.observe(NONE if i % 3 else int(label))
+    kept = one.life.store.ledger
+    assert kept.next_id == 101 and set(kept.records) == set(ledger.records)
+
+
+# classes ----------------------------------------------------------------------------------------
+
+
+def test_a_class_added_by_name_takes_part_and_the_others_stay(tmp_path: Path):
+    one = nine_digits().on("host")
+    one.lately = nine_digits().lately
+    before, d = scores(one)[0], digits()
+    life = one.keep(tmp_path / "life")
+    assert life.store.ledger.labelled.total() == 9 * 32, "it begins with some of what it was fitted to"
+    program = one.program
+    assert one.add_class("nine") == NEW and not rows_in_use(one)[NEW]
+    one.observe(d.x_train[d.y_train == NEW][:20], ["nine"] * 20)
+    old, new = scores(one)
+    assert one.program is program and old >= before - 1 and new > 60
+    state = bytes_of(one)
+    one.close()
+    again = nine_digits().on("host")
+    again.keep(tmp_path / "life")
+    assert bytes_of(again) == state and again.names[NEW] == "nine", "its row was not in a checkpoint yet"
+    assert not again.rehearse().rolled_back
+    old, new = scores(again)
+    assert old >= before - 1 and new > 80
+    assert again.forget("nine") == 20 and scores(again)[1] == 0 and not rows_in_use(again)[NEW]
+    assert "nine" not in again.names and NEW not in again.life.store.means.means
+
+
+def test_a_class_beyond_the_room_makes_the_program_again():
+    one = learner("mlp head")
+    life = lived(one, "mlp head")
+    assert one.add_class("wave") == 4 and one.classes == 5
+    x, _ = samples(model_of("mlp head"), 10, seed=5)
+    one.observe(x + 3, ["wave"] * 10)
+    assert rows_in_use(one)[4] and (one.predict(x + 3).argmax(1) == 4).mean() > 0.5
+    assert one.rehearse(steps=32).finished and len(life.store) == 70
+
+
+def test_nothing_is_unlearned_because_a_class_has_no_samples():
+    one = learner(KIND)
+    x, y = samples(model_of(KIND), 60)
+    one.keep()
+    one.observe(x[y < 3], y[y < 3])
+    state = bytes_of(one)
+    told = one.rehearse()
+    assert told.steps == 0 and "no samples of 3" in told.note and bytes_of(one) == state
+    assert one.rehearse(steps=16, partial=True).steps == 16
+
+
+# errors -----------------------------------------------------------------------------------------
+
+
+def test_what_a_life_cannot_do_is_said_clearly(tmp_path: Path):
+    one = learner(KIND)
+    life = one.keep(tmp_path / "life")
+    with pytest.raises(DataError, match="has a life already"):
+        one.keep()
+    with pytest.raises(DataError, match=r"another learner is using it \(process \d+\)"):
+        learner(KIND).keep(tmp_path / "life")
+    with pytest.raises(DataError, match="no record 77"):
+        one.label(77, 0)
+    with pytest.raises(DataError, match="2 samples, but 3 labels"):
+        one.observe(samples(model_of(KIND), 2)[0], [0, 1, 2])
+    with pytest.raises(DataError, match="no class 9"):
+        one.observe(samples(model_of(KIND), 1)[0], 9)
+    assert one.rehearse().note == "no labelled samples to learn from"
+    life.close()
+    with pytest.raises(DataError, match="another model"):
+        learner("mlp head").keep(tmp_path / "life")
+    targets = insitu.compile(made("mlp head").parts.forward, scheme="full", precision="float",
+                             recipe=insitu.Recipe(loss="mse"))  # fmt: skip
+    with pytest.raises(GraphError, match="loss mse has none"):
+        targets.keep()
+
+
+def test_a_fit_in_the_middle_of_a_bout_ends_the_bout():
+    one = learner(KIND)
+    lived(one, KIND)
+    assert not one.rehearse(steps=100, seconds=0.0).finished
+    x, y = samples(model_of(KIND), 60)
+    one.fit(x, y, epochs=1, rate=0.01)
+    state = bytes_of(one)
+    assert one.rehearse(steps=16).finished and one.statistics()["abandoned"] == 1
+    assert bytes_of(one) != state
+
+
+def test_export_and_erase(tmp_path: Path):
+    one = learner(KIND)
+    life = lived(one, KIND, path=tmp_path / "life", raw=True)
+    x, y = samples(model_of(KIND), 60)
+    with np.load(life.export(tmp_path / "all.npz")) as found:
+        assert found["label"].tolist() == y.tolist() and found["guard"].sum() == life.store.ledger.guards.count
+        (sample,) = (found[k] for k in found if k.startswith("sample_"))
+        assert np.array_equal(sample, one.samples(x, y).inputs[0])
+    latents = life.store.fetch(range(1, 61))
+    life.erase()
+    content = b"".join(p.read_bytes() for p in (tmp_path / "life").iterdir())
+    assert not any(one in content for one in latents if one and len(one) > 3) and one.statistics()["records"] == 0
+    assert one.observe(x[0], 0) == 1
+
+
+def test_an_encrypted_life_goes_on_with_its_key_only(tmp_path: Path):
+    one = learner(KIND)
+    lived(one, KIND, path=tmp_path / "life", key=b"k" * 32)
+    one.rehearse(steps=16)
+    state = bytes_of(one)
+    one.close()
+    body = state[16:]
+    assert body not in b"".join(p.read_bytes() for p in (tmp_path / "life").iterdir())
+    with pytest.raises(DataError, match="key is wrong"):
+        learner(KIND).keep(tmp_path / "life", key=b"x" * 32)
+    again = learner(KIND)
+    again.keep(tmp_path / "life", key=b"k" * 32)
+    assert bytes_of(again) == state
