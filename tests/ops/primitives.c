@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "isa/primitives.h"
+#include "isa/tile.h"
 
 enum { ROUNDS = 3000 };
 
@@ -131,7 +132,7 @@ static void check_tile(void)
     uint8_t *mask = draw() % 2 ? bytes(bits) : NULL, *other = mask ? copy_of(mask, bits) : NULL;
     int32_t *b = draw() % 2 ? words(outs) : NULL, *c = words(outs);
     const requant q = quant(outs);
-    tile_s8(y, mask, y_row, u, runs, k4, step, rows, w, b, c, outs, &q);
+    tile_any_s8(y, mask, y_row, u, runs, k4, step, rows, w, b, c, outs, &q);
     scalar_tile_s8(z, other, y_row, u, runs, k4, step, rows, w, b, c, outs, &q);
     must_be_equal("tile_s8", y, z, size);
     if (mask) {

@@ -4,7 +4,7 @@
  * Some kernels are made for machines with few registers and little memory. Their primitives are in headers of their
  * own, each with what it means and which machine's version is taken: pairs.h (dense int8), planes.h (depthwise int8),
  * quick.h (requantisation), sum.h (residual adds), fours_core.h, gather.h, rows.h, mantissas.h, turned.h and
- * window_sums.h (gradients), steps.h (updates), copy.h, mask.h.
+ * window_sums.h (gradients), steps.h (updates), copy.h, mask.h. tile.h and matrix.h are kernels of their own.
  */
 #ifndef INSITU_ISA_PRIMITIVES_H
 #define INSITU_ISA_PRIMITIVES_H
@@ -50,9 +50,6 @@
 #endif
 #ifndef sum_litert_run
 #define sum_litert_run scalar_sum_litert_run
-#endif
-#ifndef tile_s8
-#define tile_s8 scalar_tile_s8
 #endif
 #ifndef depthwise_row_s8
 #define depthwise_row_s8 scalar_depthwise_row_s8

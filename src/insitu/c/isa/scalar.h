@@ -119,32 +119,6 @@ static inline void scalar_sum_litert_run(int8_t *y, const int8_t *a, const int8_
     }
 }
 
-/* y[p,o] = requantised (b[o] + c[o] + sum over r,k of u[r][p*step + k] w[o,r,k]) for p < rows (at most 16), o < outs.
- * There are `runs` runs of 4*k4 unsigned bytes; w is packed [outs/16][runs][k4][16][4], zero-padded in k and o;
- * b may be null. `mask`, if not null, gets one row of bits per row of y: see requant_masked. A row of y has y_row
- * elements.
- */
-static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const uint8_t *const *u, int32_t runs,
-                                  int32_t k4, int32_t step, int32_t rows, const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs,
-                                  const requant *q)
-{
-    for (int32_t p = 0; p < rows; p++) {
-        for (int32_t o = 0; o < outs; o++) {
-            const int8_t *row = w + (o / 16 * runs * k4 * 16 + o % 16) * 4;
-            uint32_t acc = (uint32_t)c[o] + (b ? (uint32_t)b[o] : 0u);
-            for (int32_t r = 0; r < runs; r++) {
-                const uint8_t *from = u[r] + p * step;
-                for (int32_t k = 0; k < k4; k++, row += 64, from += 4) {
-                    for (int32_t i = 0; i < 4; i++) {
-                        acc += (uint32_t)(from[i] * row[i]);
-                    }
-                }
-            }
-            y[p * y_row + o] = requant_masked(mask_row(mask, p, y_row), (int32_t)acc, o, q);
-        }
-    }
-}
-
 /* one row of depthwise outputs: output p, tap (u,v) reads channel o of pixel q = p*stride + v*dilation - left of
  * rows[u], at rows[u] + q*c + o, or of `pad` where q is not in 0..width-1 or rows[u] is null. Weights are w[u,v,o]. */
 typedef struct {

@@ -52,39 +52,54 @@ ALWAYS_INLINE words16 add_products(words16 acc, words16 x, words16 w)
     return add_words(acc, products);
 }
 
-/* P pixels from p on, all of whose taps are inside the row if `whole`; otherwise P is 1 */
-ALWAYS_INLINE void depthwise_taps_s8(const int P, const int whole, const int full, int8_t *y, uint8_t *mask,
-                                     const depthwise_lanes *d, int32_t kh, int32_t kw, int32_t p)
+/* acc += taps t and t + 1 of P pixels from p on: two rows u, columns v of the window */
+ALWAYS_INLINE void depthwise_pair_s8(const int P, const int whole, const int full, words16 *acc,
+                                     const depthwise_lanes *d, int32_t kw, int32_t taps, int32_t t, int32_t u, int32_t v,
+                                     int32_t p)
 {
+    const int8_t *f = d->w + (ptrdiff_t)t * d->t.c;
+    const int alone = t + 1 == taps, wraps = v + 1 == kw; /* alone: the second weight of the pair is zero */
+    const tap_place a = place_of(whole, d, p, u, v);
+    const tap_place b = alone ? a : place_of(whole, d, p, u + wraps, wraps ? 0 : v + 1);
+    const __m256i second = alone ? _mm256_setzero_si256() : load_halves(full, f + d->t.c, d->n);
+    const words16 w = pairs_of(load_halves(full, f, d->n), second);
+    UNROLL
+    for (int i = 0; i < P; i++) {
+        const __m256i xa = load_halves(full, a.from + i * a.next, d->n);
+        const __m256i xb = load_halves(full, b.from + i * b.next, d->n);
+        acc[i] = add_products(acc[i], pairs_of(xa, xb), w);
+    }
+}
+
+/* P pixels from p on, all of whose taps are inside the row if `whole`; otherwise P is 1. `nine`: the window is 3x3, and
+ * its loop is unrolled */
+ALWAYS_INLINE void depthwise_taps_s8(const int P, const int whole, const int full, const int nine, int8_t *y,
+                                     uint8_t *mask, const depthwise_lanes *d, int32_t p)
+{
+    const int32_t kw = d->t.kw, taps = d->t.kh * kw;
     words16 acc[4];
     UNROLL
     for (int i = 0; i < P; i++) {
         acc[i] = d->start;
     }
-    const int8_t *f = d->w;
-    const int32_t taps = kh * kw, c = d->t.c;
-    int32_t u = 0, v = 0;
-    UNROLL
-    for (int32_t t = 0; t < taps; t += 2, f += 2 * c) {
-        const int alone = t + 1 == taps; /* the second weight of the pair is zero */
-        const tap_place a = place_of(whole, d, p, u, v);
-        u += v + 1 == kw;
-        v = v + 1 == kw ? 0 : v + 1;
-        const tap_place b = alone ? a : place_of(whole, d, p, u, v);
-        u += v + 1 == kw;
-        v = v + 1 == kw ? 0 : v + 1;
-        const __m256i second = alone ? _mm256_setzero_si256() : load_halves(full, f + c, d->n);
-        const words16 w = pairs_of(load_halves(full, f, d->n), second);
+    if (nine) {
         UNROLL
-        for (int i = 0; i < P; i++) {
-            const __m256i xa = load_halves(full, a.from + i * a.next, d->n);
-            const __m256i xb = load_halves(full, b.from + i * b.next, d->n);
-            acc[i] = add_products(acc[i], pairs_of(xa, xb), w);
+        for (int t = 0; t < 9; t += 2) {
+            depthwise_pair_s8(P, whole, full, acc, d, 3, 9, t, t / 3, t % 3, p);
+        }
+    } else {
+        int32_t u = 0, v = 0;
+        ROLLED
+        for (int32_t t = 0; t < taps; t += 2) {
+            depthwise_pair_s8(P, whole, full, acc, d, kw, taps, t, u, v, p);
+            for (v += 2; v >= kw; v -= kw) {
+                u++;
+            }
         }
     }
     UNROLL
     for (int i = 0; i < P; i++) {
-        requant_store(y + (ptrdiff_t)(p + i) * c + d->o, mask_row(mask, p + i, c), acc[i], &d->r);
+        requant_store(y + (ptrdiff_t)(p + i) * d->t.c + d->o, mask_row(mask, p + i, d->t.c), acc[i], &d->r);
     }
 }
 
@@ -98,19 +113,18 @@ ALWAYS_INLINE tap_range whole_windows(const depthwise_row *t)
     return found;
 }
 
-ALWAYS_INLINE void depthwise_pixels_s8(const int full, int8_t *y, uint8_t *mask, const depthwise_lanes *d, int32_t kh,
-                                       int32_t kw)
+ALWAYS_INLINE void depthwise_pixels_s8(const int full, const int nine, int8_t *y, uint8_t *mask,
+                                       const depthwise_lanes *d)
 {
     const tap_range whole = whole_windows(&d->t);
     int32_t p = 0;
-    for (; p < whole.first; p++) {
-        depthwise_taps_s8(1, 0, full, y, mask, d, kh, kw, p);
-    }
-    for (; p + 4 <= whole.last; p += 4) {
-        depthwise_taps_s8(4, 1, full, y, mask, d, kh, kw, p);
-    }
-    for (; p < d->t.pixels; p++) {
-        depthwise_taps_s8(1, 0, full, y, mask, d, kh, kw, p);
+    while (p < d->t.pixels) {
+        if (p >= whole.first && p + 4 <= whole.last) {
+            depthwise_taps_s8(4, 1, full, nine, y, mask, d, p);
+            p += 4;
+        } else {
+            depthwise_taps_s8(1, 0, full, nine, y, mask, d, p++);
+        }
     }
 }
 
@@ -124,11 +138,11 @@ static __attribute__((noinline, unused)) void avx2_depthwise_row_s8(int8_t *y, u
         const int32_t n = t->c - o < 16 ? t->c - o : 16;
         const depthwise_lanes d = {rows, pad + o, w + o, *t, o, n, load_words(b + o, n), requant_load(q, o, n)};
         if (n < 16) {
-            depthwise_pixels_s8(0, y, mask, &d, t->kh, t->kw);
+            depthwise_pixels_s8(0, 0, y, mask, &d);
         } else if (t->kh == 3 && t->kw == 3) {
-            depthwise_pixels_s8(1, y, mask, &d, 3, 3);
+            depthwise_pixels_s8(1, 1, y, mask, &d);
         } else {
-            depthwise_pixels_s8(1, y, mask, &d, t->kh, t->kw);
+            depthwise_pixels_s8(1, 0, y, mask, &d);
         }
     }
 }

@@ -34,11 +34,11 @@ ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const void *b
 }
 
 /* P rows by N vectors, all sums in registers; `full`: the last vector too has all its lanes */
-ALWAYS_INLINE void matrix_block(const int wide, const int side, const int full, const int P, const int N,
-                                const matrix_part *part, int32_t p0, const matrix_shape *m)
+ALWAYS_INLINE void matrix_block(const int wide, const int full, const int P, const int N, const matrix_part *part,
+                                int32_t p0, const matrix_shape *m)
 {
     const matrix_part t = *part;
-    const ptrdiff_t a_row = side ? 1 : m->a_row, a_next = m->a_next, b_row = m->b_row;
+    const ptrdiff_t a_row = m->a_row, a_next = m->a_next, b_row = m->b_row;
     vf acc[12 * 3];
     UNROLL
     for (int p = 0; p < P; p++) {
@@ -105,55 +105,54 @@ ALWAYS_INLINE void matrix_block(const int wide, const int side, const int full, 
     }
 }
 
-/* all rows by N vectors, P rows at a time */
-ALWAYS_INLINE void matrix_rows(const int wide, const int side, const int full, const int P, const int N,
-                               const matrix_part *t, const matrix_shape *m)
-{
-    int32_t p = 0;
-    for (; P > 8 && p + P <= m->rows && m->rows - p != 16; p += P) {
-        matrix_block(wide, side, full, P, N, t, p, m);
-    }
-    for (; P >= 8 && p + 8 <= m->rows; p += 8) {
-        matrix_block(wide, side, full, 8, N, t, p, m);
-    }
-    for (; (P == 6 || wide == MATRIX_ENDS) && p + 6 <= m->rows && m->rows - p != 8; p += 6) {
-        matrix_block(wide, side, full, 6, N, t, p, m);
-    }
-    for (; p + 4 <= m->rows; p += 4) {
-        matrix_block(wide, side, full, 4, N, t, p, m);
-    }
-    for (; p + 2 <= m->rows; p += 2) {
-        matrix_block(wide, side, full, 2, N, t, p, m);
-    }
-    for (; p < m->rows; p++) {
-        matrix_block(wide, side, full, 1, N, t, p, m);
-    }
-}
-
-/* the same; masked loads and stores only if the last vector is not whole: on some machines they are slow */
-ALWAYS_INLINE void matrix_vectors(const int wide, const int side, const int P, const int N, const matrix_part *t,
+/* as many rows as possible by N vectors, P or 8 at a time: how many */
+ALWAYS_INLINE int32_t matrix_most(const int wide, const int full, const int P, const int N, const matrix_part *t,
                                   const matrix_shape *m)
 {
-    if (m->cols - t->j >= N * LANES) {
-        matrix_rows(wide, side, 1, P, N, t, m);
-    } else {
-        matrix_rows(wide, side, 0, P, N, t, m);
+    const int other = P == 12 ? 16 : P == 6 ? 8 : 0; /* rows that are better taken in other blocks */
+    int32_t p = 0;
+    for (; p + P <= m->rows && m->rows - p != other; p += P) {
+        matrix_block(wide, full, P, N, t, p, m);
+    }
+    for (; P > 8 && p + 8 <= m->rows; p += 8) {
+        matrix_block(wide, full, 8, N, t, p, m);
+    }
+    return p;
+}
+
+/* all rows by N vectors. Most rows need masked loads and stores only if the last vector is not whole: on some machines
+ * they are slow. The last rows share their blocks */
+ALWAYS_INLINE void matrix_vectors(const int wide, const int P, const int N, const matrix_part *t, const matrix_shape *m)
+{
+    const int full = m->cols - t->j >= N * LANES;
+    int32_t p = full ? matrix_most(wide, 1, P, N, t, m) : matrix_most(wide, 0, P, N, t, m);
+    for (; wide == MATRIX_ENDS && P != 6 && p + 6 <= m->rows && m->rows - p != 8; p += 6) {
+        matrix_block(wide, 0, 6, N, t, p, m);
+    }
+    for (; P > 4 && p + 4 <= m->rows; p += 4) {
+        matrix_block(wide, 0, 4, N, t, p, m);
+    }
+    for (; p + 2 <= m->rows; p += 2) {
+        matrix_block(wide, 0, 2, N, t, p, m);
+    }
+    for (; p < m->rows; p++) {
+        matrix_block(wide, 0, 1, N, t, p, m);
     }
 }
 
-/* all rows and columns; `side`: rows of a lie side by side, so that their offsets are known */
-ALWAYS_INLINE void matrix_columns(const int wide, const int side, matrix_part t, const matrix_shape *m)
+/* all rows and columns */
+ALWAYS_INLINE void matrix_columns(const int wide, matrix_part t, const matrix_shape *m)
 {
     while (t.j < m->cols) {
         const int32_t vectors = (m->cols - t.j + LANES - 1) / LANES;
         const int32_t n = vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
         t.last = lanes(m->cols - t.j - (n - 1) * LANES);
         if (n == 3) {
-            matrix_vectors(wide, side, MATRIX_ROWS_3, 3, &t, m);
+            matrix_vectors(wide, MATRIX_ROWS_3, 3, &t, m);
         } else if (n == 2) {
-            matrix_vectors(wide, side, MATRIX_ROWS_2, 2, &t, m);
+            matrix_vectors(wide, MATRIX_ROWS_2, 2, &t, m);
         } else {
-            matrix_vectors(wide, side, MATRIX_ROWS_1, 1, &t, m);
+            matrix_vectors(wide, MATRIX_ROWS_1, 1, &t, m);
         }
         t.j += n * LANES;
     }
@@ -171,11 +170,7 @@ ALWAYS_INLINE void matrix_any(const int wide, float *y, const float *start, cons
         if (wide == MATRIX_ENDS) {
             t.end = t.k + t.depth >= m.depth && t.count >= count ? end : NULL;
         }
-        if (wide != MATRIX_ENDS && m.a_row == 1) {
-            matrix_columns(wide, 1, t, &m);
-        } else {
-            matrix_columns(wide, 0, t, &m);
-        }
+        matrix_columns(wide, t, &m);
         t.start = y;
         m.start_row = m.y_row;
         t.k += t.depth;

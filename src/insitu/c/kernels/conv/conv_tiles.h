@@ -5,6 +5,7 @@
 #define INSITU_CONV_TILES_H
 
 #include "isa/primitives.h"
+#include "kernels.h"
 #include "kernels/shapes.h"
 
 enum { CONV_TILE = 16 };
