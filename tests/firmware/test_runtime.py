@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from insitu.firmware import build, build_firmware
+from insitu.firmware import build, build_firmware, soft
 from insitu.toolchain.cache import cached
 from insitu.toolchain.compiler import compile_c
 from insitu.toolchain.sources import C_FOLDER
+from insitu.toolchain.zig import zig_command
 
 from .images import board, program
 
@@ -59,11 +60,11 @@ def test_bytes_are_moved_either_way(runtime, to, source):
     np.testing.assert_array_equal(given, wanted)
 
 
-def commands_of(monkeypatch, **options) -> list[list[str]]:
+def commands_of(monkeypatch, core: str = "M7", **options) -> list[list[str]]:
     """The command lines that link while a firmware is built."""
     said, real = [], build.run
     monkeypatch.setattr(build, "run", lambda command, folder=None: said.append(command) or real(command, folder))
-    build_firmware(program(), board("M7"), **options)
+    build_firmware(program(), board(core), **options)
     monkeypatch.setattr(build, "run", real)
     return [command for command in said if "-Wl,-T,link.ld" in command]
 
@@ -81,8 +82,9 @@ def no_images(monkeypatch, tmp_path):
     monkeypatch.setattr(build, "cached", made)
 
 
-def test_a_core_with_an_fpu_does_not_wait_for_zig_to_build_its_runtime(monkeypatch, no_images):
-    commands = commands_of(monkeypatch)
+@pytest.mark.parametrize("core", ("M7", "M0+", "M3", "RISC-V"))
+def test_nobody_waits_for_zig_to_build_its_whole_runtime(core, monkeypatch, no_images):
+    commands = commands_of(monkeypatch, core)
     assert len(commands) == 2 and all("-nostdlib" in command for command in commands)
 
 
@@ -96,3 +98,9 @@ def test_an_image_is_linked_once(monkeypatch):
     assert commands_of(monkeypatch) == []
     assert build_firmware(program(), board("M7")).image.data == first.image.data
     assert build_firmware(program(), board("M4")).image.data != first.image.data
+
+
+def test_a_runtime_of_other_parts_is_left_whole():
+    known = (Path(zig_command()[0]).parent / "lib" / soft.ROOT).read_text()
+    assert 0 < len(soft.smaller(known)) < len(known)
+    assert soft.smaller(known.replace("addf3", "addsf3")) == soft.smaller("") == ""

@@ -24,6 +24,7 @@ from insitu.errors import ToolError
 from insitu.firmware.account import Account, account, with_reserved
 from insitu.firmware.image import Image, parse_image
 from insitu.firmware.linker import linker_script
+from insitu.firmware.soft import soft_runtime
 from insitu.firmware.stack import THUMB, Depth, stack_depth
 from insitu.firmware.stack_riscv import RISCV
 from insitu.firmware.together import Source, compile_together
@@ -40,7 +41,7 @@ FLAGS = (
 ZIG = ("-fno-sanitize=undefined",)
 ALONE = ("-nostdlib",)  # zig builds its runtime first, which takes longer than a firmware
 BOOT, LIFE = "boot/boot.o", "device/life.o"
-RUNTIME = "runtime/runtime.o"  # the part of a runtime that a core with an FPU needs
+RUNTIME = "runtime/runtime.o"  # the part of a runtime that our C needs
 FIRST_STACK = 4096  # bytes, until the depth is known
 ROOMY = 1 << 27  # linked without limits first, so that we say what does not fit, not the linker
 
@@ -92,7 +93,7 @@ def linked(objects: Mapping[str, Path], tools: Tools, board: Board,
     if tools.alone:
         try:
             small = replace(tools, link=(*tools.link, *tools.alone), alone=())
-            return linked({**objects, **runtime(tools)}, small, board, symbols)
+            return linked({**objects, **runtime(tools, board.core)}, small, board, symbols)
         except ToolError as e:
             if "undefined symbol" not in e.what:
                 raise
@@ -175,7 +176,11 @@ def folder_sources(folder: Path, port: str) -> dict[str, tuple[str, dict[str, st
         raise ToolError(f"cannot be read: {e.strerror or e}", where=str(e.filename)) from e
 
 
-def runtime(tools: Tools) -> dict[str, Path]:
+def runtime(tools: Tools, cpu: Cpu) -> dict[str, Path]:
+    """Our own for a core with an FPU, a part of zig's for others; nothing if zig's has other parts than we know."""
+    if not cpu.fpu:
+        found = soft_runtime(cpu.zig[:3], cpu.level, version(tools.command), checked)
+        return {RUNTIME: found} if found else {}
     source = ((C_FOLDER / "boards" / "runtime.c").read_text(), {})
     return compile_all({RUNTIME: source}, tools, ())
 
@@ -198,7 +203,7 @@ def find_tools(compiler: str, cpu: Cpu) -> Tools:
         if not zig_command():
             raise ToolError("no cross compiler found", hint='pip install "insitu[emulate]"')
         command = (*zig_command(), "cc", *cpu.zig)
-        return Tools("zig", command, (*FLAGS, cpu.level, *ZIG), ("-Wl,--gc-sections",), ALONE if cpu.fpu else ())
+        return Tools("zig", command, (*FLAGS, cpu.level, *ZIG), ("-Wl,--gc-sections",), ALONE)
     if not shutil.which(compiler):
         raise ToolError(f"{compiler} is not on the PATH", hint='pip install "insitu[emulate]" brings zig')
     link = ("-nostartfiles", "-Wl,--gc-sections", "-Wl,--build-id=none", "-specs=nosys.specs")
