@@ -33,7 +33,7 @@ from insitu.ops._requant import (
 from insitu.ops._stripes import conv_rows
 from insitu.ops._types import Array, Masked, Out, Padding, Pair
 from insitu.ops._windows import centred, conv_eval, conv_output, conv_shape, integer_sums, is_pointwise
-from insitu.ops.conv_backward import bias_grad, conv2d_dw, conv2d_dx
+from insitu.ops.conv_backward import bias_grad, conv2d_dw, conv2d_dx, in_patches, patch_tile
 from insitu.ops.layout import reshape
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
@@ -46,6 +46,11 @@ def conv_call(y, x, w, b, shape: Struct, fixed, target, end=NO_END) -> Call:
     added, lo, hi = end[0], float(end[1]), float(end[2])
     outputs, channels = w.shape[0] // shape.sizes["groups"], w.shape[-1]
     if target == "host" and shape.sizes["groups"] == 1:
+        if in_patches(**shape.sizes):
+            plain, weights = (0, Packed(w, packed_f32)) if 1 in fixed else (1, w)
+            tile, room = patch_tile(**shape.sizes)
+            scratch = Scratch(room + 4 * plain * w.type.size)
+            return Call("conv2d_patches_f32", y, x, weights, b, added, lo, hi, plain, tile, shape, scratch)
         if 1 in fixed:
             return Call("conv2d_packed_f32", y, x, Packed(w, packed_f32), b, added, lo, hi, shape)
         scratch = Scratch(4 * min(PANEL, outputs) * (w.type.size // w.shape[0]))
@@ -79,6 +84,12 @@ conv2d = op(
         Case("windows on padding alone", (f32(1, 2, 3, 3), f32(4, 2, 2, 3), f32(4)), {"padding": (2, 2, 3, 2)}),
         Case("1x1, deep", (f32(1, 2, 3, 131), f32(33, 1, 1, 131), f32(33))),
         Case("1x1, wide", (f32(1, 3, 5, 6), f32(51, 1, 1, 6))),
+        Case(
+            "short rows", (f32(2, 17, 10, 1), f32(18, 10, 4, 1), f32(18)), {"stride": (2, 2), "padding": (5, 4, 1, 1)}
+        ),
+        Case(
+            "short rows, dilated", (f32(1, 9, 30, 2), f32(51, 3, 3, 2)), {"dilation": (1, 2), "padding": (1, 1, 2, 2)}
+        ),
         Case("3x3, deep", (f32(2, 4, 3, 30), f32(5, 3, 3, 30), f32(5)), {"stride": (2, 1), "padding": (1, 1, 1, 1)}),
     ],
 )

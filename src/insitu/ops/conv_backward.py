@@ -163,6 +163,20 @@ def _(dx: Value, g: Value, w: Value) -> int:
     return g.type.size * w.type.size // w.shape[0]
 
 
+SHORT_ROW, PATCHES = 8, 4096  # floats in a row of a kernel; in all windows that are side by side
+
+
+def in_patches(*, kh, kw, c, **_) -> bool:
+    """Is a row of this kernel so short that a host copies windows together first?"""
+    return kh > 1 and kw * c <= SHORT_ROW and kh * kw * c <= PATCHES // 16
+
+
+def patch_tile(*, kh, kw, c, oh, ow, **_) -> tuple[int, int]:
+    """How many windows are side by side, and their bytes."""
+    tile = min(oh * ow, max(16, PATCHES // (kh * kw * c) // 12 * 12))
+    return tile, 4 * tile * kh * kw * c
+
+
 conv2d_dw = op(
     "conv2d_dw",
     """dw[o,u,v,k] = sum over n,i,j of g[n,i,j,o] x[n, i*sh + u*dh - top, j*sw + v*dw - left, channels[k]]
@@ -190,6 +204,10 @@ conv2d_dw = op(
         Case("3x3 s8", (f32(1, 7, 6, 18), s8(1, 7, 6, 9, s=0.02, z=5)), {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
         Case("3x3 s8, some channels", (f32(2, 4, 5, 5), s8(2, 4, 5, 7, s=0.02, z=5)),
              {"kernel": (3, 3), "padding": (1, 1, 1, 1), "channels": (6, 0, 2)}),
+        Case("short rows", (f32(2, 9, 5, 18), f32(2, 17, 10, 1)),
+             {"kernel": (10, 4), "stride": (2, 2), "padding": (5, 4, 1, 1)}),
+        Case("short rows, dilated", (f32(1, 9, 30, 5), f32(1, 9, 30, 2)),
+             {"kernel": (3, 3), "dilation": (1, 2), "padding": (1, 1, 2, 2)}),
     ],
 )  # fmt: skip
 conv2d_dw.may(by_outputs=1, some_channels=True)
@@ -228,6 +246,9 @@ def _(
         return fours_dw(dw, g, x, channels, tight)
     if target == "mcu" and x.dtype == "s8" and groups == 1:
         return windows_dw(dw, g, x, channels, shape, tight)
+    if target == "host" and x.dtype != "s8" and groups == 1 and not channels and in_patches(**shape.sizes):
+        tile, room = patch_tile(**shape.sizes)
+        return Call("conv2d_patches_dw_f32", dw, g, x, tile, shape, Scratch(room))
     table = Table(np.array(channels, np.int32)) if channels else None
     piece = (TIGHT_PIECE if tight else 2 * PIECE) if channels else 0
     scratch = Scratch(piece * len(channels) * x.type.numpy.itemsize)
@@ -297,6 +318,9 @@ depthwise2d_dx = op(
         Case("stride beyond the kernel", (f32(1, 2, 3, 3), f32(2, 2, 3)),
              {"size": (5, 8), "channels": 3, "stride": (3, 3)}),
         Case("long row, s8", (f32(1, 1, 21, 5), s8(1, 5, 5, s=0.02)), {"size": (1, 25), "channels": 5}),
+        Case("wide", (f32(2, 6, 7, 19), f32(3, 3, 19)), {"size": (8, 6), "channels": 19, "padding": (0, 0, 1, 2)}),
+        Case("dilated", (f32(1, 6, 6, 33), f32(3, 3, 33)),
+             {"size": (6, 6), "channels": 33, "dilation": (2, 1), "padding": (2, 2, 1, 1)}),
     ],
 )  # fmt: skip
 
@@ -356,6 +380,10 @@ depthwise2d_dw = op(
         ),
         Case("multiplier 2, s8", (f32(1, 4, 4, 6), s8(1, 4, 4, 3, s=0.1, z=-9)),
              {"kernel": (3, 2), "padding": (1, 1, 0, 1)}),
+        Case("wide, stride", (f32(2, 4, 3, 19), f32(2, 7, 6, 19)),
+             {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 0, 1)}),
+        Case("dilated, narrow", (f32(1, 6, 2, 33), f32(1, 6, 2, 33)),
+             {"kernel": (3, 3), "dilation": (2, 1), "padding": (2, 2, 1, 1)}),
         Case("5x5, s8", (f32(1, 5, 6, 18), s8(1, 5, 6, 18, s=0.05, z=-128)),
              {"kernel": (5, 5), "padding": (2, 2, 2, 2)}),
     ],
@@ -381,8 +409,13 @@ def _(g: Array, x: Array, *, kernel: Pair, stride: Pair, padding: Padding, dilat
 
 
 @depthwise2d_dw.emit
-def _(dw: Value, g: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair) -> Call:
+def _(
+    dw: Value, g: Value, x: Value, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair,
+    target: str = "host",
+) -> Call:  # fmt: skip
     shape = depthwise_struct(g, x, kernel, stride, padding, dilation)
+    if target == "host" and x.dtype == "f32" and kernel == (3, 3) and g.shape[3] == x.shape[3]:
+        return Call("depthwise2d_windows_dw_f32", dw, g, x, shape)
     quant = (x.type.scale, x.type.zero) if x.dtype == "s8" else ()
     if g.shape[3] == x.shape[3]:
         return Call(f"depthwise2d_dw_{x.dtype}", dw, g, x, *quant, shape, taps_scratch(kernel))

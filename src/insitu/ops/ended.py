@@ -61,6 +61,8 @@ conv2d_ends = op(
              {"dilation": (1, 2), "padding": (3, 3, 4, 4), "more": True, "lo": -4.0, "hi": 4.0}),
         Case("windows on padding alone", (f32(1, 2, 3, 3), f32(4, 2, 2, 3), f32(4)),
              {"padding": (2, 2, 3, 2), "lo": 0.0}),
+        Case("short rows", (f32(2, 17, 10, 1), f32(50, 10, 4, 1), f32(50), f32(2, 9, 5, 50)),
+             {"stride": (2, 2), "padding": (5, 4, 1, 1), "more": True, **RELU6}),
         Case("wide image", (f32(1, 4, 33, 4), f32(16, 3, 3, 4), f32(16)), {"padding": SAME, "lo": 0.0}),
     ],
 )  # fmt: skip

@@ -45,7 +45,7 @@ ALWAYS_INLINE void matrix_ended(float *y, const float *more, const matrix_end *e
 {
     for (int32_t j = 0; j < cols; j++) {
         const float sum = more ? y[j] + more[j] : y[j], low = sum > end->lo ? sum : end->lo;
-        y[j] = low < end->hi ? low : end->hi;
+        y[j] = !end->clamps ? sum : low < end->hi ? low : end->hi;
     }
 }
 

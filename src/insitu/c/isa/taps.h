@@ -23,7 +23,7 @@ static inline int tap_inside(const tap *k, int32_t p, const tap_row *t)
 static inline float tap_ended(float sum, const matrix_end *end, int32_t at)
 {
     const float all = end->more ? sum + end->more[at] : sum, low = all > end->lo ? all : end->lo;
-    return low < end->hi ? low : end->hi;
+    return !end->clamps ? all : low < end->hi ? low : end->hi;
 }
 
 static inline void taps_any(const int wide, float *y, const float *start, const tap *taps, int32_t count,

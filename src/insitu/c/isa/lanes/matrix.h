@@ -22,7 +22,7 @@ ALWAYS_INLINE vf matrix_ended(const int full, vm k, vf sum, const matrix_end *en
     if (end->more) {
         sum = vf_add(sum, full ? vf_full(end->more + at) : vf_load(k, end->more + at));
     }
-    return vf_min(vf_max(sum, vf_set(end->lo)), vf_set(end->hi));
+    return end->clamps ? vf_min(vf_max(sum, vf_set(end->lo)), vf_set(end->hi)) : sum;
 }
 
 ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const void *b, ptrdiff_t at, int32_t zero)

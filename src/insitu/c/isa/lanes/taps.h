@@ -40,7 +40,7 @@ ALWAYS_INLINE vf taps_ended(const int full, vm m, vf sum, const matrix_end *end,
     if (end->more) {
         sum = vf_add(sum, taps_load(full, m, end->more + at));
     }
-    return vf_min(vf_max(sum, vf_set(end->lo)), vf_set(end->hi));
+    return end->clamps ? vf_min(vf_max(sum, vf_set(end->lo)), vf_set(end->hi)) : sum;
 }
 
 ALWAYS_INLINE vf taps_weight(const int wide, const int full, const tap *k, int32_t o, vm m)

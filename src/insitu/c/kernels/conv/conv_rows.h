@@ -29,7 +29,7 @@ static inline void conv_block_sum(const conv_part *t, const conv_block *k, const
     const int32_t together = s->dw == 1 ? k->v.last - k->v.first : 1;
     const ptrdiff_t at = ((ptrdiff_t)k->i * s->ow + k->j) * s->o;
     float *y = t->y + at;
-    const matrix_end end = {t->more ? t->more + at : NULL, t->lo, t->hi};
+    const matrix_end end = end_of(t->more ? t->more + at : NULL, t->lo, t->hi);
     const int32_t a_row = k->down ? s->sh * s->w * s->c : s->sw * s->c, y_row = k->down ? s->ow * s->o : s->o;
     matrix_shape m = {k->count, t->cols, together * s->c, y_row, 0, a_row, 1, t->row};
     const float *start = t->b;

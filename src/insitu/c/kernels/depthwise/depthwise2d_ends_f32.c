@@ -9,7 +9,7 @@ void depthwise2d_ends_f32(float *y, const float *x, const float *w, const float 
 {
     const tap_row t = {s->ow, s->c, s->sw, s->w, 1};
     const int32_t row = s->ow * s->o;
-    matrix_end end = {more, lo, hi};
+    matrix_end end = end_of(more, lo, hi);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i++, y += row, end.more = more ? end.more + row : NULL) {
             const int32_t count = taps_of_row(scratch, s, i, x, w, sizeof(float), sizeof(float));

@@ -13,7 +13,7 @@ void linear_packed_f32(float *y, const float *x, const float *w, const float *b,
         const int32_t cols = s->o - o < PANEL ? s->o - o : PANEL;
         const matrix_shape m = {s->rows, cols, s->i, s->o, 0, s->i, 1, (cols + 15) / 16 * 16};
         const matrix_run run = {x, w + o * s->i};
-        const matrix_end end = {more ? more + o : NULL, lo, hi};
+        const matrix_end end = end_of(more ? more + o : NULL, lo, hi);
         matrix_ends_f32(y + o, b ? b + o : NULL, &run, 1, &end, &m);
     }
 }

@@ -21,11 +21,20 @@ typedef struct {
     const void *b;
 } matrix_run;
 
-/* what becomes of a finished y[p,j]: min(max(y + more, lo), hi) with more[p,j] at more + p y_row + j; null is zero */
+/* what becomes of a finished y[p,j]: min(max(y + more, lo), hi) with more[p,j] at more + p y_row + j; null is zero. Without
+ * a range it does not clamp, so that what is not a number stays so. */
 typedef struct {
     const float *more;
     float lo, hi;
+    int32_t clamps;
 } matrix_end;
+
+static inline matrix_end end_of(const float *more, float lo, float hi)
+{
+    const float most = 1.0f / 0.0f;
+    const matrix_end end = {more, lo, hi, lo > -most || hi < most};
+    return end;
+}
 
 /* Blocks of four by four floats: y[p,j] = (y[p,j] or 0) + sum over k of a[p/4][k][p%4] b[k][j] for p < 4 blocks, j < 4,
  * k < depth, each a chain of fused multiply-adds over k. Operands are in panels of four. `y_row` is in bytes; with
