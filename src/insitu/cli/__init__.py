@@ -21,6 +21,7 @@ from insitu.cli import (
     export,
     fleet,
     info,
+    live,
     ops,
     predict,
     prove,
@@ -37,7 +38,7 @@ from insitu.terminal.progress import speaking
 
 PURPOSES = (
     ("teach a model and use it", (teach, train, predict, info, export)),
-    ("put it on a board", (compile, run, boards)),
+    ("put it on a board", (compile, run, live, boards)),
     ("let devices learn together", (fleet,)),
     ("understand a model", (check, quantize, ops)),
     ("be sure of it", (prove, bench)),

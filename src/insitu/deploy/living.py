@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +45,13 @@ def life_cost(firmware: Firmware) -> tuple[LifeCost, dict[str, int]]:
     """The cost of a life, and verb -> instructions; cached by content."""
     code = [bytes(content) for _, content in firmware.image.segments]
     key = key_of(import_unicorn().__version__, Path(__file__).read_text(), json.dumps(firmware.board.to_json()), *code)
-    path = cached("life", key, ".json", lambda to: to.write_text(json.dumps(_counted(firmware))))
+    path = cached("life", key, ".json", partial(_write, firmware))
     found = json.loads(path.read_text())
     return LifeCost(found["observe"], found["slices"]), found["verbs"]
+
+
+def _write(firmware: Firmware, path: Path) -> None:
+    path.write_text(json.dumps(_counted(firmware)))
 
 
 def _counted(firmware: Firmware) -> dict:

@@ -58,6 +58,11 @@ class Nor:
         """As the chip is delivered: every page erased."""
         uc.mem_write(self.origin, b"\xff" * self.bytes)
 
+    def load(self, uc, data: bytes) -> None:
+        """The content of an earlier day."""
+        uc.mem_write(self.origin, data)
+        self.written = (np.frombuffer(data, np.uint8).reshape(-1, self.word) != 0xFF).any(1)
+
     def write(self, uc, register: int, value: int) -> None:
         if register in self.registers:
             self.registers[register] = value

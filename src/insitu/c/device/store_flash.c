@@ -309,7 +309,9 @@ static void guess_wear(const life_model *m)
         most = m->segments[i].wear > most ? m->segments[i].wear : most;
     }
     for (int32_t i = 0; i < m->segment_count; i++) {
-        m->segments[i].wear = m->segments[i].wear ? m->segments[i].wear : most;
+        if (m->segments[i].wear == 0 && !is_blank(segment_at(m, i), HEAD)) {
+            m->segments[i].wear = most;
+        }
     }
 }
 

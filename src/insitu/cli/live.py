@@ -1,0 +1,209 @@
+"""`insitu live DIR`: what a board that lives is doing; or let an emulated one live through samples of yours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from insitu.cli.groups import Groups
+from insitu.cli.output import say, show
+from insitu.cli.run import add_place
+from insitu.cli.values import amount, count, rate
+from insitu.terminal.progress import bar, stage
+
+HELP = "show what a board that collects and learns by itself is doing"
+EXAMPLES = """\
+  insitu compile net.onnx --classes 4 --board nrf52840 --store 64K -o build    a program that keeps samples
+  insitu live build --on serial:/dev/ttyACM0                      what has it seen, learned, worn out?
+  insitu live build --on serial:/dev/ttyACM0 --every 60           again every minute, until Ctrl-C
+  insitu live build --data day.npz --rehearse 50 --rate 0.01      an emulated board sees these samples, then learns
+  insitu live build --data day.npz --flash board.flash            its flash is kept in a file: next time it goes on
+"""
+
+
+def arguments(parser) -> None:
+    parser.add_argument(
+        "folder", metavar="DIR", type=Path, help="the folder that `insitu compile --store ... -o DIR` wrote"
+    )
+    groups = Groups(parser)
+    groups.data.add_argument("--data", metavar="FILE", help="show it these samples first")
+    groups.data.add_argument("--samples", type=count, metavar="N", help="only the first N of them")
+    groups.data.add_argument(
+        "--labelled", type=amount, default=1.0, metavar="S", help="the share of them that come with a label (1)"
+    )
+    groups.how.add_argument("--rehearse", type=count, metavar="N", help="then let it learn in a bout of N steps")
+    groups.how.add_argument("--rate", type=rate, default=0.01, metavar="R", help="learning rate of the bout (0.01)")
+    groups.how.add_argument("--partial", action="store_true", help="even if it has no sample of some class in use")
+    groups.how.add_argument("--checkpoint", action="store_true", help="then write a checkpoint")
+    groups.how.add_argument("--every", type=rate, metavar="S", help="look again every S seconds, until Ctrl-C")
+    add_place(groups.board)
+    groups.board.add_argument("--flash", type=Path, metavar="FILE", help="the emulated board's flash, kept in a file")
+
+
+def run(arguments) -> int:
+    import time
+
+    from insitu.cli.run import opened
+
+    arguments.load = None
+    learner = opened(arguments)
+    with learner:
+        life = life_of(learner)
+        take_flash(life, arguments.flash)
+        lead(learner, life, arguments)
+        while True:
+            found = seen(learner, life, arguments.on)
+            show(arguments, to_text(found), found)
+            keep_flash(life, arguments.flash)
+            if arguments.every is None:
+                return 0
+            time.sleep(arguments.every)
+
+
+def life_of(learner):
+    from insitu.devices.link import LinkDevice
+    from insitu.devices.living import Living
+
+    assert isinstance(learner.device, LinkDevice)
+    return Living(learner.device)
+
+
+# an emulated board's flash ----------------------------------------------------------------------
+
+
+def take_flash(life, path: Path | None) -> None:
+    """Start again with the flash of an earlier day."""
+    if path is None:
+        return
+    nor = flash_of(life)
+    if path.exists():
+        data = path.read_bytes()
+        check_flash(data, nor, path)
+        nor.load(life.device.core.uc, data)
+        life.device.restart()
+
+
+def keep_flash(life, path: Path | None) -> None:
+    from insitu.files import write_whole
+
+    if path is not None:
+        nor = flash_of(life)
+        write_whole(path, life.device.core.peek(nor.origin, nor.bytes))
+
+
+def flash_of(life):
+    from insitu.devices.emulator import EmulatorDevice
+    from insitu.errors import DataError
+
+    nor = life.device.core.nor if isinstance(life.device, EmulatorDevice) else None
+    if nor is None:
+        raise DataError("--flash is for an emulated board that keeps its samples in flash", hint="--on emulator")
+    return nor
+
+
+def check_flash(data: bytes, nor, path: Path) -> None:
+    from insitu.errors import DataError
+
+    if len(data) != nor.bytes:
+        hint = "each folder needs a file of its own"
+        raise DataError(f"has {len(data):,} bytes, this board's flash {nor.bytes:,}", where=str(path), hint=hint)
+
+
+# its life ---------------------------------------------------------------------------------------
+
+
+def lead(learner, life, arguments) -> None:
+    """Show it samples, and let it learn."""
+    if arguments.data:
+        shown(learner, life, arguments)
+    if arguments.rehearse:
+        with stage("a bout of learning"):
+            life.rehearse(arguments.rehearse, arguments.rate, arguments.partial)
+    if arguments.checkpoint:
+        life.checkpoint()
+
+
+def shown(learner, life, arguments) -> None:
+    """Every sample once, in order; of each ten, so many have their label."""
+    found = learner.samples(arguments.data)
+    found = found if arguments.samples is None else found.head(arguments.samples)
+    with bar() as report:
+        for i in range(len(found)):
+            told = int((i + 1) * arguments.labelled) > int(i * arguments.labelled)
+            life.observe(*(x[i] for x in found.inputs), label=int(found.labels[i]) if told else -1, told=False)
+            report("showing samples", i + 1, len(found))
+    say(f"{len(found):,} samples of {arguments.data}")
+
+
+def seen(learner, life, place: str) -> dict:
+    """What the device says, and what that means in energy."""
+    from insitu.reports.run import described
+
+    name, board, figures = described(learner)
+    found = life.statistics()
+    classes = life.class_statistics()
+    guards = max(found["guards"], 1)
+    spent, how = energy(life, found, figures)
+    return {
+        "model": name, "board": board.name, "on": place, **found, "capacity": life.capacity, "in": life.life["in"],
+        "classes": classes, "guard_accuracy": found["right"] / guards if found["guards"] else None,
+        "instructions": spent, "counted": how, "millijoules": board.millijoules(spent) if spent else None,
+        "slice_instructions": figures.get("life", {}).get("slice_instructions"),
+    }  # fmt: skip
+
+
+def energy(life, found: dict, figures: dict) -> tuple[int | None, str]:
+    """Instructions of its life so far: exact on the emulator (since its start), else from counts of each function."""
+    from insitu.devices.emulator import EmulatorDevice
+
+    if isinstance(life.device, EmulatorDevice):
+        return life.device.total, "counted since its start"
+    each = {verb: figures.get(f"{verb}_instructions") for verb in ("recall", "learn")}
+    if None in each.values():
+        return None, ""
+    sample = figures.get("encode_instructions", 0) + each["recall"]
+    asked = 2 * found["bouts"] * found["guards"] * each["recall"]
+    return found["observed"] * sample + found["steps"] * each["learn"] + asked, "estimated over its whole life"
+
+
+def to_text(found: dict) -> str:
+    from insitu.devices.living import PHASES, outcome
+    from insitu.terminal.table import pairs, table
+
+    started = "continued from a checkpoint" if found["continued"] else "started anew"
+    doing = PHASES[found["phase"]] + (f", {found['left']} steps left" if found["left"] else "")
+    rows = [
+        ("board", f"{found['board']} on {found['on']}, {started}"),
+        ("samples", f"{found['kept']} of {found['capacity']} kept in {found['in']}, {found['observed']} seen, "
+                    f"{found['unlabelled']} kept without a label"),
+        ("guards", outcome(found)),
+        ("drift", drift_words(found)),
+        ("bouts", f"{found['bouts']}, {found['undone']} rolled back, {found['steps']} steps; now {doing}"),
+        ("flash", f"{found['wear']} erases of a segment at most, {found['wear_sum']} in all"
+                  + (f", {found['failures']} operations failed" if found["failures"] else "")),
+        *_energy_rows(found),
+    ]  # fmt: skip
+    kept = [
+        (c["name"] or str(k), c["labelled"], c["trainees"], c["guards"], "yes" if c["in_use"] else "no")
+        for k, c in enumerate(found["classes"])
+    ]
+    return f"{pairs(rows)}\n\n{table(('class', 'labelled', 'to learn from', 'guards', 'in use'), kept)}"
+
+
+def drift_words(found: dict) -> str:
+    """How far what it sees is from what it saw first."""
+    from insitu.devices.living import COLLECT
+
+    if found["usual"] < 64:
+        return f"not known yet: {found['usual']} of the first 64 samples seen"
+    ask = ": collect labels for what it sees now" if found["drift"] > COLLECT else ""
+    return f"{found['drift']:.3g}{ask}; confidence {found['recent_confidence']:.0%}"
+
+
+def _energy_rows(found: dict) -> list[tuple[str, str]]:
+    rows = []
+    if found["instructions"] is not None:
+        spent = f", {found['millijoules']:.3g} mJ (estimate from the data sheet)" if found["millijoules"] else ""
+        rows.append(("energy", f"{found['instructions']:,} instructions {found['counted']}{spent}"))
+    if found["slice_instructions"]:
+        rows.append(("worst slice", f"{found['slice_instructions']:,} instructions"))
+    return rows

@@ -1,0 +1,70 @@
+"""`insitu live`: what a board that collects and learns is doing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("unicorn")
+
+from insitu.cli import main
+
+from .devices.living import CLASSES, compiled, points
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A living program's folder, and samples to show it."""
+    where = tmp_path_factory.mktemp("live")
+    compiled().write(where / "build")
+    x, y = points(30)
+    np.savez(where / "day.npz", x=x, y=y)
+    return where
+
+
+def live(folder, capsys, *words: str) -> dict:
+    assert main(["live", str(folder / "build"), *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_board_is_shown_samples_learns_and_goes_on_the_next_day(folder, capsys):
+    flash = str(folder / "board.flash")
+    data = ["--data", str(folder / "day.npz"), "--labelled", "0.9"]
+    first = live(folder, capsys, *data, "--rehearse", "12", "--rate", "0.05", "--flash", flash)
+    assert first["observed"] == first["kept"] == 30 and first["unlabelled"] == 3 and first["steps"] == 12
+    assert sum(c["labelled"] for c in first["classes"]) == 27 and len(first["classes"]) == CLASSES
+    assert first["slice_instructions"] > 0 and first["millijoules"] > 0 and not first["continued"]
+    second = live(folder, capsys, "--flash", flash)
+    assert second["continued"] and second["steps"] == 12 and second["classes"] == first["classes"]
+
+
+def test_what_is_shown_is_readable(folder, capsys):
+    assert main(["live", str(folder / "build"), "--data", str(folder / "day.npz"), "--samples", "5"]) == 0
+    text = capsys.readouterr().out
+    assert "5 of" in text and "no bout yet" in text and "worst slice" in text and "5 of the first 64" in text
+
+
+def test_mistakes_are_told(folder, capsys, tmp_path):
+    (tmp_path / "other.flash").write_bytes(b"too short")
+    assert main(["live", str(folder / "build"), "--flash", str(tmp_path / "other.flash")]) == 1
+    assert "has 9 bytes" in capsys.readouterr().err
+    assert main(["live", str(folder / "build"), "--rehearse", "3"]) == 1
+    assert "without a sample to learn from" in capsys.readouterr().err
+
+
+def test_the_folder_runs_and_is_proved_like_any_other(folder, capsys):
+    assert main(["run", str(folder / "build"), "--steps", "2"]) == 0
+    assert main(["prove", str(folder / "build"), "--steps", "2"]) == 0
+    assert "everything holds" in capsys.readouterr().out
+
+
+def test_the_manifest_describes_the_life(folder):
+    found = json.loads((folder / "build" / "insitu.json").read_text())
+    assert found["store"] == 4096 and found["life"]["in"] == "flash"
+    assert found["figures"]["life"]["slice"] == "learning"
+    script = (folder / "build" / "firmware" / "link.ld").read_text()
+    kept = found["life"]["flash_bytes"]
+    assert f"LENGTH = {262144 - kept}" in script and ".life" in script
