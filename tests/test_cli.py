@@ -342,3 +342,5 @@ def test_the_estimate_of_check_is_enough_for_a_linked_program(capsys, samples):
     status, out, _ = run(capsys, "compile", TARGET, *words)
     assert status == 0 and json.loads(out)["sram_bytes"] <= found["sram_bytes"]
     assert json.loads(out)["state_bytes"] == found["state_bytes"]
+    smallest = next(c for c in json.loads(out)["choices"] if c["name"] == "smallest")["sram_bytes"]
+    assert smallest <= found["sram_bytes"] <= smallest + 300

@@ -5,6 +5,7 @@ The table of all pairs stands in docs/exports.md, between two marks; `--update-g
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,8 @@ WAYS = {
     "torch module, float": ("float", None, "", {}),
     "torch module, int8": ("int8", "single", "", {}),
 }
-SOURCES = ("torch module", ".onnx", ".tflite", ".insitu")
+CHECKPOINT = ".pkl (mcunet-5fps)"
+SOURCES = ("torch module", "Keras model", ".keras", ".onnx", ".tflite", ".insitu", CHECKPOINT)
 
 
 class Net(nn.Module):
@@ -61,21 +63,42 @@ def samples() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(16, *SHAPE)).astype(np.float32)
 
 
+def keras_model():
+    """The same kind of network in Keras, with channels last."""
+    os.environ.setdefault("KERAS_BACKEND", "torch")
+    keras = pytest.importorskip("keras", reason="makes a Keras model")
+    L = keras.layers
+    keras.utils.set_random_seed(0)
+    image = keras.Input((SHAPE[1], SHAPE[2], SHAPE[0]))
+    x = L.ReLU()(L.BatchNormalization()(L.Conv2D(5, 3, 2, padding="same", use_bias=False)(image)))
+    x = L.Add()([x, L.DepthwiseConv2D(3, padding="same", activation="relu")(x)])
+    return keras.Model(image, L.Dense(CLASSES)(L.Flatten()(x)))
+
+
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory) -> dict[str, object]:
-    """The same network in every form that can be imported."""
-    folder = tmp_path_factory.mktemp("sources")
+def sources(tmp_path_factory, shared_models) -> dict[str, tuple[object, np.ndarray]]:
+    """A small network in every form that can be imported, and samples for it."""
+    folder, x = tmp_path_factory.mktemp("sources"), samples()
     model = insitu.load(module(), torch.zeros(1, *SHAPE))
-    plain = insitu.compile(model, precision="float")
+    plain = insitu.compile(model, precision="float", scheme="head")
     files = {f".{suffix}": plain.export(folder / f"net.{suffix}").path for suffix in ("onnx", "tflite")}
-    return {"torch module": model, **files, ".insitu": model.save(folder / "net.insitu")}
+    found = {"torch module": model, **files, ".insitu": model.save(folder / "net.insitu")}
+    last, theirs = np.ascontiguousarray(x.transpose(0, 2, 3, 1)), keras_model()
+    theirs.save(folder / "net.keras")
+    photos = np.random.default_rng(0).integers(-128, 128, (16, 128, 128, 3)).astype(np.int8)
+    return {
+        **{name: (source, x) for name, source in found.items()},
+        "Keras model": (theirs, last), ".keras": (folder / "net.keras", last),
+        CHECKPOINT: (shared_models / "mcunet-5fps.pkl", photos),
+    }  # fmt: skip
 
 
-def round_trip(source, way: str, folder: Path) -> float:
+def round_trip(source, x: np.ndarray, way: str, folder: Path) -> float:
     """How far the predictions of the model that came back are from the learner's."""
     precision, rounding, suffix, options = WAYS[way]
-    x = samples()
-    learner = insitu.compile(source, data=x, precision=precision, scheme="last:1", rounding=rounding)
+    classes = CLASSES if x.dtype == np.int8 else None  # the checkpoint has a thousand of its own
+    how = {"data": x, "precision": precision, "scheme": "last:1", "rounding": rounding}
+    learner = insitu.compile(source, classes=classes, **how)
     learner.fit(x, np.arange(16) % CLASSES, epochs=1, rate=0.02)
     if suffix:
         again = insitu.load(learner.export(folder / f"net.{suffix}", **options).path)
@@ -92,12 +115,16 @@ def words(off: float) -> str:
     return "equal" if off < 1e-5 else f"within {1 if off < 0.01 else 10} %"
 
 
+def possible(name: str, way: str) -> bool:
+    """Only a torch module has a module to write into; the checkpoint is int8."""
+    return (name == "torch module" or not way.startswith("torch")) and (name != CHECKPOINT or "int8" in way)
+
+
 @pytest.mark.slow
 def test_every_model_comes_back(sources, tmp_path, request):
     rows = []
     for name in SOURCES:
-        ways = {way: way.startswith("torch") and name != "torch module" for way in WAYS}  # into what module?
-        found = ["-" if left else words(round_trip(sources[name], way, tmp_path)) for way, left in ways.items()]
+        found = [words(round_trip(*sources[name], way, tmp_path)) if possible(name, way) else "-" for way in WAYS]
         rows.append(f"| {name} | {' | '.join(found)} |")
     table = "\n".join([f"| imported from | {' | '.join(WAYS)} |", f"|---{'|---' * len(WAYS)}|", *rows]) + "\n"
     page = PAGE.read_text()

@@ -108,19 +108,28 @@ def test_names_for_a_model_that_knows_its_classes_keep_its_head(capsys):
     x, y = data(200)
     words = np.array(["a_tap", "b_rest", "c_wave", "d_nod"])  # in the order of its outputs
     made = insitu.compile(skilled(), example=torch.zeros(1, 6), data=(x, words[y]), precision="float")
-    assert "own classifier stays: it is right for 100.0%" in capsys.readouterr().err
+    assert "a_tap, b_rest, c_wave, d_nod in this order, it is right for 100.0%" in capsys.readouterr().err
     assert made.names == tuple(words) and made.evaluate(x, words[y])["accuracy"] == 1.0
     given = insitu.compile(skilled(), example=torch.zeros(1, 6), classes=words.tolist(), precision="float")
     assert given.evaluate(x, words[y])["accuracy"] == 1.0 and "own classifier stays" in capsys.readouterr().err
 
 
-def test_names_in_another_order_start_a_new_head_unless_told_otherwise(capsys):
+def test_the_samples_tell_the_order_of_a_models_own_classes(capsys):
+    x, y = data(200)
+    words = np.array(["d", "b", "c", "a"])  # not in alphabetical order
+    made = insitu.compile(skilled(), example=torch.zeros(1, 6), data=(x, words[y]), precision="float")
+    assert "outputs named d, b, c, a in this order, it is right for 100.0%" in capsys.readouterr().err
+    assert made.names == tuple(words) and made.evaluate(x, words[y])["accuracy"] == 1.0
+
+
+def test_other_classes_start_a_new_head_unless_told_otherwise(capsys):
     x, y = data(200)
     words = np.array(["d", "c", "b", "a"])
-    made = insitu.compile(skilled(), example=torch.zeros(1, 6), data=(x, words[y]), precision="float")
-    assert "a new head: the model's own classifier is right for" in capsys.readouterr().err
+    other = np.random.default_rng(0).permutation(words[y])  # which it knows nothing about
+    made = insitu.compile(skilled(), example=torch.zeros(1, 6), data=(x, other), precision="float")
+    assert "a new head: the model's own classifier only guesses" in capsys.readouterr().err
     assert not made.predict(x).any()  # it starts from zeros
-    options = {"data": (x, words[y]), "classes": words.tolist(), "precision": "float"}
+    options = {"data": (x, other), "classes": words.tolist(), "precision": "float"}
     kept = insitu.compile(skilled(), example=torch.zeros(1, 6), head_init="own", **options)
     assert kept.evaluate(x, words[y])["accuracy"] == 1.0
     anew = insitu.compile(skilled(), example=torch.zeros(1, 6), head_init="zero", **options)

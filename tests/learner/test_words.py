@@ -1,8 +1,11 @@
 """What is said of a training that did not help: never that more is right and yet it did not help."""
 
+import numpy as np
 import pytest
 
 from insitu.learner.held_out import Score, change
+from insitu.learner.history import History
+from insitu.learner.settle import diverged
 
 
 @pytest.mark.parametrize(
@@ -18,3 +21,12 @@ def test_a_result_is_not_contradicted_by_its_numbers(before, after, words):
     assert words in change(before, after)
     if words.endswith("after"):
         assert change(before, after) == words
+
+
+def test_a_training_that_ends_far_below_guessing_has_not_diverged():
+    def history(first: float, *epochs: float) -> History:
+        return History(loss=list(epochs), losses=[np.full(100, first)])
+
+    assert not diverged(history(0.004, 0.72, 0.025), guessed=1.1)  # the first samples happened to be easy ones
+    assert "loss 0.004 to 0.9" in diverged(history(0.004, 0.72, 0.9), guessed=1.1)
+    assert "loss 1.1 to 40" in diverged(history(1.1, 20.0, 40.0), guessed=1.1)

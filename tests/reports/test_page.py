@@ -17,11 +17,12 @@ from insitu.demo import TARGET
 from insitu.errors import DataError
 from insitu.learner import History
 from insitu.reports.html import page
+from insitu.reports.html_answers import milliseconds
 from insitu.reports.html_charts import loss_curve
-from insitu.reports.html_data import Group, Score
-from insitu.reports.needs import named_costs
+from insitu.reports.html_data import Group, Memory, Piece, Score
+from insitu.reports.needs import Needs, large_boards, named_costs, room
 from insitu.reports.outcome import Outcome, weakest
-from insitu.reports.page import outcome, report_of
+from insitu.reports.page import first_board, outcome, report_of
 from tests.learners import data, imported, learner
 from tests.reports.test_html import Page, needs_browser, shown_by_chromium
 
@@ -139,6 +140,23 @@ def test_warnings_of_a_training_come_first():
     noted = replace(made.history or History(), notes=["training did not help"])
     text = page(report_of(made, noted))
     assert text.index("training did not help") < text.index("Put it on a board")
+
+
+def test_a_program_too_large_for_every_board_is_not_to_be_put_on_one():
+    large, middle, small = (
+        Needs(Memory((Piece("arena", n),)), Memory((Piece("constants", 1000),))) for n in (10**9, 290_000, 1000)
+    )
+    assert room(large).startswith("On none of") and "Make it smaller" in first_board(large)
+    assert "--board nrf52840" in first_board(small)
+    assert f"--board {large_boards(middle)[0].name} " in first_board(middle), "one that is large enough"
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [(0.0123, "0.0123 ms"), (1.3, "1.3 ms"), (1300, "1,300 ms"), (9_876, "9,876 ms"), (65_432, "65.4 s")],
+)
+def test_times_have_no_exponents(ms, words):
+    assert milliseconds(ms) == words
 
 
 def test_names_alone_tell_passes_and_layers_apart():

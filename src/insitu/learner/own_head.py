@@ -1,7 +1,7 @@
 """Names for as many classes as the model has unnamed outputs: are these its own classes, or others?
 
-The labelled samples tell: if its outputs, with the names in this order, are right more often than guessing, its own
-classifier stays, and nothing that it knows is lost. Without labelled samples it stays, too.
+The labelled samples tell: if its outputs, with the names in this order or in another one, are right more often than
+guessing, its own classifier stays, and nothing that it knows is lost. Without labelled samples it stays, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from insitu.quantizer import fold
 from insitu.training.classes import Classes
 
 MOST = 256  # samples that are looked at
+SURE, FEW = 2 / 3, 3  # the share that must be right, and samples per class, to believe in another order
 ANEW = 'head_init="zero" starts a new one'
 
 
@@ -26,17 +27,32 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     """The same classes with the model's own classifier, or with a new one; a note says which, and why."""
     if not chosen.perhaps:
         return chosen
-    order = ", ".join(chosen.names[:6]) + (", ..." if len(chosen.names) > 6 else "")
     if samples is None or samples.labels is None:
-        note = f"the model's own classifier stays, its outputs named {order} in this order ({ANEW})"
+        note = f"the model's own classifier stays, its outputs named {_listed(chosen.names)} in this order ({ANEW})"
         return replace(chosen, count=None, note=note)
     known = by_name(samples, chosen.names)
     some = known.take(np.unique(np.linspace(0, len(known) - 1, MOST).astype(int)))
     assert some.labels is not None
-    found = score("cross_entropy", predict_all(open_host(fold(graph)), plain(some.inputs))[0][:, 0], some.labels)
-    right = f"right for {found.words()} of the samples, with its outputs named {order} in this order"
-    if not no_better(found, guess("cross_entropy", some.labels)):
-        note = f"the model's own classifier stays: it is {right} ({ANEW})"
-        return replace(chosen, count=None, note=note)
-    where = 'insitu.load(model, classes=[...]) names them in their own order, head_init="own" keeps it'
-    return replace(chosen, note=f"a new head: the model's own classifier is {right}, which is chance ({where})")
+    out = predict_all(open_host(fold(graph)), plain(some.inputs))[0][:, 0]
+    order = _order(out, some.labels) if chosen.perhaps == "in any order" else list(range(out.shape[1]))
+    found, guessed = score("cross_entropy", out[:, order], some.labels), guess("cross_entropy", some.labels)
+    as_given = order == list(range(len(order)))
+    names = tuple(chosen.names[order.index(k)] for k in range(len(order)))
+    right = f"with its outputs named {_listed(names)} in this order, it is right for {found.words()} of the samples"
+    if (as_given and not no_better(found, guessed)) or (found.measure >= SURE and min(np.bincount(some.labels)) >= FEW):
+        return replace(chosen, count=None, names=names, note=f"the model's own classifier stays: {right} ({ANEW})")
+    how = 'insitu.load(model, classes=[...]) names its outputs, head_init="own" keeps it'
+    return replace(chosen, note=f"a new head: the model's own classifier only guesses ({right}; {how})")
+
+
+def _order(out: np.ndarray, labels: np.ndarray) -> list[int]:
+    """For each class the output that stands for it in these samples; its own place, if that is not clear."""
+    classes = out.shape[1]
+    counts = np.zeros((classes, classes), int)  # [class, output that is the largest]
+    np.add.at(counts, (labels, out.argmax(1)), 1)
+    order = counts.argmax(1).tolist()
+    return order if sorted(order) == list(range(classes)) else list(range(classes))
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")

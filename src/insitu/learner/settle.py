@@ -31,6 +31,7 @@ EPOCHS, AT, FEWEST, MOST = 20, 200, 4, 40  # 20 epochs of 200 samples; more of f
 FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are often repeated
 LARGE = 4000  # from this many samples on, some can be spared for the whole training
 DIVERGED = 1.5  # times the loss of the first samples
+FAR_BELOW = 0.5  # of the loss of guessing: whatever ends there has not diverged
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
 TRIES = 3  # of a training that diverges, each at a third of the rates
 
@@ -130,10 +131,12 @@ class Settled:
         course = replace(self.course, rate=rates.head)
         return replace(self, rates=rates, course=course, watch=watch, tries=self.tries + 1)
 
-    def finish(self, history: History) -> None:
+    def finish(self, history: History, loss: str) -> None:
         """Keep the best state; if that is the initial one, say so."""
         said, history.restored = self.watch.finish() if self.watch else ("", False)
-        history.notes += filter(None, [same_answer(self.feed.labels), said, diverged(history)])
+        history.notes += filter(
+            None, [same_answer(self.feed.labels), said, diverged(history, guess(loss, self.feed.labels).loss)]
+        )
         for words in history.notes:
             warnings.warn(words, LearningWarning, stacklevel=3)
 
@@ -156,12 +159,14 @@ def same_answer(labels: np.ndarray) -> str:
     return f"{what}: there is nothing to tell apart. Add samples of the others"
 
 
-def diverged(history: History) -> str:
-    """The message if training diverged: the last epoch's loss is far above that of the first samples."""
+def diverged(history: History, guessed: float) -> str:
+    """The message if training diverged: the last epoch's loss is far above that of the first samples, and no longer
+    far below that of guessing.
+    """
     if not history.loss or history.restored:
         return ""
     first, last = float(np.mean(history.losses[0][: max(8, len(history.losses[0]) // 20)])), history.loss[-1]
-    if np.isfinite(last) and np.isfinite(first) and last <= DIVERGED * first + 1e-6:
+    if np.isfinite(last) and np.isfinite(first) and last <= max(DIVERGED * first + 1e-6, FAR_BELOW * guessed):
         return ""
     return f"training diverged (loss {first:.3g} to {last:.3g}): a smaller rate, or none to have one found"
 

@@ -81,7 +81,7 @@ def trained(learner: Learner, found: Settled | None, epochs: range, report: Repo
             if not run.goes_on():
                 break
         found = run.slower()
-    run.finish(history)
+    run.finish(history, learner.recipe.loss)
     learner._take_over(run.feed)
     history.counters = learner.counters()
     return history

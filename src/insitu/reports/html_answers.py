@@ -113,7 +113,10 @@ def step_time(ms: float, name: str) -> str:
 
 
 def milliseconds(ms: float) -> str:
-    return f"{ms:.3g} ms" if ms < 10_000 else f"{ms / 1000:.3g} s"
+    """Three digits, and never an exponent."""
+    if ms >= 9_999.5:
+        return f"{ms / 1000:,.1f} s"
+    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms" if ms >= 0.001 else f"{ms:.6f} ms"
 
 
 def board_lines(report: RunReport) -> list[str]:

@@ -153,11 +153,16 @@ def part_of(name: str) -> str:
 
 
 def room(needs: Needs) -> str:
-    """Which boards are probably large enough for a program that was compiled without one."""
+    """On how many boards a program that was compiled without one probably fits."""
+    count, known = len(large_boards(needs)), len(boards())
+    return f"Probably on {count} of {known} boards" if count else f"On none of {known} boards, as it is"
+
+
+def large_boards(needs: Needs) -> list[Board]:
+    """Boards that are large enough as it was planned for this machine, the smallest first; one may lower its memory."""
     sram, flash = needs.sram.bytes + UNLINKED_SRAM, needs.flash.bytes + UNLINKED_FLASH
-    known = list(boards().values())
-    large = [b for b in known if b.sram.bytes >= sram and b.flash.bytes >= flash]
-    return f"Probably on {len(large)} of {len(known)} boards"
+    found = [b for b in boards().values() if b.sram.bytes >= sram and b.flash.bytes >= flash]
+    return sorted(found, key=lambda board: board.sram.bytes)
 
 
 def speed(learner: Learner) -> Speed | None:

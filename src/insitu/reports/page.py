@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from insitu.boards import boards
 from insitu.data import Samples
 from insitu.errors import DataError
 from insitu.files import check_target
@@ -20,7 +21,7 @@ from insitu.learner.shown import columns
 from insitu.reports.html import write_page
 from insitu.reports.html_data import Group, RunReport, Score, estimate
 from insitu.reports.memory import memory_map
-from insitu.reports.needs import Layers, Needs, costs, needs_of, room, speed
+from insitu.reports.needs import Layers, Needs, costs, large_boards, needs_of, room, speed
 from insitu.reports.outcome import Outcome, weakest
 from insitu.terminal.progress import Report
 
@@ -170,9 +171,25 @@ def class_advice(scores: tuple[Score, ...], groups: tuple[Group, ...]) -> str:
     return f'Collect more samples of "{worst.name}": {worst.after:.0%} of {worst.samples:,} recognised' if worst else ""
 
 
+USUAL = "nrf52840"
+
+
+def first_board(needs: Needs) -> str:
+    """How to put it on a board that is large enough, the usual one if it is."""
+    large = [board.name for board in large_boards(needs)]
+    if large:
+        name = USUAL if USUAL in large else large[0]
+        return f"Put it on a board: insitu compile NAME.insitu --board {name} -o build"
+    largest = max(boards().values(), key=lambda board: board.sram.bytes + board.flash.bytes).name
+    return (
+        f"Make it smaller for a board: insitu compile NAME.insitu --board {largest} --prefer memory lowers what it "
+        "takes, and says what still does not fit; int8 and a scheme that trains fewer layers take less"
+    )
+
+
 def board_advice(learner: Learner, needs: Needs, fresh: bool) -> list[str]:
     if needs.board is None:
-        return [] if fresh else ["Put it on a board: insitu compile NAME.insitu --board nrf52840 -o build"]
+        return [] if fresh else [first_board(needs)]
     if learner.site.manifest:
         return []
     return ['Write its folder: learner.write("build"), or insitu compile ... -o build; then insitu run build']

@@ -25,7 +25,7 @@ class Classes:
     count: int | None
     names: tuple[str, ...] = ()
     note: str = ""
-    perhaps: bool = False  # these may be the names of the model's own outputs
+    perhaps: str = ""  # "as given", "in any order": these may be the names of the model's own outputs
 
 
 def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Samples | None,
@@ -68,7 +68,8 @@ def _of_names(graph: Graph, names: tuple[str, ...], found: tuple[str, ...]) -> C
         raise DataError(f"the data has the class {strange[0]!r}, which is not given", hint=f"given: {_listed(names)}")
     if names == graph.classes:
         return Classes(None, names)
-    return Classes(len(names), names, perhaps=not any(graph.classes) and len(names) == _width(graph))
+    own = not any(graph.classes) and len(names) == _width(graph)
+    return Classes(len(names), names, perhaps="as given" if own else "")
 
 
 def _width(graph: Graph) -> int:
@@ -85,7 +86,7 @@ def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> C
             return Classes(None, own or tuple(map(str, range(width))))
         why = "the model knows other ones" if own else f"the model does not name its own {width:,}"
         note = f"a new head for the {len(found)} classes of the data ({why})"
-        return Classes(len(found), found, note, perhaps=not own and len(found) == width)
+        return Classes(len(found), found, note, perhaps="in any order" if not own and len(found) == width else "")
     count = int(samples.labels.max()) + 1
     if count > width or 2 * count <= width:
         words = f"labels up to {count - 1}: a new head with {count} classes (the model's own has {width:,}"
