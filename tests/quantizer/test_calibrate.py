@@ -5,9 +5,11 @@ import io
 import numpy as np
 import pytest
 
+from insitu.devices.host import open_host
 from insitu.errors import DataError, GraphError
 from insitu.quantizer import Ranges, calibrate, fold
 from insitu.quantizer.histogram import Histogram
+from insitu.toolchain.compiler import NATIVE, QUICK
 from tests.quantizer.nets import SHAPE, Net, samples, values
 
 
@@ -201,6 +203,18 @@ def test_several_runs_at_once_change_no_bit(method, shape):
     for name in one:
         assert np.array_equal(one.means[name], many.means[name])
         assert np.array_equal(one.channels[name], many.channels[name])
+
+
+def test_a_program_that_is_compiled_quickly_computes_the_same_bits():
+    net = Net()
+    x = net.op("relu", net.conv(net.input(*SHAPE), 9, name="conv"), name="act")
+    x = net.op("max_pool2d", net.depthwise(x, padding=(1, 1, 1, 1)), kernel=(2, 2), stride=(2, 2), name="pool")
+    x = net.op("sum", net.op("add", x, x, name="twice"), axes=(1, 2), name="total")
+    g = net.graph(net.linear(x, 5))
+    quick, usual = open_host(g, keep=True, flags=(NATIVE, QUICK)), open_host(g, keep=True)
+    for x in samples(g):
+        found, wanted = quick.values(x), usual.values(x)
+        assert {name: v.tobytes() for name, v in found.items()} == {name: v.tobytes() for name, v in wanted.items()}
 
 
 def test_the_sample_that_overflows_is_named_among_several():

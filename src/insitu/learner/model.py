@@ -21,6 +21,10 @@ from insitu.importers import load as load_graph
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import predicted
 from insitu.planner import plan
+from insitu.planner.changes.looped import macs
+from insitu.toolchain.compiler import NATIVE, QUICK
+
+MUCH = 300_000_000  # multiply-adds: plain C takes about as long as it takes to compile vectors of floats
 
 
 class Model:
@@ -67,7 +71,7 @@ class Model:
                 "a float model needs samples to be quantised", hint="model.quantize(x) with typical inputs x"
             )
         inference = fold(self.graph)
-        runner = open_host(inference, keep=True)
+        runner = open_host(inference, keep=True, flags=_flags(inference, data, batches))
         run = {"run": runner.values, "at_once": True}
         ranges = calibrate(inference, data, method=method, batches=batches, progress=progress, **run)
         return Model(quantize(inference, ranges, **options))
@@ -93,6 +97,12 @@ class Model:
         ins = ", ".join(f"{v.name} {v.type}" for v in g.inputs)
         outs = ", ".join(str(v.type) for v in g.outputs)
         return f"<insitu.Model {g.name}: {ins} -> {outs}, {len(g.nodes)} ops>"
+
+
+def _flags(graph: Graph, data: Any, batches: int | None) -> tuple[str, ...]:
+    """How the program that calibrates is compiled: quickly, if its work is less than that of the compiler."""
+    items = min(len(data) if hasattr(data, "__len__") else MUCH, batches or MUCH)
+    return (NATIVE, QUICK) if items * sum(map(macs, graph.nodes)) < MUCH else (NATIVE,)
 
 
 def load(source: Any, example: Any = None, *, batch: int = 1, classes: Sequence[str] = ()) -> Model:
