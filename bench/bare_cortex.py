@@ -12,13 +12,14 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from insitu.boards.cpu import CPUS
 from insitu.codegen import Program
 from insitu.firmware.build import ALONE, FLAGS, ZIG, Tools, compile_all, hand_written, link, runtime
 from insitu.graph import Value
@@ -28,6 +29,7 @@ from insitu.toolchain.zig import zig_command
 
 CODE, DATA, END = 0x08000000, 0x20000000, 0x0A000000
 MEGABYTE = 1 << 20
+CPU = {"m7": "cortex-m7", "m4": "cortex-m4", "m0": "cortex-m0plus"}  # whose runtime is linked
 CORES = {
     "m7": ("thumb-freestanding-eabihf", "cortex_m7+fp_armv8d16", "UC_CPU_ARM_CORTEX_M7"),
     "m4": ("thumb-freestanding-eabihf", "cortex_m4+vfp4d16sp", "UC_CPU_ARM_CORTEX_M4"),
@@ -87,8 +89,9 @@ def build(
     sources |= {f"kernels/{name}.o": hand_written(kernel_path(name)) for name in kernels}
     level, *others = flags
     tools = tools_for(core, level)
-    objects = compile_all(sources, tools, tuple(others)) | (runtime(tools) if ALONE[0] in tools.link else {})
-    data = link(objects, tools, LINK)
+    own = runtime(tools, CPUS[CPU[core]])
+    tools = replace(tools, link=(*tools.link, *ALONE)) if own else tools
+    data = link(compile_all(sources, tools, tuple(others)) | own, tools, LINK)
     return Image(data, symbols(data), core)
 
 
@@ -96,7 +99,7 @@ def tools_for(core: str, level: str) -> Tools:
     """As for firmware, so that both use the same runtime: zig takes seconds to build its own for a core and a level."""
     target, cpu, _ = CORES[core]
     command, linking = (*zig(), "-target", target, f"-mcpu={cpu}"), ("-O2", "-Wl,--entry=bench")
-    return Tools("zig", command, (*FLAGS, level, *ZIG), linking if core == "m0" else (*linking, *ALONE))
+    return Tools("zig", command, (*FLAGS, level, *ZIG), linking)
 
 
 def stage(programs: Sequence[Program]) -> str:
