@@ -15,6 +15,7 @@ EXAMPLES = """\
   insitu fleet simulate g.insitu --data x.npz --clients 50 --unlike 0.5   your learner, unlike devices
   insitu fleet serve g.insitu --clients 3 --rounds 10 -o together.insitu   a server; prints the address to join
   insitu fleet join g.insitu --data mine.npz --superlink HOST:PORT         a device; its samples stay with it
+  insitu fleet gateway g.insitu --boards serial:/dev/ttyACM0,serial:/dev/ttyACM1 --superlink HOST:PORT
   insitu fleet report together.insitu.json -o fleet.html         a page about a run
 """
 CODINGS = ("int8", "4bit", "2bit", "ternary")
@@ -22,7 +23,7 @@ DEMOS = ("watch",)
 
 
 def arguments(parser) -> None:
-    parser.add_argument("what", choices=tuple(ACTIONS), help="simulate, serve, join or report")
+    parser.add_argument("what", choices=tuple(ACTIONS), help="simulate, serve, join, gateway or report")
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the learner (.insitu); for report: a .json")
     data = parser.add_argument_group("samples")
     data.add_argument("--data", metavar="FILE", help="simulate: divided among the devices; join: this device's own")
@@ -36,11 +37,16 @@ def arguments(parser) -> None:
     fleet.add_argument("--strategy", default="fedavg", metavar="NAME", help="fedavg, fedprox, fedadam, fedmedian, ...")
     fleet.add_argument("--coding", choices=CODINGS, default="int8", help="bits of what a device sends (int8)")
     fleet.add_argument("--personal", default="", metavar="NAMES", help="layers that stay on their device, e.g. head")
+    fleet.add_argument("--noise", type=rate, metavar="M", help="differential privacy: noise as a multiple of --clip")
+    fleet.add_argument("--clip", type=rate, default=1.0, metavar="C", help="bound on a device's change (1.0)")
+    fleet.add_argument("--private", choices=("local", "central"), default="local", help="who adds the noise (local)")
     how = parser.add_argument_group("training")
     how.add_argument("--epochs", type=count, default=1, metavar="N", help="over a device's samples in each round (1)")
     how.add_argument("--rate", type=rate, metavar="R", help="learning rate (default: each device derives its own)")
     how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
+    how.add_argument("--steps", type=count, metavar="N", help="gateway: of a bout on a board (40)")
     net = parser.add_argument_group("network")
+    net.add_argument("--boards", metavar="PLACES", help="gateway: serial:PORT, several with commas between them")
     net.add_argument("--superlink", metavar="HOST:PORT", help="join: the address that `insitu fleet serve` printed")
     net.add_argument("--port", type=count, metavar="N", help="serve: (a free one)")
     net.add_argument("--certificate", type=Path, metavar="FILE", help="serve: the server's; with --key, --authority")
@@ -63,7 +69,14 @@ def simulated(arguments) -> int:
     output = _learner_file(arguments.output) if arguments.output else None
     learner, devices = _demo(arguments) if arguments.demo else _divided(arguments)
     say(f"{len(devices)} devices, {sum(len(d[0][1]) for d in devices)} samples to learn from")
-    plan = Plan(arguments.rounds, arguments.strategy, arguments.share or 1.0, arguments.coding, _names(arguments))
+    plan = Plan(
+        arguments.rounds,
+        arguments.strategy,
+        arguments.share or 1.0,
+        arguments.coding,
+        _names(arguments),
+        _noise(arguments),
+    )
     found = simulate(learner, devices, plan, _settings(arguments))
     if output:
         found.learner.save(output)
@@ -96,7 +109,7 @@ def served(arguments) -> int:
     learner = _learner(arguments)
     learner.device.info()  # built before the first device joins
     settings = {**_settings(arguments), "clients": arguments.clients, "rounds": arguments.rounds,
-                "strategy": arguments.strategy, "personal": arguments.personal}  # fmt: skip
+                "strategy": arguments.strategy, "personal": arguments.personal, **_private(arguments)}  # fmt: skip
     place = arguments.host, arguments.port, _secure(arguments)
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
     about = serve(wanted, lambda address: say(f"listening on {address}\n  to join: insitu fleet join "
@@ -114,10 +127,36 @@ def joined(arguments) -> int:
     learner.device.info()  # the program is built here, and never while the fleet waits
     settings = {"learner": str(arguments.file.resolve()), "data": str(Path(arguments.data).resolve()),
                 "test": arguments.test and str(Path(arguments.test).resolve()), "coding": arguments.coding,
-                "personal": arguments.personal}  # fmt: skip
+                "personal": arguments.personal, **_private(arguments)}  # fmt: skip
     say(f"joined {arguments.superlink}; Ctrl-C leaves")
     join(Joined(arguments.superlink, settings, _secure(arguments)))
     return 0
+
+
+def stood_in(arguments) -> int:
+    from insitu.federated.serving import Joined, join
+
+    if not arguments.superlink or not arguments.boards:
+        raise _missing("--superlink or --boards", "the server's address, and the serial ports of the boards")
+    _learner(arguments).device.info()
+    data = arguments.data and str(Path(arguments.data).resolve())
+    settings = {"learner": str(arguments.file.resolve()), "boards": "|".join(arguments.boards.split(",")), "data": data,
+                "test": arguments.test and str(Path(arguments.test).resolve()), "steps": arguments.steps,
+                "coding": arguments.coding, "personal": arguments.personal, **_private(arguments)}  # fmt: skip
+    say(f"joined {arguments.superlink} with {len(arguments.boards.split(','))} boards; Ctrl-C leaves")
+    join(Joined(arguments.superlink, settings, _secure(arguments)))
+    return 0
+
+
+def _private(arguments) -> dict[str, Any]:
+    names = ("noise", "clip", "private")
+    return {name: getattr(arguments, name) for name in names} if arguments.noise else {}
+
+
+def _noise(arguments):
+    from insitu.federated.privacy import Noise
+
+    return Noise(arguments.noise, arguments.clip, arguments.private) if arguments.noise else None
 
 
 def reported(arguments) -> int:
@@ -137,7 +176,7 @@ def reported(arguments) -> int:
     return 0
 
 
-ACTIONS = {"simulate": simulated, "serve": served, "join": joined, "report": reported}
+ACTIONS = {"simulate": simulated, "serve": served, "join": joined, "gateway": stood_in, "report": reported}
 
 
 def _learner(arguments):
@@ -176,7 +215,7 @@ def _settings(arguments) -> dict[str, Any]:
 def _secure(arguments):
     from insitu.federated.processes import Security
 
-    if arguments.what == "join":
+    if arguments.what in ("join", "gateway"):
         return Security(authority=arguments.authority, node_key=arguments.key)
     return Security(arguments.certificate, arguments.key, arguments.authority)
 
@@ -205,5 +244,9 @@ def told(about: dict) -> str:
     if up:
         share = about["float_bytes"] / up
         lines.append(f"{'bytes':<9}{size(round(up))} from each device and round, {share:.0f} times fewer than float32")
+    if "privacy" in about:
+        p = about["privacy"]
+        lines.append(f"{'privacy':<9}epsilon {p['epsilon']:.2f} at delta {p['delta']:g} after {p['rounds']} rounds, "
+                     f"{p['kind']} noise")  # fmt: skip
     lines += [f"{'dropped':<9}round {d['round']}, device {d['node']}: {d['why']}" for d in about["dropped"]]
     return "\n".join(lines)

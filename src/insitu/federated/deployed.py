@@ -8,6 +8,7 @@ build cache, which `insitu fleet join` fills before it starts.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ from flwr.serverapp import Grid, ServerApp
 
 from insitu.errors import DataError
 from insitu.federated.app import client_app, run_rounds
+from insitu.federated.gateway import Board, Gateway, from_samples, from_store
 from insitu.federated.member import Member
 from insitu.federated.named import strategy_of
 from insitu.federated.outcome import outcome_of, with_model
+from insitu.federated.privacy import Noise
 from insitu.federated.strategy import Deltas
 from insitu.files import write_whole
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
 
+STEPS = 40  # of a bout on a board, unless the settings say otherwise
 SETTINGS = ("epochs", "rate", "head_rate", "seed")
 
 
@@ -43,12 +47,21 @@ def serve(grid: Grid, given: dict[str, Any]) -> None:
     output = Path(given["output"])
     learners = [opened(path) for path in str(given["learners"]).split("|")]
     personal = tuple(filter(None, str(given.get("personal", "")).split(",")))
-    strategy = Deltas(strategy_of(str(given.get("strategy", "fedavg")), int(given["clients"])), learners, personal)
+    noise = noise_of(given)
+    inner = strategy_of(str(given.get("strategy", "fedavg")), int(given["clients"]), noise=noise)
+    strategy = Deltas(inner, learners, personal, noise)
     settings = {name: given[name] for name in SETTINGS if given.get(name) not in (None, "", 0)}
     rounds, waited = int(given["rounds"]), float(given.get("timeout", 600))
     run_rounds(strategy, grid, rounds, settings, Path(f"{output}.rounds"), waited)
     with_model(learners[0], strategy).save(output)
     write_whole(Path(f"{output}.json"), json.dumps(outcome_of(strategy), indent=1).encode())
+
+
+def noise_of(given: Mapping[str, Any]) -> Noise | None:
+    """The noise that the settings ask for."""
+    if not given.get("noise"):
+        return None
+    return Noise(float(given["noise"]), float(given.get("clip", 1.0)), str(given.get("private", "local")))
 
 
 def device_app() -> ClientApp:
@@ -57,13 +70,33 @@ def device_app() -> ClientApp:
 
 def member_of(given: dict[str, Any]) -> Member:
     """The device that a supernode's configuration describes."""
-    missing = [name for name in ("learner", "data") if name not in given]
-    if missing:
-        raise DataError(f"{' and '.join(missing)} are not given", where="--node-config", hint="insitu fleet join")
+    if "learner" not in given or not ({"data", "boards"} & set(given)):
+        raise DataError("needs a learner, and samples or boards", where="--node-config", hint="insitu fleet join")
     personal = tuple(filter(None, str(given.get("personal", "")).split(",")))
     test = given.get("test") or None
-    return Member(opened(str(given["learner"])), given["data"], test=None if test is None else (test, None),
-                  personal=personal, coding=str(given.get("coding", "int8")))  # fmt: skip
+    options = {"test": None if test is None else (test, None), "personal": personal,
+               "coding": str(given.get("coding", "int8")), "noise": noise_of(given)}  # fmt: skip
+    if given.get("boards"):
+        return gateway_of(given, options)
+    return Member(opened(str(given["learner"])), given["data"], **options)
+
+
+def gateway_of(given: Mapping[str, Any], options: dict[str, Any]) -> Gateway:
+    """The gateway of these boards: each learns from its own store, or from its share of the gateway's samples."""
+    learner, places = opened(str(given["learner"])), str(given["boards"]).split("|")
+    data, steps = given.get("data"), int(given.get("steps", STEPS))
+    shares = shared_out(learner, data, len(places)) if data else [None] * len(places)
+    lessons = [from_store(steps) if part is None else from_samples(learner, *part) for part in shares]
+    boards = [Board(p, lambda p=p: learner.on(p).device, lesson) for p, lesson in zip(places, lessons)]
+    return Gateway(learner, boards, **{**options, "test": options["test"] or (data and (data, None))})
+
+
+def shared_out(learner: Learner, data: str, count: int) -> list[tuple[Any, Any] | None]:
+    """The samples of each board."""
+    found = learner.samples(data)
+    x, y = found.inputs[0], found.labels
+    assert y is not None  # checked by samples()
+    return [(x[i::count], y[i::count]) for i in range(count)]
 
 
 def opened(path: str) -> Learner:

@@ -21,7 +21,7 @@ from insitu.devices.link import LinkDevice
 from insitu.devices.living import Living
 from insitu.errors import DataError, DeviceError, Error
 from insitu.federated.catalogue import Catalogue
-from insitu.federated.delta import base_hash, unpack_base
+from insitu.federated.delta import unpack_base
 from insitu.federated.member import Answer, Member, Task
 from insitu.federated.units import Arrays, from_real, to_real
 from insitu.learner import Learner
@@ -111,7 +111,7 @@ class Gateway(Member):
         counts = np.array([count for (_, count, _), _ in found], np.float64)
         shares, changes = counts / counts.sum(), [change for (change, _, _), _ in found]
         mean = {name: a + sum(s * c[name] for s, c in zip(shares, changes)) for name, a in base.items()}
-        delta = self.sender.delta(base, mean, base_hash(packed), int(counts.sum()))
+        delta = self._delta(base, mean, packed, int(counts.sum()))
         loss = float(np.average([loss for (_, _, loss), _ in found], weights=counts))
         return Answer(delta, int(counts.sum()), loss)
 

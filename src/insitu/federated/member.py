@@ -20,6 +20,7 @@ import numpy as np
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, Program, exchanged
 from insitu.federated.delta import Sender, base_hash, unpack_base
+from insitu.federated.privacy import Noise, private
 from insitu.federated.units import Arrays, Unit, from_real, to_real, units_of
 from insitu.files import read_array
 from insitu.learner import Learner
@@ -52,7 +53,8 @@ class Member:
     """A learner with samples, and the part of a fleet's tensors that it trains."""
 
     def __init__(self, learner: Learner, x: Any, y: Any = None, *, test: Any = None, personal: Sequence[str] = (),
-                 coding: str = "int8"):  # fmt: skip
+                 coding: str = "int8", noise: Noise | None = None):  # fmt: skip
+        self.noise = noise  # that this device adds itself
         self.learner, self.data, self.test = learner, (x, y), test
         everything = units_of(learner.graphs)
         self.units: Program = exchanged(everything, personal)
@@ -76,8 +78,16 @@ class Member:
         state = self.learner.device.state()
         self._own = {name: state[name] for name in names_of(self.personal, state)}
         count = len(self.learner.samples(*self.data).inputs[0])
-        delta = self.sender.delta(base, to_real(self.units, state), base_hash(packed), count)
+        delta = self._delta(base, to_real(self.units, state), packed, count)
         return Answer(delta, count, float(np.mean(losses)) if losses else 0.0)
+
+    def _delta(self, base: Arrays, learned: Arrays, packed: bytes, count: int) -> bytes:
+        """The sealed change. Under local privacy it has noise, and the number of samples is not told."""
+        if self.noise is None:
+            return self.sender.delta(base, learned, base_hash(packed), count)
+        hidden = private({name: learned[name] - base[name] for name in base}, self.noise)
+        noisy = {name: base[name] + change for name, change in hidden.items()}
+        return self.sender.delta(base, noisy, base_hash(packed), 1)
 
     def _epoch(self, task: Task, epoch: int) -> float:
         if task.rate is None:

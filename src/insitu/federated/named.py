@@ -8,6 +8,7 @@ from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
 from insitu.errors import DataError
+from insitu.federated.privacy import Noise
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "fedavg": flower.FedAvg, "fedprox": flower.FedProx, "fedadam": flower.FedAdam, "fedmedian": flower.FedMedian,
@@ -16,8 +17,16 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
 EXTRA = {"fedprox": {"proximal_mu": 0.1}, "fedadam": {"eta": 0.01}}
 
 
-def strategy_of(name: str, clients: int, share: float = 1.0) -> Strategy:
+def strategy_of(name: str, clients: int, share: float = 1.0, noise: Noise | None = None) -> Strategy:
     """The strategy of this name; a round takes `share` of the devices, and waits for `clients` of them."""
+    made = _plain(name, clients, share)
+    if noise is None or noise.kind != "central":
+        return made
+    taken = max(1, round(clients * share))
+    return flower.DifferentialPrivacyServerSideFixedClipping(made, noise.multiplier, noise.clip, taken)
+
+
+def _plain(name: str, clients: int, share: float) -> Strategy:
     if name not in STRATEGIES:
         raise DataError(f"unknown strategy {name!r}", hint=", ".join(STRATEGIES))
     taken = max(1, round(clients * share))

@@ -23,7 +23,17 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "float_bytes": 4 * count,
         "strategy": type(strategy.strategy).__name__,
         "personal": list(strategy.personal),
+        **_spent(strategy),
     }
+
+
+def _spent(strategy: Deltas) -> dict[str, Any]:
+    """What the rounds so far reveal about one device, if noise was added."""
+    noise = strategy.noise
+    if noise is None:
+        return {}
+    rounds = max((t.round for t in strategy.traffic), default=0)
+    return {"privacy": {**vars(noise), "epsilon": noise.epsilon(rounds), "rounds": rounds}}
 
 
 def with_model(learner: Learner, strategy: Deltas) -> Learner:

@@ -22,6 +22,7 @@ from insitu.federated.app import Settings, client_app, server_app
 from insitu.federated.member import Member
 from insitu.federated.named import strategy_of
 from insitu.federated.outcome import outcome_of, with_model
+from insitu.federated.privacy import Noise
 from insitu.federated.strategy import Deltas
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
@@ -39,6 +40,12 @@ class Plan:
     share: float = 1.0  # of the devices in each round
     coding: str = "int8"
     personal: tuple[str, ...] = ()
+    noise: Noise | None = None
+
+    @property
+    def own_noise(self) -> Noise | None:
+        """What a device adds itself."""
+        return self.noise if self.noise and self.noise.kind == "local" else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +63,10 @@ def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan:
     from flwr.simulation import run_simulation
 
     needs_ray()
-    inner: Strategy = strategy_of(plan.strategy, len(devices), plan.share)
+    inner: Strategy = strategy_of(plan.strategy, len(devices), plan.share, plan.noise)
     with TemporaryDirectory() as folder, quiet(), bar() as report:
         written(Path(folder), learner, devices)
-        strategy = Deltas(inner, [learner], plan.personal)
+        strategy = Deltas(inner, [learner], plan.personal, plan.noise)
         server = server_app(strategy, plan.rounds, settings, report=report)
         client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))
         run_simulation(server, client, len(devices), backend_config=_backend(processes))
@@ -111,4 +118,4 @@ def member(folder: str, number: int, plan: Plan) -> Member:
     learner.device.load_state(state)
     with np.load(Path(folder) / f"{number}.npz") as data:
         return Member(learner, data["x"], data["y"], test=(data["x_test"], data["y_test"]), personal=plan.personal,
-                      coding=plan.coding)  # fmt: skip
+                      coding=plan.coding, noise=plan.own_noise)  # fmt: skip

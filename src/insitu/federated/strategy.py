@@ -19,6 +19,7 @@ from flwr.serverapp.strategy import Strategy
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of, exchanged, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply
+from insitu.federated.privacy import Noise
 from insitu.federated.rounds import Base, averaged, base_of, programs_of
 from insitu.federated.units import Arrays, Unit, units_of
 from insitu.learner import Learner
@@ -54,6 +55,7 @@ class Deltas(Strategy):
     strategy: Strategy
     learners: Sequence[Learner]
     personal: Sequence[str] = ()
+    noise: Noise | None = None  # central: the strategy is wrapped in Flower's own; local: only told
     limits: Limits = field(default_factory=Limits)
     dropped: list[Dropped] = field(default_factory=list)
     traffic: list[Traffic] = field(default_factory=list)
@@ -65,6 +67,7 @@ class Deltas(Strategy):
         states = [(p, each.graphs, each.device.state()) for p, each in zip(programs, self.learners)]
         self.first: Arrays = first_arrays(self.catalogue, states)
         self.scores: MetricRecord | None = None  # of the last evaluation
+        self.uniform = self.noise is not None  # every device counts the same: its number of samples is private
         self._base: Base | None = None
 
     def units_of(self, learner: Learner) -> tuple[Unit, ...]:
@@ -111,7 +114,8 @@ class Deltas(Strategy):
             return None, None
         mean = averaged(base.arrays, [reply for _, reply in good], self.catalogue)
         for message, reply in good:
-            message.content = _widened(reply, base.arrays, mean, self.catalogue, _loss(message))
+            message.content = _widened(reply, base.arrays, mean, self.catalogue, _loss(message),
+                                       1 if self.uniform else reply.samples)  # fmt: skip
         return self.strategy.aggregate_train(server_round, [message for message, _ in good])
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
@@ -190,9 +194,9 @@ def _mean_loss(good: Sequence[tuple[Message, Reply]]) -> float:
     return float(np.average([_loss(m) for m, _ in good], weights=[r.samples for _, r in good]))
 
 
-def _widened(reply: Reply, base: Arrays, mean: Arrays, catalogue: Catalogue, loss: float) -> RecordDict:
+def _widened(reply: Reply, base: Arrays, mean: Arrays, catalogue: Catalogue, loss: float, weight: int) -> RecordDict:
     """A reply as Flower's strategies take it: every tensor, and the number of samples."""
     change, mask = catalogue.whole(reply.units, reply.change), catalogue.mask(reply.units)
     arrays = {name: np.where(mask[name], base[name] + change[name], mean[name]) for name in base}
-    metrics = MetricRecord({WEIGHT: reply.samples, "train-loss": loss})
+    metrics = MetricRecord({WEIGHT: weight, "train-loss": loss})
     return RecordDict({"arrays": as_record(arrays), "metrics": metrics})

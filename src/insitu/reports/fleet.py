@@ -47,6 +47,10 @@ def first(about: Mapping[str, Any]) -> str:
     share = f"{about['float_bytes'] / each:.0f} times fewer than float32" if each else ""
     tiles.append(answer("What does a device send?", f"{size(round(each))} per round", share))
     tiles.append(answer("Was anything dropped?", str(len(about["dropped"])), f"{replies} replies were averaged"))
+    if "privacy" in about:
+        spent = about["privacy"]
+        words = f"at delta {spent['delta']:g} after {spent['rounds']} rounds, {spent['kind']} noise"
+        tiles.append(answer("What could be learned about a device?", f"epsilon {spent['epsilon']:.2f}", words))
     return f'<section class="answers">{"".join(tiles)}</section>'
 
 

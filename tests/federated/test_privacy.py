@@ -1,0 +1,58 @@
+"""Differential privacy: the bound holds, the noise has its size, and the epsilon is that of Flower's accountant."""
+
+import numpy as np
+import pytest
+
+from insitu.errors import DataError
+from insitu.federated.delta import read_head
+from insitu.federated.member import Member, Task
+from insitu.federated.privacy import Noise, private
+from insitu.federated.rounds import Fleet, base_of
+from tests.federated.fleet import fresh, members
+
+
+def change(scale: float) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {"a": rng.normal(0, scale, (50, 40)).astype(np.float32), "b": rng.normal(0, scale, 30).astype(np.float32)}
+
+
+def total(arrays) -> float:
+    return float(np.sqrt(sum(np.square(a).sum() for a in arrays.values())))
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0])
+def test_a_change_is_within_the_clip_before_the_noise(scale):
+    quiet = private(change(scale), Noise(1e-9, 0.5), np.random.default_rng(1))
+    assert total(quiet) <= 0.5 * (1 + 1e-5)
+    if scale < 0.01:  # a small change stays as it is
+        np.testing.assert_allclose(quiet["a"], change(scale)["a"], atol=1e-8)
+
+
+def test_the_noise_has_the_size_that_the_epsilon_is_counted_for():
+    noise = Noise(2.0, 0.5)
+    added = private({"a": np.zeros((400, 500), np.float32)}, noise, np.random.default_rng(2))["a"]
+    assert abs(added.std() - 1.0) < 0.01 and abs(added.mean()) < 0.01
+    first, second = (private(change(1.0), noise)["a"] for _ in range(2))
+    assert np.abs(first - second).max() > 0.1  # never the same twice
+
+
+def test_the_epsilon_is_the_best_over_all_orders_of_renyi_divergence():
+    noise, rounds = Noise(1.3, 1.0), 20
+    orders = 1 + np.exp(np.linspace(-3, 6, 20_000))
+    known = (rounds * orders / (2 * noise.multiplier**2) + np.log(1 / noise.delta) / (orders - 1)).min()
+    assert abs(noise.epsilon(rounds) - known) < 1e-4 * known
+    assert noise.epsilon(1) < noise.epsilon(2) and Noise(4.0, 1.0).epsilon(5) < Noise(1.0, 1.0).epsilon(5)
+
+
+def test_a_device_with_noise_of_its_own_does_not_tell_how_many_samples_it_has():
+    (x, y), noise = members(1)[0], Noise(1.0, 0.1)
+    fleet = Fleet([Member(fresh(), x, y, noise=noise)])
+    packed = base_of(fleet.arrays, fleet.catalogue).packed
+    answers = [fleet.members[0].train(packed, fleet.catalogue, Task(rate=0.02)) for _ in range(2)]
+    assert [read_head(a.delta).samples for a in answers] == [1, 1] and answers[0].delta != answers[1].delta
+
+
+def test_noise_that_protects_nothing_is_refused():
+    for bad in ({"multiplier": 0.0}, {"clip": 0.0}, {"kind": "none"}, {"delta": 0.0}):
+        with pytest.raises(DataError, match="no such noise"):
+            Noise(**{"multiplier": 1.0, "clip": 1.0, **bad})
