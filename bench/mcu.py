@@ -308,7 +308,8 @@ def page(found: list[Row], others: dict) -> str:
         "of it that are held; *forward* is the forward part of a step. *inference\nonly* is the arena of a program "
         "that only predicts. *published* is the Tiny Training Engine on a Cortex-M7, counted in\nthe same way. If "
         "the state is larger than the arena, SRAM has room for two states: a new one is received completely before "
-        "it\nreplaces the old one. If SRAM is short, the state is received *in place*. Each row names its flags; "
+        "it\nreplaces the old one. If SRAM is short, or that saves a tenth of it with `--prefer memory`, the state is "
+        "received *in place*. Each row names its flags; "
         "without any, a program\ntakes the fewest instructions that fit half of the board's SRAM, or all of it if that "
         "is not enough. `--prefer memory` takes the\nleast memory, `--prefer speed` the fewest instructions that fit "
         "the board ([streaming.md](streaming.md)).",

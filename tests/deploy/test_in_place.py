@@ -1,4 +1,4 @@
-"""The state is received in place if SRAM does not hold it twice, and only then; every byte of that is counted."""
+"""A state is received in place if SRAM does not hold it twice or the least memory is wanted; every byte is counted."""
 
 from dataclasses import replace
 
@@ -33,6 +33,12 @@ def learner():
 
 
 @pytest.fixture(scope="module")
+def staged(learner):
+    """All of the board's SRAM, which holds two states."""
+    return within(learner)
+
+
+@pytest.fixture(scope="module")
 def programs(learner):
     return [*board_programs(learner.graphs)]
 
@@ -50,8 +56,28 @@ def planned(monkeypatch) -> list[int]:
     return found
 
 
+def within(learner, sram: int | None = None):
+    """Its program for a board with this much SRAM, where neither memory nor speed matters more."""
+    board = learner.deployed.limits.board
+    return deploy(learner.graphs, Limits(board, sram or board.sram.bytes, board.flash.bytes, "balance"))
+
+
 def at(sram: int):
     return compiled("wide", **OPTIONS, sram=sram).deployed
+
+
+def test_the_least_memory_never_holds_a_state_twice(learner, staged, programs):
+    assert learner.deployed.in_place and not staged.in_place
+    assert learner.deployed.program.arena_bytes == programs[-1].arena_bytes < staged.program.state_bytes
+    rest = staged.sram_bytes - interface_of(staged.program).arena_bytes - staged.program.state_bytes
+    state_and_arena = learner.deployed.program.state_bytes + learner.deployed.program.arena_bytes
+    assert learner.deployed.sram_bytes == pytest.approx(state_and_arena + rest, abs=256)  # stack
+
+
+def test_half_of_a_board_is_kept_to_in_place_before_more_of_it_is_used(learner, staged):
+    board, half = staged.limits.board, staged.sram_bytes - 1
+    found = deploy(learner.graphs, Limits(board, board.sram.bytes, board.flash.bytes, "balance", (half, half * 2)))
+    assert found.in_place and found.sram_bytes <= half
 
 
 def test_each_program_takes_less_than_the_one_before_and_all_but_the_first_receive_in_place(programs):
@@ -62,23 +88,23 @@ def test_each_program_takes_less_than_the_one_before_and_all_but_the_first_recei
     assert programs[1].plans == programs[0].plans, "the first in place costs no instructions"
 
 
-def test_where_two_states_fit_they_are_staged_and_nothing_is_planned_twice(learner, planned):
-    found = at(learner.deployed.sram_bytes)
-    assert not found.in_place and found.sram_bytes == learner.deployed.sram_bytes
+def test_where_two_states_fit_they_are_staged_and_nothing_is_planned_twice(learner, staged, planned):
+    found = within(learner, staged.sram_bytes)
+    assert not found.in_place and found.sram_bytes == staged.sram_bytes
     assert len(planned) == 1
 
 
-def test_a_byte_less_and_the_state_comes_in_place_with_the_same_plan(learner, programs, planned):
-    found = at(learner.deployed.sram_bytes - 1)
+def test_a_byte_less_and_the_state_comes_in_place_with_the_same_plan(learner, staged, programs, planned):
+    found = within(learner, staged.sram_bytes - 1)
     assert found.in_place and len(planned) == 1
     assert found.program.arena_bytes == programs[1].arena_bytes
     saved = interface_of(programs[0]).arena_bytes - programs[1].arena_bytes
-    assert learner.deployed.sram_bytes - found.sram_bytes == pytest.approx(saved, abs=16)  # alignment
+    assert staged.sram_bytes - found.sram_bytes == pytest.approx(saved, abs=16)  # alignment
 
 
-def test_where_that_is_not_enough_the_arena_is_lowered_as_far_as_it_must(learner, programs, planned):
-    larger = at(learner.deployed.sram_bytes - 1).sram_bytes
-    lower = at(larger - 1)
+def test_where_that_is_not_enough_the_arena_is_lowered_as_far_as_it_must(learner, staged, programs, planned):
+    larger = within(learner, staged.sram_bytes - 1).sram_bytes
+    lower = within(learner, larger - 1)
     assert lower.in_place and lower.sram_bytes < larger
     assert lower.program.arena_bytes < programs[1].arena_bytes
     assert planned[0] > planned[1] and len(planned) == 2, "the arena that is too large is not planned again"
@@ -102,7 +128,8 @@ def test_the_memory_that_a_hint_names_is_what_the_smallest_program_takes():
 
 
 def test_more_flash_is_not_sought_by_receiving_in_place(learner, planned):
-    found = deploy(learner.graphs, limits_of("nrf52840", None, 4096, "memory"))
+    board = learner.deployed.limits.board
+    found = deploy(learner.graphs, Limits(board, board.sram.bytes, 4096, "balance"))
     assert not found.fits and not found.in_place and len(planned) == 1
 
 
@@ -115,15 +142,16 @@ def test_a_program_without_limits_and_one_without_a_state_are_not_in_place(learn
 
 def test_a_core_that_is_not_linked_for_is_reckoned_in_the_same_way(learner, monkeypatch):
     monkeypatch.setitem(CPUS, "rv32imc", replace(CPUS["rv32imc"], emulator=""))
-    whole = deploy(learner.graphs, limits_of("esp32c3", None, None, "memory"))
-    tight = deploy(learner.graphs, limits_of("esp32c3", whole.sram_bytes - 1, None, "memory"))
+    limits = replace(limits_of("esp32c3", None, None), aims=())
+    whole = deploy(learner.graphs, limits)
+    tight = deploy(learner.graphs, replace(limits, sram=whole.sram_bytes - 1))
     assert (whole.in_place, tight.in_place) == (False, True)
     assert whole.sram_bytes > tight.sram_bytes
 
 
 def test_reports_say_it_in_a_line(learner):
-    tight = compiled("wide", **OPTIONS, sram=learner.deployed.sram_bytes - 1)
-    for found, said in ((learner, False), (tight, True)):
+    roomy = compiled("wide", **{**OPTIONS, "prefer": "speed"})
+    for found, said in ((roomy, False), (learner, True)):
         report = describe(found)
         assert report["in_place"] is said is manifest(found.deployed)["figures"]["in_place"]
         assert (IN_PLACE in to_text(report)) is said is (IN_PLACE in readme(found.deployed))

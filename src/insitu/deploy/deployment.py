@@ -24,7 +24,7 @@ from insitu.terminal.progress import stage
 from insitu.terminal.table import size
 
 UNLINKED_FLASH = 65536  # where nothing is linked: an estimate of the code, from its size on a Cortex-M
-IN_PLACE = "received in place (SRAM cannot hold it twice)"  # a state, as reports say it
+IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
 
 
 @dataclass(frozen=True, eq=False)

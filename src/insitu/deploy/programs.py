@@ -1,8 +1,9 @@
 """The programs that the same graphs make for a small machine, from the fewest instructions to the least memory.
 
 Programs differ in how far the peak of their arena is lowered, which costs instructions, and in how a state is received:
-it waits in the arena until it has been checked, or overwrites the old one (*in place*) if SRAM cannot hold it twice.
-All of them learn the same bytes. Each is planned on demand, and once. Nothing is linked here (deployment.py).
+it waits in the arena until it has been checked, or overwrites the old one (*in place*) if that is what decides whether
+the program fits, or if the least memory is wanted and much is saved. All of them learn the same bytes. Each is planned
+on demand, and once. Nothing is linked here (deployment.py).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ UNLINKED_SRAM = 4096
 LINKED_SRAM = 2048  # stack and protocol of a small program on a Cortex-M
 LEAST_SRAM = 1024  # no program has less
 PLACED = 0.95  # at least this share of an arena is alive at its peak: the rest is gaps (planner/place/placer.py)
+PAYS = 0.1  # of SRAM: worth receiving a state in place, where a state that is cut off half way is lost
 UNLIMITED = 1 << 40
 
 Attempt = tuple[Program, int | None]  # a program, and the bytes of SRAM it has to fit
@@ -76,6 +78,13 @@ class Programs:
         """The least memory of all."""
         return replace(self.lowered_to(0), in_place=True)
 
+    @property
+    def in_place_pays(self) -> bool:
+        """Does it save much SRAM to hold the state once? Else the old one is better kept until the new one is whole."""
+        staged = self.smallest
+        doubled = staged.arena_bytes < staged_bytes(staged)
+        return doubled and bare_sram(self.least) <= (1 - PAYS) * bare_sram(staged)
+
     def lowered_to(self, enough: int) -> Program:
         """The program whose arena is lowered until it takes this many bytes, or as far as possible."""
         same = (program for low, program in self.known.items() if _same(program, low, enough))
@@ -88,13 +97,20 @@ class Programs:
 
     def attempts(self, limits: Limits) -> Iterator[Attempt]:
         """Programs to try in this order, and the SRAM that each has to fit."""
+        if limits.prefer == "memory" and limits.sram is not None and self.in_place_pays:
+            yield self.least, limits.sram
+            return
         for aim in limits.aims:
             yield from ((program, aim) for program in self.quick(aim))
-            if self.holds_two(aim):
-                yield self.smallest, aim
-        if self.holds_two(limits.sram):
-            yield self.smallest, limits.sram
-        yield from ((replace(p, in_place=True), limits.sram) for p in self.overwriting(limits.sram))
+            yield from self.careful(aim)
+        if limits.sram not in limits.aims:
+            yield from self.careful(limits.sram)
+
+    def careful(self, sram: int | None) -> Iterator[Attempt]:
+        """Programs with room for a second state, if that much SRAM holds two; then those that need none."""
+        if self.holds_two(sram):
+            yield self.smallest, sram
+        yield from ((replace(p, in_place=True), sram) for p in self.overwriting(sram))
 
     def quick(self, sram: int) -> Iterator[Program]:
         """Programs lowered only until they fit, with room for a second state."""
