@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from insitu.codegen import c
-from insitu.codegen.life import emit_life, layout_of, life_sources
+from insitu.codegen.life import LIFE_KERNELS, emit_life, layout_of, life_sources
 from insitu.codegen.program import Program, classes_of
 from insitu.codegen.state import HEADER_BYTES, MAGIC, StateLayout
 from insitu.errors import GraphError
@@ -126,6 +126,11 @@ int main(void)
 
 
 # parts of the files -----------------------------------------------------------------------------
+
+
+def kernels_of(program: Program) -> tuple[str, ...]:
+    """The kernels that a program's firmware calls."""
+    return (*program.kernels, *KERNELS, *(LIFE_KERNELS if program.life else ()))
 
 
 def sources_of(program: Program) -> tuple[str, ...]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 RULES = "device/rules.c", "device/follow.c", "device/life.c", "device/bout.c", "device/life_requests.c"
 IN_FLASH, IN_RAM = ("device/store_flash.c", "device/bank.c"), ("device/store_ram.c", "device/bank_none.c")
 # bytes of the structs in c/device/rules.h and life.h
-RECORD, CLASS, PAST, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 252, 12, 16, 28
+RECORD, CLASS, PAST, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 12, 16, 28
+LIFE_KERNELS = ("finite_f32",)
 NAME_BYTES = 31  # of a class, in UTF-8
 MOST_PAGES = 16  # of a segment
 LEAST_SEGMENTS = 4  # one is always empty, one is for what was dropped

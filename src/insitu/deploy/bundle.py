@@ -17,7 +17,7 @@ from pathlib import Path
 
 from insitu.boards import Board
 from insitu.codegen import Program
-from insitu.codegen.device import KERNELS, emit_device, main_source, sources_of
+from insitu.codegen.device import emit_device, kernels_of, main_source, sources_of
 from insitu.deploy import Deployment
 from insitu.deploy.bundle_texts import example_main, makefile, readme, train_sketch
 from insitu.deploy.folder import LEARNER, MANIFEST, hashes, write_files
@@ -53,7 +53,7 @@ def board_files(deployment: Deployment, learner: bytes = b"") -> dict[str, str |
     program, board = deployment.program, deployment.limits.board
     assert board is not None
     protocol = {name: (C_FOLDER / name).read_text() for name in sources_of(program)} | flash_files(program)
-    kernels = kernel_files((*program.kernels, *KERNELS))
+    kernels = kernel_files(kernels_of(program))
     kernels[EVERYTHING] = living(kernels[EVERYTHING]) if program.life else kernels[EVERYTHING]
     sources = only_reached(with_headers({**program.files, **emit_device(program), **kernels, **protocol}), board)
     found: dict[str, str | bytes] = {f"src/{name}": text for name, text in sources.items()}

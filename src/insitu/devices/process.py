@@ -68,6 +68,8 @@ class ProcessChannel:
 
 def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """An executable that serves the protocol; cached by content."""
+    if program.life:
+        raise DeviceError("a program that keeps samples needs a board's flash", hint='on("emulator"); or learner.keep')
     kernels = (*program.kernels, *KERNELS)
     made = {**program.files, **emit_device(program), "main.c": main_source(program.prefix)}
     files = joined({**made, EVERYTHING: kernels_header(kernels)})

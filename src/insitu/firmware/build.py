@@ -18,7 +18,7 @@ from pathlib import Path
 
 from insitu.boards import Board, Cpu, Pages, Port
 from insitu.codegen import Program
-from insitu.codegen.device import KERNELS, emit_device, main_source, sources_of
+from insitu.codegen.device import emit_device, kernels_of, main_source, sources_of
 from insitu.codegen.life import layout_of
 from insitu.errors import ToolError
 from insitu.firmware.account import Account, account, with_reserved
@@ -114,7 +114,7 @@ def firmware_sources(program: Program, port: str | Port,
                      extra: Mapping[str, str],
                      startup: str = "boards/startup.c") -> dict[str, tuple[str, dict[str, str]]]:  # fmt: skip
     """Object path -> its source text, and the generated headers it may include."""
-    kernels = (*program.kernels, *KERNELS)
+    kernels = kernels_of(program)
     model = {**program.files, **emit_device(program), EVERYTHING: kernels_header(kernels), **extra}
     headers = {name: text for name, text in model.items() if name.endswith(".h")}
     found = {f"model/{name[:-2]}.o": (text, headers) for name, text in model.items() if name.endswith(".c")}

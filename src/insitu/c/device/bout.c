@@ -29,7 +29,7 @@ static int32_t is_right(const life_model *m, const rules_record *r)
     for (int32_t i = 1; i < m->class_count; i++) {
         best = m->outputs[i] > m->outputs[best] ? i : best;
     }
-    return best == r->label;
+    return best == r->label && finite_f32(m->outputs, m->class_count);
 }
 
 static void save_state(const life_model *m)
@@ -77,7 +77,7 @@ int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t parti
         return 0;
     }
     m->now->left = steps;
-    m->now->rate = rate;
+    m->now->rate = rate * m->past->pace;
     m->now->guards = m->now->right = m->now->lost = m->now->won = 0;
     for (int32_t i = 0; i < m->class_count; i++) {
         m->classes[i].steps = 0;
@@ -132,6 +132,13 @@ int32_t bout_undo(const life_model *m)
     return bank < 0 && !m->before;
 }
 
+/* Has the head become something else than numbers? */
+static int32_t is_broken(const life_model *m)
+{
+    const int32_t rows = m->class_count, weights = rows * m->feature_count;
+    return m->weight && (!finite_f32(m->weight, weights) || !finite_f32(m->bias, rows));
+}
+
 static void judge(const life_model *m)
 {
     life_now *now = m->now;
@@ -141,7 +148,9 @@ static void judge(const life_model *m)
     past->right = (uint32_t)now->right;
     past->lost = (uint32_t)now->lost;
     past->won = (uint32_t)now->won;
-    if (rules_worse(now->guards, now->lost, now->won) && bout_undo(m) == 0) {
+    const int32_t worse = rules_worse(now->guards, now->lost, now->won) || is_broken(m);
+    past->pace = worse ? past->pace * 0.5f : past->pace < 0.5f ? past->pace * 2.0f : 1.0f;
+    if (worse && bout_undo(m) == 0) {
         past->undone++;
         past->right = (uint32_t)(now->right + now->lost - now->won);
     }

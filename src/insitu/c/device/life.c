@@ -8,7 +8,7 @@
 #include "kernels.h"
 
 enum { VERSION = 8 };            /* of a record's label, counted in its flags */
-static const float UNUSED = -5e8f; /* a class whose bias is below has never been in use: it starts with -1e9 */
+static const float UNUSED = -1e8f; /* a class whose bias is below has never been in use: it starts with -1e9 */
 
 /* the records at hand ----------------------------------------------------------------------- */
 
@@ -288,6 +288,7 @@ static void begin_anew(const life_model *m)
     clear(m->classes, (uint32_t)m->class_count * sizeof *m->classes);
     clear(m->means, (uint32_t)(m->class_count * m->feature_count) * 4);
     m->past->next_id = 1;
+    m->past->pace = 1.0f;
     for (int32_t k = 0; m->names && k < m->class_count; k++) {
         for (int32_t i = 0; i < RULES_NAME - 1 && m->names[k][i] != 0; i++) {
             m->classes[k].name[i] = m->names[k][i];

@@ -24,6 +24,7 @@ typedef struct {
     float square[LIFE_GROUPS + 1];           /* sums of squares around it */
     float recent[LIFE_GROUPS + 1];
     uint32_t guards, right, lost, won;       /* of the last bout: guards, right after it, gone wrong, gone right */
+    float pace;                              /* of the next bout: half as fast after one that did harm */
 } life_past;
 
 /* A part of the flash that is erased at once and filled from its start; RAM only. */

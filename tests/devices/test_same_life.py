@@ -1,0 +1,120 @@
+"""One life on Linux and on an emulated board: the same samples, labels, bouts, classes; the same bytes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("unicorn")
+
+import insitu
+from insitu.devices.emulator import EmulatorDevice, emulate
+from insitu.devices.living import COLLECT, NONE, Kept, Living
+from insitu.store import drift, rules
+
+from ..learners import imported
+from ..models import imported as network
+from .living import RATE, points
+
+
+class Both:
+    """Tells everything to a learner on this machine and to a board, and compares them after each act."""
+
+    def __init__(self, learner: insitu.Learner):
+        assert learner.deployed is not None and learner.deployed.firmware is not None
+        self.device: EmulatorDevice = emulate(learner.deployed.firmware)
+        self.board, self.learner = Living(self.device), learner
+        self.life = learner.keep(count=self.board.capacity)
+
+    def observe(self, x: np.ndarray, label: int = NONE) -> int:
+        found = self.board.observe(x, label=label)
+        assert found == self.learner.observe(x[None], None if label == NONE else label)
+        return found
+
+    def label(self, id: int, label: int) -> None:
+        self.board.label(id, label)
+        self.learner.label(id, label)
+
+    def rehearse(self, steps: int, rate: float, partial: bool = False) -> insitu.Rehearsed:
+        found = self.board.rehearse(steps, rate, partial)
+        told = self.learner.rehearse(steps, rate=rate, partial=partial)
+        assert told.steps == steps and told.finished and told.guards == found["guards"]
+        assert found["undone"] == self.life.record.rolled_back
+        return told
+
+    def add_class(self, name: str) -> int:
+        row = self.board.add_class(name)
+        assert row == self.learner.add_class(name)
+        return row
+
+    def forget(self, row: int) -> None:
+        self.board.forget(row)
+        self.learner.forget(row)
+
+    def check(self) -> None:
+        """Records, state, means and drift are the same."""
+        ledger = self.life.store.ledger
+        kept = [ledger.records[i] for i in sorted(ledger.records)]
+        assert self.board.records() == [Kept(r.id, r.label, r.guard, r.worth, r.uses) for r in kept]
+        mine, theirs = self.device.state(), self.learner.device.state()
+        assert all(mine[name].tobytes() == theirs[name].tobytes() for name in theirs)
+        found = self.board.statistics()
+        assert np.float32(found["drift"]) == np.float32(self.life.drift())
+        counts = self.life.store.means.counts
+        assert [c["in_mean"] for c in self.board.class_statistics()] == [
+            counts.get(k, 0) for k in range(self.board.classes)
+        ]
+
+
+def perceptron() -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
+    x, y = points(140)
+    made = insitu.compile(imported(), classes=4, scheme="last:1", precision="float", board="nrf51822", store="4K",
+                          max_classes=5)  # fmt: skip
+    return made, x, y
+
+
+def int8_network() -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
+    graph, rng = network("mobilenet_v2"), np.random.default_rng(2)
+    x = rng.normal(size=(140, *graph.inputs[0].shape[1:])).astype(np.float32)
+    y = rng.integers(0, 4, len(x))
+    x += y.reshape(-1, 1, 1, 1).astype(np.float32)
+    made = insitu.compile(graph, classes=4, scheme="last:2", data=x, board="nrf52840", store="64K", max_classes=5)
+    return made, x.astype(np.float32), y
+
+
+@pytest.mark.parametrize("make", [perceptron, int8_network])
+def test_a_life_is_the_same_on_both(make):
+    learner, x, y = make()
+    count = 100 if make is perceptron else 24
+    x = learner.samples(x, y).inputs[0]  # as the program takes them
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        both = Both(learner)
+    for i in range(count):
+        both.observe(x[i], int(y[i]) if i % 3 else NONE)
+        if i % 10 == 9:
+            for id in both.learner.asks(2):
+                both.label(id, int(y[id - 1]))
+    both.observe(x[1], NONE)  # seen before
+    both.check()
+    both.rehearse(20, RATE)
+    both.check()
+    new = both.add_class("new")
+    for i in range(count, count + 6):
+        both.observe(-x[i], new)
+    both.check()
+    both.rehearse(15, RATE)
+    both.check()
+    both.rehearse(20, 40.0)  # harmful, or not: both must agree
+    both.rehearse(10, RATE)
+    both.check()
+    both.forget(new)
+    both.rehearse(5, RATE)
+    both.check()
+
+
+def test_both_say_the_same_of_the_rules():
+    assert COLLECT == drift.COLLECT and NONE == rules.NONE
