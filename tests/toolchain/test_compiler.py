@@ -194,3 +194,27 @@ def test_no_kernel_needs_libm_whatever_the_flags(level, tmp_path):
             compile_c([*flags, "-c", str(kernel_path(name)), "-o", str(tmp_path / f"{name}.o")])
     objects = b"".join(p.read_bytes() for p in tmp_path.glob("*.o"))
     assert b"\0sqrtf\0" not in objects and b"\0fmaf\0" not in objects
+
+
+MAKES = """
+import sys, time
+from pathlib import Path
+from insitu.toolchain.cache import cached
+
+def make(path):
+    with Path(sys.argv[1]).open("a") as made:
+        made.write("made\\n")
+    time.sleep(0.3)
+    path.write_text("content")
+
+assert cached("kind", "key", ".txt", make).read_text() == "content"
+"""
+
+
+def test_processes_that_need_the_same_file_make_it_once(tmp_path):
+    environment = {**os.environ, "INSITU_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", MAKES, str(tmp_path / "made")]
+    for process in [subprocess.Popen(command, env=environment) for _ in range(3)]:
+        assert process.wait(60) == 0
+    assert (tmp_path / "made").read_text() == "made\n"
+    assert sorted(p.name for p in (tmp_path / "cache" / "kind").iterdir()) == ["key.txt"]

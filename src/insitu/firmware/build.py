@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from insitu.firmware.soft import soft_runtime
 from insitu.firmware.stack import THUMB, Depth, stack_depth
 from insitu.firmware.stack_riscv import RISCV
 from insitu.firmware.together import Source, compile_together
-from insitu.toolchain.cache import cached, key_of, place_of, sealed
+from insitu.toolchain.cache import cached, key_of, one_at_a_time, place_of, sealed
 from insitu.toolchain.prototypes import kernels_header, own_header
 from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, depends, kernel_path, read
 from insitu.toolchain.zig import zig_command
@@ -221,9 +222,13 @@ Sources = Mapping[str, Source]
 def compile_all(sources: Sources, tools: Tools, flags: tuple[str, ...], include: tuple[Path, ...] = (C_FOLDER,)):
     """Object path in the image -> the compiled file. What is not in the cache is compiled in few starts."""
     keys = {name: object_key(name, source, tools, flags, include) for name, source in sources.items()}
-    new = {name: sources[name] for name, key in keys.items() if not sealed(place_of("cross", key, ".o"))}
     command = (*tools.command, *tools.flags, *flags)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with ExitStack() as held:
+        if len(missing(keys)) > 1:  # another process may be compiling the same kernels
+            held.enter_context(one_at_a_time(place_of("cross", key_of(*command), ".o")))
+        folder = held.enter_context(tempfile.TemporaryDirectory())
+        pool = held.enter_context(ThreadPoolExecutor(max_workers=os.cpu_count() or 1))
+        new = {name: sources[name] for name in missing(keys)}
         ready = compile_together(new, command, include, Path(folder)) if len(new) > 1 else {}
 
         def make(name: str, path: Path) -> None:
@@ -236,6 +241,11 @@ def compile_all(sources: Sources, tools: Tools, flags: tuple[str, ...], include:
             return cached("cross", keys[name], ".o", partial(make, name))
 
         return dict(zip(sources, pool.map(one, sources)))
+
+
+def missing(keys: Mapping[str, str]) -> list[str]:
+    """The objects that are not in the cache."""
+    return [name for name, key in keys.items() if not sealed(place_of("cross", key, ".o"))]
 
 
 def object_key(name: str, source: Source, tools: Tools, flags: tuple[str, ...], include: tuple[Path, ...]) -> str:

@@ -10,11 +10,17 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from insitu.errors import ToolError
 from insitu.files import cache_folder
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 HINT = "set INSITU_CACHE to a writable folder on a disk with free space"
 OWN = "set INSITU_CACHE to a folder of your own: its files are run as code"
@@ -32,8 +38,8 @@ def key_of(*parts: str | bytes) -> str:
 def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
     """The file for this key; `make(path)` writes it the first time, and again if it has changed.
 
-    Two processes may both make it: each writes its own file and renames it into place. A rename is atomic, so no
-    process ever sees half a file.
+    A process that needs a file which another one is making waits for it. A file is written elsewhere and renamed into
+    place: a rename is atomic, so no process ever sees half a file.
     """
     wanted = place_of(kind, key, suffix)
     folder = wanted.parent
@@ -41,7 +47,9 @@ def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Pa
         _trusted_folder(folder)
         if sealed(wanted):
             return wanted
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as temporary:
+        with one_at_a_time(wanted), tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as temporary:
+            if sealed(wanted):
+                return wanted
             made = Path(temporary) / f"made{suffix}"
             make(made)
             made.chmod(0o755 if os.access(made, os.X_OK) else 0o644)
@@ -49,6 +57,21 @@ def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None]) -> Pa
     except OSError as e:
         raise ToolError(f"the cache cannot be used: {e.strerror or e}", where=str(cache_folder()), hint=HINT) from e
     return wanted
+
+
+@contextmanager
+def one_at_a_time(place: Path) -> Iterator[None]:
+    """One process makes this file, and others wait. Where files cannot be locked, several may make it."""
+    lock = place.with_name(f".lock-{place.name}")
+    _trusted_folder(place.parent)
+    with lock.open("w") as file:
+        if fcntl:
+            with suppress(OSError):  # some network disks have no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)  # a process that has it open still waits for it, and finds the file made
 
 
 def place_of(kind: str, key: str, suffix: str) -> Path:
