@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from insitu.learner.folder import open_folder
     from insitu.learner.model import Model, load
     from insitu.pipeline import compile, prove
-    from insitu.preprocess import Audio, Transform
+    from insitu.preprocess import Audio, Motion, Transform
     from insitu.store.bout import Rehearsed
     from insitu.store.life import Life
     from insitu.store.power import When
@@ -52,6 +52,7 @@ __all__ = [
     "Life",
     "Model",
     "ModelError",
+    "Motion",
     "Recipe",
     "Rehearsed",
     "Samples",
@@ -74,8 +75,8 @@ HOMES = {
     "Augment": "data", "Samples": "data", "split": "data", "Graph": "graph", "Type": "graph", "History": "learner",
     "Learner": "learner", "Model": "learner.model", "load": "learner.model", "open": "learner.file",
     "open_folder": "learner.folder", "compile": "pipeline", "prove": "pipeline", "Audio": "preprocess",
-    "Transform": "preprocess", "Recipe": "training.train", "Life": "store.life", "Rehearsed": "store.bout",
-    "When": "store.power",
+    "Motion": "preprocess", "Transform": "preprocess", "Recipe": "training.train", "Life": "store.life",
+    "Rehearsed": "store.bout", "When": "store.power",
 }  # fmt: skip
 STAGES = {"export": "exporters"}  # a stage under another name: insitu.export.into(module, learner)
 

@@ -34,7 +34,7 @@ from insitu.ops.linear import linear_s8
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
 from insitu.planner import Plan
-from insitu.preprocess import Audio, Transform, fuse_transform
+from insitu.preprocess import Audio, Motion, Transform, fuse_transform
 from insitu.proof import Certificate, certify, drawn
 from insitu.proof.folder import is_folder, prove_folder
 from insitu.quantizer import fold
@@ -52,6 +52,7 @@ from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts
 from insitu.training.train import Recipe, has_targets
 
+Front = Transform | Audio | Motion  # what raw samples go through first
 PRECISIONS = ("int8", "float")
 CONSTANT = "all calibration samples are the same: the int8 network will fit no others. Give typical inputs as data"
 UNTRAINED = (
@@ -72,7 +73,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
             scheme: str = "auto", precision: str = "int8", batch: int | None = None, head: str = "float",
             head_after: str | None = None, head_init: str | None = None, rounding: str | None = None,
             recipe: Recipe | None = None, board: str | Board = "host", sram: int | str | None = None,
-            flash: int | str | None = None, prefer: str = "balance", transform: Transform | Audio | None = None,
+            flash: int | str | None = None, prefer: str = "balance", transform: Front | None = None,
             seed: int = 0, dump: str | Path | None = None, max_classes: int | None = None,
             store: int | str | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
@@ -92,7 +93,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
                 network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
                 otherwise the statistics are frozen. For a compiled Keras model in float the default is 32, as in Keras
     recipe      loss and optimizer; None: those that a Keras model was compiled with, else cross-entropy and SGD
-    transform   what raw samples go through first, as part of the graph: Transform (pixels) or Audio (int16 sound)
+    transform   what raw samples go through first, as part of the graph: Transform (pixels), Audio (int16
+                sound) or Motion (readings of a sensor)
     board       a name (`insitu boards`) or a profile.json: the program is linked for this board, and must fit; it
                 still runs here; `on("emulator")` or `on("serial:PORT")` of the learner runs it there
     sram, flash the bytes the program may use (262144, or "256K": K is 1,024); a BudgetError says what does not fit

@@ -95,3 +95,40 @@ def test_a_transform_that_does_not_fit_is_an_error(net):
         Transform.raw(graph)
     with pytest.raises(GraphError, match="rank 4"):
         Transform().applied_to(load(nn.Linear(3, 2), torch.zeros(1, 3)))
+
+
+def test_a_camera_s_bytes_are_the_colours_they_stand_for(net):
+    _, graph = net
+    plain = Transform(MEAN, STD).applied_to(graph)
+    rgb = pixels(1, 6, 5, 3)
+    made = Transform(MEAN, STD, format="bgr").applied_to(graph)
+    np.testing.assert_array_equal(evaluate(made, rgb[..., ::-1]), evaluate(plain, rgb))
+    red, green, blue = (rgb[..., i].astype(np.uint16) for i in range(3))
+    words = (red >> 3) << 11 | (green >> 2) << 5 | blue >> 3
+    camera = Transform(MEAN, STD, format="rgb565").applied_to(graph)
+    bytes_ = words[..., None].view(np.uint8)  # little-endian
+    np.testing.assert_allclose(evaluate(camera, bytes_), evaluate(plain, rgb), atol=0.05)
+    np.testing.assert_allclose(open_host(camera).predict(bytes_), evaluate(camera, bytes_), atol=1e-5)
+
+
+def test_yuv_is_what_pillow_says():
+    Image = pytest.importorskip("PIL.Image")
+    rgb = np.repeat(pixels(1, 4, 6, 3), 2, axis=2)  # two pixels share their colour
+    full = np.asarray(Image.fromarray(rgb[0]).convert("YCbCr")).astype(np.float64)  # luma 0 to 255
+    luma, u, v = 16 + full[..., 0] * 219 / 255, *(128 + (full[..., i] - 128) * 224 / 255 for i in (1, 2))
+    chroma = np.where(np.arange(12) % 2, v, u)
+    yuyv = np.rint(np.stack([luma, chroma], -1)).astype(np.uint8)[None]
+    with insitu.graph.build("camera") as b:
+        x = b.input("x", insitu.Type("u8", yuyv.shape))
+        graph = b.graph(insitu.graph.lookup("pixels")(x, format="yuyv"))
+    assert np.abs(evaluate(graph, yuyv).astype(int) - rgb).max() <= 4  # two roundings of three numbers
+
+
+def test_the_middle_is_cropped_before_it_is_resized(net):
+    _, graph = net
+    x = pixels(1, 14, 17, 3)
+    made = Transform(MEAN, STD, size=(14, 17), crop=(12, 15)).applied_to(graph)
+    want = Transform(MEAN, STD, size=(12, 15)).applied_to(graph)
+    np.testing.assert_array_equal(evaluate(made, x), evaluate(want, x[:, 1:13, 1:16]))
+    with pytest.raises(GraphError, match="does not fit"):
+        Transform(size=(4, 4), crop=(5, 4)).applied_to(graph)

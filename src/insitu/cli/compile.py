@@ -6,7 +6,8 @@ from pathlib import Path
 
 from insitu.cli.groups import Groups
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import amount, audio, classes, count, height_width, index, numbers, size, target_folder
+from insitu.cli.values import amount, audio, classes, count, height_width, index, motion, numbers, size, target_folder
+from insitu.ops.pixels import FORMATS
 
 HELP = "turn a model into a C program that trains it, and show how much memory it needs"
 EXAMPLES = """\
@@ -113,6 +114,10 @@ def add_pixels(group) -> None:
     group.add_argument("--mean", type=numbers, metavar="M,..", help="mean of pixels in 0..1: the program takes bytes")
     group.add_argument("--std", type=numbers, metavar="S,..", help="standard deviation of pixels in 0..1")
     group.add_argument("--size", type=height_width, metavar="HxW", help="size of the incoming images")
+    group.add_argument("--crop", type=height_width, metavar="HxW", help="keep the middle of the images")
+    group.add_argument(
+        "--camera", choices=("rgb", *FORMATS), default="rgb", help="the bytes of a pixel as a camera gives them (rgb)"
+    )
     group.add_argument("--raw-pixels", action="store_true", help="the model's int8 input is pixel - 128")
 
 
@@ -120,6 +125,10 @@ def add_sound(group) -> None:
     group.add_argument(
         "--audio", type=audio, nargs="?", const={}, metavar="NAME=VALUE,..",
         help="the program takes int16 sound, 16 kHz, and computes MFCC; other features: fields of insitu.Audio",
+    )  # fmt: skip
+    group.add_argument(
+        "--motion", type=motion, nargs="?", const={}, metavar="NAME=VALUE,..",
+        help="the program takes readings of a sensor, filters and normalises them: fields of insitu.Motion",
     )  # fmt: skip
 
 
@@ -202,15 +211,19 @@ def recipe(arguments):
 
 
 def _transform(arguments, graph):
-    from insitu.preprocess import Audio, Transform
+    from dataclasses import replace
+
+    from insitu.preprocess import Audio, Motion, Transform
 
     if arguments.audio is not None:
         return Audio(**arguments.audio)
+    if arguments.motion is not None:
+        return Motion(**arguments.motion)
+    camera = {"size": arguments.size, "crop": arguments.crop, "format": arguments.camera}
     if arguments.raw_pixels:
-        return Transform.raw(graph, arguments.size)
-    if arguments.mean is None and arguments.std is None and arguments.size is None:
-        return None
-    return Transform(arguments.mean or 0.0, arguments.std or 1.0, arguments.size)
+        return replace(Transform.raw(graph), **camera)
+    made = Transform(arguments.mean or 0.0, arguments.std or 1.0, **camera)
+    return None if made == Transform() and arguments.mean is None and arguments.std is None else made
 
 
 def describe(learner, deployed=None) -> dict:

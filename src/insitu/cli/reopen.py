@@ -12,6 +12,7 @@ OWN = {
     "scheme": "auto", "classes": None, "precision": "int8", "batch": 1, "head": "float", "head_after": None,
     "head_init": None, "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
     "decay": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None, "rows": False,
+    "motion": None, "crop": None, "camera": "rgb",
     "rounding": None, "max_classes": None,
 }  # fmt: skip
 

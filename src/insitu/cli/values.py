@@ -13,6 +13,8 @@ from insitu.errors import DataError, ToolError
 from insitu.files import check_target
 from insitu.graph.file import check_suffix
 
+Setting = int | float | str | None
+
 
 def count(text: str) -> int:
     """An integer >= 1."""
@@ -80,11 +82,23 @@ def height_width(text: str) -> tuple[int, int]:
     return int(m[1]), int(m[2] or m[1])
 
 
-def audio(text: str) -> dict[str, int | float | str | None]:
+def audio(text: str) -> dict[str, Setting]:
     """Fields of insitu.Audio: `rate=16000,coefficients=13`."""
     from insitu.preprocess import Audio
 
-    known, found = {f.name: type(f.default) for f in fields(Audio)}, {}
+    return _settings(text, Audio)
+
+
+def motion(text: str) -> dict[str, Setting]:
+    """Fields of insitu.Motion: `rate=100,highpass=0.3`."""
+    from insitu.preprocess import Motion
+
+    return _settings(text, Motion)
+
+
+def _settings(text: str, kind: type) -> dict[str, Setting]:
+    """Fields of a dataclass."""
+    known, found = {f.name: type(f.default) for f in fields(kind)}, {}
     for part in filter(None, text.split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         number = None if value == "none" else value if known.get(name) is str else _number(value)

@@ -2,5 +2,6 @@
 
 from insitu.preprocess.audio import Audio
 from insitu.preprocess.image import Transform, fuse_transform
+from insitu.preprocess.motion import Motion
 
-__all__ = ["Audio", "Transform", "fuse_transform"]
+__all__ = ["Audio", "Motion", "Transform", "fuse_transform"]

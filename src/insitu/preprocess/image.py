@@ -1,6 +1,7 @@
 """From camera pixels to the inputs a network was trained on: size, mean and standard deviation, as part of its graph.
 
     Transform(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=(96, 96))
+    Transform(size=(120, 160), crop=(120, 120), format="rgb565")              the bytes of a camera, cropped
 
 The graph then takes u8 pixels [1, H, W, C] of that size (or, without a size, of its own). Calibration, training,
 prediction and the generated C all apply it. In an int8 graph it is one table of 256 bytes per channel.
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Type, Value, rewrite
 from insitu.graph.graph import Builder
-from insitu.ops.layout import resize, transpose
+from insitu.ops.layout import resize, slice, transpose
 from insitu.ops.normalize import normalize
+from insitu.ops.pixels import FORMATS, pixels
 from insitu.ops.quant import quantize
 from insitu.preprocess.front import in_front
 
@@ -29,6 +31,8 @@ class Transform:
     mean: float | tuple[float, ...] = 0.0
     std: float | tuple[float, ...] = 1.0
     size: tuple[int, int] | None = None  # resized to the network's own size by nearest neighbour
+    crop: tuple[int, int] | None = None  # (height, width) kept in the middle, before resizing
+    format: str = "rgb"  # or a camera's: bgr, rgb565, rgb565be, yuyv, uyvy
 
     @classmethod
     def raw(cls, graph: Graph, size: tuple[int, int] | None = None) -> Transform:
@@ -54,11 +58,31 @@ class Transform:
         return transpose(made, perm=(0, 3, 1, 2), name=old.name) if first else made
 
     def _resized(self, builder: Builder, height: int, width: int, channels: int) -> Value:
-        size = tuple(self.size or (height, width))
-        x = builder.input(INPUT, Type("u8", (1, *size, channels)))
-        if size == (height, width):
+        x = self._cropped(self._coloured(builder, self.size or self.crop or (height, width), channels))
+        if x.shape[1:3] == (height, width):
             return x
         return resize(x, size=(height, width), coordinates="half_pixel", rounding="floor", name="resized")
+
+    def _coloured(self, builder: Builder, size: tuple[int, int], channels: int) -> Value:
+        """The pixels in the order that the network takes them."""
+        if self.format == "rgb":
+            return builder.input(INPUT, Type("u8", (1, *size, channels)))
+        if self.format not in FORMATS or channels != 3:
+            what = f"pixels of format {self.format!r} do not fit a network with {channels} channels"
+            raise GraphError(what, where="Transform", hint=f"rgb, or for three channels {', '.join(FORMATS)}")
+        x = builder.input(INPUT, Type("u8", (1, *size, FORMATS[self.format][0])))
+        return pixels(x, format=self.format, name="coloured")
+
+    def _cropped(self, x: Value) -> Value:
+        """The middle of the image."""
+        if self.crop is None or self.crop == x.shape[1:3]:
+            return x
+        (n, h, w, c), (height, width) = x.shape, self.crop
+        if not 0 < height <= h or not 0 < width <= w:
+            raise GraphError(f"a crop of {height}x{width} does not fit images of {h}x{w}", where="Transform")
+        top, left = (h - height) // 2, (w - width) // 2
+        stops = (n, top + height, left + width, c)
+        return slice(x, starts=(0, top, left, 0), stops=stops, steps=(1, 1, 1, 1), name="cropped")
 
     def _scaled(self, values: float | tuple[float, ...], channels: int) -> tuple[float, ...]:
         """The values in pixels: one per channel, or one for all if mean and std are single numbers."""

@@ -12,6 +12,7 @@ from insitu.data.reading import read_image
 from insitu.data.samples import Samples
 from insitu.data.sound import sound_samples
 from insitu.data.tables import read_table
+from insitu.data.windows import windows
 from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.teach.material import FEWEST, PHOTOS, SOUNDS, TABLE, Material
@@ -122,10 +123,3 @@ def _notes(material: Material, lengths: np.ndarray, length: int) -> tuple[str, .
     left = f"left out, with fewer than {length} readings: {', '.join(short[:3])}{more}"
     cut = f"windows have {length} readings instead of {WINDOW}: recordings of a class are that short"
     return tuple(words for there, words in ((short, left), (length < WINDOW, cut)) if there)
-
-
-def windows(recording: np.ndarray, length: int) -> np.ndarray:
-    """[count, length, channels], each half a window after the one before."""
-    step = max(length // 2, 1)
-    found = [recording[k : k + length] for k in range(0, len(recording) - length + 1, step)]
-    return np.stack(found) if found else np.zeros((0, length, recording.shape[1]), recording.dtype)
