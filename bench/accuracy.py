@@ -71,7 +71,9 @@ def runs(full: bool, seed: int) -> dict[str, Run]:
     for short, scheme in reversed(SCHEMES.items()):
         for data in SOURCES:
             for arithmetic, batch in _ways(short, full):
-                found[name_of(data, short, arithmetic, batch)] = Run(data, scheme, arithmetic, batch, seed)
+                found[name_of(data, short, arithmetic, batch)] = Run(
+                    data, scheme, arithmetic, batch, seed, head_init="uniform"
+                )
     return dict(sorted(found.items(), key=lambda item: not _has_floor(item[0])))
 
 

@@ -5,58 +5,28 @@
     blocks.9.pointwise2    bias    weight 0,3,17     (channel 5 alone: weight 5,)
 
 A scheme is `head` (only the classifier), `bias:22` (the biases of the last 22 layers), `last:6` (weights and
-biases of the last six), `full`, the name of a published scheme (`mcunet-5fps/99kb`), or a file of such lines, as
-text or JSON. The head is always trained. A share of a weight is a share of its input channels; `choose_channels`
-takes those with the largest weights, those with the best scores, or the first ones.
+biases of the last six), `full`, `ladder:40` (the parts that bring most per byte: ladder.py), the name of a published
+scheme (`mcunet-5fps/99kb`), or a file of such lines, as text or JSON. The head is always trained. A share of a weight
+is a share of its input channels; `choose_channels` takes those with the largest weights, those with the best scores,
+or the first ones.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from insitu.errors import SchemeError
+from insitu.schemes.ladder import climb, rungs
 from insitu.schemes.layers import Layer
 from insitu.schemes.published import PUBLISHED
+from insitu.schemes.update import Scheme, Update
 
-
-@dataclass(frozen=True)
-class Update:
-    """What is updated of one layer."""
-
-    layer: str
-    bias: bool = True
-    share: Fraction = Fraction(0)  # share of the input channels; 1 is the whole weight
-    channels: tuple[int, ...] = ()  # these channels instead of a share
-
-    def __str__(self) -> str:
-        words = [f"{self.layer:<28}", "bias" if self.bias else "    "]
-        if self.channels:
-            words.append("weight " + ",".join(map(str, self.channels)) + ("," if len(self.channels) == 1 else ""))
-        elif self.share:
-            words.append(f"weight {self.share}")
-        return "  ".join(words).rstrip()
-
-
-@dataclass(frozen=True)
-class Scheme:
-    name: str
-    updates: tuple[Update, ...]  # if empty, only the head is trained
-
-    def __str__(self) -> str:
-        return "\n".join([f"# scheme {self.name}; the head is always trained", *map(str, self.updates)]) + "\n"
-
-    def to_json(self) -> str:
-        rows = [
-            {"layer": u.layer, "bias": u.bias, "share": str(u.share), "channels": list(u.channels)}
-            for u in self.updates
-        ]
-        return json.dumps({"name": self.name, "updates": rows}, indent=1)
+__all__ = ["Scheme", "Update", "choose_channels", "fit", "parse_scheme", "read_scheme"]
 
 
 def read_scheme(text: str, layers: list[Layer]) -> Scheme:
@@ -64,11 +34,13 @@ def read_scheme(text: str, layers: list[Layer]) -> Scheme:
     kind, _, number = text.partition(":")
     if text in PUBLISHED:
         return _published(text, layers)
+    if kind == "ladder":
+        return climb(layers, _rung(text, number, layers))
     if kind in WORDS:
         return Scheme(text, tuple(WORDS[kind](layers, _count(text, number, kind, layers))))
     if Path(text).is_file():
         return fit(parse_scheme(Path(text).read_text(), Path(text).name), layers)
-    known = "head, full, bias:N, last:N, a file, or one of: " + ", ".join(PUBLISHED)
+    known = "auto, head, full, bias:N, last:N, ladder:N, a file, or one of: " + ", ".join(PUBLISHED)
     raise SchemeError(f"unknown scheme {text!r}", hint=known)
 
 
@@ -81,6 +53,15 @@ def _count(text: str, number: str, kind: str, layers: list[Layer]) -> int:
         raise SchemeError("the number of layers is missing", where=text, hint=f"{kind}:6")
     if int(number) > len(layers):
         raise SchemeError(f"the model has {_layers(layers)} before its head", where=text, hint=_most(kind, layers))
+    return int(number)
+
+
+def _rung(text: str, number: str, layers: list[Layer]) -> int:
+    last = len(rungs(layers)) - 1
+    if not re.fullmatch(r"[0-9]{1,9}", number):
+        raise SchemeError("the number of the rung is missing", where=text, hint=f"ladder:{last // 2}")
+    if int(number) > last:
+        raise SchemeError(f"the ladder of this model has {last} rungs", where=text, hint=f"ladder:{last}")
     return int(number)
 
 

@@ -1,0 +1,201 @@
+"""The scheme with the largest summed gain within a budget: exact, as a small integer program (scipy's HiGHS).
+
+One yes-or-no variable for every bias, every share of every weight, and for every layer that could be the first trained
+one: that layer decides how far gradients go back. State is exactly additive. The arena is estimated by what a step must
+hold at once (`Model`). What a scheme really needs is asked for afterwards (`measure`), and the estimate is corrected
+until the best scheme that really fits is found. evolve.py is another way to the same goal, for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from insitu.errors import needs
+from insitu.schemes.contribution import Contribution, Gain
+from insitu.schemes.cost import Bytes, input_bytes, mask_sums
+from insitu.schemes.layers import Layer
+from insitu.schemes.update import Scheme, Update
+
+ROUNDS = 6  # plans for one budget, at most
+CLOSE = 0.01  # of a budget: not worth another plan
+SECONDS = 20.0  # for one solution
+PLAIN = Bytes()
+ELEMENT = 2  # bytes of a gradient's element, 16-bit
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a scheme really needs: SRAM and flash in bytes, instructions of one step."""
+
+    sram: int
+    flash: int = 0
+    instructions: int = 0
+
+    def within(self, budget: Need) -> bool:
+        """0 in a budget: no limit."""
+        pairs = zip((self.sram, self.flash, self.instructions), (budget.sram, budget.flash, budget.instructions))
+        return all(not most or need <= most for need, most in pairs)
+
+
+Measure = Callable[[Scheme], Need | None]  # None: it cannot be trained
+
+
+@dataclass(frozen=True)
+class Part:
+    """A thing that can be chosen: the bias of a layer (share 0) or a share of its weight."""
+
+    at: int  # the layer's place
+    share: Fraction
+    gain: float
+    state: int
+    held: int  # bytes of the layer's input that a step keeps
+
+    def onto(self, u: Update) -> Update:
+        return Update(u.layer, u.bias or not self.share, self.share or u.share)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The additive model of a network: parts with their gain and bytes, and what the depth of training costs."""
+
+    layers: list[Layer]
+    table: Contribution
+    each: Bytes = PLAIN
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        found = []
+        for at, layer in enumerate(self.layers):
+            gain = self.table.gains.get(layer.name, Gain())
+            if gain.bias > 0 and layer.bias is not None:
+                found.append(Part(at, Fraction(0), gain.bias, self.each.bias(layer), 0))
+            found += [
+                Part(at, share, worth, self.each.weight(layer, share), input_bytes(layer, share))
+                for share, worth in sorted(gain.shares.items())
+                if worth > 0
+            ]
+        return found
+
+    @cached_property
+    def depths(self) -> list[int]:
+        """For each first trained layer: masks from there on, and the largest gradients of one layer at once."""
+        masks, found, most = mask_sums(self.layers), [], 0
+        for layer in reversed(self.layers):
+            node = layer.node
+            most = max(most, ELEMENT * (node.inputs[0].type.size + node.output.type.size))
+            found.append(masks[layer.name] + most)
+        return found[::-1]
+
+    def scheme(self, chosen: Sequence[int], name: str = "found") -> Scheme:
+        done: dict[int, Update] = {}
+        for k in chosen:
+            part = self.parts[k]
+            done[part.at] = part.onto(done.get(part.at, Update(self.layers[part.at].name, bias=False)))
+        return Scheme(name, tuple(done[at] for at in sorted(done)))
+
+    def gain(self, chosen: Sequence[int]) -> float:
+        return sum(self.parts[k].gain for k in chosen)
+
+    def bytes(self, chosen: Sequence[int], floor: int) -> int:
+        """State and arena, estimated; `floor` is the arena of the forward pass alone."""
+        if not chosen:
+            return floor
+        first = min(self.parts[k].at for k in chosen)
+        held = sum(self.parts[k].held for k in chosen) + self.depths[first]
+        return sum(self.parts[k].state for k in chosen) + max(floor, held)
+
+
+def solve(model: Model, sram: int, floor: int) -> list[int]:
+    """The parts with the largest summed gain whose estimated bytes are at most `sram`. Deterministic."""
+    tool, count, depth = _scipy(), len(model.parts), len(model.layers)
+    if not count or sram <= floor:
+        return []
+    gains = np.array([p.gain for p in model.parts])
+    gains = gains / gains.max() + 1e-9 * np.arange(count, 0, -1)  # of equal ones, the earlier
+    rows, most = zip(*_rows(model, sram, floor))
+    found = tool.milp(
+        np.concatenate([-gains, np.zeros(depth)]), integrality=np.ones(count + depth), bounds=tool.Bounds(0, 1),
+        constraints=tool.LinearConstraint(np.array(rows), -np.inf, np.array(most)),
+        options={"time_limit": SECONDS, "mip_rel_gap": 1e-6},
+    )  # fmt: skip
+    return [] if found.x is None else [k for k in range(count) if found.x[k] > 0.5]
+
+
+def _rows(model: Model, sram: int, floor: int) -> Iterator[tuple[np.ndarray, float]]:
+    """The limits, as rows over all parts and then all first layers, and what a row may add up to."""
+    parts, depth = model.parts, len(model.layers)
+    state, held = (np.array([getattr(p, name) for p in parts], float) for name in ("state", "held"))
+    at, weight = np.array([p.at for p in parts]), np.array([p.share > 0 for p in parts])
+    none, places = np.zeros(depth), np.arange(depth)
+    yield np.concatenate([state, none]), sram - floor
+    yield np.concatenate([state + held, np.array(model.depths, float)]), sram
+    yield np.concatenate([np.zeros(len(parts)), none + 1]), 1
+    for k in range(len(parts)):  # a part needs a first layer at its place or before
+        yield np.concatenate([np.arange(len(parts)) == k, -1.0 * (places <= at[k])]), 0
+    for place in places:  # one share per weight
+        yield np.concatenate([(at == place) & weight, none]), 1
+
+
+def _scipy() -> Any:
+    try:
+        from scipy import optimize
+    except ImportError:
+        raise needs("scipy", "search", "a search for schemes") from None
+    return optimize
+
+
+# against the real planner -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """A scheme, its gain by the table, and what it really needs."""
+
+    scheme: Scheme
+    gain: float
+    need: Need
+
+
+def search(model: Model, budget: Need, measure: Measure, floor: int = 0) -> Found | None:
+    """The best scheme that really fits the budget; None if not even the head does.
+
+    floor       bytes of arena that the forward pass needs anyhow
+    """
+    head = measure(Scheme("head", ()))
+    if head is None or not head.within(budget):
+        return None
+    best, asked = Found(Scheme("head", ()), 0.0, head), budget.sram or head.sram
+    base, tried = head.sram - floor, set[tuple[int, ...]]()  # what is not in the model: the head, stack, protocol
+    for _ in range(ROUNDS):
+        chosen = solve(model, asked - base, floor)
+        if tuple(chosen) in tried:
+            break
+        tried.add(tuple(chosen))
+        scheme = model.scheme(chosen)
+        need = measure(scheme)
+        if need is not None and need.within(budget) and model.gain(chosen) > best.gain:
+            best = Found(scheme, model.gain(chosen), need)
+        over = (need.sram if need else 2 * asked) - budget.sram
+        if need is not None and need.sram <= budget.sram and not need.within(budget):
+            over = asked // 8  # flash or instructions: less of everything
+        if -CLOSE * budget.sram < over <= 0:
+            break
+        asked -= over if over > 0 else over // 2
+    return best
+
+
+def front(model: Model, budgets: Sequence[Need], measure: Measure, floor: int = 0) -> list[Found]:
+    """The best scheme for each budget, without those that another one beats in both gain and SRAM."""
+    found = [f for budget in budgets if (f := search(model, budget, measure, floor))]
+    found.sort(key=lambda f: (f.need.sram, -f.gain))
+    kept: list[Found] = []
+    for f in found:
+        if not kept or f.gain > kept[-1].gain:
+            kept.append(f)
+    return kept
