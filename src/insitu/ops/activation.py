@@ -78,6 +78,9 @@ def _(y: Value, x: Value) -> Call:
     return Call("clamp_f32", y, x, y.type.size, 0.0, 6.0)
 
 
+RANGES = {relu: (0.0, math.inf), relu6: (0.0, 6.0)}  # ops that only clamp, and to what
+
+
 def clamp_bounds(y: Value, x: Value, *, lo: float, hi: float) -> tuple[float, float]:
     return float(lo), float(hi)
 

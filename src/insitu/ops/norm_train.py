@@ -4,6 +4,8 @@ the running statistics are persistent values, updated in place.
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from insitu.errors import GraphError
@@ -13,6 +15,14 @@ from insitu.graph.op import Grads
 from insitu.ops._rules import axis_of, walk_along, want_float
 from insitu.ops._types import Array
 from insitu.ops.norm_backward import other_axes, per_channel
+
+NO_RANGE = (0, 0.0, 0.0)  # of a kernel that could clamp
+
+
+def is_last(axis: int, x) -> bool:
+    """Are the channels the last axis? A host has kernels of its own for that."""
+    return axis % len(x.shape) == len(x.shape) - 1
+
 
 batch_norm_train = op(
     "batch_norm_train",
@@ -26,6 +36,7 @@ batch_norm_train = op(
         Case("flat", (f32(3, 7), f32(7), f32(7), f32(7), f32(7)), {"epsilon": 1e-3, "momentum": 0.3}),
         Case("axis 1", (f32(2, 3, 11), f32(3), f32(3), f32(3), f32(3)), {"axis": 1}),
         Case("long", (f32(150, 2), f32(2), f32(2), f32(2), f32(2))),
+        Case("wide", (f32(67, 83), f32(83), f32(83), f32(83), f32(83))),
     ],
 )
 batch_norm_train.must(in_place=(None, None, None, 3, 4))
@@ -80,9 +91,12 @@ def _(
 @batch_norm_train.emit
 def _(
     y: Value, mean: Value, rstd: Value, new_mean: Value, new_var: Value, x: Value, scale: Value, bias: Value,
-    running_mean: Value, running_var: Value, *, axis: int, epsilon: float, momentum: float,
+    running_mean: Value, running_var: Value, *, axis: int, epsilon: float, momentum: float, target: str = "host",
 ) -> Call:  # fmt: skip
     walk = walk_along(x, axis)
+    if target == "host" and is_last(axis, x):
+        given = (x, scale, bias, *walk[:2], float(epsilon), float(momentum), *NO_RANGE)
+        return Call("batch_norm_rows_f32", y, mean, rstd, new_mean, new_var, *given, Scratch(4 * walk[1]))
     return Call("batch_norm_train_f32", y, mean, rstd, new_mean, new_var, x, scale, bias, *walk, float(epsilon),
                 float(momentum), Scratch(4 * walk[1]))  # fmt: skip
 
@@ -112,8 +126,13 @@ def _(x: Array, scale: Array, bias: Array, mean: Array, rstd: Array, *, axis: in
 
 
 @batch_norm_again.emit
-def _(y: Value, x: Value, scale: Value, bias: Value, mean: Value, rstd: Value, *, axis: int) -> Call:
+def _(
+    y: Value, x: Value, scale: Value, bias: Value, mean: Value, rstd: Value, *, axis: int, target: str = "host"
+) -> Call:
     walk = walk_along(x, axis)
+    if target == "host" and is_last(axis, x):
+        given = (x, scale, bias, mean, rstd, *walk[:2], *NO_RANGE)
+        return Call("batch_norm_rows_again_f32", y, *given, Scratch(4 * walk[1]))
     return Call("batch_norm_again_f32", y, x, scale, bias, mean, rstd, *walk, Scratch(4 * walk[1]))
 
 
@@ -127,6 +146,7 @@ batch_norm_train_dx = op(
         Case("nhwc", (f32(2, 3, 2, 5), f32(2, 3, 2, 5), f32(5), f32(5), f32(5))),
         Case("axis 1", (f32(2, 3, 11), f32(2, 3, 11), f32(3), f32(3), f32(3)), {"axis": 1}),
         Case("long", (f32(150, 2), f32(150, 2), f32(2), f32(2), f32(2))),
+        Case("wide", (f32(67, 83), f32(67, 83), f32(83), f32(83), f32(83))),
     ],
 )
 batch_norm_train_dx.may(in_place=(0, None, None))
@@ -150,8 +170,12 @@ def _(g: Array, x: Array, scale: Array, mean: Array, rstd: Array, *, axis: int) 
 
 @batch_norm_train_dx.emit
 def _(
-    dx: Value, dscale: Value, dbias: Value, g: Value, x: Value, scale: Value, mean: Value, rstd: Value, *, axis: int
-) -> Call:
+    dx: Value, dscale: Value, dbias: Value, g: Value, x: Value, scale: Value, mean: Value, rstd: Value, *, axis: int,
+    target: str = "host",
+) -> Call:  # fmt: skip
     walk = walk_along(x, axis)
+    if target == "host" and is_last(axis, x):  # without a range, any number does for the bias
+        given = (g, x, scale, mean, mean, rstd, *walk[:2], -inf, inf)
+        return Call("batch_norm_rows_dx_f32", dx, dscale, dbias, *given, Scratch(12 * walk[1]))
     scratch = Scratch(8 * walk[1])
     return Call("batch_norm_train_dx_f32", dx, dscale, dbias, g, x, scale, mean, rstd, *walk, scratch)

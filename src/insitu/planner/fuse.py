@@ -6,22 +6,25 @@ there, kernels that can do more take more flash. Nothing here changes int8 layer
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from insitu.graph import Graph, Node, Op, Value, rewrite
 from insitu.graph.rewrite import Rewriter
-from insitu.ops.activation import clamp, relu, relu6
+from insitu.ops.activation import RANGES, clamp
 from insitu.ops.arith import add
 from insitu.ops.ended import conv2d_ends, depthwise2d_ends, ended, linear_ends
+from insitu.planner.fuse_norms import fused_norms
 
 ENDED = (conv2d_ends, depthwise2d_ends, linear_ends)
-RANGES = {relu: (0.0, inf), relu6: (0.0, 6.0)}
 
 
 def fused(graph: Graph) -> Graph:
-    """The same function of fewer nodes; a node has the name of the last one it replaces."""
-    starts = {clamp, add, *RANGES}
-    return rewrite(graph, add_into_layer, clamp_into_layer) if any(n.op in starts for n in graph.nodes) else graph
+    """The same function of fewer nodes; a node has the name of the last one it replaces. The state stays as it is."""
+    made, starts = fused_norms(graph), {clamp, add, *RANGES}
+    if any(n.op in starts for n in made.nodes):
+        made = rewrite(made, add_into_layer, clamp_into_layer)
+    return replace(made, state={name: made.state[name] for name in graph.state if name in made.state})
 
 
 def clamp_into_layer(node: Node, rw: Rewriter) -> Value | None:

@@ -104,4 +104,10 @@ ALWAYS_INLINE vf vf_max(vf a, vf b)
     return _mm256_max_ps(a, b);
 }
 
+ALWAYS_INLINE vf vf_between(vf g, vf y, vf lo, vf hi)
+{
+    const __m256 above = _mm256_cmp_ps(lo, y, _CMP_LT_OQ), below = _mm256_cmp_ps(y, hi, _CMP_LT_OQ);
+    return _mm256_and_ps(_mm256_and_ps(above, below), g);
+}
+
 #endif

@@ -91,4 +91,10 @@ ALWAYS_INLINE vf vf_max(vf a, vf b)
     return _mm512_max_ps(a, b);
 }
 
+ALWAYS_INLINE vf vf_between(vf g, vf y, vf lo, vf hi)
+{
+    const __mmask16 k = _mm512_cmp_ps_mask(lo, y, _CMP_LT_OQ) & _mm512_cmp_ps_mask(y, hi, _CMP_LT_OQ);
+    return _mm512_maskz_mov_ps(k, g);
+}
+
 #endif
