@@ -29,7 +29,7 @@ from insitu.preprocess import Audio
 from insitu.terminal.table import size, table
 from insitu.training.train import Recipe
 
-SCHEMES = ("head", "last:2", "last:4", "last:9")
+SCHEMES = ("head", "last:4")
 SILENT = 8  # of 65,536: the range of the samples of a frame
 STEPS = 3  # done on the emulated core and on the host
 FEATURES = ("spectrum", "log_mel", "mfcc")

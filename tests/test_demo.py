@@ -171,3 +171,22 @@ def test_vision_learns_flowers(shared_models, shared_data, tmp_path, monkeypatch
     found = run_vision_demo("host")
     (score,) = found.report.scores
     assert score.after > 0.75 > 0.4 > score.before
+
+
+def test_audio_without_the_zoos_files_says_what_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
+    assert main(["demo", "--audio", "-o", str(tmp_path / "page.html")]) == 1
+    told = capsys.readouterr().err
+    assert "is not in the cache" in told and "insitu zoo" in told
+
+
+def test_audio_learns_words_in_noise_from_raw_samples(shared_models, shared_data, tmp_path, monkeypatch):
+    from insitu.demo.audio import run_audio_demo
+    from insitu.zoo import add
+
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
+    add(shared_models / "mlperf-tiny" / "kws_dscnn_int8.tflite")
+    add(shared_data / "speech7.npz")
+    found = run_audio_demo("host", epochs=2)
+    noisy, quiet = found.report.scores
+    assert found.equal and 0.6 < noisy.before < 0.8 and noisy.after > noisy.before + 0.03 and quiet.after > 0.9

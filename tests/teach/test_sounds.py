@@ -31,7 +31,7 @@ def whistles(tmp_path_factory):
 
 
 def test_sounds_are_learned_by_a_new_network(whistles, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("INSITU_CACHE", str(tmp_path / "cache"))  # no network that knows words
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)  # no network that knows words
     monkeypatch.setattr(sys.modules["insitu.teach.teach"], "HEARD", 0)  # as few epochs as possible
     out = tmp_path / "heard.insitu"
     assert main(["teach", str(whistles), "-o", str(out), "--json"]) == 0
@@ -46,7 +46,7 @@ def test_sounds_are_learned_by_a_new_network(whistles, tmp_path, monkeypatch, ca
 
 
 def test_a_network_that_knows_words_is_used_if_it_is_here(whistles, shared_models, tmp_path, monkeypatch):
-    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
     with pytest.raises(DataError, match="zoo get kws-dscnn-int8"):
         teach(whistles, backbone="kws-dscnn-int8")
     add(shared_models / "mlperf-tiny" / "kws_dscnn_int8.tflite")

@@ -13,6 +13,7 @@ from onnx import ModelProto, helper
 from onnx.checker import check_model
 
 from insitu.errors import Unsupported
+from insitu.exporters.features import hint_about
 from insitu.exporters.onnx.exact import EXACT
 from insitu.exporters.onnx.ops import OPS
 from insitu.exporters.onnx.step import KINDS, Emitter, Step
@@ -36,7 +37,8 @@ def translate(graph: Graph, exact: bool = True) -> Translated:
     missing = {node.op.name: node.name for node in reversed(graph.nodes) if node.op not in OPS}
     if missing:
         where = next(reversed(missing.values()))
-        raise Unsupported(f"{', '.join(sorted(missing))} cannot be written for ONNX", where=where)
+        what = f"{', '.join(sorted(missing))} cannot be written for ONNX"
+        raise Unsupported(what, where=where, hint=hint_about(missing))
     emitter = Emitter(graph)
     for v in graph.inputs:
         emitter.last[v.name] = v.name

@@ -1,0 +1,17 @@
+"""What to say if a graph begins with features of ours, which no other format has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from insitu.ops.motion import fir
+from insitu.ops.pixels import pixels
+from insitu.ops.sound import cepstrum, log_mel, spectrum
+
+OURS = {op.name for op in (spectrum, log_mel, cepstrum, fir, pixels)}
+HINT = "only programs of insitu compute features themselves: export the model without its transform (docs/sound.md)"
+
+
+def hint_about(missing: Collection[str], usual: str = "") -> str:
+    """The hint for ops that cannot be written."""
+    return HINT if OURS & set(missing) else usual
