@@ -1,33 +1,83 @@
-"""A program is never mixed with other files: its folder is new, empty, or has an older program."""
+"""A board's folder is complete, or it is refused: whatever interrupts the writing of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import pytest
 
-from insitu.cli import main
-from insitu.deploy.folder import check_folder, write_files
+from insitu.deploy.folder import MANIFEST, check_files, hashes, write_files
 from insitu.errors import DataError
 
-FILES = {"kernels.h": "", "net.c": "int x;"}
+
+def program(word: str, *more: str) -> dict[str, str]:
+    files = {f"src/{name}.c": f"{word} {name}" for name in ("net", "kernel", *more)} | {"README.md": word}
+    return {**files, MANIFEST: json.dumps({"word": word, "files": hashes(files)})}
 
 
-def test_a_folder_of_photos_is_refused_before_anything_is_compiled(tmp_path, capsys):
-    (tmp_path / "photo.jpg").write_bytes(b"")
-    with pytest.raises(DataError, match="1 files that are not of a program"):
-        write_files(FILES, tmp_path)
-    for verb in (["compile", "nowhere.onnx", "-o"], ["teach", "nowhere", "--build"]):
-        with pytest.raises(SystemExit):
-            main([*verb, str(tmp_path)])
-        assert "for example photo.jpg" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["photo.jpg"]
+def content(folder: Path) -> dict[str, str]:
+    return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_an_older_program_is_replaced_and_files_beside_it_stay(tmp_path):
-    write_files(FILES, tmp_path / "new")
-    (tmp_path / "new" / "main.c").write_text("mine")
-    write_files({**FILES, "net.c": "int y;"}, tmp_path / "new")
-    assert (tmp_path / "new" / "net.c").read_text() == "int y;"
-    assert (tmp_path / "new" / "main.c").read_text() == "mine"
+def accepted(folder: Path) -> bool:
+    """As `insitu run` reads it: a manifest, and the files that it describes."""
+    if not (folder / MANIFEST).is_file():
+        return False
+    try:
+        check_files(folder, json.loads((folder / MANIFEST).read_text())["files"])
+    except DataError:
+        return False
+    return True
 
 
-def test_a_folder_that_is_empty_but_for_hidden_files_is_taken(tmp_path):
-    (tmp_path / ".gitignore").write_text("*")
-    assert check_folder(tmp_path) == tmp_path
+class Stopped(BaseException):
+    """Like Ctrl-C, or the end of a process."""
+
+
+def test_a_folder_is_written_over_an_older_one_and_keeps_what_is_not_ours(tmp_path):
+    write_files(program("old", "gone", "edited"), tmp_path)
+    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "src" / "edited.c").write_text("by hand")
+    write_files(program("new"), tmp_path)
+    assert content(tmp_path) == {**program("new"), "mine.txt": "mine", "src/edited.c": "by hand"}
+    assert accepted(tmp_path)
+
+
+@pytest.mark.parametrize("verb", ["write_bytes", "replace", "unlink"])
+def test_a_mix_of_old_and_new_is_never_accepted(verb, tmp_path, monkeypatch):
+    """Stopped before every single file operation in turn."""
+    whole, real, accepted_at = {"old": program("old", "gone"), "new": program("new")}, getattr(Path, verb), []
+    for stop_at in range(100):
+        folder, count = tmp_path / str(stop_at), iter(range(1000))
+        write_files(whole["old"], folder)
+
+        def stopping(self, *args, count=count, stop_at=stop_at, **named):
+            if next(count) == stop_at:
+                raise Stopped
+            return real(self, *args, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, verb, stopping)
+            try:
+                write_files(whole["new"], folder)
+            except Stopped:
+                accepted_at.append(accepted(folder))
+                if accepted(folder):
+                    found = content(folder)
+                    assert any(all(found.get(k) == v for k, v in made.items()) for made in whole.values())
+            else:
+                break
+        write_files(whole["new"], folder)
+        assert content(folder) == whole["new"]
+    assert (1 < stop_at < 99 and not all(accepted_at)) or verb == "write_bytes"
+
+
+def test_a_file_that_was_changed_is_refused_by_name(tmp_path):
+    write_files(program("new"), tmp_path)
+    known = json.loads((tmp_path / MANIFEST).read_text())["files"]
+    (tmp_path / "README.md").write_text("notes of mine")
+    check_files(tmp_path, known)
+    (tmp_path / "src" / "net.c").write_text("changed")
+    with pytest.raises(DataError, match="net.c: is not the file that insitu.json describes"):
+        check_files(tmp_path, known)
