@@ -15,7 +15,7 @@ EXAMPLES = """\
   insitu fleet simulate g.insitu --data x.npz --clients 50 --unlike 0.5   your learner, unlike devices
   insitu fleet serve g.insitu --clients 3 --rounds 10 -o together.insitu   a server; prints the address to join
   insitu fleet join g.insitu --data mine.npz --superlink HOST:PORT         a device; its samples stay with it
-  insitu fleet gateway g.insitu --boards serial:/dev/ttyACM0,serial:/dev/ttyACM1 --superlink HOST:PORT
+  insitu fleet gateway g.insitu --build build --boards serial:/dev/ttyACM0,serial:/dev/ttyACM1 --superlink HOST:PORT
   insitu fleet report together.insitu.json -o fleet.html         a page about a run
 """
 CODINGS = ("int8", "4bit", "2bit", "ternary")
@@ -47,6 +47,7 @@ def arguments(parser) -> None:
     how.add_argument("--steps", type=count, metavar="N", help="gateway: of a bout on a board (40)")
     net = parser.add_argument_group("network")
     net.add_argument("--boards", metavar="PLACES", help="gateway: serial:PORT, several with commas between them")
+    net.add_argument("--build", type=Path, metavar="DIR", help="gateway: the folder of the boards' firmware")
     net.add_argument("--superlink", metavar="HOST:PORT", help="join: the address that `insitu fleet serve` printed")
     net.add_argument("--port", type=count, metavar="N", help="serve: (a free one)")
     net.add_argument("--certificate", type=Path, metavar="FILE", help="serve: the server's; with --key, --authority")
@@ -134,13 +135,16 @@ def joined(arguments) -> int:
 
 
 def stood_in(arguments) -> int:
+    from insitu.deploy.manifest import read_manifest
     from insitu.federated.serving import Joined, join
 
-    if not arguments.superlink or not arguments.boards:
-        raise _missing("--superlink or --boards", "the server's address, and the serial ports of the boards")
+    if not (arguments.superlink and arguments.boards and arguments.build):
+        raise _missing("--superlink, --boards or --build", "the server's address, serial ports, the boards' firmware")
+    read_manifest(arguments.build)  # a wrong folder is found before anything starts
     _learner(arguments).device.info()
     data = arguments.data and str(Path(arguments.data).resolve())
     settings = {"learner": str(arguments.file.resolve()), "boards": "|".join(arguments.boards.split(",")), "data": data,
+                "build": str(arguments.build.resolve()),
                 "test": arguments.test and str(Path(arguments.test).resolve()), "steps": arguments.steps,
                 "coding": arguments.coding, "personal": arguments.personal, **_private(arguments)}  # fmt: skip
     say(f"joined {arguments.superlink} with {len(arguments.boards.split(','))} boards; Ctrl-C leaves")

@@ -27,6 +27,7 @@ from insitu.federated.strategy import Deltas
 from insitu.files import write_whole
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
+from insitu.learner.folder import open_folder
 
 STEPS = 40  # of a bout on a board, unless the settings say otherwise
 SETTINGS = ("epochs", "rate", "head_rate", "seed")
@@ -82,12 +83,13 @@ def member_of(given: dict[str, Any]) -> Member:
 
 
 def gateway_of(given: Mapping[str, Any], options: dict[str, Any]) -> Gateway:
-    """The gateway of these boards: each learns from its own store, or from its share of the gateway's samples."""
+    """The gateway of boards with the firmware in `build`: each learns from its own store, or from its share of the
+    gateway's samples."""
     learner, places = opened(str(given["learner"])), str(given["boards"]).split("|")
     data, steps = given.get("data"), int(given.get("steps", STEPS))
     shares = shared_out(learner, data, len(places)) if data else [None] * len(places)
     lessons = [from_store(steps) if part is None else from_samples(learner, *part) for part in shares]
-    boards = [Board(p, lambda p=p: learner.on(p).device, lesson) for p, lesson in zip(places, lessons)]
+    boards = [Board(p, lambda p=p: open_folder(given["build"], p).device, lesson) for p, lesson in zip(places, lessons)]
     return Gateway(learner, boards, **{**options, "test": options["test"] or (data and (data, None))})
 
 

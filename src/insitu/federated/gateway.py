@@ -97,9 +97,9 @@ def from_store(steps: int) -> Lesson:
 class Gateway(Member):
     """A member of a fleet that is several boards. All of them run the program of this learner."""
 
-    def __init__(self, learner: Learner, boards: Sequence[Board], *, test: Any = None, personal: Sequence[str] = (),
-                 coding: str = "int8"):  # fmt: skip
-        super().__init__(learner, None, test=test, personal=personal, coding=coding)
+    def __init__(self, learner: Learner, boards: Sequence[Board], **options: Any):
+        """Options are those of a member: test, personal, coding, noise."""
+        super().__init__(learner, None, **options)
         self.boards = list(boards)
 
     def train(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Answer:  # noqa: B008
