@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from insitu.boards import Board
 from insitu.data import Samples, as_samples, by_name
 from insitu.data.arguments import byte_count, whole
 from insitu.deploy import Deployment, Limits, limits_of, usual_gradients
+from insitu.deploy.auto import choose
 from insitu.deploy.budget import check_budget
+from insitu.deploy.finding import Point, find
 from insitu.devices.host import open_host
 from insitu.errors import BudgetError, DataError, LearningWarning, ModelError
 from insitu.graph import Graph, build, drop_unused
@@ -42,8 +45,11 @@ from insitu.quantizer.fold import is_int8
 from insitu.quantizer.rounding import WORDS as ROUNDINGS
 from insitu.quantizer.rounding import with_rounding
 from insitu.quantizer.untrained import is_untrained
+from insitu.schemes.contribution import Contribution
+from insitu.schemes.ladder import ladder
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, read_scheme
+from insitu.schemes.search import HEAD as HEAD_ALONE
 from insitu.terminal import colour
 from insitu.terminal.progress import stage
 from insitu.training.classes import choose_classes
@@ -66,6 +72,7 @@ ROOM = 4.0  # times the ranges of an untrained network
 AUTO = "auto"  # the scheme: the head of a trained model, everything of an untrained one
 LAST = {"last:4": 4, "last:2": 2, "last:1": 1}
 UNTRAINED_SCHEMES = ("full", *LAST, HEAD)  # the first that fits
+LADDER = "auto:ladder"  # as much as fits (schemes/ladder.py)
 OWN = "own"  # head_init: the model's own classifier
 
 
@@ -87,8 +94,9 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
                 ourselves) is faster and agrees with XNNPACK; None: as the model has it
     head_init   of a new head: zero, uniform or prototypes; "own" keeps the model's. None: zero; but names for as many
                 classes as the model has unnamed outputs keep its own head, unless labelled `data` shows that it guesses
-    scheme      what is trained: head, full, last:6, bias:22, a published name, a file; "auto" means the head, or, of an
-                untrained model, as many layers as fit the board
+    scheme      what is trained: head, full, last:6, bias:22, ladder:40, a published name, a file; "auto" means the
+                head, or, of an untrained model, as many layers as fit the board; "auto:ladder" as much as fits the
+                memory, in the order of what usually brings most per byte (docs/schemes.md)
     batch       1 (default): one update per sample; more: gradients are added up and applied once per batch. A float
                 network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
                 otherwise the statistics are frozen. For a compiled Keras model in float the default is 32, as in Keras
@@ -132,12 +140,18 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     g = with_room(replace(g, classes=chosen.names, columns=columns), max_classes, head)
     g = rounded(integer_head(g) if head == "int8" else g, rounding)
     say("4-head", g)
-    parts, graphs, deployed = _first_that_fits(g, schemes, recipe, batch, limits)
+    why = ""
+    if scheme == LADDER:
+        parts = Parts(g, HEAD_ALONE, recipe, batch, has_statistics(g), head_of(g))
+        parts, graphs, deployed, why = highest_rung(parts, limits)
+    else:
+        parts, graphs, deployed = _first_that_fits(g, schemes, recipe, batch, limits)
     say("5-scheme", parts.scheme)
     say("6-training", graphs)
     room = UNTRAINED if untrained and precision == "int8" and schemes != [HEAD] else ""
     told = [*said, chosen.note, room, _scheme_note(schemes, parts.scheme.name)]
     notes = sum(map(_told, told), ()) + _untrained(g) + _left(scheme, schemes)
+    notes += (why,) if why else ()
     notes += (deployed.note,) if deployed and deployed.note else ()
     learner = Learner(graphs, parts=parts, notes=notes, deployed=deployed)
     if dump:
@@ -177,6 +191,22 @@ def _left(scheme: str, schemes: Sequence[str]) -> tuple[str, ...]:
     if scheme != AUTO or len(schemes) > 1:
         return ()
     return (f"scheme auto: for now only the {HEAD} is trained; --scheme last:6 trains more",)
+
+
+def search(model: Any, *, board: str = "host", sram: int | str | None = None, flash: int | str | None = None,
+           instructions: int = 0, gains: Contribution | None = None, recipe: Recipe | None = None,
+           **options: Any) -> list[Point]:  # fmt: skip
+    """The best schemes for a model, from the least memory to all that is allowed: a front of memory against gain.
+
+    Takes the arguments of `compile` but `scheme`. `sram` defaults to all of the board's, `instructions` limits a step,
+    `gains` is a table of what each part brings; None: what the structure of the network lets expect (schemes/ladder.py)
+    """
+    limits = limits_of(board, byte_count(sram, "sram"), byte_count(flash, "flash"), "memory")
+    recipe = with_gradients(recipe or Recipe(), limits)
+    parts = compile(model, scheme="full", recipe=recipe, **options).parts
+    assert parts is not None
+    found = trainable(parts.forward)
+    return find(parts, found, limits, gains or ladder(found), instructions)
 
 
 def prove(model: Any, *, example: Any = None, classes: int | None = None, data: Any = None, scheme: str = "full",
@@ -339,6 +369,22 @@ def trainable(graph: Graph):
     """The layers a scheme may name: all that lead to the loss, except the head."""
     leads = leading(graph)
     return [layer for layer in layers(graph) if layer.name != HEAD and layer.name in leads]
+
+
+def highest_rung(parts: Parts, limits: Limits) -> tuple[Parts, dict[str, Graph], Deployment | None, str]:
+    """The program that trains as much as fits, and a note about what that is; an error if nothing does."""
+    with stage("choosing what to train"):
+        rungs = list(choose(parts, trainable(parts.forward), limits))
+    for rung in rungs[:-1]:
+        with suppress(BudgetError):
+            return *_within(replace(parts, scheme=rung.scheme), limits, hints=False), rung.note
+    return *_within(replace(parts, scheme=rungs[-1].scheme), limits), rungs[-1].note
+
+
+def _within(parts: Parts, limits: Limits, hints: bool = True) -> tuple[Parts, dict[str, Graph], Deployment | None]:
+    with stage("gradients and updates"):
+        graphs = parts.graphs()
+    return parts, graphs, check_budget(parts, graphs, limits, hints)
 
 
 def head_of(graph: Graph) -> str | None:

@@ -11,7 +11,7 @@ from insitu.schemes.cost import Bytes
 from insitu.schemes.evolve import evolve
 from insitu.schemes.ladder import ladder
 from insitu.schemes.scheme import read_scheme
-from insitu.schemes.search import Model, Need, front, search, solve
+from insitu.schemes.search import Model, Need, Search, solve
 
 from .nets import body, mobilenet
 
@@ -61,12 +61,13 @@ def test_a_real_peak_above_the_estimate_makes_it_take_less(model):
         asked.append(scheme)
         return Need(int(model.bytes(chosen, 1000) * 1.1) + 5000)
 
+    searching = Search(model, measure, floor=1000)
     for sram in budgets(model)[1:]:
-        found = search(model, Need(sram), measure, floor=1000)
+        found = searching.best(Need(sram))
         assert found and found.need.sram <= sram and found.gain > 0
         assert found.need.sram > 0.9 * sram or found.gain == pytest.approx(model.gain(solve(model, 1 << 30, 1000)))
-    assert len(asked) <= 3 * 7
-    assert search(model, Need(100), measure, floor=1000) is None
+    assert len(asked) <= 1 + 3 * 4
+    assert searching.best(Need(100)) is None
 
 
 def _has(scheme, model: Model, part) -> bool:
@@ -78,7 +79,7 @@ def test_a_front_gains_with_every_byte(model):
     def measure(scheme):
         return Need(2000 + sum(len(u.layer) * 100 + int(1000 * u.share) for u in scheme.updates))
 
-    found = front(model, [Need(n) for n in (8_000, 4_000, 4_100, 20_000)], measure)
+    found = Search(model, measure).front([Need(n) for n in (8_000, 4_000, 4_100, 20_000)])
     assert [f.need.sram for f in found] == sorted({f.need.sram for f in found})
     assert [f.gain for f in found] == sorted({f.gain for f in found})
 
@@ -87,7 +88,7 @@ def test_instructions_and_flash_limit_too(model):
     def measure(scheme):
         return Need(1000, 500 + 10 * len(scheme.updates), 10_000 * (1 + len(scheme.updates)))
 
-    found = search(model, Need(10**6, 0, 70_000), measure)
+    found = Search(model, measure).best(Need(10**6, 0, 70_000))
     assert found and found.need.instructions <= 70_000
 
 

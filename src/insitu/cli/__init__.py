@@ -27,6 +27,7 @@ from insitu.cli import (
     prove,
     quantize,
     run,
+    search,
     teach,
     train,
     zoo,
@@ -40,7 +41,7 @@ PURPOSES = (
     ("teach a model and use it", (teach, train, predict, info, export)),
     ("put it on a board", (compile, run, live, boards)),
     ("let devices learn together", (fleet,)),
-    ("understand a model", (check, quantize, ops)),
+    ("understand a model", (check, search, quantize, ops)),
     ("be sure of it", (prove, bench)),
     ("try it without files of your own", (demo, zoo)),
 )

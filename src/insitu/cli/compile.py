@@ -11,7 +11,7 @@ from insitu.ops.pixels import FORMATS
 
 HELP = "turn a model into a C program that trains it, and show how much memory it needs"
 EXAMPLES = """\
-  insitu compile model.tflite --classes 10                            a new head, trained alone
+  insitu compile model.tflite --classes 10                            a new head; as much is trained as fits
   insitu compile model.onnx --data x.npz --classes 4 --scheme last:6  calibrated on x.npz, six layers trained
   insitu compile net.pkl --classes 10 --scheme bias:22 --sram 256K -o net_c
   insitu compile net.pkl --classes 10 --board stm32f746 -o build      with firmware; every byte accounted for
@@ -43,18 +43,21 @@ def arguments(parser) -> None:
     groups.add_report()
 
 
-def add_compiler(groups: Groups) -> None:
-    """Add the options of `insitu.compile`."""
-    add_trained(groups.trained)
+def add_compiler(groups: Groups, program: bool = True) -> None:
+    """Add the options of `insitu.compile`; without `program`, only those that say what there is to choose from."""
+    add_trained(groups.trained, program)
     add_how(groups.how)
-    add_board(groups.board)
+    add_board(groups.board, program)
     add_pixels(groups.pixels)
     add_sound(groups.pixels)
-    groups.output.add_argument("--dump", metavar="DIR", type=Path, help="write one text file per stage")
+    if program:
+        groups.output.add_argument("--dump", metavar="DIR", type=Path, help="write one text file per stage")
 
 
-def add_trained(group) -> None:
-    group.add_argument("--scheme", default="auto", metavar="S", help="head, full, last:6, bias:22, a name or file")
+def add_trained(group, program: bool) -> None:
+    if program:
+        words = "head, full, last:6, bias:22, ladder:40, a name or file; auto:ladder: as much as fits (auto)"
+        group.add_argument("--scheme", default="auto", metavar="S", help=words)
     group.add_argument(
         "--classes",
         type=classes,
@@ -91,7 +94,7 @@ def add_how(group) -> None:
     group.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
 
 
-def add_board(group) -> None:
+def add_board(group, program: bool) -> None:
     group.add_argument("--board", default="host", metavar="B", help="a board's name or profile.json (`insitu boards`)")
     group.add_argument(
         "--sram", type=size, metavar="BYTES", help="SRAM a step may use in total, e.g. 256K (K is 1,024)"
@@ -99,14 +102,18 @@ def add_board(group) -> None:
     group.add_argument(
         "--flash", type=size, metavar="BYTES", help="flash the constants (on a board: the program) may use, e.g. 1M"
     )
-    group.add_argument(
-        "--prefer", choices=PREFERENCES, default=PREFERENCES[0],
-        help="on a board: the fewest instructions within --sram, or half of its SRAM (balance) or all (speed); or the "
-        "least memory",
-    )  # fmt: skip
-    group.add_argument(
-        "--store", type=size, metavar="BYTES", help="on a board: flash or SRAM for samples that it collects, e.g. 64K"
-    )
+    if program:
+        group.add_argument(
+            "--prefer", choices=PREFERENCES, default=PREFERENCES[0],
+            help="on a board: the fewest instructions within --sram, or half of its SRAM (balance) or all (speed); or "
+            "the least memory",
+        )  # fmt: skip
+        group.add_argument(
+            "--store",
+            type=size,
+            metavar="BYTES",
+            help="on a board: flash or SRAM for samples that it collects, e.g. 64K",
+        )
     group.add_argument("--rows", action="store_true", help="the image arrives row by row and is never held as a whole")
 
 
@@ -189,7 +196,7 @@ def build(arguments, data: str | None):
     if is_learner(arguments.model):
         return reopen(arguments, data)
     graph = pipeline.load(arguments.model)
-    transform = _transform(arguments, graph)
+    transform = transform_of(arguments, graph)
     graph = transform.applied_to(graph) if transform else graph
     samples = read_data(arguments, graph, data, targets=has_targets(recipe(arguments))) if data else None
     learner = pipeline.compile(
@@ -210,7 +217,7 @@ def recipe(arguments):
     return Recipe(**{name: getattr(arguments, name) for name in names}, **clip)
 
 
-def _transform(arguments, graph):
+def transform_of(arguments, graph):
     from dataclasses import replace
 
     from insitu.preprocess import Audio, Motion, Transform

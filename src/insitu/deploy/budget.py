@@ -28,13 +28,14 @@ GRADIENTS = ("f32", "s16", "s8")  # from the largest to the smallest
 TINY = 65_536  # bytes of SRAM: below, float gradients may need less than integers, whose kernels need more scratch
 
 
-def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits) -> Deployment | None:
+def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits, hints: bool = True) -> Deployment | None:
     """Raise a BudgetError if the program needs more than the limits allow; for a board, return its deployment."""
     if limits.board is None and limits.sram is None and limits.flash is None:
         return None
     need = needed(graphs, limits)
     if not need.fits(limits):
-        raise BudgetError(complaint(need, limits), hint=way_out(Tries.of(parts, need, limits), limits, need))
+        hint = way_out(Tries.of(parts, need, limits), limits, need) if hints else ""
+        raise BudgetError(complaint(need, limits), hint=hint)
     return need.deployment and replace(need.deployment, batch=parts.batch, loss=parts.recipe.loss)
 
 

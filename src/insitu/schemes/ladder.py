@@ -85,7 +85,13 @@ def rungs(layers: list[Layer], table: Contribution | None = None, each: Bytes | 
         first = min(first, at)
         done[step.layer] = step.onto(done.get(step.layer, Update(step.layer, bias=False)))
         steps.append(step)
+    if steps and scheme_of(layers, steps, "").updates == everything(layers):
+        steps.pop()  # the top is `full`
     return [Step(""), *steps, *([Step("full")] if layers else [])]
+
+
+def everything(layers: list[Layer]) -> tuple[Update, ...]:
+    return tuple(Update(layer.name, True, Fraction(1)) for layer in layers)
 
 
 def _best(layers: list[Layer], table: Contribution, each: Bytes, done: Mapping[str, Update], first: int):
@@ -124,7 +130,7 @@ def climb(layers: list[Layer], number: int, steps: list[Step] | None = None, nam
     """The scheme of a rung."""
     steps = steps or rungs(layers)
     if steps[number].layer == "full" and number == len(steps) - 1:
-        return Scheme("full", tuple(Update(layer.name, True, Fraction(1)) for layer in layers))
+        return Scheme("full", everything(layers))
     return scheme_of(layers, steps[1 : number + 1], name or f"ladder:{number}") if number else Scheme("head", ())
 
 
@@ -137,10 +143,12 @@ def scheme_of(layers: list[Layer], steps: list[Step], name: str) -> Scheme:
 
 
 def highest(count: int, fits: Callable[[int], bool]) -> int | None:
-    """The largest number below `count` that fits, if smaller ones always do; None if not even 0 does."""
+    """The largest number below `count` that fits, if smaller ones always do; None if not even 0 does. The top first."""
+    if count > 1 and fits(count - 1):
+        return count - 1
     if not fits(0):
         return None
-    low, high = 0, count
+    low, high = 0, max(count - 1, 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

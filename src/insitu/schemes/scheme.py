@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import SchemeError
-from insitu.schemes.ladder import climb, rungs
+from insitu.schemes.ladder import climb, everything, rungs
 from insitu.schemes.layers import Layer
 from insitu.schemes.published import PUBLISHED
 from insitu.schemes.update import Scheme, Update
@@ -77,7 +77,7 @@ def _most(kind: str, layers: list[Layer]) -> str:
 
 WORDS = {
     "head": lambda layers, n: [],
-    "full": lambda layers, n: [Update(layer.name, True, Fraction(1)) for layer in layers],
+    "full": lambda layers, n: everything(layers),
     "last": lambda layers, n: [Update(layer.name, True, Fraction(1)) for layer in layers[-n:]],
     "bias": lambda layers, n: [Update(layer.name, True) for layer in layers[-n:]],
 }

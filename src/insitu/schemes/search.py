@@ -22,8 +22,9 @@ from insitu.schemes.cost import Bytes, input_bytes, mask_sums
 from insitu.schemes.layers import Layer
 from insitu.schemes.update import Scheme, Update
 
-ROUNDS = 6  # plans for one budget, at most
-CLOSE = 0.01  # of a budget: not worth another plan
+ROUNDS = 4  # plans for one budget, at most
+LESS = 8  # a part of the budget to give up if instructions or flash are short
+HEAD = Scheme("head", ())
 SECONDS = 20.0  # for one solution
 PLAIN = Bytes()
 ELEMENT = 2  # bytes of a gradient's element, 16-bit
@@ -162,40 +163,52 @@ class Found:
     need: Need
 
 
-def search(model: Model, budget: Need, measure: Measure, floor: int = 0) -> Found | None:
-    """The best scheme that really fits the budget; None if not even the head does.
+@dataclass(eq=False)
+class Search:
+    """Searches of one network: what measuring taught about the estimate is kept from budget to budget.
 
     floor       bytes of arena that the forward pass needs anyhow
     """
-    head = measure(Scheme("head", ()))
-    if head is None or not head.within(budget):
-        return None
-    best, asked = Found(Scheme("head", ()), 0.0, head), budget.sram or head.sram
-    base, tried = head.sram - floor, set[tuple[int, ...]]()  # what is not in the model: the head, stack, protocol
-    for _ in range(ROUNDS):
-        chosen = solve(model, asked - base, floor)
-        if tuple(chosen) in tried:
-            break
-        tried.add(tuple(chosen))
-        scheme = model.scheme(chosen)
-        need = measure(scheme)
-        if need is not None and need.within(budget) and model.gain(chosen) > best.gain:
-            best = Found(scheme, model.gain(chosen), need)
-        over = (need.sram if need else 2 * asked) - budget.sram
-        if need is not None and need.sram <= budget.sram and not need.within(budget):
-            over = asked // 8  # flash or instructions: less of everything
-        if -CLOSE * budget.sram < over <= 0:
-            break
-        asked -= over if over > 0 else over // 2
-    return best
 
+    model: Model
+    measure: Measure
+    floor: int = 0
+    error: int = 0  # bytes that the last scheme needed beyond its estimate
 
-def front(model: Model, budgets: Sequence[Need], measure: Measure, floor: int = 0) -> list[Found]:
-    """The best scheme for each budget, without those that another one beats in both gain and SRAM."""
-    found = [f for budget in budgets if (f := search(model, budget, measure, floor))]
-    found.sort(key=lambda f: (f.need.sram, -f.gain))
-    kept: list[Found] = []
-    for f in found:
-        if not kept or f.gain > kept[-1].gain:
-            kept.append(f)
-    return kept
+    @cached_property
+    def head(self) -> Need | None:
+        return self.measure(HEAD)
+
+    def best(self, budget: Need) -> Found | None:
+        """The best scheme that really fits the budget; None if not even the head does."""
+        if self.head is None or not self.head.within(budget):
+            return None
+        best, tried = Found(HEAD, 0.0, self.head), set[tuple[int, ...]]()
+        base = self.head.sram - self.floor  # what is not in the model: the head, stack, protocol
+        for _ in range(ROUNDS):
+            chosen = solve(self.model, budget.sram - base - self.error, self.floor)
+            if tuple(chosen) in tried:
+                break
+            tried.add(tuple(chosen))
+            scheme, gain = self.model.scheme(chosen), self.model.gain(chosen)
+            need = self.measure(scheme)
+            if need is not None and need.within(budget) and gain > best.gain:
+                best = Found(scheme, gain, need)
+            self.error = self._error(chosen, need, base, budget)
+        return best
+
+    def _error(self, chosen: list[int], need: Need | None, base: int, budget: Need) -> int:
+        """How far the estimate was off; if something else than SRAM is short, less of everything must do."""
+        if need is None or (need.sram <= budget.sram and not need.within(budget)):
+            return self.error + budget.sram // LESS
+        return need.sram - base - self.model.bytes(chosen, self.floor)
+
+    def front(self, budgets: Sequence[Need]) -> list[Found]:
+        """The best scheme for each budget, without those that another one beats in both gain and SRAM."""
+        found = [f for budget in budgets if (f := self.best(budget))]
+        found.sort(key=lambda f: (f.need.sram, -f.gain))
+        kept: list[Found] = []
+        for f in found:
+            if not kept or f.gain > kept[-1].gain:
+                kept.append(f)
+        return kept

@@ -1,0 +1,119 @@
+"""Is `auto:ladder` ever below the head alone or `last:2`, with few samples or many? `fit(x, y)` with nothing else.
+
+    python -m bench.auto                     every task; bench/auto.json, a table
+    python -m bench.auto --only watch        a part of it; --table only prints what was measured
+
+Samples are drawn for each class: 1, 5, 10, and all there are. Test samples are never learned from, and choose nothing.
+Everything runs through the generated C on this machine, without a board.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import insitu
+from bench.default_tasks import Task, flowers, inverted, keywords, watch
+from insitu.terminal.table import table
+
+FILE = Path(__file__).parent / "auto.json"
+AUTO = "auto:ladder"
+SCHEMES = ("head", "last:2", AUTO)
+EACH = (1, 5, 10, 0)  # samples per class; 0: all
+TASKS: dict[str, Callable[[int], Task]] = {
+    "DS-CNN, seven words": lambda seed: keywords(700, seed, keep=False),
+    "watch, wearer 5": lambda seed: watch(5, seed),
+    "watch, wearer 7": lambda seed: watch(7, seed),
+    "torch CNN, inverted digits": lambda seed: inverted(500, seed),
+    "mcunet-5fps, ten flowers": lambda seed: flowers("mcunet-5fps", 20, 10, seed),
+}
+
+
+def drawn(task: Task, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """So many samples of each class, in random order."""
+    x, y = task.learn
+    rng = np.random.default_rng((seed, each))
+    chosen = np.concatenate([rng.permutation(np.flatnonzero(y == c))[: each or None] for c in np.unique(y)])
+    chosen = rng.permutation(chosen)
+    return x[chosen], y[chosen]
+
+
+def measure(name: str, scheme: str, seed: int, each: tuple[int, ...] = EACH) -> list[dict]:
+    """One task with one scheme, for each number of samples."""
+    task = TASKS[name](seed)
+    learner = insitu.compile(task.model, scheme=scheme, **task.options)
+    start, rows = learner.device.state(), []
+    info = learner.info()
+    for count in each:
+        learner.device.load_arrays(start)
+        x, y = drawn(task, count, seed)
+        began = time.process_time()
+        found = learner.fit(x, y, seed=seed).found
+        took = time.process_time() - began
+        accuracy = 100 * float(learner.evaluate(*task.test)["accuracy"])
+        rows.append({"task": name, "scheme": scheme, "rung": learner.parts.scheme.name, "each": count, "seed": seed,
+                     "samples": len(x), "accuracy": accuracy, "seconds": round(took, 1), "found": found,
+                     "bytes": info["arena_bytes"] + info["state_bytes"]})  # fmt: skip
+    return rows
+
+
+def lines(rows: list[dict]) -> list[tuple]:
+    found = []
+    for name in TASKS:
+        for each in EACH:
+            some = [r for r in rows if r["task"] == name and r["each"] == each]
+            mean = {s: _mean([r["accuracy"] for r in some if r["scheme"] == s]) for s in SCHEMES}
+            if all(m is not None for m in mean.values()):
+                kept = {s: max(r["bytes"] for r in some if r["scheme"] == s) for s in SCHEMES}
+                rung = next(r["rung"] for r in some if r["scheme"] == AUTO)
+                seeds = len({r["seed"] for r in some})
+                found.append((name, str(each or "all"), *(f"{mean[s]:.1f}" for s in SCHEMES), rung,
+                              *(f"{kept[s] / 1000:.0f} KB" for s in SCHEMES), str(seeds)))  # fmt: skip
+    return found
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+HEADERS = ("task", "samples per class", *SCHEMES, "the rung", *(f"{s}, memory" for s in SCHEMES), "seeds")
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="tasks and schemes whose name contains this")
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--file", type=Path, default=FILE)
+    options = parser.parse_args(argv)
+    rows = json.loads(options.file.read_text()) if options.file.is_file() else []
+    for seed in range(0 if options.table else options.seeds):
+        for name in TASKS:
+            for scheme in SCHEMES:
+                fill(rows, name, scheme, seed, options)
+    print(table(HEADERS, lines(rows)))
+    return 0
+
+
+def fill(rows: list[dict], name: str, scheme: str, seed: int, options) -> None:
+    """Measure what is not known yet, and keep it at once."""
+    done = any((r["task"], r["scheme"], r["seed"]) == (name, scheme, seed) for r in rows)
+    if done or options.only not in f"{name} {scheme}":
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows += measure(name, scheme, seed)
+    for r in rows[-len(EACH) :]:
+        print({k: v for k, v in r.items() if k != "found"}, file=sys.stderr, flush=True)
+    options.file.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""How well schemes that are found learn, next to published ones: mcunet-5fps, int8, Flowers-102, against SRAM.
+
+    python -m bench.found                    every run that is missing; bench/found.json, a table, docs/found.svg
+    python -m bench.found --only ladder      a part of it; --table only prints what was measured
+    INSITU_TEST_FILES=DIR python -m bench.found
+
+Rates are chosen on halves of the training photos: one half is learned, random views of the other are tested. Then all
+training photos are learned and the test photos tested, which choose nothing. Eight epochs, a head of zeros, one photo
+per update, 16-bit gradients: what a device does. SRAM is that of the linked program on stm32f746 with 10 classes and
+`--prefer memory`, everything counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from bench.photos import ROOT
+from bench.transfer import MODEL, Kept, Run, checkpoint, remember, train
+from insitu.terminal.table import table
+
+FILE = ROOT / "bench" / "found.json"
+EPOCHS = 8
+RATES = (0.1, 0.2, 0.4)
+SCHEMES = {
+    "head": "head", "bias:22": "bias:22", "49kb": f"{MODEL}/49kb", "99kb": f"{MODEL}/99kb", "last:12": "last:12",
+    "ladder:22": "ladder:22", "ladder:28": "ladder:28", "ladder:36": "ladder:36",
+}  # fmt: skip
+HEADERS = ("scheme", "SRAM", "rate", "held-out half", "A", "B", "seeds")
+
+
+def run_of(name: str, rate: float, seed: int, choosing: bool) -> Run:
+    return Run("flowers", SCHEMES[name], seed=seed, rate=rate, epochs=EPOCHS, grad="s16", choosing=choosing)
+
+
+def key_of(name: str, rate: float, seed: int, choosing: bool) -> str:
+    return f"{name}/{rate}/{seed}/{'half' if choosing else 'all'}"
+
+
+def fill(known: dict, kept: Kept, name: str, rate: float, seed: int, choosing: bool, file: Path) -> dict:
+    """One run, unless it is known; kept at once."""
+    key = key_of(name, rate, seed, choosing)
+    if key not in known["runs"]:
+        found = train(run_of(name, rate, seed, choosing), kept)
+        known["runs"][key] = {k: found[k] for k in ("A", "B", "held", "loss", "seconds") if k in found}
+        print(key, known["runs"][key], file=sys.stderr, flush=True)
+        file.write_text(json.dumps(known, indent=1) + "\n")
+    return known["runs"][key]
+
+
+def best_rate(known: dict, name: str) -> float | None:
+    """The rate that was best on the held-out half, of those tried."""
+    found = {rate: known["runs"].get(key_of(name, rate, 0, True)) for rate in RATES}
+    tried = {rate: r["held"] for rate, r in found.items() if r}
+    return max(tried, key=tried.__getitem__) if tried else None
+
+
+def sram_of(name: str) -> int | None:
+    """Of the linked program; None if it does not fit the board."""
+    from insitu import pipeline
+    from insitu.errors import BudgetError
+
+    try:
+        made = pipeline.compile(checkpoint(), classes=10, scheme=SCHEMES[name], board="stm32f746", prefer="memory")
+    except BudgetError:
+        return None
+    assert made.deployed is not None
+    return made.deployed.sram_bytes
+
+
+def lines(known: dict, seeds: int) -> list[tuple]:
+    found = []
+    for name in SCHEMES:
+        rate, sram = best_rate(known, name), known["sram"].get(name)
+        if rate is None:
+            continue
+        done = [r for s in range(seeds) if (r := known["runs"].get(key_of(name, rate, s, False)))]
+        held = known["runs"][key_of(name, rate, 0, True)]["held"]
+        mean = (f"{np.mean([r[k] for r in done]):.1f}" if done else "-" for k in "AB")
+        found.append((name, f"{sram / 1000:.0f} KB" if sram else "> 328 KB", rate, f"{held:.1f}", *mean, len(done)))
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="schemes whose name contains this")
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="for the frozen layers")
+    parser.add_argument("--file", type=Path, default=FILE)
+    options = parser.parse_args(argv)
+    known = json.loads(options.file.read_text()) if options.file.is_file() else {"runs": {}, "sram": {}}
+    wanted = [name for name in SCHEMES if options.only in name and not options.table]
+    for name in wanted:
+        if name not in known["sram"]:
+            known["sram"][name] = sram_of(name)
+            options.file.write_text(json.dumps(known, indent=1) + "\n")
+    for seed in range(options.seeds if wanted else 0):
+        measure(known, wanted, seed, options)
+    print(table(HEADERS, [tuple(map(str, line)) for line in lines(known, max(1, options.seeds))]))
+    return 0
+
+
+def measure(known: dict, wanted: list[str], seed: int, options) -> None:
+    kept = remember("flowers", seed, options.jobs)
+    for name in wanted:
+        if seed == 0:
+            for rate in RATES:
+                fill(known, kept, name, rate, 0, True, options.file)
+        rate = best_rate(known, name)
+        assert rate is not None
+        fill(known, kept, name, rate, seed, False, options.file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""A front of schemes: the table, the scheme files, a picture, and the command that makes each program again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from insitu.deploy.finding import Point
+from insitu.deploy.lowering import millions
+from insitu.files import write_whole
+from insitu.terminal.table import size, table
+
+WIDTH, HEIGHT, LEFT, BOTTOM = 640, 360, 70, 50
+HEADERS = ("scheme", "SRAM", "flash", "per step", "score", "trained")
+
+
+def front_table(points: Sequence[Point]) -> str:
+    return table(HEADERS, [_row(p) for p in points])
+
+
+def _row(p: Point) -> tuple[str, ...]:
+    steps = "-" if p.step_instructions is None else f"~{millions(p.step_instructions)}"
+    weights = sum(u.share > 0 for u in p.scheme.updates)
+    biases = sum(u.bias for u in p.scheme.updates)
+    trained = f"the head, {biases} biases, {weights} weights" if p.scheme.updates else "the head"
+    about = "" if p.linked else "~"
+    return p.scheme.name, about + size(p.sram_bytes), about + size(p.flash_bytes), steps, f"{p.score:.2f}", trained
+
+
+def write_front(points: Sequence[Point], folder: Path) -> list[Path]:
+    """One scheme file per point, and the picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [write_whole(folder / f"{p.scheme.name}.txt", str(p.scheme).encode()) for p in points]
+    return [*written, write_whole(folder / "front.svg", picture(points).encode())]
+
+
+def picture(points: Sequence[Point]) -> str:
+    """Score against SRAM, as SVG."""
+    most, least = max(p.sram_bytes for p in points), min(p.sram_bytes for p in points)
+    top = max(p.score for p in points) or 1.0
+
+    def at(p: Point) -> tuple[float, float]:
+        right = (p.sram_bytes - least) / max(1, most - least)
+        return LEFT + right * (WIDTH - LEFT - 90), HEIGHT - BOTTOM - p.score / top * (HEIGHT - BOTTOM - 40)
+
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(at, points))
+    dots = "".join(
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="#3b7dd8"/>'
+        f'<text x="{x + 7:.1f}" y="{y + 14:.1f}">{p.scheme.name}</text>'
+        for p, (x, y) in ((p, at(p)) for p in points)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+        f'font-size="12" role="img" aria-label="score against SRAM"><rect width="{WIDTH}" height="{HEIGHT}" '
+        f'fill="#ffffff"/><text x="{LEFT}" y="24" font-weight="bold">score against SRAM</text>'
+        f'<polyline points="{line}" fill="none" stroke="#9aa3ad"/>{dots}'
+        f'<text x="{LEFT}" y="{HEIGHT - 16}">{size(least)}</text>'
+        f'<text x="{WIDTH - 90}" y="{HEIGHT - 16}" text-anchor="end">{size(most)} of SRAM</text></svg>\n'
+    )
