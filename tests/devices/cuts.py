@@ -69,16 +69,15 @@ def prepared(samples: int, *arguments: str, bout: int = 8) -> Bench:
     return bench
 
 
-def cuts(bench: Bench, act: Callable[[Living], object], every: int = 1) -> Iterator[tuple[int, str, Found]]:
-    """Cut the act at each of its operations (or each n-th, and the last ones), in every way; what is found then."""
+def cuts(bench: Bench, act: Callable[[Living], object], every: int) -> Iterator[tuple[int, str, Found]]:
+    """Cut the act at every n-th of its operations and at the last ones, clean and torn; what is found then."""
     start = bench.flash()
     bench.start_with(start)
     total = bench.operations(act)
     for at in range(total):
         if at % every and at < total - 4:
             continue
-        last = ((AFTER, 0),) if at == total - 1 else ()
-        for when, seed in (*(WAYS if every == 1 else WAYS[:2]), *last):
+        for when, seed in (*WAYS[:2], *(((AFTER, 0),) if at == total - 1 else ())):
             bench.start_with(start)
             bench.nor.cut(at, when, seed)
             try:
@@ -86,4 +85,18 @@ def cuts(bench: Bench, act: Callable[[Living], object], every: int = 1) -> Itera
                 raise AssertionError(f"operation {at} was not reached")
             except PowerCut:
                 bench.device.restart()
+            yield at, when, bench.found()
+
+
+def all_cuts(bench: Bench, act: Callable[[Living], object]) -> Iterator[tuple[int, str, Found]]:
+    """The same at every operation, torn in several ways; the act is done once, and watched."""
+    bench.start_with(bench.flash())
+    bench.nor.watch = watched = []
+    act(bench.life)
+    bench.nor.watch = None
+    for at, operation in enumerate(watched):
+        for when, seed in (*WAYS, *(((AFTER, 0),) if at == len(watched) - 1 else ())):
+            data = operation.cut(bench.nor, when, seed)
+            bench.nor.load(bench.device.core.uc, data)
+            bench.device.restart()
             yield at, when, bench.found()

@@ -24,6 +24,24 @@ class PowerCut(DeviceError):
     """The power has failed: the core has stopped, SRAM is lost, flash is as it was at that moment."""
 
 
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """A word that is programmed or a page that is erased, and the whole flash before it."""
+
+    at: int  # from the start of the reserved pages
+    old: np.ndarray
+    new: np.ndarray
+    before: bytes
+    written: np.ndarray
+
+    def cut(self, nor: Nor, when: str, seed: int) -> bytes:
+        """The flash if the power fails here."""
+        nor.seed = seed
+        part = {BEFORE: self.old, AFTER: self.new}.get(when)
+        part = nor.torn(self.old, self.new) if part is None else part
+        return self.before[: self.at] + part.tobytes() + self.before[self.at + len(part) :]
+
+
 @dataclass
 class Nor:
     """The reserved pages of a flash, and what has been done to them."""
@@ -49,6 +67,7 @@ class Nor:
         self.erases = [0] * (self.bytes // self.page)
         self.written = np.zeros(self.bytes // self.word, bool)
         self.registers = {ADDRESS: 0, SOURCE: 0}
+        self.watch: list[Operation] | None = None  # if it is a list, every operation is added to it
 
     def cut(self, after: int, when: str = BEFORE, seed: int = 0) -> None:
         """The power fails at the operation after so many more."""
@@ -98,16 +117,19 @@ class Nor:
 
     def _change(self, uc, address: int, old: np.ndarray, new: np.ndarray) -> None:
         """Write, unless the power fails here."""
+        if self.watch is not None:
+            before = bytes(uc.mem_read(self.origin, self.bytes))
+            self.watch.append(Operation(address - self.origin, old, new, before, self.written.copy()))
         fails = self.cut_at == self.operations
         self.operations += 1
         if fails:
             self.cut_at = None
             if self.when != BEFORE:
-                uc.mem_write(address, (new if self.when == AFTER else self._torn(old, new)).tobytes())
+                uc.mem_write(address, (new if self.when == AFTER else self.torn(old, new)).tobytes())
             raise PowerCut(f"the power failed at operation {self.operations - 1} of the flash")
         uc.mem_write(address, new.tobytes())
 
-    def _torn(self, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    def torn(self, old: np.ndarray, new: np.ndarray) -> np.ndarray:
         """Some of the bits have changed: each by chance, or (of a page) all of those in a part of it."""
         rng = np.random.default_rng((self.seed, self.operations))
         mask = rng.integers(0, 256, len(old), dtype=np.uint8)
