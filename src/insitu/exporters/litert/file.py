@@ -29,14 +29,17 @@ ALIGNED = 16  # every constant starts at a multiple of this, as the schema asks
 
 # operator -> its table of options, if it has one; those of OPTIONS2 are in the second union of the schema
 OPTIONS = {
-    "ABS": "AbsOptions", "ADD": "AddOptions", "AVERAGE_POOL_2D": "Pool2DOptions", "BATCH_MATMUL": "BatchMatMulOptions",
+    "ABS": "AbsOptions", "ADD": "AddOptions", "ARG_MAX": "ArgMaxOptions", "AVERAGE_POOL_2D": "Pool2DOptions",
+    "BATCH_MATMUL": "BatchMatMulOptions", "BITCAST": "BitcastOptions", "BITWISE_XOR": "BitwiseXorOptions",
     "CALL_ONCE": "CallOnceOptions", "CAST": "CastOptions", "CONCATENATION": "ConcatenationOptions",
     "CONV_2D": "Conv2DOptions", "CUMSUM": "CumsumOptions", "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
     "DEQUANTIZE": "DequantizeOptions", "DIV": "DivOptions", "EXP": "ExpOptions", "EXPAND_DIMS": "ExpandDimsOptions",
     "FULLY_CONNECTED": "FullyConnectedOptions", "GATHER": "GatherOptions", "GELU": "GeluOptions",
     "GREATER": "GreaterOptions", "GREATER_EQUAL": "GreaterEqualOptions", "HARD_SWISH": "HardSwishOptions",
     "LEAKY_RELU": "LeakyReluOptions", "LESS": "LessOptions", "LESS_EQUAL": "LessEqualOptions",
-    "LOG_SOFTMAX": "LogSoftmaxOptions", "LOGICAL_AND": "LogicalAndOptions", "MAXIMUM": "MaximumMinimumOptions",
+    "LOG_SOFTMAX": "LogSoftmaxOptions", "LOGICAL_AND": "LogicalAndOptions",
+    "LOGICAL_NOT": "LogicalNotOptions", "LOGICAL_OR": "LogicalOrOptions", "RIGHT_SHIFT": "RightShiftOptions",
+    "MAXIMUM": "MaximumMinimumOptions",
     "MAX_POOL_2D": "Pool2DOptions", "MEAN": "ReducerOptions", "MINIMUM": "MaximumMinimumOptions", "MUL": "MulOptions",
     "NEG": "NegOptions", "ONE_HOT": "OneHotOptions", "PAD": "PadOptions", "PADV2": "PadV2Options", "POW": "PowOptions",
     "QUANTIZE": "QuantizeOptions", "READ_VARIABLE": "ReadVariableOptions", "REDUCE_MAX": "ReducerOptions",
@@ -58,7 +61,15 @@ VERSIONS_S8 = {
     "RELU": 2, "RELU6": 2, "RESIZE_NEAREST_NEIGHBOR": 3, "SLICE": 2, "SOFTMAX": 2, "SPLIT_V": 2, "STRIDED_SLICE": 2,
     "SUB": 2, "TANH": 2, "TRANSPOSE": 2,
 }  # fmt: skip
-VERSIONS = {"RESIZE_NEAREST_NEIGHBOR": 3, "TRANSPOSE_CONV": 3, "RESHAPE": 1, "DILATE": 1, "EXP": 1, "SQUARE": 1}
+VERSIONS = {
+    "RESIZE_NEAREST_NEIGHBOR": 3,
+    "TRANSPOSE_CONV": 3,
+    "BROADCAST_TO": 2,
+    "RESHAPE": 1,
+    "DILATE": 1,
+    "EXP": 1,
+    "SQUARE": 1,
+}
 # operator and version -> the first release of the runtime that has it; those before 1.14 do not matter today
 SINCE = {
     ("BATCH_MATMUL", 1): "2.3.0", ("BATCH_MATMUL", 2): "2.3.0", ("CUMSUM", 1): "2.4.0",

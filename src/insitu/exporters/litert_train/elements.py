@@ -46,7 +46,7 @@ TABLE |= {
     a.relu6: lambda x: unary("RELU6", x),
     a.sigmoid: logistic,
     a.tanh: lambda x: unary("TANH", x),
-    a.hard_swish: lambda x: unary("HARD_SWISH", x, options="HardSwishOptions"),
+    a.hard_swish: lambda x: unary("HARD_SWISH", x),
     a.silu: lambda x: x * logistic(x),
     a.softplus: lambda x: log(exp(-absolute(x)) + 1.0) + maximum(x, 0.0),
     back.relu_dx: lambda g, y: where(y > 0, g, 0),
@@ -73,7 +73,7 @@ def _(g: Tensor, x: Tensor, *, lo: float, hi: float) -> Tensor:
 
 @means(a.leaky_relu)
 def _(x: Tensor, *, slope: float) -> Tensor:
-    return unary("LEAKY_RELU", x, options="LeakyReluOptions", alpha=float(slope))
+    return unary("LEAKY_RELU", x, alpha=float(slope))
 
 
 @means(back.leaky_relu_dx)
@@ -116,7 +116,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 @means(a.gelu)
 def _(x: Tensor, *, approximate: str) -> Tensor:
-    return unary("GELU", x, options="GeluOptions", approximate=approximate == "tanh")
+    return unary("GELU", x, approximate=approximate == "tanh")
 
 
 @means(back.gelu_dx)
@@ -139,7 +139,7 @@ def _normal(x: Tensor) -> Tensor:
     """Phi(x) = gelu(x) / x: LiteRT has no erf. Near zero, 1/2 + x phi(0)."""
     near = absolute(x) < TINY
     safe = where(near, TINY, x)
-    ratio = call("GELU", [safe], x.shape, options="GeluOptions", approximate=False) / safe
+    ratio = call("GELU", [safe], x.shape, approximate=False) / safe
     return where(near, x * (1 / math.sqrt(2 * math.pi)) + 0.5, ratio)
 
 

@@ -124,7 +124,7 @@ def _(g: Tensor, x: Tensor, *, axes: Ints, ties: str) -> Tensor:
         return where(top, g / count, 0)
     order = [d for d in range(x.rank) if d not in gone] + list(gone)
     last = reshape(transpose(x, order), (g.size, -1))
-    first = call("ARG_MAX", [last, ints(x, [1])], (g.size,), "s32", options="ArgMaxOptions", outputType=2)
+    first = call("ARG_MAX", [last, ints(x, [1])], (g.size,), "s32", outputType=2)
     chosen = one_hot(first, last.shape[1]) * reshape(transpose(g, order), (g.size, 1))
     return transpose(reshape(chosen, [x.shape[d] for d in order]), np.argsort(order).tolist())
 
@@ -132,13 +132,13 @@ def _(g: Tensor, x: Tensor, *, axes: Ints, ties: str) -> Tensor:
 def one_hot(labels: Tensor, classes: int) -> Tensor:
     """f32[samples, classes]; all zeros where the label is no class."""
     given = [labels, labels.const(classes, np.int32), labels.const(1.0), labels.const(0.0)]
-    return call("ONE_HOT", given, (*labels.shape, classes), "f32", options="OneHotOptions", axis=-1)
+    return call("ONE_HOT", given, (*labels.shape, classes), "f32", axis=-1)
 
 
 @means(reduce.cumsum)
 def _(x: Tensor, *, axis: int, reverse: bool, exclusive: bool) -> Tensor:
     at = x.const(axis % x.rank, np.int32)
-    return call("CUMSUM", [x, at], x.shape, options="CumsumOptions", exclusive=exclusive, reverse=reverse)
+    return call("CUMSUM", [x, at], x.shape, exclusive=exclusive, reverse=reverse)
 
 
 @means(channels.merge_channels)

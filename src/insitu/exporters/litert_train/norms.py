@@ -20,11 +20,11 @@ from insitu.ops import norm, norm_backward, norm_train
 
 
 def softmax(x: Tensor) -> Tensor:
-    return unary("SOFTMAX", x, options="SoftmaxOptions", beta=1.0)
+    return unary("SOFTMAX", x, beta=1.0)
 
 
 def log_softmax(x: Tensor) -> Tensor:
-    return unary("LOG_SOFTMAX", x, options="LogSoftmaxOptions")
+    return unary("LOG_SOFTMAX", x)
 
 
 def along(function: Callable[[Tensor], Tensor]):

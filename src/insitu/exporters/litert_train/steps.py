@@ -197,16 +197,16 @@ def mixed(h: Tensor) -> Tensor:
 
 def shifted(h: Tensor, bits: int) -> Tensor:
     h = as_u32(h)
-    return call("RIGHT_SHIFT", [h, h.const(bits, np.uint32)], h.shape, options="RightShiftOptions")
+    return call("RIGHT_SHIFT", [h, h.const(bits, np.uint32)], h.shape)
 
 
 def xor(a: Tensor, b: Tensor) -> Tensor:
-    return call("BITWISE_XOR", [a, b], a.shape, options="BitwiseXorOptions")
+    return call("BITWISE_XOR", [a, b], a.shape)
 
 
 def as_u32(h: Tensor) -> Tensor:
-    return h if h.dtype == "u32" else call("BITCAST", [h], h.shape, "u32", options="BitcastOptions")
+    return h if h.dtype == "u32" else call("BITCAST", [h], h.shape, "u32")
 
 
 def as_s32(h: Tensor) -> Tensor:
-    return h if h.dtype == "s32" else call("BITCAST", [h], h.shape, "s32", options="BitcastOptions")
+    return h if h.dtype == "s32" else call("BITCAST", [h], h.shape, "s32")

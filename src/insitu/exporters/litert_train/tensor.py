@@ -48,46 +48,46 @@ class Tensor:
         return Tensor(self.sheet.constant(np.asarray(value, dtype)))
 
     def __add__(self, other: Tensor | Number) -> Tensor:
-        return _pair("ADD", self, other, options="AddOptions")
+        return _pair("ADD", self, other)
 
     def __sub__(self, other: Tensor | Number) -> Tensor:
-        return _pair("SUB", self, other, options="SubOptions")
+        return _pair("SUB", self, other)
 
     def __rsub__(self, other: Number) -> Tensor:
         return self.const(other) - self
 
     def __mul__(self, other: Tensor | Number) -> Tensor:
-        return _pair("MUL", self, other, options="MulOptions")
+        return _pair("MUL", self, other)
 
     def __truediv__(self, other: Tensor | Number) -> Tensor:
-        return _pair("DIV", self, other, options="DivOptions")
+        return _pair("DIV", self, other)
 
     def __rtruediv__(self, other: Number) -> Tensor:
         return self.const(other) / self
 
     def __neg__(self) -> Tensor:
-        return unary("NEG", self, options="NegOptions")
+        return unary("NEG", self)
 
     def __gt__(self, other: Tensor | Number) -> Tensor:
-        return _pair("GREATER", self, other, "b1", options="GreaterOptions")
+        return _pair("GREATER", self, other, "b1")
 
     def __ge__(self, other: Tensor | Number) -> Tensor:
-        return _pair("GREATER_EQUAL", self, other, "b1", options="GreaterEqualOptions")
+        return _pair("GREATER_EQUAL", self, other, "b1")
 
     def __lt__(self, other: Tensor | Number) -> Tensor:
-        return _pair("LESS", self, other, "b1", options="LessOptions")
+        return _pair("LESS", self, other, "b1")
 
     def __le__(self, other: Tensor | Number) -> Tensor:
-        return _pair("LESS_EQUAL", self, other, "b1", options="LessEqualOptions")
+        return _pair("LESS_EQUAL", self, other, "b1")
 
     def __and__(self, other: Tensor) -> Tensor:
-        return _pair("LOGICAL_AND", self, other, "b1", options="LogicalAndOptions")
+        return _pair("LOGICAL_AND", self, other, "b1")
 
     def __or__(self, other: Tensor) -> Tensor:
-        return _pair("LOGICAL_OR", self, other, "b1", options="LogicalOrOptions")
+        return _pair("LOGICAL_OR", self, other, "b1")
 
     def __invert__(self) -> Tensor:
-        return unary("LOGICAL_NOT", self, options="LogicalNotOptions")
+        return unary("LOGICAL_NOT", self)
 
 
 NUMPY = {"f32": np.float32, "s32": np.int32, "u32": np.uint32}
@@ -110,15 +110,15 @@ def unary(op: str, x: Tensor, **options) -> Tensor:
 
 
 def equal(a: Tensor, b: Tensor | Number) -> Tensor:
-    return _pair("EQUAL", a, b, "b1", options="EqualOptions")
+    return _pair("EQUAL", a, b, "b1")
 
 
 def maximum(a: Tensor, b: Tensor | Number) -> Tensor:
-    return _pair("MAXIMUM", a, b, options="MaximumMinimumOptions")
+    return _pair("MAXIMUM", a, b)
 
 
 def minimum(a: Tensor, b: Tensor | Number) -> Tensor:
-    return _pair("MINIMUM", a, b, options="MaximumMinimumOptions")
+    return _pair("MINIMUM", a, b)
 
 
 def where(condition: Tensor, yes: Tensor | Number, no: Tensor | Number) -> Tensor:
@@ -126,15 +126,15 @@ def where(condition: Tensor, yes: Tensor | Number, no: Tensor | Number) -> Tenso
     known = next(v for v in (yes, no) if isinstance(v, Tensor))
     a, b = (v if isinstance(v, Tensor) else known.const(v, NUMPY[known.dtype]) for v in (yes, no))
     shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
-    return call("SELECT_V2", [condition, a, b], shape, a.dtype, options="SelectV2Options")
+    return call("SELECT_V2", [condition, a, b], shape, a.dtype)
 
 
 def cast(x: Tensor, dtype: str) -> Tensor:
-    return call("CAST", [x], x.shape, dtype, options="CastOptions")
+    return call("CAST", [x], x.shape, dtype)
 
 
 def exp(x: Tensor) -> Tensor:
-    return unary("EXP", x, options="ExpOptions")
+    return unary("EXP", x)
 
 
 def log(x: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ def log(x: Tensor) -> Tensor:
 
 
 def absolute(x: Tensor) -> Tensor:
-    return unary("ABS", x, options="AbsOptions")
+    return unary("ABS", x)
 
 
 def sqrt(x: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def sqrt(x: Tensor) -> Tensor:
 
 
 def square(x: Tensor) -> Tensor:
-    return unary("SQUARE", x, options="SquareOptions")
+    return unary("SQUARE", x)
 
 
 def logistic(x: Tensor) -> Tensor:
@@ -171,13 +171,13 @@ def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
         shape = tuple(x.size // max(rest, 1) if n == -1 else n for n in shape)
     if shape == x.shape:
         return x
-    return call("RESHAPE", [x, ints(x, shape)], shape, options="ReshapeOptions", newShape=list(shape))
+    return call("RESHAPE", [x, ints(x, shape)], shape, newShape=list(shape))
 
 
 def transpose(x: Tensor, perm: Sequence[int]) -> Tensor:
     if tuple(perm) == tuple(range(x.rank)):
         return x
-    return call("TRANSPOSE", [x, ints(x, perm)], [x.shape[d] for d in perm], options="TransposeOptions")
+    return call("TRANSPOSE", [x, ints(x, perm)], [x.shape[d] for d in perm])
 
 
 def pad(x: Tensor, pads: Sequence[Sequence[int]], value: float = 0.0) -> Tensor:
@@ -187,14 +187,14 @@ def pad(x: Tensor, pads: Sequence[Sequence[int]], value: float = 0.0) -> Tensor:
     shape = [n + a + b for n, (a, b) in zip(x.shape, pads)]
     sizes = x.const(np.array(pads, np.int32).reshape(-1, 2), np.int32)
     if value == 0:
-        return call("PAD", [x, sizes], shape, options="PadOptions")
-    return call("PADV2", [x, sizes, x.const(value)], shape, options="PadV2Options")
+        return call("PAD", [x, sizes], shape)
+    return call("PADV2", [x, sizes, x.const(value)], shape)
 
 
 def cut(x: Tensor, starts: Sequence[int], sizes: Sequence[int]) -> Tensor:
     if tuple(sizes) == x.shape:
         return x
-    return call("SLICE", [x, ints(x, starts), ints(x, sizes)], sizes, options="SliceOptions")
+    return call("SLICE", [x, ints(x, starts), ints(x, sizes)], sizes)
 
 
 def stepped(x: Tensor, starts: Sequence[int], counts: Sequence[int], steps: Sequence[int]) -> Tensor:
@@ -203,7 +203,7 @@ def stepped(x: Tensor, starts: Sequence[int], counts: Sequence[int], steps: Sequ
         return cut(x, starts, counts)
     stops = [a + (n - 1) * s + 1 for a, n, s in zip(starts, counts, steps)]
     where_to = [ints(x, v) for v in (starts, stops, steps)]
-    return call("STRIDED_SLICE", [x, *where_to], counts, options="StridedSliceOptions")
+    return call("STRIDED_SLICE", [x, *where_to], counts)
 
 
 def spread(x: Tensor, axis: int, step: int) -> Tensor:
@@ -222,13 +222,13 @@ def join(parts: Sequence[Tensor], axis: int) -> Tensor:
     axis %= parts[0].rank
     shape = list(parts[0].shape)
     shape[axis] = sum(p.shape[axis] for p in parts)
-    return call("CONCATENATION", parts, shape, options="ConcatenationOptions", axis=axis)
+    return call("CONCATENATION", parts, shape, axis=axis)
 
 
 def gather(x: Tensor, indices: Sequence[int], axis: int) -> Tensor:
     axis %= x.rank
     shape = (*x.shape[:axis], len(indices), *x.shape[axis + 1 :])
-    return call("GATHER", [x, ints(x, indices)], shape, options="GatherOptions", axis=axis)
+    return call("GATHER", [x, ints(x, indices)], shape, axis=axis)
 
 
 def groups_of(x: Tensor, axis: int, groups: int) -> list[Tensor]:
@@ -241,7 +241,7 @@ def groups_of(x: Tensor, axis: int, groups: int) -> list[Tensor]:
 def repeated(x: Tensor, shape: Sequence[int]) -> Tensor:
     if tuple(shape) == x.shape:
         return x
-    return call("BROADCAST_TO", [x, ints(x, shape)], shape, options="BroadcastToOptions")
+    return call("BROADCAST_TO", [x, ints(x, shape)], shape)
 
 
 # sums -------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def reduced(op: str, x: Tensor, axes: Sequence[int], keep: bool = False) -> Tens
     if not gone:
         return x
     shape = [1 if d in gone else n for d, n in enumerate(x.shape) if keep or d not in gone]
-    return call(op, [x, ints(x, gone)], shape, options="ReducerOptions", keepDims=keep)
+    return call(op, [x, ints(x, gone)], shape, keepDims=keep)
 
 
 def total(x: Tensor, axes: Sequence[int] | None = None, keep: bool = False) -> Tensor:
@@ -273,4 +273,4 @@ def matmul(a: Tensor, b: Tensor, *, turn_a: bool = False, turn_b: bool = False) 
     rows = a.shape[-1] if turn_a else a.shape[-2]
     columns = b.shape[-2] if turn_b else b.shape[-1]
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns)
-    return call("BATCH_MATMUL", [a, b], shape, options="BatchMatMulOptions", adjX=turn_a, adjY=turn_b)
+    return call("BATCH_MATMUL", [a, b], shape, adjX=turn_a, adjY=turn_b)

@@ -83,7 +83,7 @@ def one_group(x: Tensor, w: Tensor, b: Tensor, stride: Pair, padding: Padding, d
     kernel = w.shape[1], w.shape[2]
     shape = x.shape[0], *outputs(x, kernel, stride, padding, dilation), w.shape[0]
     x, mode = fitted(x, kernel, stride, padding, dilation)
-    return call("CONV_2D", [x, w, b], shape, options="Conv2DOptions", padding=mode, strideH=stride[0],
+    return call("CONV_2D", [x, w, b], shape, padding=mode, strideH=stride[0],
                 strideW=stride[1], dilationHFactor=dilation[0], dilationWFactor=dilation[1])  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _dx(g: Tensor, w: Tensor, size: Pair, stride: Pair, padding: Padding, dilati
         turned = spread(turned, 1 + d, dilation[d])
     full = [(g.shape[1 + d] - 1) * stride[d] + turned.shape[1 + d] for d in (0, 1)]
     shape = g.shape[0], *full, w.shape[3]
-    y = call("TRANSPOSE_CONV", [ints(g, shape), turned, g], shape, "f32", options="TransposeConvOptions",
+    y = call("TRANSPOSE_CONV", [ints(g, shape), turned, g], shape, "f32",
              padding=VALID, strideH=stride[0], strideW=stride[1])  # fmt: skip
     return inside(y, size, padding)
 
@@ -180,7 +180,7 @@ def depthwise2d(x: Tensor, w: Tensor, b: Tensor | None = None, *, stride: Pair, 
     multiplier = o // x.shape[3]
     x, mode = fitted(x, kernel, stride, padding, dilation)
     given = [x, reshape(w, (1, *w.shape)), zeros(x, o) if b is None else b]
-    return call("DEPTHWISE_CONV_2D", given, shape, options="DepthwiseConv2DOptions", padding=mode, strideH=stride[0],
+    return call("DEPTHWISE_CONV_2D", given, shape, padding=mode, strideH=stride[0],
                 strideW=stride[1], dilationHFactor=dilation[0], dilationWFactor=dilation[1],
                 depthMultiplier=multiplier)  # fmt: skip
 
@@ -194,7 +194,7 @@ def depthwise2d_dx(g: Tensor, w: Tensor, *, size: Pair, channels: int, stride: P
         g = spread(g, 1 + d, stride[d])
     margin = [(kernel[d] - 1) * dilation[d] for d in (0, 1)]
     taps = reshape(w, (kernel[0] * kernel[1], o))
-    turned = reshape(call("REVERSE_V2", [taps, ints(w, [0])], taps.shape, options="ReverseV2Options"), w.shape)
+    turned = reshape(call("REVERSE_V2", [taps, ints(w, [0])], taps.shape), w.shape)
     full = pad(g, ((0, 0), (margin[0],) * 2, (margin[1],) * 2, (0, 0)))
     y = inside(depthwise2d(full, turned, stride=(1, 1), padding=(0, 0, 0, 0), dilation=dilation), size, padding)
     if o == channels:
@@ -233,7 +233,7 @@ def _(x: Tensor, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair
 
 
 def pooled(op: str, x: Tensor, shape: Sequence[int], kernel: Pair, stride: Pair) -> Tensor:
-    return call(op, [x], shape, options="Pool2DOptions", padding=VALID, filterHeight=kernel[0], filterWidth=kernel[1],
+    return call(op, [x], shape, padding=VALID, filterHeight=kernel[0], filterWidth=kernel[1],
                 strideH=stride[0], strideW=stride[1])  # fmt: skip
 
 
@@ -307,7 +307,7 @@ def _(g: Tensor, *, size: Pair, kernel: Pair, stride: Pair, padding: Padding, co
 @means(linear.linear)
 def _(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
     given = [rows(x), w, zeros(x, w.shape[0]) if b is None else b]
-    y = call("FULLY_CONNECTED", given, (x.size // x.shape[-1], w.shape[0]), options="FullyConnectedOptions")
+    y = call("FULLY_CONNECTED", given, (x.size // x.shape[-1], w.shape[0]))
     return reshape(y, (*x.shape[:-1], w.shape[0]))
 
 
