@@ -41,6 +41,7 @@ from insitu.preprocess import Audio, Motion, Transform, fuse_transform
 from insitu.proof import Certificate, certify, drawn
 from insitu.proof.folder import is_folder, prove_folder
 from insitu.quantizer import fold
+from insitu.quantizer.columns import with_even_columns
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.rounding import WORDS as ROUNDINGS
 from insitu.quantizer.rounding import with_rounding
@@ -297,6 +298,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
         warnings.warn(CONSTANT, LearningWarning, stacklevel=3)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
     room = ROOM if scheme != HEAD and is_untrained(graph) else 1.0
+    graph = with_even_columns(fold(graph), samples.inputs[0])
     return fuse_transform(Model(graph).quantize(pairs, room=room).graph)
 
 

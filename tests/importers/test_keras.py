@@ -160,3 +160,16 @@ def test_a_damaged_file_is_one_error(tmp_path):
     (tmp_path / "broken.keras").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(Error, match=r"broken\.keras"):
         read_keras_file(tmp_path / "broken.keras")
+
+
+def test_a_table_is_normalised_as_its_layer_learned():
+    norm = L.Normalization()
+    norm.adapt(np.random.default_rng(0).normal((20, 600, -3), (5, 150, 0.1), (50, 3)).astype(np.float32))
+    graph = agrees(keras.Sequential([keras.Input((3,)), norm, L.Dense(4, activation="relu"), L.Dense(2)]))
+    assert len(graph.nodes) <= 5  # its constants are computed once
+
+
+@pytest.mark.parametrize("layer", [L.Maximum, L.Minimum])
+def test_the_larger_or_smaller_of_two_branches(layer):
+    x = keras.Input((6,))
+    agrees(randomise(keras.Model(x, layer()([L.Dense(4)(x), L.Dense(4)(x)]))))

@@ -24,6 +24,7 @@ from insitu.exporters.samples import compared
 from insitu.graph import Graph, Node, Value, drop_unused, evaluate
 from insitu.importers import load
 from insitu.ops.norm import batch_norm
+from insitu.quantizer.columns import absorbed, usual
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.weights import SCALED
 from insitu.training.head import HEAD, find_head
@@ -45,7 +46,7 @@ def into(module: torch.nn.Module, learner) -> torch.nn.Module:
     """The same module with what was learned in its parameters. If it cannot hold that, it is an error and unchanged."""
     graph = learned_graph(learner)
     before = copy.deepcopy(module.state_dict())
-    module.load_state_dict(written_back(module, real_graph(graph) if is_int8(graph) else graph))
+    module.load_state_dict(written_back(module, absorbed(real_graph(graph)) if is_int8(graph) else graph))
     allowed = FAR if is_int8(graph) else CLOSE
     off = worst_output(module, graph)
     if off > allowed:
@@ -131,7 +132,7 @@ def worst_output(module: torch.nn.Module, graph: Graph) -> float:
     training, worst = module.training, 0.0
     module.eval()
     for drawn in compared(graph):
-        sample = [SMALL * x for x in drawn]
+        sample = [usual(graph, SMALL * x) for x in drawn]
         want = first_output(graph, *sample)
         want = first_output(tail, want) if tail else want
         with torch.no_grad():

@@ -70,6 +70,28 @@ def clamp(c: Call, x, lo=None, hi=None):
     return c.make("clamp", x, lo=-inf if lo is None else float(lo), hi=inf if hi is None else float(hi))
 
 
+def maximum(c: Call, a, b):
+    """A clamp if one of them is one number; else a + relu(b - a), whose gradient goes to a where both are equal."""
+    for x, y in ((a, b), (b, a)):
+        if (number := one_number(c, y)) is not None and isinstance(x, Value):
+            return clamp(c, x, lo=number)
+    return c.make("add", a, c.step("relu", c.step("sub", b, a)))
+
+
+def minimum(c: Call, a, b):
+    """The same from above."""
+    for x, y in ((a, b), (b, a)):
+        if (number := one_number(c, y)) is not None and isinstance(x, Value):
+            return clamp(c, x, hi=number)
+    return c.make("sub", a, c.step("relu", c.step("sub", a, b)))
+
+
+def one_number(c: Call, x: Value | float) -> float | None:
+    """The number that this is everywhere; None if it is not a constant, or has several."""
+    array = c.builder.array(x) if isinstance(x, Value) else np.asarray(x)
+    return None if array is None or array.size != 1 else float(array.reshape(-1)[0])
+
+
 def hardtanh(c: Call, x, lo=-1.0, hi=1.0):
     return clamp(c, x, lo, hi)
 
@@ -239,6 +261,8 @@ TABLE = {
     "clamp": clamp,
     "clamp_min": clamp,
     "clamp_max": lambda c, x, hi: clamp(c, x, None, hi),
+    "maximum": maximum,
+    "minimum": minimum,
     "leaky_relu": leaky_relu,
     "prelu": prelu,
     "_prelu_kernel": lambda c, x, slope: c.make("prelu", x, slope),
