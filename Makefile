@@ -8,7 +8,7 @@ JOBS   ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test checks lint types unit test-slow bench bench-mcu accuracy fuzz docs clean
+.PHONY: demo test checks lint types unit test-slow bench bench-mcu accuracy soak fuzz docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/insitu demo
@@ -45,6 +45,11 @@ accuracy: $(VENV)/.dev
 	$(BIN)/python -m bench.watch
 	$(BIN)/python -m bench.accuracy
 	$(BIN)/python -m bench.gradients --add bench/accuracy.json
+	$(BIN)/python -m bench.continual
+
+# a day of a device's life in ten minutes at most, and a thousand kills
+soak: $(VENV)/.dev
+	$(BIN)/python -m bench.soak
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m bench.fuzz

@@ -14,8 +14,8 @@ from insitu.errors import DataError, GraphError
 from insitu.learner.rows import rows_in_use
 from insitu.store.rules import NONE, Ledger
 from tests.learner.test_rows import NEW, digits, nine_digits, scores
-from tests.learners import data
-from tests.store.lives import KINDS, bytes_of, learner, lived, made, model_of, samples
+from tests.learners import data, imported
+from tests.store.lives import KINDS, bytes_of, learner, lived, model_of, samples
 
 KIND = "mlp last:1 int8"
 
@@ -185,7 +185,7 @@ def test_what_a_life_cannot_do_is_said_clearly(tmp_path: Path):
     life.close()
     with pytest.raises(DataError, match="another model"):
         learner("mlp head").keep(tmp_path / "life")
-    targets = insitu.compile(made("mlp head").parts.forward, scheme="full", precision="float",
+    targets = insitu.compile(imported(), scheme="full", precision="float",
                              recipe=insitu.Recipe(loss="mse"))  # fmt: skip
     with pytest.raises(GraphError, match="loss mse has none"):
         targets.keep()

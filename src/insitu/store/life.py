@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from insitu.data import Samples, as_samples
+from insitu.data import Samples, as_inputs
 from insitu.data.arguments import number, optional
 from insitu.errors import DataError, LearningWarning
 from insitu.graph.classes import word
@@ -141,7 +141,7 @@ class Life:
 
     def observe(self, x: Any, label: Any = None) -> int | list[int]:
         """Samples that the device sees, with or without labels; returns their ids (of one sample, its id)."""
-        data = as_samples(x, self.learner.graphs["predict"])
+        data = Samples(as_inputs(x if isinstance(x, tuple) else (x,), self.learner.graphs["predict"]))
         single = len(data) == 1 and (label is None or np.ndim(label) == 0)
         given = [label] * len(data) if label is None or np.ndim(label) == 0 else list(label)
         if len(given) != len(data):
@@ -152,22 +152,23 @@ class Life:
     def observe_all(self, data: Samples, labels: list[int]) -> list[Arrival]:
         """Checked samples, with class numbers or NONE."""
         with self.learner._changing:
+            raws = _bytes_of(data) if self.store.shape.raw else None
+            return self.observe_latents(self.mind.encode(data.inputs), labels, raws)
+
+    def observe_latents(
+        self, latents: list[bytes], labels: list[int], raws: list[bytes] | None = None
+    ) -> list[Arrival]:
+        """The same, from outputs of the frozen layers."""
+        with self.learner._changing, self.store.changing():
             self.mind.follow()
-            latents = self.mind.encode(data.inputs)
             logits, features = self.mind.recall(latents)
             worth, sure = worths(logits)
-            raws = (
-                [b"".join(x[i].tobytes() for x in data.inputs) for i in range(len(data))]
-                if self.store.shape.raw
-                else None
-            )
-            with self.store.changing():
-                found = self.store.add(latents, labels, worth.tolist(), raws)
-                for groups, confidence in zip(group_means(features), sure):
-                    self.drift_.see(groups, confidence)
-                told = {k for a, k, f in zip(found, labels, features) if a.told and self._mean(k, f)}
-                self._make_rows(told)
-                self._remember()
+            found = self.store.add(latents, labels, worth.tolist(), raws)
+            for groups, confidence in zip(group_means(features), sure):
+                self.drift_.see(groups, confidence)
+            told = {k for a, k, f in zip(found, labels, features) if a.told and self._mean(k, f)}
+            self._make_rows(told)
+            self._remember()
         return found
 
     def _number(self, label: Any) -> int:

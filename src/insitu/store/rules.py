@@ -29,6 +29,7 @@ NONE = -1  # the label of a record that has none yet
 EVICTION, RESERVOIR = 1, 2  # streams of random numbers
 GUARD_EVERY, GUARD_AT = 5, 3
 MOST_USES = 0xFFFF
+NEWEST = 8  # records of a class that get every second of its lessons
 FEWEST_GUARDS = 4  # with fewer, no bout is judged
 RULES = ("balanced", "oldest", "informative")
 
@@ -238,23 +239,36 @@ class Ledger:
         self.steps.clear()
 
     def lesson(self) -> Record | None:
-        """The record to learn next, counted as used: of the class with the fewest steps in this bout (ties: the lowest
-        number), the one with the fewest uses (ties: the newest). None without labelled trainees.
+        """The record to learn next, counted as used; None without labelled trainees.
 
-        A newcomer starts level with its class: it is learned next, but not again and again until it has caught up.
+        Of the class with the fewest steps in this bout (ties: the lowest number), it is the one with the fewest uses
+        (ties: the newest); in every second step of a class, of its newest eight alone. So what is new gets half of the
+        lessons, and everything else is replayed in turn. A newcomer starts level with the class's last replayed record.
         """
         if self._heaps is None:
             self._heaps = self._by_uses()
         if not self._heaps:
             return None
         label = min(self._heaps, key=lambda k: (self.steps[k], k))
-        _, id = heappop(self._heaps[label])
-        record = self.records[-id]
-        self.levels[label] = record.uses
+        odd = self.steps[label] % 2 == 1
+        record = self._of_newest(label) if odd else self._replayed(label)
+        self.steps[label] += 1
         record = self.records[record.id] = record._replace(uses=min(record.uses + 1, MOST_USES))
         heappush(self._heaps[label], (record.uses, -record.id))
-        self.steps[label] += 1
         return record
+
+    def _of_newest(self, label: int) -> Record:
+        newest = (self.records[i] for i in self.trainees.ids[label][-NEWEST:])
+        return min(newest, key=lambda r: (r.uses, -r.id))
+
+    def _replayed(self, label: int) -> Record:
+        """Entries of a heap whose record was used since are old."""
+        assert self._heaps is not None
+        while True:
+            uses, id = heappop(self._heaps[label])
+            if self.records[-id].uses == uses:
+                self.levels[label] = uses
+                return self.records[-id]
 
     def _by_uses(self) -> dict[int, list[tuple[int, int]]]:
         found = {}

@@ -125,6 +125,19 @@ static int32_t sooner(const rules_record *r, const rules_record *best, const rul
     return r->uses <= best->uses;
 }
 
+/* Of the newest records of a class, the one with the fewest uses; of equal ones the newest. */
+static int32_t newest(const rules_record *records, int32_t count, int32_t label)
+{
+    int32_t best = -1, left = RULES_NEWEST;
+    for (int32_t i = count - 1; i >= 0 && left > 0; i--) {
+        if (records[i].label == label && (records[i].flags & RULES_GUARD) == 0) {
+            best = best < 0 || records[i].uses < records[best].uses ? i : best;
+            left--;
+        }
+    }
+    return best;
+}
+
 int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes, int32_t class_count)
 {
     int32_t best = -1;
@@ -136,9 +149,14 @@ int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes,
         }
     }
     if (best >= 0) {
+        rules_class *own = classes + records[best].label;
+        if (own->steps % 2 == 1) {
+            best = newest(records, count, records[best].label); /* every second lesson is from what is new */
+        } else {
+            own->level = records[best].uses;
+        }
         rules_record *r = records + best;
-        classes[r->label].level = r->uses;
-        classes[r->label].steps++;
+        own->steps++;
         r->uses = (uint16_t)(r->uses < MOST_USES ? r->uses + 1 : MOST_USES);
     }
     return best;

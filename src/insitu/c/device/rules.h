@@ -12,6 +12,7 @@ enum { RULES_NONE = -1 };                                       /* the label of 
 enum { RULES_GUARD = 1, RULES_RIGHT = 2, RULES_JUDGED = 4 };    /* flags: a guard; right, and asked, before the bout */
 enum { RULES_BALANCED, RULES_OLDEST, RULES_INFORMATIVE };       /* what gives way in a full group */
 enum { RULES_FEWEST_GUARDS = 4, RULES_NAME = 32 };              /* with fewer, no bout is judged; bytes of a name */
+enum { RULES_NEWEST = 8 };                                      /* records of a class that get half of its lessons */
 
 /* A kept sample; part of a checkpoint. */
 typedef struct {
@@ -27,7 +28,7 @@ typedef struct {
 typedef struct {
     uint32_t labelled; /* samples labelled, over the whole life */
     uint32_t seen[2];  /* arrivals at the trainees, at the guards */
-    uint32_t level;    /* uses of its last lesson: a newcomer starts there */
+    uint32_t level;    /* uses of its last replayed record: a newcomer starts there */
     uint32_t steps;    /* of the running bout */
     uint32_t count;    /* samples in its mean */
     uint32_t fresh;    /* it was added, and not yet learned: its row follows its mean */

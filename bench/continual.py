@@ -1,0 +1,290 @@
+"""How well a learner lives: learn a wearer without forgetting the others, class after class, one class more.
+
+    make accuracy                            runs this after the others
+    python -m bench.continual                all parts: tables, bench/continual.json, docs/continual.svg
+    python -m bench.continual --only watch   one part: watch, flowers, digits, words
+    INSITU_TEST_FILES=DIR ...                where the models and photos are (bench/photos.py)
+
+watch     for each of ten wearers a network that has not seen them (int8, last two layers and head). The store holds
+          latents of the other nine, or nothing; the wearer labels 56 windows; five bouts with no options. Measured on
+          the wearer's other windows, and on windows of the nine that are not in the store.
+flowers   100 classes of Flowers-102 in ten tasks of ten (mcunet-5fps, head only, each photo and its mirror image): the
+          first ten are fitted, each later class is added by name. With no sample stored (rows from running means), and
+          with 500, 1,500 and 3,000 latents and a bout after every task; against joint training on all 100.
+digits    nine digits are fitted, the tenth is added with 20 samples, for each of the ten.
+words     six spoken words are fitted, the seventh is added with 5, 10, 20 examples.
+
+Settings were chosen on wearers 1 to 5 and on a fifth of the flowers' training photos (--tune); test data chose none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import insitu
+from insitu.demo import TARGET
+from insitu.demo.lesson import base_learner
+from insitu.demo.watch import WEARERS, others, wearer
+from insitu.reports.speed import machine
+from insitu.terminal.table import table
+
+ROOT = Path(__file__).parent.parent
+TUNED_ON = (1, 2, 3, 4, 5)
+BOUTS = 5
+REPLAY = 560  # windows of the nine others that the store begins with
+SIZES = (500, 1500, 3000)
+TASKS, TASK = 10, 10
+MIRRORED = True
+
+
+# a wearer ---------------------------------------------------------------------------------------
+
+
+@cache
+def watch(number: int) -> insitu.Learner:
+    return base_learner(number)
+
+
+def one_wearer(number: int, replay: int, bouts: int = BOUTS, steps: int | None = None) -> dict:
+    """A learner that lived with this wearer."""
+    learner, person, rest = watch(number).on("host"), wearer(number), others(number)
+    stored = np.random.default_rng(number).permutation(len(rest))
+    kept, unseen = np.sort(stored[:replay]), np.sort(stored[REPLAY:])
+    with learner:
+        learner.keep()
+        if replay:
+            learner.observe(rest.x[kept], rest.y[kept])
+        found = {"wearer": number, "before": accuracy(learner, person.test.x, person.test.y),
+                 "others_before": accuracy(learner, rest.x[unseen], rest.y[unseen])}  # fmt: skip
+        learner.observe(person.learn.x, person.learn.y)
+        told = [learner.rehearse(steps) for _ in range(bouts)]
+        return {**found, "after": accuracy(learner, person.test.x, person.test.y),
+                "others_after": accuracy(learner, rest.x[unseen], rest.y[unseen]),
+                "steps": sum(t.steps for t in told), "rolled_back": sum(t.rolled_back for t in told)}  # fmt: skip
+
+
+def accuracy(learner: insitu.Learner, x: np.ndarray, y: np.ndarray) -> float:
+    return 100 * learner.evaluate(x, y)["accuracy"]
+
+
+def run_watch() -> dict:
+    ways = {"no replay": 0, f"replay of {REPLAY} latents": REPLAY}
+    return {way: [say(one_wearer(n, replay)) for n in WEARERS] for way, replay in ways.items()}
+
+
+def show_watch(found: dict) -> str:
+    rows = []
+    for way, runs in found.items():
+        for name, chosen in (("all ten", WEARERS), ("6 to 10", WEARERS[5:])):
+            part = [r for r in runs if r["wearer"] in chosen]
+            mean = {k: float(np.mean([r[k] for r in part])) for k in part[0]}
+            rows.append((way, name, f"{mean['before']:.1f}", f"{mean['after']:.1f}", f"{mean['others_before']:.1f}",
+                         f"{mean['others_after']:.1f}", f"{mean['others_after'] - mean['others_before']:+.1f}",
+                         f"{mean['steps']:.0f}"))  # fmt: skip
+    return table(("", "wearers", "wearer before", "after", "others before", "after", "change", "steps"), rows)
+
+
+# class after class ------------------------------------------------------------------------------
+
+
+@cache
+def photos(hold_out: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pixels of the training and test photos as the checkpoint takes them; to tune, a fifth of the training photos."""
+    from bench import photos as files
+    from bench.transfer import as_input
+
+    train, test = files.read("flowers")
+    x, y = np.stack([files.whole(train.image(i)) for i in range(len(train))]), train.labels
+    if hold_out:
+        held = np.zeros(len(y), bool)
+        for k in range(TASKS * TASK):
+            held[np.random.default_rng(k).permutation(np.flatnonzero(y == k))[:4]] = True
+        x_test, y_test, x, y = x[held], y[held], x[~held], y[~held]
+    else:
+        x_test, y_test = np.stack([files.whole(test.image(i)) for i in range(len(test))]), test.labels
+    x, y = x[y < TASKS * TASK], y[y < TASKS * TASK]
+    x, y = np.concatenate([x, x[:, :, ::-1]]), np.concatenate([y, y])
+    return as_input(x), y, as_input(x_test[y_test < TASKS * TASK]), y_test[y_test < TASKS * TASK]
+
+
+class Flowers:
+    """The frozen layers run once; every life then starts from their outputs."""
+
+    def __init__(self, hold_out: bool):
+        from bench.transfer import checkpoint
+
+        self.model = str(checkpoint())
+        x, y, x_test, y_test = photos(hold_out)
+        one = self.learner(TASK, TASKS * TASK)
+        mind = one.keep(count=5).mind
+        self.train, self.test = mind.encode((x,)), mind.encode((x_test,))
+        self.y, self.y_test = y, y_test
+
+    def learner(self, classes: int, most: int) -> insitu.Learner:
+        return insitu.compile(self.model, classes=[str(k) for k in range(classes)], max_classes=most, scheme="head")
+
+    def score(self, life: insitu.Life, seen: int) -> float:
+        """Accuracy over all classes seen so far, in %."""
+        life.mind.follow()
+        out = life.mind.recall(self.test)[0][:, :seen].argmax(1)
+        return 100 * float((out == self.y_test)[self.y_test < seen].mean())
+
+    def fit(self, learner: insitu.Learner, classes: int) -> None:
+        """Fit the head to these classes from the latents, as `fit` does from photos."""
+        mind = learner.life.mind
+        chosen = np.flatnonzero(self.y < classes)
+        small = insitu.compile(_head_graph(mind, classes), scheme="head", precision="float")
+        small.fit(mind.recall([self.train[i] for i in chosen])[1], self.y[chosen])
+        own, found = learner.device.state(), small.device.state()
+        for name in ("head.weight", "head.bias"):
+            own[name][:classes] = found[name][:classes]
+        learner.device.load_arrays(own)
+
+    def joint(self) -> float:
+        learner = self.learner(TASKS * TASK, TASKS * TASK)
+        learner.keep(count=5)
+        self.fit(learner, TASKS * TASK)
+        return self.score(learner.life, TASKS * TASK)
+
+    def in_turn(self, count: int | None, steps: int | None = None, bouts: int = 1) -> list[float]:
+        """Accuracy after each task; without a count, no sample is stored and nothing but rows is learned."""
+        learner, found = self.learner(TASK, TASKS * TASK), []
+        life = learner.keep(count=count or 5)
+        self.fit(learner, TASK)
+        for task in range(TASKS):
+            for k in range(task * TASK, (task + 1) * TASK):
+                if task:
+                    learner.add_class(str(k))
+            self.observe(life, np.flatnonzero(self.y // TASK == task))
+            for _ in range(bouts if count else 0):
+                learner.rehearse(steps)
+            found.append(self.score(life, (task + 1) * TASK))
+        return found
+
+    def observe(self, life: insitu.Life, chosen: np.ndarray) -> None:
+        """What `observe` does, from latents."""
+        for i in np.random.default_rng(0).permutation(chosen):
+            life.observe_latents([self.train[i]], [int(self.y[i])])
+
+
+def _head_graph(mind, classes: int):
+    from torch import nn, zeros
+
+    return insitu.load(nn.Linear(mind.features, classes), zeros(1, mind.features))
+
+
+def run_flowers() -> dict:
+    flowers = Flowers(hold_out=False)
+    found: dict = {"joint": say(flowers.joint()), "means": say(flowers.in_turn(None))}
+    return {**found, **{str(n): say(flowers.in_turn(n)) for n in SIZES}}
+
+
+def show_flowers(found: dict) -> str:
+    joint = found["joint"]
+    names = {"means": "running means, no sample", **{str(n): f"{n:,} latents" for n in SIZES}}
+    rows = [("joint training", f"{joint:.1f}", "", "")]
+    rows += [(names[k], f"{v[-1]:.1f}", f"{v[-1] - joint:+.1f}", " ".join(f"{a:.0f}" for a in v))
+             for k, v in found.items() if k != "joint"]  # fmt: skip
+    return table(("", "all 100 classes", "against joint", "after each task"), rows)
+
+
+# one class more ---------------------------------------------------------------------------------
+
+
+def one_digit(new: int, stored: bool) -> dict:
+    """Nine digits are fitted, this one is added with 20 samples."""
+    from insitu.demo import digits
+
+    d = digits()
+    order = [k for k in range(10) if k != new] + [new]
+    y, y_test = (np.argsort(order)[v] for v in (d.y_train, d.y_test))
+    learner = _digit_learner().on("host")
+    learner.fit(d.x_train[y < 9], y[y < 9])
+    learner.lately = learner.lately if stored else None
+
+    def both() -> tuple[float, float]:
+        right = 100.0 * (learner.predict(d.x_test).argmax(1) == y_test)
+        return float(right[y_test < 9].mean()), float(right[y_test == 9].mean())
+
+    before = both()
+    learner.keep()
+    learner.add_class("new")
+    learner.observe(d.x_train[y == 9][:20], ["new"] * 20)
+    observed = both()
+    note = learner.rehearse().note
+    return {"new": new, "before": before, "observed": observed, "rehearsed": both(), "note": note}
+
+
+@cache
+def _digit_learner() -> insitu.Learner:
+    from insitu.demo import digits
+
+    return insitu.compile(TARGET, data=digits().x_train[:200], classes=9, max_classes=12)
+
+
+def run_digits() -> dict:
+    return {way: [say(one_digit(k, way == "stored")) for k in range(10)] for way in ("stored", "not stored")}
+
+
+def show_digits(found: dict) -> str:
+    rows = []
+    for way, runs in found.items():
+        means = {k: np.mean([r[k] for r in runs], 0) for k in ("before", "observed", "rehearsed")}
+        worst = min(r["rehearsed"][0] - r["before"][0] for r in runs)
+        rows.append((f"the nine others {way}", *(f"{a:.1f} / {b:.1f}" for a, b in means.values()), f"{worst:+.1f}"))
+    return table(("old / new digit, %", "before", "20 samples observed", "after a bout", "worst change of old"), rows)
+
+
+# all --------------------------------------------------------------------------------------------
+
+PARTS: dict[str, tuple[Callable[[], dict], Callable[[dict], str]]] = {
+    "watch": (run_watch, show_watch),
+    "flowers": (run_flowers, show_flowers),
+    "digits": (run_digits, show_digits),
+}
+
+
+def say(found):
+    print(json.dumps(found), file=sys.stderr, flush=True)
+    return found
+
+
+def tune() -> None:
+    """How the settings were chosen: bouts and steps, on wearers 1 to 5 and on held-out training photos."""
+    rows = []
+    for bouts, steps in ((1, None), (5, None), (5, 560), (5, 4096)):
+        runs = [one_wearer(n, REPLAY, bouts, steps) for n in TUNED_ON]
+        gain, loss = (np.mean([r[f"{k}after"] - r[f"{k}before"] for r in runs]) for k in ("", "others_"))
+        rows.append(say((f"watch: {bouts} bouts of {steps or 'the default'} steps", f"{gain:+.2f}", f"{loss:+.2f}")))
+    print(table(("", "wearer", "others"), rows))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--tune", action="store_true")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "continual.json")
+    options = parser.parse_args(arguments)
+    if options.tune:
+        tune()
+        return 0
+    results = json.loads(options.output.read_text())["results"] if options.output.exists() else {}
+    for name, (run, show) in PARTS.items():
+        if options.only in (None, name):
+            start = time.perf_counter()
+            results[name] = run()
+            print(f"{show(results[name])}\n{name}: {time.perf_counter() - start:.0f} s\n", flush=True)
+    options.output.write_text(json.dumps({"about": machine(), "results": results}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
