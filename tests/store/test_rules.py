@@ -6,13 +6,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from insitu.ops._random import random_u32
 from insitu.store.rules import NONE, RULES, Ledger, below, draw, is_guard, is_worse, rooms
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32 - 1), st.integers(0, 100), st.integers(1, 2**31))
 def test_numbers_are_those_of_the_ops(counter: int, stream: int, n: int):
     signed = counter - 2**32 if counter >= 2**31 else counter
@@ -108,7 +109,7 @@ def test_a_forgotten_class_leaves_nothing():
     assert 1 not in ledger.labelled and 1 not in ledger.trainees.ids and 1 not in ledger.guards.seen
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.booleans(), st.booleans())))
 def test_a_bout_is_judged_by_more_than_noise(pairs: list[tuple[bool, bool]]):
     b, c = (sum(p == kind for p in pairs) for kind in ((True, False), (False, True)))

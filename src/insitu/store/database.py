@@ -15,6 +15,7 @@ from insitu.errors import DataError
 
 PATIENCE = 20.0  # seconds to wait for another process
 FORMAT = 1
+LOG_PAGES = (32, 1000)  # that the log holds before they go to the file: a quarter of the quota, within these
 
 SCHEMA = """
 create table records (slot integer primary key, id integer, label integer, guard integer, worth integer, uses integer,
@@ -39,6 +40,9 @@ class Database:
             self._make()
             self.page = self.number("pragma page_size")
             self.link.execute(f"pragma max_page_count = {max(quota // self.page, 1)}")
+            log = min(max(quota // (4 * self.page), LOG_PAGES[0]), LOG_PAGES[1])
+            self.link.execute(f"pragma wal_autocheckpoint = {log}")
+            self.link.execute(f"pragma journal_size_limit = {log * self.page}")
         self._version, self._depth = -1, 0
 
     def _make(self) -> None:
