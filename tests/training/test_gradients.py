@@ -9,6 +9,7 @@ STEP = 1e-6
 CLOSENESS = 1e-6
 # inputs that are data or statistics, not trainable: (op, input)
 WITHOUT = {
+    ("fir", "x0"),
     ("normalize", "x0"),
     ("batch_norm", "x3"),
     ("batch_norm", "x4"),
@@ -22,7 +23,8 @@ WITHOUT = {
 NOT_IN_TORCH = {
     k
     for k, (op, case) in with_gradients().items()
-    if op.name in ("dropout_train", "merge_channels", "normalize") or case.attrs.get("coordinates") == "align_corners"
+    if op.name in ("dropout_train", "fir", "merge_channels", "normalize")
+    or case.attrs.get("coordinates") == "align_corners"
 }
 
 

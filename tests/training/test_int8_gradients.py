@@ -28,7 +28,7 @@ FLOAT = {
     **{op.facts.int8.name: op.name for op in REGISTRY.values() if op.facts.int8},
     **dict.fromkeys(("requantize_s8", "quantize", "dequantize")),
 }
-ELSEWHERE = {"lut_s8", "softmax_s8", "normalize"}  # they have no formula without the rounding
+ELSEWHERE = {"lut_s8", "softmax_s8", "normalize", "cepstrum"}  # no formula without the rounding, or no gradient
 
 
 def surrogate_of(op) -> str | None:
