@@ -76,12 +76,12 @@ def perceptron() -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
     return made, x, y
 
 
-def int8_network() -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
+def int8_network(store: str | None = "64K") -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
     graph, rng = network("mobilenet_v2"), np.random.default_rng(2)
     x = rng.normal(size=(140, *graph.inputs[0].shape[1:])).astype(np.float32)
     y = rng.integers(0, 4, len(x))
     x += y.reshape(-1, 1, 1, 1).astype(np.float32)
-    made = insitu.compile(graph, classes=4, scheme="last:2", data=x, board="nrf52840", store="64K", max_classes=5)
+    made = insitu.compile(graph, classes=4, scheme="last:2", data=x, board="nrf52840", store=store, max_classes=5)
     return made, x.astype(np.float32), y
 
 
@@ -114,6 +114,20 @@ def test_a_life_is_the_same_on_both(make):
     both.forget(new)
     both.rehearse(5, RATE)
     both.check()
+
+
+def test_learning_from_latents_takes_less_than_half_of_a_step():
+    label, rate, taken = np.zeros(1, np.int32), np.float32(RATE), {}
+    for store in (None, "64K"):
+        made, samples, _ = int8_network(store)
+        assert made.deployed is not None and made.deployed.firmware is not None
+        x = made.samples(samples[:1], np.zeros(1, np.int64)).inputs[0]
+        device = emulate(made.deployed.firmware)
+        if store is None:
+            taken["step"] = sum(device.measure("train_step", x, label, rate)[1].values())
+        else:
+            taken["learn"] = sum(device.measure("learn", *device.run("encode", x), label, rate)[1].values())
+    assert taken["learn"] < taken["step"] / 2, taken
 
 
 def test_both_say_the_same_of_the_rules():
