@@ -15,6 +15,7 @@ from insitu.deploy.programs import LINKED_SRAM, Programs, bare_sram, state_bytes
 from insitu.errors import Error
 from insitu.planner import plan
 from insitu.schemes.cost import bytes_of
+from insitu.schemes.cost import state_bytes as trained_bytes
 from insitu.schemes.ladder import climb, highest, rungs
 from insitu.schemes.layers import Layer
 from insitu.schemes.search import HEAD
@@ -57,7 +58,7 @@ def choose(parts: Parts, found: list[Layer], limits: Limits) -> Iterator[Chosen]
     steps = rungs(found, each=bytes_of(parts.recipe))
     last, best, budget = len(steps) - 1, 0, 0
     for budget in budgets(parts, limits):
-        best = highest(last + 1, fitting(parts, limits, budget, lambda number: climb(found, number, steps))) or 0
+        best = highest(last + 1, fitting(parts, found, limits, budget, lambda number: climb(found, number, steps))) or 0
         if best:
             break
     for number in sorted({max(best - down, 0) for down in DOWN}, reverse=True):
@@ -80,12 +81,16 @@ def host_bytes(graphs) -> int:
     return max(plan(g).arena_bytes for g in graphs.values()) + state_bytes(graphs)
 
 
-def fitting(parts: Parts, limits: Limits, budget: int, rung: Callable[[int], Scheme]) -> Callable[[int], bool]:
+def fitting(parts: Parts, found: list[Layer], limits: Limits, budget: int,
+            rung: Callable[[int], Scheme]) -> Callable[[int], bool]:  # fmt: skip
     """Does a rung fit, by its plan? One that cannot be trained does not. The head is not asked: it is all there is."""
+    each = bytes_of(parts.recipe)
 
     def fits(number: int) -> bool:
         if number == 0:
             return True
+        if trained_bytes(rung(number), found, each) >= budget:  # no need to plan that
+            return False
         try:
             graphs = replace(parts, scheme=rung(number)).graphs()
             if state_bytes(graphs) >= budget:
