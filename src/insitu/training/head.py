@@ -40,7 +40,11 @@ def find_head(graph: Graph) -> Node:
     node, tail = _before_tail(graph)
     if node is not None and node.op in ACTIVATIONS and set(tail) & POOLS:
         node = graph.producer.get(node.inputs[0].name)  # SqueezeNet, NiN: a 1x1 convolution, ReLU, the mean of the map
-    if node is None or len(graph.outputs) != 1 or not _is_head(node):
+    if len(graph.outputs) != 1:
+        what = f"has {len(graph.outputs)} outputs, and a classifier has one"
+        hint = f"a model that returns only the scores to learn, or {_ways_out(graph)}"
+        raise GraphError(what, where=graph.name, hint=hint)
+    if node is None or not _is_head(node):
         raise GraphError("cannot tell which layer is the classifier", where=graph.name, hint=_ways_out(graph))
     return node
 
