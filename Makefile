@@ -45,6 +45,8 @@ accuracy: $(VENV)/.dev
 	$(BIN)/python -m bench.watch
 	$(BIN)/python -m bench.accuracy
 	$(BIN)/python -m bench.gradients --add bench/accuracy.json
+	$(BIN)/python -m bench.found
+	$(BIN)/python -m bench.auto
 	$(BIN)/python -m bench.continual
 
 # a day of a device's life in ten minutes at most, and a thousand kills
