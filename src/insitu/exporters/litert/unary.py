@@ -127,7 +127,8 @@ def normalised(s: Step) -> None:
         start = 256 * np.arange(len(mean), dtype=np.int32).reshape(along if len(mean) > 1 else (1,))
         gather(s, s.x(), table(mean, std, s.out), start)
         return
-    real = s.via("CAST", [s.x()], s.out, "real") if s.type(0).dtype == "u8" else s.x()
+    made = {"u8": "CAST", "s16": "DEQUANTIZE"}.get(s.type(0).dtype)
+    real = s.via(made, [s.x()], s.out, "real") if made else s.x()
     shift, scale = (s.constant(np.array(v, np.float32).reshape(along), w) for v, w in ((mean, "mean"), (std, "std")))
     moved = s.via("SUB", [real, shift], s.out, fusedActivationFunction=NONE)
     s.op("DIV", [moved, scale], s.y(), fusedActivationFunction=NONE)

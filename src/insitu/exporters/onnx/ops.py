@@ -17,7 +17,7 @@ from insitu.exporters.onnx.step import Step, to_first
 from insitu.graph import Op
 from insitu.ops import activation, arith, layout, norm, quant, reduce, unary
 from insitu.ops.layout import pad_value
-from insitu.ops.normalize import normalize, table
+from insitu.ops.normalize import INTEGERS, normalize, table
 
 # functions of one value -------------------------------------------------------------------------------
 
@@ -99,7 +99,9 @@ def normalised(s: Step) -> None:
     if s.int8:
         start = 256 * np.arange(len(mean), dtype=np.int32).reshape(along if len(mean) > 1 else (1,))
         return s.give(gather(s, s.x(), table(mean, std, s.out), start))
-    real = s.op("Cast", [s.x()], "real", to=TensorProto.FLOAT) if s.type(0).dtype == "u8" else s.x()
+    real = s.op("Cast", [s.x()], "real", to=TensorProto.FLOAT) if s.type(0).dtype in INTEGERS else s.x()
+    if s.type(0).dtype == "s16":
+        real = s.op("Mul", [real, s.constant(np.float32(s.type(0).scale), "unit")], "scaled")
     shift, scale = (s.constant(np.array(v, np.float32).reshape(along), w) for v, w in ((mean, "mean"), (std, "std")))
     return s.give(s.op("Div", [s.op("Sub", [real, shift], "moved"), scale]))
 
