@@ -21,6 +21,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def measure(path: Path, repeats: int) -> dict:
     device, inputs = open_host(graph), [random_input(v) for v in graph.inputs]
     onnx = onnx_file(graph, scratch / "model.onnx")
     given = path if path.stem != HYBRID else written(scratch / "model.tflite", litert_file(graph).file.data())
-    runs = {"insitu": device.prepared(*inputs), "LiteRT": litert_run(given, inputs), "onnxruntime": ort_run(onnx)}
+    runs = {"insitu": prepared(device), "LiteRT": litert_run(given, inputs), "onnxruntime": ort_run(onnx)}
     return compared(path.stem, device, runs, repeats)
 
 
@@ -69,7 +70,22 @@ def from_onnx(path: Path, repeats: int) -> dict:
 
 
 def prepared(device: HostDevice) -> Run:
-    return device.prepared(*(random_input(v) for v in device.graph.inputs))
+    """The C function itself, with the addresses of random inputs and of outputs."""
+    arrays = [random_input(v) for v in device.graph.inputs]
+    arrays += [np.empty(v.shape, v.type.numpy) for v in device.graph.outputs]
+    call = partial(device.bound("predict"), *(a.ctypes.data for a in arrays))
+    return Kept(call, arrays)
+
+
+class Kept(partial):
+    """A call, and the arrays whose addresses it has: they live as long as the call."""
+
+    arrays: list[np.ndarray]
+
+    def __new__(cls, call: partial, arrays: list[np.ndarray]):
+        self = super().__new__(cls, call)
+        self.arrays = arrays
+        return self
 
 
 def compared(name: str, device: HostDevice, runs: dict[str, Run], repeats: int) -> dict:

@@ -70,6 +70,8 @@ def _(y: Value, x: Value) -> Call:
     return Call("copy_bytes", y, x, y.type.bytes, alias=True)
 
 
+FEW = (2, 3, 4)  # channels of images that a host has a kernel for
+
 transpose = op(
     "transpose",
     "y[i[perm[0]], i[perm[1]], ...] = x[i[0], i[1], ...], as numpy.transpose",
@@ -77,6 +79,7 @@ transpose = op(
     cases=(
         both("matrix", (3, 5), perm=(1, 0))
         + both("nchw to nhwc", (2, 3, 4, 5), perm=(0, 2, 3, 1))
+        + both("nchw to nhwc, two channels", (1, 2, 9, 7), perm=(0, 2, 3, 1))
         + both("inner kept", (2, 3, 4, 5), perm=(1, 0, 2, 3))
         + both("reversed", (2, 3, 1, 2, 3), perm=(4, 3, 2, 1, 0))
     ),
@@ -106,7 +109,9 @@ def _(g: Value, y: Value, x: Value, *, perm: Ints) -> Grads:
 
 
 @transpose.emit
-def _(y: Value, x: Value, *, perm: Ints) -> Call:
+def _(y: Value, x: Value, *, perm: Ints, target: str = "host") -> Call:
+    if target == "host" and x.dtype == "f32" and tuple(perm) == (0, 2, 3, 1) and x.shape[1] in FEW:
+        return Call("channels_last_f32", y, x, *x.shape[:2], x.shape[2] * x.shape[3])
     steps = row_steps(x.shape)
     return Call("copy_box", y, x, box_shape(y, y.shape, row_steps(y.shape), [steps[p] for p in perm]))
 

@@ -29,13 +29,13 @@ def _forward(graph: Graph) -> Graph:
     """With the activation that alone reads the first result of a batch norm in the batch norm's place."""
     read, dropped, nodes = _readers(graph), set(), []
     for node in graph.nodes:
-        after = read.get(node.outputs[0].name, ())
-        if node.op in ENDED and is_last(node.attrs["axis"], node.inputs[0]) and len(after) == 1 and _acts(after[0]):
-            lo, hi = RANGES[after[0].op]
+        after = _activation(read.get(node.outputs[0].name, []))
+        if node.op in ENDED and is_last(node.attrs["axis"], node.inputs[0]) and after is not None:
+            lo, hi = RANGES[after.op]
             op = ENDED[node.op]
             attrs = {k: v for k, v in node.attrs.items() if k in op.defaults} | {"lo": lo, "hi": hi}
-            node = Node(op, node.inputs, (after[0].outputs[0], *node.outputs[1:]), attrs)
-            dropped.add(after[0].name)
+            node = Node(op, node.inputs, (after.outputs[0], *node.outputs[1:]), attrs)
+            dropped.add(after.name)
         nodes.append(node)
     return replace(graph, nodes=tuple(n for n in nodes if n.name not in dropped or n.op not in RANGES))
 
@@ -65,8 +65,10 @@ def _masked(node: Node, mask: Node, norm: Node | None) -> Node | None:
     return Node(batch_norm_dx_ends, inputs, node.outputs, {"lo": lo, "hi": hi})
 
 
-def _acts(node: Node | None) -> bool:
-    return node is not None and node.op in RANGES
+def _activation(readers: list[Node | None]) -> Node | None:
+    """The activation that alone reads a value."""
+    alone = readers[0] if len(readers) == 1 else None
+    return alone if alone is not None and alone.op in RANGES else None
 
 
 def _readers(graph: Graph) -> dict[str, list[Node | None]]:

@@ -13,8 +13,9 @@ ALWAYS_INLINE tap_range taps_whole(const tap *taps, int32_t count, const tap_row
         low = taps[k].at < low ? taps[k].at : low;
         high = taps[k].at > high ? taps[k].at : high;
     }
-    const int32_t first = (-low + t->step - 1) / t->step;
-    const int32_t last = t->width > high ? (t->width - 1 - high) / t->step + 1 : 0;
+    const int one = t->step == 1; /* usual, and divisions are slow */
+    const int32_t first = one ? -low : (-low + t->step - 1) / t->step, room = t->width - 1 - high;
+    const int32_t last = room >= 0 ? (one ? room : room / t->step) + 1 : 0;
     const int32_t end = last < t->pixels ? last : t->pixels;
     const tap_range found = {first < end ? first : end, end};
     return found;
