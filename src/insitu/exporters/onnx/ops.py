@@ -101,7 +101,7 @@ def normalised(s: Step) -> None:
         return s.give(gather(s, s.x(), table(mean, std, s.out), start))
     real = s.op("Cast", [s.x()], "real", to=TensorProto.FLOAT) if s.type(0).dtype in INTEGERS else s.x()
     if s.type(0).dtype == "s16":
-        real = s.op("Mul", [real, s.constant(np.float32(s.type(0).scale), "unit")], "scaled")
+        real = s.op("Mul", [real, s.constant(np.array(s.type(0).scale, np.float32), "unit")], "scaled")
     shift, scale = (s.constant(np.array(v, np.float32).reshape(along), w) for v, w in ((mean, "mean"), (std, "std")))
     return s.give(s.op("Div", [s.op("Sub", [real, shift], "moved"), scale]))
 
