@@ -1,6 +1,6 @@
 """How well schemes that are found learn, next to published ones: mcunet-5fps, int8, Flowers-102, against SRAM.
 
-    python -m bench.found                    every run that is missing; bench/found.json, a table, docs/found.svg
+    python -m bench.found                    every run that is missing; bench/found.json, a table
     python -m bench.found --only ladder      a part of it; --table only prints what was measured
     INSITU_TEST_FILES=DIR python -m bench.found
 
@@ -81,7 +81,8 @@ def lines(known: dict, seeds: int) -> list[tuple]:
         done = [r for s in range(seeds) if (r := known["runs"].get(key_of(name, rate, s, False)))]
         held = known["runs"][key_of(name, rate, 0, True)]["held"]
         mean = (f"{np.mean([r[k] for r in done]):.1f}" if done else "-" for k in "AB")
-        found.append((name, f"{sram / 1000:.0f} KB" if sram else "> 328 KB", rate, f"{held:.1f}", *mean, len(done)))
+        fits = f"{sram / 1000:.0f} KB" if sram else "too much" if name in known["sram"] else "-"
+        found.append((name, fits, rate, f"{held:.1f}", *mean, len(done)))
     return found
 
 
