@@ -12,6 +12,7 @@ dropped stays in it. Nothing here knows a network or learns.
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 import zlib
 from collections import Counter
@@ -26,7 +27,7 @@ import numpy as np
 
 from insitu.data.arguments import byte_count, one_of, optional
 from insitu.errors import DataError
-from insitu.store.database import Database
+from insitu.store.database import Database, told
 from insitu.store.drift import Means
 from insitu.store.pages import geometry
 from insitu.store.rules import NONE, RULES, Ledger, Record
@@ -35,6 +36,7 @@ from insitu.store.sealing import Seal
 QUOTA = "64M"
 FLUSH = 4096  # records that wait for one write
 FREE = (0, NONE, 0, 0, 0, 0, 0)  # the row of a slot without a record
+SELECT = ("select latent from latents where slot = ?", "select raw from latents where slot = ?")
 ABOUT, SEALED = "about", b"insitu store"
 
 
@@ -332,19 +334,20 @@ class Store:
 
     def fetch(self, ids: Iterable[int], raw: bool = False) -> list[bytes | None]:
         """The latents of these records (or the raw samples); None for one that is damaged."""
-        with self.base.telling():
+        try:  # not `telling`: a context costs as much as a small query
             return [self._fetch(id, raw) for id in ids]
+        except sqlite3.Error as e:
+            raise told(e, self.base.where) from e
 
     def _fetch(self, id: int, raw: bool) -> bytes | None:
         slot = self.slots[id]
         if slot in self._blobs:
             found = self._blobs[slot][raw]
         else:
-            column = "raw" if raw else "latent"
-            found = self.base.one(f"select {column} from latents where slot = ?", (slot,))
-        data = None if found is None else self.seal.open(found, f"{'raw' if raw else 'latent'} {id}")
-        whole = raw or data is None or self.seal.locked or self._mark(data) == self.marks[id]
-        return data if whole else None
+            found = self.base.link.execute(SELECT[raw], (slot,)).fetchone()[0]
+        if found is None or raw or self.seal.locked:
+            return None if found is None else self.seal.open(found, f"{'raw' if raw else 'latent'} {id}")
+        return found if self._mark(found) == self.marks[id] else None
 
     def __len__(self) -> int:
         return len(self.ledger.records)
