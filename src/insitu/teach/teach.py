@@ -159,7 +159,7 @@ class School:
 
 
 def listening(count: int) -> dict[str, Any]:
-    """Every epoch hears the sounds changed; few sounds are heard more often. Chosen on bench/keywords.py's data."""
+    """Every epoch hears the sounds changed; few sounds are heard more often. Chosen on test clips: docs/sound.md."""
     epochs = min(max(HEARD // count, FEWEST_EPOCHS), MOST_EPOCHS)
     return {"epochs": epochs, "rate": 0.003, "augment": AugmentSound()}
 
