@@ -161,5 +161,6 @@ def test_a_cut_leaves_the_old_or_the_new(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_cut_at_any_operation_leaves_the_old_or_the_new(tmp_path):
     assert check(tmp_path, every=1) > 200
