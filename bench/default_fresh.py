@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench import photos
-from bench.default_tasks import SCHEMES, WORDS, Task, cepstra, dense, inverted, pictures, pixels, speech, watch
+from bench.default_tasks import SCHEMES, SHALLOW, WORDS, Task, cepstra, dense, inverted, pictures, pixels, speech, watch
 from insitu.demo.watch import recordings
 
 PHOTOS = ("head", "last:4")
@@ -248,7 +248,8 @@ def iris(count: int, seed: int) -> Task:
     import torch
     from sklearn.datasets import load_iris
 
-    found, rng = load_iris(), np.random.default_rng(seed)
+    found: Any = load_iris()
+    rng = np.random.default_rng(seed)
     order = np.random.default_rng(2).permutation(150)
     x = ((found.data - found.data.mean(0)) / found.data.std(0)).astype(np.float32)[order]
     y = found.target[order].astype(np.int64)
@@ -288,7 +289,9 @@ def columns(count: int, seed: int, precision: str) -> Task:
     import torch
     from sklearn.datasets import make_classification
 
-    x, y = make_classification(3000, 30, n_informative=14, n_classes=7, n_clusters_per_class=2, random_state=5)
+    x, y = map(
+        np.asarray, make_classification(3000, 30, n_informative=14, n_classes=7, n_clusters_per_class=2, random_state=5)
+    )
     x, chosen = (x / x.std(0)).astype(np.float32), np.random.default_rng(seed).permutation(2000)[:count]
     options = {"data": x[chosen], "example": torch.zeros(1, 30), "precision": precision}
     model = dense(30, 48, 32, 7).eval()
@@ -296,8 +299,8 @@ def columns(count: int, seed: int, precision: str) -> Task:
 
 
 TUNING: dict[str, Make] = {
-    "watch, wearer 10": (SCHEMES, lambda seed: watch(10, seed)),
-    "watch, wearer 4": (SCHEMES, lambda seed: watch(4, seed)),
+    "watch, wearer 10": (SHALLOW, lambda seed: watch(10, seed)),
+    "watch, wearer 4": (SHALLOW, lambda seed: watch(4, seed)),
     "inverted digits, batch norm, 400": (("full",), lambda seed: inverted(400, seed)),
     "motion, wearer 3, 112": (SCHEMES, lambda seed: motion(3, 8, seed)),
     "motion, known wearer, 112": (SCHEMES, lambda seed: motion(2, 8, seed, known=True)),
@@ -311,8 +314,8 @@ TUNING: dict[str, Make] = {
     "flowers 30-39, mbv2, 8 each": (PHOTOS, lambda seed: kinds(checkpoint("mbv2-w0.35"), 8, 30, 10, seed)),
 }
 UNTOUCHED: dict[str, Make] = {
-    "watch, wearer 9": (SCHEMES, lambda seed: watch(9, seed)),
-    "watch, wearer 7": (SCHEMES, lambda seed: watch(7, seed)),
+    "watch, wearer 9": (SHALLOW, lambda seed: watch(9, seed)),
+    "watch, wearer 7": (SHALLOW, lambda seed: watch(7, seed)),
     "motion, wearer 8, 84": (SCHEMES, lambda seed: motion(8, 6, seed)),
     "motion, known wearer 5, 84": (SCHEMES, lambda seed: motion(5, 6, seed, known=True)),
     "small digits blurred, 100": (SCHEMES, lambda seed: small_digits("plain", "blurred", 100, seed)),

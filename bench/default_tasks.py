@@ -1,7 +1,7 @@
 """Tasks for the defaults of `fit`: networks that meet other data than they were made for, and networks from scratch.
 
-A task is a function of a seed that gives a network, samples to learn and samples to test. Which of them the rules of
-learner/rates.py were tuned on is said by `TUNED`; the others were first run when the rules were finished. Photos,
+A task is a function of a seed that gives a network, samples to learn and samples to test. The first rules of
+learner/rates.py were tuned on `TUNED`, later ones also on the others; default_fresh.py has newer tasks. Photos,
 sounds and checkpoints are looked for where bench/photos.py looks; others are trained here with torch.
 """
 

@@ -1,14 +1,15 @@
 """Does `fit(x, y)` with nothing else learn as much as the best of a sweep over rates, and never less than nothing?
 
-    python -m bench.defaults                 every task that the rules were not tuned on; bench/defaults.json, a table
-    python -m bench.defaults --only watch    a part of it; --tuned measures the tasks that they were tuned on
-    python -m bench.defaults --table         only print what was measured
+    python -m bench.defaults                    the tasks that no rule was tuned on; bench/defaults.json, a table
+    python -m bench.defaults --only watch       a part of it
+    python -m bench.defaults --tasks tuning     those that the rules were tuned on; older, oldest: before that
+    python -m bench.defaults --table            only print what was measured
 
-Each task is a network and samples it was not made for (bench/default_tasks.py), each scheme is compiled once, each seed
-draws other samples. `before` is the accuracy on test samples before training, `sweep` the best over a grid of rates in
-steps of three, chosen by the test samples themselves, with the epochs and warm-up that `fit` chose; `ours` is
-`fit(x, y)`. For a regression the error takes the place of accuracy, as 1 - error / error before. A run that was stopped
-goes on where it was. Everything runs through the generated C on this machine.
+Each task is a network and samples it was not made for (default_fresh.py, default_tasks.py), each scheme is compiled
+once, each seed draws other samples. `before` is the accuracy on test samples before training, `sweep` the best over a
+grid of rates in steps of three, chosen by the test samples themselves, with the epochs and warm-up that `fit` chose;
+`ours` is `fit(x, y)`. For a regression the error takes the place of accuracy, as 1 - error / error before. A run that
+was stopped goes on where it was. Everything runs through the generated C on this machine.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import insitu
+from bench.default_fresh import TUNING, UNTOUCHED
 from bench.default_tasks import OTHERS, SCHEMES, TUNED
 from insitu.errors import Error
 from insitu.reports.speed import machine
@@ -32,6 +34,12 @@ from insitu.terminal.table import table
 FILE = Path(__file__).parent / "defaults.json"
 GRID = tuple(3.0**k * 1e-4 for k in range(0, 10))  # 0.0001 to 2
 SEEDS = (0, 1, 2)
+TASKS = {
+    "untouched": UNTOUCHED,
+    "tuning": TUNING,
+    "older": OTHERS,
+    "oldest": {name: (SCHEMES, make) for name, make in TUNED.items()},
+}
 NEAR, HARM = 2.0, 1.0  # points: below the best of the sweep, below the start
 
 
@@ -98,15 +106,14 @@ def about() -> dict:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="tasks and schemes whose name contains this")
-    parser.add_argument("--tuned", action="store_true", help="the tasks that the rules were tuned on")
+    parser.add_argument("--tasks", choices=TASKS, default="untouched")
     parser.add_argument("--table", action="store_true", help="measure nothing")
     parser.add_argument("--file", type=Path, default=FILE)
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     arguments = parser.parse_args(argv)
     known = json.loads(arguments.file.read_text()) if arguments.file.is_file() else {"about": about(), "rows": []}
-    tasks = {name: (SCHEMES, make) for name, make in TUNED.items()} if arguments.tuned else OTHERS
     if not arguments.table:
-        for name, (schemes, make) in tasks.items():
+        for name, (schemes, make) in TASKS[arguments.tasks].items():
             for scheme in schemes:
                 fill(known, name, scheme, make, arguments)
     print(shown([row for row in known["rows"] if arguments.only in f"{row['task']} {row['scheme']}"]))

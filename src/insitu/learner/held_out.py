@@ -1,11 +1,15 @@
-"""Samples held out to see whether training helps: every class in both parts, and how good the outputs are.
+"""Samples held out to see whether training helps: every class in both parts, how good the outputs are, and whether one
+result is better than another by more than chance.
 
-With few samples, every sample is held out once (folds); with many, one part of at most a thousand is enough.
+With few samples, every sample is held out once (folds); with many, one part of at most a thousand is enough. Samples of
+a class that follow each other are held out together: windows of one recording or frames of one film are alike, and a
+sample whose neighbour was learned from says little about new data. If the order means nothing, such parts are as good
+as any.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +21,7 @@ MOST = 1000  # samples held out
 FEW = 400  # samples up to which every one is held out once
 FOLDS = 3
 EACH = 3  # samples per class below which none can be spared
+TEMPERATURES = 1.5 ** np.arange(-6, 16)
 LEARNED = 0.99  # of the loss of guessing: a network that ends above it has learned nothing
 
 
@@ -34,17 +39,23 @@ def folds(labels: np.ndarray, seed: int) -> list[Fold]:
     if not groups or len(labels) < EACH * max(len(groups), 4):
         return []
     rng = np.random.default_rng((seed, len(labels)))
-    mixed = [rng.permutation(g) for g in groups]
+    groups = [rng.permutation(groups[0])] if len(groups) == 1 else groups  # targets may be sorted: any order of them
     if len(labels) > FEW:
         share = min(SHARE, MOST / len(labels))
-        held = np.concatenate([g[: max(1, round(len(g) * share))] for g in mixed if len(g) > 1])
-        return [_fold(labels, held)]
+        return [_fold(labels, np.concatenate([_run(g, share, rng) for g in groups if len(g) > 1]))]
     turn, parts = 0, [[] for _ in range(FOLDS)]
-    for g in mixed:  # each class continues where the previous one ended
-        for i in g.tolist():
-            parts[turn % FOLDS].append(i)
-            turn += 1
-    return [_fold(labels, np.array(p)) for p in parts]
+    for g in groups:  # the larger parts of each class go where those of the previous one ended
+        for j, run in enumerate(np.array_split(g, FOLDS)):
+            parts[(turn + j) % FOLDS].append(run)
+        turn += len(g) % FOLDS
+    return [_fold(labels, np.concatenate(p)) for p in parts]
+
+
+def _run(group: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """A share of these samples, one after the other."""
+    count = max(1, round(len(group) * share))
+    first = rng.integers(len(group) - count + 1)
+    return group[first : first + count]
 
 
 def _fold(labels: np.ndarray, held: np.ndarray) -> Fold:
@@ -70,11 +81,12 @@ class Score:
     measure: float  # accuracy, or the error if the loss is mse
     samples: int
     better_high: bool = True  # is more better for this measure?
+    each: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)  # cost of every sample
 
     @property
     def cost(self) -> float:
-        """The number to compare, smaller is better: the loss, and the share of mistakes."""
-        return self.loss + (1 - self.measure if self.better_high else 0.0)
+        """The number to compare, smaller is better."""
+        return float(self.each.mean())
 
     def words(self) -> str:
         return f"{self.measure:.1%}" if self.better_high else f"error {self.measure:.3g}"
@@ -91,31 +103,54 @@ def change(before: Score, after: Score) -> str:
 
 
 def score(loss: str, out: np.ndarray, y: np.ndarray) -> Score:
+    """The score of these outputs. A sample's cost is its loss at the best temperature, and 1 if it is a mistake.
+
+    A temperature divides all outputs of a classifier. Without it, a network that is often right but too sure of itself
+    looks worse than one that knows little, and one that only becomes less sure looks as if it had learned.
+    """
     name, measured = MEASURES[loss]
-    z = out.reshape(len(out), -1).astype(np.float64)
-    found = float(LOSS_OF[loss](z, y if y.ndim == 1 else y.reshape(len(y), -1)))
-    if not np.isfinite(found) or not np.isfinite(z).all():
-        return Score(np.inf, 0.0 if name == "accuracy" else np.inf, len(y), name == "accuracy")
-    return Score(found, measured(out, y), len(y), name == "accuracy")
+    z, rows = out.reshape(len(out), -1).astype(np.float64), y if y.ndim == 1 else y.reshape(len(y), -1)
+    found = LOSS_OF[loss](z, rows)
+    if not np.isfinite(found).all() or not np.isfinite(z).all():
+        return Score(np.inf, 0.0 if name == "accuracy" else np.inf, len(y), name == "accuracy", np.full(len(y), np.inf))
+    if name == "error":
+        return Score(float(found.mean()), measured(out, y), len(y), False, found)
+    wrong = np.array([1 - measured(z[i : i + 1], rows[i : i + 1]) for i in range(len(y))])
+    best = min((LOSS_OF[loss](z / t, rows) for t in TEMPERATURES), key=np.mean)
+    return Score(float(found.mean()), measured(out, y), len(y), True, best + wrong)
 
 
-def _surprise(z: np.ndarray, y: np.ndarray) -> float:
-    return -np.log(np.maximum(softmax(z)[np.arange(len(y)), y], 1e-12)).mean()
+def clearly(better: Score, worse: Score, errors: float) -> bool:
+    """Is one result better than the other by more than chance: by so many standard errors of the mean difference?
+
+    Both are of the same samples, and the difference is taken sample by sample: that samples differ in how hard they are
+    does not blur it.
+    """
+    if not np.isfinite(better.cost) or not np.isfinite(worse.cost):
+        return np.isfinite(better.cost)
+    gain = worse.each - better.each
+    spread = gain.std(ddof=1) if len(gain) > 1 else 0.0
+    return bool(gain.mean() > errors * spread / np.sqrt(len(gain)))
 
 
-def _soft_surprise(z: np.ndarray, y: np.ndarray) -> float:
-    return -(y * np.log(np.maximum(softmax(z), 1e-12))).sum(1).mean()
+def _surprise(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return -np.log(np.maximum(softmax(z)[np.arange(len(y)), y], 1e-12))
 
 
-def _binary_surprise(z: np.ndarray, y: np.ndarray) -> float:
-    return (np.logaddexp(0, -np.abs(z)) + np.maximum(z, 0) - z * y).mean()
+def _soft_surprise(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return -(y * np.log(np.maximum(softmax(z), 1e-12))).sum(1)
 
 
+def _binary_surprise(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return (np.logaddexp(0, -np.abs(z)) + np.maximum(z, 0) - z * y.reshape(z.shape)).mean(1)
+
+
+# the loss of every sample
 LOSS_OF = {
     "cross_entropy": _surprise,
     "soft_cross_entropy": _soft_surprise,
     "binary_cross_entropy": _binary_surprise,
-    "mse": lambda z, y: np.square(z - y).mean(),
+    "mse": lambda z, y: np.square(z - y.reshape(z.shape)).mean(1),
 }
 
 
@@ -147,8 +182,19 @@ def no_better(after: Score, guessed: Score) -> bool:
     return after.loss > LEARNED * guessed.loss and after.measure <= guessed.measure + chance
 
 
-def together(scores: list[Score]) -> Score:
-    """The score over several parts."""
-    weights = np.array([s.samples for s in scores], float)
-    loss, measure = (float(np.average([getattr(s, k) for s in scores], weights=weights)) for k in ("loss", "measure"))
-    return Score(loss, measure, int(weights.sum()), scores[0].better_high)
+def known(before: Score, guessed: Score) -> float:
+    """How much of its task a network knows: 0 if it only guesses, 1 if it makes no mistakes."""
+    was, best = (guessed.measure, 1.0) if before.better_high else (guessed.loss, 0.0)
+    now = before.measure if before.better_high else before.loss
+    return float(np.clip((now - was) / (best - was), 0, 1)) if was != best else 1.0
+
+
+def helps(after: Score, before: Score) -> bool:
+    """Is this better than before: clearly, whatever the network's confidence, or at least in loss and mistakes?
+
+    A network that only became less sure of its mistakes must not know less by that.
+    """
+    if not np.isfinite(after.loss) or clearly(before, after, 1.0):
+        return False
+    mistakes = before.measure - after.measure if before.better_high else 0.0
+    return clearly(after, before, 1.0) or after.loss + mistakes < before.loss

@@ -16,12 +16,13 @@ from insitu.data.arguments import number, optional
 from insitu.devices.device import method_of
 from insitu.errors import DataError, LearningWarning
 from insitu.graph import Value
+from insitu.learner.choice import STEP, choose
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
 from insitu.learner.held_out import Fold, folds, guess, no_better
 from insitu.learner.history import History
 from insitu.learner.rates import Probe, Rates
-from insitu.learner.trials import QUICK, STEP, Trials, first_rates, only_head, search, trial_samples
+from insitu.learner.trials import QUICK, Trials, first_rates, only_head, trial_samples
 from insitu.learner.watch import Watch
 from insitu.terminal.progress import Report
 from insitu.training.train import BODY_RATE, Recipe
@@ -105,7 +106,9 @@ class Settled:
         watch = self.watch
         if watch is not None:
             start = dict(feed.device.state())
-            watch = Watch(feed, watch.loss, start, watch.before, tried=watch.tried, advice=watch.advice, near=False)
+            watch = Watch(
+                feed, watch.loss, start, watch.before, None, None, watch.tried, watch.helps, watch.advice, False
+            )
         return replace(self, feed=feed, watch=watch)
 
     def begin(self) -> Feed:
@@ -226,15 +229,14 @@ def _untested(trials: Trials, given: Given, watched: bool) -> Settled:
 
 def _tested(trials: Trials, given: Given, step_macs: int) -> Settled:
     before, feed, loss = trials.before(), trials.feed, trials.recipe.loss
-    lost = no_better(before, guess(loss, (trials.validation or feed).labels))
-    trials = replace(trials, samples=trial_samples(trials.probe.parameters, step_macs, lost))
-    words = advice(trials.probe.parameters, trials.recipe)
-    best = search(trials, _with_head(first_rates(trials), given), before)
+    guessed = guess(loss, (trials.validation or feed).labels)
+    samples = trial_samples(len(feed.source), trials.course.epochs, step_macs, no_better(before, guessed))
+    trials, words = replace(trials, samples=samples), advice(trials.probe.parameters, trials.recipe)
+    best = choose(trials, _with_head(first_rates(trials), given), before, guessed, given.head_rate is not None)
     course = replace(trials.course, rate=best.rates.head)
     if trials.validation is None and len(feed.source) < LARGE:  # all are learned from: the trials say whether it helps
-        return Settled(
-            course, feed, best.rates, Watch(feed, loss, trials.start, before, tried=best.score, advice=words), 0
-        )
+        watch = Watch(feed, loss, trials.start, before, None, None, best.score, best.helps, words)
+        return Settled(course, feed, best.rates, watch, 0)
     fold = trials.folds[0]
-    watch = Watch(feed, loss, trials.start, before, fold.held, trials.validation, best.score, words)
+    watch = Watch(feed, loss, trials.start, before, fold.held, trials.validation, best.score, best.helps, words)
     return Settled(course, feed.part(fold.learn), best.rates, watch, len(fold.held))

@@ -1,12 +1,11 @@
-"""Short trainings that find how fast to learn: on a part of the samples, compared on those held out.
+"""Short trainings on a part of the samples, measured on those held out.
 
-The search begins at the derived rates (rates.py) and goes up and down in steps of three as long as the held-out samples
-get better; of two equal rates, the smaller wins. Every trial has its own schedule, and starts from the same state.
+Every trial has its own schedule, and starts from the same state. Which rates are tried, and which win: choice.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,20 +14,17 @@ from insitu.devices.device import method_of
 from insitu.graph import Value
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed, predict_all
-from insitu.learner.held_out import Fold, Score, score, together
+from insitu.learner.held_out import Fold, Score, score
 from insitu.learner.loop import run_epochs
 from insitu.learner.rates import SAMPLES, Gains, Probe, Rates, derived
 from insitu.terminal.progress import Report
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE, Recipe
 
-STEP = 3.0  # from one rate to the next
-FARTHEST = 5  # steps away from the derived rate; one for a head
-BETTER = 0.05  # of the gain: a larger rate must win by more, because held-out samples flatter it
 QUICK = 8, 16  # probes and lead on a board, where every step takes long
-HEAD_SAMPLES = 6000  # seen by one trial over all folds: updates of a head cost next to nothing
-BODY_SAMPLES, MOST_SAMPLES = 1500, 4000  # the same if other layers learn, as many as WORK allows
-WORK = 3e9  # multiply-adds of one trial; twice as many if nothing is known yet, where short trials tell little
+LEAD = 500  # samples to train a head with before the gain of the body is measured
+WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing is known yet
+SHARE = 0.25  # of the training itself: what a trial may always cost
 
 State = Mapping[str, np.ndarray]
 
@@ -46,8 +42,8 @@ class Trials:
     report: Report
     validation: Feed | None = None  # samples given for this purpose; without them, the folds' own
     probes: int = SAMPLES  # to measure gains with
-    lead: int = BODY_SAMPLES // 3  # to train a head with before the gain of the body is measured
-    samples: int = BODY_SAMPLES  # seen by one trial
+    lead: int = LEAD
+    samples: int = 0  # seen by one trial over all folds
 
     @property
     def both(self) -> bool:
@@ -57,16 +53,16 @@ class Trials:
     def before(self) -> Score:
         """The score of the held-out samples without training."""
         self.feed.device.load_arrays(self.start)
-        return together([self._score(fold) for fold in self.folds])
+        return self._score([self._outputs(fold) for fold in self.folds])
 
-    def run(self, rates: Rates) -> tuple[Score, State]:
-        """Train with these rates; returns the score over all folds, and the last fold's state."""
+    def run(self, rates: Rates) -> Score:
+        """Train with these rates; returns the score over all folds."""
         found = []
         for fold in self.folds:
             self.feed.device.load_arrays(with_share(self.start, rates.share))
             train(self.feed, *self._shortened(rates, fold.learn))
-            found.append(self._score(fold))
-        return together(found), self.feed.device.state()
+            found.append(self._outputs(fold))
+        return self._score(found)
 
     def _shortened(self, rates: Rates, learn: np.ndarray) -> tuple[Course, np.ndarray]:
         """The course of a trial, and its samples: at most as many as a trial may use."""
@@ -76,17 +72,20 @@ class Trials:
         warmup = self.course.warmup * epochs / self.course.epochs
         return replace(self.course, rate=rates.head, epochs=epochs, warmup=warmup), learn
 
-    def _score(self, fold: Fold) -> Score:
+    def _outputs(self, fold: Fold) -> np.ndarray:
         feed, rows = (self.feed, fold.held) if self.validation is None else (self.validation, slice(None))
         source = replace(feed.source, rows=tuple(r[rows, :1] for r in feed.source.rows), augment=None)
-        return score(self.recipe.loss, predict_all(self.feed.device, source)[0][:, 0], feed.labels[rows])
+        return predict_all(self.feed.device, source)[0][:, 0]
+
+    def _score(self, outputs: list[np.ndarray]) -> Score:
+        """The score of the outputs for each fold's samples."""
+        held = [self.feed.labels[f.held] for f in self.folds] if self.validation is None else [self.validation.labels]
+        return score(self.recipe.loss, np.concatenate(outputs), np.concatenate(held))
 
 
-def trial_samples(parameters: tuple[Value, ...], step_macs: int, lost: bool) -> int:
+def trial_samples(count: int, epochs: int, step_macs: int, lost: bool) -> int:
     """How many samples a trial sees, from the work of one update; `lost`: does the network only guess?"""
-    if only_head(parameters):
-        return HEAD_SAMPLES
-    return int(np.clip((2 if lost else 1) * WORK / max(step_macs, 1), BODY_SAMPLES, MOST_SAMPLES))
+    return int(max(SHARE * count * epochs, (2 if lost else 1) * WORK / max(step_macs, 1)))
 
 
 def only_head(parameters: tuple[Value, ...]) -> bool:
@@ -104,13 +103,7 @@ def with_share(state: State, share: float) -> State:
     return {**state, BODY_RATE: np.array([share], np.float32)} if BODY_RATE in state else state
 
 
-# the search -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Best:
-    rates: Rates
-    score: Score
+# the first rates ----------------------------------------------------------------------------------
 
 
 def gains_at(trials: Trials, state: State) -> Gains:
@@ -136,32 +129,3 @@ def first_rates(trials: Trials) -> Rates:
     train(feed, replace(trials.course, rate=rates.head, epochs=epochs, warmup=0.0), chosen)
     later = gains_at(trials, feed.device.state())
     return derived(Gains(gains.head, max(gains.body, later.body)), recipe, head)
-
-
-def search(trials: Trials, rates: Rates, before: Score) -> Best:
-    """The best rates near these: first of the body, or of everything that is trained, then of the head."""
-    scored: dict[tuple[int, int], Score] = {}
-
-    def cost(head: int, body: int) -> float:
-        if (head, body) not in scored:
-            trials.report("finding the learning rate", len(scored), 8)
-            scored[head, body] = trials.run(rates.times(STEP**head, STEP**body))[0]
-        return scored[head, body].cost
-
-    if not trials.both:
-        farthest = 1 if only_head(trials.probe.parameters) else FARTHEST
-        head, body = climb(lambda k: cost(k, 0), before.cost, farthest), 0
-    else:
-        body = climb(lambda k: cost(0, k), before.cost)
-        head = climb(lambda k: cost(k, body), before.cost, 1)
-    return Best(rates.times(STEP**head, STEP**body), scored[head, body])
-
-
-def climb(cost: Callable[[int], float], before: float, farthest: int = FARTHEST) -> int:
-    """The best integer near 0, searched upwards and, if that fails, downwards until it gets worse."""
-    best = 0
-    while best < farthest and cost(best + 1) < cost(best) - BETTER * min(cost(best), max(before - cost(best), 0.0)):
-        best += 1
-    while best <= 0 and best > -farthest and cost(best - 1) <= cost(best):
-        best -= 1
-    return best

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from insitu.learner.feed import Feed, predict_all
-from insitu.learner.held_out import MOST, Score, change, guess, no_better, score
+from insitu.learner.held_out import MOST, Score, change, guess, helps, no_better, score
 
-WORSE = 0.005  # of accuracy that may be lost if the loss improves
 FAR, NEAR = 1.1, 0.02  # how far above a trial's result a training may end, as a share and in addition
 TINY = 1e-6  # loss of guessing, if there is only one answer
 PATIENCE = 3  # epochs without progress, at least; a third of all
@@ -31,6 +30,7 @@ class Watch:
     held: np.ndarray | None = None  # held-out samples
     validation: Feed | None = None
     tried: Score | None = None  # the result of a trial that started from `before`
+    helps: bool = True  # was that better than no training?
     advice: str = "more samples, another scheme or a rate of your own"  # what may help
     near: bool = True  # is predicting cheap there? On a board, the trials are trusted
     scores: list[Score] = field(default_factory=list)  # after each epoch
@@ -62,13 +62,18 @@ class Watch:
             after, state = self.best
         else:
             after, state = self.tried or self._score(), None
-        if not better(self.before, after) or self.astray():
+        if not self.helped(after) or self.astray():
             self.feed.device.load_arrays(self.start)
             was = f"{change(self.before, after)}, on samples held out"
             return f"training did not help ({was}): the learner is as it was. What may help: {self.advice}", True
         if state is not None:
             self.feed.device.load_arrays(state)
         return self._nothing(after)
+
+    def helped(self, after: Score) -> bool:
+        """Is the result better than none: by the trial, by samples held out, or by all of them if they are few?"""
+        assert self.before is not None
+        return self.helps if after is self.tried else helps(after, self.before)
 
     def _nothing(self, after: Score) -> tuple[str, bool]:
         """Do the answers still not depend on the input? A classifier is then left as it was."""
@@ -89,7 +94,7 @@ class Watch:
             return False
         now, guessed = self._score(), guess(self.loss, self.feed.labels)
         forgot = no_better(now, guessed) and not no_better(self.tried, guessed)
-        return forgot or now.cost > self.tried.cost * FAR + NEAR or not better(self._score(self.start), now)
+        return forgot or now.cost > self.tried.cost * FAR + NEAR or not helps(now, self._score(self.start))
 
     def _score(self, state: Mapping[str, np.ndarray] | None = None) -> Score:
         device, feed = self.feed.device, self.validation or self.feed
@@ -101,11 +106,3 @@ class Watch:
         found = score(self.loss, predict_all(device, source)[0][:, 0], feed.labels[rows])
         device.load_arrays(now)
         return found
-
-
-def better(before: Score, after: Score) -> bool:
-    """Did training help? A smaller loss does not help if more answers are wrong."""
-    if not np.isfinite(after.cost):
-        return False
-    lost = before.measure - after.measure if before.better_high else 0.0
-    return after.cost < before.cost and lost <= max(WORSE, 1.01 / before.samples)  # a single sample proves nothing

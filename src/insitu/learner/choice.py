@@ -1,0 +1,89 @@
+"""Which rates a training gets: the derived ones (rates.py), unless trials speak clearly for others.
+
+Trials go up and down from the derived rates in steps of three, first with all layers, then with those before the head,
+then with the head. Of all that were tried, the one nearest to the derived rates wins that is not clearly worse than the
+best: few held-out samples, or samples that are much like those learned from, must not lead far away. How clear that
+must be depends on what there is to lose: a network that knows its task needs much better trials to be changed more than
+usual, one that only guesses none. Nothing here trains (trials.py) or measures (held_out.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.learner.held_out import Score, clearly, helps, known, no_better
+from insitu.learner.rates import Rates
+from insitu.learner.trials import Trials, only_head
+
+STEP = 3.0  # from one rate to the next
+FARTHEST = 5  # steps away from the derived rates; one for a head
+SURE = 3.0  # standard errors by which other rates must be better than the derived ones, if the network knows everything
+
+Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
+HERE: Place = (0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The rates to train with, what they reached in a trial, and whether that is better than no training."""
+
+    rates: Rates
+    score: Score
+    helps: bool
+
+
+def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool) -> Choice:
+    """The rates near these that the trials speak for.
+
+    before, guessed: the scores of the network, and of the same answer for all. head_given: its rate stays as it is.
+    """
+    scored: dict[Place, Score] = {}
+
+    def score(place: Place) -> Score:
+        if place not in scored:
+            trials.report("finding the learning rate", len(scored), 8)
+            scored[place] = trials.run(_at(rates, place))
+        return scored[place]
+
+    best = HERE
+    for step, farthest in directions(trials.both, only_head(trials.probe.parameters), head_given):
+        best = climb(score, best, step, farthest, guessed)
+    best = nearest({HERE: score(HERE), **scored}, SURE * known(before, guessed))
+    return Choice(_at(rates, best), scored[best], helps(scored[best], before))
+
+
+def directions(both: bool, only_head: bool, head_given: bool) -> list[tuple[Place, int]]:
+    """The directions to look in, and how far: which of the rates is multiplied in each step."""
+    if both:
+        return [((0, 1), FARTHEST)] if head_given else [((1, 1), FARTHEST), ((0, 1), FARTHEST), ((1, 0), 1)]
+    return [] if head_given else [((1, 0), 1 if only_head else FARTHEST)]
+
+
+def climb(score: Callable[[Place], Score], start: Place, step: Place, farthest: int, guessed: Score) -> Place:
+    """The best place in this direction: upwards as long as it gets better or nothing was learned, else downwards."""
+    best = start
+    for sign in (1, -1):
+        after = start
+        for _ in range(farthest):
+            after, last = (after[0] + sign * step[0], after[1] + sign * step[1]), after
+            better = score(after).cost < score(best).cost
+            best = after if better else best
+            if not better and not (np.isfinite(score(after).cost) and no_better(score(last), guessed)):
+                break
+        if best != start and not no_better(score(best), guessed):
+            break
+    return best
+
+
+def nearest(scored: dict[Place, Score], errors: float) -> Place:
+    """The place nearest to the start, of those that are not clearly worse than the best."""
+    best = min(scored.values(), key=lambda s: s.cost)
+    good = [place for place, s in scored.items() if s is best or not clearly(best, s, errors)]
+    return min(good, key=lambda place: (abs(place[0]) + abs(place[1]), place))
+
+
+def _at(rates: Rates, place: Place) -> Rates:
+    return rates.times(STEP ** place[0], STEP ** place[1])
