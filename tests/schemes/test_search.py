@@ -52,6 +52,12 @@ def test_it_keeps_to_its_estimate_is_deterministic_and_never_worse_than_evolutio
         assert model.gain(chosen) >= max(model.gain(evolve(model, sram, 1000, seed)) for seed in range(3)) - 1e-9
 
 
+def test_nothing_is_printed_but_results(model, capfd):
+    for sram in budgets(model):
+        solve(model, sram, 1000)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_real_peak_above_the_estimate_makes_it_take_less(model):
     """The estimate is corrected by what is measured, here always 5,000 bytes and a tenth more."""
     asked = []

@@ -8,7 +8,11 @@ until the best scheme that really fits is found. evolve.py is another way to the
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -120,11 +124,12 @@ def solve(model: Model, sram: int, floor: int) -> list[int]:
     gains = np.array([p.gain for p in model.parts])
     gains = gains / gains.max() + 1e-9 * np.arange(count, 0, -1)  # of equal ones, the earlier
     rows, most = zip(*_rows(model, sram, floor))
-    found = tool.milp(
-        np.concatenate([-gains, np.zeros(depth)]), integrality=np.ones(count + depth), bounds=tool.Bounds(0, 1),
-        constraints=tool.LinearConstraint(np.array(rows), -np.inf, np.array(most)),
-        options={"time_limit": SECONDS, "mip_rel_gap": 1e-6},
-    )  # fmt: skip
+    with _quiet():
+        found = tool.milp(
+            np.concatenate([-gains, np.zeros(depth)]), integrality=np.ones(count + depth), bounds=tool.Bounds(0, 1),
+            constraints=tool.LinearConstraint(np.array(rows), -np.inf, np.array(most)),
+            options={"time_limit": SECONDS, "mip_rel_gap": 1e-6},
+        )  # fmt: skip
     return [] if found.x is None else [k for k in range(count) if found.x[k] > 0.5]
 
 
@@ -141,6 +146,23 @@ def _rows(model: Model, sram: int, floor: int) -> Iterator[tuple[np.ndarray, flo
         yield np.concatenate([np.arange(len(parts)) == k, -1.0 * (places <= at[k])]), 0
     for place in places:  # one share per weight
         yield np.concatenate([(at == place) & weight, none]), 1
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """HiGHS, as some versions of scipy bring it, prints to stdout whatever its options say; results go there."""
+    flush = ctypes.CDLL(None).fflush
+    sys.stdout.flush()
+    flush(None)
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+        flush(None)
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _scipy() -> Any:
