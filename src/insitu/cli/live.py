@@ -12,11 +12,11 @@ from insitu.terminal.progress import bar, stage
 
 HELP = "show what a board that collects and learns by itself is doing"
 EXAMPLES = """\
-  insitu compile net.onnx --classes 4 --board nrf52840 --store 64K -o build    a program that keeps samples
   insitu live build --on serial:/dev/ttyACM0                      what has it seen, learned, worn out?
   insitu live build --on serial:/dev/ttyACM0 --every 60           again every minute, until Ctrl-C
   insitu live build --data day.npz --rehearse 50 --rate 0.01      an emulated board sees these samples, then learns
   insitu live build --data day.npz --flash board.flash            its flash is kept in a file: next time it goes on
+  insitu compile net.onnx --classes 4 --board nrf52840 --store 64K -o build    makes such a program
 """
 
 

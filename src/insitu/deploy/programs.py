@@ -108,9 +108,10 @@ class Programs:
 
     def careful(self, sram: int | None) -> Iterator[Attempt]:
         """Programs with room for a second state, if that much SRAM holds two; then those that need none."""
-        if self.holds_two(sram):
+        two = self.holds_two(sram)
+        if two:
             yield self.smallest, sram
-        yield from ((replace(p, in_place=True), sram) for p in self.overwriting(sram))
+        yield from ((replace(p, in_place=True), sram) for p in self.overwriting(sram, tried=two))
 
     def quick(self, sram: int) -> Iterator[Program]:
         """Programs lowered only until they fit, with room for a second state."""
@@ -118,10 +119,11 @@ class Programs:
             if enough > self.floor:
                 yield self.lowered_to(enough)
 
-    def overwriting(self, sram: int | None) -> Iterator[Program]:
-        """Programs that need less if they receive a state in place, the one already planned first."""
+    def overwriting(self, sram: int | None, tried: bool) -> Iterator[Program]:
+        """Programs that need less if they receive a state in place, the one already planned first; `tried`: was that
+        one tried with room for a second state?"""
         planned = self.known.get(self.floor)
-        if planned and planned.arena_bytes < staged_bytes(planned):
+        if planned and (not tried or planned.arena_bytes < staged_bytes(planned)):
             yield planned
         before = planned
         for enough in (*(self.rooms(sram) if sram else ()), 0):

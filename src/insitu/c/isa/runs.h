@@ -5,6 +5,7 @@
 
 #include "isa/inline.h"
 #include "isa/lanes.h"
+#include "isa/machine.h"
 
 enum { RUN_MOST = 8 };
 
