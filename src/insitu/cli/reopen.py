@@ -13,7 +13,7 @@ OWN = {
     "head_init": None, "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
     "decay": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None, "rows": False,
     "motion": None, "crop": None, "camera": "rgb",
-    "rounding": None, "max_classes": None,
+    "rounding": None, "max_classes": None, "store": None,
 }  # fmt: skip
 
 
