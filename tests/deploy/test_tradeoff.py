@@ -1,13 +1,17 @@
 """Memory against speed as three rows: what they say is what the programs need that their flags make."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from insitu.cli import main
 from insitu.deploy.choices import NAMES, checked_choices, choices_table
 from insitu.deploy.manifest import manifest, read_manifest
+from insitu.deploy.programs import Programs
+from insitu.deploy.remembered import key
 from insitu.deploy.tradeoff import with_choices
+from insitu.toolchain.cache import place_of
 
 from .test_prefer import made, model
 
@@ -108,3 +112,25 @@ def test_wrong_numbers_are_refused(guessed):
 def test_a_deployment_without_them_says_nothing():
     deployed = made("balance", SRAM)
     assert "choices" not in manifest(deployed)["figures"] and choices_table(None) == ""
+
+
+def test_rows_that_are_known_are_not_planned_again(guessed, monkeypatch):
+    deployed = fresh()
+    monkeypatch.setattr("insitu.deploy.programs.plan_all", None)
+    assert with_choices(deployed).choices == guessed
+
+
+def test_another_limit_another_version_or_a_damaged_file_means_planning_again(guessed, monkeypatch):
+    deployed = fresh()
+    known = key(deployed)
+    assert key(replace(deployed, limits=replace(deployed.limits, flash=400_000))) != known
+    place_of("choices", known, ".json").write_text("[]")
+    assert with_choices(deployed).choices == guessed
+    monkeypatch.setattr("insitu.deploy.remembered.sources", lambda: b"another version")
+    assert key(deployed) != known
+
+
+def fresh():
+    """The same program with nothing else planned."""
+    deployed = made("balance", SRAM)
+    return replace(deployed, programs=Programs(deployed.programs.graphs))

@@ -16,6 +16,7 @@ from insitu.deploy import Deployment, Limits, Programs, bare_sram, deploy_progra
 from insitu.deploy.choices import NAMES, Choice
 from insitu.deploy.cost import count
 from insitu.deploy.estimate import estimated
+from insitu.deploy.remembered import remembered
 from insitu.errors import BoardError, ToolError
 
 SOON = 10_000_000  # instructions, as estimated: counted within about a second
@@ -24,6 +25,10 @@ PREFERRED: dict[str, str] = dict(zip(NAMES, ("memory", "balance", "speed")))
 
 def with_choices(deployed: Deployment, counted: bool = False) -> Deployment:
     """The deployment with the smallest, the default and the fastest program beside it; `counted`: run all of them."""
+    return found_choices(deployed, counted) if counted else remembered(deployed, found_choices)
+
+
+def found_choices(deployed: Deployment, counted: bool = False) -> Deployment:
     programs, board = deployed.programs, deployed.limits.board
     if programs is None or board is None:
         return deployed

@@ -55,12 +55,12 @@ def intel_hex(origin: int, data: bytes) -> bytes:
         count = min(ROW, len(data) - at, 0x10000 - (address & 0xFFFF))
         lines.append(_record(address & 0xFFFF, 0, data[at : at + count]))
         at += count
-    return b"".join([*lines, _record(0, 1, b"")])
+    return "".join([*lines, _record(0, 1, b"")]).encode()
 
 
-def _record(address: int, kind: int, data: bytes) -> bytes:
-    body = bytes([len(data)]) + address.to_bytes(2, "big") + bytes([kind]) + data
-    return b":" + (body + bytes([-sum(body) & 0xFF])).hex().upper().encode() + b"\n"
+def _record(address: int, kind: int, data: bytes) -> str:
+    check = -(len(data) + (address >> 8) + address + kind + sum(data)) & 0xFF
+    return f":{len(data):02X}{address:04X}{kind:02X}{data.hex().upper()}{check:02X}\n"
 
 
 def uf2(origin: int, data: bytes, family: int) -> bytes:

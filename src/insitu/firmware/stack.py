@@ -14,6 +14,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from insitu.errors import ToolError
 from insitu.firmware.image import Image, Symbol
 
@@ -92,8 +94,8 @@ def stored_addresses(image: Image, name: str, bit: int = 1) -> set[int]:
     if section is None:
         return set()
     content = image.read(section.address, section.bytes)
-    words = struct.unpack_from(f"<{len(content) // 4}I", content)
-    return {word - bit for word in words if word & 1 == bit}
+    words = np.frombuffer(content, "<u4", len(content) // 4)
+    return set(np.unique(words[words & 1 == bit] - np.uint32(bit)).tolist())
 
 
 # decoding ---------------------------------------------------------------------------------------

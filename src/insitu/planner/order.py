@@ -7,7 +7,8 @@ their gradient exists, because that frees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from heapq import heappop, heappush
@@ -17,6 +18,7 @@ from insitu.graph import Graph
 from insitu.planner.lifetimes import state_homes
 
 Preference = Callable[[int, int, int], tuple[int, ...]]
+Readers = Mapping[str, list[int]]  # value -> the nodes that read it
 
 
 def candidates(graph: Graph, names: Iterable[str] | None = None) -> Iterator[tuple[str, Graph]]:
@@ -52,8 +54,9 @@ class _Problem:
     def __init__(self, graph: Graph):
         self.graph = graph
         self.homes = state_homes(graph)
-        self.needed = dependencies(graph, self.homes)
-        self.before = readers_first(graph, self.needed, self.homes)
+        readers = readers_of(graph)
+        self.needed = dependencies(graph, self.homes, readers)
+        self.before = readers_first(graph, self.needed, self.homes, readers)
         self.after = successors(self.before)
         self.kept = {v.name for v in graph.outputs}
         self.bytes = {v.name: v.type.bytes for n in graph.nodes for v in n.outputs if v.name not in self.homes} | {
@@ -114,10 +117,10 @@ class _Problem:
         return needed - shared, needed - sum(map(self.bytes.__getitem__, dying))
 
 
-def dependencies(graph: Graph, homes: dict[str, str]) -> list[set[int]]:
+def dependencies(graph: Graph, homes: dict[str, str], readers: Readers | None = None) -> list[set[int]]:
     """For each node, the nodes that must run before it."""
+    readers = readers_of(graph) if readers is None else readers
     made = {v.name: i for i, n in enumerate(graph.nodes) for v in n.outputs}
-    readers = _readers(graph)
     before: list[set[int]] = []
     first = set(readers.get(graph.by_rows, ()))  # rows arrive before anything else runs: see docs/streaming.md
     for i, node in enumerate(graph.nodes):
@@ -132,13 +135,13 @@ def dependencies(graph: Graph, homes: dict[str, str]) -> list[set[int]]:
     return before
 
 
-def _readers(graph: Graph) -> dict[str, list[int]]:
+def readers_of(graph: Graph) -> Readers:
     """Value -> the nodes that read it."""
-    found: dict[str, list[int]] = {}
+    found: defaultdict[str, list[int]] = defaultdict(list)
     for i, node in enumerate(graph.nodes):
         for name in node.reads:
-            found.setdefault(name, []).append(i)
-    return found
+            found[name].append(i)
+    return dict(found)
 
 
 def successors(before: list[set[int]]) -> list[list[int]]:
@@ -150,10 +153,10 @@ def successors(before: list[set[int]]) -> list[list[int]]:
     return after
 
 
-def readers_first(graph: Graph, before: list[set[int]], homes: dict[str, str]) -> list[set[int]]:
+def readers_first(graph: Graph, before: list[set[int]], homes: dict[str, str], readers: Readers) -> list[set[int]]:
     """The same; and if a node may overwrite a value, its other readers come first, unless they need the node's result:
     then it can work in place."""
-    found, earlier, readers = [set(b) for b in before], _ancestors(before), _readers(graph)
+    found, earlier = [set(b) for b in before], _ancestors(before)
     for i, node in enumerate(graph.nodes):
         for source in {s.name for out, s in node.shared().items() if out not in homes and s.name not in homes}:
             for j in readers[source]:
