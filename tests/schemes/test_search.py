@@ -62,7 +62,7 @@ def test_a_real_peak_above_the_estimate_makes_it_take_less(model):
     """The estimate is corrected by what is measured, here always 5,000 bytes and a tenth more."""
     asked = []
 
-    def measure(scheme) -> Need:
+    def measure(scheme, budget) -> Need:
         chosen = [k for k, p in enumerate(model.parts) if _has(scheme, model, p)]
         asked.append(scheme)
         return Need(int(model.bytes(chosen, 1000) * 1.1) + 5000)
@@ -82,7 +82,7 @@ def _has(scheme, model: Model, part) -> bool:
 
 
 def test_a_front_gains_with_every_byte(model):
-    def measure(scheme):
+    def measure(scheme, budget):
         return Need(2000 + sum(len(u.layer) * 100 + int(1000 * u.share) for u in scheme.updates))
 
     found = Search(model, measure).front([Need(n) for n in (8_000, 4_000, 4_100, 20_000)])
@@ -91,7 +91,7 @@ def test_a_front_gains_with_every_byte(model):
 
 
 def test_instructions_and_flash_limit_too(model):
-    def measure(scheme):
+    def measure(scheme, budget):
         return Need(1000, 500 + 10 * len(scheme.updates), 10_000 * (1 + len(scheme.updates)))
 
     found = Search(model, measure).best(Need(10**6, 0, 70_000))

@@ -14,7 +14,7 @@ EXAMPLES = """\
   insitu search net.pkl --classes 10 --board stm32f746                     up to all of its SRAM
   insitu search net.pkl --classes 10 --board stm32f746 --sram 128K -o found
   insitu search model.onnx --data x.npz --board nrf52840 --instructions 20000000
-  insitu compile net.pkl --classes 10 --board stm32f746 --prefer memory --scheme found/98kb.txt
+  insitu compile net.pkl --classes 10 --board stm32f746 --sram 128K --scheme found/119kb.txt
 """
 
 
@@ -60,7 +60,7 @@ def again(arguments, point, folder: Path | None) -> str:
     scheme = "head" if not point.scheme.updates else str((folder or Path("FOLDER")) / f"{point.scheme.name}.txt")
     given = {"--data": arguments.data, "--classes": arguments.classes, "--scheme": scheme}
     if arguments.board != "host":
-        given |= {"--board": arguments.board, "--prefer": "memory"}
+        given |= {"--board": arguments.board, "--sram": point.budget_bytes}
     words = [f"{option} {_text(value)}" for option, value in given.items() if value is not None]
     return " ".join(["insitu compile", str(arguments.model), *words])
 

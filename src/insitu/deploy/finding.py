@@ -1,7 +1,8 @@
 """The best schemes of a network within a budget, from little memory to all of it: planned, then linked for a board.
 
-schemes/search.py chooses; this file tells it what a scheme really needs. In the loop that is the least arena that the
-planner reaches, the state and a usual stack; the schemes that are kept are linked, so their figures are exact.
+schemes/search.py chooses; this file tells it what a scheme really needs. In the loop a program is planned only until it
+fits its budget, with a usual stack, and nothing is linked. The schemes that are kept are then made as `compile --sram`
+makes them, so their figures are exact; one that turns out not to fit is replaced by the next best.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from insitu.deploy.auto import CODE, host_bytes
 from insitu.deploy.budget import Need as Linked
 from insitu.deploy.budget import amounts, kb
-from insitu.deploy.deployment import deploy_program
+from insitu.deploy.deployment import deploy
 from insitu.deploy.estimate import estimated
 from insitu.deploy.limits import Limits
 from insitu.deploy.lowering import STEPS
@@ -23,12 +24,13 @@ from insitu.planner import plan
 from insitu.schemes.contribution import Contribution
 from insitu.schemes.cost import bytes_of
 from insitu.schemes.layers import Layer
-from insitu.schemes.search import HEAD, Found, Model, Need, Search
+from insitu.schemes.search import HEAD, Found, Model, Need, Search, not_beaten
 from insitu.schemes.update import Scheme
 from insitu.terminal.progress import bar
 from insitu.training.parts import Parts
 
 POINTS = 4  # budgets between the head's need and all that is allowed
+AGAIN = 3  # times that a budget is searched, if linking shows that its scheme does not fit
 
 
 @dataclass(frozen=True)
@@ -41,29 +43,54 @@ class Point:
     flash_bytes: int
     step_instructions: int | None = None
     linked: bool = False
+    budget_bytes: int | None = None  # of SRAM, that the program was made for; None: there is no board
 
     def to_json(self) -> dict:
         return {**vars(self), "scheme": self.scheme.name, "updates": len(self.scheme.updates)}
+
+    @property
+    def found(self) -> Found:
+        return Found(self.scheme, self.score, Need(self.sram_bytes))
 
 
 def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution, instructions: int = 0,
          points: int = POINTS) -> list[Point]:  # fmt: skip
     """The front, from the head to the best scheme within the limits; a BudgetError if not even the head fits."""
-    known: dict[Scheme, Need | None] = {}
+    planned = 0
     with bar() as report:
 
-        def measure(scheme: Scheme) -> Need | None:
-            if scheme not in known:
-                report(
-                    f"planning {len(scheme.updates)} trained layers", len(known), max(len(known) + 1, 2 * points + 1)
-                )
-                known[scheme] = measured(replace(parts, scheme=scheme), limits)
-            return known[scheme]
+        def measure(scheme: Scheme, budget: Need) -> Need | None:
+            nonlocal planned
+            planned += 1
+            report(f"planning {len(scheme.updates)} trained layers", planned, max(planned + 1, 3 * points))
+            return measured(replace(parts, scheme=scheme), limits, budget)
 
-        budgets = budgets_of(measure(HEAD), limits, instructions, points)
         model = Model(layers, table, bytes_of(parts.recipe))
-        found = Search(model, measure, floor_of(parts, limits)).front(budgets)
-        return [made(parts, f, limits) for f in found]
+        searching = Search(model, measure, floor_of(parts, limits))
+        budgets = budgets_of(searching.head, limits, instructions, points)
+        made = [point_of(searching, budget, parts, limits) for budget in budgets]
+    if limits.sram and made[0].sram_bytes > limits.sram:  # a few bytes more than a usual program
+        raise _impossible(Need(made[0].sram_bytes, made[0].flash_bytes), limits, instructions)
+    kept = not_beaten([p.found for p in made])
+    return [named(next(p for p in made if p.found == f)) for f in kept]
+
+
+def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> Point:
+    """The best scheme that fits a budget, linked if the board can be linked for."""
+    for _ in range(AGAIN):
+        found = searching.best(budget)
+        assert found is not None  # the budget holds the head
+        point = linked(parts, found, limits, budget)
+        beyond = point.sram_bytes - budget.sram
+        if beyond <= 0 or not found.scheme.updates:
+            return point
+        searching.error += beyond
+    return linked(parts, Found(HEAD, 0.0, searching.head or Need(0)), limits, budget)
+
+
+def named(point: Point) -> Point:
+    name = f"{point.sram_bytes // 1000}kb" if point.scheme.updates else "head"
+    return replace(point, scheme=replace(point.scheme, name=name))
 
 
 def budgets_of(head: Need | None, limits: Limits, instructions: int, points: int) -> list[Need]:
@@ -92,13 +119,15 @@ def _impossible(head: Need | None, limits: Limits, instructions: int) -> BudgetE
 # what a scheme needs ----------------------------------------------------------------------------
 
 
-def measured(parts: Parts, limits: Limits) -> Need | None:
-    """The least memory that the planner reaches, and about how many instructions; None if it cannot be trained."""
+def measured(parts: Parts, limits: Limits, budget: Need) -> Need | None:
+    """The memory of a program that is planned only until it fits the budget, or the least that the planner reaches,
+    and about how many instructions a step takes; None if it cannot be trained."""
     try:
         graphs = parts.graphs()
         if limits.board is None:
             return Need(host_bytes(graphs), constants(graphs))
-        program = Programs(graphs).least
+        programs = Programs(graphs)
+        program = replace(programs.lowered_to(programs.rooms(budget.sram)[0]), in_place=True)
         steps = _step(estimated(program.plans, limits.board.core))
         return Need(bare_sram(program) + LINKED_SRAM, program.const_bytes + CODE, steps)
     except Error:
@@ -121,13 +150,12 @@ def floor_of(parts: Parts, limits: Limits) -> int:
     return Programs(graphs).least.arena_bytes
 
 
-def made(parts: Parts, found: Found, limits: Limits) -> Point:
-    """A point of the front, linked if the board can be linked for."""
-    name = f"{found.need.sram // 1000}kb" if found.scheme.updates else "head"
-    scheme = replace(found.scheme, name=name)
+def linked(parts: Parts, found: Found, limits: Limits, budget: Need) -> Point:
+    """A point of the front, made as `compile` makes it with this budget as `sram`."""
     if limits.board is None:
-        return Point(scheme, found.gain, found.need.sram, found.need.flash)
-    program = Programs(replace(parts, scheme=scheme).graphs()).least
-    done = deploy_program(program, limits)
-    return Point(scheme, found.gain, done.sram_bytes, done.flash_bytes, found.need.instructions,
-                 done.firmware is not None)  # fmt: skip
+        return Point(found.scheme, found.gain, found.need.sram, found.need.flash)
+    allowed = replace(limits, sram=budget.sram, aims=(budget.sram,), prefer="balance")
+    done = deploy(replace(parts, scheme=found.scheme).graphs(), allowed)
+    steps = _step(estimated(done.program.plans, limits.board.core))
+    return Point(found.scheme, found.gain, done.sram_bytes, done.flash_bytes, steps, done.firmware is not None,
+                 max(budget.sram, done.sram_bytes))  # fmt: skip

@@ -2,8 +2,8 @@
 
 One yes-or-no variable for every bias, every share of every weight, and for every layer that could be the first trained
 one: that layer decides how far gradients go back. State is exactly additive. The arena is estimated by what a step must
-hold at once (`Model`). What a scheme really needs is asked for afterwards (`measure`), and the estimate is corrected
-until the best scheme that really fits is found. evolve.py is another way to the same goal, for comparison.
+hold at once (`Model`). Whether a scheme really fits is asked for afterwards (`measure`), and the estimate is corrected
+by the answer. evolve.py is another way to the same goal, for comparison.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from insitu.schemes.layers import Layer
 from insitu.schemes.update import Scheme, Update
 
 ROUNDS = 4  # plans for one budget, at most
+MORE = 16  # a part of the budget to try beyond the estimate, as long as nothing has shown how far it is off
 LESS = 8  # a part of the budget to give up if instructions or flash are short
 HEAD = Scheme("head", ())
 SECONDS = 20.0  # for one solution
@@ -48,7 +49,7 @@ class Need:
         return all(not most or need <= most for need, most in pairs)
 
 
-Measure = Callable[[Scheme], Need | None]  # None: it cannot be trained
+Measure = Callable[[Scheme, Need], Need | None]  # of a program for this budget; None: it cannot be trained
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,11 @@ class Model:
 
     @cached_property
     def depths(self) -> list[int]:
-        """For each first trained layer: masks from there on, and the largest gradients of one layer at once."""
+        """For each first trained layer: masks from there on, and the largest gradient that passes through."""
         masks, found, most = mask_sums(self.layers), [], 0
         for layer in reversed(self.layers):
             node = layer.node
-            most = max(most, ELEMENT * (node.inputs[0].type.size + node.output.type.size))
+            most = max(most, ELEMENT * max(node.inputs[0].type.size, node.output.type.size))
             found.append(masks[layer.name] + most)
         return found[::-1]
 
@@ -189,17 +190,19 @@ class Found:
 class Search:
     """Searches of one network: what measuring taught about the estimate is kept from budget to budget.
 
+    measure     what a scheme needs: less than the budget if it fits, else the least that it can do with
     floor       bytes of arena that the forward pass needs anyhow
     """
 
     model: Model
     measure: Measure
     floor: int = 0
-    error: int = 0  # bytes that the last scheme needed beyond its estimate
+    error: int = 0  # bytes that schemes need beyond their estimate
+    sure: bool = False  # was that seen on a scheme that did not fit?
 
     @cached_property
     def head(self) -> Need | None:
-        return self.measure(HEAD)
+        return self.measure(HEAD, Need(0))
 
     def best(self, budget: Need) -> Found | None:
         """The best scheme that really fits the budget; None if not even the head does."""
@@ -209,28 +212,33 @@ class Search:
         base = self.head.sram - self.floor  # what is not in the model: the head, stack, protocol
         for _ in range(ROUNDS):
             chosen = solve(self.model, budget.sram - base - self.error, self.floor)
-            if tuple(chosen) in tried:
+            if tuple(chosen) in tried or self.model.gain(chosen) <= best.gain:
                 break
             tried.add(tuple(chosen))
-            scheme, gain = self.model.scheme(chosen), self.model.gain(chosen)
-            need = self.measure(scheme)
-            if need is not None and need.within(budget) and gain > best.gain:
-                best = Found(scheme, gain, need)
-            self.error = self._error(chosen, need, base, budget)
+            need = self.measure(self.model.scheme(chosen), budget)
+            if need is not None and need.within(budget):
+                best = Found(self.model.scheme(chosen), self.model.gain(chosen), need)
+            self._learn(chosen, need, base, budget)
         return best
 
-    def _error(self, chosen: list[int], need: Need | None, base: int, budget: Need) -> int:
-        """How far the estimate was off; if something else than SRAM is short, less of everything must do."""
+    def _learn(self, chosen: list[int], need: Need | None, base: int, budget: Need) -> None:
+        """Correct the estimate. One that fits says little: it was only made as small as it had to be."""
         if need is None or (need.sram <= budget.sram and not need.within(budget)):
-            return self.error + budget.sram // LESS
-        return need.sram - base - self.model.bytes(chosen, self.floor)
+            self.error += budget.sram // LESS  # something else than SRAM is short: less of everything must do
+        elif need.sram > budget.sram:
+            self.error, self.sure = need.sram - base - self.model.bytes(chosen, self.floor), True
+        elif not self.sure:
+            seen = need.sram - base - self.model.bytes(chosen, self.floor)
+            self.error = min(self.error, seen) - budget.sram // MORE
 
     def front(self, budgets: Sequence[Need]) -> list[Found]:
         """The best scheme for each budget, without those that another one beats in both gain and SRAM."""
-        found = [f for budget in budgets if (f := self.best(budget))]
-        found.sort(key=lambda f: (f.need.sram, -f.gain))
-        kept: list[Found] = []
-        for f in found:
-            if not kept or f.gain > kept[-1].gain:
-                kept.append(f)
-        return kept
+        return not_beaten([f for budget in budgets if (f := self.best(budget))])
+
+
+def not_beaten(found: Sequence[Found]) -> list[Found]:
+    kept: list[Found] = []
+    for f in sorted(found, key=lambda f: (f.need.sram, -f.gain)):
+        if not kept or f.gain > kept[-1].gain:
+            kept.append(f)
+    return kept
