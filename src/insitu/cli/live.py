@@ -16,6 +16,7 @@ EXAMPLES = """\
   insitu live build --on serial:/dev/ttyACM0 --every 60           again every minute, until Ctrl-C
   insitu live build --data day.npz --rehearse 50 --rate 0.01      an emulated board sees these samples, then learns
   insitu live build --data day.npz --flash board.flash            its flash is kept in a file: next time it goes on
+  insitu live build --add-class squat --data squats               one class more, by name, and its samples
   insitu compile net.onnx --classes 4 --board nrf52840 --store 64K -o build    makes such a program
 """
 
@@ -30,6 +31,8 @@ def arguments(parser) -> None:
     groups.data.add_argument(
         "--labelled", type=amount, default=1.0, metavar="S", help="the share of them that come with a label (1)"
     )
+    groups.data.add_argument("--add-class", metavar="NAME", help="first of all, take a new class")
+    groups.data.add_argument("--forget", metavar="NAME", help="first of all, drop a class and its samples")
     groups.how.add_argument("--rehearse", type=count, metavar="N", help="then let it learn in a bout of N steps")
     groups.how.add_argument("--rate", type=rate, default=0.01, metavar="R", help="learning rate of the bout (0.01)")
     groups.how.add_argument("--partial", action="store_true", help="even if it has no sample of some class in use")
@@ -112,7 +115,13 @@ def check_flash(data: bytes, nor, path: Path) -> None:
 
 
 def lead(learner, life, arguments) -> None:
-    """Show it samples, and let it learn."""
+    """Classes that come and go; then show it samples, and let it learn."""
+    if arguments.forget:
+        life.forget(arguments.forget)
+    if arguments.add_class:
+        life.add_class(arguments.add_class)
+    if any(life.names):
+        learner.rename(life.names)
     if arguments.data:
         shown(learner, life, arguments)
     if arguments.rehearse:

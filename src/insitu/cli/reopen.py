@@ -13,8 +13,9 @@ OWN = {
     "head_init": None, "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
     "decay": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None, "rows": False,
     "motion": None, "crop": None, "camera": "rgb",
-    "rounding": None, "max_classes": None, "store": None,
+    "rounding": None,
 }  # fmt: skip
+ON_A_BOARD = {"max_classes": None, "store": None}  # options of the program, not of what was learned
 
 
 def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
@@ -22,10 +23,12 @@ def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
     from insitu.learner.file import open_learner
     from insitu.training.train import has_targets
 
-    changed = [name for name, usual in OWN.items() if getattr(arguments, name, usual) != usual]
+    fixed = OWN | (ON_A_BOARD if arguments.board == "host" else {})
+    changed = [name for name, usual in fixed.items() if getattr(arguments, name, usual) != usual]
     if changed:
         option = f"--{changed[0].replace('_', '-')}"
         hint = "leave it out, or start from the model that the learner was made from"
+        hint = "--board NAME: a board has room for them" if changed[0] in ON_A_BOARD else hint
         raise DataError(f"is already compiled: {option} would change it", where=str(arguments.model), hint=hint)
     learner = open_learner(arguments.model)
     graph, targets = learner.graphs["predict"], has_targets(learner.recipe)
@@ -38,5 +41,6 @@ def linked(learner: Learner, arguments) -> Learner:
     from insitu.deploy import limits_of
     from insitu.learner.relinked import relinked
 
-    limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer)
-    return relinked(learner, limits, arguments.grad)
+    store, most = (getattr(arguments, name, None) for name in ("store", "max_classes"))
+    limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer, store)
+    return relinked(learner, limits, arguments.grad, most)

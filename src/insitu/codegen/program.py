@@ -72,6 +72,11 @@ def with_state(program: Program, state: Mapping[str, np.ndarray]) -> Program:
     return replace(emit_program(plans, program.prefix, program.life), in_place=program.in_place)
 
 
+def with_life(program: Program, life: Life) -> Program:
+    """The same program, as it was planned, with another life."""
+    return replace(emit_program(program.plans, program.prefix, life), in_place=program.in_place)
+
+
 def _function(verb: str, plan: Plan, prefix: str, constants: Constants, names, rows: bool) -> Function:
     if takes_rows(plan):
         return RowsFunction(verb, plan, prefix, constants, names)

@@ -22,6 +22,7 @@ from insitu.devices.host import fit, zip_inputs
 from insitu.devices.link import LinkDevice
 from insitu.errors import DataError, DeviceError
 from insitu.graph import Value
+from insitu.graph.classes import unknown
 
 # the words of the answer to `statistics`, in order: whole numbers, then floats
 COUNTS = ("next_id", "observed", "steps", "bouts", "undone", "guards", "right", "lost", "won", "usual", "kept", "phase",
@@ -55,6 +56,7 @@ class Living:
         if life is None:
             raise DataError("this program keeps no samples", hint="insitu compile ... --board NAME --store 64K")
         self.device, self.life = device, dict(life)
+        self._names: tuple[str, ...] | None = None  # asked for once, and after each change
         self._verb = "encode" if "encode" in device.verbs else "predict"
 
     @property
@@ -67,9 +69,10 @@ class Living:
 
     # what it does -----------------------------------------------------------------------------
 
-    def observe(self, *x: Any, label: int = NONE, told: bool = True) -> int:
-        """Show it one sample; returns its id, or that of an equal sample that it keeps already; 0 if not `told`."""
-        device = self.device
+    def observe(self, *x: Any, label: int | str = NONE, told: bool = True) -> int:
+        """Show it one sample; returns its id, or that of an equal sample that it keeps already; 0 if not `told`.
+        A label is a class, by number or name."""
+        device, label = self.device, self.number(label)
         with device.lock:
             values = device.verbs[self._verb][0]
             samples = [fit(v, _one(v, a)).tobytes() for v, a in zip_inputs(values, x)]
@@ -77,9 +80,9 @@ class Living:
             self._ask("observe", struct.pack("<i", label), verb=number)
             return self.statistics()["last_id"] if told else 0
 
-    def label(self, id: int, label: int) -> None:
+    def label(self, id: int, label: int | str) -> None:
         """The label of a sample that it keeps."""
-        self._ask("label", struct.pack("<Ii", id, label))
+        self._ask("label", struct.pack("<Ii", id, self.number(label)))
 
     def rehearse(self, steps: int, rate: float, partial: bool = False) -> dict[str, Any]:
         """A whole bout of learning; returns the statistics after it. A class in use that has no sample to learn from is
@@ -106,13 +109,30 @@ class Living:
     def add_class(self, name: str) -> int:
         """Take a new class; returns its number."""
         self._ask("add_class", name.encode())
-        return next(i for i, c in enumerate(self.class_statistics()) if c["name"] == name)
+        self._names = None
+        return self.number(name)
 
-    def forget(self, label: int) -> None:
+    def forget(self, label: int | str) -> None:
         """Drop a class with all its samples."""
-        self._ask("forget", struct.pack("<i", label))
+        self._ask("forget", struct.pack("<i", self.number(label)))
+        self._names = None
+
+    def number(self, label: int | str) -> int:
+        """The number of a class, from its name or number."""
+        if not isinstance(label, str):
+            return int(label)
+        if label not in self.names:
+            raise unknown(label, [name for name in self.names if name])
+        return self.names.index(label)
 
     # what it knows ----------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the classes, as the device knows them; "" for a class without one."""
+        if self._names is None:
+            self._names = tuple(c["name"] for c in self.class_statistics())
+        return self._names
 
     def statistics(self) -> dict[str, Any]:
         """What it has done so far, and what it is doing."""

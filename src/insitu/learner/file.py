@@ -4,8 +4,8 @@
     learner = insitu.open("gesture.insitu")       training continues as if it had never been closed
 
 The file is a zip: `model.insitu` (the network before training, with its calibration and names), `learner.json` (scheme,
-recipe, batch, what was taught), and one array per part of the state. It contains only data: reading it runs no code,
-and every number in it is checked. Writing is deterministic.
+recipe, batch, what was taught), one array per part of the state, and the mean features of the classes. It contains only
+data: reading it runs no code, and every number in it is checked. Writing is deterministic.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from insitu.graph.file import read as read_graph
 from insitu.learner.few import Known
 from insitu.learner.learner import Learner
 from insitu.learner.lesson import MARKS, Lesson, read_lesson
+from insitu.learner.seen import Seen, class_means
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, fit, parse_scheme
 from insitu.training.head import HEAD
@@ -34,7 +35,7 @@ from insitu.training.parts import Parts
 from insitu.training.train import Recipe
 
 FORMAT = 1
-MODEL, STATE, LESSON = "model.insitu", "state", "lesson"
+MODEL, STATE, LESSON, SEEN = "model.insitu", "state", "lesson", "seen.npy"
 MOST_BATCH = 1 << 20
 NONE_TOO = {"grad": (str, type(None)), "rate": (int, float, type(None))}  # fields of a recipe
 MOST_KNOWN = 1e30  # larger than any gain or count
@@ -49,12 +50,13 @@ def learner_bytes(learner: Learner) -> bytes:
     parts = learner.parts
     if parts is None:
         raise DataError("a board's folder has no model to save", hint='save("state.bin") keeps what it learned')
-    state = learner.device.state() if learner.opened else first_state(learner)
+    state, seen = state_of(learner), class_means(learner)
     about = {
         "format": FORMAT, "scheme": json.loads(parts.scheme.to_json()), "recipe": asdict(parts.recipe),
         "batch": parts.batch, "at_once": parts.at_once, "head": parts.head, "notes": list(learner.notes),
         "state": list(state), "known": asdict(learner.known),
         **({"lesson": learner.lesson.to_json()} if learner.lesson else {}),
+        **({"seen": [[k, seen.counts[k]] for k in seen.means]} if seen.means else {}),
     }  # fmt: skip
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
@@ -64,7 +66,14 @@ def learner_bytes(learner: Learner) -> bytes:
             add(z, f"{STATE}/{i}.npy", _npy(array))
         for name, array in (learner.lesson.marks if learner.lesson else {}).items():
             add(z, f"{LESSON}/{name}.npy", _npy(array))
+        if seen.means:
+            add(z, SEEN, _npy(np.stack(list(seen.means.values())).astype(np.float32)))
     return buffer.getvalue()
+
+
+def state_of(learner: Learner) -> dict[str, np.ndarray]:
+    """What it has learned so far."""
+    return learner.device.state() if learner.opened else first_state(learner)
 
 
 def first_state(learner: Learner) -> dict[str, np.ndarray]:
@@ -106,6 +115,7 @@ def _read(z: zipfile.ZipFile) -> Learner:
     learner.begin_from(_state(z, _texts(about["state"]), first_state(learner)))
     learner.known = _known(about.get("known", {}))
     learner.lesson = _lesson(z, about["lesson"]) if "lesson" in about else None
+    learner.seen = _seen(z, about["seen"], parts) if "seen" in about else Seen()
     return learner
 
 
@@ -143,6 +153,17 @@ def _known(found: dict) -> Known:
         if name not in kinds or type(value) not in kinds[name] or not 0 <= value < MOST_KNOWN:
             raise ModelError(f"what is known says {name[:40]!r}: {value!r:.40}", where=ABOUT)
     return Known(**found)
+
+
+def _seen(z: zipfile.ZipFile, found: list, parts: Parts) -> Seen:
+    """The means of the classes; older files have none."""
+    means = read_array(part(z, SEEN))
+    weight = parts.forward.constants.get(f"{HEAD}.weight", np.zeros((0, 0)))
+    pairs = [(k, n) for k, n in found if type(k) is int and type(n) is int and 0 <= k < len(weight) and n > 0]
+    whole = len(pairs) == len(found) == len({k for k, _ in pairs}) and means.shape == (len(found), weight.shape[1])
+    if not whole or means.dtype != np.float32 or not np.isfinite(means).all():
+        raise ModelError("the means of the classes do not fit the head", where=SEEN)
+    return Seen({k: m for (k, _), m in zip(pairs, means)}, dict(pairs))
 
 
 def _lesson(z: zipfile.ZipFile, found: dict) -> Lesson:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-
-import numpy as np
 
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import HostDevice
 from insitu.errors import DeviceError, GraphError
 from insitu.graph.classes import checked
 from insitu.learner.learner import Learner
+from insitu.learner.relinked import grown
 from insitu.learner.rows import free_row, with_name
 from insitu.training.head import widen_head
 
@@ -44,10 +42,3 @@ def add_class(learner: Learner, name: str) -> int:
 def grown_names(names: tuple[str, ...], count: int, name: str) -> tuple[str, ...]:
     """The names of the classes and of one more."""
     return checked((*(names or [""] * count), name)) if name or any(names) else ()
-
-
-def grown(old: Mapping[str, np.ndarray], new: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The new arrays with the old ones in their first corner."""
-    for name, array in old.items():
-        new[name][tuple(slice(n) for n in array.shape)] = array
-    return new

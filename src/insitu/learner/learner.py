@@ -19,7 +19,7 @@ import numpy as np
 from insitu.boards import Board
 from insitu.codegen import Program, emit_program
 from insitu.data import Samples, as_samples
-from insitu.data.arguments import number, optional, whole
+from insitu.data.arguments import byte_count, number, optional, whole
 from insitu.deploy import Deployment, limits_of, starting_from
 from insitu.deploy.budget import check_budget
 from insitu.devices.device import Device
@@ -38,6 +38,7 @@ from insitu.learner.lesson import Lesson
 from insitu.learner.measures import MEASURES
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
 from insitu.learner.rows import few_of_each, ready
+from insitu.learner.seen import Seen
 from insitu.learner.settle import Given, check_given, given_of
 from insitu.learner.settling import settled, trained
 from insitu.learner.shown import as_html, as_text, learner_rows
@@ -78,6 +79,7 @@ class Learner:
         self.history: History | None = None  # of the last fit
         self.tests: Samples | None = None  # that it was tested on
         self.lately: Samples | None = None  # a few samples of each class of the last fit: in memory, never saved
+        self.seen: Seen = Seen()  # the means of its classes, from its file
         self._life: insitu.Life | None = None  # the samples it keeps
         self._changing, self._opening = RLock(), RLock()
         self._take(graphs, dict(plans) if plans else None, self.site.device)
@@ -118,7 +120,8 @@ class Learner:
             self._device.close()
 
     def on(self, place: str | Device = HOST, *, board: str | Board | None = None, limit: int | None = None,
-           timeout: float | None = None, baud: int | None = None) -> Learner:  # fmt: skip
+           timeout: float | None = None, baud: int | None = None, store: int | str | None = None,
+           max_classes: int | None = None) -> Learner:  # fmt: skip
         """The same learner on another device: "host", "emulator", "qemu", "process", "serial:PORT", or an open device.
 
         It starts with everything learned here so far. If nothing was learned yet, the device keeps its own state: a
@@ -128,7 +131,11 @@ class Learner:
         limit       instructions that a request may take on the emulator
         timeout     seconds that it may take elsewhere
         baud        of a serial line, if it is not the one of the board's profile
+        store       on a board: bytes ("64K") for samples that it keeps and learns from by itself (docs/living.md)
+        max_classes with a store: how many classes it may have in the end
         """
+        if store is not None or max_classes is not None:
+            return self._living(board, store, max_classes).on(place, limit=limit, timeout=timeout, baud=baud)
         deployed, patience = self._linked(board), Patience(limit, timeout, baud)
         named = place if isinstance(place, str) else ""
         device = self._open_at(named, deployed, patience) if isinstance(place, str) else checked(place, self.graphs)
@@ -136,7 +143,7 @@ class Learner:
         plans = self.plans if named == HOST else self._plans  # planned once for both
         made = Learner(self.graphs, plans, self.classes, parts=self.parts, notes=self.notes, deployed=deployed,
                        site=site)  # fmt: skip
-        made.known, made.lesson = self.known, self.lesson
+        made.known, made.lesson, made.seen = self.known, self.lesson, self.seen
         try:
             if self.learned:
                 made.device.load_state(self.device.save_state())
@@ -152,6 +159,15 @@ class Learner:
         if self.parts is None:
             raise BoardError("a folder's program is already linked", hint="compile the model for this board")
         return check_budget(self.parts, self.graphs, limits_of(board, None, None))
+
+    def _living(self, board: str | Board | None, store: int | str | None, most: int | None) -> Learner:
+        """The same learner with a program for this board that lives there, and starts from what was learned."""
+        from insitu.learner.relinked import relinked
+
+        if self.parts is None:
+            raise BoardError("a folder's program is already linked", hint="compile the model for this board")
+        chosen = board or (self.deployed.limits.board if self.deployed else None)
+        return relinked(self, limits_of(chosen, None, None, store=byte_count(store, "store")), most=most)
 
     def _open_at(self, place: str, deployed: Deployment | None, patience: Patience) -> Device | None:
         """The device of this name; None for this machine, whose device is opened on first use."""

@@ -7,18 +7,16 @@ makes programs with more rows.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from insitu.data import Samples
 from insitu.data.arguments import whole
-from insitu.devices.host import HostDevice, open_host
+from insitu.devices.host import HostDevice
 from insitu.errors import DataError, GraphError
-from insitu.graph import drop_unused
 from insitu.graph.classes import checked, unknown
-from insitu.learner.feed import plain, predict_all
+from insitu.learner.seen import class_means, seen_in
 from insitu.training.head import HEAD, UNUSED, in_use
 from insitu.training.newcomer import row_from_mean
 
@@ -37,6 +35,15 @@ def rows_in_use(learner: Learner) -> np.ndarray:
     """For each class: does it take part yet?"""
     found = head_rows(learner)
     return np.ones(learner.classes, bool) if found is None else in_use(found[1])
+
+
+def untouched_rows(learner: Learner) -> list[int]:
+    """Classes with a name whose row is all zeros, in a head that has learned others: they were added, and not yet
+    learned."""
+    found = head_rows(learner)
+    if found is None or not found[0].any():
+        return []
+    return [k for k, row in enumerate(found[0]) if not row.any() and k < len(learner.names) and learner.names[k]]
 
 
 def free_row(learner: Learner) -> int | None:
@@ -98,24 +105,12 @@ def ready(learner: Learner, data: Samples) -> None:
     new = [int(k) for k in np.unique(data.labels) if not used[k]]
     if not new:
         return
-    means, old = _means(learner, data), _means(learner, learner.lately)
+    means, old = seen_in(learner, data).means, class_means(learner).means
     for k in new:
         weight, bias = head_rows(learner) or (np.zeros(0), np.zeros(0))
         known = [j for j in sorted(old) if used[j]]
         row = row_from_mean(means[k], [old[j] for j in known], [(weight[j], bias[j]) for j in known])
         set_row(learner, k, *row)
-
-
-def _means(learner: Learner, data: Samples | None) -> dict[int, np.ndarray]:
-    """The mean features of each class in these samples."""
-    if data is None or data.labels is None:
-        return {}
-    graph = learner.graphs["predict"]
-    state = learner.device.state()
-    graph = replace(graph, constants={**graph.constants, **{n: state[n] for n in graph.state}}, state={}, updates={})
-    body = drop_unused(replace(graph, outputs=(graph.producer[HEAD].inputs[0],), classes=()))
-    found = predict_all(open_host(body), plain(data.inputs))[0].reshape(len(data), -1)
-    return {int(k): found[data.labels == k].mean(0) for k in np.unique(data.labels)}
 
 
 def few_of_each(data: Samples, each: int = 32, most_bytes: int = 16 << 20) -> Samples | None:

@@ -101,6 +101,10 @@ class Means:
         m = self.means.get(label, np.zeros_like(f))
         self.means[label] = m + (f - m) / F(n)
 
+    def take(self, label: int, mean: np.ndarray, count: int) -> None:
+        """What was known of a class before this life."""
+        self.means[label], self.counts[label] = np.asarray(mean, F).reshape(-1), count
+
     def forget(self, label: int) -> None:
         self.counts.pop(label, None)
         self.means.pop(label, None)

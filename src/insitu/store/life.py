@@ -25,7 +25,7 @@ from insitu.data import Samples, as_inputs
 from insitu.data.arguments import number, optional
 from insitu.errors import DataError, LearningWarning
 from insitu.graph.classes import word
-from insitu.learner.rows import class_number, forget_class, head_rows, rows_in_use, set_row
+from insitu.learner.rows import class_number, forget_class, head_rows, rows_in_use, set_row, untouched_rows
 from insitu.store import bout as bouts
 from insitu.store.banks import IN_A_BOUT, RESTING, SEALED, Checkpoint, erase_banks, read_banks, write_bank
 from insitu.store.bout import CHUNK, Rehearsed
@@ -36,7 +36,7 @@ from insitu.store.power import Condition, refusal
 from insitu.store.record import LifeRecord, from_json
 from insitu.store.records import QUOTA, Arrival, Shape, open_store
 from insitu.store.rules import NONE
-from insitu.training.head import HEAD
+from insitu.training.head import HEAD, UNUSED
 from insitu.training.newcomer import row_from_mean
 
 if TYPE_CHECKING:
@@ -133,9 +133,17 @@ class Life:
             self.learner.rename(tuple(self.record.names))
 
     def _collect_lately(self) -> None:
-        """A life that begins after `fit` begins with a few samples of each class it was fitted to."""
+        """A life that begins after `fit` begins with a few samples of each class it was fitted to, and one that begins
+        after `add_class` with a class whose row is still to be made."""
+        for k in untouched_rows(self.learner):
+            set_row(self.learner, k, np.zeros(1, np.float32), UNUSED)
+            self.record.fresh.append(k)
         if self.learner.lately is not None and self.learner.lately.labels is not None:
             self.observe_all(self.learner.lately, self.learner.lately.labels.tolist())
+        for k, mean in self.learner.seen.means.items():
+            if k not in self.store.means.means:
+                self.store.means.take(k, mean, self.learner.seen.counts[k])
+                self.store.touch(k)
 
     # collecting -------------------------------------------------------------------------------
 
@@ -224,7 +232,7 @@ class Life:
             wide = self.learner.classes
             row = add_class(self.learner, name)
             if self.learner.classes != wide:
-                set_row(self.learner, row, np.zeros(1, np.float32), -1e9)
+                set_row(self.learner, row, np.zeros(1, np.float32), UNUSED)
                 self.mind = Mind(self.learner)
             self.record.fresh.append(row)
             self.checkpoint()

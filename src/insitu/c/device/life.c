@@ -294,6 +294,10 @@ static void begin_anew(const life_model *m)
             m->classes[k].name[i] = m->names[k][i];
         }
     }
+    for (int32_t k = 0; k < m->first_count; k++) {
+        m->classes[m->first[k].label].count = m->first[k].count;
+        copy_bytes(mean_of(m, m->first[k].label), m->first_means + k * m->feature_count, 4 * m->feature_count);
+    }
 }
 
 /* A record that a checkpoint knows: how often it was used. A label that came after the checkpoint is counted. */

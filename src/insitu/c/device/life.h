@@ -66,6 +66,12 @@ typedef struct {
 
 enum { LIFE_IDLE, LIFE_SAVE_BEFORE, LIFE_BEFORE, LIFE_LEARN, LIFE_AFTER, LIFE_SAVE_AFTER, LIFE_SAVE };
 
+/* A class that was learned elsewhere: so many samples are in its mean. */
+typedef struct {
+    int32_t label;
+    uint32_t count;
+} life_first;
+
 /* A living program: its memory and its sizes. */
 typedef struct {
     life_past *past;
@@ -80,6 +86,9 @@ typedef struct {
     unsigned char *before; /* room for a second state, without flash: to roll back; or NULL */
     float *weight, *bias;  /* of the head, in the state; NULL if it is not a float one */
     const char *const *names;
+    const life_first *first; /* classes that were learned elsewhere, and the means of their features */
+    const float *first_means;
+    int32_t first_count;
     uint32_t state_bytes, model, latent_bytes;
     int32_t class_count, feature_count, capacity;
     /* the store: slots in RAM, or segments in flash */

@@ -1,0 +1,114 @@
+"""A learner that has learned on the host lives on a board: it starts with everything, and takes classes by name."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("unicorn")
+
+import insitu
+from insitu.cli import main
+from insitu.devices.emulator import EmulatorDevice
+from insitu.devices.living import Living
+from insitu.errors import DataError, ModelError
+from insitu.learner import Learner
+from insitu.learner.seen import class_means
+
+from ..learners import imported
+from .living import CLASSES, WIDTH
+
+NAMES = ("rest", "tap", "wave")  # of the four; the last comes later
+BOARD = {"board": "nrf51822", "store": "4K", "max_classes": 5}
+
+
+def samples(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Clearly apart: one coordinate is large."""
+    y = np.arange(count) % CLASSES
+    x = np.random.default_rng(seed).normal(scale=0.3, size=(count, WIDTH)).astype(np.float32)
+    x[np.arange(count), y] += 2
+    return x, y
+
+
+@cache
+def fitted() -> Learner:
+    x, y = samples(240)
+    made = insitu.compile(imported(), classes=list(NAMES), precision="float")
+    made.fit(x[y < 3], y[y < 3], epochs=20, rate=0.05)
+    return made
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> Path:
+    return fitted().save(tmp_path_factory.mktemp("learned") / "learned.insitu")
+
+
+def predicted(board: Learner, x: np.ndarray) -> np.ndarray:
+    return np.array([board.device.run("predict", one[None])[0][0].argmax() for one in x])
+
+
+def test_it_starts_with_what_was_learned_and_takes_a_class_by_name():
+    x, y = samples(60, seed=1)
+    with fitted().on("emulator", **BOARD) as board:
+        assert isinstance(board.device, EmulatorDevice)
+        life = Living(board.device)
+        assert life.names == (*NAMES, "", "")
+        assert np.array_equal(board.device.run("predict", x[:1])[0][0, :3], fitted().predict(x[:1])[0, :3])
+        assert life.add_class("shake") == 3
+        for one in x[y == 3][:8]:
+            life.observe(one, label="shake")
+        new = predicted(board, x)
+        assert (new[y < 3] == y[y < 3]).mean() > 0.95 and (new[y == 3] == 3).mean() > 0.9
+        life.checkpoint()
+        known = board.device.save_state(), life.records(), life.class_statistics()
+        board.device.restart()
+        assert known == (board.device.save_state(), life.records(), life.class_statistics())
+        assert life.names[3] == "shake" and np.array_equal(predicted(board, x), new)
+        with pytest.raises(DataError, match="no class named 'jump'"):
+            life.observe(x[0], label="jump")
+
+
+def test_a_file_becomes_a_living_program(saved: Path, tmp_path: Path, capsys):
+    build, flash = tmp_path / "build", tmp_path / "board.flash"
+    options = ["--board", "nrf51822", "--store", "4K", "--max-classes", "5", "-o", str(build)]
+    assert main(["compile", str(saved), *options]) == 0
+    x, y = samples(40, seed=2)
+    np.savez(tmp_path / "day.npz", x=x[y == 3], y=np.array(["shake"] * 10))
+    live = ["live", str(build), "--flash", str(flash), "--json"]
+    assert main([*live, "--add-class", "shake", "--data", str(tmp_path / "day.npz"), "--checkpoint"]) == 0
+    capsys.readouterr()
+    assert main(live) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [c["name"] for c in found["classes"]] == [*NAMES, "shake", ""]
+    assert found["continued"] == 1 and found["kept"] == found["classes"][3]["labelled"] == 10
+    assert [c["in_use"] for c in found["classes"]] == [1, 1, 1, 1, 0]
+
+
+def test_without_a_board_there_is_no_store(saved: Path, capsys):
+    assert main(["compile", str(saved), "--store", "4K"]) == 1
+    assert "--board NAME" in capsys.readouterr().err
+
+
+def test_a_file_knows_the_means_of_its_classes(saved: Path, tmp_path: Path):
+    x, y = samples(60, seed=3)
+    made, known = insitu.open(saved), class_means(fitted())
+    assert {k: m.tobytes() for k, m in made.seen.means.items()} == {k: m.tobytes() for k, m in known.means.items()}
+    made.add_class("shake")
+    made.observe(x[y == 3][:8], ["shake"] * 8)
+    assert made.evaluate(x, y)["accuracy"] > 0.95
+
+
+def test_damaged_means_are_refused(saved: Path, tmp_path: Path):
+    damaged = tmp_path / "damaged.insitu"
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(damaged, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            new.writestr(name, data[:-4] + np.float32(np.nan).tobytes() if name == "seen.npy" else data)
+    with pytest.raises(ModelError, match="means of the classes"):
+        insitu.open(damaged)
