@@ -15,9 +15,10 @@ from insitu.codegen.state import ADDED, HEADER_BYTES, StateLayout
 from insitu.demo.watch import network, others, wearer
 from insitu.devices.device import Updates
 from insitu.errors import DataError, LearningWarning
-from insitu.learner.choice import climb, directions, nearest
+from insitu.learner.choice import Choice, climb, directions, nearest, safer
 from insitu.learner.folder import open_folder
 from insitu.learner.held_out import Score, clearly, folds, guess, helps, known, no_better, score
+from insitu.learner.rates import Rates
 from insitu.learner.settle import usual_epochs
 from insitu.learner.trials import SHARE, WORK, trial_samples
 
@@ -322,6 +323,26 @@ def test_rates_far_from_the_derived_ones_need_clear_evidence_if_there_is_somethi
     guessed = Score(1.4, 0.25, 50)
     assert known(guessed, guessed) == 0 and known(Score(0, 1.0, 50), guessed) == 1
     assert known(Score(0.5, 0.5, 50, False), Score(1.0, 1.0, 50, False)) == 0.5
+
+
+def test_more_layers_than_the_head_learn_only_if_that_is_better():
+    rng = np.random.default_rng(4)
+    hard = rng.exponential(size=50)
+    head, more, less = (Choice(Rates(1.0, 0.0), Score(0, 0, 50, each=hard + by + 0.1 * rng.normal(size=50)), True)
+                        for by in (0.3, 0.27, 0.4))  # fmt: skip
+    assert safer(more, head, 0.0) is more and safer(more, head, 5.0) is head
+    assert safer(less, head, 0.0) is head and safer(head, head, 0.0) is head
+
+
+def test_a_single_sample_of_each_class_teaches_the_head_alone():
+    x, y = data(200)
+    chosen = [int(np.flatnonzero(y == c)[0]) for c in range(4)]
+    made = learner("full", head_init="zero")
+    first = made.device.state()
+    history = made.fit(x[chosen], y[chosen])
+    now = made.device.state()
+    assert {n for n in now if not np.array_equal(now[n], first[n])} == {"head.weight", "head.bias", "body_rate"}
+    assert "of the head alone" in history.found
 
 
 def test_a_smaller_loss_does_not_help_if_more_answers_are_wrong_or_less_is_known():

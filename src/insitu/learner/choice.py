@@ -4,7 +4,8 @@ Trials go up and down from the derived rates in steps of three, first with all l
 then with the head. Of all that were tried, the one nearest to the derived rates wins that is not clearly worse than the
 best: few held-out samples, or samples that are much like those learned from, must not lead far away. How clear that
 must be depends on what there is to lose: a network that knows its task needs much better trials to be changed more than
-usual, one that only guesses none. Nothing here trains (trials.py) or measures (held_out.py).
+usual, one that only guesses none. The head alone is tried as well: the layers before it learn only if that is better,
+by as much evidence as there is to lose. Nothing here trains (trials.py) or measures (held_out.py).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from insitu.learner.trials import Trials, only_head
 STEP = 3.0  # from one rate to the next
 FARTHEST = 5  # steps away from the derived rates; one for a head
 SURE = 3.0  # standard errors by which other rates must be better than the derived ones, if the network knows everything
+DEEPER = 1.0  # standard errors by which more layers must be better than the head alone, if it knows everything
 
 Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
 HERE: Place = (0, 0)
@@ -52,7 +54,24 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
     for step, farthest in directions(trials.both, only_head(trials.probe.parameters), head_given):
         best = climb(score, best, step, farthest, guessed)
     best = nearest({HERE: score(HERE), **scored}, SURE * known(before, guessed))
-    return Choice(_at(rates, best), scored[best], helps(scored[best], before))
+    found = Choice(_at(rates, best), scored[best], helps(scored[best], before))
+    return safer(found, _tried(trials, rates.alone, before), DEEPER * known(before, guessed)) if trials.both else found
+
+
+def careful(trials: Trials, rates: Rates, before: Score) -> Choice:
+    """These rates for all layers, or for the head alone: one trial of each, with too few samples for more."""
+    found = _tried(trials, rates, before)
+    return safer(found, _tried(trials, rates.alone, before), DEEPER) if trials.both else found
+
+
+def safer(found: Choice, alone: Choice, errors: float) -> Choice:
+    """The head alone, unless more layers are better by so many standard errors."""
+    return found if clearly(found.score, alone.score, errors) else alone
+
+
+def _tried(trials: Trials, rates: Rates, before: Score) -> Choice:
+    score = trials.run(rates)
+    return Choice(rates, score, helps(score, before))
 
 
 def directions(both: bool, only_head: bool, head_given: bool) -> list[tuple[Place, int]]:

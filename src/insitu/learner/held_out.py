@@ -51,6 +51,17 @@ def folds(labels: np.ndarray, seed: int) -> list[Fold]:
     return [_fold(labels, np.concatenate(p)) for p in parts]
 
 
+def any_folds(labels: np.ndarray, seed: int) -> list[Fold]:
+    """Every sample held out once, whatever its class: a class may be missing among those to learn from."""
+    order = np.random.default_rng((seed, len(labels))).permutation(len(labels))
+    return [_fold(labels, held) for held in np.array_split(order, FOLDS)] if len(labels) >= FOLDS else []
+
+
+def single(labels: np.ndarray) -> bool:
+    """Are there fewer than two samples per class?"""
+    return len(labels) < 2 * max(len(_groups(labels)), 2)
+
+
 def _run(group: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     """A share of these samples, one after the other."""
     count = max(1, round(len(group) * share))

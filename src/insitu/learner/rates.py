@@ -64,7 +64,14 @@ class Rates:
     def times(self, head: float, body: float) -> Rates:
         return Rates(self.head * head, None if self.body is None else self.body * body)
 
+    @property
+    def alone(self) -> Rates:
+        """The same for the head, and nothing for the layers before it."""
+        return Rates(self.head, 0.0)
+
     def __str__(self) -> str:
+        if self.body == 0:
+            return f"rate {self.head:.2g} of the head alone"
         return f"rate {self.head:.2g}" if self.body is None else f"rate {self.body:.2g} (head {self.head:.2g})"
 
 

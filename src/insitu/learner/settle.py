@@ -16,10 +16,10 @@ from insitu.data.arguments import number, optional
 from insitu.devices.device import method_of
 from insitu.errors import DataError, LearningWarning
 from insitu.graph import Value
-from insitu.learner.choice import STEP, choose
+from insitu.learner.choice import STEP, careful, choose
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
-from insitu.learner.held_out import Fold, folds, guess, no_better
+from insitu.learner.held_out import Fold, any_folds, folds, guess, known, no_better, single
 from insitu.learner.history import History
 from insitu.learner.rates import Probe, Rates
 from insitu.learner.trials import QUICK, Trials, first_rates, only_head, trial_samples
@@ -34,6 +34,7 @@ LARGE = 4000  # from this many samples on, some can be spared for the whole trai
 DIVERGED = 1.5  # times the loss of the first samples
 FAR_BELOW = 0.5  # of the loss of guessing: whatever ends there has not diverged
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
+KNOWN = 0.5  # of its task: from there on, a network has more to lose than a few samples can teach
 TRIES = 3  # of a training that diverges, each at a third of the rates
 
 
@@ -202,7 +203,9 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
     course = given.course(usual_epochs(count) if parts else FEW_EPOCHS, 0.0)
     trials = Trials(feed, parts, course, recipe, probe, start, report, validation, *(() if tries else QUICK))
     try:
-        return _tested(trials, given, step_macs) if parts else _untested(trials, given, tries)
+        return (
+            _tested(trials, given, step_macs) if parts else _safe(trials, given) if tries else _untested(trials, given)
+        )
     finally:
         feed.device.load_arrays(start)
 
@@ -210,7 +213,11 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
 def _divided(feed: Feed, seed: int, validation: Feed | None) -> list[Fold]:
     """How the samples are divided for trials; not at all if a part would not fill a batch."""
     whole = Fold(np.arange(len(feed.source)), np.arange(0))
-    parts = folds(feed.labels, seed) if validation is None else [whole]
+    return _filling(feed, folds(feed.labels, seed) if validation is None else [whole])
+
+
+def _filling(feed: Feed, parts: list[Fold]) -> list[Fold]:
+    """These parts, if each of them fills a batch."""
     least = method_of(feed.device.verbs).samples
     return parts if all(len(fold.learn) >= least for fold in parts) else []
 
@@ -219,12 +226,28 @@ def _with_head(rates: Rates, given: Given) -> Rates:
     return rates if given.head_rate is None else replace(rates, head=given.head_rate)
 
 
-def _untested(trials: Trials, given: Given, watched: bool) -> Settled:
-    """Too few samples to hold any out, or a board on which trials take too long: reduced derived rates."""
+def _untested(trials: Trials, given: Given) -> Settled:
+    """A board on which trials take too long: reduced derived rates."""
     rates = _with_head(first_rates(trials).times(CAREFUL, CAREFUL), given)
-    course = replace(trials.course, rate=rates.head)
-    watch = Watch(trials.feed, trials.recipe.loss, trials.start) if watched else None
-    return Settled(course, trials.feed, rates, watch, 0)
+    return Settled(replace(trials.course, rate=rates.head), trials.feed, rates, None, 0)
+
+
+def _safe(trials: Trials, given: Given) -> Settled:
+    """Too few samples to choose rates by: reduced ones, of the head alone if most classes have a single sample.
+
+    If the network knows most of them already, each is held out once, and what is learned from the others must help.
+    Classes may be missing among those, so this errs on the safe side.
+    """
+    rates, feed, loss = _with_head(first_rates(trials).times(CAREFUL, CAREFUL), given), trials.feed, trials.recipe.loss
+    parts = _filling(feed, any_folds(feed.labels, given.seed))
+    trials = replace(trials, folds=parts, samples=trials.course.epochs * len(feed.source) * len(parts))
+    before, watch = trials.before() if parts else None, Watch(feed, loss, trials.start)
+    if before is not None and known(before, guess(loss, feed.labels)) >= KNOWN:
+        found = careful(trials, rates, before)
+        rates, watch = found.rates, Watch(feed, loss, trials.start, before, None, None, found.score, found.helps)
+    elif trials.both and single(feed.labels):
+        rates = rates.alone
+    return Settled(replace(trials.course, rate=rates.head), feed, rates, watch, 0)
 
 
 def _tested(trials: Trials, given: Given, step_macs: int) -> Settled:
