@@ -5,8 +5,11 @@ The boards run the image that would be flashed. Everything is killed in turn, an
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -17,9 +20,9 @@ import pytest
 
 import insitu
 from insitu.boards import find_board
+from insitu.errors import DeviceError
 from insitu.federated.gateway import Board, Gateway, from_samples
 from insitu.federated.member import Member, Task
-from insitu.federated.processes import Security, start_node, stop
 from insitu.federated.rounds import Fleet
 from insitu.federated.serving import Served, serve
 from insitu.federated.units import to_real, units_of
@@ -41,8 +44,6 @@ class Chip:
     """A board in QEMU, which can be unplugged and plugged in again on the same port."""
 
     def __init__(self, image: Path, folder: Path):
-        import subprocess
-
         self.board, self.image, self.port = find_board(BOARD), image, free_port()
         self.noise = folder / "noise.bin"
         self.noise.write_bytes(np.random.default_rng(7).bytes(self.board.sram.bytes))
@@ -74,21 +75,29 @@ class Site:
         for (x, y), path in zip([*members(2), samples(60, 9)], self.data):
             np.savez(path, x=x, y=y)
         self.chips = [Chip(folder / "build" / "firmware.bin", folder) for _ in range(3)]
-        self.nodes: dict[str, object] = {}
+        self.nodes: dict[str, subprocess.Popen] = {}
 
     def join(self, name: str, address: str) -> None:
-        settings = {"learner": str(self.folder / "g.insitu")}
+        """As a user would: `insitu fleet join`, or `gateway`, in a process of its own."""
+        word, more = ("gateway", ["--build", self.folder / "build"]) if name == "gateway" else ("join", [])
         if name == "gateway":
-            places = "|".join(chip.place for chip in self.chips)
-            settings |= {"boards": places, "build": str(self.folder / "build"), "data": str(self.data[2])}
-        else:
-            settings |= {"data": str(self.data[int(name)])}
-        self.nodes[name] = start_node(self.folder / name, address, settings, Security(), name)
+            more += ["--boards", ",".join(chip.place for chip in self.chips)]
+        data = self.data[2 if name == "gateway" else int(name)]
+        files = [self.folder / "g.insitu", "--data", data]
+        command = [sys.executable, "-m", "insitu", "fleet", word, *files, "--superlink", address, *more]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.nodes[name] = subprocess.Popen([str(c) for c in command], stdout=log, stderr=log)
+
+    def kill(self, pattern: str, parent: int | None = None) -> None:
+        """Kill one of Flower's processes, without a warning."""
+        under = [] if parent is None else ["-P", str(parent)]
+        found = subprocess.run(["pgrep", *under, "-f", pattern], capture_output=True, text=True)
+        os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
 
     def serve(self, rounds: int, meanwhile=lambda site: None) -> dict:
         """Serve in another thread, everybody joins, and `meanwhile` happens."""
         output, found = self.folder / "together.insitu", {}
-        settings = {"rounds": rounds, "clients": 3, "epochs": 1, "rate": RATE, "strategy": "fedavg", "timeout": 60.0}
+        settings = {"rounds": rounds, "clients": 3, "epochs": 1, "rate": RATE, "strategy": "fedavg", "timeout": 180.0}
         ready, where = threading.Event(), []
 
         def on(address: str) -> None:
@@ -129,7 +138,9 @@ class Site:
 
     def close(self) -> None:
         for node in self.nodes.values():
-            stop(node)  # type: ignore[arg-type]
+            node.terminate()
+        for node in self.nodes.values():
+            node.wait(30)
         for chip in self.chips:
             chip.unplug()
 
@@ -142,51 +153,61 @@ def site(tmp_path):
         yield made
 
 
-def plain(site: Site, rounds: int) -> Fleet:
-    """The same rounds in this process, the boards as processes of this machine."""
-    data = [dict(np.load(path)) for path in site.data]
+class Absent(set):
+    """Boards that do not answer in a round of the plain simulation."""
+
+    def open(self, site: Site, name: str):
+        if name in self:
+            raise DeviceError("is unplugged", where=name)
+        return site.learner.on("process").device
+
+
+def plain(site: Site, rounds: list[dict]) -> Fleet:
+    """The same rounds in this process with those who took part in each, the boards as processes of this machine."""
+    data, absent = [dict(np.load(path)) for path in site.data], Absent()
     x, y = data[2]["x"], data[2]["y"]
-    boards = [Board(str(i), lambda: site.learner.on("process").device, from_samples(site.learner, x[i::3], y[i::3]))
-              for i in range(3)]  # fmt: skip
+    names = [chip.place for chip in site.chips]
+    boards = [Board(name, lambda name=name: absent.open(site, name), from_samples(site.learner, x[i::3], y[i::3]))
+              for i, name in enumerate(names)]  # fmt: skip
     devices = [Member(insitu.open(site.folder / "g.insitu"), d["x"], d["y"]) for d in data[:2]]
     gateway = Gateway(insitu.open(site.folder / "g.insitu"), boards)
-    fleet = Fleet([*devices, gateway])
-    for number in range(1, rounds + 1):
-        fleet.round(Task(epochs=1, rate=RATE, seed=1000 * number))
+    fleet, counts = Fleet([*devices, gateway]), [len(d["y"]) for d in data[:2]]
+    for r in rounds:
+        chosen = sorted(counts.index(w["samples"]) if w["samples"] in counts else 2 for w in r["who"])
+        absent |= {name for name in names for w in r["who"] for said in w["left_out"] if said.startswith(name)}
+        for board in boards:
+            board.lost(DeviceError("a new round"))
+        fleet.round(Task(epochs=1, rate=RATE, seed=1000 * r["round"]), chosen)
+        absent.clear()
     gateway.close()
     return fleet
 
 
-def test_flowers_processes_come_to_the_model_of_plain_rounds(site):
-    about = site.serve(2)
-    assert [r["replies"] for r in about["rounds"]] == [3, 3] and not about["dropped"]
-    made, wanted = insitu.open(site.folder / "together.insitu"), plain(site, 2).arrays
+def equals_plain(site: Site, about: dict) -> None:
+    made, wanted = insitu.open(site.folder / "together.insitu"), plain(site, about["rounds"]).arrays
     found = to_real(units_of(made.graphs), made.device.state())
     for name, a in wanted.items():
         np.testing.assert_allclose(found[name], a, atol=1e-4 * max(1.0, np.abs(a).max()), err_msg=name)
 
 
-@pytest.mark.xfail(reason="rounds 1 to 3 survive; after the superlink was killed, round 4 was not seen to begin")
+def test_flowers_processes_come_to_the_model_of_plain_rounds(site):
+    about = site.serve(2)
+    assert [r["replies"] for r in about["rounds"]] == [3, 3] and not about["dropped"]
+    equals_plain(site, about)
+
+
 def test_a_board_a_supernode_and_the_superlink_die_in_turn_and_the_run_completes(site):
     def havoc(site: Site) -> None:
-        import os
-        import signal
-        import subprocess
-
         site.wait_for(1)
         site.chips[0].unplug()
         site.wait_for(2)
         site.chips[0].plug_in()
-        stop(site.nodes["0"])  # type: ignore[arg-type]
-        site.join("0", site.address)
+        site.kill("flower-supernode", site.nodes["0"].pid)
         site.wait_for(3)
-        port = site.address.rpartition(":")[2]
-        links = subprocess.run(["pgrep", "-f", f"flower-superlink.*--port {port}"], capture_output=True, text=True)
-        os.kill(int(links.stdout.split()[0]), signal.SIGKILL)
+        site.kill(f"flower-superlink.*--port {site.address.rpartition(':')[2]}")
 
     about = site.serve(5, havoc)
-    assert [r["round"] for r in about["rounds"]][-1] == 5
-    assert json.loads((site.folder / "together.insitu.json").read_text())["scores"]["accuracy"] > 0
-    x, y = samples(300, 50)
-    before = site.learner.evaluate(x, y)["accuracy"]
-    assert insitu.open(site.folder / "together.insitu").evaluate(x, y)["accuracy"] > before
+    assert [r["round"] for r in about["rounds"]] == [1, 2, 3, 4, 5]
+    assert any(w["left_out"] for w in about["rounds"][1]["who"]), about  # the board that was unplugged
+    assert about["rounds"][-1]["replies"] == 3
+    equals_plain(site, about)

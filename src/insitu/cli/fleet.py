@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def arguments(parser) -> None:
     fleet.add_argument("--noise", type=rate, metavar="M", help="differential privacy: noise as a multiple of --clip")
     fleet.add_argument("--clip", type=rate, default=1.0, metavar="C", help="bound on a device's change (1.0)")
     fleet.add_argument("--private", choices=("local", "central"), default="local", help="who adds the noise (local)")
+    fleet.add_argument("--secure", action="store_true", help="secure aggregation: the server sees only sums of changes")
     how = parser.add_argument_group("training")
     how.add_argument("--epochs", type=count, default=1, metavar="N", help="over a device's samples in each round (1)")
     how.add_argument("--rate", type=rate, metavar="R", help="learning rate (default: each device derives its own)")
@@ -49,9 +51,13 @@ def arguments(parser) -> None:
     net.add_argument("--boards", metavar="PLACES", help="gateway: serial:PORT, several with commas between them")
     net.add_argument("--build", type=Path, metavar="DIR", help="gateway: the folder of the boards' firmware")
     net.add_argument("--superlink", metavar="HOST:PORT", help="join: the address that `insitu fleet serve` printed")
+    net.add_argument("--memory", type=Path, metavar="FILE", help="join, gateway: what stays on the device between "
+                     "rounds (beside --data, in --build)")  # fmt: skip
     net.add_argument("--port", type=count, metavar="N", help="serve: (a free one)")
     net.add_argument("--certificate", type=Path, metavar="FILE", help="serve: the server's; with --key, --authority")
     net.add_argument("--key", type=Path, metavar="FILE", help="serve: the certificate's; join: the device's own")
+    net.add_argument("--devices", type=Path, nargs="+", default=(), metavar="KEY",
+                     help="serve: public keys of the devices that may join (everybody)")  # fmt: skip
     net.add_argument("--authority", type=Path, metavar="FILE", help="the certificate that signed the server's")
     net.add_argument("--host", metavar="ADDRESS", help="serve: listen here (127.0.0.1; others only with a certificate)")
     out = parser.add_argument_group("output")
@@ -60,6 +66,11 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():  # what was started is stopped, as after Ctrl-C
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return ACTIONS[arguments.what](arguments)
 
 
@@ -77,6 +88,7 @@ def simulated(arguments) -> int:
         arguments.coding,
         _names(arguments),
         _noise(arguments),
+        _secured(arguments),
     )
     found = simulate(learner, devices, plan, _settings(arguments))
     if output:
@@ -128,8 +140,9 @@ def joined(arguments) -> int:
     learner.device.info()  # the program is built here, and never while the fleet waits
     settings = {"learner": str(arguments.file.resolve()), "data": str(Path(arguments.data).resolve()),
                 "test": arguments.test and str(Path(arguments.test).resolve()), "coding": arguments.coding,
-                "personal": arguments.personal, **_private(arguments)}  # fmt: skip
-    say(f"joined {arguments.superlink}; Ctrl-C leaves")
+                "personal": arguments.personal, "memory": _memory(arguments, f"{arguments.data}.memory"),
+                **_private(arguments)}  # fmt: skip
+    say(f"joining {arguments.superlink}; Ctrl-C leaves")
     join(Joined(arguments.superlink, settings, _secure(arguments)))
     return 0
 
@@ -146,15 +159,39 @@ def stood_in(arguments) -> int:
     settings = {"learner": str(arguments.file.resolve()), "boards": "|".join(arguments.boards.split(",")), "data": data,
                 "build": str(arguments.build.resolve()),
                 "test": arguments.test and str(Path(arguments.test).resolve()), "steps": arguments.steps,
-                "coding": arguments.coding, "personal": arguments.personal, **_private(arguments)}  # fmt: skip
-    say(f"joined {arguments.superlink} with {len(arguments.boards.split(','))} boards; Ctrl-C leaves")
+                "coding": arguments.coding, "personal": arguments.personal,
+                "memory": _memory(arguments, arguments.build / "fleet.memory"), **_private(arguments)}  # fmt: skip
+    say(f"joining {arguments.superlink} with {len(arguments.boards.split(','))} boards; Ctrl-C leaves")
     join(Joined(arguments.superlink, settings, _secure(arguments)))
     return 0
 
 
+def _memory(arguments, usual) -> str:
+    """Where a device keeps what stays with it between rounds; checked before anything starts."""
+    from insitu.files import check_target
+
+    return str(check_target(arguments.memory or usual).resolve())
+
+
 def _private(arguments) -> dict[str, Any]:
-    names = ("noise", "clip", "private")
-    return {name: getattr(arguments, name) for name in names} if arguments.noise else {}
+    _secured(arguments)
+    noise = {"noise": arguments.noise, "private": arguments.private} if arguments.noise else {}
+    clip = {"clip": arguments.clip} if arguments.noise or arguments.secure else {}
+    return {**noise, **clip, **({"secure": True} if arguments.secure else {})}
+
+
+def _secured(arguments) -> float | None:
+    """The bound of a change under secure aggregation; what cannot go with it is refused by name."""
+    from insitu.errors import DataError
+
+    if not arguments.secure:
+        return None
+    if arguments.noise and arguments.private == "central":
+        raise DataError("--private central needs to see single changes, which --secure hides", hint="--private local")
+    if arguments.coding != "int8":
+        words = f"--coding {arguments.coding} cannot be summed under masks: --secure has numbers of its own"
+        raise DataError(words, hint="without --coding")
+    return arguments.clip
 
 
 def _noise(arguments):
@@ -217,11 +254,13 @@ def _settings(arguments) -> dict[str, Any]:
 
 
 def _secure(arguments):
-    from insitu.federated.processes import Security
+    from insitu.federated.security import Security
 
+    authority, key = (path and path.resolve() for path in (arguments.authority, arguments.key))
     if arguments.what in ("join", "gateway"):
-        return Security(authority=arguments.authority, node_key=arguments.key)
-    return Security(arguments.certificate, arguments.key, arguments.authority)
+        return Security(authority=authority, node_key=key).checked()
+    nodes = tuple(path.resolve() for path in arguments.devices)
+    return Security(arguments.certificate and arguments.certificate.resolve(), key, authority, nodes).checked()
 
 
 def _shown(arguments, about: dict, written: list) -> int:

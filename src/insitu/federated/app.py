@@ -4,45 +4,65 @@
     server = server_app(Deltas(FedAvg(), [insitu.open("gesture.insitu")]), rounds=5)
 
 A client that fails answers with its error; the round goes on without it. What a device keeps between rounds (personal
-layers, what the coding lost) is in its own context, which never leaves it.
+layers, what the coding lost) is in its own context, or in a file of its own (`memory`) that survives the process and
+the run; it never leaves the device.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from insitu.federated.catalogue import Catalogue, catalogue_of
+from insitu.federated.checkpoint import read_checkpoint, write_checkpoint
 from insitu.federated.member import Member, Task
-from insitu.federated.strategy import BASE, DELTA, LOSS, RECORD, SAMPLES, WEIGHT, Deltas, as_arrays, as_record
+from insitu.federated.strategy import (
+    BASE,
+    DELTA,
+    LEFT_OUT,
+    LOSS,
+    RECORD,
+    SAMPLES,
+    WEIGHT,
+    Deltas,
+    as_record,
+)  # fmt: skip
 from insitu.federated.units import Arrays
 from insitu.files import write_whole
 
-KEPT = "insitu-kept"
+KEPT, SECRETS = "insitu-kept", "insitu-secrets"
+PHASE, ANSWER = "phase", "answer"  # of a secure round
 TASK = {"epochs": int, "rate": float, "head_rate": float, "seed": int, "pull": float}
 
 
-def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | None = None) -> ClientApp:
-    """The app of a device; `member_of` gives its learner and samples. Unlike devices need the fleet's catalogue."""
+def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | None = None,
+               memory: Callable[[Context], Path | None] = lambda context: None) -> ClientApp:  # fmt: skip
+    """The app of a device; `member_of` gives its learner and samples, `memory` the file of what it keeps. Unlike
+    devices need the fleet's catalogue."""
     app = ClientApp()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        member, settings = _member(member_of, context), message.content.config_records[RECORD]
-        answer = member.train(_base(settings), catalogue or catalogue_of([member.units]), task_of(settings))
-        context.state[KEPT] = ConfigRecord({KEPT: member.kept()})
+        member, settings = _member(member_of, context, memory), message.content.config_records[RECORD]
+        shared = catalogue or catalogue_of([member.units])
+        if PHASE in settings:
+            masked = _under_masks(context, settings, member, shared)
+            _remember(member, context, memory(context))
+            return Message(RecordDict({RECORD: ConfigRecord({ANSWER: masked})}), reply_to=message)
+        answer = member.train(_base(settings), shared, task_of(settings))
+        _remember(member, context, memory(context))
         found = ConfigRecord({DELTA: answer.delta, SAMPLES: answer.samples, LOSS: answer.loss})
+        if answer.left_out:
+            found[LEFT_OUT] = list(answer.left_out)
         return Message(RecordDict({RECORD: found}), reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        member, settings = _member(member_of, context), message.content.config_records[RECORD]
+        member, settings = _member(member_of, context, memory), message.content.config_records[RECORD]
         found = member.evaluate(_base(settings), catalogue or catalogue_of([member.units]))
         scores = {name: float(v) for name, v in found.items() if name != "samples"}
         metrics = MetricRecord({**scores, WEIGHT: int(found["samples"])})
@@ -51,11 +71,31 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
     return app
 
 
-def _member(member_of: Callable[[Context], Member], context: Context) -> Member:
-    member = member_of(context)
-    if KEPT in context.state:
+def _member(member_of: Callable[[Context], Member], context: Context,
+            memory: Callable[[Context], Path | None]) -> Member:  # fmt: skip
+    member, file = member_of(context), memory(context)
+    if file is not None and file.exists():
+        member.keep(file.read_bytes())
+    elif KEPT in context.state:
         member.keep(context.state[KEPT][KEPT])  # type: ignore[index,arg-type]
     return member
+
+
+def _remember(member: Member, context: Context, file: Path | None) -> None:
+    if file is not None:
+        write_whole(file, member.kept())
+    else:
+        context.state[KEPT] = ConfigRecord({KEPT: member.kept()})
+
+
+def _under_masks(context: Context, settings: ConfigRecord, member: Member, catalogue: Catalogue) -> bytes:
+    """The answer to a message of a secure round. The device's secrets are in its context, for this round alone."""
+    from insitu.federated.secure.device import answered
+
+    kept = dict(context.state.config_records.get(SECRETS, {}))
+    answer = answered(str(settings[PHASE]), settings, member, catalogue, task_of(settings), kept)  # type: ignore
+    context.state[SECRETS] = ConfigRecord(kept)
+    return answer
 
 
 def _base(settings: ConfigRecord) -> bytes:
@@ -97,13 +137,9 @@ def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, ch
     for number in range(done + 1, rounds + 1):
         report(f"round {number} of {rounds}", number - 1, rounds)
         config = ConfigRecord({**settings, "server-round": number})
-        replies = grid.send_and_receive(strategy.configure_train(number, as_record(arrays), config, grid),
-                                        timeout=timeout)  # fmt: skip
-        found, _ = strategy.aggregate_train(number, replies)
-        arrays = arrays if found is None else as_arrays(found)
-        strategy.first = arrays
+        strategy.first = arrays = strategy.round(grid, number, arrays, config, timeout)
         if checkpoint:
-            write_checkpoint(checkpoint, number, arrays)
+            write_checkpoint(checkpoint, number, strategy)
     strategy.scores = evaluate(strategy, grid, rounds, arrays, settings, timeout)
     report("evaluated", rounds, rounds)
 
@@ -113,18 +149,3 @@ def evaluate(strategy: Deltas, grid: Grid, number: int, arrays: Arrays, settings
     """How good a model is on the devices' own test samples."""
     messages = strategy.configure_evaluate(number, as_record(arrays), ConfigRecord(dict(settings)), grid)
     return strategy.aggregate_evaluate(number, grid.send_and_receive(messages, timeout=timeout))
-
-
-def write_checkpoint(path: Path, number: int, arrays: Mapping[str, np.ndarray]) -> None:
-    buffer = io.BytesIO()
-    np.savez(buffer, **{"round": np.int64(number), **{f"array/{n}": a for n, a in arrays.items()}})  # type: ignore
-    write_whole(path, buffer.getvalue())
-
-
-def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, dict[str, np.ndarray]]:
-    """The last round that was completed, and the model after it; the start if there is none."""
-    if not path.exists():
-        return 0, strategy.first
-    with np.load(path, allow_pickle=False) as found:
-        arrays = {name.removeprefix("array/"): found[name] for name in found.files if name.startswith("array/")}
-        return int(found["round"]), arrays

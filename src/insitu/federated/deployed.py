@@ -18,12 +18,12 @@ from flwr.serverapp import Grid, ServerApp
 
 from insitu.errors import DataError
 from insitu.federated.app import client_app, run_rounds
+from insitu.federated.attempt import attempt_of
 from insitu.federated.gateway import Board, Gateway, from_samples, from_store
 from insitu.federated.member import Member
-from insitu.federated.named import strategy_of
+from insitu.federated.named import deltas_of, strategy_of
 from insitu.federated.outcome import outcome_of, with_model
 from insitu.federated.privacy import Noise
-from insitu.federated.strategy import Deltas
 from insitu.files import write_whole
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
@@ -38,7 +38,16 @@ def server_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        serve(grid, dict(context.run_config))
+        given = dict(context.run_config)
+        attempt = attempt_of(given)
+        if attempt is None:
+            return serve(grid, given)
+        attempt.begin()
+        try:
+            return serve(grid, given)
+        except Exception as e:
+            attempt.say(f"{type(e).__name__}: {e}")
+            raise
 
     return app
 
@@ -50,12 +59,17 @@ def serve(grid: Grid, given: dict[str, Any]) -> None:
     personal = tuple(filter(None, str(given.get("personal", "")).split(",")))
     noise = noise_of(given)
     inner = strategy_of(str(given.get("strategy", "fedavg")), int(given["clients"]), noise=noise)
-    strategy = Deltas(inner, learners, personal, noise)
+    strategy = deltas_of(inner, learners, personal, noise, secure_of(given))
     settings = {name: given[name] for name in SETTINGS if given.get(name) not in (None, "", 0)}
     rounds, waited = int(given["rounds"]), float(given.get("timeout", 600))
     run_rounds(strategy, grid, rounds, settings, Path(f"{output}.rounds"), waited)
     with_model(learners[0], strategy).save(output)
     write_whole(Path(f"{output}.json"), json.dumps(outcome_of(strategy), indent=1).encode())
+
+
+def secure_of(given: Mapping[str, Any]) -> float | None:
+    """The bound of a change, if the fleet is to be summed under masks."""
+    return float(given.get("clip", 1.0)) if given.get("secure") else None
 
 
 def noise_of(given: Mapping[str, Any]) -> Noise | None:
@@ -66,7 +80,13 @@ def noise_of(given: Mapping[str, Any]) -> Noise | None:
 
 
 def device_app() -> ClientApp:
-    return client_app(lambda context: member_of(dict(context.node_config)))
+    return client_app(lambda context: member_of(dict(context.node_config)), memory=memory_of)
+
+
+def memory_of(context: Context) -> Path | None:
+    """The file of what this device keeps between rounds, processes and runs."""
+    given = context.node_config.get("memory")
+    return Path(str(given)) if given else None
 
 
 def member_of(given: dict[str, Any]) -> Member:
@@ -76,7 +96,8 @@ def member_of(given: dict[str, Any]) -> Member:
     personal = tuple(filter(None, str(given.get("personal", "")).split(",")))
     test = given.get("test") or None
     options = {"test": None if test is None else (test, None), "personal": personal,
-               "coding": str(given.get("coding", "int8")), "noise": noise_of(given)}  # fmt: skip
+               "coding": str(given.get("coding", "int8")), "noise": noise_of(given),
+               "secure": secure_of(given)}  # fmt: skip
     if given.get("boards"):
         return gateway_of(given, options)
     return Member(opened(str(given["learner"])), given["data"], **options)

@@ -22,11 +22,11 @@ from insitu.devices.living import Living
 from insitu.errors import DataError, DeviceError, Error
 from insitu.federated.catalogue import Catalogue
 from insitu.federated.delta import unpack_base
-from insitu.federated.member import Answer, Member, Task
+from insitu.federated.member import Lesson, Member, Task
 from insitu.federated.units import Arrays, from_real, to_real
 from insitu.learner import Learner
 
-Lesson = Callable[[Device, Task], tuple[int, float]]  # learns; returns how many samples it stands for, and their loss
+Teaching = Callable[[Device, Task], tuple[int, float]]  # learns; returns how many samples it stands for, and their loss
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Board:
 
     name: str
     open: Callable[[], Device]
-    lesson: Lesson
+    lesson: Teaching
     device: Device | None = None
     failures: list[str] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class Board:
         self.device = None
 
 
-def from_samples(learner: Learner, x: Any, y: Any = None) -> Lesson:
+def from_samples(learner: Learner, x: Any, y: Any = None) -> Teaching:
     """The gateway holds these samples for the board."""
     data = learner.samples(x, y)
     assert data.labels is not None  # checked by samples()
@@ -77,7 +77,7 @@ def from_samples(learner: Learner, x: Any, y: Any = None) -> Lesson:
 RATE = 0.01  # of a board that is given none
 
 
-def from_store(steps: int) -> Lesson:
+def from_store(steps: int) -> Teaching:
     """The board learns from the samples that it keeps itself: one bout of so many steps per epoch."""
 
     def learn(device: Device, task: Task) -> tuple[int, float]:
@@ -102,7 +102,8 @@ class Gateway(Member):
         super().__init__(learner, None, **options)
         self.boards = list(boards)
 
-    def train(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Answer:  # noqa: B008
+    def learn(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Lesson:  # noqa: B008
+        self._rewind(packed)
         base = catalogue.part(self.units, unpack_base(packed, catalogue.shapes))
         found = [(answer, board) for board in self.boards if (answer := self._learned(board, base, task)) is not None]
         if not found:
@@ -111,9 +112,9 @@ class Gateway(Member):
         counts = np.array([count for (_, count, _), _ in found], np.float64)
         shares, changes = counts / counts.sum(), [change for (change, _, _), _ in found]
         mean = {name: a + sum(s * c[name] for s, c in zip(shares, changes)) for name, a in base.items()}
-        delta = self._delta(base, mean, packed, int(counts.sum()))
         loss = float(np.average([loss for (_, _, loss), _ in found], weights=counts))
-        return Answer(delta, int(counts.sum()), loss)
+        missing = [b for b in self.boards if b not in [board for _, board in found]]
+        return Lesson(base, mean, int(counts.sum()), loss, tuple(f"{b.name}: {b.failures[-1]}" for b in missing))
 
     def _learned(self, board: Board, base: Arrays, task: Task) -> tuple[Arrays, int, float] | None:
         """The change of one board, its samples and its loss; None if it cannot be reached."""

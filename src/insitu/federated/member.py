@@ -4,7 +4,8 @@
     answer = member.train(base, Task(epochs=2))           sealed bytes, and what was measured
 
 What stays on the device: the samples, the personal layers, and what the coding of its last delta lost. `kept` and
-`keep` put these into bytes, for engines that start a new process for every message.
+`keep` put these into bytes, for engines that start a new process for every message. A base that comes a second time
+means that the first answer was lost: what is kept goes back to where it was, and the answer is the same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, Program, exchanged
 from insitu.federated.delta import Sender, base_hash, unpack_base
 from insitu.federated.privacy import Noise, private
-from insitu.federated.units import Arrays, Unit, from_real, to_real, units_of
+from insitu.federated.units import Arrays, Unit, from_real, identity, to_real, units_of
 from insitu.files import read_array
 from insitu.learner import Learner
 from insitu.learner.few import Known
@@ -41,26 +42,42 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a device learned from a base, in real units, from how many samples."""
+
+    base: Arrays
+    learned: Arrays
+    samples: int
+    loss: float
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Answer:
     """A sealed delta, and measurements over the samples it was learned from."""
 
     delta: bytes
     samples: int
     loss: float
+    left_out: tuple[str, ...] = ()  # boards of a gateway that did not take part, and why
 
 
 class Member:
     """A learner with samples, and the part of a fleet's tensors that it trains."""
 
     def __init__(self, learner: Learner, x: Any, y: Any = None, *, test: Any = None, personal: Sequence[str] = (),
-                 coding: str = "int8", noise: Noise | None = None):  # fmt: skip
+                 coding: str = "int8", noise: Noise | None = None, secure: float | None = None):  # fmt: skip
         self.noise = noise  # that this device adds itself
+        self.secure = secure  # it answers only under masks, with a change of at most this norm
         self.learner, self.data, self.test = learner, (x, y), test
         everything = units_of(learner.graphs)
         self.units: Program = exchanged(everything, personal)
         self.personal: tuple[Unit, ...] = tuple(u for u in everything if u not in self.units)
         self.sender = Sender(self.units, coding)
-        self._own: Arrays = {}
+        self._own: Arrays = self._personal()
+        self.asked = b""  # the base of the last answer
+        self.revealed = b""  # the last base whose sum this device helped to unmask
+        self._before: tuple[Arrays, Arrays] = {}, {}  # the personal layers, and what was not sent, before it
 
     def take(self, packed: bytes, catalogue: Catalogue) -> Arrays:
         """Load a base; the personal layers stay as they were. Returns this device's part of it."""
@@ -70,16 +87,34 @@ class Member:
         return to_real(self.units, self.learner.device.state())
 
     def train(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Answer:  # noqa: B008
+        """Learn, and answer with the sealed change."""
+        if self.secure is not None:
+            raise DataError("this device answers only under masks", where="secure", hint="insitu fleet serve --secure")
+        found = self.learn(packed, catalogue, task)
+        delta = self._delta(found.base, found.learned, packed, found.samples)
+        return Answer(delta, found.samples, found.loss, found.left_out)
+
+    def learn(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Lesson:  # noqa: B008
         """Learn from this device's samples, starting from the base."""
+        self._rewind(packed)
         base, losses = self.take(packed, catalogue), []
         for epoch in range(task.epochs):
             losses.append(self._epoch(task, epoch))
             self._pull(base, task.pull)
-        state = self.learner.device.state()
-        self._own = {name: state[name] for name in names_of(self.personal, state)}
+        state, self._own = self.learner.device.state(), self._personal()
         count = len(self.learner.samples(*self.data).inputs[0])
-        delta = self._delta(base, to_real(self.units, state), packed, count)
-        return Answer(delta, count, float(np.mean(losses)) if losses else 0.0)
+        return Lesson(base, to_real(self.units, state), count, float(np.mean(losses)) if losses else 0.0)
+
+    def _personal(self) -> Arrays:
+        """The personal layers as they are now."""
+        state = self.learner.device.state() if self.personal else {}
+        return {name: state[name].copy() for name in names_of(self.personal, state)}
+
+    def _rewind(self, packed: bytes) -> None:
+        """Note what is kept before this base; go back to that if it came before."""
+        if base_hash(packed) == self.asked:
+            self._own, self.sender.left = self._before
+        self.asked, self._before = base_hash(packed), (self._own, self.sender.left)
 
     def _delta(self, base: Arrays, learned: Arrays, packed: bytes, count: int) -> bytes:
         """The sealed change. Under local privacy it has noise, and the number of samples is not told."""
@@ -112,25 +147,36 @@ class Member:
 
     def kept(self) -> bytes:
         """What this device keeps between rounds: personal layers, what was not sent, and measured gains."""
-        parts = {"own": self._own, "left": self.sender.left}
+        parts = {"own": self._own, "left": self.sender.left, "own-before": self._before[0],
+                 "left-before": self._before[1]}  # fmt: skip
         buffer = io.BytesIO()
         arrays = {f"{kind}/{name}": a for kind, found in parts.items() for name, a in found.items()}
+        arrays["asked"] = np.frombuffer(self.asked, np.uint8)
+        arrays["revealed"] = np.frombuffer(self.revealed, np.uint8)
+        arrays["units"] = np.array(identity((*self.units, *self.personal)))
         np.savez(buffer, known=np.array(astuple(self.learner.known)), **arrays)  # type: ignore[arg-type]
         return buffer.getvalue()
 
     def keep(self, data: bytes) -> None:
-        """Take back what `kept` returned."""
+        """Take back what `kept` returned; what belongs to another model or scheme is forgotten."""
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as z:
                 if sum(i.file_size for i in z.infolist()) > MOST_KEPT:
                     raise DataError("unpacks to more than 256 MiB", where="kept")
                 found = {name.removesuffix(".npy"): read_array(z.read(name)) for name in z.namelist()}
+            if int(found["units"]) != identity((*self.units, *self.personal)):
+                return
             head, body, *counts = found["known"].tolist()
             self.learner.known = Known(head, body, *map(int, counts))
+            self.asked, self.revealed = found["asked"].tobytes(), found["revealed"].tobytes()
         except (zipfile.BadZipFile, OSError, ValueError, EOFError, KeyError, TypeError) as e:
             raise DataError(f"is damaged: {e}", where="kept") from e
-        self._own = {n.removeprefix("own/"): a for n, a in found.items() if n.startswith("own/")}
-        self.sender.left = {n.removeprefix("left/"): a for n, a in found.items() if n.startswith("left/")}
+        self._own, self.sender.left = _under(found, "own"), _under(found, "left")
+        self._before = _under(found, "own-before"), _under(found, "left-before")
+
+
+def _under(found: Arrays, kind: str) -> Arrays:
+    return {name.removeprefix(f"{kind}/"): a for name, a in found.items() if name.startswith(f"{kind}/")}
 
 
 def names_of(units: Sequence[Unit], state: Arrays) -> list[str]:

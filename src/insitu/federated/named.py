@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
 from insitu.errors import DataError
 from insitu.federated.privacy import Noise
+from insitu.federated.secure.rounds import SecureDeltas
+from insitu.federated.strategy import Deltas
+from insitu.learner import Learner
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "fedavg": flower.FedAvg, "fedprox": flower.FedProx, "fedadam": flower.FedAdam, "fedmedian": flower.FedMedian,
@@ -32,3 +35,11 @@ def _plain(name: str, clients: int, share: float) -> Strategy:
     taken = max(1, round(clients * share))
     sizes = {"fraction_train": share, "min_train_nodes": taken, "min_evaluate_nodes": clients}
     return STRATEGIES[name](**sizes, min_available_nodes=clients, **EXTRA.get(name, {}))
+
+
+def deltas_of(inner: Strategy, learners: Sequence[Learner], personal: Sequence[str], noise: Noise | None,
+              secure: float | None) -> Deltas:  # fmt: skip
+    """The strategy on deltas; `secure` is the bound of a change under secure aggregation."""
+    if secure is None:
+        return Deltas(inner, learners, personal, noise)
+    return SecureDeltas(inner, learners, personal, noise, clip=secure)

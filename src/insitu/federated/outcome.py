@@ -23,6 +23,7 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "float_bytes": 4 * count,
         "strategy": type(strategy.strategy).__name__,
         "personal": list(strategy.personal),
+        "secure": getattr(strategy, "clip", None),
         **_spent(strategy),
     }
 

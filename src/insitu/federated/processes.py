@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from insitu.errors import DeviceError, ToolError, needs
+from insitu.federated.security import Security
 
 LOOPBACK = "127.0.0.1"
 APP = """[build-system]
@@ -52,32 +53,6 @@ from insitu.federated.deployed import device_app, server_app
 server = server_app()
 client = device_app()
 '''
-
-
-@dataclass(frozen=True)
-class Security:
-    """Certificates of a superlink and keys of its nodes; without them, nothing leaves this machine."""
-
-    certificate: Path | None = None
-    key: Path | None = None
-    authority: Path | None = None
-    node_key: Path | None = None
-    authenticated: bool = False
-
-    def of_link(self) -> list[str]:
-        if self.certificate is None:
-            return ["--insecure"]
-        files = ["--ssl-certfile", self.certificate, "--ssl-keyfile", self.key, "--ssl-ca-certfile", self.authority]
-        return [*map(str, files), *(["--enable-supernode-auth"] if self.authenticated else [])]
-
-    def of_node(self) -> list[str]:
-        if self.authority is None:
-            return ["--insecure"]
-        key = ["--auth-supernode-private-key", str(self.node_key)] if self.node_key else []
-        return ["--root-certificates", str(self.authority), *key]
-
-    def of_run(self) -> str:
-        return f'root-certificates = "{self.authority}"' if self.authority else "insecure = true"
 
 
 def tool(name: str) -> str:
@@ -129,19 +104,28 @@ class Superlink:
         self.process = started(command, self.home, "superlink.log")
         wait_for(self.host, self.port, self.process, self.home / "superlink.log")
 
+        for i, key in enumerate(self.security.nodes):  # a new superlink knows nobody
+            self.flwr("supernode", "register", str(key), "fleet", "--name", f"device-{i}")
+
     def run(self, settings: Mapping[str, object]) -> str:
         """Submit the app; returns the number of the run."""
         folder = write_app(self.home / "app", settings)
+        return str(self.flwr("run", str(folder), "fleet")["run-id"])
+
+    def flwr(self, *words: str) -> dict:
+        """What one of Flower's commands answers about this superlink."""
         lines = ["[superlink]", 'default = "fleet"', "", "[superlink.fleet]", f'address = "{self.address}"',
                  self.security.of_run()]  # fmt: skip
         (self.home / "config.toml").write_text("\n".join(lines) + "\n")
-        command = [tool("flwr"), "run", str(folder), "fleet", "--format", "json"]
+        command = [tool("flwr"), *words, "--format", "json"]
         done = subprocess.run(command, env=environment(self.home), capture_output=True, text=True, timeout=120)
         try:
             found = json.loads(done.stdout[done.stdout.index("{") :])
-            return str(found["run-id"])
-        except (ValueError, KeyError) as e:
-            raise ToolError(f"flwr run failed: {(done.stdout + done.stderr).strip()[-800:]}") from e
+            if found.get("success", True) is True:
+                return found
+        except ValueError:
+            pass
+        raise ToolError(f"flwr {' '.join(words[:2])} failed: {(done.stdout + done.stderr).strip()[-800:]}")
 
     @property
     def alive(self) -> bool:

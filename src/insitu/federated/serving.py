@@ -1,7 +1,8 @@
 """A fleet over the network, around Flower's own commands: a server with its superlink, a device with its supernode.
 
-If the superlink dies, it is started again and the run submitted anew; the app continues after the last round that was
-completed. Ctrl-C stops everything that was started.
+If the superlink or the app on it dies, both are started again and the run is submitted anew; the app continues after
+the last round that was completed. A new superlink knows none of the supernodes and turns them away, which ends them:
+`join` starts its supernode again. Ctrl-C stops everything that was started.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from insitu.errors import DataError, DeviceError
-from insitu.federated.processes import LOOPBACK, Security, Superlink, start_node, stop
+from insitu.federated.attempt import ended, submitted
+from insitu.federated.processes import LOOPBACK, Superlink, start_node, stop
+from insitu.federated.security import Security, check_server
 
-AGAIN = 5  # times that a superlink is started again
+AGAIN = 5  # times that a superlink or an app is started again without a new round in between
+ACCEPTED = "SuperNode ID"  # what a supernode logs once a superlink knows it
+REFUSED = "Failed to initialize the connection to the SuperLink."  # and what it logs if it is refused
+PATIENCE, PAUSE = 600.0, 1.0  # seconds for which a device tries to come back, and between two tries
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,14 @@ class Served:
     port: int | None = None
     security: Security = field(default_factory=Security)
 
+    @property
+    def done(self) -> Path:
+        return Path(f"{self.output}.json")
+
+    @property
+    def rounds(self) -> Path:
+        return Path(f"{self.output}.rounds")
+
 
 def serve(wanted: Served, ready: Callable[[str], None], wait: float = 0.5) -> dict[str, Any]:
     """Serve until all rounds are done; returns what happened."""
@@ -38,27 +52,44 @@ def serve(wanted: Served, ready: Callable[[str], None], wait: float = 0.5) -> di
     if host != LOOPBACK and wanted.security.certificate is None:
         hint = "--certificate, --key and --authority, or a tunnel to 127.0.0.1"
         raise DataError("listening for other machines needs a certificate", where=host, hint=hint)
-    done = Path(f"{wanted.output}.json")
-    done.unlink(missing_ok=True)
-    settings = {**wanted.settings, "learners": str(wanted.learner), "output": str(wanted.output)}
+    wanted.done.unlink(missing_ok=True)
     with TemporaryDirectory() as home, Superlink(Path(home), wanted.port or 0, host, wanted.security) as link:
         ready(link.address)
-        link.run(settings)
-        restarts = 0
-        while not done.exists():
-            if not link.alive:
-                restarts += 1
-                if restarts > AGAIN:
-                    raise DeviceError(f"died {restarts} times: {_log(home)}", where="superlink")
-                link.start()
-                link.run(settings)
-            time.sleep(wait)
-    Path(f"{wanted.output}.rounds").unlink(missing_ok=True)
-    return json.loads(done.read_text())
+        _serve(wanted, link, wait)
+    wanted.rounds.unlink(missing_ok=True)
+    return json.loads(wanted.done.read_text())
 
 
-def _log(home: str) -> str:
-    return (Path(home) / "superlink.log").read_text(errors="replace")[-400:]
+def _serve(wanted: Served, link: Superlink, wait: float) -> None:
+    """Submit the run, again and again, until there is a result."""
+    number, failures, reached = 0, 0, _written(wanted.rounds)
+    while not wanted.done.exists():
+        over = ended(link.home, number)
+        if over is not None and over.error:
+            raise DeviceError(f"the run failed: {over.error}", where="server")
+        if number == 0 or over is not None or not link.alive:
+            failures, reached = (0 if _written(wanted.rounds) != reached else failures), _written(wanted.rounds)
+            if failures > AGAIN:
+                raise DeviceError(f"died {failures} times: {_log(link.home)}", where="superlink")
+            number, failures = number + 1, failures + 1
+            _submit(wanted, link, number)
+        time.sleep(wait)
+
+
+def _submit(wanted: Served, link: Superlink, number: int) -> None:
+    if not link.alive:
+        link.start()
+    files = {"learners": str(wanted.learner), "output": str(wanted.output)}
+    link.run({**wanted.settings, **files, **submitted(link.home, number)})
+
+
+def _written(path: Path) -> float:
+    """When this file was written last."""
+    return path.stat().st_mtime if path.exists() else 0.0
+
+
+def _log(home: Path) -> str:
+    return (home / "superlink.log").read_text(errors="replace")[-400:]
 
 
 @dataclass(frozen=True)
@@ -68,16 +99,36 @@ class Joined:
     superlink: str
     settings: Mapping[str, Any]
     security: Security = field(default_factory=Security)
+    patience: float = PATIENCE
 
 
 def join(wanted: Joined) -> None:
-    """Take part until the connection ends, or Ctrl-C."""
+    """Take part until Ctrl-C. A supernode that ends after it was accepted once is started again."""
+    check_server(wanted.superlink, wanted.security.authority)
+    accepted, since = False, time.monotonic()
+    while True:
+        log = _taken_part(wanted)
+        if ACCEPTED in log:
+            accepted, since = True, time.monotonic()
+        if not accepted or time.monotonic() - since > wanted.patience:
+            raise DeviceError(f"ended: {_reason(log)}", where=f"supernode of {wanted.superlink}")
+        time.sleep(PAUSE)
+
+
+def _taken_part(wanted: Joined) -> str:
+    """One supernode, until it ends; returns what it logged. It ends with code 0 even if the server refused it."""
     with TemporaryDirectory() as home:
         process = start_node(Path(home), wanted.superlink, wanted.settings, wanted.security)
         try:
             process.wait()
         finally:
             stop(process)
-        log = (Path(home) / "supernode.log").read_text(errors="replace")
-    if process.returncode:
-        raise DeviceError(f"ended: {log.strip()[-500:]}", where="supernode")
+        return (Path(home) / "supernode.log").read_text(errors="replace")
+
+
+def _reason(log: str) -> str:
+    """What a supernode says at last; for one that was refused, what the server said, and what to do."""
+    if REFUSED not in log:
+        return log.strip()[-500:]
+    said = log.partition(REFUSED)[2].strip().splitlines()[:1]
+    return f"the server refused this device ({''.join(said)}); is its public key among `serve --devices`?"

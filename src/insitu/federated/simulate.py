@@ -20,10 +20,9 @@ import numpy as np
 from insitu.errors import needs
 from insitu.federated.app import Settings, client_app, server_app
 from insitu.federated.member import Member
-from insitu.federated.named import strategy_of
+from insitu.federated.named import deltas_of, strategy_of
 from insitu.federated.outcome import outcome_of, with_model
 from insitu.federated.privacy import Noise
-from insitu.federated.strategy import Deltas
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
 from insitu.terminal.progress import bar
@@ -41,6 +40,7 @@ class Plan:
     coding: str = "int8"
     personal: tuple[str, ...] = ()
     noise: Noise | None = None
+    secure: float | None = None  # the server sees only sums, of changes with at most this norm
 
     @property
     def own_noise(self) -> Noise | None:
@@ -66,7 +66,7 @@ def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan:
     inner: Strategy = strategy_of(plan.strategy, len(devices), plan.share, plan.noise)
     with TemporaryDirectory() as folder, quiet(), bar() as report:
         written(Path(folder), learner, devices)
-        strategy = Deltas(inner, [learner], plan.personal, plan.noise)
+        strategy = deltas_of(inner, [learner], plan.personal, plan.noise, plan.secure)
         server = server_app(strategy, plan.rounds, settings, report=report)
         client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))
         run_simulation(server, client, len(devices), backend_config=_backend(processes))
@@ -118,4 +118,4 @@ def member(folder: str, number: int, plan: Plan) -> Member:
     learner.device.load_state(state)
     with np.load(Path(folder) / f"{number}.npz") as data:
         return Member(learner, data["x"], data["y"], test=(data["x_test"], data["y_test"]), personal=plan.personal,
-                      coding=plan.coding, noise=plan.own_noise)  # fmt: skip
+                      coding=plan.coding, noise=plan.own_noise, secure=plan.secure)  # fmt: skip

@@ -25,7 +25,8 @@ from insitu.federated.units import Arrays, Unit, units_of
 from insitu.learner import Learner
 
 RECORD = "insitu"  # the one record of a message, each way: one object on the wire
-BASE, DELTA, SAMPLES, LOSS = "base", "delta", "samples", "loss"
+BASE, DELTA, SAMPLES, LOSS, LEFT_OUT = "base", "delta", "samples", "loss", "left-out"
+MOST_SAID = 200  # characters of what a device says about itself
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Traffic:
     up: int = 0
     replies: int = 0
     loss: float = 0.0
+    who: list[dict] = field(default_factory=list)  # node, samples, and what a gateway had to leave out
 
 
 @dataclass
@@ -82,6 +84,12 @@ class Deltas(Strategy):
     def summary(self) -> None:
         self.strategy.summary()
 
+    def round(self, grid: Grid, number: int, arrays: Arrays, config: ConfigRecord, timeout: float) -> Arrays:
+        """One round: the model after it."""
+        messages = self.configure_train(number, as_record(arrays), config, grid)
+        found, _ = self.aggregate_train(number, grid.send_and_receive(messages, timeout=timeout))
+        return arrays if found is None else as_arrays(found)
+
     # out --------------------------------------------------------------------------------------
 
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
@@ -110,6 +118,7 @@ class Deltas(Strategy):
         traffic = self.traffic[-1]
         traffic.replies = len(good)
         traffic.loss = _mean_loss(good)
+        traffic.who = [_about(message, 1 if self.uniform else reply.samples) for message, reply in good]
         if not good:
             return None, None
         mean = averaged(base.arrays, [reply for _, reply in good], self.catalogue)
@@ -127,7 +136,7 @@ class Deltas(Strategy):
         try:
             if message.has_error():
                 raise DataError(f"the device reports: {message.error.reason}")
-            data = _field(message, DELTA)
+            data = field_of(message, DELTA)
             self.traffic[-1].up += len(data) if isinstance(data, bytes) else 0
             return checked_reply(data, self.programs, base.id, base.arrays, self.limits)
         except DataError as e:
@@ -175,7 +184,7 @@ def _slim(message: Message, base: Base) -> Message:
     return message
 
 
-def _field(message: Message, name: str) -> object:
+def field_of(message: Message, name: str) -> object:
     """A field of the reply's record, whatever the device sent."""
     if not message.has_content() or RECORD not in message.content.config_records:
         raise DataError("has no insitu record", where="reply")
@@ -184,8 +193,15 @@ def _field(message: Message, name: str) -> object:
 
 def _loss(message: Message) -> float:
     """The loss that a device reports; it is only shown, never averaged into the model."""
-    value = _field(message, LOSS)
+    value = field_of(message, LOSS)
     return float(value) if isinstance(value, int | float) and np.isfinite(value) else 0.0
+
+
+def _about(message: Message, samples: int) -> dict:
+    """Who replied, for the report."""
+    left_out = field_of(message, LEFT_OUT)
+    said = [str(each)[:MOST_SAID] for each in left_out[:100]] if isinstance(left_out, list) else []
+    return {"node": message.metadata.src_node_id, "samples": samples, "left_out": said}
 
 
 def _mean_loss(good: Sequence[tuple[Message, Reply]]) -> float:

@@ -1,0 +1,52 @@
+"""What a server writes after every round: the model, and what happened so far. A server that was killed reads it.
+
+A strategy's own memory (the moments of FedAdam, say) is not in it: it begins anew after a restart.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+
+from insitu.errors import DataError
+from insitu.federated.strategy import Deltas, Dropped, Traffic
+from insitu.federated.units import Arrays
+from insitu.files import write_whole
+
+
+def write_checkpoint(path: Path, number: int, strategy: Deltas) -> None:
+    """The state after this round; the file appears complete or not at all."""
+    arrays, buffer = {f"array/{n}": a for n, a in strategy.first.items()}, io.BytesIO()
+    history = np.frombuffer(json.dumps(_history(strategy)).encode(), np.uint8)
+    np.savez(buffer, **{"round": np.int64(number), "history": history, **arrays})  # type: ignore[arg-type]
+    write_whole(path, buffer.getvalue())
+
+
+def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, Arrays]:
+    """The last round that was completed, and the model after it; the start if there is none."""
+    if not path.exists():
+        return 0, strategy.first
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            arrays = {name.removeprefix("array/"): found[name] for name in found.files if name.startswith("array/")}
+            number, history = int(found["round"]), json.loads(found["history"].tobytes())
+    except (OSError, ValueError, KeyError) as e:
+        raise DataError(f"is damaged: {e}", where=str(path), hint="remove it to begin anew") from e
+    if {n: a.shape for n, a in arrays.items()} != strategy.catalogue.shapes:
+        raise DataError("belongs to another learner", where=str(path), hint="remove it to begin anew")
+    _restore(strategy, history)
+    return number, arrays
+
+
+def _history(strategy: Deltas) -> dict:
+    return {"traffic": [vars(t) for t in strategy.traffic], "dropped": [vars(d) for d in strategy.dropped],
+            "scored": {str(n): {str(k): v for k, v in s.items()} for n, s in strategy.scored.items()}}  # fmt: skip
+
+
+def _restore(strategy: Deltas, history: dict) -> None:
+    strategy.traffic[:] = [Traffic(**t) for t in history["traffic"]]
+    strategy.dropped[:] = [Dropped(**d) for d in history["dropped"]]
+    strategy.scored.update({int(n): {int(k): v for k, v in s.items()} for n, s in history["scored"].items()})

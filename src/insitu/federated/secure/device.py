@@ -1,0 +1,77 @@
+"""A device's answers to the four messages of a secure round. Its secrets stay in its own context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+
+from insitu.errors import DataError
+from insitu.federated.catalogue import Catalogue
+from insitu.federated.delta import base_hash
+from insitu.federated.member import Member, Task
+from insitu.federated.secure.numbers import (
+    as_numbers,
+    bounded,
+    pack_entries,
+    step_of,
+    unpack_entries,
+    write_masked,
+)
+from insitu.federated.secure.party import Party
+from insitu.federated.secure.secrets import SECRET_BYTES, SHARE_BYTES
+
+LETTER_BYTES = 2 * SHARE_BYTES + 16  # two shares and the tag
+Kept = MutableMapping[str, bytes]  # the device's own
+
+
+def answered(phase: str, settings: Mapping[str, Any], member: Member, catalogue: Catalogue, task: Task,
+             kept: Kept) -> bytes:  # fmt: skip
+    """The answer to one of the four messages."""
+    if phase not in PHASES:
+        raise DataError(f"no such message: {phase}", where="secure aggregation")
+    party = Party.new() if phase == "keys" else Party.keep(kept["party"]) if "party" in kept else None
+    if party is None:
+        raise DataError("this device has no part in this round", where="secure aggregation")
+    answer = PHASES[phase](party, settings, member, catalogue, task)
+    kept["party"] = party.kept()
+    return answer
+
+
+def _keys(party: Party, *_: Any) -> bytes:
+    return party.public.packed
+
+
+def _letters(party: Party, settings: Mapping[str, Any], *_: Any) -> bytes:
+    return pack_entries(party.letters(unpack_roster(settings["roster"]), int(settings["threshold"])))
+
+
+def unpack_roster(data: bytes) -> list[bytes]:
+    each = 2 * SECRET_BYTES
+    return [data[at : at + each] for at in range(0, len(data), each)]
+
+
+def _sum(party: Party, settings: Mapping[str, Any], member: Member, catalogue: Catalogue, task: Task) -> bytes:
+    """Learn, bound the change, and mask it. Neither loss nor samples are told."""
+    clip, bits = float(settings["clip"]), int(settings["bits"])
+    if member.secure is None:
+        raise DataError("this device does not know of secure aggregation", where="secure aggregation")
+    if member.revealed == base_hash(settings["base"]):  # two sums that differ by one device would show its change
+        raise DataError("this device has answered for this model already", where="secure aggregation")
+    letters = unpack_entries(settings["letters"], LETTER_BYTES)
+    lesson = member.learn(settings["base"], catalogue, task)
+    change = {name: a - lesson.base[name] for name, a in lesson.learned.items()}
+    small = bounded(change, min(clip, member.secure), member.noise)
+    wanted = {name: a + member.sender.left.get(name, 0) for name, a in small.items()}
+    numbers, left = as_numbers(wanted, member.units, step_of(clip, member.noise))
+    masked = party.masked(numbers, letters, bits)
+    member.sender.left = left
+    return write_masked(masked, bits, member.units, settings["base"])
+
+
+def _reveal(party: Party, settings: Mapping[str, Any], member: Member, *_: Any) -> bytes:
+    shares = party.reveal(list(unpack_entries(settings["alive"], 0)))
+    member.revealed = member.asked
+    return pack_entries(shares)
+
+
+PHASES: dict[str, Callable[..., bytes]] = {"keys": _keys, "letters": _letters, "sum": _sum, "reveal": _reveal}
