@@ -122,7 +122,8 @@ static void check_rows(void)
 static void check_tile(void)
 {
     const int32_t runs = between(1, 3), k4 = between(1, 9), step = between(1, 4 * k4 + 3), rows = between(1, 16);
-    const int32_t outs = between(1, 50), y_row = (outs + 15) / 8 * 8, blocks = (outs + 15) / 16;
+    const int32_t outs = draw() % 4 ? between(1, 50) : 8, y_row = (outs + 7) / 8 * 8 + 8 * (int32_t)(draw() % 2);
+    const int32_t blocks = (outs + 15) / 16;
     const size_t size = (size_t)(rows * y_row), bits = (size_t)(rows * y_row / 8);
     const uint8_t *u[3];
     for (int32_t r = 0; r < 3; r++) {
@@ -147,7 +148,7 @@ static void check_tile(void)
 static void check_depthwise(void)
 {
     const int32_t k = between(0, 3), kh = k ? 3 : between(1, 7), kw = k ? 3 : between(1, 7);
-    const int32_t c = draw() % 2 ? between(1, 40) : 8 * between(1, 6), width = between(1, 24);
+    const int32_t c = draw() % 2 ? between(1, 40) : 8 * between(1, 4), width = between(1, 24);
     const depthwise_row t = {between(1, 20), c, kh, kw, between(1, 3), between(1, 2), between(0, 3), width};
     const size_t size = (size_t)(t.pixels * c), bits = (size_t)(t.pixels * ((c + 7) / 8));
     const int8_t *rows[7];

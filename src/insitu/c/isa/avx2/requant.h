@@ -20,8 +20,7 @@ typedef struct {
     int litert;
     int scalar; /* a shift for which the formulas above do not hold */
     words16 m, m_odd, right;
-    words16 half, half_odd; /* single: 2^(s-1), 64 bits, of even and of odd lanes */
-    words16 rest, middle;   /* litert: 2^r - 1 and half of it */
+    words16 more, rest; /* single: 2^(s-1), 64 bits, of even and of odd lanes; litert: 2^r - 1, and half of it as `more` */
 } requant_lanes;
 
 ALWAYS_INLINE __m256i odd_lanes(__m256i v)
@@ -32,25 +31,33 @@ ALWAYS_INLINE __m256i odd_lanes(__m256i v)
 /* one of the two vectors of each */
 ALWAYS_INLINE void requant_constants(requant_lanes *r, int part, __m256i m, __m256i shift)
 {
-    const __m256i one = _mm256_set1_epi32(1), one64 = _mm256_set1_epi64x(1), zero = _mm256_setzero_si256();
+    const __m256i one = _mm256_set1_epi32(1), zero = _mm256_setzero_si256();
     const __m256i right = _mm256_sub_epi32(r->litert ? zero : _mm256_set1_epi32(-1), shift);
-    const __m256i low = _mm256_and_si256(right, _mm256_set1_epi64x(31)), place = _mm256_set1_epi64x(31);
     r->scalar |= _mm256_movemask_epi8(_mm256_or_si256(_mm256_cmpgt_epi32(zero, right),
                                                       _mm256_cmpgt_epi32(right, _mm256_set1_epi32(31))));
     r->m.v[part] = m;
     r->m_odd.v[part] = odd_lanes(m);
     r->right.v[part] = right;
-    r->half.v[part] = _mm256_sllv_epi64(one64, _mm256_add_epi64(low, place));
-    r->half_odd.v[part] = _mm256_sllv_epi64(one64, _mm256_add_epi64(odd_lanes(right), place));
-    r->rest.v[part] = _mm256_sub_epi32(_mm256_sllv_epi32(one, right), one);
-    r->middle.v[part] = _mm256_srli_epi32(r->rest.v[part], 1);
+    if (r->litert) {
+        r->rest.v[part] = _mm256_sub_epi32(_mm256_sllv_epi32(one, right), one);
+        r->more.v[part] = _mm256_srli_epi32(r->rest.v[part], 1);
+    } else {
+        const __m256i half = _mm256_set1_epi64x((int64_t)1 << 31), low = _mm256_set1_epi64x(31);
+        r->more.v[part] = _mm256_sllv_epi64(half, _mm256_and_si256(right, low));
+        r->rest.v[part] = _mm256_sllv_epi64(half, odd_lanes(right));
+    }
 }
 
 /* channels channel..channel+n-1 */
 ALWAYS_INLINE requant_lanes requant_load(const requant *q, int32_t channel, int32_t n)
 {
-    requant_lanes r = {.q = q, .channel = channel, .n = n, .litert = q->rounding == REQUANT_LITERT};
+    requant_lanes r;
     words16 m, shift;
+    r.q = q;
+    r.channel = channel;
+    r.n = n;
+    r.litert = q->rounding == REQUANT_LITERT;
+    r.scalar = 0;
     if (q->step) {
         m = load_words(q->m + channel, n);
         shift = widened(load_bytes(q->shift + channel, n));
@@ -66,10 +73,23 @@ ALWAYS_INLINE requant_lanes requant_load(const requant *q, int32_t channel, int3
     return r;
 }
 
+/* the lanes of eight channels, and the same again: for two pixels that lie side by side. Needs !r->scalar */
+ALWAYS_INLINE requant_lanes requant_twice(const requant_lanes *r)
+{
+    requant_lanes both = *r;
+    both.m = twice(r->m);
+    both.m_odd = twice(r->m_odd);
+    both.right = twice(r->right);
+    both.more = twice(r->more);
+    both.rest = twice(r->rest);
+    both.n = 16;
+    return both;
+}
+
 ALWAYS_INLINE __m256i requant_single8(__m256i x, const requant_lanes *r, int part)
 {
-    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, r->m.v[part]), r->half.v[part]);
-    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), r->m_odd.v[part]), r->half_odd.v[part]);
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, r->m.v[part]), r->more.v[part]);
+    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), r->m_odd.v[part]), r->rest.v[part]);
     return _mm256_srav_epi32(_mm256_blend_epi32(odd_lanes(even), odd, 0xaa), r->right.v[part]);
 }
 
@@ -79,7 +99,7 @@ ALWAYS_INLINE __m256i requant_litert8(__m256i x, const requant_lanes *r, int par
     const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, r->m.v[part]), half);
     const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), r->m_odd.v[part]), half);
     const __m256i h = _mm256_blend_epi32(_mm256_srli_epi64(even, 31), _mm256_slli_epi64(odd, 1), 0xaa);
-    const __m256i most = _mm256_sub_epi32(r->middle.v[part], _mm256_srai_epi32(h, 31));
+    const __m256i most = _mm256_sub_epi32(r->more.v[part], _mm256_srai_epi32(h, 31));
     const __m256i up = _mm256_cmpgt_epi32(_mm256_and_si256(h, r->rest.v[part]), most);
     return _mm256_sub_epi32(_mm256_srav_epi32(h, r->right.v[part]), up);
 }

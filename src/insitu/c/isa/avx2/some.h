@@ -35,6 +35,13 @@ ALWAYS_INLINE words16 subtract_words(words16 x, words16 y)
     return rest;
 }
 
+/* words 0..7, and the same again as 8..15 */
+ALWAYS_INLINE words16 twice(words16 x)
+{
+    const words16 both = {{_mm256_permute2x128_si256(x.v[0], x.v[0], 0), _mm256_permute2x128_si256(x.v[1], x.v[1], 0)}};
+    return both;
+}
+
 /* the first n of eight lanes */
 ALWAYS_INLINE __m256i first_lanes(int32_t n)
 {

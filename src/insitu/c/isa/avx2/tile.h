@@ -34,39 +34,104 @@ ALWAYS_INLINE words16 joined_lanes(const __m256i *acc)
     return sums;
 }
 
-/* P rows by sixteen outputs, the first of which is r->channel. A sum has two lanes, one for k = 0, 1 and one for
- * k = 2, 3 of every four. */
-ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, uint8_t *mask, int32_t row, const tile_source *t, words16 start,
-                                 const requant_lanes *r)
+/* what the sums of n outputs start with */
+ALWAYS_INLINE words16 tile_start(const int32_t *b, const int32_t *c, int32_t n)
 {
-    const int8_t *w = t->w + (ptrdiff_t)t->runs * t->k4 * 64 * (r->channel / 16);
-    __m256i acc[2 * 4];
+    const words16 start = load_words(c, n);
+    return b ? add_words(start, load_words(b, n)) : start;
+}
+
+/* acc = the sums of P rows by N vectors, each of four outputs from o on. A sum has two lanes, one for k = 0, 1 and one
+ * for k = 2, 3 of every four. */
+ALWAYS_INLINE void tile_sums_s8(const int P, const int N, __m256i *acc, int32_t row, const tile_source *t, int32_t o)
+{
+    const ptrdiff_t block = (ptrdiff_t)t->runs * t->k4 * 64;
+    const int8_t *w = t->w + block * (o / 16);
     UNROLL
-    for (int i = 0; i < 4 * P; i++) {
+    for (int i = 0; i < P * N; i++) {
         acc[i] = _mm256_setzero_si256();
     }
     for (int32_t run = 0; run < t->runs; run++) {
         const uint8_t *u = t->u[run] + (ptrdiff_t)row * t->step;
         for (int32_t k = 0; k < t->k4; k++, u += 4, w += 64) {
-            __m256i x[2];
+            __m256i x[4];
             UNROLL
             for (int p = 0; p < P; p++) {
                 x[p] = four_halves(u + (ptrdiff_t)p * t->step);
             }
             UNROLL
-            for (int j = 0; j < 4; j++) {
-                const __m256i f = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 16 * j)));
+            for (int j = 0; j < N; j++) {
+                const int8_t *from = w + j / 4 * block + j % 4 * 16;
+                const __m256i f = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)from));
                 UNROLL
                 for (int p = 0; p < P; p++) {
-                    acc[4 * p + j] = _mm256_add_epi32(acc[4 * p + j], _mm256_madd_epi16(x[p], f));
+                    acc[N * p + j] = _mm256_add_epi32(acc[N * p + j], _mm256_madd_epi16(x[p], f));
                 }
             }
         }
     }
+}
+
+/* P rows by sixteen outputs, the first of which is r->channel */
+ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, uint8_t *mask, int32_t row, const tile_source *t, words16 start,
+                                 const requant_lanes *r)
+{
+    __m256i acc[2 * 4];
+    tile_sums_s8(P, 4, acc, row, t, r->channel);
     UNROLL
     for (int p = 0; p < P; p++) {
         requant_store(y + (ptrdiff_t)(row + p) * t->y_row + r->channel, mask_row(mask, row + p, t->y_row),
                       add_words(joined_lanes(acc + 4 * p), start), r);
+    }
+}
+
+/* four rows by eight outputs, of which there are no more: `start` and r have them twice */
+ALWAYS_INLINE void tile_eight_s8(int8_t *y, uint8_t *mask, int32_t row, const tile_source *t, words16 start,
+                                 const requant_lanes *r)
+{
+    __m256i acc[4 * 2];
+    tile_sums_s8(4, 2, acc, row, t, 0);
+    UNROLL
+    for (int p = 0; p < 4; p += 2) {
+        const __m256i *a = acc + 2 * p;
+        const words16 sums = {{_mm256_permute4x64_epi64(_mm256_hadd_epi32(a[0], a[2]), 0xd8),
+                               _mm256_permute4x64_epi64(_mm256_hadd_epi32(a[1], a[3]), 0xd8)}};
+        requant_store(y + (row + p) * 8, mask_row(mask, row + p, 8), add_words(sums, start), r);
+    }
+}
+
+/* one row by 32 outputs from o on */
+ALWAYS_INLINE void tile_row_s8(int8_t *y, uint8_t *mask, const tile_source *t, const int32_t *b, const int32_t *c,
+                               int32_t o, const requant *q)
+{
+    __m256i acc[2 * 4];
+    tile_sums_s8(1, 8, acc, 0, t, o);
+    UNROLL
+    for (int j = 0; j < 2; j++) {
+        const requant_lanes r = requant_load(q, o + 16 * j, 16);
+        const words16 start = tile_start(b ? b + r.channel : NULL, c + r.channel, 16);
+        requant_store(y + r.channel, mask, add_words(joined_lanes(acc + 4 * j), start), &r);
+    }
+}
+
+/* all rows by up to sixteen outputs from o on */
+ALWAYS_INLINE void tile_outputs_s8(int8_t *y, uint8_t *mask, int32_t rows, const tile_source *t, const int32_t *b,
+                                   const int32_t *c, int32_t o, int32_t n, const requant *q)
+{
+    const requant_lanes r = requant_load(q, o, n);
+    const words16 start = tile_start(b ? b + o : NULL, c + o, n);
+    int32_t p = 0;
+    if (n == 8 && t->y_row == 8 && !r.scalar) {
+        const requant_lanes both = requant_twice(&r);
+        for (; p + 4 <= rows; p += 4) {
+            tile_eight_s8(y, mask, p, t, twice(start), &both);
+        }
+    }
+    for (; p + 2 <= rows; p += 2) {
+        tile_block_s8(2, y, mask, p, t, start, &r);
+    }
+    if (p < rows) {
+        tile_block_s8(1, y, mask, p, t, start, &r);
     }
 }
 
@@ -75,20 +140,12 @@ static inline void avx2_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const u
                                 const int32_t *c, int32_t outs, const requant *q)
 {
     const tile_source t = {y_row, u, runs, k4, step, w};
-    for (int32_t o = 0; o < outs; o += 16) {
-        const int32_t n = outs - o < 16 ? outs - o : 16;
-        const requant_lanes r = requant_load(q, o, n);
-        words16 start = load_words(c + o, n);
-        if (b) {
-            start = add_words(start, load_words(b + o, n));
-        }
-        int32_t p = 0;
-        for (; p + 2 <= rows; p += 2) {
-            tile_block_s8(2, y, mask, p, &t, start, &r);
-        }
-        if (p < rows) {
-            tile_block_s8(1, y, mask, p, &t, start, &r);
-        }
+    int32_t o = 0;
+    for (; rows == 1 && o + 32 <= outs; o += 32) {
+        tile_row_s8(y, mask, &t, b, c, o, q);
+    }
+    for (; o < outs; o += 16) {
+        tile_outputs_s8(y, mask, rows, &t, b, c, o, outs - o < 16 ? outs - o : 16, q);
     }
 }
 #define tile_any_s8 avx2_tile_s8
