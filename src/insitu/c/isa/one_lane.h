@@ -22,6 +22,16 @@ ALWAYS_INLINE vf vf_load(vm k, const float *p)
     return k ? *p : 0.0f;
 }
 
+ALWAYS_INLINE vf vf_full(const float *p)
+{
+    return *p;
+}
+
+ALWAYS_INLINE void vf_put(float *p, vf v)
+{
+    *p = v;
+}
+
 ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
 {
     if (k) {

@@ -11,14 +11,8 @@ enum { RUN_MOST = 8 };
 
 #if INSITU_AVX512_FLOATS
 #include "isa/avx512/runs.h"
-#elif defined(INSITU_LANES)
-
-ALWAYS_INLINE void copy_some_f32(float *to, const float *from, int32_t first, int32_t last, int32_t n)
-{
-    const uint32_t bits = ((1u << last) - 1u) & ~((1u << first) - 1u);
-    vf_store(to, lanes(n), vf_load(lanes_of(bits), from));
-}
-
+#elif INSITU_AVX2_FLOATS
+#include "isa/avx2/runs.h"
 #else
 
 ALWAYS_INLINE void copy_some_f32(float *to, const float *from, int32_t first, int32_t last, int32_t n)

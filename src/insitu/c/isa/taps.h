@@ -29,18 +29,18 @@ static inline float tap_ended(float sum, const matrix_end *end, int32_t at)
 static inline void taps_any(const int wide, float *y, const float *start, const tap *taps, int32_t count,
                             const matrix_end *end, const tap_row *t)
 {
-    for (int32_t p = 0; p < t->pixels; p++) {
+    for (int32_t i = 0; i < t->rows * t->pixels; i++) {
+        const int32_t r = i / t->pixels, p = i % t->pixels, to = r * t->y_next + p * t->y_step * t->c;
         for (int32_t o = 0; o < t->c; o++) {
             float acc = start ? start[o] : 0.0f;
             for (int32_t k = 0; k < count; k++) {
                 if (tap_inside(taps + k, p, t)) {
-                    const float *x = (const float *)taps[k].x + (p * t->step + taps[k].at) * t->c;
+                    const float *x = (const float *)taps[k].x + r * t->x_next + (p * t->step + taps[k].at) * t->c;
                     const float f = wide ? ((const float *)taps[k].w)[o] : (float)((const int8_t *)taps[k].w)[o];
                     acc = fma_f32(x[o], f, acc);
                 }
             }
-            const int32_t at = p * t->y_step * t->c + o;
-            y[at] = wide == TAPS_END ? tap_ended(acc, end, at) : acc;
+            y[to + o] = wide == TAPS_END ? tap_ended(acc, end, to + o) : acc;
         }
     }
 }

@@ -126,18 +126,18 @@ ALWAYS_INLINE void depthwise_taps_s8(const int P, const int whole, const int kin
 /* the pixels first..last-1 of a row of outputs whose windows lie inside the row of inputs */
 ALWAYS_INLINE tap_range whole_windows(const depthwise_row *t)
 {
-    const int32_t first = (t->left + t->stride - 1) / t->stride;
+    const int one = t->stride == 1; /* usual, and divisions are slow */
+    const int32_t first = one ? t->left : (t->left + t->stride - 1) / t->stride;
     const int32_t room = t->width + t->left - (t->kw - 1) * t->dilation;
-    const int32_t last = room > 0 ? (room + t->stride - 1) / t->stride : 0;
+    const int32_t last = room <= 0 ? 0 : one ? room : (room + t->stride - 1) / t->stride;
     const tap_range found = {first < t->pixels ? first : t->pixels, last < t->pixels ? last : t->pixels};
     return found;
 }
 
 /* a row of outputs; `edges` has the lanes of single pixels, which are those of d unless a vector has two pixels */
 ALWAYS_INLINE void depthwise_pixels_s8(const int kind, const int nine, int8_t *y, uint8_t *mask, depthwise_lanes *d,
-                                       const depthwise_lanes *edges)
+                                       const depthwise_lanes *edges, tap_range whole)
 {
-    const tap_range whole = whole_windows(&d->t);
     const int32_t each = kind == TWICE ? 2 : 1;
     int32_t p = 0;
     UNROLL
@@ -148,7 +148,7 @@ ALWAYS_INLINE void depthwise_pixels_s8(const int kind, const int nine, int8_t *y
         if (p >= whole.first && p + 4 * each <= whole.last) {
             depthwise_taps_s8(4, 1, kind, nine, y, mask, d, p);
             p += 4 * each;
-        } else if (kind == TWICE && p >= whole.first && p + each <= whole.last) {
+        } else if (nine && p >= whole.first && p + each <= whole.last) {
             depthwise_taps_s8(1, 1, kind, nine, y, mask, d, p);
             p += each;
         } else {
@@ -172,6 +172,7 @@ static __attribute__((noinline, unused)) void avx2_depthwise_row_s8(int8_t *y, u
 {
     const int32_t last = t->c >= 16 && t->c % 8 == 0 ? t->c - 16 : t->c; /* the last channels again, rather than few */
     const int nine = t->kh == 3 && t->kw == 3;
+    const tap_range whole = whole_windows(t);
     for (int32_t next = 0; next < t->c; next += 16) {
         const int32_t o = next < last ? next : last < t->c ? last : next;
         const int32_t n = t->c - o < 16 ? t->c - o : 16;
@@ -186,13 +187,13 @@ static __attribute__((noinline, unused)) void avx2_depthwise_row_s8(int8_t *y, u
         d.r = requant_load(q, o, n);
         if (t->c == 8 && nine && !d.r.scalar) {
             depthwise_lanes both = two_pixels(&d);
-            depthwise_pixels_s8(TWICE, 1, y, mask, &both, &d);
+            depthwise_pixels_s8(TWICE, 1, y, mask, &both, &d, whole);
         } else if (n < 16) {
-            depthwise_pixels_s8(SOME, 0, y, mask, &d, &d);
+            depthwise_pixels_s8(SOME, 0, y, mask, &d, &d, whole);
         } else if (nine) {
-            depthwise_pixels_s8(ALL, 1, y, mask, &d, &d);
+            depthwise_pixels_s8(ALL, 1, y, mask, &d, &d, whole);
         } else {
-            depthwise_pixels_s8(ALL, 0, y, mask, &d, &d);
+            depthwise_pixels_s8(ALL, 0, y, mask, &d, &d, whole);
         }
     }
 }

@@ -53,9 +53,28 @@ ALWAYS_INLINE vf vf_load_s8(vm k, const int8_t *p, int32_t zero)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(v, _mm256_set1_epi32(zero)));
 }
 
+/* the first lanes, as many as k has: a masked store takes as long as ten plain ones on some machines */
 ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
 {
-    _mm256_maskstore_ps(p, k, v);
+    const int n = __builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(k)));
+    __m128 rest = _mm256_castps256_ps128(v);
+    if (n == 8) {
+        _mm256_storeu_ps(p, v);
+        return;
+    }
+    if (n & 4) {
+        _mm_storeu_ps(p, rest);
+        rest = _mm256_extractf128_ps(v, 1);
+        p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)p, rest);
+        rest = _mm_movehl_ps(rest, rest);
+        p += 2;
+    }
+    if (n & 1) {
+        _mm_store_ss(p, rest);
+    }
 }
 
 ALWAYS_INLINE void vf_put(float *p, vf v)

@@ -60,7 +60,7 @@ ALWAYS_INLINE void matrix_block(const int wide, const int full, const int P, con
         const void *b = t.runs[r].b;
         ptrdiff_t at = t.k * b_row + t.j;
         for (int32_t k = 0; k < t.depth; k++, at += b_row) {
-            vf bk[3];
+            vf bk[6];
             UNROLL
             for (int j = 0; j < N; j++) {
                 bk[j] = matrix_load(wide, full || j + 1 < N, t.last, b, at + j * LANES, t.zero);
@@ -105,17 +105,37 @@ ALWAYS_INLINE void matrix_block(const int wide, const int full, const int P, con
     }
 }
 
+/* are these rows better taken in blocks of fewer than P? Few sums at once must wait for one another, so that no block
+ * of one or two rows may be left over */
+ALWAYS_INLINE int matrix_splits(const int P, int32_t rows)
+{
+    return P == 12  ? rows == 16
+           : P == 6 ? (rows >= 7 && rows <= 10) || rows == 13
+           : P == 5 ? rows == 8
+           : P == 4 ? rows == 5 || rows == 6 || rows == 9
+                    : 0;
+}
+
 /* as many rows as possible by N vectors, P or 8 at a time: how many */
 ALWAYS_INLINE int32_t matrix_most(const int wide, const int full, const int P, const int N, const matrix_part *t,
                                   const matrix_shape *m)
 {
-    const int other = P == 12 ? 16 : P == 6 ? 8 : 0; /* rows that are better taken in other blocks */
     int32_t p = 0;
-    for (; p + P <= m->rows && m->rows - p != other; p += P) {
+    for (; p + P <= m->rows && !matrix_splits(P, m->rows - p); p += P) {
         matrix_block(wide, full, P, N, t, p, m);
     }
     for (; P > 8 && p + 8 <= m->rows; p += 8) {
         matrix_block(wide, full, 8, N, t, p, m);
+    }
+    return p;
+}
+
+/* the next rows, P at a time: those after them */
+ALWAYS_INLINE int32_t matrix_next(const int wide, const int P, const int N, const matrix_part *t, int32_t p,
+                                  const matrix_shape *m)
+{
+    for (; p + P <= m->rows && !matrix_splits(P, m->rows - p); p += P) {
+        matrix_block(wide, 0, P, N, t, p, m);
     }
     return p;
 }
@@ -126,33 +146,39 @@ ALWAYS_INLINE void matrix_vectors(const int wide, const int P, const int N, cons
 {
     const int full = m->cols - t->j >= N * LANES;
     int32_t p = full ? matrix_most(wide, 1, P, N, t, m) : matrix_most(wide, 0, P, N, t, m);
-    for (; wide == MATRIX_ENDS && P != 6 && p + 6 <= m->rows && m->rows - p != 8; p += 6) {
+    for (; wide == MATRIX_ENDS && P > 6 && p + 6 <= m->rows && m->rows - p != 8; p += 6) {
         matrix_block(wide, 0, 6, N, t, p, m);
     }
+    p = P == 6 ? matrix_next(wide, 5, N, t, p, m) : p;
     for (; P > 4 && p + 4 <= m->rows; p += 4) {
         matrix_block(wide, 0, 4, N, t, p, m);
     }
-    for (; p + 2 <= m->rows; p += 2) {
-        matrix_block(wide, 0, 2, N, t, p, m);
+    p = P == 4 ? matrix_next(wide, 3, N, t, p, m) : p;
+    p = matrix_next(wide, 2, N, t, p, m);
+    matrix_next(wide, 1, N, t, p, m);
+}
+
+/* how many vectors of columns are computed at once. A row alone takes more: a sum must wait for itself, not for others */
+ALWAYS_INLINE int32_t matrix_width(int32_t rows, int32_t vectors)
+{
+    if (rows == 1 && vectors >= 4) {
+        return vectors >= 6 ? 6 : 4;
     }
-    for (; p < m->rows; p++) {
-        matrix_block(wide, 0, 1, N, t, p, m);
-    }
+    return vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
 }
 
 /* all rows and columns */
 ALWAYS_INLINE void matrix_columns(const int wide, matrix_part t, const matrix_shape *m)
 {
     while (t.j < m->cols) {
-        const int32_t vectors = (m->cols - t.j + LANES - 1) / LANES;
-        const int32_t n = vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
+        const int32_t n = matrix_width(m->rows, (m->cols - t.j + LANES - 1) / LANES);
         t.last = lanes(m->cols - t.j - (n - 1) * LANES);
-        if (n == 3) {
-            matrix_vectors(wide, MATRIX_ROWS_3, 3, &t, m);
-        } else if (n == 2) {
-            matrix_vectors(wide, MATRIX_ROWS_2, 2, &t, m);
-        } else {
-            matrix_vectors(wide, MATRIX_ROWS_1, 1, &t, m);
+        switch (n) {
+        case 6: matrix_block(wide, 0, 1, 6, &t, 0, m); break;
+        case 4: matrix_block(wide, 0, 1, 4, &t, 0, m); break;
+        case 3: matrix_vectors(wide, MATRIX_ROWS_3, 3, &t, m); break;
+        case 2: matrix_vectors(wide, MATRIX_ROWS_2, 2, &t, m); break;
+        default: matrix_vectors(wide, MATRIX_ROWS_1, 1, &t, m); break;
         }
         t.j += n * LANES;
     }

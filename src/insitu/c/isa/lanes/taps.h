@@ -49,9 +49,10 @@ ALWAYS_INLINE vf taps_weight(const int wide, const int full, const tap *k, int32
     return wide ? taps_load(full, m, (const float *)k->w + o) : vf_load_s8(m, (const int8_t *)k->w + o, 0);
 }
 
-/* P pixels from p on, all of whose taps are inside, or one pixel, which is checked tap by tap */
-ALWAYS_INLINE void taps_block(const int wide, const int full, const int P, const int whole, float *y, vf start, const tap *taps,
-                              int32_t count, const matrix_end *end, int32_t p, int32_t o, vm m, const tap_row *t)
+/* P pixels of row r from p on, all of whose taps are inside, or one pixel, which is checked tap by tap */
+ALWAYS_INLINE void taps_block(const int wide, const int full, const int P, const int whole, float *y, vf start,
+                              const tap *taps, int32_t count, const matrix_end *end, int32_t r, int32_t p, int32_t o,
+                              vm m, const tap_row *t)
 {
     const ptrdiff_t next = (ptrdiff_t)t->step * t->c, y_next = (ptrdiff_t)t->y_step * t->c;
     vf acc[8];
@@ -63,7 +64,7 @@ ALWAYS_INLINE void taps_block(const int wide, const int full, const int P, const
         if (!whole && !tap_inside(taps + k, p, t)) {
             continue;
         }
-        const float *x = (const float *)taps[k].x + ((ptrdiff_t)p * t->step + taps[k].at) * t->c + o;
+        const float *x = (const float *)taps[k].x + (ptrdiff_t)r * t->x_next + (p * t->step + taps[k].at) * t->c + o;
         const vf f = taps_weight(wide, full, taps + k, o, m);
         UNROLL
         for (int i = 0; i < P; i++) {
@@ -72,32 +73,33 @@ ALWAYS_INLINE void taps_block(const int wide, const int full, const int P, const
     }
     UNROLL
     for (int i = 0; i < P; i++) {
-        const ptrdiff_t at = (p + i) * y_next + o;
+        const ptrdiff_t at = (ptrdiff_t)r * t->y_next + (p + i) * y_next + o;
         taps_store(full, y + at, m, wide == TAPS_END ? taps_ended(full, m, acc[i], end, at) : acc[i]);
     }
 }
 
-/* the channels o..o + LANES - 1 of a row */
+/* the channels o..o + LANES - 1 of row r */
 ALWAYS_INLINE void taps_channels(const int wide, const int full, float *y, const float *start, const tap *taps,
-                                 int32_t count, const matrix_end *end, int32_t o, tap_range whole, const tap_row *t)
+                                 int32_t count, const matrix_end *end, int32_t r, int32_t o, tap_range whole,
+                                 const tap_row *t)
 {
     const vm m = lanes(t->c - o);
     const vf first = start ? taps_load(full, m, start + o) : vf_zero();
     int32_t p = 0;
     for (; p < whole.first; p++) {
-        taps_block(wide, full, 1, 0, y, first, taps, count, end, p, o, m, t);
+        taps_block(wide, full, 1, 0, y, first, taps, count, end, r, p, o, m, t);
     }
     for (; p + 8 <= whole.last; p += 8) {
-        taps_block(wide, full, 8, 1, y, first, taps, count, end, p, o, m, t);
+        taps_block(wide, full, 8, 1, y, first, taps, count, end, r, p, o, m, t);
     }
     for (; p + 4 <= whole.last; p += 4) {
-        taps_block(wide, full, 4, 1, y, first, taps, count, end, p, o, m, t);
+        taps_block(wide, full, 4, 1, y, first, taps, count, end, r, p, o, m, t);
     }
     for (; p + 2 <= whole.last; p += 2) {
-        taps_block(wide, full, 2, 1, y, first, taps, count, end, p, o, m, t);
+        taps_block(wide, full, 2, 1, y, first, taps, count, end, r, p, o, m, t);
     }
     for (; p < t->pixels; p++) {
-        taps_block(wide, full, 1, 0, y, first, taps, count, end, p, o, m, t);
+        taps_block(wide, full, 1, 0, y, first, taps, count, end, r, p, o, m, t);
     }
 }
 
@@ -124,59 +126,90 @@ ALWAYS_INLINE tap_grid taps_grid(const tap *taps, int32_t count)
     return d;
 }
 
-/* one pixel: `whole` if all its taps are inside */
-ALWAYS_INLINE vf grid_pixel(const int full, const int R, const int whole, vf acc, const vf *f, const float *const *x,
-                            const ptrdiff_t *at, const int *inside, vm m)
+/* the outputs in the making: R rows of three taps for LANES channels, all of them in registers */
+typedef struct {
+    vf f[9], first, lo, hi;
+    const float *x[3], *more; /* at the first output */
+    float *y;
+    ptrdiff_t at[3];
+    int clamps;
+} grid_taps;
+
+/* the output whose inputs and result are at x and y from the first one's; `whole` if all its taps are inside */
+ALWAYS_INLINE void grid_pixel(const int wide, const int full, const int R, const int whole, const grid_taps *g,
+                              ptrdiff_t x, ptrdiff_t y, const int *inside, vm m)
 {
+    vf sum = g->first;
     UNROLL
     for (int u = 0; u < R; u++) {
         UNROLL
         for (int v = 0; v < 3; v++) {
             if (whole || inside[v]) {
-                acc = vf_fma(taps_load(full, m, x[u] + at[v]), f[3 * u + v], acc);
+                sum = vf_fma(taps_load(full, m, g->x[u] + g->at[v] + x), g->f[3 * u + v], sum);
             }
         }
     }
-    return acc;
+    if (wide == TAPS_END && g->more) {
+        sum = vf_add(sum, taps_load(full, m, g->more + y));
+    }
+    taps_store(full, g->y + y, m, wide == TAPS_END && g->clamps ? vf_min(vf_max(sum, g->lo), g->hi) : sum);
 }
 
-/* the channels o..o + LANES - 1 of a row, R rows of taps */
+/* pixel p of all rows, where not all taps are inside */
+ALWAYS_INLINE void grid_edge(const int wide, const int full, const int R, const grid_taps *g, const tap *taps,
+                             int32_t p, vm m, const tap_row *t)
+{
+    const int inside[3] = {tap_inside(taps, p, t), tap_inside(taps + 1, p, t), tap_inside(taps + 2, p, t)};
+    ptrdiff_t x = (ptrdiff_t)p * t->step * t->c, y = (ptrdiff_t)p * t->y_step * t->c;
+    for (int32_t r = 0; r < t->rows; r++, x += t->x_next, y += t->y_next) {
+        grid_pixel(wide, full, R, 0, g, x, y, inside, m);
+    }
+}
+
+/* pixels of all rows, where all taps are inside */
+ALWAYS_INLINE void grid_inside(const int wide, const int full, const int R, const grid_taps *g, tap_range whole, vm m,
+                               const tap_row *t)
+{
+    const ptrdiff_t x_step = (ptrdiff_t)t->step * t->c, y_step = (ptrdiff_t)t->y_step * t->c;
+    for (int32_t r = 0; r < t->rows; r++) {
+        ptrdiff_t x = (ptrdiff_t)r * t->x_next + whole.first * x_step, y = (ptrdiff_t)r * t->y_next + whole.first * y_step;
+        for (int32_t p = whole.first; p < whole.last; p++, x += x_step, y += y_step) {
+            grid_pixel(wide, full, R, 1, g, x, y, NULL, m);
+        }
+    }
+}
+
+/* the channels o..o + LANES - 1 of all rows, R rows of taps */
 ALWAYS_INLINE void grid_channels(const int wide, const int full, const int R, float *y, const float *start,
                                  const tap *taps, const tap_grid *d, const matrix_end *end, int32_t o, tap_range whole,
                                  const tap_row *t)
 {
     const vm m = lanes(t->c - o);
-    const vf first = start ? taps_load(full, m, start + o) : vf_zero();
-    const ptrdiff_t next = (ptrdiff_t)t->step * t->c, y_next = (ptrdiff_t)t->y_step * t->c;
-    const ptrdiff_t at[3] = {(ptrdiff_t)d->at[0] * t->c, (ptrdiff_t)d->at[1] * t->c, (ptrdiff_t)d->at[2] * t->c};
-    const float *x[3];
-    vf f[9];
+    grid_taps g;
+    g.first = start ? taps_load(full, m, start + o) : vf_zero();
+    g.lo = vf_set(wide == TAPS_END ? end->lo : 0.0f);
+    g.hi = vf_set(wide == TAPS_END ? end->hi : 0.0f);
+    g.clamps = wide == TAPS_END && end->clamps;
+    g.more = wide == TAPS_END && end->more ? end->more + o : NULL;
+    g.y = y + o;
     UNROLL
     for (int u = 0; u < R; u++) {
-        x[u] = (const float *)d->row[u] + o;
+        g.x[u] = (const float *)d->row[u] + o;
         UNROLL
         for (int v = 0; v < 3; v++) {
-            f[3 * u + v] = taps_weight(wide, full, taps + 3 * u + v, o, m);
+            g.f[3 * u + v] = taps_weight(wide, full, taps + 3 * u + v, o, m);
         }
     }
-    ptrdiff_t to = o;
-    for (int32_t p = 0; p < t->pixels; p++, to += y_next) {
-        int inside[3] = {1, 1, 1};
-        vf acc;
-        if (p >= whole.first && p < whole.last) {
-            acc = grid_pixel(full, R, 1, first, f, x, at, inside, m);
-        } else {
-            UNROLL
-            for (int v = 0; v < 3; v++) {
-                inside[v] = tap_inside(taps + v, p, t);
-            }
-            acc = grid_pixel(full, R, 0, first, f, x, at, inside, m);
-        }
-        taps_store(full, y + to, m, wide == TAPS_END ? taps_ended(full, m, acc, end, to) : acc);
-        UNROLL
-        for (int u = 0; u < R; u++) {
-            x[u] += next;
-        }
+    UNROLL
+    for (int v = 0; v < 3; v++) {
+        g.at[v] = (ptrdiff_t)d->at[v] * t->c;
+    }
+    for (int32_t p = 0; p < whole.first; p++) {
+        grid_edge(wide, full, R, &g, taps, p, m, t);
+    }
+    grid_inside(wide, full, R, &g, whole, m, t);
+    for (int32_t p = whole.last; p < t->pixels; p++) {
+        grid_edge(wide, full, R, &g, taps, p, m, t);
     }
 }
 
@@ -189,7 +222,9 @@ ALWAYS_INLINE void taps_some(const int wide, const int full, float *y, const flo
     } else if (d->rows == 2) {
         grid_channels(wide, full, 2, y, start, taps, d, end, o, whole, t);
     } else {
-        taps_channels(wide, full, y, start, taps, count, end, o, whole, t);
+        for (int32_t r = 0; r < t->rows; r++) {
+            taps_channels(wide, full, y, start, taps, count, end, r, o, whole, t);
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 void depthwise2d_dw_f32(float *dw, const float *g, const float *x, const conv2d_shape *s, void *scratch)
 {
-    const tap_row t = {s->ow, s->c, s->sw, s->w, 1};
+    const tap_row t = {s->ow, s->c, s->sw, s->w, 1, 1, 0, 0};
     clear_f32(dw, s->kh * s->kw * s->o);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i++, g += s->ow * s->o) {

@@ -10,7 +10,7 @@
 void depthwise2d_dw_s8(float *dw, const float *g, const int8_t *x, float scale, int32_t zero, const conv2d_shape *s,
                        void *scratch)
 {
-    const tap_row t = {s->ow, s->c, s->sw, s->w, 1};
+    const tap_row t = {s->ow, s->c, s->sw, s->w, 1, 1, 0, 0};
     clear_f32(dw, s->kh * s->kw * s->o);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         for (int32_t i = 0; i < s->oh; i++, g += s->ow * s->o) {

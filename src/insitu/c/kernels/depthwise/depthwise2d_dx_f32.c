@@ -10,7 +10,7 @@ void depthwise2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_
     for (int32_t n = 0; n < s->n; n++, g += s->oh * s->ow * s->o) {
         for (int32_t r = 0; r < s->h; r++, dx += s->w * s->c) {
             for (int32_t q = 0; q < s->sw && q < s->w; q++) {
-                const tap_row t = {(s->w - q - 1) / s->sw + 1, s->c, 1, s->ow, s->sw};
+                const tap_row t = {(s->w - q - 1) / s->sw + 1, s->c, 1, s->ow, s->sw, 1, 0, 0};
                 const int32_t count = taps_on_row(scratch, s, r, q, g, w, sizeof(float));
                 taps_f32(dx + q * s->c, NULL, scratch, count, &t);
             }

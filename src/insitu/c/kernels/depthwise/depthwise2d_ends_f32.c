@@ -7,13 +7,15 @@
 void depthwise2d_ends_f32(float *y, const float *x, const float *w, const float *b, const float *more, float lo,
                           float hi, const conv2d_shape *s, void *scratch)
 {
-    const tap_row t = {s->ow, s->c, s->sw, s->w, 1};
     const int32_t row = s->ow * s->o;
+    tap_row t = {s->ow, s->c, s->sw, s->w, 1, 1, s->sh * s->w * s->c, row};
     matrix_end end = end_of(more, lo, hi);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
-        for (int32_t i = 0; i < s->oh; i++, y += row, end.more = more ? end.more + row : NULL) {
+        for (int32_t i = 0; i < s->oh; i += t.rows, y += t.rows * row) {
+            t.rows = rows_inside(s, i);
             const int32_t count = taps_of_row(scratch, s, i, x, w, sizeof(float), sizeof(float));
             taps_ends_f32(y, b, scratch, count, &end, &t);
+            end.more = more ? end.more + t.rows * row : NULL;
         }
     }
 }

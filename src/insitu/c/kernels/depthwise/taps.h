@@ -13,9 +13,25 @@ typedef struct {
     int32_t at;
 } tap;
 
+/* `rows` rows of outputs, x_next and y_next floats after one another: all have the same taps, and only floats have more
+ * than one row */
 typedef struct {
-    int32_t pixels, c, step, width, y_step;
+    int32_t pixels, c, step, width, y_step, rows, x_next, y_next;
 } tap_row;
+
+enum { TAPS_FLOATS = 4096 }; /* inputs that stay in the first-level cache while all their channels are used */
+
+/* how many rows of outputs from i on have all their taps inside; 1 if row i has not */
+static inline int32_t rows_inside(const conv2d_shape *s, int32_t i)
+{
+    const int32_t reach = (s->kh - 1) * s->dh, row = s->sh * s->w * s->c;
+    const int32_t most = TAPS_FLOATS > row ? TAPS_FLOATS / row : 1;
+    int32_t count = 1;
+    while (count < most && i + count < s->oh && i * s->sh >= s->pt && (i + count) * s->sh - s->pt + reach < s->h) {
+        count++;
+    }
+    return count;
+}
 
 /* the taps of output row i of a depthwise convolution that are on rows of x; x_size and w_size are bytes per element */
 static inline int32_t taps_of_row(tap *taps, const conv2d_shape *s, int32_t i, const void *x, const void *w,

@@ -18,12 +18,16 @@ typedef struct {
 
 ALWAYS_INLINE vf norm_load(const int V, const float *p, int v, vm m)
 {
-    return vf_load(v + 1 < V ? lanes(LANES) : m, p + v * LANES);
+    return v + 1 < V ? vf_full(p + v * LANES) : vf_load(m, p + v * LANES);
 }
 
 ALWAYS_INLINE void norm_store(const int V, float *p, int v, vm m, vf value)
 {
-    vf_store(p + v * LANES, v + 1 < V ? lanes(LANES) : m, value);
+    if (v + 1 < V) {
+        vf_put(p + v * LANES, value);
+    } else {
+        vf_store(p + v * LANES, m, value);
+    }
 }
 
 /* sum of (x - from)^power over some rows, power 1 or 2; NORM_MOST / V rows side by side */
