@@ -70,7 +70,8 @@ class Checkout:
         kept = {"INSITU_CACHE": "insitu", "XDG_CACHE_HOME": "user", "ZIG_GLOBAL_CACHE_DIR": "zig",
                 "ZIG_LOCAL_CACHE_DIR": "zig"}  # fmt: skip
         places = {name: str(cache / where) for name, where in kept.items()}
-        return {**os.environ, **places, "PYTHONPATH": str(self.source)}
+        bytecode = {"PYTHONDONTWRITEBYTECODE": ""}  # set, it would make every process compile insitu's modules again
+        return {**os.environ, **bytecode, **places, "PYTHONPATH": str(self.source)}
 
 
 @dataclass
