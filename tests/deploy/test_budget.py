@@ -106,13 +106,17 @@ def follow(name: str, options: dict, error: BudgetError) -> None:
             assert limit is None or used <= (int(limit[:-1]) * 1024 if str(limit).endswith("K") else int(limit))
 
 
+QUICK = 4  # random budgets that are not marked slow
+
+
 def pairs():
     """Ten pairs of model and budget: a scheme, and less memory than it needs; every third one for a board."""
     rng = np.random.default_rng(7)
     for i in range(10):
         name, scheme = NAMES[rng.integers(len(NAMES))], SCHEMES[rng.integers(len(SCHEMES))]
         yield pytest.param(name, scheme, float(rng.uniform(0.2, 0.98)), "sram" if i % 4 else "flash",
-                           "nrf52840" if i % 3 == 0 else "host", id=f"{i}-{name}-{scheme}")  # fmt: skip
+                           "nrf52840" if i % 3 == 0 else "host", id=f"{i}-{name}-{scheme}",
+                           marks=() if i < QUICK else pytest.mark.slow)  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "scheme", "share", "memory", "board"), list(pairs()))

@@ -75,12 +75,16 @@ def compile_folder(folder, compiler: list[str], *, firmware: bool) -> None:
     assert done.returncode == 0 and not done.stderr, done.stderr[:2000]
 
 
-# zig is slow to start: tests/firmware builds the same files for the other cores, and these are cached by content
-QUICK = ("cortex-m0plus", "cortex-m7", "rv32imc")
-ZIG_CORES = [core if core in QUICK else pytest.param(core, marks=pytest.mark.slow) for core in CPUS]
+# tests/firmware builds the same files for the other cores
+QUICK = ("cortex-m0plus", "cortex-m7", "rv32imc")  # with zig
+QUICK_GCC = ("cortex-m0", "cortex-m4", "cortex-m55")
 
 
-@pytest.mark.parametrize("core", ZIG_CORES)
+def cores(names, quick) -> list:
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("core", cores(CPUS, QUICK))
 def test_the_folder_compiles_without_a_warning_with_zig(cores_folder, core):
     cpu, folder = CPUS[core], cores_folder
     tools = find_tools("zig", cpu)
@@ -92,7 +96,7 @@ def test_the_folder_compiles_without_a_warning_with_zig(cores_folder, core):
 
 
 @absent(GCC)
-@pytest.mark.parametrize("core", [name for name, cpu in CPUS.items() if cpu.arm])
+@pytest.mark.parametrize("core", cores([name for name, cpu in CPUS.items() if cpu.arm], QUICK_GCC))
 def test_the_folder_compiles_without_a_warning_with_gcc_for_arm(cores_folder, core):
     compile_folder(cores_folder, [GCC, *CPUS[core].gcc], firmware=True)
 

@@ -118,6 +118,7 @@ def first_layers(models, count: int, rows: int):
     return b.graph(made[node.output.name])
 
 
+@pytest.mark.slow
 def test_the_first_layers_of_mcunet_take_a_fourth_less_with_helium(shared_models):
     graph = first_layers(shared_models, 5, rows=128)
     x = np.random.default_rng(0).integers(-128, 128, graph.inputs[0].shape).astype(np.int8)

@@ -123,7 +123,7 @@ def without_dropout(module):
 # int8 -------------------------------------------------------------------------------------------
 
 CLASSES = 10
-SCHEMES = ["mcunet-5fps/49kb", "mcunet-5fps/99kb"]
+SCHEMES = ["mcunet-5fps/49kb", pytest.param("mcunet-5fps/99kb", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
