@@ -26,11 +26,11 @@ static inline float tap_ended(float sum, const matrix_end *end, int32_t at)
     return !end->clamps ? all : low < end->hi ? low : end->hi;
 }
 
-static inline void taps_any(const int wide, float *y, const float *start, const tap *taps, int32_t count,
-                            const matrix_end *end, const tap_row *t)
+/* row r */
+static inline void taps_one_row(const int wide, float *y, const float *start, const tap *taps, int32_t count,
+                                const matrix_end *end, int32_t r, const tap_row *t)
 {
-    for (int32_t i = 0; i < t->rows * t->pixels; i++) {
-        const int32_t r = i / t->pixels, p = i % t->pixels, to = r * t->y_next + p * t->y_step * t->c;
+    for (int32_t p = 0; p < t->pixels; p++) {
         for (int32_t o = 0; o < t->c; o++) {
             float acc = start ? start[o] : 0.0f;
             for (int32_t k = 0; k < count; k++) {
@@ -40,8 +40,17 @@ static inline void taps_any(const int wide, float *y, const float *start, const 
                     acc = fma_f32(x[o], f, acc);
                 }
             }
-            y[to + o] = wide == TAPS_END ? tap_ended(acc, end, to + o) : acc;
+            const int32_t at = r * t->y_next + p * t->y_step * t->c + o;
+            y[at] = wide == TAPS_END ? tap_ended(acc, end, at) : acc;
         }
+    }
+}
+
+static inline void taps_any(const int wide, float *y, const float *start, const tap *taps, int32_t count,
+                            const matrix_end *end, const tap_row *t)
+{
+    for (int32_t r = 0; r < t->rows; r++) {
+        taps_one_row(wide, y, start, taps, count, end, r, t);
     }
 }
 

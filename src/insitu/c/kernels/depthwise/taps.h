@@ -21,16 +21,25 @@ typedef struct {
 
 enum { TAPS_FLOATS = 4096 }; /* inputs that stay in the first-level cache while all their channels are used */
 
+/* how many of `rows` rows, of `floats` inputs each, are computed at once: the rest is not in the cache long enough */
+static inline int32_t rows_at_once(int32_t rows, int32_t floats)
+{
+    const int32_t most = TAPS_FLOATS > floats ? TAPS_FLOATS / floats : 1;
+    return rows < 1 ? 1 : rows < most ? rows : most;
+}
+
 /* how many rows of outputs from i on have all their taps inside; 1 if row i has not */
 static inline int32_t rows_inside(const conv2d_shape *s, int32_t i)
 {
-    const int32_t reach = (s->kh - 1) * s->dh, row = s->sh * s->w * s->c;
-    const int32_t most = TAPS_FLOATS > row ? TAPS_FLOATS / row : 1;
-    int32_t count = 1;
-    while (count < most && i + count < s->oh && i * s->sh >= s->pt && (i + count) * s->sh - s->pt + reach < s->h) {
-        count++;
-    }
-    return count;
+    const int32_t room = s->h - 1 - (s->kh - 1) * s->dh + s->pt, last = room < 0 ? 0 : room / s->sh + 1;
+    return i * s->sh < s->pt ? 1 : rows_at_once((last < s->oh ? last : s->oh) - i, s->sh * s->w * s->c);
+}
+
+/* how many rows of inputs from r on lie under all taps; 1 if row r does not */
+static inline int32_t rows_under(const conv2d_shape *s, int32_t r)
+{
+    const int32_t last = s->oh - s->pt, inside = r + s->pt >= (s->kh - 1) * s->dh && s->sh == 1;
+    return inside ? rows_at_once((last < s->h ? last : s->h) - r, s->ow * s->o) : 1;
 }
 
 /* the taps of output row i of a depthwise convolution that are on rows of x; x_size and w_size are bytes per element */
