@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.learner.measures import MEASURES
+from insitu.learner.measures import MEASURES, RIGHT
 from insitu.learner.rates import softmax
 
 SHARE = 0.2
@@ -126,7 +126,7 @@ def score(loss: str, out: np.ndarray, y: np.ndarray) -> Score:
         return Score(np.inf, 0.0 if name == "accuracy" else np.inf, len(y), name == "accuracy", np.full(len(y), np.inf))
     if name == "error":
         return Score(float(found.mean()), measured(out, y), len(y), False, found)
-    wrong = np.array([1 - measured(z[i : i + 1], rows[i : i + 1]) for i in range(len(y))])
+    wrong = 1.0 - RIGHT[loss](z, rows)
     best = min((LOSS_OF[loss](z / t, rows) for t in TEMPERATURES), key=np.mean)
     return Score(float(found.mean()), measured(out, y), len(y), True, best + wrong)
 

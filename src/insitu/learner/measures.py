@@ -8,16 +8,28 @@ import numpy as np
 
 
 def top_is_label(out: np.ndarray, y: np.ndarray) -> float:
-    return float((_rows(out).argmax(1) == y).mean())
+    return float(_label_on_top(out, y).mean())
 
 
 def top_is_top(out: np.ndarray, y: np.ndarray) -> float:
-    return float((_rows(out).argmax(1) == _rows(y).argmax(1)).mean())
+    return float(_same_on_top(out, y).mean())
 
 
 def same_side(out: np.ndarray, y: np.ndarray) -> float:
     """Share of yes-or-no outputs (logits) on the side of their target."""
-    return float(((out > 0) == (y > 0.5)).mean())
+    return float(_on_same_side(out, y).mean())
+
+
+def _label_on_top(out: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return _rows(out).argmax(1) == y
+
+
+def _same_on_top(out: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return _rows(out).argmax(1) == _rows(y).argmax(1)
+
+
+def _on_same_side(out: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return _rows((out > 0) == (y > 0.5)).mean(1)
 
 
 def squared(out: np.ndarray, y: np.ndarray) -> float:
@@ -34,4 +46,11 @@ MEASURES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], float]]] = {
     "soft_cross_entropy": ("accuracy", top_is_top),
     "binary_cross_entropy": ("accuracy", same_side),
     "mse": ("error", squared),
+}
+
+# loss of a classifier -> (outputs, labels) -> how right each sample is, 0 to 1
+RIGHT: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "cross_entropy": _label_on_top,
+    "soft_cross_entropy": _same_on_top,
+    "binary_cross_entropy": _on_same_side,
 }
