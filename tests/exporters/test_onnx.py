@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import insitu
 
@@ -61,3 +62,12 @@ def test_class_names_are_a_property_of_the_model(trained, tmp_path):
 def test_an_unknown_form_is_an_error(trained, tmp_path):
     with pytest.raises(insitu.DataError, match="has no form 'integer'"):
         trained.export(tmp_path / "net.onnx", form="integer")
+
+
+def test_an_int8_layer_over_rows_runs_with_every_optimisation(tmp_path):
+    torch.manual_seed(0)
+    x = np.random.default_rng(0).normal(size=(8, 7, 6)).astype(np.float32)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(35, 3))
+    made = insitu.compile(module.eval(), example=torch.zeros(1, 7, 6), data=x, scheme="head")
+    notes = made.export(tmp_path / "rows.onnx", form="qdq").notes
+    assert any(note.startswith("onnxruntime, optimisations on: all") for note in notes)

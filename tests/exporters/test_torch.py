@@ -68,3 +68,15 @@ def test_a_state_dict_loads_into_the_module(tmp_path):
             state = {name.replace("head.", "4."): t for name, t in state.items()}
         module.load_state_dict(state)
         np.testing.assert_allclose(module(torch.from_numpy(x)).detach().numpy(), made.predict(x), atol=1e-5)
+
+
+def test_a_trained_layer_norm_goes_back_too(tmp_path):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 9), nn.LayerNorm(9), nn.GELU(), nn.Linear(9, 3)).eval()
+    x = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
+    made = insitu.compile(module, example=torch.zeros(1, 6), precision="float", scheme="full")
+    made.fit(x, np.arange(12) % 3, epochs=2, rate=0.05)
+    made.export(tmp_path / "net.pt")
+    assert {"1.weight", "1.bias"} <= set(torch.load(tmp_path / "net.pt"))
+    assert not torch.equal(insitu.export.into(module, made)[1].weight, torch.ones(9))
+    assert distance(module(torch.from_numpy(x)).detach().numpy(), made.predict(x)) < 1e-5

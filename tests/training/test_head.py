@@ -55,6 +55,21 @@ def test_the_old_head_of_an_int8_model_is_dequantised_bias_included():
         np.testing.assert_allclose(evaluate(graph, one[None]), evaluate(model.graph, one[None]), atol=step)
 
 
+def positive(*end: nn.Module) -> nn.Module:
+    """A classifier whose logits are all positive."""
+    module = nn.Sequential(nn.Linear(6, 3), *end).eval()
+    nn.init.constant_(module[0].bias, 9.0)
+    return module
+
+
+def test_an_int8_classifier_that_calibration_saw_positive_only_is_kept():
+    x = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+    graph = replace_head(Model(load(positive(), torch.zeros(1, 6))).quantize(x).graph, None)
+    assert graph.outputs[0].shape == (1, 3)
+    with pytest.raises(GraphError, match="ends in a ReLU"):
+        replace_head(Model(load(positive(nn.ReLU()), torch.zeros(1, 6))).quantize(x).graph, None)
+
+
 def biasless(precision: str) -> Graph:
     module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3, bias=False))
     with torch.no_grad():

@@ -6,13 +6,16 @@ them; so do the inputs of a concat, if it is their only use. lower.py decides wh
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Quant, quant
 from insitu.graph.check import FLOATS
-from insitu.ops.activation import sigmoid, tanh
+from insitu.ops.activation import RANGES, clamp, sigmoid, tanh
 from insitu.ops.layout import concat
+from insitu.ops.linear import linear
 from insitu.ops.norm import softmax
 from insitu.quantizer.calibrate import Ranges
 
@@ -32,11 +35,27 @@ def activation_quant(low: float, high: float) -> Quant:
 
 def choose_scales(graph: Graph, ranges: Ranges, room: float = 1.0) -> dict[str, Quant]:
     """The quantisation of every float value; `room` widens what is computed, not the graph's inputs."""
-    groups = _group(graph)
+    groups, ranges = _group(graph), _signed(graph, ranges)
     fixed = {n.name: FIXED[n.op] for n in graph.nodes if n.op in FIXED}
     given = {v.name for v in graph.inputs}
     rooms = [1.0 if given & set(group) else room for group in groups]
     return {name: q for g, wide in zip(groups, rooms) for name, q in _one_scale(g, fixed, ranges, wide).items()}
+
+
+def _signed(graph: Graph, ranges: Ranges) -> Ranges:
+    """One step below zero for a linear layer without a ReLU that calibration saw positive only.
+
+    Its results may well be negative for other samples, and its int8 type should not look like that of a ReLU.
+    """
+    seen = {
+        n.name: ranges[n.name] for n in graph.nodes if n.op is linear and n.name in ranges and not _clamped(graph, n)
+    }
+    more = {name: (-high / 254, high) for name, (low, high) in seen.items() if 0 <= low < high}
+    return replace(ranges, bounds={**ranges.bounds, **more}) if more else ranges
+
+
+def _clamped(graph: Graph, node: Node) -> bool:
+    return any(n.op is clamp or n.op in RANGES for n in graph.users.get(node.name, ()))
 
 
 def _one_scale(group: list[str], fixed: dict[str, Quant], ranges: Ranges, room: float) -> dict[str, Quant]:

@@ -74,14 +74,28 @@ def conv_transpose(s: Step) -> None:
 
 
 def linear_layer(s: Step) -> None:
-    """Gemm for a matrix, which keeps weights as they are; MatMul and Add for more dimensions."""
+    """Gemm for a matrix, which keeps weights as they are; MatMul and Add for more dimensions.
+
+    In int8 those become a matrix, too: onnxruntime 1.31 makes a Gemm of MatMul and Add, with types that do not fit.
+    """
     if s.type(0).rank == 2:
         inputs = [s.real(0), weights(s, s.array(1)), *bias(s)]
         return s.finish(s.op("Gemm", inputs, "sum" if s.int8 else "", transB=1))
+    if s.int8:
+        return integer_rows(s)
     y = s.op("MatMul", [s.real(0), weights(s, s.array(1).T, axis=1)], "product")
     for b in bias(s):
         y = s.op("Add", [y, b], "sum")
     return s.finish(y)
+
+
+def integer_rows(s: Step) -> None:
+    """A linear layer over more dimensions as one over a matrix; it is the integers that are reshaped."""
+    rows = s.op("Reshape", [s.x(0), s.constant(np.array([-1, s.type(0).shape[-1]]), "rows.shape")], "rows")
+    real = s.op("DequantizeLinear", [rows, *s.emitter.numerics(s.type(0))], "rows.real")
+    sums = s.op("Gemm", [real, weights(s, s.array(1)), *bias(s)], "sum", transB=1)
+    flat = s.op("QuantizeLinear", [s.clamped(sums), *s.emitter.numerics(s.out)], "flat")
+    s.give(s.op("Reshape", [flat, s.constant(np.array(s.out.shape), "shape")]))
 
 
 def product(s: Step) -> None:

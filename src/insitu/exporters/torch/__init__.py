@@ -1,7 +1,7 @@
 """What was learned as a PyTorch state dict: of the user's own module, or of the network's layers in torch's layout.
 
 With the module (`into`, or export(..., module=net)) all names and shapes are the module's. Without it, each layer gives
-NAME.weight and NAME.bias, batch norms folded into them, and a linear layer behind an image expects channels first.
+NAME.weight and NAME.bias, batch norms folded into them (a layer norm stays), and a linear layer behind an image expects channels first.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from insitu.ops.conv_transpose import conv_transpose2d
 from insitu.ops.depthwise import depthwise2d
 from insitu.ops.layout import reshape, transpose
 from insitu.ops.linear import linear
+from insitu.ops.norm import layer_norm
 from insitu.quantizer.fold import is_int8
 
 __all__ = ["check", "into", "with_numbers", "write", "written_back"]
@@ -58,7 +59,7 @@ def layers_of(graph: Graph) -> dict[str, torch.Tensor]:
     """Each layer's weight and bias, in torch's layout."""
     found = {}
     for node in graph.nodes:
-        if (node.op in TURNED or node.op is linear) and node.inputs[1].name in graph.constants:
+        if node.op in (*TURNED, linear, layer_norm) and len(node.inputs) > 1 and node.inputs[1].name in graph.constants:
             name = node.name.removesuffix(".conv2d")
             arrays = [graph.constants[v.name] for v in node.inputs[1:]]
             arrays[0] = TURNED[node.op](arrays[0]) if node.op in TURNED else _columns(graph, node, arrays[0])
@@ -68,7 +69,7 @@ def layers_of(graph: Graph) -> dict[str, torch.Tensor]:
 
 
 def _columns(graph: Graph, node: Node, w: np.ndarray) -> np.ndarray:
-    """A linear layer on a flattened image: its columns with the channels first."""
+    """A linear layer on a flattened image: its columns with the channels first. Other arrays stay."""
     flat = graph.producer.get(node.inputs[0].name)
     if flat is None or flat.op is not reshape or flat.inputs[0].type.rank != 4:
         return w

@@ -23,7 +23,7 @@ from insitu.exporters.real import real_graph
 from insitu.exporters.samples import compared
 from insitu.graph import Graph, Node, Value, drop_unused, evaluate
 from insitu.importers import load
-from insitu.ops.norm import batch_norm
+from insitu.ops.norm import batch_norm, layer_norm
 from insitu.quantizer.columns import absorbed, usual
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.weights import SCALED
@@ -61,14 +61,25 @@ def written_back(module: torch.nn.Module, learned: Graph) -> dict[str, torch.Ten
     example = _example(learned)
     own, numbered = load(module, example), load(with_numbers(module), example)
     state = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    arrays = dict(learned_norms(own, learned))
     for layer in learned_layers(own, learned):
-        for name, array in unfolded(own, layer).items():
-            place = numbered.constants[name].astype(np.int64) - 1
-            target = state[own.parameters.get(name, name)]
-            target.view(-1)[torch.from_numpy(place.reshape(-1))] = torch.from_numpy(
-                np.ascontiguousarray(array, np.float32).reshape(-1)
-            ).to(target.dtype)
+        arrays |= unfolded(own, layer)
+    for name, array in arrays.items():
+        place = numbered.constants[name].astype(np.int64) - 1
+        target = state[own.parameters.get(name, name)]
+        target.view(-1)[torch.from_numpy(place.reshape(-1))] = torch.from_numpy(
+            np.ascontiguousarray(array, np.float32).reshape(-1)
+        ).to(target.dtype)
     return state
+
+
+def learned_norms(own: Graph, learned: Graph) -> Iterator[tuple[str, np.ndarray]]:
+    """Scale and bias of the layer norms that both networks have."""
+    for node in own.nodes:
+        found = learned.producer.get(node.name) if node.op is layer_norm else None
+        for mine, theirs in zip(node.inputs[1:], found.inputs[1:] if found and found.op is layer_norm else ()):
+            if mine.name in own.constants and theirs.name in learned.constants and mine.shape == theirs.shape:
+                yield mine.name, learned.constants[theirs.name]
 
 
 def _example(learned: Graph) -> tuple[torch.Tensor, ...]:
