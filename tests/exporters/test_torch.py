@@ -80,3 +80,13 @@ def test_a_trained_layer_norm_goes_back_too(tmp_path):
     assert {"1.weight", "1.bias"} <= set(torch.load(tmp_path / "net.pt"))
     assert not torch.equal(insitu.export.into(module, made)[1].weight, torch.ones(9))
     assert distance(module(torch.from_numpy(x)).detach().numpy(), made.predict(x)) < 1e-5
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"mean": "a"}, "mean must be a number, or one per channel, not 'a'"),
+    ({"std": (1, 0, 1)}, "std must be above 0, not 0"),
+])  # fmt: skip
+def test_a_wrong_mean_or_std_is_an_error_before_anything_is_written(options, words, tmp_path):
+    with pytest.raises(insitu.DataError, match=words):
+        learner().export(tmp_path / "net.pt", **options)
+    assert not list(tmp_path.iterdir())

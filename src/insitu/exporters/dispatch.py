@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from insitu.data.arguments import optional
 from insitu.errors import DataError
 from insitu.exporters.formats import FORMATS, format_of
@@ -54,7 +56,8 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
         raise DataError(f"precision is {precision!r}, which is unknown", hint="int8 or float")
     check_target(target)
     writer = chosen.load()
-    options = Options(precision, form, optional(batch, "batch", 1), data, _numbers(mean), _numbers(std), module)
+    mean, std = _numbers(mean, "mean"), _positive(_numbers(std, "std"))
+    options = Options(precision, form, optional(batch, "batch", 1), data, mean, std, module)
     made = writer.write(learner, options)
     notes = (*made.notes, *writer.check(made.data, learner, options))
     if not has_learned(learner):
@@ -63,8 +66,20 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     return Exported(target, chosen.name, len(made.data), notes)
 
 
-def _numbers(given: Numbers | None) -> tuple[float, ...] | None:
-    return None if given is None else tuple(map(float, given)) if isinstance(given, Sequence) else (float(given),)
+def _numbers(given: Numbers | None, name: str) -> tuple[float, ...] | None:
+    if given is None:
+        return None
+    try:
+        found = tuple(map(float, np.atleast_1d(given)))
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must be a number, or one per channel, not {given!r}") from None
+    return found
+
+
+def _positive(std: tuple[float, ...] | None) -> tuple[float, ...] | None:
+    if std is not None and not all(s > 0 for s in std):
+        raise DataError(f"std must be above 0, not {min(std):g}", hint="the divisor of pixels: 127.5, or 255")
+    return std
 
 
 def into(module, learner: Learner):

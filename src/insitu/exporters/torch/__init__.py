@@ -1,7 +1,8 @@
 """What was learned as a PyTorch state dict: of the user's own module, or of the network's layers in torch's layout.
 
 With the module (`into`, or export(..., module=net)) all names and shapes are the module's. Without it, each layer gives
-NAME.weight and NAME.bias, batch norms folded into them (a layer norm stays), and a linear layer behind an image expects channels first.
+NAME.weight and NAME.bias, batch norms folded into them (a layer norm stays), and a linear layer behind an image expects
+channels first.
 """
 
 from __future__ import annotations
