@@ -4,6 +4,7 @@ NN.
     python scripts/train_watch.py                all ten, a few minutes on one core
     python scripts/train_watch.py 2 5            two of them
     python scripts/train_watch.py 2 -o /tmp      write them elsewhere
+    python scripts/train_watch.py --few          networks/few.onnx, which has seen two wearers, for fleets
 
 Needs the dev extra (torch, onnx, onnxscript, seglearn). The data of the wearer who is left out is never looked at.
 """
@@ -16,7 +17,20 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from insitu.demo.watch import CENTRE, EXERCISES, NETWORKS, SPREAD, WEARERS, Windows, network, others, wearer
+from insitu.demo.fleet import FEW, FEW_NETWORK
+from insitu.demo.watch import (
+    CENTRE,
+    EXERCISES,
+    NETWORKS,
+    SPREAD,
+    WEARERS,
+    Windows,
+    joined,
+    network,
+    others,
+    recordings,
+    wearer,
+)
 
 EPOCHS, BATCH, RATE = 20, 64, 0.005
 CHANNELS = (16, 24, 32)
@@ -47,6 +61,15 @@ def trained(left_out: int) -> Watch:
     torch.set_num_threads(1)
     model = Watch()
     fit(model, others(left_out))
+    return model.eval()
+
+
+def trained_on(wearers: tuple[int, ...]) -> Watch:
+    """A network that has seen these wearers alone."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = Watch()
+    fit(model, joined([r.part(0) for n in wearers for r in recordings()[n]]))
     return model.eval()
 
 
@@ -102,8 +125,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wearers", type=int, nargs="*", default=WEARERS, help="who is left out (each in turn)")
     parser.add_argument("-o", "--output", type=Path, default=NETWORKS, help="the folder")
+    parser.add_argument("--few", action="store_true", help="the network of two wearers instead")
     options = parser.parse_args()
-    for number in options.wearers:
+    if options.few:
+        export(trained_on(FEW), options.output / FEW_NETWORK.name)
+    for number in () if options.few else options.wearers:
         model, path = trained(number), options.output / network(number).name
         export(model, path)
         right, size = accuracy(model, wearer(number).test), path.stat().st_size

@@ -43,7 +43,7 @@ def arguments(parser) -> None:
     fleet.add_argument("--private", choices=("local", "central"), default="local", help="who adds the noise (local)")
     fleet.add_argument("--secure", action="store_true", help="secure aggregation: the server sees only sums of changes")
     how = parser.add_argument_group("training")
-    how.add_argument("--epochs", type=count, default=1, metavar="N", help="over a device's samples in each round (1)")
+    how.add_argument("--epochs", type=count, metavar="N", help="over a device's samples in each round (1; demo: 5)")
     how.add_argument("--rate", type=rate, metavar="R", help="learning rate (default: each device derives its own)")
     how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
     how.add_argument("--steps", type=count, metavar="N", help="gateway: of a bout on a board (40)")
@@ -249,7 +249,7 @@ def _names(arguments) -> tuple[str, ...]:
 
 
 def _settings(arguments) -> dict[str, Any]:
-    found = {"epochs": arguments.epochs, "rate": arguments.rate}
+    found = {"epochs": arguments.epochs or (5 if arguments.demo else 1), "rate": arguments.rate}
     return {name: value for name, value in found.items() if value is not None}
 
 

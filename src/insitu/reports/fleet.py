@@ -20,13 +20,15 @@ def write_fleet_page(about: Mapping[str, Any], path: str | Path) -> Path:
 
 
 def fleet_page(about: Mapping[str, Any]) -> str:
-    parts = (heading(about), first(about), rounds(about), devices(about), tensors(about), dropped(about))
+    parts = (heading(about), first(about), rounds(about), devices(about), tensors(about), left_out(about),
+             dropped(about))  # fmt: skip
     return PAGE.format(title="Learning together", css=CSS, script=SCRIPT, body="\n".join(p for p in parts if p))
 
 
 def heading(about: Mapping[str, Any]) -> str:
     many, count = len(about["rounds"]), max((len(s) for s in about["devices"].values()), default=0)
-    words = f"{count} devices, {many} rounds, {about['strategy']}. No sample left its device."
+    masks = " The server saw only sums of their changes." if about.get("secure") is not None else ""
+    words = f"{count} devices, {many} rounds, {about['strategy']}. No sample left its device.{masks}"
     return f"<header><h1>Learning together</h1><p>{escape(words)}</p></header>"
 
 
@@ -59,9 +61,19 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def rounds(about: Mapping[str, Any]) -> str:
-    rows = [(r["round"], r["replies"], f"{r['loss']:.4f}", size(r["down"]), size(r["up"])) for r in about["rounds"]]
-    shown = _table(("round", "replies", "loss", "sent to devices", "received"), rows)
-    return section("Rounds", "The loss on each device's own samples while it learned, averaged.", card(shown))
+    hidden = about.get("secure") is not None
+    rows = [(r["round"], r["replies"], "hidden" if hidden else f"{r['loss']:.3f}", size(r["down"]), size(r["up"]))
+            for r in about["rounds"]]  # fmt: skip
+    shown = _table(("round", "replies", "loss", "sent", "received"), rows)
+    words = "The loss on each device's own samples while it learned, averaged. Bytes sent to all devices and received."
+    return section("Rounds", words, card(shown))
+
+
+def left_out(about: Mapping[str, Any]) -> str:
+    """Boards that a gateway could not reach."""
+    rows = [(r["round"], said) for r in about["rounds"] for w in r.get("who", []) for said in w["left_out"]]
+    words = "Their gateway answered for the others; a board is tried again in the next round."
+    return section("Boards that were left out", words, card(_table(("round", "board"), rows))) if rows else ""
 
 
 def devices(about: Mapping[str, Any]) -> str:
@@ -70,7 +82,8 @@ def devices(about: Mapping[str, Any]) -> str:
         return ""
     before, after = found[min(found)], found[max(found)]
     rows = [
-        (node, f"{before.get(node, 0):.1%}", f"{after[node]:.1%}") for node in sorted(after, key=lambda n: after[n])
+        (node, f"{before[node]:.1%}" if node in before else "joined later", f"{after[node]:.1%}")
+        for node in sorted(after, key=lambda n: after[n])
     ]
     words = "Each on its own test samples, the worst first."
     return section("Devices", words, card(_table(("device", "before", "after"), rows)))
