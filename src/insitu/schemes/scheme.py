@@ -6,15 +6,16 @@
 
 A scheme is `head` (only the classifier), `bias:22` (the biases of the last 22 layers), `last:6` (weights and
 biases of the last six), `full`, `ladder:40` (the parts that bring most per byte: ladder.py), the name of a published
-scheme (`mcunet-5fps/99kb`), or a file of such lines, as text or JSON. The head is always trained. A share of a weight
-is a share of its input channels; `choose_channels` takes those with the largest weights, those with the best scores,
-or the first ones.
+scheme (`mcunet-5fps/99kb`), or a file of such lines, as text or JSON; or several of these with a + between them, of
+which one is chosen at run time. The head is always trained. A share of a weight is a share of its input channels;
+`choose_channels` takes those with the largest weights, those with the best scores, or the first ones.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -24,13 +25,17 @@ from insitu.errors import SchemeError
 from insitu.schemes.ladder import climb, everything, rungs
 from insitu.schemes.layers import Layer
 from insitu.schemes.published import PUBLISHED
-from insitu.schemes.update import Scheme, Update
+from insitu.schemes.update import AUTO, Scheme, Update
 
 __all__ = ["Scheme", "Update", "choose_channels", "fit", "parse_scheme", "read_scheme"]
 
 
 def read_scheme(text: str, layers: list[Layer]) -> Scheme:
     """The scheme with this name or in this file, for these layers (in forward order, without the head)."""
+    if text.startswith(AUTO):
+        return replace(read_scheme(text.removeprefix(AUTO), layers), name=text)
+    if "+" in text and not Path(text).is_file():
+        return _together(text, [read_scheme(part, layers) for part in text.split("+")])
     kind, _, number = text.partition(":")
     if text in PUBLISHED:
         return _published(text, layers)
@@ -42,6 +47,26 @@ def read_scheme(text: str, layers: list[Layer]) -> Scheme:
         return fit(parse_scheme(Path(text).read_text(), Path(text).name), layers)
     known = "auto, head, full, bias:N, last:N, ladder:N, a file, or one of: " + ", ".join(PUBLISHED)
     raise SchemeError(f"unknown scheme {text!r}", hint=known)
+
+
+def _together(text: str, found: list[Scheme]) -> Scheme:
+    """Several schemes in one program: the largest must contain the others."""
+    most = max(found, key=lambda scheme: sum(1 + u.share for u in scheme.updates))
+    lower = tuple(scheme for scheme in found if scheme is not most)
+    for low in lower:
+        wrong = next((u for u in low.updates if not _contained(u, most)), None)
+        if wrong:
+            what = f"{low.name} trains {' '.join(str(wrong).split())}, which {most.name} does not train in the same way"
+            hint = "the largest scheme must contain the others; a share of a weight must be the same in all of them"
+            raise SchemeError(what, where=text, hint=hint)
+    return replace(most, name=text, lower=lower)
+
+
+def _contained(u: Update, most: Scheme) -> bool:
+    other = next((o for o in most.updates if o.layer == u.layer), None)
+    if other is None or u.bias > other.bias:
+        return False
+    return not (u.share or u.channels) or (u.share, u.channels) == (other.share, other.channels)
 
 
 def _count(text: str, number: str, kind: str, layers: list[Layer]) -> int:
@@ -128,7 +153,8 @@ def _parse_json(text: str, name: str) -> Scheme:
                     row["layer"], bool(row.get("bias", True)), weight or str(row.get("share", 0)), f"{name}, row {i}"
                 )
             )
-        return Scheme(data.get("name", name), tuple(rows))
+        lower = tuple(_parse_json(json.dumps(low), name) for low in data.get("lower", ()))
+        return Scheme(data.get("name", name), tuple(rows), lower)
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise SchemeError(f"is not a scheme: {e}", where=name) from e
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from fractions import Fraction
+
+AUTO = "auto:"  # how names of schemes begin that nobody asked for
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ class Update:
 class Scheme:
     name: str
     updates: tuple[Update, ...]  # if empty, only the head is trained
+    lower: tuple[Scheme, ...] = ()  # parts of it that the same program can train instead, chosen at run time
+
+    @property
+    def rests(self) -> bool:
+        """Was it chosen by the compiler? Then only the head learns until a fit finds a rate for the other layers."""
+        return self.name.startswith(AUTO)
 
     def __str__(self) -> str:
         return "\n".join([f"# scheme {self.name}; the head is always trained", *map(str, self.updates)]) + "\n"
@@ -38,4 +47,15 @@ class Scheme:
             {"layer": u.layer, "bias": u.bias, "share": str(u.share), "channels": list(u.channels)}
             for u in self.updates
         ]
-        return json.dumps({"name": self.name, "updates": rows}, indent=1)
+        lower = {"lower": [json.loads(low.to_json()) for low in self.lower]} if self.lower else {}
+        return json.dumps({"name": self.name, "updates": rows, **lower}, indent=1)
+
+    @property
+    def verb(self) -> str:
+        """The function that makes a step of this scheme, where it is one of several."""
+        return "train_step_" + re.sub(r"\W", "_", self.name)
+
+    def trains(self, layer: str, kind: str) -> bool:
+        """Does it train the weight or the bias of this layer?"""
+        u = next((u for u in self.updates if u.layer == layer), None)
+        return u is not None and (u.bias if kind == "bias" else bool(u.share or u.channels))

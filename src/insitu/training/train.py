@@ -101,6 +101,8 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
     that is not finite leaves out the whole batch.
     """
     recipe = recipe or Recipe()
+    if scheme.lower and (accumulate or samples > 1):
+        raise GraphError("several schemes in one program take one sample per update", where=scheme.name, hint="batch=1")
     forward, trained = make_trainable(*free_names(graph, scheme), **options)
     forward = hold_statistics(forward)
     if not trained:
@@ -112,6 +114,9 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
     if samples > 1 or not accumulate:
         forward = train_mode(rebatch(forward, samples) if samples > 1 else forward, recipe.seed)
         graphs["train_step"] = _step_graph(forward, trained, recipe)
+        for low in scheme.lower:
+            some = [t for t in trained if t.head or low.trains(t.layer, t.kind)]
+            graphs[low.verb] = _step_graph(forward, some, recipe)
     return {verb: check(_arriving(g, graph.inputs[0]) if recipe.rows else g) for verb, g in graphs.items()}
 
 

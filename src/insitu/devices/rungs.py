@@ -1,0 +1,48 @@
+"""One of several schemes that a program was compiled with, chosen at run time: nothing is flashed again.
+
+    learner = insitu.compile(model, scheme="head+ladder:22", board="stm32f746", ...)
+    with learner.on("serial:/dev/ttyACM0") as board:
+        rung(board.device, "head").train(updates)     # the other layers rest, and a step takes less time
+
+The program has a function for each: `train_step` for the largest scheme, `train_step_head`, ... for the others. They
+share the arena and the state, so that what one has learned the other goes on with. In C, call the one you want.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from insitu.devices.device import STEP, Arrays, Device, Trained, Updates, Verbs, train_by_calls
+from insitu.errors import DeviceError
+from insitu.schemes.update import Scheme
+
+
+class Rung:
+    """The same device; its `train_step` is that of a smaller scheme."""
+
+    def __init__(self, device: Device, verb: str):
+        self.device, self.verb = device, verb
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.device, name)
+
+    @property
+    def verbs(self) -> Verbs:
+        found = {verb: types for verb, types in self.device.verbs.items() if not verb.startswith(STEP)}
+        return {**found, STEP: self.device.verbs[self.verb]}
+
+    def run(self, verb: str, *inputs: Any) -> Arrays:
+        return self.device.run(self.verb if verb == STEP else verb, *inputs)
+
+    def train(self, updates: Updates) -> Trained:
+        return train_by_calls(self, updates)  # type: ignore[arg-type]
+
+
+def rung(device: Device, scheme: str) -> Rung:
+    """The device, training only this scheme, which must be one that its program was compiled with."""
+    verb = Scheme(scheme, ()).verb
+    if verb not in device.verbs:
+        known = [name.removeprefix(f"{STEP}_") for name in device.verbs if name.startswith(f"{STEP}_")]
+        hint = f"known: {', '.join(known)}" if known else 'compile with scheme="head+ladder:22", for example'
+        raise DeviceError(f"was not compiled with the scheme {scheme}", hint=hint)
+    return Rung(device, verb)
