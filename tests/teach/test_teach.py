@@ -125,3 +125,23 @@ def test_what_cannot_be_written_is_told_before_training(iris, tmp_path, capsys):
         with pytest.raises(SystemExit):
             main(["teach", str(iris), option, str(tmp_path / "no" / "model.tfl")])
         assert "insitu teach" in capsys.readouterr().err and not list(tmp_path.iterdir()), words
+
+
+def test_lines_that_lack_a_value_are_left_out_with_a_note(tmp_path):
+    lines = [f"{i % 3 + i % 7 / 50};{i % 5};{'xyz'[i % 3]}" for i in range(60)]
+    lines[7], lines[11], lines[20] = ";1;y", "2;NA;z", "nan;2;z"
+    (tmp_path / "t.csv").write_text("a;b;kind\n" + "\n".join(lines))
+    found = look(tmp_path / "t.csv")
+    assert len(found) == 57 and found.notes == ("3 of 60 lines lack a value: not learned",)
+    assert np.isfinite(found.rows).all()
+    (tmp_path / "t.csv").write_text("a;b;kind\n" + "\n".join(f"{i};;{'xy'[i % 2]}" for i in range(20)))
+    with pytest.raises(insitu.DataError, match=r"20 of 20 lines, most often in column 2 \(b\)"):
+        look(tmp_path / "t.csv")
+
+
+def test_a_column_of_words_is_an_error_that_says_what_to_do(tmp_path):
+    (tmp_path / "t.csv").write_text("a,colour,kind\n" + "\n".join(f"{i},red,{'xy'[i % 2]}" for i in range(20)))
+    with pytest.raises(
+        insitu.DataError, match=r"line 2, column 2 \(colour\): 'red' is not a number\n.*a column with 0"
+    ):
+        look(tmp_path / "t.csv")

@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,9 @@ from insitu.errors import DataError
 from insitu.graph.classes import of_columns
 
 LOOKED_AT = 50  # lines that decide how a file is written
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")  # cells that say that nothing is known
+EMPTY = "fill it in, or remove the line or the column"
+WORDS = "remove the column, or give each of its words a column with 0 and 1"
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,11 @@ class Table:
                 return np.array([[row[c] for c in kept] for row in self.rows], np.float64)
         return np.array([[self._number(r, c) for c in kept] for r in range(len(self.rows))], np.float64)
 
+    def complete(self, columns: Sequence[int]) -> Table:
+        """Only the rows that have something in each of these columns."""
+        kept = [i for i, row in enumerate(self.rows) if not any(row[c].strip().lower() in MISSING for c in columns)]
+        return replace(self, rows=[self.rows[i] for i in kept], lines=[self.lines[i] for i in kept])
+
     def all_numbers(self, index: int) -> bool:
         return all(self.style.number(word) is not None for word in self.column(index))
 
@@ -93,8 +101,8 @@ class Table:
         found = self.style.number(cell)
         if found is None:
             name = f" ({self.heading[column].strip()})" if self.heading else ""
-            what = f"{cell[:40]!r} is not a number" if cell else "is empty"
-            raise DataError(what, where=f"{self.path}, line {self.lines[row]}, column {column + 1}{name}")
+            what, hint = (f"{cell[:40]!r} is not a number", WORDS) if cell else ("is empty", EMPTY)
+            raise DataError(what, where=f"{self.path}, line {self.lines[row]}, column {column + 1}{name}", hint=hint)
         return found
 
 

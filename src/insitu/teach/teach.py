@@ -33,6 +33,7 @@ from insitu.terminal.progress import Report, bar
 from insitu.training.train import Recipe
 
 WORST_LOSS = 0.02  # of accuracy from float to int8, above which a note says so
+SEVERAL = {TABLE: "tables"}  # what a network is for
 FORGOTTEN = "what it learned before is not in its file: the test may be on examples that it learned from"
 HEARD = 28000  # sounds that a new network hears in total, in at least and at most so many epochs
 FEWEST_EPOCHS, MOST_EPOCHS = 40, 200
@@ -181,7 +182,12 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
     columns = school.graphs["predict"].columns if school else ()
     found = sounds(material, listens, report) if listens else numbers(material, lesson.window, columns)
     training, test, way = found.part(~material.test), found.part(material.test), SCHOOLS[material.kind]
-    lesson = replace(lesson, network=f"a new network for {material.kind}", window=found.window, finished=False)
+    lesson = replace(
+        lesson,
+        network=f"a new network for {SEVERAL.get(material.kind, material.kind)}",
+        window=found.window,
+        finished=False,
+    )
     if school is None:
         graph = way.make(training.inputs[0], len(material.names), lesson.seed)
         school = pipeline.compile(graph, classes=material.names, precision="float", scheme="full", data=training,
