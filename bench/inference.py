@@ -10,9 +10,9 @@ of it.
 
 All run on one thread. Only our C, LiteRT's invoke and onnxruntime's run with bound inputs and outputs are timed, in CPU
 time. Repeats are interleaved, so that noise hits all alike. A ratio is the median of the ratios of neighbouring
-repeats, with its 10th and 90th percentile; above 1, insitu is faster. Beside it is the ratio of the least times of single
-runs, also taken in turns: on a busy machine it says more, because other work only ever adds. This is not a test: a bad
-number does not fail.
+repeats, with its 10th and 90th percentile; above 1, insitu is faster. Beside it is the ratio of the least times of
+single runs, also taken in turns: on a busy machine it says more, because other work only ever adds. This is not a test:
+a bad number does not fail.
 """
 
 from __future__ import annotations
@@ -178,13 +178,15 @@ def random_array(value) -> np.ndarray:
 
 
 def report(rows: list[dict]) -> str:
-    cells = [
-        (r["model"], r["macs"], f"{r['insitu_ms']['median']:.4f}", who, f"{r['peers_ms'][who]['median']:.4f}",
-         f"{ratio['median']:.2f}", f"{ratio['p10']:.2f}-{ratio['p90']:.2f}", f"{r['least_ms']['insitu']:.4f}", f"{r['least_ms'][who]:.4f}",
-         f"{r['least_ms'][who] / r['least_ms']['insitu']:.2f}", size(r["arena_bytes"]))
-        for r in rows for who, ratio in r["ratios"].items()
-    ]  # fmt: skip
-    return table(HEADING, cells)
+    return table(HEADING, [_cells(r, who, ratio) for r in rows for who, ratio in r["ratios"].items()])
+
+
+def _cells(row: dict, who: str, ratio: dict[str, float]) -> tuple:
+    ours, theirs = row["least_ms"]["insitu"], row["least_ms"][who]
+    mine, other = row["insitu_ms"]["median"], row["peers_ms"][who]["median"]
+    return (row["model"], row["macs"], f"{mine:.4f}", who, f"{other:.4f}",
+            f"{ratio['median']:.2f}", f"{ratio['p10']:.2f}-{ratio['p90']:.2f}", f"{ours:.4f}", f"{theirs:.4f}",
+            f"{theirs / ours:.2f}", size(row["arena_bytes"]))  # fmt: skip
 
 
 def main() -> int:
