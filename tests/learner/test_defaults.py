@@ -15,12 +15,15 @@ from insitu.codegen.state import ADDED, HEADER_BYTES, StateLayout
 from insitu.demo.watch import network, others, wearer
 from insitu.devices.device import Updates
 from insitu.errors import DataError, LearningWarning
-from insitu.learner.choice import Choice, climb, directions, nearest, safer
+from insitu.learner.between import between
+from insitu.learner.choice import choose, climb, directions, enough, nearest
+from insitu.learner.course import Course
+from insitu.learner.feed import Feed, plain
 from insitu.learner.folder import open_folder
 from insitu.learner.held_out import Score, clearly, folds, guess, helps, known, no_better, score
-from insitu.learner.rates import Rates
+from insitu.learner.rates import Probe, Rates, real, trained_values
 from insitu.learner.settle import usual_epochs
-from insitu.learner.trials import SHARE, WORK, trial_samples
+from insitu.learner.trials import PARTS, SHARE, WORK, Trials, Tried, trial_samples
 
 from ..learners import data, learner, mlp, state_of
 
@@ -325,13 +328,93 @@ def test_rates_far_from_the_derived_ones_need_clear_evidence_if_there_is_somethi
     assert known(Score(0.5, 0.5, 50, False), Score(1.0, 1.0, 50, False)) == 0.5
 
 
-def test_more_layers_than_the_head_learn_only_if_that_is_better():
-    rng = np.random.default_rng(4)
-    hard = rng.exponential(size=50)
-    head, more, less = (Choice(Rates(1.0, 0.0), Score(0, 0, 50, each=hard + by + 0.1 * rng.normal(size=50)), True)
-                        for by in (0.3, 0.27, 0.4))  # fmt: skip
-    assert safer(more, head, 0.0) is more and safer(more, head, 5.0) is head
-    assert safer(less, head, 0.0) is head and safer(head, head, 0.0) is head
+class Stand:
+    """Trials whose results are known: the cost of the head alone, and of each place for all layers."""
+
+    def __init__(self, alone: float, costs: dict, shares=(0.0, 0.0, 0.0)):
+        self.alone, self.costs, self.shares, self.asked = alone, costs, shares, []
+        self.both, self.probe, self.report = True, self, lambda *_: None
+        self.parameters = ()
+
+    def run(self, rates: Rates, rival=None) -> Tried:
+        place = round(np.log(rates.body) / np.log(3)) if rates.body else None
+        self.asked.append(place)
+        cost = self.alone if place is None else self.costs[place]
+        return Tried({part: result(cost + more) for part, more in zip(PARTS, (*self.shares, 0.0))})
+
+
+NOISE = np.random.default_rng(4).normal(size=(50,))
+
+
+def result(cost: float, right: float = 0.5) -> Score:
+    """A result whose cost differs from that of others by 0.01 to 0.02 at a standard error of 0.01 or less."""
+    return Score(cost, right, 50, each=cost + 0.07 * cost * NOISE)
+
+
+def chosen(stand: Stand, right: float):
+    """What is chosen for a network with so many right answers of two classes."""
+    return choose(stand, Rates(1.0, 1.0), result(1.0, right), Score(2.0, 0.5, 50), False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("right", [0.5, 0.95])
+def test_layers_that_learn_no_better_than_the_head_alone_are_left_out(right):
+    costs = {k: 0.5 + 0.1 * abs(k) for k in range(-12, 13)}
+    assert chosen(Stand(0.4, costs), right).rates.body == 0
+    assert chosen(Stand(0.5, costs), right).rates.body == 0  # not better: what is safe
+    assert chosen(Stand(0.6, costs), right).rates.body == 1
+
+
+def test_a_network_that_knows_its_task_is_never_taught_faster_than_derived():
+    faster = {k: 4 / (k + 20) for k in range(-12, 13)}
+    assert (chosen(Stand(2.0, faster), 0.6).rates.body or 0) > 1
+    stand = Stand(2.0, faster)
+    assert chosen(stand, 0.95).rates.body == 1 and stand.asked == [0, None]
+    harmful = Stand(2.0, {0: 1.5, -1: 0.3})
+    assert chosen(harmful, 0.95).rates == Rates(1 / 3, 1 / 3)
+
+
+def test_a_hopeless_trial_is_given_up_after_its_first_fold():
+    made, (x, y) = learner("full"), data(90)
+    made.fit(x, y, rate=0.1, epochs=20)
+    probe = Probe(made.device, trained_values(made.graphs), "cross_entropy")
+    course = Course(3, 0.0, 1, "cosine", 0.0, 0)
+    feed = Feed(made.device, plain((x,)), y.astype(np.int32))
+    trials = Trials(feed, folds(y, 0), course, made.recipe, probe, made.device.state(), lambda *_: None, samples=10**6)
+    good = trials.run(Rates(0.001, 0.001))
+    assert len(good.outputs) == 3 and good.parts.keys() == set(PARTS)
+    ruin, whole = trials.run(Rates(3.0, 3.0), good), trials.run(Rates(3.0, 3.0))
+    assert not ruin.outputs and not np.isfinite(ruin.end.cost) and len(whole.outputs) == 3
+    assert good.end.cost < whole.end.cost < np.inf
+    assert np.isfinite(trials.run(Rates(0.001, 0.001), good).end.cost)  # no worse: it goes on
+
+
+def test_a_head_whose_rate_is_given_keeps_it_when_training_does_not_help():
+    rates, before, guessed = Rates(1.0, 1.0), result(1.0, 0.95), Score(2.0, 0.5, 50)
+    assert choose(Stand(2.0, {0: 1.5, -1: 0.3}), rates, before, guessed, True).rates == Rates(1.0, 1 / 3)  # type: ignore[arg-type]
+
+
+def test_only_as_much_of_a_training_counts_as_is_clearly_better():
+    assert chosen(Stand(2.0, {0: 0.5}, (0.2, -0.2, 0.0)), 0.95).part == 0.5
+    rng = np.random.default_rng(5)
+    hard, cost = rng.exponential(size=60), (0.5, 0.3, 0.28, 0.0)
+    parts = {part: Score(0, 0, 60, each=hard + by + rng.normal(size=60)) for part, by in zip(PARTS, cost)}
+    assert enough(parts, 0.0) == 1.0 and enough(parts, 1e6) == 0.25
+    assert not chosen(Stand(2.0, {0: 1.5, -1: 1.5}), 0.95).helps
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "int8", "data": data(40)[0]}])
+def test_half_way_is_half_of_every_step_in_real_units(options):
+    made = learner("full", **options)
+    first = made.device.state()
+    made.fit(*data(60), rate=0.05, epochs=3)
+    last, values = made.device.state(), trained_values(made.graphs)
+    half = between(first, last, 0.5, values)
+    assert half.keys() == last.keys() and all(half[n].dtype == last[n].dtype for n in half)
+    for v in values:
+        unit = 1 if v.type.quant is None else v.type.quant.scales(v.type.rank)
+        now, was, end = (real(state, v) for state in (half, first, last))
+        step = {"f32": 0, "s8": 1 / 256, "s32": 0.5}[v.dtype]  # what the state can hold
+        assert (np.abs(now - (was + end) / 2) <= 1e-6 + step * unit).all()
 
 
 def test_a_single_sample_of_each_class_teaches_the_head_alone():

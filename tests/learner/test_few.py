@@ -66,6 +66,31 @@ def test_a_watch_learns_its_wearer_window_by_window(scheme, precision):
     assert made.evaluate(wearer.test.x, wearer.test.y)["accuracy"] > before + 0.05
 
 
+@pytest.mark.parametrize("scheme", ["head", "full"])
+def test_five_windows_of_one_exercise_do_not_make_others_look_like_it(scheme):
+    """Without lower rates, 8.8 points were lost by some."""
+    pytest.importorskip("seglearn")
+    wearer = watch.wearer(1)
+    made = insitu.compile(watch.network(1), data=watch.others(1).x[::16], scheme=scheme)
+    first, before = state_of(made), made.evaluate(wearer.test.x, wearer.test.y)["accuracy"]
+    for exercise in range(7):
+        made.device.load_state(first)
+        made.known = type(made.known)()
+        rows = np.flatnonzero(wearer.learn.y == exercise)[:5]
+        made.partial_fit(wearer.learn.x[rows], wearer.learn.y[rows])
+        assert made.evaluate(wearer.test.x, wearer.test.y)["accuracy"] > before - 0.015, exercise
+
+
+def test_rates_are_lower_by_as_much_as_a_class_has_more_than_its_share():
+    made, x = learner("head", head_init="zero"), data(12)[0]
+    rates = []
+    for labels in ([0, 1, 2, 3], [2] * 4, [0, 0, 1, 1], [0, 0, 1, 2]):
+        made.known = type(made.known)()
+        made.device.load_arrays({"head.weight": np.zeros((4, 8), np.float32), "head.bias": np.zeros(4, np.float32)})
+        rates.append(made.partial_fit(x[:4], labels).head_rate)
+    assert [rates[0] / rate for rate in rates] == pytest.approx([1, 16, 4, 2], rel=0.01)
+
+
 # --- calls ----------------------------------------------------------------------------------------------
 
 

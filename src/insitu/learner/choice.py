@@ -1,28 +1,34 @@
-"""Which rates a training gets: the derived ones (rates.py), unless trials speak clearly for others.
+"""Which rates a training gets, and how much of it counts: the derived rates (rates.py), unless trials speak clearly for
+others.
 
 Trials go up and down from the derived rates in steps of three, first with all layers, then with those before the head,
 then with the head. Of all that were tried, the one nearest to the derived rates wins that is not clearly worse than the
 best: few held-out samples, or samples that are much like those learned from, must not lead far away. How clear that
 must be depends on what there is to lose: a network that knows its task needs much better trials to be changed more than
-usual, one that only guesses none. The head alone is tried as well: the layers before it learn only if that is better,
-by as much evidence as there is to lose. Nothing here trains (trials.py) or measures (held_out.py).
+usual, one that only guesses none; and one that knows most of it never learns faster than derived.
+
+The head alone is tried as well: the layers before it learn only if that is better. Last, the training may count only in
+part: the smallest part of the way from start to end wins that is not clearly worse than the best one. Nothing here
+trains (trials.py) or measures (held_out.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from insitu.learner.held_out import Score, clearly, helps, known, no_better
 from insitu.learner.rates import Rates
-from insitu.learner.trials import Trials, only_head
+from insitu.learner.trials import Trials, Tried, only_head
 
 STEP = 3.0  # from one rate to the next
 FARTHEST = 5  # steps away from the derived rates; one for a head
 SURE = 3.0  # standard errors by which other rates must be better than the derived ones, if the network knows everything
 DEEPER = 1.0  # standard errors by which more layers must be better than the head alone, if it knows everything
+FARTHER = 1.0  # standard errors by which more of the way must be better, if it knows everything
+MUCH = 0.6  # of its task: a network that knows as much is not taught faster than derived
 
 Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
 HERE: Place = (0, 0)
@@ -35,43 +41,63 @@ class Choice:
     rates: Rates
     score: Score
     helps: bool
+    part: float = 1.0  # of the way from start to end that counts
 
 
-def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool) -> Choice:
+def choose(
+    trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool, whole: bool = False
+) -> Choice:
     """The rates near these that the trials speak for.
 
     before, guessed: the scores of the network, and of the same answer for all. head_given: its rate stays as it is.
+    whole: all of the way counts.
     """
-    scored: dict[Place, Score] = {}
+    scored: dict[Place, Tried] = {}
 
     def score(place: Place) -> Score:
         if place not in scored:
             trials.report("finding the learning rate", len(scored), 8)
-            scored[place] = trials.run(_at(rates, place))
-        return scored[place]
+            scored[place] = trials.run(_at(rates, place), rival_among(scored.values(), guessed))
+        return scored[place].end
 
-    best = HERE
-    for step, farthest in directions(trials.both, only_head(trials.probe.parameters), head_given):
-        best = climb(score, best, step, farthest, guessed)
-    best = nearest({HERE: score(HERE), **scored}, SURE * known(before, guessed))
-    found = Choice(_at(rates, best), scored[best], helps(scored[best], before))
-    return safer(found, _tried(trials, rates.alone, before), DEEPER * known(before, guessed)) if trials.both else found
+    best, first, sure = HERE, score(HERE), known(before, guessed)
+    if sure < MUCH:
+        for step, farthest in directions(trials.both, only_head(trials.probe.parameters), head_given):
+            best = climb(score, best, step, farthest, guessed)
+    elif not helps(first, before):
+        score((0 if head_given else -1, -1))
+    best = nearest({place: tried.end for place, tried in scored.items()}, SURE * sure)
+    found = _at(rates, best), scored[best]
+    if trials.both:
+        alone = rates.alone, trials.run(rates.alone, scored[best])
+        found = found if clearly(found[1].end, alone[1].end, DEEPER * sure) else alone
+    return _made(*found, before, 0.0 if whole else FARTHER * sure, whole)
+
+
+def rival_among(tried: Iterable[Tried], guessed: Score) -> Tried | None:
+    """The best of these, which others are compared with as they go; none if it has learned nothing."""
+    best = min(tried, key=lambda t: t.end.cost, default=None)
+    return None if best is None or no_better(best.end, guessed) else best
 
 
 def careful(trials: Trials, rates: Rates, before: Score) -> Choice:
     """These rates for all layers, or for the head alone: one trial of each, with too few samples for more."""
-    found = _tried(trials, rates, before)
-    return safer(found, _tried(trials, rates.alone, before), DEEPER) if trials.both else found
+    found = rates, trials.run(rates)
+    if trials.both:
+        alone = rates.alone, trials.run(rates.alone, found[1])
+        found = found if clearly(found[1].end, alone[1].end, DEEPER) else alone
+    return _made(*found, before, FARTHER, False)
 
 
-def safer(found: Choice, alone: Choice, errors: float) -> Choice:
-    """The head alone, unless more layers are better by so many standard errors."""
-    return found if clearly(found.score, alone.score, errors) else alone
+def _made(rates: Rates, tried: Tried, before: Score, errors: float, whole: bool) -> Choice:
+    part = 1.0 if whole else enough(tried.parts, errors)
+    return Choice(rates, tried.parts[part], helps(tried.parts[part], before), part)
 
 
-def _tried(trials: Trials, rates: Rates, before: Score) -> Choice:
-    score = trials.run(rates)
-    return Choice(rates, score, helps(score, before))
+def enough(parts: Mapping[float, Score], errors: float) -> float:
+    """The smallest part of the way that is not worse than the best one by so many standard errors."""
+    best = min(parts.values(), key=lambda s: s.cost)
+    return min(part for part, s in parts.items() if s is best or not clearly(best, s, errors))
 
 
 def directions(both: bool, only_head: bool, head_given: bool) -> list[tuple[Place, int]]:

@@ -1,8 +1,9 @@
 """Learn from one or a few samples at a time: one pass, a constant rate, no trials and nothing held out.
 
-The rates are derived as in rates.py, from gains that are measured on the samples at hand. The learner remembers the
-gains from call to call, and measures again when it has seen twice as many samples: many small calls learn like one
-long pass over all of their samples. `fit` is in settle.py.
+The rates are derived as in rates.py, from gains that are measured on the samples at hand. If one class has more than
+its share of them, they are lower: five samples of one class must not make all others look like it. The learner
+remembers the gains from call to call, and measures again when it has seen twice as many samples: many small calls learn
+like one long pass over all of their samples. `fit` is in settle.py.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _mean(before: float, count: int, found: float, more: int) -> float:
 def learn(learner: Learner, data: Samples, rate: float | None, head_rate: float | None, report: Report) -> History:
     """One pass over these samples."""
     feed = _feed(learner, data)
-    rates = _given(feed, rate, head_rate) if rate is not None else _measured(learner, feed, head_rate)
+    rates = _given(feed, rate, head_rate) if rate is not None else _found(learner, feed, head_rate)
     if BODY_RATE in feed.device.state():
         feed.device.load_arrays({BODY_RATE: np.array([rates.share], np.float32)})
     course = Course(1, rates.head, _batch(learner, len(feed)), "constant", 0.0, seed=learner.known.samples)
@@ -103,26 +104,36 @@ def _given(feed: Feed, rate: float, head_rate: float | None) -> Rates:
     return Rates(rate if head_rate is None else head_rate, rate if both else None)
 
 
+def _found(learner: Learner, feed: Feed, head_rate: float | None) -> Rates:
+    """The rates for one pass over these samples and no others: much lower if most are of one class."""
+    less = 1 / one_sided(feed.labels, learner.classes)
+    found = derived_rates(learner, feed).times(less, less)
+    return found if head_rate is None else replace(found, head=head_rate)
+
+
 def derived_rates(learner: Learner, feed: Feed) -> Rates:
-    """The rates for these samples on this device, from everything that is known."""
-    return _measured(learner, feed, None)
+    """The rates for these samples on this device, from everything that is known.
 
-
-def _measured(learner: Learner, feed: Feed, head_rate: float | None) -> Rates:
-    """The rates from what is known; gains are measured if there are many new samples since."""
+    Gains are measured if there are many new samples since the last measurement.
+    """
     known, samples = learner.known, learner.known.samples + len(feed)
     if samples >= AGAIN * known.measured:
         learner.known = known = known.with_gains(*_gains(learner, feed), samples)
     both = BODY_RATE in feed.device.state()
     rates = derived(Gains(known.head, known.body if both else 0.0), learner.recipe, _has_head(learner))
-    rates = replace(rates.times(CAREFUL, CAREFUL), body=_body(rates, known, both))
-    return rates if head_rate is None else replace(rates, head=head_rate)
+    return replace(rates.times(CAREFUL, CAREFUL), body=CAREFUL * (rates.body or 0.0) if both else None)
 
 
-def _body(rates: Rates, known: Known, both: bool) -> float | None:
-    if not both:
-        return None
-    return CAREFUL * rates.body if rates.body is not None else 0.0
+def one_sided(labels: np.ndarray, classes: int) -> float:
+    """How many times its share the commonest class has, if that is more than one sample; 1 for targets.
+
+    The square of it for samples of one or two classes only: nothing in them holds the others.
+    """
+    if labels.ndim > 1 or labels.dtype.kind == "f":
+        return 1.0
+    counts = np.bincount(labels)
+    times = max(1.0, counts.max() / max(1.0, len(labels) / classes))
+    return float(times**2 if np.count_nonzero(counts) <= 2 else times)
 
 
 def _gains(learner: Learner, feed: Feed) -> tuple[Gains, int]:

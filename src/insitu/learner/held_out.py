@@ -131,6 +131,12 @@ def score(loss: str, out: np.ndarray, y: np.ndarray) -> Score:
     return Score(float(found.mean()), measured(out, y), len(y), True, best + wrong)
 
 
+def lost(score: Score) -> Score:
+    """A score that is worse than every other, of the same kind and samples."""
+    worst = 0.0 if score.better_high else np.inf
+    return Score(np.inf, worst, score.samples, score.better_high, np.full(score.samples, np.inf))
+
+
 def clearly(better: Score, worse: Score, errors: float) -> bool:
     """Is one result better than the other by more than chance: by so many standard errors of the mean difference?
 

@@ -94,7 +94,8 @@ class Settled:
             return ""
         count = len(self.feed.source)
         apart = f"{self.held:,} of {count:,} samples held out" if self.held else f"{count:,} samples"
-        return f"{self.rates}, {self.course.epochs} epochs, {apart}"
+        part = f" ({self.watch.part:.0%} of the way)" if self.watch and self.watch.part < 1 else ""
+        return f"{self.rates}, {self.course.epochs} epochs{part}, {apart}"
 
     def history(self, feed: Feed) -> History:
         """An empty history with the settings."""
@@ -107,9 +108,7 @@ class Settled:
         watch = self.watch
         if watch is not None:
             start = dict(feed.device.state())
-            watch = Watch(
-                feed, watch.loss, start, watch.before, None, None, watch.tried, watch.helps, watch.advice, False
-            )
+            watch = replace(watch, feed=feed, start=start, held=None, validation=None, near=False)
         return replace(self, feed=feed, watch=watch)
 
     def begin(self) -> Feed:
@@ -244,7 +243,8 @@ def _safe(trials: Trials, given: Given) -> Settled:
     before, watch = trials.before() if parts else None, Watch(feed, loss, trials.start)
     if before is not None and known(before, guess(loss, feed.labels)) >= KNOWN:
         found = careful(trials, rates, before)
-        rates, watch = found.rates, Watch(feed, loss, trials.start, before, None, None, found.score, found.helps)
+        watch = Watch(feed, loss, trials.start, before, None, None, found.score, found.helps, part=found.part)
+        rates, watch = found.rates, replace(watch, parameters=trials.probe.parameters)
     elif trials.both and single(feed.labels):
         rates = rates.alone
     return Settled(replace(trials.course, rate=rates.head), feed, rates, watch, 0)
@@ -255,11 +255,11 @@ def _tested(trials: Trials, given: Given, step_macs: int) -> Settled:
     guessed = guess(loss, (trials.validation or feed).labels)
     samples = trial_samples(len(feed.source), trials.course.epochs, step_macs, no_better(before, guessed))
     trials, words = replace(trials, samples=samples), advice(trials.probe.parameters, trials.recipe)
-    best = choose(trials, _with_head(first_rates(trials), given), before, guessed, given.head_rate is not None)
-    course = replace(trials.course, rate=best.rates.head)
-    if trials.validation is None and len(feed.source) < LARGE:  # all are learned from: the trials say whether it helps
-        watch = Watch(feed, loss, trials.start, before, None, None, best.score, best.helps, words)
+    whole = trials.validation is not None or len(feed.source) >= LARGE
+    best = choose(trials, _with_head(first_rates(trials), given), before, guessed, given.head_rate is not None, whole)
+    course, fold = replace(trials.course, rate=best.rates.head), trials.folds[0]
+    watch = Watch(feed, loss, trials.start, before, fold.held if whole else None, trials.validation, best.score,
+                  best.helps, words, best.part, trials.probe.parameters)  # fmt: skip
+    if not whole:  # all are learned from: the trials say whether it helps
         return Settled(course, feed, best.rates, watch, 0)
-    fold = trials.folds[0]
-    watch = Watch(feed, loss, trials.start, before, fold.held, trials.validation, best.score, best.helps, words)
     return Settled(course, feed.part(fold.learn), best.rates, watch, len(fold.held))

@@ -1,20 +1,23 @@
 """Short trainings on a part of the samples, measured on those held out.
 
-Every trial has its own schedule, and starts from the same state. Which rates are tried, and which win: choice.py.
+Every trial has its own schedule, and starts from the same state. It is measured at its end and at some points on the
+way from its start to its end (between.py). A trial that is clearly worse than another after one fold is given up. Which
+rates are tried, and which win: choice.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from insitu.devices.device import method_of
 from insitu.graph import Value
+from insitu.learner.between import between
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed, predict_all
-from insitu.learner.held_out import Fold, Score, score
+from insitu.learner.held_out import Fold, Score, clearly, lost, score
 from insitu.learner.loop import run_epochs
 from insitu.learner.rates import SAMPLES, Gains, Probe, Rates, derived
 from insitu.terminal.progress import Report
@@ -25,8 +28,22 @@ QUICK = 8, 16  # probes and lead on a board, where every step takes long
 LEAD = 500  # samples to train a head with before the gain of the body is measured
 WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing is known yet
 SHARE = 0.25  # of the training itself: what a trial may always cost
+PARTS = (0.25, 0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
+GIVE_UP = 1.0  # standard errors by which a trial must be worse than another to be given up
 
 State = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """The results of a trial."""
+
+    parts: Mapping[float, Score]  # part of the way -> score over all folds
+    outputs: list[np.ndarray] = field(default_factory=list)  # at the end, of each fold
+
+    @property
+    def end(self) -> Score:
+        return self.parts[1.0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +72,27 @@ class Trials:
         self.feed.device.load_arrays(self.start)
         return self._score([self._outputs(fold) for fold in self.folds])
 
-    def run(self, rates: Rates) -> Score:
-        """Train with these rates; returns the score over all folds."""
-        found = []
+    def run(self, rates: Rates, rival: Tried | None = None) -> Tried:
+        """Train with these rates in every fold, unless the first ones show that the rival is clearly better."""
+        found: dict[float, list[np.ndarray]] = {part: [] for part in PARTS}
+        start = with_share(self.start, rates.share)
         for fold in self.folds:
-            self.feed.device.load_arrays(with_share(self.start, rates.share))
+            self.feed.device.load_arrays(start)
             train(self.feed, *self._shortened(rates, fold.learn))
-            found.append(self._outputs(fold))
-        return self._score(found)
+            end = dict(self.feed.device.state())
+            for part in PARTS:
+                self.feed.device.load_arrays(between(start, end, part, self.probe.parameters) if part < 1 else end)
+                found[part].append(self._outputs(fold))
+            if rival is not None and self._hopeless(found[1.0], rival):
+                return Tried({1.0: lost(self._score(found[1.0]))})
+        return Tried({part: self._score(outputs) for part, outputs in found.items()}, found[1.0])
+
+    def _hopeless(self, outputs: list[np.ndarray], rival: Tried) -> bool:
+        """Is the rival clearly better in the folds so far?"""
+        count = len(outputs)
+        if count == len(self.folds) or len(rival.outputs) < count:
+            return False
+        return clearly(self._score(rival.outputs[:count]), self._score(outputs), GIVE_UP)
 
     def _shortened(self, rates: Rates, learn: np.ndarray) -> tuple[Course, np.ndarray]:
         """The course of a trial, and its samples: at most as many as a trial may use."""
@@ -78,8 +108,9 @@ class Trials:
         return predict_all(self.feed.device, source)[0][:, 0]
 
     def _score(self, outputs: list[np.ndarray]) -> Score:
-        """The score of the outputs for each fold's samples."""
-        held = [self.feed.labels[f.held] for f in self.folds] if self.validation is None else [self.validation.labels]
+        """The score of the outputs for the samples of the first folds, or of all."""
+        folds = self.folds[: len(outputs)]
+        held = [self.feed.labels[f.held] for f in folds] if self.validation is None else [self.validation.labels]
         return score(self.recipe.loss, np.concatenate(outputs), np.concatenate(held))
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from insitu.graph import Value
+from insitu.learner.between import between
 from insitu.learner.feed import Feed, predict_all
 from insitu.learner.held_out import MOST, Score, change, guess, helps, no_better, score
 
@@ -32,6 +34,8 @@ class Watch:
     tried: Score | None = None  # the result of a trial that started from `before`
     helps: bool = True  # was that better than no training?
     advice: str = "more samples, another scheme or a rate of your own"  # what may help
+    part: float = 1.0  # of the way from the start to the end that counts
+    parameters: tuple[Value, ...] = ()  # that are trained
     near: bool = True  # is predicting cheap there? On a board, the trials are trusted
     scores: list[Score] = field(default_factory=list)  # after each epoch
     best: tuple[Score, Mapping[str, np.ndarray]] | None = None
@@ -66,6 +70,8 @@ class Watch:
             self.feed.device.load_arrays(self.start)
             was = f"{change(self.before, after)}, on samples held out"
             return f"training did not help ({was}): the learner is as it was. What may help: {self.advice}", True
+        if self.part < 1:
+            state = between(self.start, self.feed.device.state(), self.part, self.parameters)
         if state is not None:
             self.feed.device.load_arrays(state)
         return self._nothing(after)
