@@ -34,7 +34,7 @@ class OnDeviceTrainer(model: File) : AutoCloseable {
     }
 
     private fun run(signature: String, inputs: Map<String, ByteBuffer>): Map<String, ByteBuffer> {
-        val outputs = net.getSignatureOutputs(signature).associateWith { name ->
+        val outputs = net.getSignatureOutputs(signature).toList().associateWith { name ->
             buffer(net.getOutputTensorFromSignature(name, signature).numBytes())
         }
         net.runSignature(inputs, HashMap<String, Any>(outputs), signature)
