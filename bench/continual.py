@@ -152,8 +152,9 @@ class Flowers:
     def in_turn(self, count: int | None, steps: int | None = None, bouts: int = 1) -> list[float]:
         """Accuracy after each task; without a count, no sample is stored and nothing but rows is learned."""
         learner, found = self.learner(TASK, TASKS * TASK), []
-        life = learner.keep(count=count or 5)
-        self.fit(learner, TASK)
+        life = learner.keep(count=count or 5, covariance=not count)
+        if count:
+            self.fit(learner, TASK)
         for task in range(TASKS):
             for k in range(task * TASK, (task + 1) * TASK):
                 if task:

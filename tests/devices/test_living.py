@@ -58,8 +58,10 @@ def test_a_board_keeps_and_learns_what_the_rules_say(board: str):
     ledger.begin()
     for _ in range(25):
         ledger.lesson()
+    ledger.judged(ledger.guard_ids())
     assert same(life, ledger)
-    assert device.stack_bytes() <= deployed(board).firmware.stack.bytes
+    firmware = deployed(board).firmware
+    assert firmware is not None and device.stack_bytes() <= firmware.stack.bytes
 
 
 def test_encode_and_learn_on_a_board_are_a_training_step():
@@ -81,9 +83,10 @@ def test_what_is_seen_is_followed_bit_for_bit():
         if i == 40:
             life.rehearse(8, RATE)
         life.observe(x[i], label=int(y[i]))
-        logits, features = device.run("recall", *device.run("encode", x[i : i + 1]))
+        latents = device.run("encode", x[i : i + 1])
+        logits, features = device.run("recall", *latents)
         _, confidence = worths(logits)
-        drift.see(group_means(features)[0], confidence[0])
+        drift.see(group_means(np.concatenate([a.reshape(1, -1) for a in latents], 1))[0], confidence[0])
         means.see(int(y[i]), features)
     found = life.statistics()
     assert found["usual"] == 64 and np.float32(found["drift"]) == np.float32(drift.value) > 0
@@ -112,8 +115,10 @@ def test_a_bout_that_does_harm_is_undone():
     state = device.save_state()
     bad = life.rehearse(40, 50.0)  # a rate that destroys what was learned
     assert bad["undone"] == 1 and bad["lost"] > bad["won"] and bad["right"] == good["right"]
-    weights = [device.interface.state.unpack(s[16:])["head.weight"] for s in (state, device.save_state())]
-    assert np.array_equal(*weights)
+    layout = device.interface.state
+    assert layout is not None
+    before, after = (layout.unpack(s[16:])["head.weight"] for s in (state, device.save_state()))
+    assert np.array_equal(before, after)
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -190,11 +195,14 @@ def test_programs_without_a_store_know_none_of_this():
 
 def test_every_byte_of_the_store_is_counted():
     made = deployed()
+    assert made.firmware is not None
     layout, account = layout_of(made.program), made.firmware.account
     assert layout is not None and account.flash["store"] == 4096 == layout.store_flash
     assert account.flash["checkpoints"] == 2 * layout.bank_bytes and layout.origin == 0x40000 - layout.flash_bytes
     assert made.sram_bytes < 16384 and account.sram["life"] > RECORD * layout.capacity
-    ram = deployed("stm32l476").firmware.account
+    in_ram = deployed("stm32l476").firmware
+    assert in_ram is not None
+    ram = in_ram.account
     assert ram.sram["store"] >= 4096 and "store" not in ram.flash
 
 
@@ -213,7 +221,8 @@ def test_a_store_that_is_too_small_says_what_would_do():
 
 
 def test_the_state_is_that_of_the_same_program_without_a_store():
-    assert deployed().program.state.model == compiled().program.state.model
+    living, plain = deployed().program.state, compiled().program.state
+    assert living is not None and plain is not None and living.model == plain.model
 
 
 def test_generated_c_is_the_same_every_time():

@@ -131,5 +131,9 @@ def test_bouts_are_judged_the_same():
             for same in (0, 1, 5):
                 before = [True] * lost + [False] * won + [True] * same
                 after = [False] * lost + [True] * won + [True] * same
-                assert bool(library().rules_worse(len(before), lost, won)) == is_worse(before, after)
-    assert not library().rules_worse(FEWEST_GUARDS - 1, FEWEST_GUARDS - 1, 0)
+                for every in (1, 2, 9):
+                    older = [i % every == 0 for i in range(len(before))]
+                    proven = sum(older[lost : lost + won])
+                    found = library().rules_worse(len(before), sum(older), lost, won, proven)
+                    assert bool(found) == is_worse(before, after, older)
+    assert not library().rules_worse(FEWEST_GUARDS - 1, 0, FEWEST_GUARDS - 1, 0, 0)

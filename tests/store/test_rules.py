@@ -110,10 +110,18 @@ def test_a_forgotten_class_leaves_nothing():
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(st.booleans(), st.booleans())))
-def test_a_bout_is_judged_by_more_than_noise(pairs: list[tuple[bool, bool]]):
-    b, c = (sum(p == kind for p in pairs) for kind in ((True, False), (False, True)))
-    assert is_worse(*zip(*pairs)) == (len(pairs) >= 4 and b > c and b - c > (b + c) ** 0.5) if pairs else True
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1))
+def test_a_bout_is_judged_by_more_than_noise(guards: list[tuple[bool, bool, bool]]):
+    b = sum(before and not after for before, after, _ in guards)
+    enough = sum(older for *_, older in guards) >= 4
+    c = sum(after and not before and (older or not enough) for before, after, older in guards)
+    assert is_worse(*zip(*guards)) == (len(guards) >= 4 and b > c and b - c > (b + c) ** 0.5)
+
+
+def test_wrong_labels_cannot_outvote_older_guards():
+    before, after = [True, True, True, True, False, False, False], [False, False, True, True, True, True, True]
+    assert is_worse(before, after, [True] * 4 + [False] * 3)
+    assert not is_worse(before, after, [True] * 7) and not is_worse(before, after, [False] * 7)
 
 
 def test_the_same_history_gives_the_same_records():

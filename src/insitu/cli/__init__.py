@@ -56,7 +56,7 @@ examples:
   insitu run build --data x.npz                                 train with that firmware, on an emulated core
   insitu check model.onnx                                       can it be trained, and how much memory does that take?
   insitu prove model.onnx --classes 5 --scheme last:6           are its gradients, C and memory plan correct?
-  insitu demo                                                   a watch learns its wearer on an emulated board
+  insitu demo                                                   a week of a watch's life on an emulated board
 
 `insitu VERB --help` lists the options of a verb, with more examples.
 """

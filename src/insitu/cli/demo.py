@@ -1,4 +1,4 @@
-"""`insitu demo`: a watch learns its wearer in the firmware of an emulated board; a page shows what it took."""
+"""`insitu demo`: a watch lives a week in the firmware of an emulated board; a page shows what it took."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from insitu.cli.output import say, show
 from insitu.cli.values import count, saved_file
 
-HELP = "a smartwatch learns its wearer in the firmware of an emulated Cortex-M; writes report.html"
+HELP = "a week of a smartwatch's life in the firmware of an emulated Cortex-M; writes report.html"
 EXAMPLES = """\
   insitu demo                        under two minutes, from installed packages only; no download
   insitu demo --wearer 2 --board stm32f746
@@ -20,7 +20,12 @@ EXAMPLES = """\
 def arguments(parser) -> None:
     parser.add_argument("--wearer", type=count, metavar="N", help="1 to 10: the person the network has not seen (5)")
     parser.add_argument("--board", metavar="NAME", help="a board that can be emulated, or host (nrf52840)")
-    parser.add_argument("--epochs", type=count, metavar="N", help="how often each window is learned from (20)")
+    parser.add_argument(
+        "--epochs",
+        type=count,
+        metavar="N",
+        help="how often each sample is learned from; of the watch, eight lessons per bout (20)",
+    )
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--vision", action="store_true", help="photos instead: needs files from `insitu zoo`")
     other.add_argument("--audio", action="store_true", help="spoken words instead: needs files from `insitu zoo`")

@@ -262,6 +262,23 @@ def _functions(program: Program, layout: Layout) -> Iterator[str]:
         _call(f"{prefix}_{LEARN}", [first, *kept, "labels", "rate", *outs[LEARN]]),
         f"    return *{outs[LEARN][0]};", "}", "",
     ]  # fmt: skip
+    yield from _groups(program, layout)
+
+
+def _groups(program: Program, layout: Layout) -> Iterator[str]:
+    """The sums of the groups of the latents at hand."""
+    at = 0
+    yield from ("void life_groups(float *sums)", "{")
+    for v in layout.latents:
+        place = f"const {v.type.ctype} *const {_local(v)} = {_latent(program, layout, v)};"
+        add = f"sums[({at % 16} + i) % LIFE_GROUPS] += (float){_local(v)}[i];"
+        yield from (f"    {place}", f"    for (int32_t i = 0; i < {v.type.size}; i++) {{", f"        {add}", "    }")
+        at += v.type.size
+    yield from ("}", "")
+
+
+def _local(v: Value) -> str:
+    return f"of_{c.identifier(v.name)}"
 
 
 def _encoding(program: Program, layout: Layout, samples: list[str]) -> list[str]:
@@ -325,6 +342,7 @@ def _model(program: Program, layout: Layout) -> list[str]:
         "outputs": places[0], "features": places[1] if layout.features else "NULL",
         "state": f"(unsigned char *)&{prefix}_device_state", **_head(program), "names": names, **_given(layout),
         "state_bytes": f"{layout.state_bytes}", "model": f"{state.model}u", "latent_bytes": f"{layout.latent_bytes}",
+        "latent_count": f"{sum(v.type.size for v in layout.latents)}",
         "class_count": f"{layout.classes}", "feature_count": f"{layout.features}", "capacity": f"{layout.capacity}",
         "slot_bytes": f"{layout.slot_bytes}", **_places(program, layout),
     }  # fmt: skip

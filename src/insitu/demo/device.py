@@ -31,11 +31,17 @@ def open_device(learner: Learner, board: str) -> Opened:
     """The learner's program as firmware on the emulated board; on the host if asked, or if no emulator is installed."""
     if board == HOST:
         return on_host(learner)
+    note = missing_words(board)
+    return on_host(learner, note) if note else on_emulator(learner, find_board(board))
+
+
+def missing_words(board: str) -> str:
+    """What is not installed, if this board cannot be emulated here; else empty."""
     missing = [name for name in EMULATION if not find_spec(name)]
-    if missing:
-        note = f"No {' and '.join(missing)} here: this ran on the host, not on an emulated {board}."
-        return on_host(learner, f'{note} To emulate: pip install "insitu[demo]"')
-    return on_emulator(learner, find_board(board))
+    if board == HOST or not missing:
+        return ""
+    note = f"No {' and '.join(missing)} here: this ran on the host, not on an emulated {board}."
+    return f'{note} To emulate: pip install "insitu[demo]"'
 
 
 def on_emulator(learner: Learner, board: Board) -> Opened:

@@ -34,9 +34,10 @@ class Lesson:
 LESSON = Lesson()
 
 
-def base_learner(number: int, scheme: str = LESSON.scheme) -> Learner:
+def base_learner(number: int, scheme: str = LESSON.scheme, names: list[str] | None = None) -> Learner:
     """The network that has not seen this wearer, in int8, ready to be trained; with gradients as on a board."""
-    return compile(network(number), data=others(number).x[::CALIBRATION], scheme=scheme, recipe=Recipe(grad=GRADIENTS))
+    return compile(network(number), data=others(number).x[::CALIBRATION], scheme=scheme, classes=names,
+                   head_init="own" if names else None, recipe=Recipe(grad=GRADIENTS))  # fmt: skip
 
 
 def material(number: int, own: Windows, lesson: Lesson) -> Windows:

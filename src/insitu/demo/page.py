@@ -51,6 +51,18 @@ def counted_by(counter: Counter, samples) -> dict[str, dict[str, int]]:
     return {"train_step": step, "predict": predict}
 
 
+def counted_life(opened: Opened, samples) -> Measured:
+    """The same of a living program: a lesson, and a prediction."""
+    counter = opened.learner.device.counter
+    assert counter is not None  # an emulated core counts
+    x, y = samples.x[:1], samples.y[:1].astype(np.int32)
+    device = opened.learner.device
+    latents = device.run("encode", x) if "encode" in device.verbs else (x,)
+    _, lesson = counter.measure("learn", *latents, y, np.float32(0))
+    _, predict = counter.measure("predict", x)
+    return Measured({"train_step": lesson, "predict": predict}, counter.stack_bytes())
+
+
 def lowering_of(opened: Opened, learner: Learner, samples, layers: dict) -> LoweringCost | None:
     """The cost of lowering the peak: the same sample and state in the program without a lowered peak."""
     from insitu.deploy.cost import cost_of, unlowered_firmware

@@ -60,6 +60,7 @@ class Demo:
     equal: bool  # device and host predicted the same bytes
     note: str = ""
     page: Path | None = None
+    words: tuple[str, ...] = ("others",)  # for the scores after the first
 
     def to_json(self) -> dict:
         r = self.report
@@ -70,12 +71,12 @@ class Demo:
             "predict_instructions": r.predict_instructions, "sram_bytes": r.sram.bytes, "flash_bytes": r.flash.bytes,
             "arena_bytes": r.arena and r.arena.arena_bytes, "step_ms": r.estimate and r.estimate.step_ms,
             "step_mj": r.estimate and r.estimate.step_mj, "equal": self.equal,
-            "lowering": r.lowering, "report": self.page and str(self.page),
+            "lowering": r.lowering, "report": self.page and str(self.page), "story": dict(r.story),
         }  # fmt: skip
 
     def to_text(self) -> str:
         r = self.report
-        lines = [r.title, "", pairs(facts(self))]
+        lines = [r.title, "", *([pairs(r.story), ""] if r.story else []), pairs(facts(self))]
         lines += ["", self.note] if self.note else []
         lines += ["", r.estimate.assumption] if r.estimate else []
         lines += ["", f"report written to {self.page}"] if self.page else []
@@ -95,7 +96,7 @@ def facts(demo: Demo) -> list[tuple[str, str]]:
             f"{len(r.losses):,} steps, loss {first:.3f} to {last:.3f}",
         ),
         ("after", f"{own.after:.1%}   {100 * ((own.after or 0) - (own.before or 0)):+.1f} points"),
-        *(("others", f"{s.before:.1%} to {s.after:.1%}   {s.name}") for s in rest),
+        *((word, f"{s.before:.1%} to {s.after:.1%}   {s.name}") for word, s in zip(demo.words, rest)),
         ("SRAM", of_board(r.sram)),
         ("flash", of_board(r.flash)),
     ]

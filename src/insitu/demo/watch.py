@@ -79,9 +79,9 @@ class Recording:
     exercise: int
     arm: int
 
-    def part(self, first: int, end: int | None = None) -> Windows:
-        """Windows number first to end - 1."""
-        starts = range(0, len(self.x) - WINDOW + 1, STEP)[first:end]
+    def part(self, first: int, end: int | None = None, late: int = 0) -> Windows:
+        """Windows number first to end - 1; so many readings later than usual."""
+        starts = range(late, len(self.x) - WINDOW + 1, STEP)[first:end]
         x = np.stack([self.x[s : s + WINDOW] for s in starts])[:, None]
         return Windows(x, np.full(len(x), self.exercise), np.full(len(x), self.arm))
 

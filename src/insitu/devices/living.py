@@ -34,7 +34,7 @@ RECORD = "<IhHHBB"
 PHASES = ("idle", "saving", "asking the guards", "learning", "asking the guards again", "saving", "saving")
 NONE, GUARD = -1, 1  # the label of a sample that has none yet; a flag
 SLICES = 64  # of a bout, in one request
-COLLECT = 1.0  # from this drift on, labels of what is seen now would help
+COLLECT = 0.5  # from this drift on, labels of what is seen now would help
 
 
 @dataclass(frozen=True)

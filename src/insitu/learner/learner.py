@@ -113,11 +113,15 @@ class Learner:
 
     def close(self) -> None:
         """Close the device; calls that need it are then a DeviceError."""
+        self.close_life()
+        if self._device is not None:
+            self._device.close()
+
+    def close_life(self) -> None:
+        """Keep no samples any more; `keep` with the same folder goes on with them."""
         if self._life is not None:
             self._life.close()
             self._life = None
-        if self._device is not None:
-            self._device.close()
 
     def on(self, place: str | Device = HOST, *, board: str | Board | None = None, limit: int | None = None,
            timeout: float | None = None, baud: int | None = None, store: int | str | None = None,
@@ -429,7 +433,7 @@ class Learner:
 
     def keep(self, path: str | Path | None = None, *, quota: int | str = "64M", count: int | None = None,
              rule: str = "balanced", key: bytes | None = None, raw: bool = False, when: Any = None,
-             watts: float = 4.0) -> insitu.Life:  # fmt: skip
+             watts: float = 4.0, covariance: bool = False) -> insitu.Life:  # fmt: skip
         """Keep samples from now on, to learn from them a little at a time: in a folder, or in memory without one.
 
         If the folder has a life already, it goes on: the learner takes over its state, classes and samples. What is
@@ -441,14 +445,15 @@ class Learner:
         raw         keep the samples themselves as well
         when        may it learn now? A function, or insitu.store.power.When(charging=True, hours=(22, 6))
         watts       what this machine takes while it computes, to estimate energy
+        covariance  classes are learned from their means alone, without bouts: follow how features scatter around them
         """
         import insitu  # stores stand after learners, so they are asked for by their public name
 
         with self._changing:
             if self._life is not None:
-                raise DataError("this learner has a life already", hint="learner.life.close() first")
+                raise DataError("this learner has a life already", hint="learner.close_life() first")
             made = self._life = insitu.Life(self, path, quota=quota, count=count, rule=rule, key=key, raw=raw,
-                                            when=when, watts=watts)  # fmt: skip
+                                            when=when, watts=watts, covariance=covariance)  # fmt: skip
             return made
 
     @property

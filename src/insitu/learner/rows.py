@@ -37,12 +37,12 @@ def rows_in_use(learner: Learner) -> np.ndarray:
     return np.ones(learner.classes, bool) if found is None else in_use(found[1])
 
 
-def untouched_rows(learner: Learner) -> list[int]:
+def untouched_rows(learner: Learner, all_of_them: bool = False) -> list[int]:
     """Classes with a name whose row is all zeros, in a head that has learned others: they were added, and not yet
-    learned."""
+    learned. Of a head that has learned nothing none, or `all_of_them`."""
     found = head_rows(learner)
     if found is None or not found[0].any():
-        return []
+        return np.flatnonzero(rows_in_use(learner)).tolist() if found and all_of_them else []
     return [k for k, row in enumerate(found[0]) if not row.any() and k < len(learner.names) and learner.names[k]]
 
 
@@ -61,12 +61,17 @@ def with_name(learner: Learner, row: int, name: str) -> tuple[str, ...]:
 
 def set_row(learner: Learner, row: int, weight: np.ndarray, bias: float | np.float32) -> None:
     """Give a class these weights; whatever is stored beside them begins anew."""
+    set_rows(learner, [row], np.asarray(weight)[None], np.asarray(bias)[None])
+
+
+def set_rows(learner: Learner, rows: list[int], weights: np.ndarray, biases: np.ndarray) -> None:
+    """The same for several classes."""
     state, changed = learner.device.state(), {}
-    for word, value in (("weight", weight), ("bias", bias)):
+    for word, values in (("weight", weights), ("bias", biases)):
         for name in (f"{HEAD}.{word}", *(f"{HEAD}.{word}.{beside}" for beside in ("momentum", "m", "v", "sum"))):
             if name in state:
                 changed[name] = state[name].copy()
-                changed[name][row] = value if name == f"{HEAD}.{word}" else 0
+                changed[name][rows] = values if name == f"{HEAD}.{word}" else 0
     learner.device.load_arrays(changed)
 
 

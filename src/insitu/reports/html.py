@@ -39,7 +39,8 @@ def write_page(report: RunReport, path: str | Path) -> Path:
 
 
 def page(report: RunReport) -> str:
-    made = (part(report) for part in (heading, answers, learning, classes, memory, arena, lowering, costs, facts))
+    parts = (heading, answers, story, learning, classes, memory, arena, lowering, costs, facts)
+    made = (part(report) for part in parts)
     return PAGE.format(title=escape(report.title), css=CSS, script=SCRIPT, body="\n".join(p for p in made if p))
 
 
@@ -60,6 +61,12 @@ def heading(report: RunReport) -> str:
         f"<header><h1>{escape(report.title)}</h1><p>{escape(report.summary)}</p>"
         f'<p class="soft">Ran on: {escape(report.device)}</p></header>'
     )
+
+
+def story(report: RunReport) -> str:
+    """What happened, in order."""
+    rows = "".join(f"<tr><th>{escape(when)}</th><td>{escape(what)}</td></tr>" for when, what in report.story)
+    return section("What happened", "", card(f'<table class="story">{rows}</table>')) if rows else ""
 
 
 def learning(report: RunReport) -> str:

@@ -129,6 +129,7 @@ class RunReport:
     mistakes: tuple[Mistake, ...] = ()  # the most frequent first
     next: tuple[str, ...] = ()  # what to do next
     notes: tuple[str, ...] = ()  # warnings
+    story: tuple[tuple[str, str], ...] = ()  # what happened, in order: when, and what
     room: str = ""  # without a board: which boards are probably large enough
 
     @property

@@ -56,6 +56,7 @@ class Rehearsed:
     guards: int = 0
     before: float | None = None  # the share of the guards that was right before the bout
     after: float | None = None
+    lost: int = 0  # guards that were right before and are wrong after
     loss: float | None = None  # the mean of this call's lessons
     seconds: float = 0.0
     energy_mj: float = 0.0  # an estimate
@@ -147,7 +148,8 @@ def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     after = life.mind.right(*_guards(life, ids), life.mind.trainee)
     before = [bout.guards[i] for i in ids]
     broken = any(not np.isfinite(a).all() for a in life.mind.trainee.state().values() if a.dtype.kind == "f")
-    return broken or is_worse(before, after), before, after
+    older = [life.store.ledger.records[i].uses > 0 for i in ids]
+    return broken or is_worse(before, after, older), before, after
 
 
 def result(bout: Bout, steps: int, judged: tuple[bool, list[bool], list[bool]] | None, **more) -> Rehearsed:
@@ -159,7 +161,8 @@ def result(bout: Bout, steps: int, judged: tuple[bool, list[bool], list[bool]] |
     worse, before, after = judged
     found = replace(found, rolled_back=worse, guards=len(after))
     if after:
-        found = replace(found, before=float(np.mean(before)), after=float(np.mean(after)))
+        lost = sum(b and not a for b, a in zip(before, after))
+        found = replace(found, before=float(np.mean(before)), after=float(np.mean(after)), lost=lost)
     few = len(after) < FEWEST_GUARDS and not worse
     words = f"only {len(after)} guards: nothing can be judged yet" if few else ""
     return replace(found, note="; ".join(filter(None, (found.note, words))))

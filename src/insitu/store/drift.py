@@ -12,11 +12,11 @@ import numpy as np
 from insitu.ops._mathf import top_two
 
 F = np.float32
-GROUPS = 16  # feature i belongs to group i % 16
+GROUPS = 16  # value i of the latents belongs to group i % 16
 REFERENCE = 64  # the first samples, which show what is usual
 RECENT = F(1 / 32)  # the weight of the newest sample
 EPSILON = F(1e-6)
-COLLECT = 1.0  # from this drift on, labels of what is seen now would help
+COLLECT = 0.5  # from this drift on, labels of what is seen now would help
 
 
 def worths(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -25,9 +25,9 @@ def worths(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return 255 - np.floor(F(255) * (first - second)).astype(np.int32), first
 
 
-def group_means(features: np.ndarray) -> np.ndarray:
-    """Rows of features -> rows of group means, each added up in the order of its features."""
-    f = np.asarray(features, F).reshape(len(features), -1)
+def group_means(latents: np.ndarray) -> np.ndarray:
+    """Rows of latents -> rows of group means, each added up in the order of its values."""
+    f = np.asarray(latents, F).reshape(len(latents), -1)
     width = min(GROUPS, f.shape[1])
     counts = np.array([len(range(i, f.shape[1], GROUPS)) for i in range(width)], F)
     padded = np.zeros((len(f), -(-f.shape[1] // GROUPS) * GROUPS), F)
@@ -38,7 +38,7 @@ def group_means(features: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Drift:
-    """How far the samples of now are from the first ones.
+    """How far the samples of now are from the first ones, by their latents: learning does not move those.
 
     Reference: mean and variance of each group over the first 64 samples (Welford). Recent: m += (g - m) / 32, from the
     reference on. Drift is the mean over groups of (recent - mean)^2 / (variance + 1e-6); 0 before there are 64 samples.
@@ -95,11 +95,13 @@ class Means:
     counts: dict[int, int] = field(default_factory=dict)
     means: dict[int, np.ndarray] = field(default_factory=dict)
 
-    def see(self, label: int, features: np.ndarray) -> None:
+    def see(self, label: int, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """One more sample; how far it was from the mean, and is now."""
         n = self.counts[label] = self.counts.get(label, 0) + 1
         f = np.asarray(features, F).reshape(-1)
         m = self.means.get(label, np.zeros_like(f))
         self.means[label] = m + (f - m) / F(n)
+        return f - m, f - self.means[label]
 
     def take(self, label: int, mean: np.ndarray, count: int) -> None:
         """What was known of a class before this life."""

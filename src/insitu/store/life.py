@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from insitu.data import Samples, as_inputs
-from insitu.data.arguments import number, optional
+from insitu.data.arguments import byte_count, number, optional
 from insitu.errors import DataError, LearningWarning
 from insitu.graph.classes import word
-from insitu.learner.rows import class_number, forget_class, head_rows, rows_in_use, set_row, untouched_rows
+from insitu.learner.rows import class_number, forget_class, head_rows, rows_in_use, set_row, set_rows, untouched_rows
 from insitu.store import bout as bouts
 from insitu.store.banks import IN_A_BOUT, RESTING, SEALED, Checkpoint, erase_banks, read_banks, write_bank
 from insitu.store.bout import CHUNK, Rehearsed
@@ -36,31 +37,37 @@ from insitu.store.power import Condition, refusal
 from insitu.store.record import LifeRecord, from_json
 from insitu.store.records import QUOTA, Arrival, Shape, open_store
 from insitu.store.rules import NONE
+from insitu.store.spread import Spread, spread_bytes
 from insitu.training.head import HEAD, UNUSED
-from insitu.training.newcomer import row_from_mean
+from insitu.training.newcomer import Row, discriminant, row_from_mean
 
 if TYPE_CHECKING:
     from insitu.learner import Learner
 
+DRIFT = "drift of latents"  # a fact of the store; an older life has followed its features, and begins anew
 WATTS = 4.0  # of a small Linux board that computes: energy is an estimate
 
 
 class Life:
     """A learner with a store. Made by `Learner.keep`."""
 
+    _spread_changed = False
+
     def __init__(self, learner: Learner, path: str | Path | None = None, *, quota: int | str = QUOTA,
                  count: int | None = None, rule: str = "balanced", key: bytes | None = None, raw: bool = False,
-                 when: Condition | None = None, watts: float = WATTS):  # fmt: skip
+                 when: Condition | None = None, watts: float = WATTS, covariance: bool = False):  # fmt: skip
         self.learner, self.when, self.watts = learner, when, number(watts, "watts")
         self.folder = None if path is None else _folder(path)
         self._lock = Lock(self.folder / "lock") if self.folder else None
         try:
             self.mind = Mind(learner)
+            beside = spread_bytes(self.mind.features, byte_count(quota, "quota") or 0) if covariance else 0
             shape = Shape(self.mind.latent_bytes, self.mind.raw_bytes if raw else 0, self.mind.features,
-                          learner.classes, self.mind.model)  # fmt: skip
+                          learner.classes, self.mind.model, beside)  # fmt: skip
             self.store = open_store(self.folder and self.folder / "store.db", shape, quota=quota, count=count,
                                     rule=rule, key=key)  # fmt: skip
             self.drift_, self._used, self.record = Drift(), set[int](), LifeRecord()
+            self.spread = Spread(self.mind.features) if beside else None
             self._resume()
         except BaseException:
             self.close()
@@ -83,7 +90,8 @@ class Life:
             return self.checkpoint()
         if found is not None:
             self.record = from_json(found, self._where)
-            self.drift_ = Drift.from_bytes(self.store.fact("drift") or b"")
+            self.drift_ = Drift.from_bytes(self.store.fact(DRIFT) or b"")
+            self.spread = self.spread and Spread.from_bytes(self.mind.features, self.store.fact("spread"))
         return self._take(points, found is None, broken)
 
     @property
@@ -134,8 +142,8 @@ class Life:
 
     def _collect_lately(self) -> None:
         """A life that begins after `fit` begins with a few samples of each class it was fitted to, and one that begins
-        after `add_class` with a class whose row is still to be made."""
-        for k in untouched_rows(self.learner):
+        after `add_class`, or with an untrained head, with classes whose rows are still to be made."""
+        for k in untouched_rows(self.learner, all_of_them=self.spread is not None):
             set_row(self.learner, k, np.zeros(1, np.float32), UNUSED)
             self.record.fresh.append(k)
         if self.learner.lately is not None and self.learner.lately.labels is not None:
@@ -172,7 +180,7 @@ class Life:
             logits, features = self.mind.recall(latents)
             worth, sure = worths(logits)
             found = self.store.add(latents, labels, worth.tolist(), raws)
-            for groups, confidence in zip(group_means(features), sure):
+            for groups, confidence in zip(group_means(self.mind.values(latents)), sure):
                 self.drift_.see(groups, confidence)
             told = {k for a, k, f in zip(found, labels, features) if a.told and self._mean(k, f)}
             self._make_rows(told)
@@ -186,7 +194,10 @@ class Life:
         return word(self.learner.names, k)
 
     def _mean(self, label: int, features: np.ndarray) -> bool:
-        self.store.means.see(label, features)
+        before, after = self.store.means.see(label, features)
+        if self.spread:
+            self.spread.see(before, after)
+            self._spread_changed = True
         self.store.touch(label)
         return True
 
@@ -253,13 +264,34 @@ class Life:
 
     def _make_rows(self, told: set[int]) -> None:
         """Rows of classes that were added and have new labels: from their means, until they are trained."""
+        if told & set(self.record.fresh) and not self._discriminate():
+            for k, row in self._rows_apart(told):
+                self._set_row(k, *row)
+                self.store.keep_fact(f"row {k}", np.append(*row).astype(np.float32).tobytes())
+
+    def _rows_apart(self, told: set[int]) -> Iterator[tuple[int, Row]]:
+        """One after the other, beside all that are there, as a microcontroller does."""
         for k in sorted(told & set(self.record.fresh)):
             weight, bias = head_rows(self.learner) or (np.zeros(0), np.zeros(0))
             used, means = rows_in_use(self.learner), self.store.means.means
             old = [j for j in sorted(means) if j != k and used[j]]
-            row = row_from_mean(means[k], [means[j] for j in old], [(weight[j], bias[j]) for j in old])
-            self._set_row(k, *row)
-            self.store.keep_fact(f"row {k}", np.append(*row).astype(np.float32).tobytes())
+            yield k, row_from_mean(means[k], [means[j] for j in old], [(weight[j], bias[j]) for j in old])
+
+    @property
+    def _trained(self) -> bool:
+        """Does any class have a trained row? Such rows do not compare with those of a discriminant."""
+        return bool(set(np.flatnonzero(rows_in_use(self.learner)).tolist()) - set(self.record.fresh))
+
+    def _discriminate(self) -> bool:
+        """All rows anew from the means and the covariance, which has changed for all; False if that is not the way."""
+        means = self.store.means
+        known = [k for k in sorted(self.record.fresh) if k in means.means]
+        metric = self.spread and self.spread.metric(sum(means.counts.values()), len(means.counts))
+        if metric is None or not known or self._trained:
+            return False
+        set_rows(self.learner, known, *discriminant([means.means[k] for k in known], metric))
+        self.mind.follow()
+        return True
 
     def _set_row(self, k: int, weight: np.ndarray, bias: np.float32) -> None:
         set_row(self.learner, k, weight, bias)
@@ -273,6 +305,8 @@ class Life:
 
     def _restore_rows(self) -> None:
         """Rows that were made since the last checkpoint."""
+        if self._discriminate():
+            return
         for k in sorted(self.record.fresh):
             row = self.store.fact(f"row {k}")
             if row is not None:
@@ -326,7 +360,7 @@ class Life:
 
     def _end(self, bout: bouts.Bout) -> tuple[bool, list[bool], list[bool]]:
         judged = worse, before, after = bouts.end(self, bout)
-        record = self.record
+        record, self._used = self.record, self._used | set(self.store.ledger.judged(bout.guards))
         record.bout, record.bouts = None, record.bouts + 1
         record.rolled_back += worse
         record.pace = record.pace / 2 if worse else min(1.0, record.pace * 2)
@@ -350,7 +384,10 @@ class Life:
         """The life's own record, in the store."""
         self.record.names, self.record.known = list(self.learner.names), self.learner.known
         self.store.keep_fact("life", self.record.to_json())
-        self.store.keep_fact("drift", self.drift_.to_bytes())
+        self.store.keep_fact(DRIFT, self.drift_.to_bytes())
+        if self.spread and self._spread_changed:
+            self.store.keep_fact("spread", self.spread.to_bytes())
+            self._spread_changed = False
 
     def checkpoint(self) -> None:
         """Save everything: when this returns, a power cut loses nothing of it."""
@@ -382,6 +419,8 @@ class Life:
         with self.learner._changing:
             self.store.erase()
             self.drift_, self.record = Drift(), LifeRecord()
+            self.spread = self.spread and Spread(self.mind.features)
+            self._spread_changed = True
             self._used.clear()
             if self.folder:
                 erase_banks(self.folder)

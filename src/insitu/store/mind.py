@@ -90,6 +90,11 @@ class Mind:
             at += v.type.bytes
         return tuple(found)
 
+    def values(self, latents: Sequence[bytes]) -> np.ndarray:
+        """Latents as rows of numbers."""
+        parts = [np.asarray(a, np.float32).reshape(len(latents), -1) for a in self.arrays(latents)]
+        return np.concatenate(parts, axis=1)
+
     def recall(self, latents: Sequence[bytes], device: HostDevice | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The outputs for these latents, and the features that the head read."""
         arrays = self.arrays(latents)

@@ -27,6 +27,7 @@ class Geometry:
     record: int
     mean: int
     classes: int
+    beside: int = 0  # bytes of one more value
 
     def bytes(self, count: int) -> int:
         """The largest size of the file with this many records."""
@@ -34,8 +35,17 @@ class Geometry:
         numbers = -(-count * 2 * ROW // self.page)
         leaves = -(-count // per_page)
         return self.page * (
-            FIXED + self._classes() + numbers + leaves + _inner(leaves + numbers, self.page) + count * beyond
+            FIXED
+            + self._beside()
+            + self._classes()
+            + numbers
+            + leaves
+            + _inner(leaves + numbers, self.page)
+            + count * beyond
         )
+
+    def _beside(self) -> int:
+        return 1 + cells(self.beside, self.page)[1] if self.beside else 0
 
     def _classes(self) -> int:
         per_page, beyond = cells(self.mean + CLASS_ROW, self.page)
@@ -54,11 +64,11 @@ class Geometry:
         return low
 
 
-def geometry(record: int, mean: int, classes: int) -> Geometry:
+def geometry(record: int, mean: int, classes: int, beside: int = 0) -> Geometry:
     """With the smallest page that wastes little."""
     wastes = {page: _waste(record, page) for page in SIZES}
     page = next((p for p, waste in wastes.items() if waste <= WASTE), min(wastes, key=lambda p: wastes[p]))
-    return Geometry(page, record, mean, classes)
+    return Geometry(page, record, mean, classes, beside)
 
 
 def _waste(record: int, page: int) -> float:

@@ -58,6 +58,7 @@ class Shape:
     features: int = 0  # floats of a class mean
     classes: int = 1
     model: str = ""  # whose latents these are
+    beside: int = 0  # bytes of a value that is kept with the records
 
 
 class Store:
@@ -67,7 +68,8 @@ class Store:
         self.shape, self.quota, self.seal = shape, quota, seal
         self._mark = seal.mark if seal.locked else zlib.crc32
         record = shape.latent + seal.extra + (shape.raw + seal.extra if shape.raw else 0)
-        self.geometry = geometry(record, 4 * shape.features + seal.extra, shape.classes)
+        beside = shape.beside + seal.extra if shape.beside else 0
+        self.geometry = geometry(record, 4 * shape.features + seal.extra, shape.classes, beside)
         self.capacity = min(self.geometry.capacity(quota), count or 1 << 31)
         self.rule, self.path = rule, path
         self.base = Database(path, self.geometry.page, quota)

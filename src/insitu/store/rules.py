@@ -4,7 +4,8 @@ A Linux store (records.py) and the C of a microcontroller (c/device/rules.c) fol
 keeps the same records on both. Ids are numbers from 1 up, in order of arrival. A label is a class number, or NONE.
 
 * Guard: the n-th labelled sample of a class (n from 0, over the whole life) is a guard if n % 5 == 3. It is never
-  trained on. A sample that is labelled later counts when its label arrives. A corrected label counts no second time.
+  trained on; its `uses` are the bouts that it judged. A sample that is labelled later counts when its label arrives. A
+  corrected label counts no second time.
 * Room: of `capacity` records, capacity // 5 (at least 1) are for guards, the others for trainees. A record competes
   within its own group only.
 * Eviction: see `victim`. The counter of its random numbers is the newcomer's id.
@@ -64,14 +65,17 @@ def rooms(capacity: int) -> tuple[int, int]:
     return capacity - guards, guards
 
 
-def is_worse(before: Iterable[bool], after: Iterable[bool]) -> bool:
-    """Do the guards say that a bout did harm? `before` and after it: was each guard right?
+def is_worse(before: Iterable[bool], after: Iterable[bool], older: Iterable[bool]) -> bool:
+    """Do the guards say that a bout did harm? `before` and after it: was each guard right? Had it judged a bout before?
 
     b guards went wrong and c went right: b > c and (b - c)^2 > b + c is one standard deviation of their difference.
+    With four older guards, only those count in c: wrong labels that came since the last bout are among the guards, too,
+    and a bout that learns them gets those right.
     """
-    pairs = list(zip(before, after))
-    b, c = pairs.count((True, False)), pairs.count((False, True))
-    return len(pairs) >= FEWEST_GUARDS and b > c and (b - c) ** 2 > b + c
+    found = list(zip(before, after, older))
+    proven = sum(o for _, _, o in found) >= FEWEST_GUARDS
+    b, c = sum(x and not y for x, y, _ in found), sum(y and not x and (o or not proven) for x, y, o in found)
+    return len(found) >= FEWEST_GUARDS and b > c and (b - c) ** 2 > b + c
 
 
 # groups -----------------------------------------------------------------------------------------
@@ -84,7 +88,7 @@ class Record(NamedTuple):
     label: int = NONE
     guard: bool = False
     worth: int = 0  # 0 to 255: how unsure the network was
-    uses: int = 0  # how often it was learned from
+    uses: int = 0  # how often it was learned from; of a guard: bouts that it judged
 
 
 @dataclass
@@ -237,6 +241,14 @@ class Ledger:
     def begin(self) -> None:
         """A new bout: every class has had no step."""
         self.steps.clear()
+
+    def judged(self, ids: Iterable[int]) -> list[int]:
+        """A bout is over that these guards have judged; returns those that are still kept."""
+        kept = [i for i in ids if i in self.records and self.records[i].guard]
+        for id in kept:
+            record = self.records[id]
+            self.records[id] = record._replace(uses=min(record.uses + 1, MOST_USES))
+        return kept
 
     def lesson(self) -> Record | None:
         """The record to learn next, counted as used; None without labelled trainees.

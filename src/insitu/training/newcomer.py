@@ -36,6 +36,17 @@ def row_from_mean(mean: np.ndarray, means: Sequence[np.ndarray], rows: Sequence[
     return v + s * (m - c), shared - half * _square(m)
 
 
+def discriminant(means: Sequence[np.ndarray], metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and biases of a linear discriminant, for classes with these means: A m and -m A m / 2.
+
+    `metric` is A, the inverse covariance of features around the means of their classes. Such rows compare with each
+    other; beside trained rows they lose (measured: docs/continual.md).
+    """
+    m = np.stack(means).astype(np.float64)
+    rows = m @ metric
+    return rows.astype(F), (-(rows * m).sum(1) / 2).astype(F)
+
+
 def _half(s: np.float32) -> np.float32:
     return F(s * F(0.5))
 

@@ -36,9 +36,14 @@ def split(graphs: Mapping[str, Graph], samples: tuple[Value, ...], narrow: bool 
         cut, frozen = _narrowed(taking, cut, frozen, names)
     values = tuple(v for name, v in taking[0].values.items() if name in cut)
     prefix = drop_unused(replace(taking[0], outputs=values, updates={}, state={}, inputs=samples, by_rows=""))
-    if not prefix.constants:  # transposed or rounded samples are not worth caching
+    smaller = narrow and _bytes(values) < _bytes(samples)
+    if not prefix.constants and not smaller:  # transposed or rounded samples are not worth caching, but to save room
         return None
     return Split(prefix, {verb: _rest(g, names, frozen, tuple(v.name for v in values)) for verb, g in graphs.items()})
+
+
+def _bytes(values: tuple[Value, ...]) -> int:
+    return sum(v.type.bytes for v in values)
 
 
 def _narrowed(graphs: list[Graph], cut: set[str], frozen: set[str], names: set[str]) -> tuple[set[str], set[str]]:

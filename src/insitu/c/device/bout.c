@@ -79,6 +79,7 @@ int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t parti
     m->now->left = steps;
     m->now->rate = rate * m->past->pace;
     m->now->guards = m->now->right = m->now->lost = m->now->won = 0;
+    m->now->older = m->now->proven = 0;
     for (int32_t i = 0; i < m->class_count; i++) {
         m->classes[i].steps = 0;
     }
@@ -104,6 +105,7 @@ static void ask_before(const life_model *m)
     const int32_t right = is_right(m, r);
     r->flags = (uint8_t)((r->flags & ~RULES_RIGHT) | RULES_JUDGED | (right ? RULES_RIGHT : 0));
     m->now->guards++;
+    m->now->older += r->uses > 0;
 }
 
 static void learn(const life_model *m)
@@ -148,13 +150,16 @@ static void judge(const life_model *m)
     past->right = (uint32_t)now->right;
     past->lost = (uint32_t)now->lost;
     past->won = (uint32_t)now->won;
-    const int32_t worse = rules_worse(now->guards, now->lost, now->won) || is_broken(m);
+    const int32_t worse = rules_worse(now->guards, now->older, now->lost, now->won, now->proven) || is_broken(m);
     past->pace = worse ? past->pace * 0.5f : past->pace < 0.5f ? past->pace * 2.0f : 1.0f;
     if (worse && bout_undo(m) == 0) {
         past->undone++;
         past->right = (uint32_t)(now->right + now->lost - now->won);
     }
     for (int32_t i = 0; i < now->count; i++) {
+        if (m->records[i].flags & RULES_JUDGED) {
+            rules_judged(m->records + i);
+        }
         m->records[i].flags = (uint8_t)(m->records[i].flags & ~(RULES_JUDGED | RULES_RIGHT));
     }
 }
@@ -171,6 +176,7 @@ static void ask_after(const life_model *m)
     m->now->right += right;
     m->now->lost += before && !right;
     m->now->won += right && !before;
+    m->now->proven += right && !before && r->uses > 0;
 }
 
 /* One step of a checkpoint; then the next phase. */

@@ -29,16 +29,6 @@ uint8_t follow_worth(const float *outputs, int32_t count, float *confidence, int
     return (uint8_t)(255 - (int32_t)(255.0f * (*confidence - second / total)));
 }
 
-static float group_mean(const float *features, int32_t count, int32_t group)
-{
-    float sum = features[group];
-    int32_t n = 1;
-    for (int32_t i = group + LIFE_GROUPS; i < count; i += LIFE_GROUPS, n++) {
-        sum += features[i];
-    }
-    return sum / (float)n;
-}
-
 static void see(life_past *past, int32_t i, float g)
 {
     if (past->usual >= LIFE_REFERENCE) {
@@ -51,10 +41,10 @@ static void see(life_past *past, int32_t i, float g)
     past->recent[i] = past->mean[i];
 }
 
-void follow_drift(life_past *past, const float *features, int32_t count, float confidence)
+void follow_drift(life_past *past, const float *sums, int32_t count, float confidence)
 {
     for (int32_t i = 0; i < LIFE_GROUPS && i < count; i++) {
-        see(past, i, group_mean(features, count, i));
+        see(past, i, sums[i] / (float)((count - i + LIFE_GROUPS - 1) / LIFE_GROUPS));
     }
     see(past, LIFE_GROUPS, confidence);
     past->usual += past->usual < LIFE_REFERENCE;
@@ -141,9 +131,9 @@ void follow_row(const life_model *m, int32_t label)
 float life_drift(const life_model *m)
 {
     const life_past *past = m->past;
-    const int32_t groups = m->feature_count < LIFE_GROUPS ? m->feature_count : LIFE_GROUPS;
+    const int32_t groups = m->latent_count < LIFE_GROUPS ? m->latent_count : LIFE_GROUPS;
     float sum = 0.0f;
-    if (past->usual < LIFE_REFERENCE || groups == 0) {
+    if (past->usual < LIFE_REFERENCE) {
         return 0.0f;
     }
     for (int32_t i = 0; i < groups; i++) {

@@ -7,8 +7,8 @@
 /* 255 - floor(255 (p1 - p2)) of the two largest probabilities; `confidence` is p1, `guess` its class. */
 uint8_t follow_worth(const float *outputs, int32_t count, float *confidence, int32_t *guess);
 
-/* One more sample was seen, with these features. */
-void follow_drift(life_past *past, const float *features, int32_t count, float confidence);
+/* One more sample was seen: the sums of the groups of its latents, `count` values in all. */
+void follow_drift(life_past *past, const float *sums, int32_t count, float confidence);
 
 /* One more sample of a class: m += (f - m) / n. */
 void follow_mean(float *mean, const float *features, int32_t count, uint32_t n);

@@ -173,10 +173,12 @@ int32_t life_observe(const life_model *m, int32_t label)
     if (label != RULES_NONE && !is_known(m, label)) {
         return 1;
     }
+    float groups[LIFE_GROUPS] = {0};
     settle(m);
     life_recall();
+    life_groups(groups);
     const uint8_t worth = follow_worth(m->outputs, m->class_count, &now->confidence, &now->guess);
-    follow_drift(m->past, m->features, m->features ? m->feature_count : 0, now->confidence);
+    follow_drift(m->past, groups, m->latent_count, now->confidence);
     m->past->observed++;
     const int32_t same = same_sample(m, label);
     if (same >= 0) {

@@ -11,7 +11,7 @@
 
 #include "device/rules.h"
 
-enum { LIFE_GROUPS = 16, LIFE_REFERENCE = 64 }; /* groups of features; samples that show what is usual */
+enum { LIFE_GROUPS = 16, LIFE_REFERENCE = 64 }; /* groups of latents; samples that show what is usual */
 
 /* What happened over the whole life; part of a checkpoint. */
 typedef struct {
@@ -53,6 +53,7 @@ typedef struct {
     float rate, loss;    /* of the bout; of its last step */
     int32_t cursor;      /* record whose turn it is to be recalled */
     int32_t guards, right, lost, won;
+    int32_t older, proven; /* guards that an earlier bout had asked: all, and those won */
     uint32_t last_id;    /* of the sample observed last: its own, or that of an equal one */
     uint32_t dropped;    /* the id that gave way to it; 0: none, its own: it was not kept */
     uint32_t failures;   /* of the flash */
@@ -90,6 +91,7 @@ typedef struct {
     const float *first_means;
     int32_t first_count;
     uint32_t state_bytes, model, latent_bytes;
+    int32_t latent_count; /* values in the latents */
     int32_t class_count, feature_count, capacity;
     /* the store: slots in RAM, or segments in flash */
     unsigned char *slots;
@@ -102,8 +104,9 @@ typedef struct {
     uint32_t page_bytes, word_bytes;
 } life_model;
 
-/* What the generated program provides: latents -> outputs and features; one learning step from the latents. */
+/* What the generated program provides: latents -> outputs and features, and sums; one learning step from the latents. */
 void life_recall(void);
+void life_groups(float *sums); /* of the latents: value i is in group i % 16 */
 float life_learn(int32_t label, float rate);
 
 /* Once, after the initial state was set: continue from the newest checkpoint and the samples in flash. */

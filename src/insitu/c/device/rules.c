@@ -162,7 +162,13 @@ int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes,
     return best;
 }
 
-int32_t rules_worse(int32_t guards, int32_t lost, int32_t won)
+int32_t rules_worse(int32_t guards, int32_t older, int32_t lost, int32_t won, int32_t proven)
 {
-    return guards >= RULES_FEWEST_GUARDS && lost > won && (lost - won) * (lost - won) > lost + won;
+    const int32_t count = older >= RULES_FEWEST_GUARDS ? proven : won, net = lost - count;
+    return guards >= RULES_FEWEST_GUARDS && net > 0 && net * net > lost + count;
+}
+
+void rules_judged(rules_record *guard)
+{
+    guard->uses = (uint16_t)(guard->uses < MOST_USES ? guard->uses + 1 : MOST_USES);
 }

@@ -18,7 +18,7 @@ enum { RULES_NEWEST = 8 };                                      /* records of a 
 typedef struct {
     uint32_t id;
     int16_t label;
-    uint16_t uses; /* how often it was learned from */
+    uint16_t uses; /* how often it was learned from; of a guard: bouts that it judged */
     uint16_t slot; /* where the store keeps it */
     uint8_t worth; /* how unsure the network was */
     uint8_t flags;
@@ -52,7 +52,11 @@ int32_t rules_victim(int32_t rule, const rules_record *records, int32_t count, i
 /* The number of the record to learn next, counted as used; -1 without labelled trainees. */
 int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes, int32_t class_count);
 
-/* Do the guards say that a bout did harm? `lost` went wrong, `won` went right. */
-int32_t rules_worse(int32_t guards, int32_t lost, int32_t won);
+/* Do the guards say that a bout did harm? `lost` went wrong, `won` went right. `older` of all, and `proven` of those won,
+ * had judged an earlier bout. */
+int32_t rules_worse(int32_t guards, int32_t older, int32_t lost, int32_t won, int32_t proven);
+
+/* A bout is over that this guard has judged. */
+void rules_judged(rules_record *guard);
 
 #endif
