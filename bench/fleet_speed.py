@@ -1,11 +1,11 @@
 """200 simulated devices on two cores: rounds a minute and memory, beside PyTorch doing the same in Flower's engine.
 
-    python -m bench.fleet_speed                 200 devices, two rounds each way, one after the other; minutes
+    python -m bench.fleet_speed                 200 devices, each way after the other; minutes
     python -m bench.fleet_speed --clients 40
 
 Both run the same network on the same windows of the watch data, one pass per round, batch 1, FedAvg over all devices,
 in Flower's own simulation engine with two workers: first insitu's deltas with the generated C, then an app as in
-Flower's PyTorch quickstart. Each way runs in a process of its own. Time is that of the rounds alone (training and
+Flower's PyTorch quickstart. Each way runs in a process of its own. Time is that of one round alone (training and
 averaging, no evaluation), memory the largest sum over all its processes, with shared pages divided among them.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 from insitu.terminal.table import table
 
 ROOT = Path(__file__).parent.parent
-ROUNDS, WORKERS = 2, 2
+ROUNDS, WORKERS = 1, 2
 
 
 def data(clients: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -41,8 +41,8 @@ def backend() -> dict:
     return {"init_args": {"num_cpus": WORKERS, "log_to_driver": False}, "client_resources": {"num_cpus": 1}}
 
 
-def ours(clients: int) -> list[float]:
-    """Seconds of each round, with the generated C."""
+def ours(clients: int) -> list[tuple[float, float]]:
+    """Seconds and CPU seconds of each round, with the generated C."""
     from tempfile import TemporaryDirectory
 
     from flwr.simulation import run_simulation
@@ -80,15 +80,15 @@ def timed(work):
     def main(grid, context):
         state = {}
         for number in range(ROUNDS + 1):  # the first one starts the workers
-            start = time.perf_counter()
+            start, spent = time.perf_counter(), cpu(os.getpid())
             work(grid, number, state)
-            seconds.append(time.perf_counter() - start)
+            seconds.append((time.perf_counter() - start, cpu(os.getpid()) - spent))
 
     return app, seconds
 
 
-def torchs(clients: int) -> list[float]:
-    """Seconds of each round, with PyTorch as in Flower's quickstart."""
+def torchs(clients: int) -> list[tuple[float, float]]:
+    """Seconds and CPU seconds of each round, with PyTorch as in Flower's quickstart."""
     import torch
     from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
@@ -149,6 +149,18 @@ def tree(pid: int) -> list[int]:
     return found
 
 
+def cpu(pid: int) -> float:
+    """Seconds of CPU time of a process tree so far."""
+    total = 0
+    for each in tree(pid):
+        try:
+            words = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            total += int(words[11]) + int(words[12])
+        except (OSError, IndexError):
+            continue
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 def memory(pid: int) -> int:
     """Bytes of a process tree, shared pages divided among those who share them."""
     total = 0
@@ -168,16 +180,13 @@ def measured(way: str, clients: int) -> dict:
     peak, over = [0], threading.Event()
 
     def watch() -> None:
-        while not over.wait(0.5):
+        while not over.wait(3):
             peak[0] = max(peak[0], memory(process.pid))
 
     threading.Thread(target=watch, daemon=True).start()
-    before = os.times()
     out = process.communicate()[0]
     over.set()
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return {**json.loads(out.strip().splitlines()[-1]), "peak": peak[0], "cpu": cpu}
+    return {**json.loads(out.strip().splitlines()[-1]), "peak": peak[0]}
 
 
 def main() -> int:
@@ -192,9 +201,9 @@ def main() -> int:
     rows = []
     for way in WAYS:
         found = measured(way, options.clients)
-        each = float(np.mean(found["seconds"][1:]))
-        rows.append((way, f"{60 / each:.1f}", f"{each:.1f}", f"{found['peak'] / 1e6:.0f}", f"{found['cpu']:.0f}"))
-    print(table((f"{options.clients} devices", "rounds a minute", "s a round", "peak MB", "CPU s in all"), rows))
+        each, spent = np.mean(found["seconds"][1:], axis=0)
+        rows.append((way, f"{60 / each:.1f}", f"{each:.1f}", f"{spent:.1f}", f"{found['peak'] / 1e6:.0f}"))
+    print(table((f"{options.clients} devices", "rounds a minute", "s a round", "CPU s a round", "peak MB"), rows))
     return 0
 
 

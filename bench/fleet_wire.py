@@ -97,12 +97,16 @@ class Proxy:
                 asked["now"] = found[1].decode() if found else asked["now"]
                 with self.lock:
                     self.bytes[asked["now"], "up" if up else "down"] += len(data)
+                self.note(data)
                 sink.sendall(data)
         except OSError:
             pass
         finally:
             for each in (source, sink):
                 each.close()
+
+    def note(self, data: bytes) -> None:
+        """For others who want to look at what passes."""
 
     def snapshot(self) -> Counter:
         with self.lock:

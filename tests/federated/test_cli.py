@@ -37,12 +37,18 @@ def test_a_page_shows_rounds_devices_and_what_was_dropped(tmp_path, capsys):
     ("join {learner} --data x.npz", "--superlink and --data is missing"),
     ("serve {learner} --host 0.0.0.0", "needs a certificate"),
     ("report {learner}", "is not the record of a fleet"),
+    ("simulate {learner} --data {data} --secure --private central --noise 1", "--private central needs to see single"),
+    ("simulate {learner} --data {data} --secure --coding ternary", "cannot be summed under masks"),
+    ("simulate {learner} --data {data} --secure --strategy krum", "Krum needs to see single devices' changes"),
+    ("serve {learner} --devices a.pub", "mean nothing without a certificate"),
+    ("join {learner} --data {data} --superlink 127.0.0.1:1 --key a.key", "only to a server that it knows"),
     ("serve {learner} -o state.bin", "is written to an .insitu file"),
 ])  # fmt: skip
 def test_what_is_missing_is_said_in_one_line(line, words, tmp_path, capsys):
     pytest.importorskip("ray", reason='Ray is not installed: pip install "insitu[flower-sim]"')
     learner, data = tmp_path / "learner.insitu", tmp_path / "data.npz"
     fresh().save(learner)
-    np.savez(data, **dict(zip("xy", samples(40, 1))))
+    x, y = samples(40, 1)
+    np.savez(data, x=x, y=y)
     assert main(["fleet", *line.format(learner=learner, data=data).split()]) == 1
     assert words in capsys.readouterr().err

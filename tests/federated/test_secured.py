@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -72,6 +73,25 @@ def test_the_documented_run_under_tls_completes_and_strangers_are_refused(tmp_pa
         assert server.wait(300) == 0, (tmp_path / "serve.log").read_text()[-2000:]
     assert insitu.open(tmp_path / "together.insitu").evaluate(*members(1)[0])["accuracy"] > 0
     assert not (tmp_path / "together.insitu.rounds").exists()
+
+
+@pytest.mark.slow
+def test_three_devices_are_summed_under_masks_by_flowers_processes(tmp_path):
+    fresh().save(tmp_path / "g.insitu")
+    port = free_port()
+    masks = "--secure --clip 0.5"
+    with ExitStack() as stack:
+        line = f"insitu fleet serve g.insitu --clients 3 --rounds 2 --rate 0.02 --port 9443 {masks} -o together.insitu"
+        server = started(line, port, tmp_path, "serve.log")
+        stack.callback(server.terminate)
+        for k, (x, y) in enumerate(members(3)):
+            np.savez(tmp_path / f"{k}.npz", x=x, y=y)
+            line = f"insitu fleet join g.insitu --data {k}.npz --superlink 127.0.0.1:9443 {masks}"
+            stack.callback(started(line, port, tmp_path, f"{k}.log").terminate)
+        assert server.wait(500) == 0, (tmp_path / "serve.log").read_text()[-2000:]
+    about = json.loads((tmp_path / "together.insitu.json").read_text())
+    assert not about["dropped"] and about["secure"] == 0.5
+    assert [(r["replies"], r["loss"]) for r in about["rounds"]] == [(3, 0.0)] * 2  # no device told its loss
 
 
 def wait_for(port: int, log: Path, seconds: float = 120) -> None:

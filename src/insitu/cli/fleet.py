@@ -276,8 +276,9 @@ def _shown(arguments, about: dict, written: list) -> int:
 def told(about: dict) -> str:
     """A run as text: the rounds, the bytes, the scores."""
     head = ("round", "replies", "loss", "sent to devices", "received")
-    rows = [(str(r["round"]), str(r["replies"]), f"{r['loss']:.4f}", size(r["down"]), size(r["up"]))
-            for r in about["rounds"]]  # fmt: skip
+    losses = ["hidden" if about.get("secure") is not None else f"{r['loss']:.4f}" for r in about["rounds"]]
+    rows = [(str(r["round"]), str(r["replies"]), loss, size(r["down"]), size(r["up"]))
+            for r, loss in zip(about["rounds"], losses)]  # fmt: skip
     lines = [table(head, rows), ""]
     scored = [(int(n), list(s.values())) for n, s in about["devices"].items() if s]
     for number, scores in sorted(scored):
