@@ -49,6 +49,7 @@ def measure(name: str, scheme: str, seed: int, each: tuple[int, ...] = EACH) -> 
     """One task with one scheme, for each number of samples."""
     task = TASKS[name](seed)
     learner = insitu.compile(task.model, scheme=scheme, **task.options)
+    assert learner.parts is not None
     start, rows = learner.device.state(), []
     info = learner.info()
     for count in each:
@@ -90,7 +91,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="tasks and schemes whose name contains this")
     parser.add_argument("--table", action="store_true", help="measure nothing")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--file", type=Path, default=FILE)
     options = parser.parse_args(argv)
     rows = json.loads(options.file.read_text()) if options.file.is_file() else []

@@ -28,7 +28,7 @@ from insitu.terminal.table import table
 FILE = ROOT / "bench" / "found.json"
 EPOCHS = 8
 MOST = 9  # seeds
-RATES = (0.05, 0.1, 0.2)
+RATES = (0.05, 0.1, 0.2, 0.4)
 SCHEMES = {
     "head": "head", "bias:22": "bias:22", "49kb": f"{MODEL}/49kb", "ladder:22": "ladder:22", "ladder:28": "ladder:28",
     "99kb": f"{MODEL}/99kb", "ladder:36": "ladder:36",
@@ -110,6 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--data", choices=("flowers", "person"), default="flowers")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="to choose from")
     parser.add_argument("--choose", action="store_true", help="only look for the rates")
     parser.add_argument("--jobs", type=int, default=1, help="for the frozen layers")
     parser.add_argument("--file", type=Path, default=FILE)
@@ -130,7 +131,7 @@ def measure(known: dict, wanted: list[str], seed: int, options) -> None:
     kept = remember(options.data, seed, options.jobs)
     for name in wanted:
         setting = Setting(options.data, name, options.epochs, 0.0, seed)
-        for rate in RATES if seed == 0 else ():
+        for rate in options.rates if seed == 0 else ():
             fill(known, kept, replace(setting, rate=rate, choosing=True), options.file)
         rate = best_rate(known, setting)
         assert rate is not None

@@ -44,15 +44,24 @@ def test_a_float_model_without_calibration_data_is_an_error():
         compile(classes=4)
 
 
-def test_auto_means_the_head_of_a_trained_model_and_says_so_in_its_notes_alone(capsys):
-    made = insitu.compile(trained(), example=torch.zeros(1, 6), classes=4, precision="float")
-    assert made.parts.scheme.name == "head" and "only the head is trained" in made.notes[0]
+def test_auto_means_as_much_as_fits_of_a_model_that_keeps_its_classes_and_says_so_in_its_notes_alone(capsys):
+    made = insitu.compile(trained(), example=torch.zeros(1, 6), precision="float")
+    assert made.parts and made.parts.scheme.name == "auto:full"
+    assert "scheme auto: full (every layer)" in made.notes[0] and not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options, why", [({"classes": 4}, "its classes are new"), ({"max_classes": 9}, "classes are added later")]
+)
+def test_auto_means_the_head_where_fit_cannot_tell_more(options, why, capsys):
+    made = insitu.compile(trained(), example=torch.zeros(1, 6), precision="float", **options)
+    assert made.parts and made.parts.scheme.name == "head" and why in made.notes[0]
     assert not capsys.readouterr().err
 
 
 def test_auto_means_everything_of_an_untrained_model(capsys):
     made = compile(classes=4, precision="float")
-    assert made.parts.scheme.name == "full" and "the model is untrained" in capsys.readouterr().err
+    assert made.parts and made.parts.scheme.name == "full" and "the model is untrained" in capsys.readouterr().err
     x, y = data(300)
     made.fit(x, y)
     assert made.evaluate(*data(200, seed=1))["accuracy"] > 0.8
@@ -61,7 +70,7 @@ def test_auto_means_everything_of_an_untrained_model(capsys):
 def test_auto_means_what_fits_of_an_untrained_model(capsys):
     model = insitu.load(mlp(hidden=64), torch.zeros(1, 6))
     made = insitu.compile(model, classes=4, data=X, board="nrf52840", sram=6000)
-    assert made.parts.scheme.name == "head" and made.deployed.sram_bytes <= 6000
+    assert made.parts and made.parts.scheme.name == "head" and made.deployed and made.deployed.sram_bytes <= 6000
     assert "only its head fits the board" in capsys.readouterr().err
 
 
@@ -120,8 +129,8 @@ def test_batch_norm_learns_its_statistics_from_whole_batches():
 
 def test_the_same_call_gives_the_same_program():
     one, two = (compile(classes=4, precision="float", scheme="last:1", head_init="uniform", seed=5) for _ in "ab")
-    assert one.device.program.files == two.device.program.files
-    assert compile(classes=4, precision="float", head_init="uniform", seed=6).device.program.files != one
+    assert one.program.files == two.program.files
+    assert compile(classes=4, precision="float", head_init="uniform", seed=6).program.files != one.program.files
 
 
 def test_prototypes_know_the_classes_before_any_training():
@@ -228,7 +237,7 @@ int main(void)
 
 def test_the_folder_of_c_builds_alone_and_computes_what_the_learner_does(tmp_path):
     made = learner("last:1")
-    write_bundle(made.device.program, tmp_path)
+    write_bundle(made.program, tmp_path)
     (tmp_path / "main.c").write_text(MAIN)
     sources = [str(p) for p in (*tmp_path.glob("*.c"), *tmp_path.glob("kernels/*/*.c"))]
     flags = [

@@ -29,7 +29,10 @@ from insitu.importers import load as load_graph
 from insitu.importers.keras.compiled import BATCH as KERAS_BATCH
 from insitu.importers.keras.compiled import Compiled, compiled
 from insitu.learner import Learner
+from insitu.learner.contributions import SECONDS
+from insitu.learner.contributions import measure as measure_gains
 from insitu.learner.feed import plain, predict_all
+from insitu.learner.given import given_samples
 from insitu.learner.model import Model
 from insitu.learner.own_head import own_or_new
 from insitu.ops.activation import sigmoid
@@ -52,7 +55,7 @@ from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, read_scheme
 from insitu.schemes.search import HEAD as HEAD_ALONE
 from insitu.terminal import colour
-from insitu.terminal.progress import stage
+from insitu.terminal.progress import bar, stage
 from insitu.training.classes import choose_classes
 from insitu.training.head import HEAD, prototypes, replace_head, reserve_head, with_head
 from insitu.training.integer_head import integer_head
@@ -70,10 +73,11 @@ MOST_FLOAT = (
     4096  # weights of a last layer that becomes float: an autoencoder's would take four times its flash and SRAM
 )
 ROOM = 4.0  # times the ranges of an untrained network
-AUTO = "auto"  # the scheme: the head of a trained model, everything of an untrained one
+AUTO = "auto"  # the scheme: as much as fits (schemes/ladder.py) of a model that keeps its classes, else the head
 LAST = {"last:4": 4, "last:2": 2, "last:1": 1}
 UNTRAINED_SCHEMES = ("full", *LAST, HEAD)  # the first that fits
-LADDER = "auto:ladder"  # as much as fits (schemes/ladder.py)
+LADDER = "auto:ladder"  # as much as fits of any model
+MEASURED = "auto:measured"  # what brings most, by short trainings on the samples (learner/contributions.py)
 OWN = "own"  # head_init: the model's own classifier
 
 
@@ -95,9 +99,11 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
                 ourselves) is faster and agrees with XNNPACK; None: as the model has it
     head_init   of a new head: zero, uniform or prototypes; "own" keeps the model's. None: zero; but names for as many
                 classes as the model has unnamed outputs keep its own head, unless labelled `data` shows that it guesses
-    scheme      what is trained: head, full, last:6, bias:22, ladder:40, a published name, a file; "auto" means the
-                head, or, of an untrained model, as many layers as fit the board; "auto:ladder" as much as fits the
-                memory, in the order of what usually brings most per byte (docs/schemes.md)
+    scheme      what is trained: head, full, last:6, bias:22, ladder:40, a published name, a file. "auto:ladder": as
+                much as fits half of the board's SRAM, or `sram`, in the order of what usually brings most per byte; fit
+                then decides whether more than the head learns. "auto" is the same for a model that keeps its classes,
+                and the head if they are new. "auto:measured" finds out with the labelled `data` what brings most, in
+                minutes (docs/schemes.md)
     batch       1 (default): one update per sample; more: gradients are added up and applied once per batch. A float
                 network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
                 otherwise the statistics are frozen. For a compiled Keras model in float the default is 32, as in Keras
@@ -133,7 +139,10 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     if head_init is None and head_after is None:
         chosen = own_or_new(g, chosen, samples)
     untrained = not is_int8(g) and is_untrained(g)
-    schemes = [scheme] if scheme != AUTO else UNTRAINED_SCHEMES if untrained else [HEAD]
+    fresh = chosen.count is not None or head_init not in (None, OWN) or head_after is not None
+    later = "" if scheme != AUTO or untrained else _head_alone(store, max_classes, fresh, has_targets(recipe))
+    scheme = HEAD if later else LADDER if scheme == AUTO and not untrained else scheme
+    schemes = UNTRAINED_SCHEMES if scheme == AUTO else [scheme]
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, schemes[0], batch))
     g = new_head(g, chosen.count, samples and by_name(samples, chosen.names), recipe, head_after, head_init, seed)
@@ -142,16 +151,17 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     g = rounded(integer_head(g) if head == "int8" else g, rounding)
     say("4-head", g)
     why = ""
-    if scheme == LADDER:
+    if scheme in (LADDER, MEASURED):
         parts = Parts(g, HEAD_ALONE, recipe, batch, has_statistics(g), head_of(g))
-        parts, graphs, deployed, why = highest_rung(parts, limits)
+        table = measured(parts, samples, seed=seed) if scheme == MEASURED else None
+        parts, graphs, deployed, why = highest_rung(parts, limits, table)
     else:
         parts, graphs, deployed = _first_that_fits(g, schemes, recipe, batch, limits)
     say("5-scheme", parts.scheme)
     say("6-training", graphs)
     room = UNTRAINED if untrained and precision == "int8" and schemes != [HEAD] else ""
     told = [*said, chosen.note, room, _scheme_note(schemes, parts.scheme.name)]
-    notes = sum(map(_told, told), ()) + _untrained(g) + _left(scheme, schemes)
+    notes = sum(map(_told, told), ()) + _untrained(g) + ((later,) if later else ())
     notes += (why,) if why else ()
     notes += (deployed.note,) if deployed and deployed.note else ()
     learner = Learner(graphs, parts=parts, notes=notes, deployed=deployed)
@@ -187,27 +197,52 @@ def _scheme_note(schemes: Sequence[str], name: str) -> str:
     return f"the model is untrained: {what} trained, not only its head (scheme={name!r})"
 
 
-def _left(scheme: str, schemes: Sequence[str]) -> tuple[str, ...]:
-    """A note for the learner, not for the terminal."""
-    if scheme != AUTO or len(schemes) > 1:
-        return ()
-    return (f"scheme auto: for now only the {HEAD} is trained; --scheme last:6 trains more",)
+def _head_alone(store: int | str | None, max_classes: int | None, fresh: bool, targets: bool) -> str:
+    """Why only the head is trained if nobody asked for more; a note for the learner, not for the terminal. Where the
+    model's answers are new, the trials of fit cannot tell yet whether other layers should learn too (docs/schemes.md).
+    """
+    reasons = {
+        "a store keeps most samples of what the head sees": store is not None,
+        "classes are added later": max_classes is not None,
+        "its classes are new": fresh,
+        "it learns targets": targets,
+    }
+    why = next((why for why, holds in reasons.items() if holds), "")
+    return f"scheme auto: the head, because {why}; --scheme auto:ladder trains as much as fits" if why else ""
 
 
 def search(model: Any, *, board: str = "host", sram: int | str | None = None, flash: int | str | None = None,
-           instructions: int = 0, gains: Contribution | None = None, recipe: Recipe | None = None,
-           **options: Any) -> list[Point]:  # fmt: skip
+           instructions: int = 0, gains: Contribution | None = None, measure: float | None = None,
+           kept: Path | None = None, recipe: Recipe | None = None, **options: Any) -> list[Point]:  # fmt: skip
     """The best schemes for a model, from the least memory to all that is allowed: a front of memory against gain.
 
     Takes the arguments of `compile` but `scheme`. `sram` defaults to all of the board's, `instructions` limits a step,
     `gains` is a table of what each part brings; None: what the structure of the network lets expect (schemes/ladder.py)
+    `measure` seconds are spent on short trainings with labelled `data` that fill such a table; the file `kept` collects
+    their results, so that an interrupted measurement goes on (learner/contributions.py)
     """
     limits = limits_of(board, byte_count(sram, "sram"), byte_count(flash, "flash"), "memory")
     recipe = with_gradients(recipe or Recipe(), limits)
     parts = compile(model, scheme="full", recipe=recipe, **options).parts
     assert parts is not None
     found = trainable(parts.forward)
+    if measure is not None:
+        data = options.get("data")
+        samples = None if data is None else as_samples(data, parts.forward, targets=has_targets(recipe))
+        gains = measured(parts, samples, measure, kept, options.get("seed", 0))
     return find(parts, found, limits, gains or ladder(found), instructions)
+
+
+def measured(parts: Parts, samples: Samples | None, seconds: float = SECONDS, kept: Path | None = None,
+             seed: int = 0) -> Contribution:  # fmt: skip
+    """What each part of the network brings on these samples."""
+    if samples is None or samples.labels is None:
+        raise DataError("measuring what a layer brings needs labelled samples", hint="give each sample its class")
+    known = given_samples(parts.forward, parts.recipe.loss, samples)
+    with bar() as report:
+        return measure_gains(
+            parts, trainable(parts.forward), known, seconds=seconds, path=kept, seed=seed, report=report
+        )
 
 
 def prove(model: Any, *, example: Any = None, classes: int | None = None, data: Any = None, scheme: str = "full",
@@ -373,10 +408,12 @@ def trainable(graph: Graph):
     return [layer for layer in layers(graph) if layer.name != HEAD and layer.name in leads]
 
 
-def highest_rung(parts: Parts, limits: Limits) -> tuple[Parts, dict[str, Graph], Deployment | None, str]:
+def highest_rung(
+    parts: Parts, limits: Limits, table: Contribution | None = None
+) -> tuple[Parts, dict[str, Graph], Deployment | None, str]:
     """The program that trains as much as fits, and a note about what that is; an error if nothing does."""
     with stage("choosing what to train"):
-        rungs = list(choose(parts, trainable(parts.forward), limits))
+        rungs = list(choose(parts, trainable(parts.forward), limits, table))
     for rung in rungs[:-1]:
         with suppress(BudgetError):
             return *_within(replace(parts, scheme=rung.scheme), limits, hints=False), rung.note

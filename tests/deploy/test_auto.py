@@ -1,15 +1,19 @@
-"""`scheme="auto:ladder"`: as much is trained as fits, more in more memory, and the note says what and why."""
+"""`scheme="auto:ladder"`: as much is trained as fits, more in more memory, and the note says what and why. The layers
+before the head rest until a fit finds a rate for them."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import insitu
 from insitu.deploy.auto import HOST, choose
-from insitu.deploy.limits import Limits
+from insitu.deploy.limits import Limits, limits_of
 from insitu.errors import BudgetError
+from insitu.learner.relinked import relinked
 from insitu.pipeline import trainable
 from insitu.schemes.ladder import rungs
+from insitu.schemes.update import Scheme
 
 from .test_budget import model, need
 
@@ -28,36 +32,40 @@ def head():
     return auto(scheme="head")
 
 
+def scheme_of(learner) -> Scheme:
+    return learner.parts.scheme
+
+
 def trained(learner) -> set[str]:
     return set(learner.graphs["predict"].state)
 
 
 def test_a_small_network_is_trained_in_full(full):
     made = auto()
-    assert made.parts.scheme == full.parts.scheme and need(made)[0] <= HOST
-    assert made.notes == ("scheme auto:ladder: full, everything is trained",)
+    assert scheme_of(made).updates == scheme_of(full).updates and need(made)[0] <= HOST
+    assert made.notes[0].startswith("scheme auto: full (every layer); fit decides")
 
 
 def test_a_budget_is_used_and_kept(full, head):
     least, most, before = need(head)[0], need(full)[0], 0
     for sram in (least, (least + most) // 2, most - 1):
         made = auto(sram=sram)
-        assert need(made)[0] <= sram and len(made.parts.scheme.updates) >= before
-        before = len(made.parts.scheme.updates)
-    assert before > 0 and made.parts.scheme.name.startswith("ladder:")
+        assert need(made)[0] <= sram and len(scheme_of(made).updates) >= before
+        before = len(scheme_of(made).updates)
+    assert before > 0 and scheme_of(made).name.startswith("auto:ladder:")
     assert f"within {sram / 1000:.1f} KB" in made.notes[0]
 
 
 def test_the_next_rung_would_not_fit(head, full):
     sram = (need(head)[0] + need(full)[0]) // 2
-    number = int(auto(sram=sram).parts.scheme.name.partition(":")[2])
+    number = int(scheme_of(auto(sram=sram)).name.rpartition(":")[2])
     with pytest.raises(BudgetError):
         auto(sram=sram, scheme=f"ladder:{number + 1}")
 
 
 def test_the_name_of_a_rung_makes_the_same_program(head, full):
     made = auto(sram=(need(head)[0] + need(full)[0]) // 2)
-    again = auto(scheme=made.parts.scheme.name)
+    again = auto(scheme=scheme_of(made).name)
     assert trained(again) == trained(made) and need(again) == need(made)
 
 
@@ -70,8 +78,8 @@ def test_on_a_board_everything_is_counted():
     for package in ("elftools", "ziglang"):
         pytest.importorskip(package)
     made = auto(board="nrf52840", sram=24_000)
-    assert made.deployed.sram_bytes <= 24_000
-    assert made.parts.scheme.updates and made.parts.scheme.name.startswith("ladder:")
+    assert need(made)[0] <= 24_000
+    assert scheme_of(made).updates and scheme_of(made).name.startswith("auto:ladder:")
 
 
 def test_more_than_half_of_a_board_is_used_only_if_nothing_but_the_head_fits_the_half(full, head):
@@ -79,8 +87,8 @@ def test_more_than_half_of_a_board_is_used_only_if_nothing_but_the_head_fits_the
         limits = Limits(None, whole, aims=(half, whole))
         return next(choose(full.parts, trainable(full.parts.forward), limits)).scheme.name
 
-    assert best(need(full)[0], 10**6) == "full" == best(need(head)[0], 10**6)
-    assert best(need(full)[0] - 1, 10**6) != "full"
+    assert best(need(full)[0], 10**6) == "auto:full" == best(need(head)[0], 10**6)
+    assert best(need(full)[0] - 1, 10**6) != "auto:full"
 
 
 def test_a_few_plans_are_enough(full, monkeypatch):
@@ -89,3 +97,51 @@ def test_a_few_plans_are_enough(full, monkeypatch):
     layers = trainable(full.parts.forward)
     first = next(choose(full.parts, layers, Limits(sram=50_000)))
     assert first.number == 0 and len(planned) < 9 < len(rungs(layers))
+
+
+def samples(learner, count: int = 8):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(count, *learner.graphs["predict"].inputs[0].shape[1:])).astype(np.float32), np.arange(
+        count
+    ) % 4
+
+
+def changed(learner, x, y, **options) -> set[str]:
+    """The parts of the state that a training changes, by the name of their layer."""
+    before = {name: array.copy() for name, array in learner.device.state().items()}
+    learner.fit(x, y, epochs=1, **options)
+    after = learner.device.state()
+    return {name.rsplit(".", 1)[0] for name in before if "." in name and not np.array_equal(before[name], after[name])}
+
+
+def test_a_given_rate_is_the_heads_unless_more_was_asked_for(full):
+    made = auto()
+    x, y = samples(made)
+    assert made.device.state()["body_rate"].tolist() == [0.0] and full.device.state()["body_rate"].tolist() == [1.0]
+    assert changed(made, x, y, rate=0.01) == {"head"}
+    assert changed(made, x, y, rate=0.01, head_rate=0.02) > {"head"}  # both rates were given
+
+
+def test_what_a_fit_found_stays(full, tmp_path):
+    made = auto()
+    x, y = samples(made)
+    made.device.load_arrays({"body_rate": np.array([0.5], np.float32)})  # as a fit would
+    made.save(tmp_path / "net.insitu")
+    again = insitu.open(tmp_path / "net.insitu")
+    assert scheme_of(again).rests and changed(again, x, y, rate=0.01) > {"head"}
+    assert again.device.state()["body_rate"].tolist() == [0.5]
+
+
+def test_a_learner_of_this_machine_gets_the_scheme_that_fits_a_board_and_keeps_what_it_learned():
+    for package in ("elftools", "ziglang"):
+        pytest.importorskip(package)
+    made = auto()
+    x, y = samples(made)
+    made.fit(x, y, epochs=2, rate=0.02, head_rate=0.05)
+    half = relinked(made, limits_of("nrf52840", 24_000, None))
+    assert len(scheme_of(half).updates) < len(scheme_of(made).updates) and need(half)[0] <= 24_000
+    assert scheme_of(half).rests and "scheme auto: ladder:" in half.notes[-1] and len(half.notes) == 1
+    assert half.predict(x).tobytes() == made.predict(x).tobytes()
+    assert half.device.state()["body_rate"] == made.device.state()["body_rate"] > 0
+    again = relinked(half, limits_of("nrf52840", 19_000, None))  # parts of weights have become frozen
+    assert again.predict(x).tobytes() == made.predict(x).tobytes()

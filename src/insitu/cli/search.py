@@ -10,10 +10,13 @@ from insitu.cli.output import add_data, read_data, show
 from insitu.cli.values import count, target_folder
 
 HELP = "find what to train within a budget: the best schemes, from little memory to much"
+KEPT = "measured.json"  # what was measured, to go on from
+SECONDS = 240
 EXAMPLES = """\
   insitu search net.pkl --classes 10 --board stm32f746                     up to all of its SRAM
   insitu search net.pkl --classes 10 --board stm32f746 --sram 128K -o found
   insitu search model.onnx --data x.npz --board nrf52840 --instructions 20000000
+  insitu search model.onnx --data x.npz --board nrf52840 --measure -o found     what your own samples say
   insitu compile net.pkl --classes 10 --board stm32f746 --sram 128K --scheme found/119kb.txt
 """
 
@@ -26,6 +29,10 @@ def arguments(parser) -> None:
     groups.board.add_argument(
         "--instructions", type=count, default=0, metavar="N", help="of one step, at most, estimated"
     )
+    groups.data.add_argument(
+        "--measure", action="store_true", help="find out by short trainings on the data what each part brings"
+    )
+    groups.data.add_argument("--seconds", type=count, default=None, metavar="N", help="for measuring, at most (240)")
     groups.output.add_argument(
         "-o", "--output", metavar="DIR", type=target_folder, help="write scheme files and a picture to this folder"
     )
@@ -46,6 +53,7 @@ def run(arguments) -> int:
         head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
         rounding=arguments.rounding, recipe=recipe(arguments), board=arguments.board, sram=arguments.sram,
         flash=arguments.flash, instructions=arguments.instructions, seed=arguments.seed,
+        measure=seconds_of(arguments), kept=arguments.output and arguments.output / KEPT,
     )  # fmt: skip
     written = write_front(points, arguments.output) if arguments.output else []
     lines = [again(arguments, point, arguments.output) for point in points]
@@ -53,6 +61,13 @@ def run(arguments) -> int:
     report = {"model": graph.name, "board": arguments.board, "front": front, "files": [str(path) for path in written]}
     show(arguments, "\n\n".join(filter(None, [front_table(points), "\n".join(lines)])), report)
     return 0
+
+
+def seconds_of(arguments) -> float | None:
+    """For measuring; None: nothing is measured."""
+    if not arguments.measure and arguments.seconds is None:
+        return None
+    return SECONDS if arguments.seconds is None else arguments.seconds
 
 
 def again(arguments, point, folder: Path | None) -> str:

@@ -39,7 +39,8 @@ def run_audio_demo(board: str = BOARD, epochs: int | None = None, *, say: Say = 
 
 def quiet_learner() -> Learner:
     """The network with a head for the seven words, taught on quiet clips of many speakers."""
-    learner = compile(f"zoo:{MODEL}", transform=LISTENING, classes=labels(), recipe=Recipe(grad=GRADIENTS))
+    learner = compile(f"zoo:{MODEL}", transform=LISTENING, classes=labels(), scheme="head",
+                      recipe=Recipe(grad=GRADIENTS))  # fmt: skip
     learner.fit(words("train").x, words("train").y, rate=0.05, epochs=10)
     return learner
 

@@ -1,4 +1,4 @@
-"""`scheme="auto:ladder"`: the highest rung of the network's ladder that fits the memory there is.
+"""`scheme="auto"`: the highest rung of the network's ladder that fits the memory there is.
 
 The planner says what a rung needs. Rungs are nested, so the highest one is found by halving, in a handful of plans;
 small networks reach the top, where everything is trained. Nothing is linked here: the budget check does that at the
@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from insitu.deploy.limits import Limits
+from insitu.deploy.limits import Limits, half_of
 from insitu.deploy.programs import LINKED_SRAM, Programs, bare_sram, state_bytes
 from insitu.errors import Error
 from insitu.planner import plan
+from insitu.schemes.contribution import Contribution
 from insitu.schemes.cost import bytes_of
 from insitu.schemes.cost import state_bytes as trained_bytes
 from insitu.schemes.ladder import climb, highest, rungs
 from insitu.schemes.layers import Layer
 from insitu.schemes.search import HEAD
-from insitu.schemes.update import Scheme
+from insitu.schemes.update import AUTO, Scheme
 from insitu.terminal.table import size
 from insitu.training.parts import Parts
 
@@ -41,9 +42,12 @@ class Chosen:
     @property
     def note(self) -> str:
         """One line: what was chosen, and why."""
-        what = "everything is trained" if self.scheme.name == "full" else described(self.scheme)
-        where = "" if self.budget is None else f" within {size(self.budget)}"
-        return f"scheme auto:ladder: {self.scheme.name}, {what}{where}"
+        if not self.scheme.updates:
+            return f"scheme auto: only the head can be trained within {size(self.budget or 0)}"
+        name = self.scheme.name.removeprefix(AUTO)
+        what = "every layer" if name == "full" else described(self.scheme)
+        where = "" if self.budget is None else f", within {size(self.budget)}"
+        return f"scheme auto: {name} ({what}){where}; fit decides whether more than the head learns"
 
 
 def described(scheme: Scheme) -> str:
@@ -53,22 +57,37 @@ def described(scheme: Scheme) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def choose(parts: Parts, found: list[Layer], limits: Limits) -> Iterator[Chosen]:
-    """The best rung for these limits; then lower ones, if the linked program turns out to be too large."""
-    steps = rungs(found, each=bytes_of(parts.recipe))
+def choose(parts: Parts, found: list[Layer], limits: Limits, table: Contribution | None = None) -> Iterator[Chosen]:
+    """The best rung for these limits; then lower ones, if the linked program turns out to be too large.
+
+    `table` says what each part brings, if that was measured; what it does not list is not trained.
+    """
+    steps = rungs(found, table, bytes_of(parts.recipe))
+    steps = steps[:-1] if table and steps[-1].layer == "full" else steps
+
+    def rung(number: int) -> Scheme:
+        return chosen(climb(found, number, steps, f"{table.source}:{number}" if table else ""))
+
     last, best, budget = len(steps) - 1, 0, 0
     for budget in budgets(parts, limits):
-        best = highest(last + 1, fitting(parts, found, limits, budget, lambda number: climb(found, number, steps))) or 0
+        best = highest(last + 1, fitting(parts, found, limits, budget, rung)) or 0
         if best:
             break
     for number in sorted({max(best - down, 0) for down in DOWN}, reverse=True):
         if number or parts.head:
-            yield Chosen(climb(found, number, steps), number, last, None if number == last else budget)
+            yield Chosen(rung(number), number, last, None if number == last else budget)
+
+
+def chosen(scheme: Scheme) -> Scheme:
+    """The scheme with a name that says that nobody asked for it; the head alone needs none."""
+    return replace(scheme, name=f"{AUTO}{scheme.name}") if scheme.updates else scheme
 
 
 def budgets(parts: Parts, limits: Limits) -> Iterator[int]:
     """Bytes of SRAM to fit: what was asked for; of a board half, or all of it if nothing but the head fits the half."""
-    if limits.aims or limits.sram:
+    if limits.board and not limits.aims and limits.sram == limits.board.sram.bytes:  # the least memory is preferred
+        yield from (half_of(limits.board), limits.board.sram.bytes)
+    elif limits.aims or limits.sram:
         yield from limits.aims or (limits.sram or 0,)
     elif not parts.head:
         yield HOST

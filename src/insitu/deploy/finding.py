@@ -77,14 +77,15 @@ def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution,
 
 def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> Point:
     """The best scheme that fits a budget, linked if the board can be linked for."""
+    less = 0  # bytes that stack and code need beyond a usual program's
     for _ in range(AGAIN):
-        found = searching.best(budget)
-        assert found is not None  # the budget holds the head
+        found = searching.best(replace(budget, sram=budget.sram - less))
+        if found is None or not found.scheme.updates:
+            break
         point = linked(parts, found, limits, budget)
-        beyond = point.sram_bytes - budget.sram
-        if beyond <= 0 or not found.scheme.updates:
+        if point.sram_bytes <= budget.sram:
             return point
-        searching.error += beyond
+        less += point.sram_bytes - budget.sram
     return linked(parts, Found(HEAD, 0.0, searching.head or Need(0)), limits, budget)
 
 

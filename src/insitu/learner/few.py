@@ -22,6 +22,7 @@ from insitu.learner.feed import Feed, plain
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
 from insitu.learner.rates import Gains, Probe, Rates, derived, parameters_of, trained_values
+from insitu.learner.settling import resting_share
 from insitu.terminal.progress import Report
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE
@@ -62,7 +63,7 @@ def _mean(before: float, count: int, found: float, more: int) -> float:
 def learn(learner: Learner, data: Samples, rate: float | None, head_rate: float | None, report: Report) -> History:
     """One pass over these samples."""
     feed = _feed(learner, data)
-    rates = _given(feed, rate, head_rate) if rate is not None else _found(learner, feed, head_rate)
+    rates = _given(learner, feed, rate, head_rate) if rate is not None else _found(learner, feed, head_rate)
     if BODY_RATE in feed.device.state():
         feed.device.load_arrays({BODY_RATE: np.array([rates.share], np.float32)})
     course = Course(1, rates.head, _batch(learner, len(feed)), "constant", 0.0, seed=learner.known.samples)
@@ -99,9 +100,10 @@ def _batch(learner: Learner, count: int) -> int:
 # rates ------------------------------------------------------------------------------------------
 
 
-def _given(feed: Feed, rate: float, head_rate: float | None) -> Rates:
-    both = BODY_RATE in feed.device.state()
-    return Rates(rate if head_rate is None else head_rate, rate if both else None)
+def _given(learner: Learner, feed: Feed, rate: float, head_rate: float | None) -> Rates:
+    if BODY_RATE not in feed.device.state():
+        return Rates(rate if head_rate is None else head_rate)
+    return Rates(rate, rate * resting_share(learner, feed.device)) if head_rate is None else Rates(head_rate, rate)
 
 
 def _found(learner: Learner, feed: Feed, head_rate: float | None) -> Rates:
@@ -121,7 +123,8 @@ def derived_rates(learner: Learner, feed: Feed) -> Rates:
         learner.known = known = known.with_gains(*_gains(learner, feed), samples)
     both = BODY_RATE in feed.device.state()
     rates = derived(Gains(known.head, known.body if both else 0.0), learner.recipe, _has_head(learner))
-    return replace(rates.times(CAREFUL, CAREFUL), body=CAREFUL * (rates.body or 0.0) if both else None)
+    rates = replace(rates.times(CAREFUL, CAREFUL), body=CAREFUL * (rates.body or 0.0) if both else None)
+    return rates if resting_share(learner, feed.device) else rates.alone  # nothing is tried here
 
 
 def one_sided(labels: np.ndarray, classes: int) -> float:

@@ -99,6 +99,11 @@ class Score:
         """The number to compare, smaller is better."""
         return float(self.each.mean())
 
+    @property
+    def error(self) -> float:
+        """The standard error of the cost."""
+        return float(self.each.std() / np.sqrt(max(1, len(self.each)))) if np.isfinite(self.cost) else 0.0
+
     def words(self) -> str:
         return f"{self.measure:.1%}" if self.better_high else f"error {self.measure:.3g}"
 

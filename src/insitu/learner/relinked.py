@@ -1,13 +1,17 @@
 """A learner with a program for a board: the same classes, scheme and state, planned and linked for it.
 
+If nobody asked for the scheme (`auto`), the board gets the one that fits it; what was learned stays, as frozen weights
+where the board does not train them.
+
 With a store, the program lives there (docs/living.md): it starts from what was learned here, and knows the means of the
 classes, so that a class can be added to it by name; `most` leaves room for such classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,30 +19,91 @@ from insitu.codegen.life import LifeClass
 from insitu.codegen.program import with_life
 from insitu.data.arguments import whole
 from insitu.deploy import Deployment, Limits, deploy_program, starting_from, usual_gradients
+from insitu.deploy.auto import choose
 from insitu.deploy.budget import check_budget
 from insitu.errors import BudgetError, DataError
+from insitu.graph import Graph
 from insitu.learner.file import state_of
 from insitu.learner.learner import Learner
 from insitu.learner.seen import Seen, class_means
+from insitu.ops.channels import merge_channels
+from insitu.schemes.layers import layers, leading
+from insitu.schemes.search import HEAD as HEAD_ALONE
 from insitu.training.head import HEAD, reserve_head
 from insitu.training.parts import Parts
 
 Arrays = Mapping[str, np.ndarray]
+PART = ".trained"  # the suffix of a weight of which only some channels are trained
 
 
 def relinked(learner: Learner, limits: Limits, grad: str | None = None, most: int | None = None) -> Learner:
     """The same learner for this board; it starts from what was learned. `most` is the number of classes it may get."""
     assert learner.parts is not None  # a file has them
     parts = replace(learner.parts, recipe=replace(learner.recipe, grad=grad or usual_gradients(limits.board)))
-    parts = parts if most is None else with_room(parts, most)
+    starts = (
+        list(fitting(parts, state_of(learner), limits)) if parts.scheme.rests else [Start(parts, state_of(learner))]
+    )
+    for start in starts[:-1]:
+        with suppress(BudgetError):
+            return _linked(learner, start, limits, most)
+    return _linked(learner, starts[-1], limits, most)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a program for a board is made from, and the state that it starts from."""
+
+    parts: Parts
+    state: Arrays
+    note: str = ""  # about the scheme, if nobody asked for it
+
+
+def _linked(learner: Learner, start: Start, limits: Limits, most: int | None) -> Learner:
+    parts = start.parts if most is None else with_room(start.parts, most)
     graphs = parts.graphs()
     first = {name: array for g in graphs.values() for name, array in g.state.items()}
-    graphs = starting_from(graphs, grown(state_of(learner), first))
-    seen = class_means(learner)
+    graphs, seen = starting_from(graphs, grown(start.state, first)), class_means(learner)
     deployed = knowing(check_budget(parts, graphs, limits), seen)
-    made = Learner(graphs, parts=parts, notes=learner.notes, deployed=deployed)
+    others = tuple(note for note in learner.notes if not (start.note and note.startswith("scheme auto")))
+    made = Learner(graphs, parts=parts, notes=(*others, start.note) if start.note else others, deployed=deployed)
     made.known, made.lesson, made.seen = learner.known, learner.lesson, seen
     return made
+
+
+def fitting(parts: Parts, state: Arrays, limits: Limits) -> Iterator[Start]:
+    """With schemes that fit this board, the best first."""
+    learned = replace(parts, forward=with_learned(parts, state), scheme=HEAD_ALONE)
+    leads = leading(learned.forward)
+    known = [layer for layer in layers(learned.forward) if layer.name != HEAD and layer.name in leads]
+    if limits.store is not None and parts.head:
+        yield Start(learned, kept(learned, state), "scheme auto: the head, because a store keeps what the head sees")
+        return
+    for rung in choose(learned, known, limits):
+        if rung.scheme.updates == parts.scheme.updates:
+            yield Start(parts, state, rung.note)
+        else:
+            found = replace(learned, scheme=rung.scheme)
+            yield Start(found, kept(found, state), rung.note)
+
+
+def with_learned(parts: Parts, state: Arrays) -> Graph:
+    """The network with what was learned as its constants."""
+    merges = {n.inputs[0].name: n.attrs["channels"] for n in parts.graphs()["predict"].nodes if n.op is merge_channels}
+    constants = dict(parts.forward.constants)
+    for name, array in state.items():
+        whole = name.removesuffix(PART)
+        if name in merges and whole in constants:
+            constants[whole] = constants[whole].copy()
+            constants[whole][..., list(merges[name])] = array
+        elif name in constants:
+            constants[name] = array
+    return replace(parts.forward, constants=constants)
+
+
+def kept(parts: Parts, state: Arrays) -> Arrays:
+    """What goes on as it was: everything but parts of weights, whose channels may be others now."""
+    first = {name: array for g in parts.graphs().values() for name, array in g.state.items()}
+    return {n: a for n, a in state.items() if PART not in n and n in first and first[n].shape == a.shape}
 
 
 def with_room(parts: Parts, most: int) -> Parts:

@@ -182,13 +182,13 @@ def usual_epochs(count: int) -> int:
     return int(np.clip(round(EPOCHS * (AT / max(count, 1)) ** (1 / 3)), FEWEST, MOST))
 
 
-def as_given(feed: Feed, given: Given) -> Settled:
-    """If a rate is given, nothing has to be found."""
+def as_given(feed: Feed, given: Given, share: float = 1.0) -> Settled:
+    """If a rate is given, nothing has to be found. `share`: of it, for the layers before the head."""
     assert given.rate is not None
     head = given.rate if given.head_rate is None else given.head_rate
     course = given.course(usual_epochs(len(feed.source)), head)
     both = BODY_RATE in feed.device.state()
-    return Settled(course, feed, Rates(head, given.rate if both else None))
+    return Settled(course, feed, Rates(head, share * given.rate if both else None))
 
 
 def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Report,

@@ -4,7 +4,10 @@ known only by its folder, on the board itself, where rates are measured but noth
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from insitu.data import Samples
 from insitu.devices.device import Device, method_of
@@ -16,6 +19,7 @@ from insitu.learner.rates import Probe, parameters_of, trained_values
 from insitu.learner.settle import Given, Settled, as_given, settle
 from insitu.planner.changes.looped import macs
 from insitu.terminal.progress import Report
+from insitu.training.train import BODY_RATE
 
 if TYPE_CHECKING:
     from insitu.learner.learner import Learner
@@ -25,14 +29,24 @@ def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out:
             report: Report) -> Settled:  # fmt: skip
     """How this fit goes."""
     if given.rate is not None:
-        return as_given(feed, given)
+        return as_given(feed, given, 1.0 if given.head_rate is not None else resting_share(learner, feed.device))
     if isinstance(learner.device, HostDevice):
         return _here(learner, feed, given, held_out, report)
     if learner.site.manifest is None:
         return _on_a_twin(learner, data, feed, given, held_out, report)
     state = learner.site.manifest.interface.state
     probe = Probe(feed.device, parameters_of(state.fields if state else ()), learner.recipe.loss)
-    return settle(feed, given, learner.recipe, probe, report, tries=False)
+    found = settle(feed, given, learner.recipe, probe, report, tries=False)
+    rests = found.rates.body is not None and not resting_share(learner, feed.device)
+    return replace(found, rates=found.rates.alone) if rests else found
+
+
+def resting_share(learner: Learner, device: Device) -> float:
+    """The share of a given rate for the layers before the head: all of it; if nobody asked to train them, the share
+    that a fit has found, at first none."""
+    share = device.state().get(BODY_RATE, np.ones(1, np.float32))[0]
+    rests = learner.parts.scheme.rests if learner.parts else share == 0
+    return float(share) if rests else 1.0
 
 
 def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report) -> Settled:

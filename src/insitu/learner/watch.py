@@ -17,6 +17,7 @@ from insitu.learner.feed import Feed, predict_all
 from insitu.learner.held_out import MOST, Score, change, guess, helps, no_better, score
 
 FAR, NEAR = 1.1, 0.02  # how far above a trial's result a training may end, as a share and in addition
+ERRORS = 2.0  # standard errors by which it must also be above
 TINY = 1e-6  # loss of guessing, if there is only one answer
 PATIENCE = 3  # epochs without progress, at least; a third of all
 
@@ -100,7 +101,9 @@ class Watch:
             return False
         now, guessed = self._score(), guess(self.loss, self.feed.labels)
         forgot = no_better(now, guessed) and not no_better(self.tried, guessed)
-        return forgot or now.cost > self.tried.cost * FAR + NEAR or not helps(now, self._score(self.start))
+        chance = ERRORS * float(np.hypot(now.error, self.tried.error))  # these are other samples than the trial's
+        far = now.cost > self.tried.cost * FAR + NEAR + chance
+        return forgot or far or not helps(now, self._score(self.start))
 
     def _score(self, state: Mapping[str, np.ndarray] | None = None) -> Score:
         device, feed = self.feed.device, self.validation or self.feed

@@ -130,7 +130,7 @@ def _from_backbone(material: Material, lesson: Lesson, board: str | Board, keep:
         try:
             learner = pipeline.compile(
                 graph, classes=material.names, data=found.part(~material.test), board=board, sram=lesson.sram,
-                flash=lesson.flash, head_after=backbone.head_after, seed=lesson.seed,
+                flash=lesson.flash, scheme="head", head_after=backbone.head_after, seed=lesson.seed,
             )  # fmt: skip
         except BudgetError as e:
             passed.append(f"{backbone.name}: {e.what.splitlines()[0]}")
@@ -195,8 +195,8 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
     school.lesson = lesson
     with kept_at_interrupt(school, keep):
         history = school.fit(training, seed=lesson.seed, progress=report, **way.course(len(training)))
-        learner = pipeline.compile(learned_model(school), data=training, board=board, sram=lesson.sram,
-                                   flash=lesson.flash, seed=lesson.seed)  # fmt: skip
+        learner = pipeline.compile(learned_model(school), data=training, board=board, scheme="head",
+                                   sram=lesson.sram, flash=lesson.flash, seed=lesson.seed)  # fmt: skip
     learner.lesson = replace(lesson, finished=True)
     with warnings.catch_warnings(), kept_at_interrupt(learner, keep):
         warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Graph
 from insitu.schemes.scheme import Scheme
-from insitu.training.train import Recipe, train_graphs
+from insitu.training.train import BODY_RATE, Recipe, train_graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +26,20 @@ class Parts:
     def graphs(self) -> dict[str, Graph]:
         together = self.batch if self.at_once else 1
         one_by_one = self.batch > 1 and not self.at_once
-        return train_graphs(
-            self.forward, self.scheme, self.recipe, accumulate=one_by_one, samples=together, head=self.head
+        return self._resting(
+            train_graphs(
+                self.forward, self.scheme, self.recipe, accumulate=one_by_one, samples=together, head=self.head
+            )
         )
+
+    def _resting(self, graphs: dict[str, Graph]) -> dict[str, Graph]:
+        """The graphs, with a rate of 0 for the layers before the head if nobody asked to train them."""
+        if not self.scheme.rests:
+            return graphs
+        rest = {BODY_RATE: np.zeros(1, np.float32)}
+        return {
+            verb: replace(g, state={**g.state, **rest}) if BODY_RATE in g.state else g for verb, g in graphs.items()
+        }
 
     def batch_graphs(self, batch: int) -> dict[str, Graph] | None:
         """The graphs of a program that adds up gradients, and one for whole batches at once; None if impossible.
@@ -36,6 +49,8 @@ class Parts:
         if self.at_once or batch == 1 or self.recipe.rows or any(n.op.kind == "int8" for n in self.forward.nodes):
             return None
         try:
-            return train_graphs(self.forward, self.scheme, self.recipe, accumulate=True, samples=batch, head=self.head)
+            return self._resting(
+                train_graphs(self.forward, self.scheme, self.recipe, accumulate=True, samples=batch, head=self.head)
+            )
         except GraphError:  # an op that moves the sample axis
             return None

@@ -19,6 +19,13 @@ class Split:
     prefix: Graph  # samples -> the values that the rest needs
     rest: dict[str, Graph]  # verb -> the graph that starts from those values
 
+    def rest_of(self, graphs: Mapping[str, Graph]) -> dict[str, Graph]:
+        """Other training graphs of the same network, cut at the same place: nothing before it may be trained."""
+        names = {v.name for v in self.prefix.inputs}
+        frozen = names | {v.name for node in self.prefix.nodes for v in node.outputs}
+        cut = tuple(v.name for v in self.prefix.outputs)
+        return {verb: _rest(g, names, frozen, cut) for verb, g in graphs.items()}
+
 
 def split(graphs: Mapping[str, Graph], samples: tuple[Value, ...], narrow: bool = False) -> Split | None:
     """The graphs cut at the end of the frozen prefix; None if nothing worth caching is frozen.
