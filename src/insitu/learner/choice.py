@@ -69,7 +69,7 @@ def choose(
     best = nearest({place: tried.end for place, tried in scored.items()}, SURE * sure)
     found = _at(rates, best), scored[best]
     if trials.both:
-        alone = rates.alone, trials.run(rates.alone, scored[best])
+        alone = rates.alone, trials.run(rates.alone)  # to the end: one fold must not decide about what is safe
         found = found if clearly(found[1].end, alone[1].end, DEEPER * sure) else alone
     return _made(*found, before, 0.0 if whole else FARTHER * sure, whole)
 
@@ -84,7 +84,7 @@ def careful(trials: Trials, rates: Rates, before: Score) -> Choice:
     """These rates for all layers, or for the head alone: one trial of each, with too few samples for more."""
     found = rates, trials.run(rates)
     if trials.both:
-        alone = rates.alone, trials.run(rates.alone, found[1])
+        alone = rates.alone, trials.run(rates.alone)
         found = found if clearly(found[1].end, alone[1].end, DEEPER) else alone
     return _made(*found, before, FARTHER, False)
 

@@ -28,7 +28,7 @@ QUICK = 8, 16  # probes and lead on a board, where every step takes long
 LEAD = 500  # samples to train a head with before the gain of the body is measured
 WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing is known yet
 SHARE = 0.25  # of the training itself: what a trial may always cost
-PARTS = (0.25, 0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
+PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
 GIVE_UP = 1.0  # standard errors by which a trial must be worse than another to be given up
 
 State = Mapping[str, np.ndarray]
