@@ -4,7 +4,6 @@ known only by its folder, on the board itself, where rates are measured but noth
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,17 +35,14 @@ def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out:
         return _on_a_twin(learner, data, feed, given, held_out, report)
     state = learner.site.manifest.interface.state
     probe = Probe(feed.device, parameters_of(state.fields if state else ()), learner.recipe.loss)
-    found = settle(feed, given, learner.recipe, probe, report, tries=False)
-    rests = found.rates.body is not None and not resting_share(learner, feed.device)
-    return replace(found, rates=found.rates.alone) if rests else found
+    return settle(feed, given, learner.recipe, probe, report, tries=False)
 
 
 def resting_share(learner: Learner, device: Device) -> float:
     """The share of a given rate for the layers before the head: all of it; if nobody asked to train them, the share
     that a fit has found, at first none."""
     share = device.state().get(BODY_RATE, np.ones(1, np.float32))[0]
-    rests = learner.parts.scheme.rests if learner.parts else share == 0
-    return float(share) if rests else 1.0
+    return float(share) if learner.parts and learner.parts.scheme.rests else 1.0  # a board's folder does not say
 
 
 def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report) -> Settled:
