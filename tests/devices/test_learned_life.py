@@ -65,13 +65,15 @@ def test_it_starts_with_what_was_learned_and_takes_a_class_by_name():
             life.observe(one, label="shake")
         new = predicted(board, x)
         assert (new[y < 3] == y[y < 3]).mean() > 0.95 and (new[y == 3] == 3).mean() > 0.9
-        life.checkpoint()
         known = board.device.save_state(), life.records(), life.class_statistics()
         board.device.restart()
         assert known == (board.device.save_state(), life.records(), life.class_statistics())
         assert life.names[3] == "shake" and np.array_equal(predicted(board, x), new)
         with pytest.raises(DataError, match="no class named 'jump'"):
             life.observe(x[0], label="jump")
+        life.forget("shake")
+        board.device.restart()
+        assert life.class_statistics()[3]["in_use"] == 0 and not {r.label for r in life.records()} & {3}
 
 
 def test_a_file_becomes_a_living_program(saved: Path, tmp_path: Path, capsys):

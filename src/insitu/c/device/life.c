@@ -221,6 +221,14 @@ int32_t life_label(const life_model *m, uint32_t id, int32_t label)
 
 /* classes that come and go ------------------------------------------------------------------ */
 
+/* The names and rows of classes are in checkpoints alone: without one, the next start would not know what changed. */
+static void keep_now(const life_model *m)
+{
+    life_checkpoint(m);
+    while (life_slice(m)) {
+    }
+}
+
 static int32_t is_named(const rules_class *kind, const char *name, int32_t bytes)
 {
     for (int32_t i = 0; i < bytes; i++) {
@@ -247,6 +255,7 @@ int32_t life_add_class(const life_model *m, const char *name, int32_t bytes)
         settle(m);
         copy_bytes(m->classes[found].name, name, bytes);
         m->classes[found].fresh = 1;
+        keep_now(m);
     }
     return found;
 }
@@ -272,6 +281,8 @@ int32_t life_forget(const life_model *m, int32_t label)
         mean_of(m, label)[i] = 0.0f;
     }
     set_row(m, label, 0, -1e9f);
+    keep_now(m);
+    keep_now(m); /* in both banks: neither has the class's row */
     return 0;
 }
 
@@ -302,6 +313,14 @@ static void begin_anew(const life_model *m)
     }
 }
 
+/* The mean of a class, and the row of a new one, as they were before the power went. */
+static void recall_mean(const life_model *m, int32_t number)
+{
+    store_bring(m, m->records + number);
+    life_recall();
+    learn_mean(m, m->records[number].label);
+}
+
 /* A record that a checkpoint knows: how often it was used. A label that came after the checkpoint is counted. */
 static void recognise(const life_model *m, const rules_record *known)
 {
@@ -313,6 +332,7 @@ static void recognise(const life_model *m, const rules_record *known)
     if (m->records[i].label != known->label && m->records[i].label != RULES_NONE) {
         m->classes[m->records[i].label].labelled += known->label == RULES_NONE;
         arrival(m, m->records + i);
+        recall_mean(m, i);
     }
 }
 
@@ -347,10 +367,11 @@ static void catch_up(const life_model *m)
         if (r->id >= m->past->next_id) {
             m->past->next_id = r->id + 1;
             m->past->observed++;
+            arrival(m, r);
             if (r->label != RULES_NONE) {
                 m->classes[r->label].labelled++;
+                recall_mean(m, i);
             }
-            arrival(m, r);
         }
     }
 }
