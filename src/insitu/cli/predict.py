@@ -14,7 +14,7 @@ from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import count, saved_file
 from insitu.data import Samples, by_name, check_labels
 from insitu.data.labels import is_number
-from insitu.errors import DataError
+from insitu.errors import DataError, Error
 from insitu.files import replacing
 from insitu.graph import Graph
 from insitu.learner.model import Model, load
@@ -44,18 +44,20 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.reports.outputs import describe
+    from insitu.reports.outputs import describe, is_scores
 
     if bool(arguments.files) == bool(arguments.data):
         raise DataError("nothing to predict" if not arguments.files else "two things to predict",
                         hint="insitu predict MODEL FILE ..., or --data FILE")  # fmt: skip
     model = learned(arguments) if arguments.state else load(arguments.model)
-    samples, files = (read_files if arguments.files else read_samples)(arguments, model.graph)
+    scores = is_scores(model.graph.outputs[0]) and not is_taught_targets(arguments.model)
+    graph = model.graph
+    samples, files = read_files(arguments, graph) if arguments.files else read_samples(arguments, graph, scores)
     outputs = model.predict(*samples.inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     if arguments.output:
         write_outputs(arguments.output, {v.name: y for v, y in zip(model.graph.outputs, outputs)})
-    report = describe(model.graph, outputs, samples, arguments.top, files)
+    report = describe(model.graph, outputs, samples, arguments.top if scores else 0, files)
     report = replace(report, model=Path(arguments.model).stem)
     show(arguments, report.to_text(), report.to_json())
     return 0
@@ -94,14 +96,23 @@ def read_files(arguments, graph: Graph) -> tuple[Samples, tuple[str, ...]]:
     return Samples(inputs, source=", ".join(arguments.files)), tuple(names)
 
 
-def read_samples(arguments, graph: Graph) -> tuple[Samples, tuple[str, ...]]:
-    """The test part of the data; if the model's outputs are class scores, the labels must be its classes."""
-    from insitu.reports.outputs import is_scores
+def is_taught_targets(path: str) -> bool:
+    """Is this the file of a learner whose outputs are trained towards numbers, not classes?"""
+    from insitu.learner.file import open_learner
+    from insitu.training.train import has_targets
 
+    try:
+        return Path(path).suffix == ".insitu" and has_targets(open_learner(path).recipe)
+    except Error:  # a model, not a learner
+        return False
+
+
+def read_samples(arguments, graph: Graph, scores: bool) -> tuple[Samples, tuple[str, ...]]:
+    """The test part of the data; if the model's outputs are class scores, the labels must be its classes."""
     value = graph.outputs[0]
-    samples = read_data(arguments, graph, part="test", targets=not is_scores(value))
+    samples = read_data(arguments, graph, part="test", targets=not scores)
     say(f"predicting {counted(samples)}")
-    if samples.labels is None or not is_scores(value):
+    if samples.labels is None or not scores:
         return samples, ()
     if samples.names and not any(graph.classes) and not all(map(is_number, samples.names)):
         say("note: the model does not name its classes, so the labels are not compared with them")

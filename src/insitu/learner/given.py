@@ -49,6 +49,13 @@ def with_targets(data: Samples, out: Value) -> Samples:
     return replace(data, labels=y)
 
 
+def one_or_more(x, y, graph: Graph, loss: str):
+    """The labels or targets of several samples, also if they are those of a single one."""
+    targets, out, sample = LOSSES[loss][1] != "labels", graph.outputs[0].shape[1:], graph.inputs[0].shape[1:]
+    single = targets and not isinstance(x, (str, Path)) and np.shape(x) == sample and np.shape(y) == out
+    return [y] if np.isscalar(y) or single else y
+
+
 def pair(data):
     """(x, y) from the argument `validation`."""
     return data if isinstance(data, tuple) and len(data) == 2 else (data, None)

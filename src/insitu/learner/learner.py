@@ -18,7 +18,7 @@ import numpy as np
 
 from insitu.boards import Board
 from insitu.codegen import Program, emit_program
-from insitu.data import Samples, as_samples
+from insitu.data import Samples, as_samples, by_name
 from insitu.data.arguments import byte_count, number, optional, whole
 from insitu.deploy import Deployment, limits_of, starting_from
 from insitu.deploy.budget import check_budget
@@ -31,11 +31,12 @@ from insitu.graph.classes import word
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import Augment, Feed, Source, plain, predict_all, predicted
 from insitu.learner.few import Known, learn
-from insitu.learner.given import given_samples, kept, pair, read_state
+from insitu.learner.given import given_samples, kept, one_or_more, pair, read_state
 from insitu.learner.here import checked, follow, open_here, plan_here
 from insitu.learner.history import History
 from insitu.learner.lesson import Lesson
 from insitu.learner.measures import MEASURES
+from insitu.learner.own_head import LOOKED_AT, named_by_outputs
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
 from insitu.learner.rows import few_of_each, ready
 from insitu.learner.seen import Seen
@@ -51,7 +52,7 @@ from insitu.terminal.interrupts import patient
 from insitu.terminal.progress import Report, bar, stoppable
 from insitu.training.parts import Parts
 from insitu.training.prefix import Split, split
-from insitu.training.train import Recipe
+from insitu.training.train import Recipe, has_targets
 
 if TYPE_CHECKING:
     import insitu  # stores stand after learners: only their names are used
@@ -230,10 +231,18 @@ class Learner:
             return np.arange(self.classes)
         return np.array([word(self.names, k) for k in range(self.classes)])
 
-    def _name(self, data: Samples) -> None:
-        """Take over the names of the classes, and those of a table's columns if none are known."""
+    def _named(self, data: Samples) -> Samples:
+        """The samples; the names of their classes are taken over, and those of a table's columns if none are known.
+
+        Outputs that have no names yet get those of the samples that they are already right for.
+        """
         graph = self.graphs["predict"]
+        if any(data.names) and not any(graph.classes) and len(data):
+            some = data.take(np.unique(np.linspace(0, len(data) - 1, LOOKED_AT).astype(int)))
+            found = named_by_outputs(predict_all(self.device, plain(some.inputs))[0][:, 0], some)
+            data = data if found.names == data.names else by_name(data, found.names)
         self.rename(data.names if any(data.names) else graph.classes, graph.columns or data.columns)
+        return data
 
     def rename(self, names: tuple[str, ...], columns: tuple[str, ...] | None = None) -> None:
         """Set the names of the classes; those of a table's columns stay unless they are given."""
@@ -285,8 +294,7 @@ class Learner:
         check_given(given, whole(start_epoch, "start_epoch"))
         for name, value, least in (("threads", threads, 1), ("views", views, 1), ("stop_epoch", stop_epoch, 0)):
             optional(value, name, least)
-        data = self.samples(x, y, naming=True)
-        self._name(data)
+        data = self._named(self.samples(x, y, naming=True))
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
         with self._changing, bar(progress) as shown, patient() as check:
             report = stoppable(shown, check)
@@ -314,8 +322,8 @@ class Learner:
         for value, name in ((rate, "the learning rate"), (head_rate, "the head's learning rate")):
             if value is not None:
                 number(value, name)
-        data = self.samples(x, [y] if np.isscalar(y) else y, naming=True)  # one label, or a list of them
-        self._name(data)
+        y = one_or_more(x, y, self.graphs["predict"], self.recipe.loss)
+        data = self._named(self.samples(x, y, naming=True))
         with self._changing, bar(progress) as shown, patient() as check:
             ready(self, data)
             return learn(self, data, self.recipe.rate if rate is None else rate, head_rate, stoppable(shown, check))
@@ -397,6 +405,9 @@ class Learner:
     def classify(self, x: Any, *, top: int | None = None) -> list[Classified]:
         """For each sample its classes with their probabilities, the likeliest first; `top` of them, or all."""
         graph = self.graphs["predict"]
+        if has_targets(self.recipe):
+            what = f"a learner with the loss {self.recipe.loss} has no classes"
+            raise DataError(what, hint="predict(x) gives its outputs")
         data = as_samples(x, graph)
         return classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], self.names, top)
 

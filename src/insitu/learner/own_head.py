@@ -18,7 +18,7 @@ from insitu.learner.held_out import guess, no_better, score
 from insitu.quantizer import fold
 from insitu.training.classes import Classes
 
-MOST = 256  # samples that are looked at
+LOOKED_AT = 256  # samples
 SURE, FEW = 2 / 3, 3  # the share that must be right, and samples per class, to believe in another order
 ANEW = 'head_init="zero" starts a new one'
 
@@ -31,7 +31,7 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
         note = f"the model's own classifier stays, its outputs named {_listed(chosen.names)} in this order ({ANEW})"
         return replace(chosen, count=None, note=note)
     known = by_name(samples, chosen.names)
-    some = known.take(np.unique(np.linspace(0, len(known) - 1, MOST).astype(int)))
+    some = known.take(np.unique(np.linspace(0, len(known) - 1, LOOKED_AT).astype(int)))
     assert some.labels is not None
     out = predict_all(open_host(fold(graph)), plain(some.inputs))[0][:, 0]
     order = _order(out, some.labels) if chosen.perhaps == "in any order" else list(range(out.shape[1]))
@@ -52,6 +52,30 @@ def _order(out: np.ndarray, labels: np.ndarray) -> list[int]:
     np.add.at(counts, (labels, out.argmax(1)), 1)
     order = counts.argmax(1).tolist()
     return order if sorted(order) == list(range(classes)) else list(range(classes))
+
+
+def named_by_outputs(out: np.ndarray, data: Samples) -> Samples:
+    """The samples with their names given to the outputs that already stand for them.
+
+    `out`: outputs for the samples of a model that has no names yet. If they are clear for every class among the
+    samples, the names follow them; else the names stay in the order that they were found in.
+    """
+    assert data.labels is not None
+    seen, classes = np.unique(data.labels), out.shape[1]
+    found = {int(k): np.bincount(out[data.labels == k].argmax(1), minlength=classes) for k in seen}
+    own = {k: int(counts.argmax()) for k, counts in found.items()}
+    clear = all(counts.max() >= SURE * counts.sum() for counts in found.values()) and len(set(own.values())) == len(own)
+    if not clear or not np.ptp(out, axis=1).any() or not no_better_order(out, data.labels):
+        return data
+    rest = iter(sorted(set(range(classes)) - set(own.values())))
+    places = [own[k] if k in own else next(rest) for k in range(classes)]
+    names = tuple(data.names[places.index(k)] for k in range(classes))
+    return replace(data, names=names, labels=np.array(places)[data.labels])
+
+
+def no_better_order(out: np.ndarray, labels: np.ndarray) -> bool:
+    """Are the outputs, as numbered now, not right for most samples?"""
+    return bool((out.argmax(1) == labels).mean() < SURE)
 
 
 def _listed(names: tuple[str, ...]) -> str:

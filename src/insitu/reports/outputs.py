@@ -1,4 +1,4 @@
-"""A model's predictions: the top classes if the output is scores, else a summary."""
+"""A model's predictions: the top classes if the output is scores, else its numbers if they are few, and a summary."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from insitu.learner.classify import probabilities
 from insitu.terminal.table import table
 
 SHOWN = 10  # samples in the text
+FEW = 8  # numbers per sample that are shown
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,15 @@ class Predictions:
     accuracy: float | None
     summary: dict[str, float]  # of all outputs together
     names: tuple[str, ...] = ()
+    values: tuple[tuple[float, ...], ...] = ()  # the outputs of each sample, if they are few and no scores
+    files: tuple[str, ...] = ()  # where each sample comes from
 
     def to_json(self) -> dict:
         return asdict(self)
 
     def to_text(self) -> str:
         lines = [f"{self.model}: {self.samples:,} samples -> {self.output}", ""]
-        lines.append(self._top_table() if self.top else self._summary_line())
+        lines.append(self._top_table() if self.top else self._numbers() + self._summary_line())
         if self.accuracy is not None:
             lines += ["", f"accuracy {100 * self.accuracy:.2f} % of {self.samples:,}"]
         return "\n".join(lines)
@@ -59,17 +62,25 @@ class Predictions:
         words = [f"{word(self.names, c)} ({100 * s:.3g} %)" for c, s in zip(p.classes, p.probabilities)]
         return [p.file or i, *words, "" if p.label is None else word(self.names, p.label)]
 
+    def _numbers(self) -> str:
+        if not self.values:
+            return ""
+        heads = ["file" if self.files else "sample", *(f"output {k}" for k in range(len(self.values[0])))]
+        rows = [[self.files[i] if self.files else i, *(f"{v:.5g}" for v in row)] for i, row in enumerate(self.values)]
+        rest = len(rows) - SHOWN
+        return table(heads, rows[:SHOWN]) + (f"\n... and {rest:,} more (-o writes all of them)" * (rest > 0)) + "\n\n"
+
     def _summary_line(self) -> str:
         return "  ".join(f"{k} {v:.4g}" for k, v in self.summary.items())
 
 
 def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, top: int = 3,
              files: tuple[str, ...] = ()) -> Predictions:  # fmt: skip
-    """A report on the first output; `files` says where each sample comes from."""
+    """A report on the first output; `files` says where each sample comes from. `top` 0: the outputs are no scores."""
     value = graph.outputs[0]
     y = real(value, outputs[0])
     scores, labels = y.reshape(len(samples), -1), samples.labels
-    found = tuple(_best(row, top, labels, i) for i, row in enumerate(scores)) if is_scores(value) else ()
+    found = tuple(_best(row, top, labels, i) for i, row in enumerate(scores)) if top and is_scores(value) else ()
     if found:
         chances = probabilities(graph, outputs[0])
         found = tuple(_with_chances(p, chances[i], files[i] if files else "") for i, p in enumerate(found))
@@ -80,7 +91,8 @@ def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, to
     if not found and labels is not None and labels.size == y.size:
         summary["squared error"] = float(np.mean((scores - labels.reshape(scores.shape)) ** 2))
     output = f"{value.name} {value.type}"
-    return Predictions(graph.name, len(samples), output, found, right, summary, graph.classes)
+    values = () if found or scores.shape[1] > FEW else tuple(tuple(map(float, row)) for row in scores)
+    return Predictions(graph.name, len(samples), output, found, right, summary, graph.classes, values, files)
 
 
 def _with_chances(found: Prediction, row: np.ndarray, file: str) -> Prediction:

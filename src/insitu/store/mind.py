@@ -82,7 +82,8 @@ class Mind:
 
     def arrays(self, latents: Sequence[bytes]) -> Arrays:
         """Latents in the form that the programs take."""
-        table = np.frombuffer(b"".join(latents), np.uint8).reshape(len(latents), -1)
+        each = sum(v.type.bytes for v in self.latents)
+        table = np.frombuffer(b"".join(latents), np.uint8).reshape(len(latents), each)
         found, at = [], 0
         for v in self.latents:
             part = np.ascontiguousarray(table[:, at : at + v.type.bytes])
