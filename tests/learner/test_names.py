@@ -204,3 +204,20 @@ def test_lists_and_strings_are_taken_by_fit():
     other.fit(x, y, **COURSE)
     np.testing.assert_array_equal(one.predict(x), other.predict(x))
     assert np.shape(one.predict(x[0])) == (1, 4)
+
+
+def test_outputs_without_names_get_those_of_the_samples_they_know():
+    x, y = data(300)
+    module = mlp()
+    optimizer = torch.optim.Adam(module.parameters(), 0.02)
+    for _ in range(120):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(module(torch.tensor(x)), torch.tensor(y, dtype=torch.long)).backward()
+        optimizer.step()
+    for count in (1, 12, 200):
+        made = insitu.compile(module.eval(), example=torch.zeros(1, 6), precision="float")
+        assert made.names == () and made.evaluate(x, y)["accuracy"] > 0.95
+        some = np.flatnonzero(made.predict(x).argmax(1) == y)[:count]
+        made.partial_fit(x[some], WORDS[y[some]], rate=1e-4)
+        assert all(made.names[k] == WORDS[k] for k in set(y[some]))
+    assert made.evaluate(x, WORDS[y])["accuracy"] > 0.95

@@ -18,7 +18,7 @@ import numpy as np
 
 from insitu.boards import Board
 from insitu.codegen import Program, emit_program
-from insitu.data import Samples, as_samples, by_name
+from insitu.data import Samples, as_samples, by_name, check_labels
 from insitu.data.arguments import byte_count, number, optional, whole
 from insitu.deploy import Deployment, limits_of, starting_from
 from insitu.deploy.budget import check_budget
@@ -240,7 +240,8 @@ class Learner:
         if any(data.names) and not any(graph.classes) and len(data):
             some = data.take(np.unique(np.linspace(0, len(data) - 1, LOOKED_AT).astype(int)))
             found = named_by_outputs(predict_all(self.device, plain(some.inputs))[0][:, 0], some)
-            data = data if found.names == data.names else by_name(data, found.names)
+            if found.names != data.names:
+                data = check_labels(by_name(data, found.names), len(found.names))
         self.rename(data.names if any(data.names) else graph.classes, graph.columns or data.columns)
         return data
 

@@ -65,17 +65,12 @@ def named_by_outputs(out: np.ndarray, data: Samples) -> Samples:
     found = {int(k): np.bincount(out[data.labels == k].argmax(1), minlength=classes) for k in seen}
     own = {k: int(counts.argmax()) for k, counts in found.items()}
     clear = all(counts.max() >= SURE * counts.sum() for counts in found.values()) and len(set(own.values())) == len(own)
-    if not clear or not np.ptp(out, axis=1).any() or not no_better_order(out, data.labels):
+    if not clear or not np.ptp(out, axis=1).any():  # a head of zeros knows nothing
         return data
     rest = iter(sorted(set(range(classes)) - set(own.values())))
     places = [own[k] if k in own else next(rest) for k in range(classes)]
     names = tuple(data.names[places.index(k)] for k in range(classes))
-    return replace(data, names=names, labels=np.array(places)[data.labels])
-
-
-def no_better_order(out: np.ndarray, labels: np.ndarray) -> bool:
-    """Are the outputs, as numbered now, not right for most samples?"""
-    return bool((out.argmax(1) == labels).mean() < SURE)
+    return replace(data, names=names, labels=np.array(places, data.labels.dtype)[data.labels])
 
 
 def _listed(names: tuple[str, ...]) -> str:
