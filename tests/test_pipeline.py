@@ -44,6 +44,14 @@ def test_a_float_model_without_calibration_data_is_an_error():
         compile(classes=4)
 
 
+def test_the_first_sample_is_the_example_of_a_torch_module():
+    made = insitu.compile(trained(), data=(X, Y))
+    assert made.sample.shape == (1, 6) and made.predict(X[:3]).shape == (3, 4)
+    with pytest.raises(ModelError, match="needs an example input") as e:
+        insitu.compile(trained(), precision="float")
+    assert "example=" in e.value.hint
+
+
 def test_auto_means_as_much_as_fits_of_a_model_that_keeps_its_classes_and_says_so_in_its_notes_alone(capsys):
     made = insitu.compile(trained(), example=torch.zeros(1, 6), precision="float")
     assert made.parts and made.parts.scheme.name == "auto:full"

@@ -131,7 +131,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     recipe = with_gradients(recipe, limits)
     batch = whole(_usual_batch(taken, precision, limits) if batch is None else batch, "batch", 1)
     with stage("reading the model"):
-        g = say("1-loaded", load(model, example))
+        g = say("1-loaded", load(model, _example(model, example, data)))
     g = _bare(g, taken)
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=has_targets(recipe))
@@ -168,6 +168,15 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     if dump:
         say("7-plan", deployed.program.plans if deployed else learner.plans)
     return learner
+
+
+def _example(model: Any, example: Any, data: Any) -> Any:
+    """For a torch module without an example, the first of the samples, if they are an array."""
+    x = data[0] if isinstance(data, tuple) and data else data
+    module = any(kind.__module__.startswith("torch.nn") for kind in type(model).__mro__)
+    if example is not None or not module or not hasattr(x, "shape") or not len(x):
+        return example
+    return np.asarray(x[:1], np.float32)
 
 
 def _first_that_fits(graph: Graph, schemes: Sequence[str], recipe: Recipe, batch: int,

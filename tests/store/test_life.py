@@ -145,14 +145,19 @@ def test_a_class_added_by_name_takes_part_and_the_others_stay(tmp_path: Path):
     assert "nine" not in again.names and NEW not in again.life.store.means.means
 
 
-def test_a_class_beyond_the_room_makes_the_program_again():
+def test_a_class_beyond_the_room_makes_the_program_again(tmp_path: Path):
     one = learner("mlp head")
-    life = lived(one, "mlp head")
+    life = lived(one, "mlp head", path=tmp_path / "life")
     assert one.add_class("wave") == 4 and one.classes == 5
     x, _ = samples(model_of("mlp head"), 10, seed=5)
     one.observe(x + 3, ["wave"] * 10)
     assert rows_in_use(one)[4] and (one.predict(x + 3).argmax(1) == 4).mean() > 0.5
     assert one.rehearse(steps=32).finished and len(life.store) == 70
+    saved, state = one.save(tmp_path / "grown.insitu"), bytes_of(one)
+    one.close()
+    again = insitu.open(saved)
+    assert len(again.keep(tmp_path / "life").store) == 70
+    assert again.names[4] == "wave" and bytes_of(again) == state
 
 
 def test_nothing_is_unlearned_because_a_class_has_no_samples():

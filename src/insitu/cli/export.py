@@ -16,7 +16,7 @@ EXAMPLES = """\
   insitu export gesture.insitu -o gesture.mlmodel                     an updatable Core ML model
   insitu export gesture.insitu -o gesture.onnx                        ONNX, equal to ours in every int8 value
   insitu export gesture.insitu -o gesture.onnx --form qdq             ONNX for toolchains that compile plain QDQ
-  insitu export gesture.insitu -o gesture.pt                          a state dict for the module it came from
+  insitu export gesture.insitu -o gesture.pt                          PyTorch: the weights of each layer
 """
 
 

@@ -253,9 +253,13 @@ def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, val
         (ignored, f"{len(ignored)} files are not images and were left out, for example {ignored and ignored[0].name}"),
         (loose, f"{len(loose)} images outside the class folders were left out"),
         (empty, f"no images in {', '.join(empty)}: a class without samples"),
-        (sizes - {(width, height)}, f"images of {len(sizes)} sizes were resized to {height}x{width}"),
+        (sizes - {(width, height)}, f"images of {_sizes(len(sizes))} were resized to {height}x{width}"),
     )
     return tuple(words for there, words in found if there)
+
+
+def _sizes(count: int) -> str:
+    return "one size" if count == 1 else f"{count} sizes"
 
 
 def _images_in(folder: Path) -> list[Path]:

@@ -41,6 +41,9 @@ class Task:
     pull: float = 0.0  # FedProx: after each epoch, this share of the way back to the base
 
 
+USUAL = Task()
+
+
 @dataclass(frozen=True, eq=False)
 class Lesson:
     """What a device learned from a base, in real units, from how many samples."""
@@ -86,7 +89,7 @@ class Member:
         self.learner.device.load_arrays({**from_real(self.units, base, state), **self._own})
         return to_real(self.units, self.learner.device.state())
 
-    def train(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Answer:  # noqa: B008
+    def train(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL) -> Answer:
         """Learn, and answer with the sealed change."""
         if self.secure is not None:
             raise DataError("this device answers only under masks", where="secure", hint="insitu fleet serve --secure")
@@ -94,7 +97,7 @@ class Member:
         delta = self._delta(found.base, found.learned, packed, found.samples)
         return Answer(delta, found.samples, found.loss, found.left_out)
 
-    def learn(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Lesson:  # noqa: B008
+    def learn(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL) -> Lesson:
         """Learn from this device's samples, starting from the base."""
         self._rewind(packed)
         base, losses = self.take(packed, catalogue), []

@@ -48,6 +48,9 @@ class Plan:
         return self.noise if self.noise and self.noise.kind == "local" else None
 
 
+USUAL = Plan()
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """A learner with the fleet's model, and what happened as JSON data."""
@@ -56,7 +59,7 @@ class Outcome:
     about: dict[str, Any]
 
 
-def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan: Plan = Plan(),  # noqa: B008
+def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan: Plan = USUAL,
              settings: Settings | None = None, processes: int = 2) -> Outcome:  # fmt: skip
     """Devices are (samples to learn from, samples to test on)."""
     from flwr.serverapp.strategy import Strategy

@@ -84,7 +84,8 @@ def _torch(source, example, batch):
     if type(source).__name__ == "ExportedProgram":
         return read_torch(source, example)
     if example is None:
-        raise ModelError("a torch module needs an example input", hint="insitu.load(module, torch.zeros(1, 3, 32, 32))")
+        hint = "example=torch.zeros(1, 3, 32, 32): one input with its batch axis, here a photo of 32x32"
+        raise ModelError("a torch module needs an example input", hint=hint)
     return read_torch(source, _tensors(example))
 
 

@@ -97,6 +97,9 @@ def open_learner(source: str | Path | bytes) -> Learner:
         raise ModelError(e.what, where=": ".join(filter(None, (where, e.where))), hint=e.hint) from e
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
+    except zipfile.BadZipFile as e:
+        hint = "insitu train MODEL --data FILE -o learner.insitu makes a learner of a model"
+        raise ModelError("is not a learner, or is damaged: it is no zip file", where=where, hint=hint) from e
     except Exception as e:  # zipfile, json and numpy raise many kinds of exceptions for broken data
         raise ModelError(f"is not a learner, or is damaged ({type(e).__name__}: {e})", where=where) from e
 

@@ -246,7 +246,9 @@ class Life:
                 set_row(self.learner, row, np.zeros(1, np.float32), UNUSED)
                 self.mind = Mind(self.learner)
             self.record.fresh.append(row)
-            self.checkpoint()
+            with self.store.changing(durable=True):
+                self.store.belong(self.mind.model)
+                self.checkpoint()
             return row
 
     def forget(self, name: Any) -> int:

@@ -31,7 +31,8 @@ class Mind:
     def __init__(self, learner: Learner):
         here = learner.device
         if not isinstance(here, HostDevice):
-            raise DeviceError("samples are kept on this machine", hint="insitu.compile(..., store=...) for a board")
+            hint = "a board that was compiled with a store keeps its own: insitu.devices.living.Living(learner.device)"
+            raise DeviceError("this learner runs elsewhere, and keeps no samples here", hint=hint)
         if learner.recipe.loss != "cross_entropy":
             raise GraphError(f"samples are kept by their class, and the loss {learner.recipe.loss} has none")
         graphs, parts = learner.graphs, learner.parts

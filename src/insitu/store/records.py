@@ -18,7 +18,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
@@ -87,11 +87,18 @@ class Store:
         with self.base.transaction(durable=True):
             found = self.base.one("select value from facts where name = ?", (ABOUT,))
             if found is None:
-                about = {"latent": self.shape.latent, "raw": self.shape.raw, "model": self.shape.model}
-                self._write_fact(ABOUT, json.dumps(about).encode())
+                self._write_fact(ABOUT, json.dumps(self._about()).encode())
                 self._write_fact("seal", self.seal.seal(SEALED, "seal"))
                 return
             self._compare(json.loads(found), self.base.one("select value from facts where name = 'seal'") or b"")
+
+    def belong(self, model: str) -> None:
+        """From now on the records are this model's: one with the same frozen layers and another head."""
+        self.shape = replace(self.shape, model=model)
+        self._write_fact(ABOUT, json.dumps(self._about()).encode())
+
+    def _about(self) -> dict:
+        return {"latent": self.shape.latent, "raw": self.shape.raw, "model": self.shape.model}
 
     def _compare(self, about: dict, sealed: bytes) -> None:
         if sealed == SEALED and self.seal.locked:
@@ -99,7 +106,7 @@ class Store:
         if self.seal.open(sealed, "seal") != SEALED:
             what = "the key is wrong" if self.seal.locked else "is encrypted"
             raise DataError(what, where=self.base.where, hint="key=... as it was when the store was made")
-        mine = {"latent": self.shape.latent, "raw": self.shape.raw, "model": self.shape.model}
+        mine = self._about()
         if about != mine:
             other = next(k for k in mine if about.get(k) != mine[k])
             raise DataError(f"belongs to another model or has other options ({other}: {about.get(other)})",
