@@ -76,6 +76,12 @@ def test_it_starts_with_what_was_learned_and_takes_a_class_by_name():
         assert life.class_statistics()[3]["in_use"] == 0 and not {r.label for r in life.records()} & {3}
 
 
+def test_a_living_board_is_taught_without_a_rate():
+    x, y = samples(6, seed=2)
+    with fitted().on("emulator", **BOARD) as board:
+        assert board.partial_fit(x[y < 3][:2], y[y < 3][:2]).updates == 2
+
+
 def test_a_file_becomes_a_living_program(saved: Path, tmp_path: Path, capsys):
     build, flash = tmp_path / "build", tmp_path / "board.flash"
     options = ["--board", "nrf51822", "--store", "4K", "--max-classes", "5", "-o", str(build)]

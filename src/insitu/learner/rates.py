@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.devices.device import Arrays, Device, method_of
+from insitu.devices.device import STEP, Arrays, Device, method_of, run_step
 from insitu.graph import Graph, Value
 from insitu.ops.block_update import sgd_bias_block_s32, sgd_residual_block_s8
 from insitu.ops.update import adam, sgd, sgd_momentum
@@ -157,8 +157,11 @@ class Probe:
     def _slope(self, sample: Arrays, rate: float) -> float:
         """Make one update with these samples; returns the square of the loss's slope just before."""
         method = method_of(self.device.verbs)
-        last = () if method.adds_up else (np.float32(rate),)
-        out = np.asarray(self.device.run(method.verb, *sample, *last)[1], np.float64)
+        if method.adds_up:
+            _, out, *_ = self.device.run(method.verb, *sample)
+        else:
+            _, out, *_ = run_step(self.device, STEP, *sample, np.float32(rate))
+        out = np.asarray(out, np.float64)
         return float(np.square(SLOPES[self.loss][0](out, sample[-1])).sum())
 
 
