@@ -52,6 +52,18 @@ def test_the_first_sample_is_the_example_of_a_torch_module():
     assert "example=" in e.value.hint
 
 
+@pytest.mark.parametrize("precision", ["float", "int8"])
+def test_a_model_that_learns_targets_trains_its_last_layer(precision):
+    made = insitu.compile(trained(), data=X, precision=precision, recipe=Recipe(loss="mse"))
+    before = {name: array.copy() for name, array in made.device.state().items()}
+    made.fit(X, np.float32(made.predict(X)) + 1, epochs=1, rate=0.01)
+    after = made.device.state()
+    changed = {name for name in before if before[name].tobytes() != after[name].tobytes()}
+    assert {name.partition(".")[0] for name in changed} <= {"head", "4", "counters", "net"} and len(changed) > 1
+    with pytest.raises(DataError, match="has no classes"):
+        made.classify(X[:1])
+
+
 def test_auto_means_as_much_as_fits_of_a_model_that_keeps_its_classes_and_says_so_in_its_notes_alone(capsys):
     made = insitu.compile(trained(), example=torch.zeros(1, 6), precision="float")
     assert made.parts and made.parts.scheme.name == "auto:full"

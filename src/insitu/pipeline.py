@@ -150,6 +150,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     g = with_room(replace(g, classes=chosen.names, columns=columns), max_classes, head)
     g = rounded(integer_head(g) if head == "int8" else g, rounding)
     say("4-head", g)
+    if later and head_of(g) is None:
+        schemes = ["last:1"]  # of a model that is trained towards targets: it has no classifier
     why = ""
     if scheme in (LADDER, MEASURED):
         parts = Parts(g, HEAD_ALONE, recipe, batch, has_statistics(g), head_of(g))
