@@ -71,6 +71,8 @@ def test_it_starts_with_what_was_learned_and_takes_a_class_by_name():
         assert life.names[3] == "shake" and np.array_equal(predicted(board, x), new)
         with pytest.raises(DataError, match="no class named 'jump'"):
             life.observe(x[0], label="jump")
+        with pytest.raises(DataError, match="a class named 'shake' already"):
+            life.add_class("shake")
         life.forget("shake")
         board.device.restart()
         assert life.class_statistics()[3]["in_use"] == 0 and not {r.label for r in life.records()} & {3}

@@ -67,7 +67,8 @@ class Need:
     def beside(self) -> str:
         state = f"{kb(self.program.state_bytes)} of trained parameters and other state"
         rest = self.sram - self.program.arena_bytes - self.program.state_bytes
-        return f"{state}, {kb(rest)} of stack and protocol" if rest else state
+        words = "stack, protocol and store" if self.program.life else "stack and protocol"
+        return f"{state}, {kb(rest)} of {words}" if rest else state
 
 
 def needed(graphs: Mapping[str, Graph], limits: Limits) -> Need:

@@ -108,6 +108,8 @@ class Living:
 
     def add_class(self, name: str) -> int:
         """Take a new class; returns its number."""
+        if name in self.names:
+            raise DataError(f"there is a class named {name!r} already", where="add_class", hint="another name")
         self._ask("add_class", name.encode())
         self._names = None
         return self.number(name)
