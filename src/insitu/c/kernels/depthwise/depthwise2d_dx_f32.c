@@ -9,7 +9,7 @@ void depthwise2d_dx_f32(float *dx, const float *g, const float *w, const conv2d_
 {
     for (int32_t n = 0; n < s->n; n++, g += s->oh * s->ow * s->o) {
         for (int32_t r = 0, rows; r < s->h; r += rows, dx += rows * s->w * s->c) {
-            rows = rows_under(s, r);
+            rows = rows_with_taps(s, r);
             for (int32_t q = 0; q < s->sw && q < s->w; q++) {
                 const tap_row t = {(s->w - q - 1) / s->sw + 1, s->c, 1, s->ow, s->sw, rows, s->ow * s->o, s->w * s->c};
                 const int32_t count = taps_on_row(scratch, s, r, q, g, w, sizeof(float));

@@ -36,7 +36,7 @@ static inline int32_t rows_inside(const conv2d_shape *s, int32_t i)
 }
 
 /* how many rows of inputs from r on lie under all taps; 1 if row r does not */
-static inline int32_t rows_under(const conv2d_shape *s, int32_t r)
+static inline int32_t rows_with_taps(const conv2d_shape *s, int32_t r)
 {
     const int32_t last = s->oh - s->pt, inside = r + s->pt >= (s->kh - 1) * s->dh && s->sh == 1;
     return inside ? rows_at_once((last < s->h ? last : s->h) - r, s->ow * s->o) : 1;
