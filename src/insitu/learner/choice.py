@@ -26,6 +26,7 @@ from insitu.learner.trials import Trials, Tried, only_head
 STEP = 3.0  # from one rate to the next
 FARTHEST = 5  # steps away from the derived rates; one for a head
 SURE = 3.0  # standard errors by which other rates must be better than the derived ones, if the network knows everything
+SLOWER = (1, 2)  # steps below the derived rate of the other layers, if the head alone does better
 DEEPER = 1.0  # standard errors by which more layers must be better than the head alone, if it knows everything
 FARTHER = 1.0  # standard errors by which more of the way must be better, if it knows everything
 MUCH = 0.6  # of its task: a network that knows as much is not taught faster than derived
@@ -66,11 +67,14 @@ def choose(
             best = climb(score, best, step, farthest, guessed)
     elif not helps(first, before):
         score((0 if head_given else -1, -1))
+    alone = (rates.alone, trials.run(rates.alone)) if trials.both else None  # to the end: a fold must not decide
+    if alone and sure < MUCH and not any(clearly(t.end, alone[1].end, DEEPER * sure) for t in scored.values()):
+        for step in SLOWER:  # of all rates tried so far, none was slow enough for these layers
+            score((0, -step))
     best = nearest({place: tried.end for place, tried in scored.items()}, SURE * sure)
     found = _at(rates, best), scored[best]
-    if trials.both:
-        alone = rates.alone, trials.run(rates.alone)  # to the end: one fold must not decide about what is safe
-        found = found if clearly(found[1].end, alone[1].end, DEEPER * sure) else alone
+    if alone and not clearly(found[1].end, alone[1].end, DEEPER * sure):
+        found = alone
     return _made(*found, before, 0.0 if whole else FARTHER * sure, whole)
 
 
