@@ -33,6 +33,14 @@ def stop_after(count: int):
     return report
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Ctrl-C arrives, also where the tests were started in the background with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_ctrl_c_keeps_whole_updates():
     x, y = data(400)
     made, whole = learner(batch=4), learner(batch=4)
