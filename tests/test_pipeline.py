@@ -60,6 +60,7 @@ def test_a_model_that_learns_targets_trains_its_last_layer(precision):
     after = made.device.state()
     changed = {name for name in before if before[name].tobytes() != after[name].tobytes()}
     assert {name.partition(".")[0] for name in changed} <= {"head", "4", "counters", "net"} and len(changed) > 1
+    assert made.partial_fit(X[0], np.ones(4, np.float32), rate=0.01).updates == 1  # one sample, several targets
     with pytest.raises(DataError, match="has no classes"):
         made.classify(X[:1])
 

@@ -239,7 +239,7 @@ class Learner:
         graph = self.graphs["predict"]
         if any(data.names) and not any(graph.classes) and len(data):
             some = data.take(np.unique(np.linspace(0, len(data) - 1, LOOKED_AT).astype(int)))
-            found = named_by_outputs(predict_all(self.device, plain(some.inputs))[0][:, 0], some)
+            found = named_by_outputs(predict_all(self.device, plain(some.inputs))[0].reshape(len(some), -1), some)
             if found.names != data.names:
                 data = check_labels(by_name(data, found.names), len(found.names))
         self.rename(data.names if any(data.names) else graph.classes, graph.columns or data.columns)
