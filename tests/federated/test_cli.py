@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from insitu.cli import main
+from insitu.federated.processes import free_port
 from tests.federated.fleet import fresh, samples
 
 pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
@@ -42,6 +43,7 @@ def test_a_page_shows_rounds_devices_and_what_was_dropped(tmp_path, capsys):
     ("simulate {learner} --data {data} --secure --strategy krum", "Krum needs to see single devices' changes"),
     ("serve {learner} --devices a.pub", "mean nothing without a certificate"),
     ("join {learner} --data {data} --superlink 127.0.0.1:1 --key a.key", "only to a server that it knows"),
+    ("join {learner} --data {data} --superlink here", "here: is not an address like HOST:PORT"),
     ("serve {learner} -o state.bin", "is written to an .insitu file"),
 ])  # fmt: skip
 def test_what_is_missing_is_said_in_one_line(line, words, tmp_path, capsys):
@@ -52,3 +54,20 @@ def test_what_is_missing_is_said_in_one_line(line, words, tmp_path, capsys):
     np.savez(data, x=x, y=y)
     assert main(["fleet", *line.format(learner=learner, data=data).split()]) == 1
     assert words in capsys.readouterr().err
+
+
+def test_a_device_without_a_server_says_what_it_waits_for(tmp_path, capsys, monkeypatch):
+    """Every join starts Flower's supernode, which waits silently: the note comes from us, and Ctrl-C still stops it."""
+    from insitu.federated import serving
+
+    address, told = f"127.0.0.1:{free_port()}", []
+
+    def say(words: str) -> None:
+        told.append(words)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serving, "say", say)
+    with pytest.raises(KeyboardInterrupt):
+        serving.join(serving.Joined(address, {}, quiet=0.5))
+    assert told == [f"note: no server answers at {address} yet; waiting until `insitu fleet serve` listens there. "
+                    "Ctrl-C stops"]  # fmt: skip

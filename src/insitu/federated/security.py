@@ -57,9 +57,11 @@ class Security:
 def check_server(address: str, authority: Path | None, seconds: float = 10) -> None:
     """Refuse a server whose certificate this authority did not sign for its name. One that is not there yet is not
     refused: a supernode waits for it."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit() and int(port) < 1 << 16):
+        raise DataError("is not an address like HOST:PORT", where=address, hint="what `insitu fleet serve` printed")
     if authority is None:
         return
-    host, _, port = address.rpartition(":")
     try:
         context = ssl.create_default_context(cafile=str(authority))
         with (
@@ -70,8 +72,6 @@ def check_server(address: str, authority: Path | None, seconds: float = 10) -> N
     except ssl.SSLError as e:
         why = getattr(e, "verify_message", "") or e.reason or e
         raise DataError(f"the server could not show that it is the right one: {why}", where=address, hint=HINT) from e
-    except ValueError as e:
-        raise DataError("is not an address like HOST:PORT", where=address) from e
     except OSError:
         pass
 

@@ -8,6 +8,7 @@ the last round that was completed. A new superlink knows none of the supernodes 
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,11 +20,14 @@ from insitu.errors import DataError, DeviceError
 from insitu.federated.attempt import ended, submitted
 from insitu.federated.processes import LOOPBACK, Superlink, start_node, stop
 from insitu.federated.security import Security, check_server
+from insitu.terminal.colour import say
 
 AGAIN = 5  # times that a superlink or an app is started again without a new round in between
+LOG = "supernode.log"
 ACCEPTED = "SuperNode ID"  # what a supernode logs once a superlink knows it
 REFUSED = "Failed to initialize the connection to the SuperLink."  # and what it logs if it is refused
 PATIENCE, PAUSE = 600.0, 1.0  # seconds for which a device tries to come back, and between two tries
+QUIET = 8.0  # seconds after which a device says what it waits for; Flower's own start takes about two
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class Joined:
     settings: Mapping[str, Any]
     security: Security = field(default_factory=Security)
     patience: float = PATIENCE
+    quiet: float = QUIET
 
 
 def join(wanted: Joined) -> None:
@@ -118,12 +123,23 @@ def join(wanted: Joined) -> None:
 def _taken_part(wanted: Joined) -> str:
     """One supernode, until it ends; returns what it logged. It ends with code 0 even if the server refused it."""
     with TemporaryDirectory() as home:
-        process = start_node(Path(home), wanted.superlink, wanted.settings, wanted.security)
+        process, log = start_node(Path(home), wanted.superlink, wanted.settings, wanted.security), Path(home) / LOG
         try:
+            _tell_if_quiet(process, log, wanted)
             process.wait()
         finally:
             stop(process)
-        return (Path(home) / "supernode.log").read_text(errors="replace")
+        return log.read_text(errors="replace")
+
+
+def _tell_if_quiet(process: subprocess.Popen, log: Path, wanted: Joined) -> None:
+    """Say what a device waits for, if no server has accepted it after some seconds."""
+    try:
+        process.wait(wanted.quiet)
+    except subprocess.TimeoutExpired:
+        if ACCEPTED not in log.read_text(errors="replace"):
+            say(f"note: no server answers at {wanted.superlink} yet; waiting until `insitu fleet serve` listens there. "
+                "Ctrl-C stops")  # fmt: skip
 
 
 def _reason(log: str) -> str:
