@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.fleet_wire import Proxy
 from insitu.federated.checks import Limits, checked_reply
-from insitu.federated.processes import Superlink, start_node, stop
+from insitu.federated.processes import Superlink, start_node
 from insitu.federated.rounds import averaged, base_of, programs_of
 from insitu.federated.security import Security
 from insitu.terminal.table import table
@@ -58,7 +58,7 @@ def request_seconds() -> float:
             again(link.address, proxy.poll, REPEATS)
             return (cpu(link.process.pid) - before) / REPEATS
         finally:
-            stop(node)
+            node.stop()
 
 
 def again(address: str, request: bytes, count: int) -> None:

@@ -25,7 +25,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import insitu
-from insitu.federated.processes import LOOPBACK, Superlink, start_node, stop, write_app
+from insitu.federated.ports import LOOPBACK
+from insitu.federated.processes import Superlink, start_node, write_app
 from insitu.federated.security import Security
 from insitu.federated.serving import Served, serve
 from insitu.learner import Learner
@@ -140,7 +141,7 @@ def ours(folder: Path, learner: Learner, x: np.ndarray, y: np.ndarray, coding: s
         check_replies(wanted.rounds)
         return found
     finally:
-        stop(node)
+        node.stop()
 
 
 def check_replies(path: Path) -> None:
@@ -174,7 +175,7 @@ def floats(folder: Path, arrays: dict[str, np.ndarray]) -> dict:
             link.flwr("run", str(app), "fleet")
             return between(proxy, lambda: int(output.read_text() or 0) if output.exists() else 0)
         finally:
-            stop(node)
+            node.stop()
 
 
 def parameters(learner: Learner) -> dict[str, np.ndarray]:

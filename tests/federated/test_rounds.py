@@ -16,10 +16,11 @@ pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[f
 
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.app.metadata import Metadata
-from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, FedProx, FedTrimmedAvg, Krum, MultiKrum
+from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM, FedMedian, FedProx, FedTrimmedAvg, Krum, MultiKrum
 from flwr.supercore.task_identity import TaskIdentity
 
 from insitu.federated.app import client_app, run_rounds
+from insitu.federated.checkpoint import read_checkpoint
 from insitu.federated.strategy import DELTA, RECORD, Deltas
 
 SETTINGS = {"epochs": 2, "rate": 0.02}
@@ -139,16 +140,41 @@ def test_a_round_without_a_good_reply_changes_nothing():
     assert all((found.first[name] == a).all() for name, a in start.items())
 
 
-def test_a_server_that_was_killed_goes_on_with_the_next_round(tmp_path):
-    path, whole = tmp_path / "rounds.npz", Here(apps())
-    wanted = rounds_of(everyone(FedAvg), whole, 4).first
-    grid = Here(apps())
-    for rounds in (2, 4):  # the second server finds what the first one wrote
-        deltas = Deltas(everyone(FedAvg), [fresh()])
-        run_rounds(deltas, grid, rounds, SETTINGS, path, 60)  # type: ignore
-    assert [t.round for t in deltas.traffic] == [1, 2, 3, 4]  # the first server's rounds are remembered, not repeated
-    for name, a in wanted.items():  # Flower draws the order of its sums
-        np.testing.assert_allclose(deltas.first[name], a, rtol=1e-4, atol=2e-5 * np.abs(a).max(), err_msg=name)
+class Killed(Exception):
+    """The server dies here."""
+
+
+@pytest.mark.parametrize("kind, options", [
+    (FedAvg, {}), (FedAdam, {"eta": 0.01}), (FedAvgM, {"server_momentum": 0.9}),
+], ids=lambda k: getattr(k, "__name__", ""))  # fmt: skip
+def test_a_server_that_was_killed_comes_to_the_same_bytes_as_one_that_was_not(kind, options, tmp_path):
+    """It dies in its third round, when devices have answered already; the next one repeats that round."""
+    path, wanted = tmp_path / "rounds.npz", rounds_of(everyone(kind, **options), Here(apps()), 4)
+    train = itertools.count()
+
+    def die(message, node, reply):
+        if message.metadata.message_type == "train" and next(train) == 10:
+            raise Killed
+        return reply
+
+    grid = Here(apps(), die)
+    with pytest.raises(Killed):
+        run_rounds(Deltas(everyone(kind, **options), [fresh()]), grid, 4, SETTINGS, path, 60)
+    found = Deltas(everyone(kind, **options), [fresh()])
+    run_rounds(found, grid, 4, SETTINGS, path, 60)
+    assert [t.round for t in found.traffic] == [1, 2, 3, 4]  # the first server's rounds are remembered, not repeated
+    assert all(found.first[name].tobytes() == a.tobytes() for name, a in wanted.first.items())
+    assert [t.up for t in found.traffic] == [t.up for t in wanted.traffic]
+
+
+def test_what_a_strategy_remembers_is_for_the_same_strategy_and_a_changed_option_counts(tmp_path):
+    path, grid = tmp_path / "rounds.npz", Here(apps())
+    run_rounds(Deltas(everyone(FedAdam, eta=0.01), [fresh()]), grid, 1, SETTINGS, path, 60)
+    slower = Deltas(everyone(FedAdam, eta=0.001), [fresh()])
+    assert read_checkpoint(path, slower)[0] == 1
+    assert slower.strategy.eta == 0.001 and slower.strategy.m_t is not None  # type: ignore
+    with pytest.raises(DataError, match="belongs to another strategy"):
+        read_checkpoint(path, Deltas(everyone(FedAvg), [fresh()]))
 
 
 def test_each_tensor_is_averaged_over_those_who_trained_it():

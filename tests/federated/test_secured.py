@@ -17,7 +17,7 @@ import pytest
 
 import insitu
 from insitu.errors import DataError
-from insitu.federated.processes import free_port
+from insitu.federated.ports import free_port
 from insitu.federated.security import Security, check_server
 from tests.federated.fleet import fresh, members
 

@@ -1,7 +1,5 @@
-"""What a server writes after every round: the model, and what happened so far. A server that was killed reads it.
-
-A strategy's own memory (the moments of FedAdam, say) is not in it: it begins anew after a restart.
-"""
+"""What a server writes after every round: the model, what its strategy remembers (the moments of FedAdam, say), and
+what happened so far. A server that was killed reads it and comes to the same model as one that was not."""
 
 from __future__ import annotations
 
@@ -12,14 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import DataError
+from insitu.federated.recalled import recall, recalled
 from insitu.federated.strategy import Deltas, Dropped, Traffic
 from insitu.federated.units import Arrays
 from insitu.files import write_whole
+
+OWN = "strategy/"  # what the strategy remembers
 
 
 def write_checkpoint(path: Path, number: int, strategy: Deltas) -> None:
     """The state after this round; the file appears complete or not at all."""
     arrays, buffer = {f"array/{n}": a for n, a in strategy.first.items()}, io.BytesIO()
+    arrays |= {f"{OWN}{n}": a for n, a in recalled(strategy.strategy, strategy.made).items()}
     history = np.frombuffer(json.dumps(_history(strategy)).encode(), np.uint8)
     np.savez(buffer, **{"round": np.int64(number), "history": history, **arrays})  # type: ignore[arg-type]
     write_whole(path, buffer.getvalue())
@@ -32,11 +34,13 @@ def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, Arrays]:
     try:
         with np.load(path, allow_pickle=False) as found:
             arrays = {name.removeprefix("array/"): found[name] for name in found.files if name.startswith("array/")}
+            own = {name.removeprefix(OWN): found[name] for name in found.files if name.startswith(OWN)}
             number, history = int(found["round"]), json.loads(found["history"].tobytes())
     except (OSError, ValueError, KeyError) as e:
         raise DataError(f"is damaged: {e}", where=str(path), hint="remove it to begin anew") from e
     if {n: a.shape for n, a in arrays.items()} != strategy.catalogue.shapes:
         raise DataError("belongs to another learner", where=str(path), hint="remove it to begin anew")
+    recall(strategy.strategy, own)
     _restore(strategy, history)
     return number, arrays
 

@@ -3,8 +3,8 @@
     with Superlink(port) as link:              restarted if it dies
         link.run(settings)                     the run continues from the last round that was completed
 
-Everything they write goes to a scratch folder (FLWR_HOME), and everything that was started is stopped again. Without
-certificates they listen on this machine alone.
+Everything they write goes to a scratch folder (FLWR_HOME), and everything that was started is stopped again, also if
+this process is killed (guarded.py). Without certificates they listen on this machine alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from insitu.errors import DeviceError, ToolError, needs
+from insitu.federated.guarded import Guarded
+from insitu.federated.ports import LOOPBACK, check_port, free_port
 from insitu.federated.security import Security
 
-LOOPBACK = "127.0.0.1"
 APP = """[build-system]
 requires = ["hatchling"]
 build-backend = "hatchling.build"
@@ -69,12 +70,6 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PATH": path}
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind((LOOPBACK, 0))
-        return s.getsockname()[1]
-
-
 @dataclass
 class Superlink:
     """A superlink of Flower's, with a scratch folder of its own."""
@@ -83,7 +78,7 @@ class Superlink:
     port: int = 0
     host: str = LOOPBACK
     security: Security = field(default_factory=Security)
-    process: subprocess.Popen | None = None
+    process: Guarded | None = None
 
     def __enter__(self) -> Superlink:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -92,13 +87,17 @@ class Superlink:
         return self
 
     def __exit__(self, *_: object) -> None:
-        stop(self.process)
+        if self.process is not None:
+            self.process.stop()
 
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
 
     def start(self) -> None:
+        if self.process is not None:
+            self.process.stop()  # what a superlink that died has left behind
+        check_port(self.host, self.port)
         command = [tool("flower-superlink"), *self.security.of_link(), "--host", self.host, "--port", str(self.port),
                    "--disable-runtime-dependency-installation"]  # fmt: skip
         self.process = started(command, self.home, "superlink.log")
@@ -144,7 +143,7 @@ def write_app(folder: Path, settings: Mapping[str, object]) -> Path:
 
 
 def start_node(home: Path, superlink: str, settings: Mapping[str, object], security: Security,
-               name: str = "supernode") -> subprocess.Popen:  # fmt: skip
+               name: str = "supernode") -> Guarded:  # fmt: skip
     """A supernode of Flower's that runs our app for one device."""
     home.mkdir(parents=True, exist_ok=True)
     words = " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items() if value is not None)
@@ -153,29 +152,12 @@ def start_node(home: Path, superlink: str, settings: Mapping[str, object], secur
     return started(command, home, f"{name}.log")
 
 
-def started(command: list[str], home: Path, log: str) -> subprocess.Popen:
+def started(command: list[str], home: Path, log: str) -> Guarded:
     with (home / log).open("ab") as out:
-        return subprocess.Popen(command, env=environment(home), stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                                start_new_session=True)  # fmt: skip
+        return Guarded(command, env=environment(home), stdout=out, stderr=out, stdin=subprocess.DEVNULL)
 
 
-def stop(process: subprocess.Popen | None) -> None:
-    """End a process and everything that it started."""
-    import signal
-
-    if process is None:
-        return
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, how)
-            process.wait(10)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
-
-
-def wait_for(host: str, port: int, process: subprocess.Popen, log: Path, seconds: float = 60) -> None:
+def wait_for(host: str, port: int, process: Guarded, log: Path, seconds: float = 120) -> None:
     """Until somebody listens there."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

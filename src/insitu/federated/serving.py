@@ -18,7 +18,8 @@ from typing import Any
 
 from insitu.errors import DataError, DeviceError
 from insitu.federated.attempt import ended, submitted
-from insitu.federated.processes import LOOPBACK, Superlink, start_node, stop
+from insitu.federated.ports import LOOPBACK
+from insitu.federated.processes import Superlink, start_node
 from insitu.federated.security import Security, check_server
 from insitu.terminal.colour import say
 
@@ -128,7 +129,7 @@ def _taken_part(wanted: Joined) -> str:
             _tell_if_quiet(process, log, wanted)
             process.wait()
         finally:
-            stop(process)
+            process.stop()
         return log.read_text(errors="replace")
 
 

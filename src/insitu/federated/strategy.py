@@ -20,6 +20,7 @@ from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of, exchanged, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply
 from insitu.federated.privacy import Noise
+from insitu.federated.recalled import BASES, numbers_of
 from insitu.federated.rounds import Base, averaged, base_of, programs_of
 from insitu.federated.units import Arrays, Unit, units_of
 from insitu.learner import Learner
@@ -70,6 +71,7 @@ class Deltas(Strategy):
         self.first: Arrays = first_arrays(self.catalogue, states)
         self.scores: MetricRecord | None = None  # of the last evaluation
         self.uniform = self.noise is not None  # every device counts the same: its number of samples is private
+        self.made = numbers_of(self.strategy)  # before it changes any
         self._base: Base | None = None
 
     def units_of(self, learner: Learner) -> tuple[Unit, ...]:
@@ -95,6 +97,8 @@ class Deltas(Strategy):
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
                         grid: Grid) -> Iterable[Message]:  # fmt: skip
         self._base = base = base_of(as_arrays(arrays), self.catalogue)
+        for name in set(BASES) & set(vars(self.strategy)):
+            setattr(self.strategy, name, None)  # FedAvgM would keep its own, which is not what devices get
         made = list(self.strategy.configure_train(server_round, as_record(base.arrays), config, grid))
         self.traffic.append(Traffic(server_round, down=len(base.packed) * len(made)))
         return [_slim(m, base) for m in made]
@@ -115,6 +119,7 @@ class Deltas(Strategy):
             reply = self._checked(server_round, message, base)
             if reply is not None:
                 good.append((message, reply))
+        good.sort(key=lambda pair: bytes(field_of(pair[0], DELTA)))  # type: ignore[arg-type]  sums in one order
         traffic = self.traffic[-1]
         traffic.replies = len(good)
         traffic.loss = _mean_loss(good)
