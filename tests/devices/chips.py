@@ -6,11 +6,13 @@ what such an image has in SRAM). The UART is a TCP port: `serial:socket://...` f
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -64,16 +66,34 @@ def command(board: Board, image: Path, noise: Path, port: int) -> list[str]:
     return [*start, "-device", f"loader,file={image}{place}", "-device", filled]
 
 
+@dataclass(frozen=True)
+class Chip:
+    """A running chip: the URL of its serial port, and the process that is the chip."""
+
+    port: str
+    process: subprocess.Popen
+
+    def share(self, seconds: float = 1.0) -> float:
+        """How much of one processor the chip takes at the moment: nearly nothing while its core sleeps."""
+        before = self._spent()
+        time.sleep(seconds)
+        return (self._spent() - before) / seconds
+
+    def _spent(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def running(board: Board, image: Path) -> Iterator[str]:
-    """The chip with this image in its flash; gives the URL of its serial port."""
+def running(board: Board, image: Path) -> Iterator[Chip]:
+    """The chip with this image in its flash."""
     noise = image.with_name("noise.bin")
     noise.write_bytes(np.random.default_rng(7).bytes(board.sram.bytes))
     port = free_port()
     process = subprocess.Popen(command(board, image, noise, port), stderr=subprocess.PIPE)
     try:
         expect_port(process, port)
-        yield f"socket://127.0.0.1:{port}"
+        yield Chip(f"socket://127.0.0.1:{port}", process)
     finally:
         process.kill()
         process.communicate()

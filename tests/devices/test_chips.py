@@ -59,18 +59,22 @@ def expect_twenty_steps(device: LinkDevice) -> None:
 @pytest.mark.parametrize("suffix", (".elf", ".hex"))
 def test_the_flashed_image_trains_to_the_bytes_of_the_host(suffix, tmp_path):
     made = flashable("stm32f405")
-    with running(made.board, written(made, suffix, tmp_path)) as port, open_serial(port, made.program) as device:
+    with running(made.board, written(made, suffix, tmp_path)) as chip, open_serial(chip.port, made.program) as device:
         expect_twenty_steps(device)
 
 
 @needs_qemu
 @pytest.mark.parametrize("name", MACHINES)
 def test_noise_on_the_line_does_not_change_what_is_learned(name, tmp_path):
-    """Random bytes in SRAM, 3,000 on the line before the first request, and damage both ways while it trains."""
+    """Random bytes in SRAM, 3,000 on the line before the first request, and damage both ways while it trains.
+
+    A board that waits for the next request sleeps.
+    """
     made = flashable(name)
-    with running(made.board, written(made, ".bin", tmp_path)) as port:
-        device, line = noisy(port, made)
+    with running(made.board, written(made, ".bin", tmp_path)) as chip:
+        device, line = noisy(chip.port, made)
         expect_twenty_steps(device)
+        assert chip.share() < 0.1
         assert line.faults > 20 and device.counters()["rejected"] > 10
         device.close()
 

@@ -85,7 +85,7 @@ def test_a_flashed_image_tells_over_its_uart(name, tmp_path):
     made = build_firmware(program("conv"), chip, port=chip.port, extra=changed(UNDEFINED, kind="conv"))
     path = tmp_path / "firmware.hex"
     path.write_bytes(images(made.image.data)[".hex"])
-    with running(made.board, path) as port, open_serial(port, made.program) as device:
+    with running(made.board, path) as chip, open_serial(chip.port, made.program) as device:
         expect_fault(device, "the board faulted at 0x", "exception 3", "reset the board", kind="conv")
 
 

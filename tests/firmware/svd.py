@@ -40,10 +40,20 @@ Registers = dict[str, Register]  # PERIPHERAL_REGISTER, in upper case
 @cache
 def vendors(name: str) -> tuple[dict[str, int], Registers]:
     """Bases of the peripherals and all registers of a chip; skips where its file is not at hand."""
+    return parse(_described(name))
+
+
+def interrupts(name: str) -> dict[str, int]:
+    """The number of each interrupt of a chip."""
+    return {_text(i, "name").upper(): _number(i, "value") for i in _described(name).iter("interrupt")}
+
+
+@cache
+def _described(name: str) -> ElementTree.Element:
     text = _own(name) or _carried(name)
     if text is None:
         pytest.skip(f"no {name}: set INSITU_SVD to a folder that has it")
-    return parse(ElementTree.fromstring(text))
+    return ElementTree.fromstring(text)
 
 
 def _own(name: str) -> bytes | None:
@@ -71,9 +81,18 @@ def _wheel(package: str = WHEEL) -> Path:
 
 def pins(family: str) -> dict[tuple[str, int], dict[str, int]]:
     """Port and pin -> signal of a USART -> the number of its alternate function, as in the vendor's tables."""
+    return {(pin.get("port", ""), int(pin.get("pin", ""))): _signals(pin) for pin in _family(family).iter("gpio")}
+
+
+def vectors(family: str) -> dict[str, int]:
+    """The number of each interrupt, as in the vendor's tables."""
+    return {v.get("name", ""): int(v.get("position", "")) for v in _family(family).iter("vector")}
+
+
+@cache
+def _family(name: str) -> ElementTree.Element:
     with zipfile.ZipFile(_wheel(PINS)) as wheel:
-        device = ElementTree.fromstring(wheel.read(f"modm_devices/resources/devices/stm32/{family}.xml"))
-    return {(pin.get("port", ""), int(pin.get("pin", ""))): _signals(pin) for pin in device.iter("gpio")}
+        return ElementTree.fromstring(wheel.read(f"modm_devices/resources/devices/stm32/{name}.xml"))
 
 
 def _signals(pin) -> dict[str, int]:

@@ -6,7 +6,7 @@ import pytest
 
 from insitu.boards import DRIVERS, boards, chips, drivers, find_board
 
-from .svd import expanded, pins, said, vendors
+from .svd import expanded, interrupts, pins, said, vectors, vendors
 
 # board -> the vendor's file for its chip, or the nearest one (F41x: F405 with a crypto unit; L4x5: L476 without LCD)
 FILES = {
@@ -54,6 +54,22 @@ def test_every_field_is_at_the_bit_the_vendor_says(name):
         assert theirs is not None, register
         at = theirs.fields.get(last, theirs.fields.get(f"{last}0"))  # some files have every bit by itself
         assert at == bit, f"{field}: bit {bit}, the vendor has {at} of {theirs.fields}"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_interrupt_that_wakes_a_board_is_its_uarts(name):
+    port = find_board(name).port
+    text = (DRIVERS.parent / port.source).read_text() + expanded(port.chip)
+    number = int(re.search(r"#define UART0?_INTERRUPT (\d+)u", text)[1])
+    uart = match[1] if (match := re.search(r"#define UART (\w+)", text)) else "UART0"
+    assert number in {n for name, n in interrupts(FILES[name]).items() if uart in name.split("_")}
+
+
+@pytest.mark.parametrize("chip", FAMILIES)
+def test_the_interrupt_that_wakes_a_chip_is_its_usarts(chip):
+    text = expanded(chip)
+    uart, number = (re.search(rf"#define {name} (\w+?)u?$", text, re.M)[1] for name in ("UART", "UART_INTERRUPT"))
+    assert vectors(FAMILIES[chip])[uart] == int(number)
 
 
 @pytest.mark.parametrize("chip", FAMILIES)

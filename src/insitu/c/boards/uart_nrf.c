@@ -2,6 +2,7 @@
  * clock and UART have the same registers on all of these chips.
  */
 #include "boards/mmio.h"
+#include "boards/sleep.h"
 #include "boards/startup.h"
 #include "chip.h"
 #include "device/port.h"
@@ -12,6 +13,9 @@
 #define UART0_TASKS_STARTTX REG(0x40002008u)
 #define UART0_EVENTS_RXDRDY REG(0x40002108u)
 #define UART0_EVENTS_TXDRDY REG(0x4000211cu)
+#define UART0_INTENSET REG(0x40002304u)
+#define UART0_INTENSET_RXDRDY (1u << 2)
+#define UART0_INTERRUPT 2u
 #define UART0_ENABLE REG(0x40002500u)
 #define UART0_PSELRTS REG(0x40002508u)
 #define UART0_PSELTXD REG(0x4000250cu)
@@ -45,6 +49,7 @@ void port_start(void)
     UART0_BAUDRATE = RATE;
     UART0_CONFIG = 0;
     UART0_ENABLE = ENABLED;
+    UART0_INTENSET = UART0_INTENSET_RXDRDY; /* to be woken by it */
     UART0_TASKS_STARTTX = 1;
     UART0_TASKS_STARTRX = 1;
 }
@@ -52,13 +57,19 @@ void port_start(void)
 int32_t port_read(uint8_t *to, int32_t most)
 {
     int32_t got = 0;
-    while (got == 0) {
+    for (;;) {
         while (got < most && UART0_EVENTS_RXDRDY) {
             UART0_EVENTS_RXDRDY = 0; /* before the read, which lets the next byte in and may raise the event again */
             to[got++] = (uint8_t)UART0_RXD;
         }
+        if (got > 0) {
+            return got;
+        }
+        sleep_prepare(UART0_INTERRUPT);
+        if (!UART0_EVENTS_RXDRDY) {
+            sleep_until(UART0_INTERRUPT);
+        }
     }
-    return got;
 }
 
 void port_write(const uint8_t *from, int32_t count)

@@ -5,6 +5,7 @@
 
 #define UART USART1
 #define USART1 0x40011000u
+#define UART_INTERRUPT 37u
 #define GPIOA 0x40020000u
 #define RCC_CR REG(0x40023800u)
 #define RCC_CR_PLLON (1u << 24)

@@ -5,6 +5,7 @@
 
 #define UART USART1
 #define USART1 0x40013800u
+#define UART_INTERRUPT 37u
 #define GPIOA_CRH REG(0x40010804u)
 #define GPIOA_CRH_MODE9(n) ((n) << 4)
 #define GPIOA_CRH_CNF9(n) ((n) << 6)

@@ -6,6 +6,7 @@
 
 #define UART USART1
 #define USART1 0x40011000u
+#define UART_INTERRUPT 37u
 #define GPIOA 0x40020000u
 #define GPIOB 0x40020400u
 #define PWR_CR1 REG(0x40007000u)

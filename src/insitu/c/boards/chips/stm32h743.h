@@ -6,6 +6,7 @@
 
 #define UART USART3
 #define USART3 0x40004800u
+#define UART_INTERRUPT 39u
 #define GPIOD 0x58020c00u
 #define FLASH_ACR REG(0x52002000u)
 #define FLASH_ACR_LATENCY(n) ((n) << 0)

@@ -5,6 +5,7 @@
 
 #define UART USART2
 #define USART2 0x40004400u
+#define UART_INTERRUPT 38u
 #define GPIOA 0x48000000u
 #define RCC_CR REG(0x40021000u)
 #define RCC_CR_HSION (1u << 8)

@@ -5,6 +5,7 @@
 
 #define UART USART1
 #define USART1 0x40013800u
+#define UART_INTERRUPT 61u
 #define GPIOA 0x42020000u
 #define FLASH_ACR REG(0x40022000u)
 #define FLASH_ACR_LATENCY(n) ((n) << 0)
