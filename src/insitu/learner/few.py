@@ -23,6 +23,7 @@ from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
 from insitu.learner.rates import Gains, Probe, Rates, derived, parameters_of, trained_values
 from insitu.learner.settling import resting_share
+from insitu.learner.trainees import learning, take_over
 from insitu.terminal.progress import Report
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE
@@ -73,7 +74,7 @@ def learn(learner: Learner, data: Samples, rate: float | None, head_rate: float 
         for epoch in run_epochs(feed, course, range(1), report):
             history.add(epoch, learner.recipe.loss)
     finally:
-        learner._take_over(feed)
+        take_over(learner, feed)
     learner.known = replace(learner.known, samples=learner.known.samples + len(data))
     history.counters = learner.counters()
     return history
@@ -81,7 +82,7 @@ def learn(learner: Learner, data: Samples, rate: float | None, head_rate: float 
 
 def _feed(learner: Learner, data: Samples) -> Feed:
     assert data.labels is not None  # checked by samples()
-    feed = Feed(learner._learning(), plain(data.inputs), data.labels)
+    feed = Feed(learning(learner), plain(data.inputs), data.labels)
     method = method_of(feed.device.verbs)
     if len(feed) < method.samples:
         raise too_few(len(feed), method)

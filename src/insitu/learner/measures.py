@@ -6,6 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from insitu.data import Samples
+from insitu.devices.device import Device
+from insitu.learner.feed import plain, predict_all
+from insitu.terminal.progress import Report
+
 
 def top_is_label(out: np.ndarray, y: np.ndarray) -> float:
     return float(_label_on_top(out, y).mean())
@@ -54,3 +59,11 @@ RIGHT: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "soft_cross_entropy": _same_on_top,
     "binary_cross_entropy": _on_same_side,
 }
+
+
+def measured(device: Device, loss: str, data: Samples, report: Report | None = None) -> dict[str, float]:
+    """How good a device is on labelled samples, by the name of the measure, and how many these are."""
+    out, y = predict_all(device, plain(data.inputs), report)[0][:, 0], data.labels
+    assert y is not None  # checked by samples()
+    name, measure = MEASURES[loss]
+    return {name: measure(out, y), "samples": len(y)}

@@ -12,10 +12,9 @@ from insitu.data import Samples
 from insitu.devices.device import Device, method_of
 from insitu.devices.host import HostDevice
 from insitu.learner.feed import Feed, Source, plain, predict_all
-from insitu.learner.history import History
-from insitu.learner.loop import run_epochs
 from insitu.learner.rates import Probe, parameters_of, trained_values
 from insitu.learner.settle import Given, Settled, as_given, settle
+from insitu.learner.trainees import Views, cut_of, feed_of
 from insitu.planner.changes.looped import macs
 from insitu.terminal.progress import Report
 from insitu.training.train import BODY_RATE
@@ -61,8 +60,8 @@ def _step_macs(device: Device) -> int:
 def _beside(learner: Learner, feed: Feed, data: Samples) -> Feed:
     """Other samples, in the form for the same device."""
     assert data.labels is not None  # checked by samples()
-    cut, source = learner._split() if feed.cached else None, plain(data.inputs)
-    return Feed(feed.device, Source(predict_all(cut[1], source)) if cut else source, data.labels, feed.cached)
+    cut, source = cut_of(learner) if feed.cached else None, plain(data.inputs)
+    return Feed(feed.device, Source(predict_all(cut.frozen, source)) if cut else source, data.labels, feed.cached)
 
 
 def _on_a_twin(learner: Learner, data: Samples, feed: Feed, given: Given, held_out: Samples | None,
@@ -70,28 +69,6 @@ def _on_a_twin(learner: Learner, data: Samples, feed: Feed, given: Given, held_o
     """Found on the host, trained on the board; the trials say whether training helps."""
     twin = type(learner)(learner.graphs, None, learner.classes, parts=learner.parts)
     twin.device.load_arrays(learner.device.state())
-    source = feed.source
-    here = twin._feed(data, source.augment, source.views, None, given, report)
-    found = _here(twin, here, given, held_out, report)
+    views = Views(feed.source.augment, feed.source.views, seed=given.seed)
+    found = _here(twin, feed_of(twin, data, views, given.batch, report), given, held_out, report)
     return found.moved_to(feed)
-
-
-def trained(learner: Learner, found: Settled | None, epochs: range, report: Report, threads: int | None,
-            held_out: Samples | None, tests: Samples | None) -> History:  # fmt: skip
-    """Train as settled; if it diverges, again and slower."""
-    assert found is not None
-    run, history = found, found.history(found.feed)
-    while found is not None:
-        run, history = found, found.history(found.feed)
-        for epoch in run_epochs(run.begin(), run.course, epochs, report, threads):
-            history.add(epoch, learner.recipe.loss)
-            learner._take_over(run.feed)
-            for samples, measured in ((held_out, history.validation), (tests, history.tested)):
-                measured += [] if samples is None else [learner._score(samples)[learner.measure]]
-            if not run.goes_on():
-                break
-        found = run.slower()
-    run.finish(history, learner.recipe.loss)
-    learner._take_over(run.feed)
-    history.counters = learner.counters()
-    return history

@@ -11,14 +11,14 @@ from insitu.files import write_whole
 
 if TYPE_CHECKING:
     from insitu.learner.history import History
-    from insitu.learner.learner import Learner
+    from insitu.learner.owner import Owner
 
 WIDE, HIGH, LEFT, BELOW = 640, 240, 52, 28  # of a picture, and of its margins
 COLOURS = ("#2a6fdb", "#d1642a", "#2a9d5c", "#8a5bd0")
 MOST_ROWS = 20
 
 
-def learner_rows(learner: Learner) -> list[tuple[str, str]]:
+def learner_rows(learner: Owner) -> list[tuple[str, str]]:
     """A learner's description, line by line. Nothing is planned, compiled or opened for it."""
     graph, parts = learner.graphs["predict"], learner.parts
     names = ", ".join(name for name in learner.names[:8] if name) + (", ..." if len(learner.names) > 8 else "")

@@ -1,0 +1,97 @@
+"""One `fit`: its arguments checked, its settings found (settling.py), its epochs run (loop.py), its history kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from insitu.data import Samples
+from insitu.data.arguments import optional, whole
+from insitu.errors import DataError
+from insitu.learner.history import History
+from insitu.learner.loop import run_epochs
+from insitu.learner.measures import measured
+from insitu.learner.rows import few_of_each, ready
+from insitu.learner.settle import Given, Settled
+from insitu.learner.settling import settled
+from insitu.learner.trainees import Views, feed_of, take_over
+from insitu.terminal.progress import Report
+
+if TYPE_CHECKING:
+    from insitu.learner.learner import Learner
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a fit was asked for, beside its settings."""
+
+    views: Views
+    start: int = 0  # epoch
+    stop: int | None = None
+    threads: int | None = None
+    held_out: Samples | None = None  # to choose by
+    tests: Samples | None = None  # only measured
+
+
+def check_run(start: int, stop: int | None, threads: int | None, views: int | None) -> None:
+    whole(start, "start_epoch")
+    for name, value, least in (("threads", threads, 1), ("views", views, 1), ("stop_epoch", stop, 0)):
+        optional(value, name, least)
+
+
+def batch_of(learner: Learner, batch: int | None) -> int:
+    """The samples per update; a DataError if the program was made for another number."""
+    made_for = learner.batch
+    if batch is None:
+        return made_for
+    batch = whole(batch, "batch", 1)
+    if batch != made_for and "accumulate" not in learner.graphs:
+        each = "every sample" if made_for == 1 else f"every {made_for} samples"
+        if learner.site.manifest:
+            raise DataError(f"this firmware updates after {each}", hint=f"insitu compile ... --batch {batch}")
+        raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
+    return batch
+
+
+def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report) -> History:
+    """Train on these samples. An interrupt leaves the learner with the updates so far."""
+    ready(learner, data)
+    feed = feed_of(learner, data, run.views, given.batch, report)
+    found = settled(learner, data, feed, given, run.held_out, report)
+    try:
+        learner.history = _trained(learner, found, run, report)
+    except KeyboardInterrupt:
+        take_over(learner, found.feed)
+        raise
+    learner.tests, learner.lately = run.tests, few_of_each(data)
+    return learner.history
+
+
+def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> History:
+    """Train as settled; if it diverges, again and slower."""
+    epochs, found = range(run.start, settings.last(run.stop)), settings
+    while True:
+        history = found.history(found.feed)
+        for epoch in run_epochs(found.begin(), found.course, epochs, report, run.threads):
+            history.add(epoch, learner.recipe.loss)
+            take_over(learner, found.feed)
+            _measure(learner, run, history)
+            if not found.goes_on():
+                break
+        slower = found.slower()
+        if slower is None:
+            return _finished(learner, found, history)
+        found = slower
+
+
+def _measure(learner: Learner, run: Run, history: History) -> None:
+    for samples, scores in ((run.held_out, history.validation), (run.tests, history.tested)):
+        if samples is not None:
+            scores.append(measured(learner.device, learner.recipe.loss, samples)[learner.measure])
+
+
+def _finished(learner: Learner, found: Settled, history: History) -> History:
+    found.finish(history, learner.recipe.loss)
+    take_over(learner, found.feed)
+    history.counters = learner.counters()
+    return history

@@ -1,0 +1,73 @@
+"""A learner on another device, with everything it has learned: the work of `Learner.on`.
+
+places.py opens devices by name, relinked.py makes a program for a board.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from insitu.boards import Board
+from insitu.codegen import emit_program
+from insitu.deploy import Deployment, limits_of
+from insitu.deploy.budget import check_budget
+from insitu.devices.device import Device
+from insitu.errors import BoardError
+from insitu.learner.here import checked
+from insitu.learner.places import HOST, Patience, open_in_folder, open_place
+
+if TYPE_CHECKING:
+    from insitu.learner.learner import Learner
+
+
+def moved(learner: Learner, place: str | Device, board: str | Board | None, patience: Patience) -> Learner:
+    """The same learner there; a device without anything learned here keeps its own state."""
+    deployed, named = _linked(learner, board), place if isinstance(place, str) else ""
+    device = _open(learner, place, deployed, patience) if isinstance(place, str) else checked(place, learner.graphs)
+    plans = learner.plans if named == HOST else learner._plans  # planned once for both
+    site = replace(learner.site, device=device, place=named, patience=patience)
+    made = type(learner)(learner.graphs, plans, learner.classes, parts=learner.parts, notes=learner.notes,
+                         deployed=deployed, site=site)  # fmt: skip
+    made.known, made.lesson, made.seen = learner.known, learner.lesson, learner.seen
+    return _with_state(made, learner)
+
+
+def _with_state(made: Learner, learner: Learner) -> Learner:
+    try:
+        if learner.learned:
+            made.device.load_state(learner.device.save_state())
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _linked(learner: Learner, board: str | Board | None) -> Deployment | None:
+    """The program for a board: as compiled, or linked now; it must fit."""
+    if board is None:
+        return learner.deployed
+    if learner.parts is None:
+        raise _already_linked()
+    return check_budget(learner.parts, learner.graphs, limits_of(board, None, None))
+
+
+def _already_linked() -> BoardError:
+    return BoardError("a folder's program is already linked", hint="compile the model for this board")
+
+
+def _open(learner: Learner, place: str, deployed: Deployment | None, patience: Patience) -> Device | None:
+    """The device of this name; None for this machine, whose device is opened on first use."""
+    if learner.site.manifest:
+        return open_in_folder(learner.site.manifest, place, patience)
+    return None if place == HOST else open_place(place, deployed, lambda: emit_program(learner.plans), patience)
+
+
+def living(learner: Learner, board: str | Board | None, store: int | None, most: int | None) -> Learner:
+    """The same learner with a program for this board that lives there, and starts from what was learned."""
+    from insitu.learner.relinked import relinked
+
+    if learner.parts is None:
+        raise _already_linked()
+    chosen = board or (learner.deployed.limits.board if learner.deployed else None)
+    return relinked(learner, limits_of(chosen, None, None, store=store), most=most)
