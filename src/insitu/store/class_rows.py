@@ -1,0 +1,76 @@
+"""Rows of the head for classes that were added and not yet trained: made from the means of their samples.
+
+With a covariance (spread.py) and no trained row, all rows are a discriminant of the means; else each new row is made
+beside those that are there, as a microcontroller does (training/newcomer.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from insitu.learner.rows import head_rows, rows_in_use, set_row, set_rows
+from insitu.training.head import HEAD
+from insitu.training.newcomer import Row, discriminant, row_from_mean
+
+if TYPE_CHECKING:
+    from insitu.store.life import Life
+
+
+def make_rows(life: Life, told: set[int]) -> None:
+    """Rows of classes that were added and have new labels: from their means, until they are trained."""
+    if told & set(life.record.fresh) and not _discriminate(life):
+        for k, row in _rows_apart(life, told):
+            _set_row(life, k, *row)
+            life.store.keep_fact(f"row {k}", np.append(*row).astype(np.float32).tobytes())
+
+
+def restore_rows(life: Life) -> None:
+    """Rows that were made since the last checkpoint."""
+    if _discriminate(life):
+        return
+    for k in sorted(life.record.fresh):
+        row = life.store.fact(f"row {k}")
+        if row is not None:
+            values = np.frombuffer(row, np.float32)
+            _set_row(life, k, values[:-1], values[-1])
+
+
+def _rows_apart(life: Life, told: set[int]) -> Iterator[tuple[int, Row]]:
+    """One after the other, beside all that are there."""
+    for k in sorted(told & set(life.record.fresh)):
+        weight, bias = head_rows(life.learner) or (np.zeros(0), np.zeros(0))
+        used, means = rows_in_use(life.learner), life.store.means.means
+        old = [j for j in sorted(means) if j != k and used[j]]
+        yield k, row_from_mean(means[k], [means[j] for j in old], [(weight[j], bias[j]) for j in old])
+
+
+def _trained(life: Life) -> bool:
+    """Does any class have a trained row? Such rows do not compare with those of a discriminant."""
+    return bool(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - set(life.record.fresh))
+
+
+def _discriminate(life: Life) -> bool:
+    """All rows anew from the means and the covariance, which has changed for all; False if that is not the way."""
+    means = life.store.means
+    known = [k for k in sorted(life.record.fresh) if k in means.means]
+    metric = life.spread and life.spread.metric(sum(means.counts.values()), len(means.counts))
+    if metric is None or not known or _trained(life):
+        return False
+    set_rows(life.learner, known, *discriminant([means.means[k] for k in known], metric))
+    life.mind.follow()
+    return True
+
+
+def _set_row(life: Life, k: int, weight: np.ndarray, bias: np.float32) -> None:
+    """In the learner, and in a bout that has begun."""
+    set_row(life.learner, k, weight, bias)
+    if life.record.bout:
+        state, now = life.mind.trainee.state(), life.learner.device.state()
+        names = [n for n in state if n.split(".")[0] == HEAD and n in now and len(state[n]) > k]
+        for name in names:
+            state[name][k] = now[name][k]
+        life.mind.trainee.load_arrays({name: state[name] for name in names})
+    life.mind.follow()
