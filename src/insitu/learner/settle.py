@@ -141,7 +141,7 @@ class Settled:
             None, [same_answer(self.feed.labels), said, diverged(history, guess(loss, self.feed.labels).loss)]
         )
         for words in history.notes:
-            warnings.warn(words, LearningWarning, stacklevel=3)
+            warnings.warn(words, LearningWarning, stacklevel=6)
 
 
 def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
