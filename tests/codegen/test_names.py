@@ -1,16 +1,33 @@
 """The names of a model's layers cannot change what the program does."""
 
+import re
+
 import numpy as np
 import pytest
+from torch import nn
 
-import insitu.ops  # noqa: F401
+import insitu
 from insitu.codegen import c
 from insitu.devices.host import open_host, open_plans
 from insitu.graph import build, evaluate, f32, lookup
 from insitu.planner import plan
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
+from insitu.toolchain import sources
+from insitu.toolchain.prototypes import signature, type_headers
+from insitu.toolchain.sources import kernel_paths
 from insitu.training.train import Recipe, train_graphs
+
+
+class Named(nn.Module):
+    """A network for pictures whose first layer has the name that Keras gives it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv2d, self.more, self.end = nn.Conv2d(2, 6, 3, padding=1), nn.Conv2d(6, 6, 3, padding=1), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.end(self.more(self.conv2d(x).relu()).relu().mean((2, 3)))
 
 
 @pytest.mark.parametrize("text", ["*/ int x; /*", "*\\ int x; /\\*", "a *\n/ b", "??/", "* / /* */"])
@@ -31,6 +48,22 @@ def test_a_layer_with_a_name_that_c_knows_computes_the_same(name):
     graph = b.graph(y)
     sample = rng.normal(size=(1, 6, 6, 2)).astype(np.float32)
     np.testing.assert_allclose(open_host(graph).predict(sample), evaluate(graph, sample), rtol=1e-4, atol=1e-4)  # type: ignore
+
+
+def test_every_struct_that_a_kernel_takes_is_a_name_that_no_table_gets():
+    known = type_headers(sources.C_FOLDER)
+    taken = {w for name in kernel_paths(sources.C_FOLDER) for w in re.findall(r"\w+", signature(name)) if w in known}
+    headers = {known[w] for w in taken}
+    assert {w for w, header in known.items() if header in headers} <= c.TYPES
+
+
+def test_a_striped_layer_may_be_named_like_a_struct():
+    """A Keras model calls its first convolution conv2d; the shapes of its stripes are a table."""
+    x = np.random.default_rng(0).normal(size=(4, 2, 12, 12)).astype(np.float32)
+    made = insitu.compile(Named().eval(), data=x, board="stm32f100", scheme="head").deployed
+    assert made is not None and made.firmware is not None
+    source = "".join(made.program.files.values())
+    assert re.search(r"conv2d_shape \*const conv2d_shape_2\[", source)
 
 
 def test_names_that_look_alike_in_c_stay_apart():

@@ -12,6 +12,12 @@ KEYWORDS = frozenset(
     "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
     "main asm arena".split()
 )
+# structs in the kernels' headers: no table of a program may have their names
+TYPES = frozenset(
+    "adam_options block_gradient block_multiplier box_shape channel_place conv2d_shape fours_task integer_update "
+    "linear_shape matmul_shape matrix_end matrix_run matrix_shape pair_shape product_quant reduce_shape requant "
+    "sound_bands sound_frames sum_litert_quant sum_quant tap tap_range tap_row weight_scales".split()
+)
 CTYPES = {
     "float32": "float", "float64": "double", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t",
     "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t",

@@ -41,7 +41,7 @@ class Function:
         self.lines = dict(self._lines())
         self.slots = self._name_slots()
         self.tables: list[str] = []  # of loops over stripes
-        self._tables = c.Names(*self.inputs, *self.outputs)
+        self._tables = c.Names(*self.inputs, *self.outputs, *c.TYPES)
         self.body = [line for step in range(len(plan.calls)) for line in self._step(step)]
         self.ending = [self._copy_out(v, name) for v, name in zip(self.graph.outputs, self.outputs)]
 
