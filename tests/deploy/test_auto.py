@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from torch import nn
 
 import insitu
 from insitu.deploy.auto import HOST, choose
@@ -67,6 +68,12 @@ def test_the_name_of_a_rung_makes_the_same_program(head, full):
     made = auto(sram=(need(head)[0] + need(full)[0]) // 2)
     again = auto(scheme=scheme_of(made).name)
     assert trained(again) == trained(made) and need(again) == need(made)
+
+
+def test_where_there_is_nothing_but_a_head_the_note_says_that():
+    x = np.random.default_rng(0).normal(size=(12, 7)).astype(np.float32)
+    made = insitu.compile(nn.Linear(7, 3), data=x, sram=3001)
+    assert scheme_of(made).name == "head" and made.notes == ("scheme auto: only the head has anything to train",)
 
 
 def test_where_not_even_the_head_fits_the_error_says_so(head):

@@ -6,7 +6,9 @@ import json
 import re
 import shlex
 
+import numpy as np
 import pytest
+from torch import nn
 
 import insitu
 from insitu import pipeline
@@ -17,6 +19,20 @@ from .test_budget import model
 
 pytest.importorskip("scipy")
 BOARD = "nrf52840"
+DATA = np.random.default_rng(0).normal(size=(20, 13)).astype(np.float32)
+
+
+class Small(nn.Module):
+    """A residual network for tables: below 10 KB, many schemes need nearly the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.end = (nn.Linear(n, m) for n, m in ((13, 24), (24, 24), (24, 24), (24, 5)))
+
+    def forward(self, x):
+        x = self.a(x).relu()
+        x = x + self.b(x).relu()
+        return self.end(x + self.c(x).relu())
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +64,16 @@ def test_an_impossible_budget_names_the_smallest_that_works():
     assert named
     least = int(named[1]) * 1024
     assert pipeline.search(model("inverted"), classes=4, board=BOARD, sram=least)
+
+
+def test_points_of_a_small_network_have_files_of_their_own_and_end_where_all_is_trained():
+    found = pipeline.search(insitu.load(Small().eval(), np.zeros((1, 13), np.float32)), data=DATA, sram=9001)
+    assert len({p.scheme.name for p in found}) == len(found) > 2
+    assert all(p.sram_bytes <= 9001 for p in found)
+    whole = insitu.compile(Small().eval(), data=DATA, scheme="full").info()
+    assert found[-1].sram_bytes <= whole["arena_bytes"] + whole["state_bytes"]
+    more = pipeline.search(insitu.load(Small().eval(), np.zeros((1, 13), np.float32)), data=DATA)  # 256 KB, as auto has
+    assert more[-1].score >= found[-1].score > 0
 
 
 def test_a_limit_on_instructions_is_kept(front):

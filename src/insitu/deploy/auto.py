@@ -38,22 +38,32 @@ class Chosen:
     number: int
     last: int
     budget: int | None = None  # bytes of SRAM; None: it did not matter
+    measured: bool = False  # is the ladder made of what was measured?
 
     @property
     def note(self) -> str:
         """One line: what was chosen, and why."""
         if not self.scheme.updates:
-            return f"scheme auto: only the head can be trained within {size(self.budget or 0)}"
+            return f"scheme auto: only the head {self._why_not}"
         name = self.scheme.name.removeprefix(AUTO)
         what = "every layer" if name == "full" else described(self.scheme)
         where = "" if self.budget is None else f", within {size(self.budget)}"
         return f"scheme auto: {name} ({what}){where}; fit decides whether more than the head learns"
 
+    @property
+    def _why_not(self) -> str:
+        """Why nothing but the head is trained."""
+        if self.budget:
+            return f"can be trained within {size(self.budget)}"
+        return "is trained: none of the other layers brought more" if self.measured else "has anything to train"
+
 
 def described(scheme: Scheme) -> str:
-    """`the head, 14 biases and parts of 6 weights`"""
+    """`the head, 14 biases and 6 weights`"""
     biases, weights = sum(u.bias for u in scheme.updates), sum(u.share > 0 for u in scheme.updates)
-    words = ["the head", *([f"{biases} biases"] if biases else []), *([f"{weights} weights"] if weights else [])]
+    counted = [f"{n} {one if n == 1 else more}" for n, one, more in
+               ((biases, "bias", "biases"), (weights, "weight", "weights")) if n]  # fmt: skip
+    words = ["the head", *counted]
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
@@ -75,7 +85,7 @@ def choose(parts: Parts, found: list[Layer], limits: Limits, table: Contribution
             break
     for number in sorted({max(best - down, 0) for down in DOWN}, reverse=True):
         if number or parts.head:
-            yield Chosen(rung(number), number, last, None if number == last else budget)
+            yield Chosen(rung(number), number, last, None if number == last else budget, table is not None)
 
 
 def chosen(scheme: Scheme) -> Scheme:

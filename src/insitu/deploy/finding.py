@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from insitu.deploy.auto import CODE, host_bytes
+from insitu.deploy.auto import CODE, HOST, host_bytes
 from insitu.deploy.budget import Need as Linked
 from insitu.deploy.budget import amounts, kb
 from insitu.deploy.deployment import deploy
@@ -29,6 +29,8 @@ from insitu.schemes.update import Scheme
 from insitu.terminal.progress import bar
 from insitu.training.parts import Parts
 
+SMALL = 10_000  # bytes: programs below are named in bytes
+MARGIN = 2  # times the estimate of all there is to train: no program needs more
 POINTS = 4  # budgets between the head's need and all that is allowed
 AGAIN = 3  # times that a budget is searched, if linking shows that its scheme does not fit
 
@@ -67,12 +69,12 @@ def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution,
 
         model = Model(layers, table, bytes_of(parts.recipe))
         searching = Search(model, measure, floor_of(parts, limits))
-        budgets = budgets_of(searching.head, limits, instructions, points)
+        budgets = budgets_of(searching.head, limits, instructions, points, most_of(searching))
         made = [point_of(searching, budget, parts, limits) for budget in budgets]
     if limits.sram and made[0].sram_bytes > limits.sram:  # a few bytes more than a usual program
         raise _impossible(Need(made[0].sram_bytes, made[0].flash_bytes), limits, instructions)
     kept = not_beaten([p.found for p in made])
-    return [named(next(p for p in made if p.found == f)) for f in kept]
+    return named([next(p for p in made if p.found == f) for f in kept])
 
 
 def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> Point:
@@ -89,17 +91,35 @@ def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> P
     return linked(parts, Found(HEAD, 0.0, searching.head or Need(0)), limits, budget)
 
 
-def named(point: Point) -> Point:
-    name = f"{point.sram_bytes // 1000}kb" if point.scheme.updates else "head"
-    return replace(point, scheme=replace(point.scheme, name=name))
+def named(points: list[Point]) -> list[Point]:
+    """The points with the names of their files: what they need, in bytes if thousands would not tell them apart."""
+    sizes = [p.sram_bytes for p in points if p.scheme.updates]
+    small = len({size // 1000 for size in sizes}) < len(sizes) or min(sizes, default=SMALL) < SMALL
+    return [replace(p, scheme=replace(p.scheme, name=_name(p, small))) for p in points]
 
 
-def budgets_of(head: Need | None, limits: Limits, instructions: int, points: int) -> list[Need]:
-    """Steps from what the head needs to all that is allowed."""
+def _name(point: Point, small: bool) -> str:
+    size = f"{point.sram_bytes}b" if small else f"{point.sram_bytes // 1000}kb"
+    return size if point.scheme.updates else "head"
+
+
+def most_of(searching: Search) -> int | None:
+    """About the SRAM of everything that there is to choose; None if that cannot be told."""
+    model, head = searching.model, searching.head
+    whole = {(part.at, part.share > 0): k for k, part in enumerate(model.parts)}  # of each weight, the largest share
+    if head is None:
+        return None
+    return head.sram - searching.floor + MARGIN * model.bytes([*whole.values()], searching.floor)
+
+
+def budgets_of(head: Need | None, limits: Limits, instructions: int, points: int,
+               whole: int | None = None) -> list[Need]:  # fmt: skip
+    """Steps from what the head needs to all that is allowed, or that everything (`whole`) needs if that is less."""
     flash = limits.flash or 0
-    most = limits.sram or (2 * head.sram if head else 0)
+    most = limits.sram or (max(2 * head.sram, HOST) if head else 0)
     if head is None or not head.within(Need(most, flash, instructions)):
         raise _impossible(head, limits, instructions)
+    most = max(head.sram, min(most, whole)) if whole else most
     return [Need(head.sram + (most - head.sram) * k // points, flash, instructions) for k in range(points + 1)]
 
 

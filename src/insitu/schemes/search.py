@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,8 @@ from insitu.schemes.update import Scheme, Update
 
 ROUNDS = 4  # plans for one budget, at most
 MORE = 16  # a part of the budget to try beyond the estimate, as long as nothing has shown how far it is off
+FARTHEST = 2  # times the budget: an estimate above it has nothing left to offer
+FINE = 64  # a part of the budget that is not worth another plan
 LESS = 8  # a part of the budget to give up if instructions or flash are short
 HEAD = Scheme("head", ())
 SECONDS = 20.0  # for one solution
@@ -187,6 +189,40 @@ class Found:
 
 
 @dataclass(eq=False)
+class Rooms:
+    """How many bytes the estimate may reach, narrowed down: what fits, or brings nothing, is too small."""
+
+    budget: int
+    first: int
+    usual: int  # if the estimate were exact
+    low: int = 0
+    high: int | None = None
+    wanted: int | None = None
+
+    def next(self) -> int | None:
+        """The room to try; None if what is left to find is not worth a plan."""
+        if self.high is None:
+            return max(self.first, 0) if self.wanted is None else self.wanted
+        if self.high - self.low <= self.budget // FINE:
+            return None
+        near = self.wanted is not None and self.low < self.wanted < self.high
+        return self.wanted if near else (self.low + self.high) // 2
+
+    def too_small(self, room: int) -> None:
+        more = max(self.budget // MORE, room - self.low)  # twice as far each time
+        self.low = max(self.low, room)
+        if self.high is not None:
+            self.wanted = None
+        elif room > FARTHEST * self.budget:
+            self.high = self.low  # whatever there is to train was chosen
+        else:
+            self.wanted = max(self.usual, room + more)
+
+    def too_large(self, room: int, corrected: int) -> None:
+        self.high, self.wanted = room, corrected
+
+
+@dataclass(eq=False)
 class Search:
     """Searches of one network: what measuring taught about the estimate is kept from budget to budget.
 
@@ -198,38 +234,42 @@ class Search:
     measure: Measure
     floor: int = 0
     error: int = 0  # bytes that schemes need beyond their estimate
-    sure: bool = False  # was that seen on a scheme that did not fit?
+    found: list[Found] = field(default_factory=list)  # what fitted an earlier budget
 
     @cached_property
     def head(self) -> Need | None:
         return self.measure(HEAD, Need(0))
 
     def best(self, budget: Need) -> Found | None:
-        """The best scheme that really fits the budget; None if not even the head does."""
+        """The best scheme that really fits the budget, as far as a few plans tell; None if not even the head does."""
         if self.head is None or not self.head.within(budget):
             return None
-        best, tried = Found(HEAD, 0.0, self.head), set[tuple[int, ...]]()
+        known = [f for f in self.found if f.need.within(budget)]
+        best, tried = max([Found(HEAD, 0.0, self.head), *known], key=lambda f: f.gain), set[tuple[int, ...]]()
         base = self.head.sram - self.floor  # what is not in the model: the head, stack, protocol
-        for _ in range(ROUNDS):
-            chosen = solve(self.model, budget.sram - base - self.error, self.floor)
+        rooms = Rooms(budget.sram, budget.sram - base - self.error, budget.sram - base)
+        while len(tried) < ROUNDS and (room := rooms.next()) is not None:
+            chosen = solve(self.model, room, self.floor)
             if tuple(chosen) in tried or self.model.gain(chosen) <= best.gain:
-                break
+                rooms.too_small(room)
+                continue
             tried.add(tuple(chosen))
             need = self.measure(self.model.scheme(chosen), budget)
             if need is not None and need.within(budget):
                 best = Found(self.model.scheme(chosen), self.model.gain(chosen), need)
-            self._learn(chosen, need, base, budget)
+                self.found.append(best)
+                rooms.too_small(room)
+            else:
+                self._learn(chosen, need, base, budget)
+                rooms.too_large(room, budget.sram - base - self.error)
         return best
 
     def _learn(self, chosen: list[int], need: Need | None, base: int, budget: Need) -> None:
-        """Correct the estimate. One that fits says little: it was only made as small as it had to be."""
-        if need is None or (need.sram <= budget.sram and not need.within(budget)):
+        """Correct the estimate by a scheme that did not fit. One that fits was only made as small as it had to be."""
+        if need is None or need.sram <= budget.sram:
             self.error += budget.sram // LESS  # something else than SRAM is short: less of everything must do
-        elif need.sram > budget.sram:
-            self.error, self.sure = need.sram - base - self.model.bytes(chosen, self.floor), True
-        elif not self.sure:
-            seen = need.sram - base - self.model.bytes(chosen, self.floor)
-            self.error = min(self.error, seen) - budget.sram // MORE
+        else:
+            self.error = need.sram - base - self.model.bytes(chosen, self.floor)
 
     def front(self, budgets: Sequence[Need]) -> list[Found]:
         """The best scheme for each budget, without those that another one beats in both gain and SRAM."""
