@@ -1,14 +1,16 @@
-"""How well schemes that are found learn, next to published ones: mcunet-5fps, int8, Flowers-102, against SRAM.
+"""How well schemes that are found learn, next to published ones: int8 networks, Flowers-102 or persons, against SRAM.
 
-    python -m bench.found                    every run that is missing; bench/found.json, a table
-    python -m bench.found --only ladder      a part of it; --table only prints what was measured
-    python -m bench.found --data person      person / no person instead of flowers
+    python -m bench.found                              every run that is missing; bench/found.json, a table
+    python -m bench.found --only 49kb,ladder:28        some schemes; --table only prints what was measured
+    python -m bench.found --recipe "16, smooth"        another recipe (RECIPES)
+    python -m bench.found --data person --limit 2000   person / no person instead of flowers, some of the photos
+    python -m bench.found --model mbv2-w0.35           another network
     INSITU_TEST_FILES=DIR python -m bench.found
 
 Rates are chosen on halves of the training photos: one half is learned, random views of the other are tested. Then all
-training photos are learned and the test photos tested, which choose nothing. Eight epochs, a head of zeros, one photo
-per update, 16-bit gradients: what a device does (`--epochs` for more). SRAM is that of the linked program on stm32f746
-with 10 classes and `--prefer memory`, everything counted.
+training photos are learned and the test photos tested, which choose nothing. A head of zeros, one photo per update,
+16-bit gradients: what a device does. Seeds change the order of the photos; their views are the same for all. SRAM is
+that of the linked program on stm32f746 with 10 classes and `--prefer memory`, everything counted.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,35 +29,57 @@ from bench.transfer import MODEL, Kept, Run, checkpoint, remember, train
 from insitu.terminal.table import table
 
 FILE = ROOT / "bench" / "found.json"
-EPOCHS = 8
 MOST = 9  # seeds
-RATES = (0.05, 0.1, 0.2, 0.4)
-SCHEMES = {
-    "head": "head", "bias:22": "bias:22", "49kb": f"{MODEL}/49kb", "ladder:22": "ladder:22", "ladder:28": "ladder:28",
-    "99kb": f"{MODEL}/99kb", "ladder:36": "ladder:36",
+VIEWS = 8  # of each photo, for networks other than mcunet-5fps
+RATES = (0.1, 0.2, 0.4)
+RECIPES: dict[str, dict] = {
+    "8": {"epochs": 8},
+    "8, smooth": {"epochs": 8, "smoothing": 0.1},
+    "16": {"epochs": 16},
+    "16, smooth": {"epochs": 16, "smoothing": 0.1},
+    "8, mean of 4": {"epochs": 8, "average": 4},
+    "8, constant": {"epochs": 8, "schedule": "constant"},
+    "8, constant, mean of 4": {"epochs": 8, "schedule": "constant", "average": 4},
+}
+SCHEMES: dict[str, dict[str, str]] = {
+    MODEL: {
+        "head": "head", "bias:22": "bias:22", "49kb": f"{MODEL}/49kb", "ladder:22": "ladder:22",
+        "ladder:28": "ladder:28", "99kb": f"{MODEL}/99kb", "ladder:36": "ladder:36",
+    },
+    "mbv2-w0.35": {"head": "head", "49kb": "mbv2-w0.35/49kb", "99kb": "mbv2-w0.35/99kb"},
+    "proxyless-w0.3": {"head": "head", "49kb": "proxyless-w0.3/49kb", "98kb": "proxyless-w0.3/98kb"},
 }  # fmt: skip
-HEADERS = ("scheme", "SRAM", "rate", "held-out half", "A", "B", "seeds")
+HEADERS = ("scheme", "SRAM", "recipe", "rate", "held-out half", "A", "B", "B, sd", "seeds")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One run of one scheme."""
+    """One run of one scheme; a scheme that is in no list is given by its name, or by its file."""
 
+    model: str
     data: str
+    recipe: str
     name: str
-    epochs: int
-    rate: float
+    rate: float = 0.0
     seed: int = 0
     choosing: bool = False
+    limit: int | None = None
+
+    @property
+    def scheme(self) -> str:
+        known = SCHEMES[self.model].get(self.name, self.name)
+        return Path(known).read_text() if Path(known).is_file() else known
 
     @property
     def run(self) -> Run:
-        return Run(self.data, SCHEMES[self.name], seed=self.seed, rate=self.rate, epochs=self.epochs, grad="s16",
-                   choosing=self.choosing)  # fmt: skip
+        return Run(self.data, self.scheme, seed=self.seed, rate=self.rate, grad="s16", choosing=self.choosing,
+                   model=self.model, limit=self.limit, **RECIPES[self.recipe])  # fmt: skip
 
     @property
     def key(self) -> str:
-        return f"{self.data}/{self.epochs}/{self.name}/{self.rate}/{self.seed}/{'half' if self.choosing else 'all'}"
+        data = f"{self.data} {self.limit}" if self.limit else self.data
+        part = "half" if self.choosing else "all"
+        return "/".join(map(str, (self.model, data, self.recipe, Path(self.name).stem, self.rate, self.seed, part)))
 
 
 def fill(known: dict, kept: Kept, setting: Setting, file: Path) -> dict:
@@ -63,80 +88,107 @@ def fill(known: dict, kept: Kept, setting: Setting, file: Path) -> dict:
         found = train(setting.run, kept)
         known["runs"][setting.key] = {k: found[k] for k in ("A", "B", "held", "loss", "seconds") if k in found}
         print(setting.key, known["runs"][setting.key], file=sys.stderr, flush=True)
-        file.write_text(json.dumps(known, indent=1) + "\n")
+        write(file, known)
     return known["runs"][setting.key]
+
+
+def read(file: Path) -> dict:
+    return json.loads(file.read_text()) if file.is_file() else {"runs": {}, "sram": {}}
+
+
+def write(file: Path, known: dict) -> None:
+    """Add what is new to the file: another process may have written meanwhile."""
+    now = read(file)
+    file.write_text(json.dumps({part: {**now[part], **known[part]} for part in known}, indent=1) + "\n")
 
 
 def best_rate(known: dict, setting: Setting) -> float | None:
     """The rate that was best on the held-out half, of those tried."""
-    found = {rate: known["runs"].get(replace(setting, rate=rate, seed=0, choosing=True).key) for rate in RATES}
-    tried = {rate: r["held"] for rate, r in found.items() if r}
-    return max(tried, key=tried.__getitem__) if tried else None
+    start = replace(setting, rate=0.0, seed=0, choosing=True).key.rsplit("/0.0/", 1)[0] + "/"
+    found = {k.split("/")[-3]: r["held"] for k, r in known["runs"].items() if k.startswith(start) and "held" in r}
+    return float(max(found, key=found.__getitem__)) if found else None
 
 
-def sram_of(name: str) -> int | None:
+def sram_of(setting: Setting) -> int | None:
     """Of the linked program; None if it does not fit the board."""
     from insitu import pipeline
     from insitu.errors import BudgetError
 
-    try:
-        made = pipeline.compile(checkpoint(), classes=10, scheme=SCHEMES[name], board="stm32f746", prefer="memory")
-    except BudgetError:
-        return None
+    with tempfile.TemporaryDirectory() as folder:
+        scheme = setting.scheme
+        if "\n" in scheme:
+            (Path(folder) / "scheme.txt").write_text(scheme)
+            scheme = str(Path(folder) / "scheme.txt")
+        try:
+            made = pipeline.compile(checkpoint(setting.model), classes=10, scheme=scheme, board="stm32f746",
+                                    prefer="memory")  # fmt: skip
+        except BudgetError:
+            return None
     assert made.deployed is not None
     return made.deployed.sram_bytes
 
 
-def lines(known: dict, data: str, epochs: int) -> list[tuple]:
+def lines(known: dict, settings: list[Setting]) -> list[tuple]:
     found = []
-    for name in SCHEMES:
-        setting = Setting(data, name, epochs, 0.0)
-        rate, sram = best_rate(known, setting), known["sram"].get(name)
+    for setting in settings:
+        rate, name = best_rate(known, setting), Path(setting.name).stem
         if rate is None:
             continue
         setting = replace(setting, rate=rate)
         done = [r for s in range(MOST) if (r := known["runs"].get(replace(setting, seed=s).key))]
         held = known["runs"][replace(setting, choosing=True).key]["held"]
         mean = (f"{np.mean([r[k] for r in done]):.1f}" if done else "-" for k in "AB")
-        fits = f"{sram / 1000:.0f} KB" if sram else "too much" if name in known["sram"] else "-"
-        found.append((name, fits, rate, f"{held:.1f}", *mean, len(done)))
+        spread = f"{np.std([r['B'] for r in done], ddof=1):.2f}" if len(done) > 1 else "-"
+        key = f"{setting.model}/{name}"
+        sram = known["sram"].get(key)
+        fits = f"{sram / 1000:.1f} KB" if sram else "too much" if key in known["sram"] else "-"
+        found.append((name, fits, setting.recipe, rate, f"{held:.1f}", *mean, spread, len(done)))
     return found
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="schemes whose name contains this")
-    parser.add_argument("--table", action="store_true", help="measure nothing")
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--data", choices=("flowers", "person"), default="flowers")
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="to choose from")
-    parser.add_argument("--choose", action="store_true", help="only look for the rates")
-    parser.add_argument("--jobs", type=int, default=1, help="for the frozen layers")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args(argv)
-    known = json.loads(options.file.read_text()) if options.file.is_file() else {"runs": {}, "sram": {}}
-    wanted = [name for name in SCHEMES if options.only in name and not options.table]
-    for seed in range(options.seeds if wanted else 0):
-        measure(known, wanted, seed, options)
-    for name in wanted:
-        if name not in known["sram"]:
-            known["sram"][name] = sram_of(name)
-            options.file.write_text(json.dumps(known, indent=1) + "\n")
-    print(table(HEADERS, [tuple(map(str, line)) for line in lines(known, options.data, options.epochs)]))
+    options = parse(argv)
+    known, names = read(options.file), options.only.split(",") if options.only else [*SCHEMES[options.model]]
+    recipes = [options.recipe] if options.recipe else [*RECIPES] if options.table else ["8"]
+    settings = [Setting(options.model, options.data, recipe, name, limit=options.limit)
+                for recipe in recipes for name in names]  # fmt: skip
+    if not options.table:
+        measure(known, settings, options)
+    print(table(HEADERS, [tuple(map(str, line)) for line in lines(known, settings)]))
     return 0
 
 
-def measure(known: dict, wanted: list[str], seed: int, options) -> None:
-    kept = remember(options.data, seed, options.jobs)
-    for name in wanted:
-        setting = Setting(options.data, name, options.epochs, 0.0, seed)
-        for rate in options.rates if seed == 0 else ():
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=SCHEMES, default=MODEL)
+    parser.add_argument("--data", choices=("flowers", "person"), default="flowers")
+    parser.add_argument("--limit", type=int, help="so many photos to train and to test on")
+    parser.add_argument("--recipe", choices=RECIPES)
+    parser.add_argument("--only", default="", help="schemes, with commas: those listed here, any other name, or files")
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="to choose from; one: nothing is chosen")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--choose", action="store_true", help="only look for the rates")
+    parser.add_argument("--sram", action="store_true", help="link every scheme")
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.add_argument("--jobs", type=int, default=1, help="for the frozen layers")
+    parser.add_argument("--file", type=Path, default=FILE)
+    return parser.parse_args(argv)
+
+
+def measure(known: dict, settings: list[Setting], options) -> None:
+    views = None if options.model == MODEL and not options.limit else VIEWS
+    kept = remember(options.data, 0, options.jobs, options.limit, options.model, views)
+    for setting in settings:
+        for rate in options.rates:
             fill(known, kept, replace(setting, rate=rate, choosing=True), options.file)
         rate = best_rate(known, setting)
         assert rate is not None
-        if not options.choose:
-            fill(known, kept, replace(setting, rate=rate), options.file)
+        for seed in () if options.choose else options.seeds:
+            fill(known, kept, replace(setting, rate=rate, seed=seed), options.file)
+        key = f"{setting.model}/{Path(setting.name).stem}"
+        if options.sram and key not in known["sram"]:
+            known["sram"][key] = sram_of(setting)
+            write(options.file, known)
 
 
 if __name__ == "__main__":

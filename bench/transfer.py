@@ -1,4 +1,4 @@
-"""Transfer learning of the int8 mcunet-5fps on photos, through the generated C: one Run in, its test accuracy out.
+"""Transfer learning of int8 networks on photos, through the generated C: one Run in, its test accuracy out.
 
 The frozen layers run once for every view of every photo (`remember`), and their outputs are kept in files, cut where
 the longest of our schemes begins. A scheme that begins later runs the layers in between once more, in memory. Training
@@ -25,17 +25,18 @@ from insitu.errors import DataError
 from insitu.files import cache_folder
 from insitu.graph import Graph, drop_unused
 from insitu.importers.checkpoint.read import read_checkpoint
+from insitu.learner.average import Mean
 from insitu.ops.update import COUNTERS
 from insitu.planner import plan
 from insitu.schemes.layers import layers
-from insitu.schemes.scheme import read_scheme
+from insitu.schemes.scheme import Scheme, fit, parse_scheme, read_scheme
 from insitu.toolchain.cache import key_of
 from insitu.training.head import replace_head
 from insitu.training.prefix import Split, split
 from insitu.training.train import Recipe, train_graphs
 
 MODEL = "mcunet-5fps"
-EARLIEST = f"{MODEL}/99kb"  # where the files are cut
+EARLIEST = {MODEL: f"{MODEL}/99kb", "mbv2-w0.35": "bias:26", "proxyless-w0.3": "bias:30"}  # where the files are cut
 RATES = {"head": 0.4, "bias:22": 0.1, f"{MODEL}/49kb": 0.1, f"{MODEL}/99kb": 0.05}  # at a batch of 64
 CLIP = Recipe().clip
 VIEWS = 4  # of each held-out photo, where settings are chosen
@@ -62,6 +63,10 @@ class Run:
     grad: str = "f32"  # how gradients of int8 layers are kept
     head_init: str = "zero"  # a uniformly drawn head makes sparse schemes much worse with few samples
     choosing: bool = False  # to choose settings: learn half of the training photos, test on views of the other half
+    model: str = MODEL
+    smoothing: float = 0.0  # of labels
+    schedule: str = "cosine"  # or constant
+    average: int = 0  # epochs at the end whose states are averaged
 
     @property
     def name(self) -> str:
@@ -75,8 +80,8 @@ class Run:
 # graphs -----------------------------------------------------------------------------------------
 
 
-def checkpoint() -> Path:
-    path = photos.folder("models") / f"{MODEL}.pkl"
+def checkpoint(model: str = MODEL) -> Path:
+    path = photos.folder("models") / f"{model}.pkl"
     if not path.is_file():
         raise DataError("no such file", where=str(path), hint="set INSITU_TEST_FILES to a folder with `models`")
     return path
@@ -84,11 +89,11 @@ def checkpoint() -> Path:
 
 def cut(run: Run) -> Split:
     """The run's training graphs and the frozen layers before them."""
-    graph = read_checkpoint(checkpoint())
+    graph = read_checkpoint(checkpoint(run.model))
     graph = replace_head(graph, SOURCES[run.data].classes, after=run.features, init=run.head_init, seed=run.seed)
-    scheme = read_scheme(run.scheme, [layer for layer in layers(graph) if layer.name != "head"])
+    scheme = scheme_of(run.scheme, graph)
     recipe = Recipe(arithmetic=run.arithmetic, clip=run.clip, clip_kind=run.clip_kind, seed=run.seed,
-                    grad=run.grad)  # fmt: skip
+                    grad=run.grad, smoothing=run.smoothing)  # fmt: skip
     graphs = train_graphs(graph, scheme, recipe, accumulate=run.batch > 1, choose=run.choose)
     found = split(graphs, graphs["predict"].inputs)
     if found is None:
@@ -96,9 +101,15 @@ def cut(run: Run) -> Split:
     return found
 
 
-def earliest(data: str) -> Graph:
+def scheme_of(text: str, graph: Graph) -> Scheme:
+    """A scheme by its name, or by its lines."""
+    known = [layer for layer in layers(graph) if layer.name != "head"]
+    return fit(parse_scheme(text, "given"), known) if "\n" in text else read_scheme(text, known)
+
+
+def earliest(data: str, model: str = MODEL) -> Graph:
     """From pixels to the values that are kept in files."""
-    return cut(Run(data, EARLIEST)).prefix
+    return cut(Run(data, EARLIEST[model], model=model)).prefix
 
 
 def between(first: Graph, later: Graph) -> Graph | None:
@@ -130,15 +141,16 @@ class Kept:
         return tuple(np.load(path, mmap_mode="r") for path in getattr(self, part))
 
 
-def remember(data: str, seed: int, jobs: int, limit: int | None = None) -> Kept:
+def remember(data: str, seed: int, jobs: int, limit: int | None = None, model: str = MODEL,
+             views: int | None = None) -> Kept:  # fmt: skip
     """Run the frozen layers on every view, on several cores; existing files are used again."""
-    prefix, source = earliest(data), SOURCES[data]
-    stamp = (str(prefix), checkpoint().read_bytes(), photos.path_of(data).read_bytes(), photos.VERSION)
-    where = cache_folder() / "accuracy" / key_of(*stamp, f"{seed} {limit}")
+    prefix, source = earliest(data, model), SOURCES[data]
+    stamp = (str(prefix), checkpoint(model).read_bytes(), photos.path_of(data).read_bytes(), photos.VERSION)
+    where = cache_folder() / "accuracy" / key_of(*stamp, f"{seed} {limit}{f' {views}' if views else ''}")
     where.mkdir(parents=True, exist_ok=True)
-    for part, views in (("train", source.views), ("test", len(TESTS))):
+    for part, count in (("train", views or source.views), ("test", len(TESTS))):
         if not (where / f"{part}.done").exists():
-            _fill(data, part, views, seed, limit, where, jobs, prefix)
+            _fill(data, part, count, seed, limit, where, jobs, prefix)
             (where / f"{part}.done").touch()
     paths = {part: tuple(where / f"{part}.{v.name}.npy" for v in prefix.outputs) for part in ("train", "test")}
     return Kept(**paths)
@@ -154,13 +166,13 @@ def _fill(data, part, views, seed, limit, where: Path, jobs: int, prefix: Graph)
     for v in prefix.outputs:
         shape = (count, views, *v.shape)
         np.lib.format.open_memmap(where / f"{part}.{v.name}.npy", "w+", v.type.numpy, shape)
-    work = partial(_fill_range, data, part, views, seed, limit, where)
+    work = partial(_fill_range, data, part, views, seed, limit, where, prefix)
     with ProcessPoolExecutor(jobs) as pool:
         list(pool.map(work, [range(count * j // jobs, count * (j + 1) // jobs) for j in range(jobs)]))
 
 
-def _fill_range(data, part, views, seed, limit, where: Path, chosen: range) -> None:
-    found, device = part_of(data, part, limit), opened(predict=earliest(data))
+def _fill_range(data, part, views, seed, limit, where: Path, prefix: Graph, chosen: range) -> None:
+    found, device = part_of(data, part, limit), opened(predict=prefix)
     outputs = [np.load(where / f"{part}.{v.name}.npy", mmap_mode="r+") for v in device.outputs]
     for i in chosen:
         seen = photos.train_views(found, i, views, seed) if part == "train" else photos.test_views(found, i)
@@ -191,15 +203,16 @@ def train(run: Run, kept: Kept, say: Say = lambda line: None) -> dict:
     """Train, then test on the views A and B; returns all results."""
     start = time.perf_counter()
     found = cut(run)
-    device, way = opened(**found.rest), between(earliest(run.data), found.prefix)
-    rows = carry_on(way, kept.arrays("train"))
-    labels = part_of(run.data, "train", run.limit).labels
+    device, way = opened(**found.rest), between(earliest(run.data, run.model), found.prefix)
     epochs = SOURCES[run.data].epochs if run.epochs is None else run.epochs
+    rows = carry_on(way, tuple(r[:, : max(epochs, VIEWS)] for r in kept.arrays("train")))
+    labels = part_of(run.data, "train", run.limit).labels
     learned, held = halves(labels) if run.choosing else (np.arange(len(labels)), None)
     rows, others = tuple(r[learned] for r in rows) if run.choosing else rows, rows
-    losses = []
+    losses, mean = [], Mean(run.average)
     for epoch in range(epochs):
         losses.append(_epoch(run, device, rows, labels[learned], epoch, epochs))
+        mean.add(device, epochs - 1 - epoch)
         say(f"{run.name}: epoch {epoch + 1}/{epochs}, loss {losses[-1]:.4f}, {time.perf_counter() - start:.0f} s")
     if held is not None:
         scores = test(device, tuple(r[held, :VIEWS] for r in others), labels[held], tuple(map(str, range(VIEWS))))
@@ -228,12 +241,12 @@ def _epoch(run: Run, device: HostDevice, rows: Arrays, labels: np.ndarray, epoch
 
 
 def rates_of(run: Run, epoch: int, epochs: int, count: int) -> list[float]:
-    """One epoch of warm-up, then half a cosine down to zero."""
+    """One epoch of warm-up, then half a cosine down to zero, or nothing more."""
     top, each = run.full_rate * run.batch / FULL_BATCH, -(-count // run.batch)
 
     def rate(step: int) -> float:
-        if step < each:
-            return (step + 1) / each
+        if step < each or run.schedule == "constant":
+            return min(1.0, (step + 1) / each)
         return 0.5 * (1 + cos(pi * (step - each) / max(1, (epochs - 1) * each)))
 
     return [top * rate(epoch * each + i) for i in range(each)]

@@ -53,6 +53,7 @@ CASES = {
     "epsilon": (lambda: K.Adam(0.02, epsilon=1e-2), {}, Y),
     "one-hot": (lambda: K.SGD(0.1), {"loss": "categorical_crossentropy"}, HOT),
     "logits": (lambda: K.SGD(0.1), {"loss": keras.losses.CategoricalCrossentropy(from_logits=True), "end": None}, HOT),
+    "smooth": (lambda: K.SGD(0.1), {"loss": keras.losses.CategoricalCrossentropy(label_smoothing=0.25)}, HOT),
     "binary": (lambda: K.SGD(0.1), {"loss": "binary_crossentropy", "end": "sigmoid", "outputs": 1}, HOT[:, :1]),
     "mse": (lambda: K.SGD(0.05), {"loss": "mse", "end": None}, HOT),
 }
@@ -136,7 +137,7 @@ LEFT = {
     "loss_weights": lambda: {"optimizer": "sgd", "loss_weights": [2.0]},
     "label_smoothing": lambda: {
         "optimizer": "sgd",
-        "loss": keras.losses.CategoricalCrossentropy(label_smoothing=0.1),
+        "loss": keras.losses.BinaryCrossentropy(label_smoothing=0.1),
     },
 }
 

@@ -286,7 +286,7 @@ def recipe_of(taken: Compiled | None, recipe: Recipe | None, precision: str) -> 
         return recipe or Recipe(), ()
     if precision == "float":
         return Recipe(**taken.fields), taken.notes
-    kept = {name: taken.fields[name] for name in ("loss", "decay") if name in taken.fields}
+    kept = {name: taken.fields[name] for name in ("loss", "decay", "smoothing") if name in taken.fields}
     plain = taken.fields.get("optimizer") == "sgd"  # only then does its rate mean the same
     if plain:
         return Recipe(**kept, rate=taken.fields["rate"], clip=taken.fields["clip"] or Recipe().clip), taken.notes

@@ -23,6 +23,7 @@ CASES = {
         Recipe(optimizer="momentum", nesterov=True, clip=0.0),
         lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
     ),
+    "sgd, smooth labels": (Recipe(smoothing=0.2, clip=0.0), lambda p: torch.optim.SGD(p, lr=0.1)),
     "adam": (Recipe(optimizer="adam", clip=0.0), lambda p: torch.optim.Adam(p, lr=0.1)),
     "adam, decay": (Recipe(optimizer="adam", decay=0.05, clip=0.0), lambda p: torch.optim.AdamW(p, lr=0.1)),
 }
@@ -34,9 +35,10 @@ def groups(model, decay: float) -> list[dict]:
     return [{"params": [p], "weight_decay": decay * (p.ndim > 1)} for p in model.parameters()]
 
 
-def torch_step(model, optimizer, x, y, change=None) -> float:
+def torch_step(model, optimizer, x, y, change=None, smoothing=0.0) -> float:
     optimizer.zero_grad()
-    loss = torch.nn.functional.cross_entropy(model(torch.tensor(x)), torch.tensor(y).long())
+    labels = torch.tensor(y).long()
+    loss = torch.nn.functional.cross_entropy(model(torch.tensor(x)), labels, label_smoothing=smoothing)
     loss.backward()
     if change:
         change(model)
@@ -70,12 +72,13 @@ def test_ten_steps_follow_torch(name, kind):
     x, y = samples(kind, STEPS)
     for n in range(STEPS):
         loss, _ = device.run("train_step", x[n : n + 1], y[n : n + 1], RATE)
-        assert abs(float(loss) - torch_step(model, optimizer, x[n : n + 1], y[n : n + 1])) < 1e-4
+        theirs = torch_step(model, optimizer, x[n : n + 1], y[n : n + 1], smoothing=recipe.smoothing)
+        assert abs(float(loss) - theirs) < 1e-4
     compare(device, model)
     assert not device.state()["counters"].any()
 
 
-@pytest.mark.parametrize("name", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("name", ["sgd", "sgd, smooth labels", "momentum", "adam"])
 def test_a_batch_at_once_follows_torch(name):
     recipe, make = CASES[name]
     device, model = opened(float_programs("mlp", recipe, batch=4)), torch_model("mlp")
@@ -83,7 +86,8 @@ def test_a_batch_at_once_follows_torch(name):
     x, y = samples("mlp", 4 * STEPS)
     for n in range(0, len(x), 4):
         loss, _ = device.run("train_step", x[n : n + 4], y[n : n + 4], RATE)
-        assert abs(float(loss) - torch_step(model, optimizer, x[n : n + 4], y[n : n + 4])) < 1e-4
+        theirs = torch_step(model, optimizer, x[n : n + 4], y[n : n + 4], smoothing=recipe.smoothing)
+        assert abs(float(loss) - theirs) < 1e-4
     compare(device, model)
 
 

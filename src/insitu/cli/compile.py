@@ -91,6 +91,7 @@ def add_how(group) -> None:
     group.add_argument("--grad", choices=GRADIENTS, help="type of gradients in int8 layers (f32; on a board s16)")
     group.add_argument("--clip", type=amount, metavar="NORM", help="clip gradients to this norm; 0: do not clip (64)")
     group.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
+    group.add_argument("--smoothing", type=amount, default=0.0, metavar="S", help="label smoothing, e.g. 0.1 (0)")
     group.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
 
 
@@ -213,7 +214,7 @@ def recipe(arguments):
     from insitu.training.train import Recipe
 
     clip = {} if arguments.clip is None else {"clip": arguments.clip}
-    names = ("loss", "optimizer", "arithmetic", "decay", "seed", "grad", "rows")
+    names = ("loss", "optimizer", "arithmetic", "decay", "smoothing", "seed", "grad", "rows")
     return Recipe(**{name: getattr(arguments, name) for name in names}, **clip)
 
 

@@ -11,9 +11,8 @@ from insitu.learner import Learner
 OWN = {
     "scheme": "auto", "classes": None, "precision": "int8", "batch": 1, "head": "float", "head_after": None,
     "head_init": None, "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
-    "decay": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None, "rows": False,
-    "motion": None, "crop": None, "camera": "rgb",
-    "rounding": None,
+    "decay": 0.0, "smoothing": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None,
+    "rows": False, "motion": None, "crop": None, "camera": "rgb", "rounding": None,
 }  # fmt: skip
 ON_A_BOARD = {"max_classes": None, "store": None}  # options of the program, not of what was learned
 

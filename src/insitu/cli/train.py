@@ -54,6 +54,7 @@ def add_course(group) -> None:
     group.add_argument("--rate", type=rate, metavar="R", help="highest learning rate (default: is found)")
     group.add_argument("--head-rate", type=rate, metavar="R", help="another rate for the head")
     group.add_argument("--schedule", choices=("cosine", "constant"), default="cosine", help="(cosine)")
+    group.add_argument("--average", type=index, default=0, metavar="N", help="epochs at the end to average (0)")
     group.add_argument(
         "--warmup", type=amount, metavar="N", help="epochs while the rate rises (a tenth of all, at most 1)"
     )
@@ -115,9 +116,9 @@ def write_report(learner, history, samples: Samples, first, path: Path) -> None:
 def fit(learner, training: Samples, test: Samples | None, arguments, progress):
     return learner.fit(
         training, epochs=arguments.epochs, rate=arguments.rate, head_rate=arguments.head_rate, batch=arguments.batch,
-        schedule=arguments.schedule, warmup=arguments.warmup, augment=_augment(arguments), views=arguments.views,
-        test=test, seed=arguments.seed, start_epoch=arguments.start_epoch, stop_epoch=arguments.stop_epoch,
-        threads=arguments.threads, progress=progress,
+        schedule=arguments.schedule, warmup=arguments.warmup, average=arguments.average, augment=_augment(arguments),
+        views=arguments.views, test=test, seed=arguments.seed, start_epoch=arguments.start_epoch,
+        stop_epoch=arguments.stop_epoch, threads=arguments.threads, progress=progress,
     )  # fmt: skip
 
 

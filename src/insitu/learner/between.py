@@ -21,11 +21,11 @@ def between(first: State, last: State, share: float, parameters: Iterable[Value]
     """The state at this share of the way."""
     made = dict(last)
     for v in parameters:
-        made.update(_mixed(first, last, share, v.name))
+        made.update(mixed(first, last, share, v.name))
     return made
 
 
-def _mixed(first: State, last: State, share: float, name: str) -> dict[str, np.ndarray]:
+def mixed(first: State, last: State, share: float, name: str) -> dict[str, np.ndarray]:
     """One parameter and the fraction or copy that is stored beside it."""
     if last[name].dtype.kind == "f":
         return {name: _mean(first[name], last[name], share).astype(last[name].dtype)}

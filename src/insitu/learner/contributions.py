@@ -130,7 +130,7 @@ class Measuring:
         feed, recipe = Feed(device, self.rows, self.data.labels, cached=True), self.parts.recipe
         epochs = max(1, updates // max(1, len(self.fold.learn)))
         course = Course(epochs, 0.0, self.parts.batch, "cosine", min(1.0, 0.1 * epochs), self.seed)
-        probe = Probe(device, trained_values(graphs), recipe.loss)
+        probe = Probe(device, trained_values(graphs), recipe.loss, recipe.smoothing)
         return Trials(feed, [self.fold], course, recipe, probe, dict(device.state()), self.report, probes=PROBES,
                       samples=updates)  # fmt: skip
 

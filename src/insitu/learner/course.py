@@ -32,11 +32,13 @@ class Course:
     schedule: str
     warmup: float
     seed: int
+    average: int = 0  # epochs at the end whose states are averaged
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch"):
             whole(getattr(self, name), name, 1)
-        whole(self.seed, "seed")
+        for name in ("seed", "average"):
+            whole(getattr(self, name), name)
         number(self.rate, "the learning rate")
         number(self.warmup, "the warm-up")
         if self.schedule not in SCHEDULES:

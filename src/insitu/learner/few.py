@@ -147,8 +147,9 @@ def _gains(learner: Learner, feed: Feed) -> tuple[Gains, int]:
     groups = np.random.default_rng(learner.known.samples).permutation(len(feed))[: probes * count].reshape(-1, count)
     samples = [(*(r[g, 0] for r in feed.source.rows), feed.labels[g]) for g in groups]
     state: Mapping[str, np.ndarray] = dict(feed.device.state())
-    found = Probe(feed.device, _parameters(learner), learner.recipe.loss).gains(state, samples)
-    more = _to_come(feed, groups.reshape(-1), learner.recipe.loss) if found.body else 0.0
+    recipe = learner.recipe
+    found = Probe(feed.device, _parameters(learner), recipe.loss, recipe.smoothing).gains(state, samples)
+    more = _to_come(feed, groups.reshape(-1), recipe.loss) if found.body else 0.0
     return Gains(found.head, found.body * more), probes
 
 

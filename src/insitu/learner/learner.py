@@ -92,7 +92,7 @@ class Learner(Owner):
 
     def fit(self, x: Any, y: Any = None, *, epochs: int | None = None, rate: float | None = None,
             head_rate: float | None = None, batch: int | None = None, schedule: str | None = None,
-            warmup: float | None = None, augment: Augment | None = None, views: int | None = None,
+            warmup: float | None = None, average: int = 0, augment: Augment | None = None, views: int | None = None,
             cache: bool | None = None, validation: Any = None, test: Any = None, seed: int = 0, start_epoch: int = 0,
             stop_epoch: int | None = None, threads: int | None = None, progress: Report | None = None,
             batch_size: int | None = None) -> History:  # fmt: skip
@@ -106,6 +106,7 @@ class Learner(Owner):
         batch       samples per update; also called batch_size
         schedule    "cosine", or "constant"; a rate from a compiled Keras model is constant, without warm-up
         warmup      in epochs; None: a tenth of them, at most one
+        average     the result is the mean of the states after the last so many epochs; pays with a constant rate
         validation  samples to choose by instead of a part of x; `test` samples are only measured after each epoch
         augment     `augment(x, rng)` returns a changed copy of a batch of samples. With `views=k` it is applied k times
                     to each sample beforehand, so that the frozen layers' outputs can be kept; else in each epoch
@@ -115,7 +116,7 @@ class Learner(Owner):
         raised. A second Ctrl-C does not wait.
         """
         batch = batch_of(self, batch if batch_size is None else batch_size)
-        given = given_of(self.recipe, epochs, rate, head_rate, warmup, batch, schedule, seed)
+        given = given_of(self.recipe, epochs, rate, head_rate, warmup, batch, schedule, seed, average)
         check_run(start_epoch, stop_epoch, threads, views)
         check_given(given, start_epoch)
         data = take_names(self, self.samples(x, y, naming=True))

@@ -13,6 +13,7 @@ import numpy as np
 
 from insitu.devices.device import Arrays, Method, Trained, Updates, method_of
 from insitu.errors import DataError
+from insitu.learner.average import Mean
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
 from insitu.learner.pace import Pace
@@ -42,8 +43,20 @@ def run_epochs(feed: Feed, course: Course, epochs: range, report: Report,
     method = method_of(feed.device.verbs)
     made = feed.source.sample_bytes if method.samples == 1 else feed.source.rows[0][0].nbytes
     pace = Pace(made, course.batch, feed.device.quick)
+    mean = Mean(averaged(course, epochs))
     for epoch in epochs:
-        yield run_epoch(feed, course, epoch, used(method, course, feed, epoch), pace, report, threads)
+        made = run_epoch(feed, course, epoch, used(method, course, feed, epoch), pace, report, threads)
+        mean.add(feed.device, course.epochs - 1 - epoch)
+        yield made
+
+
+def averaged(course: Course, epochs: range) -> int:
+    """How many of the last epochs are averaged; those of an earlier call are gone."""
+    count = min(course.average, course.epochs)
+    if count > 1 and epochs and epochs.start > course.epochs - count:
+        hint = f"start_epoch={course.epochs - count} at most, or average=0"
+        raise DataError(f"the last {count} epochs cannot be averaged: the first of them is over", hint=hint)
+    return count
 
 
 def used(method: Method, course: Course, feed: Feed, epoch: int) -> list[int]:

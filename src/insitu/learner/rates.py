@@ -89,6 +89,12 @@ def _class_slope(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return p / len(y)
 
 
+def _smoothed(slope: np.ndarray, y: np.ndarray, smoothing: float) -> np.ndarray:
+    """The slope of a classifier's loss if a share of each label goes to all classes alike."""
+    label = np.eye(slope.shape[1])[y]
+    return slope + smoothing * (label - 1 / slope.shape[1]) / len(y)
+
+
 def _target_slope(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (softmax(z.reshape(len(y), -1)) - y.reshape(len(y), -1)) / len(y)
 
@@ -112,6 +118,7 @@ class Probe:
     device: Device
     parameters: tuple[Value, ...]
     loss: str
+    smoothing: float = 0.0  # of labels
 
     def gains(self, state: Mapping[str, np.ndarray], samples: Iterable[tuple[np.ndarray, ...]]) -> Gains:
         """The gains from this state over some samples (inputs, then label or target); the state is restored."""
@@ -162,7 +169,8 @@ class Probe:
         else:
             _, out, *_ = run_step(self.device, STEP, *sample, np.float32(rate))
         out = np.asarray(out, np.float64)
-        return float(np.square(SLOPES[self.loss][0](out, sample[-1])).sum())
+        slope = SLOPES[self.loss][0](out, sample[-1])
+        return float(np.square(_smoothed(slope, sample[-1], self.smoothing) if self.smoothing else slope).sum())
 
 
 def _fraction(state: Mapping[str, np.ndarray], v: Value) -> np.ndarray | None:
@@ -208,6 +216,12 @@ def trained_values(graphs: Mapping[str, Graph]) -> tuple[Value, ...]:
 def parameters_of(fields: Iterable[Value]) -> tuple[Value, ...]:
     """The trained persistent values, identified by their names: no counters, and nothing stored beside a weight."""
     values = tuple(fields)
-    beside = {f"{v.name}.{word}" for v in values for word in BESIDE}
-    others = {*beside, "counters", "step", "dropout.counter", BODY_RATE}
-    return tuple(v for v in values if v.name not in others)
+    chosen = trained_names(v.name for v in values)
+    return tuple(v for v in values if v.name in chosen)
+
+
+def trained_names(names: Iterable[str]) -> set[str]:
+    """The names of trained persistent values among those of a state."""
+    known = set(names)
+    beside = {f"{name}.{word}" for name in known for word in BESIDE}
+    return known - beside - {"counters", "step", "dropout.counter", BODY_RATE}

@@ -49,19 +49,20 @@ class Given:
     batch: int
     schedule: str
     seed: int
+    average: int = 0
 
     def course(self, epochs: int, rate: float) -> Course:
         epochs = self.epochs if self.epochs is not None else epochs
         warmup = min(1.0, WARMUP * epochs) if self.warmup is None else self.warmup
-        return Course(epochs, rate, self.batch, self.schedule, warmup, self.seed)
+        return Course(epochs, rate, self.batch, self.schedule, warmup, self.seed, self.average)
 
 
 def given_of(recipe: Recipe, epochs: int | None, rate: float | None, head_rate: float | None, warmup: float | None,
-             batch: int, schedule: str | None, seed: int) -> Given:  # fmt: skip
+             batch: int, schedule: str | None, seed: int, average: int = 0) -> Given:  # fmt: skip
     """The arguments of `fit`; the recipe's own rate, if it has one, is constant and needs no warm-up."""
     if rate is None and recipe.rate is not None:
         rate, schedule, warmup = recipe.rate, schedule or "constant", warmup or 0.0
-    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed)
+    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed, average)
 
 
 def check_given(given: Given, start_epoch: int) -> None:

@@ -45,7 +45,8 @@ def resting_share(learner: Learner, device: Device) -> float:
 
 
 def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report) -> Settled:
-    probe = Probe(feed.device, trained_values(learner.graphs), learner.recipe.loss)
+    recipe = learner.recipe
+    probe = Probe(feed.device, trained_values(learner.graphs), recipe.loss, recipe.smoothing)
     validation = None if held_out is None else _beside(learner, feed, held_out)
     return settle(feed, given, learner.recipe, probe, report, validation, step_macs=_step_macs(feed.device))
 

@@ -99,8 +99,9 @@ class Trials:
         most = max(self.samples // len(self.folds), self.course.batch)
         learn = np.random.default_rng(self.course.seed).permutation(learn)[:most]
         epochs = min(self.course.epochs, max(1, round(most / len(learn))))
-        warmup = self.course.warmup * epochs / self.course.epochs
-        return replace(self.course, rate=rates.head, epochs=epochs, warmup=warmup), learn
+        share = epochs / self.course.epochs
+        shorter = {"warmup": self.course.warmup * share, "average": round(self.course.average * share)}
+        return replace(self.course, rate=rates.head, epochs=epochs, **shorter), learn
 
     def _outputs(self, fold: Fold) -> np.ndarray:
         feed, rows = (self.feed, fold.held) if self.validation is None else (self.validation, slice(None))
@@ -157,6 +158,6 @@ def first_rates(trials: Trials) -> Rates:
     chosen = np.random.default_rng(trials.course.seed).permutation(len(feed.source))[: trials.lead]
     feed.device.load_arrays(with_share(trials.start, 0.0))
     epochs = min(trials.course.epochs, max(1, trials.lead // len(chosen)))
-    train(feed, replace(trials.course, rate=rates.head, epochs=epochs, warmup=0.0), chosen)
+    train(feed, replace(trials.course, rate=rates.head, epochs=epochs, warmup=0.0, average=0), chosen)
     later = gains_at(trials, feed.device.state())
     return derived(Gains(gains.head, max(gains.body, later.body)), recipe, head)

@@ -31,68 +31,79 @@ def _labels(*values) -> np.ndarray:
 
 softmax_cross_entropy = op(
     "softmax_cross_entropy",
-    "loss = mean over samples of -log softmax(x[n])[label[n]]",
+    "loss = mean over samples of -sum over c of t[c] log softmax(x[n])[c], t[c] = (1 - smoothing) (c == label[n]) + "
+    "smoothing / classes",
     cases=[
         Case("one", (f32(1, 5), _labels(3))),
         Case("batch", (f32(3, 5), _labels(0, 4, 2))),
         Case("many classes", (f32(2, 37), _labels(36, 0))),
+        Case("smoothing", (f32(3, 7), _labels(0, 6, 2)), {"smoothing": 0.1}),
     ],
 )
 
 
 @softmax_cross_entropy.infer
-def _(x: Type, labels: Type) -> Type:
+def _(x: Type, labels: Type, *, smoothing: float = 0.0) -> Type:
     _matrix("softmax_cross_entropy", x)
+    if not 0 <= smoothing < 1:
+        raise GraphError(f"smoothing must be at least 0 and below 1, not {smoothing}")
     if labels.dtype != "s32" or labels.shape not in ((x.shape[0],), ()):
         raise GraphError(f"{labels} must have one s32 label per sample ({x.shape[0]})")
     return Type(x.dtype, ())
 
 
 @softmax_cross_entropy.eval
-def _(x: Array, labels: Array) -> Array:
+def _(x: Array, labels: Array, *, smoothing: float) -> Array:
     labels = np.reshape(labels, -1)
     if ((labels < 0) | (labels >= x.shape[1])).any():
         return np.asarray(np.nan, x.dtype)  # not a class: the step is skipped, and counted
-    return -log_probabilities(x)[np.arange(x.shape[0]), labels].mean()
+    logs = log_probabilities(x)
+    own = logs[np.arange(x.shape[0]), labels]
+    return -((1 - smoothing) * own + smoothing * logs.mean(1)).mean() if smoothing else -own.mean()
 
 
 @softmax_cross_entropy.grad
-def _(g: Value, y: Value, x: Value, labels: Value) -> Grads:
-    return softmax_cross_entropy_dx(g, x, labels, name=f"{x.name}.grad"), None
+def _(g: Value, y: Value, x: Value, labels: Value, *, smoothing: float) -> Grads:
+    return softmax_cross_entropy_dx(g, x, labels, smoothing=smoothing, name=f"{x.name}.grad"), None
 
 
 @softmax_cross_entropy.emit
-def _(y: Value, x: Value, labels: Value) -> Call:
+def _(y: Value, x: Value, labels: Value, *, smoothing: float) -> Call:
+    if smoothing:
+        return Call("smooth_cross_entropy_f32", y, x, labels, *x.shape, float(smoothing))
     return Call("softmax_cross_entropy_f32", y, x, labels, *x.shape)
 
 
 softmax_cross_entropy_dx = op(
     "softmax_cross_entropy_dx",
-    "dx[n,c] = g (softmax(x[n])[c] - (c == label[n])) / samples",
+    "dx[n,c] = g (softmax(x[n])[c] - t[c]) / samples, t as in softmax_cross_entropy",
     cases=[
         Case("one", (np.array(1.0, np.float32), f32(1, 5), _labels(3))),
         Case("batch", (np.array(0.5, np.float32), f32(3, 5), _labels(0, 4, 2))),
+        Case("smoothing", (np.array(0.5, np.float32), f32(3, 7), _labels(0, 6, 2)), {"smoothing": 0.1}),
     ],
 )
 softmax_cross_entropy_dx.may(in_place=(1,))
 
 
 @softmax_cross_entropy_dx.infer
-def _(g: Type, x: Type, labels: Type) -> Type:
+def _(g: Type, x: Type, labels: Type, *, smoothing: float = 0.0) -> Type:
     return x
 
 
 @softmax_cross_entropy_dx.eval
-def _(g: Array, x: Array, labels: Array) -> Array:
+def _(g: Array, x: Array, labels: Array, *, smoothing: float) -> Array:
     p = np.exp(log_probabilities(x))
     labels = np.reshape(labels, -1)
     known = (labels >= 0) & (labels < x.shape[1])
-    p[np.flatnonzero(known), labels[known]] -= 1
-    return g * p / x.shape[0]
+    p[np.flatnonzero(known), labels[known]] -= 1 - smoothing
+    return g * (p - smoothing / x.shape[1] if smoothing else p) / x.shape[0]
 
 
 @softmax_cross_entropy_dx.emit
-def _(dx: Value, g: Value, x: Value, labels: Value) -> Call:
+def _(dx: Value, g: Value, x: Value, labels: Value, *, smoothing: float) -> Call:
+    if smoothing:
+        return Call("smooth_cross_entropy_dx_f32", dx, g, x, labels, *x.shape, float(smoothing))
     return Call("softmax_cross_entropy_dx_f32", dx, g, x, labels, *x.shape)
 
 

@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from insitu.data.arguments import number, one_of, whole
-from insitu.errors import GraphError
+from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, Graph, Node, Op, Type, Value, build, check, drop_unused, quant
 from insitu.graph.types import s32
 from insitu.ops._random import first_count
@@ -43,6 +43,7 @@ from insitu.training.passes.recompute import recompute
 from insitu.training.trainable import Trained, make_trainable, remerge
 
 SCALAR = Type("f32", ())
+MOST_SMOOTHING = 0.9  # beyond, nothing is left of a label
 BODY_RATE = "body_rate"  # persistent: the share of the rate at which all layers but the head learn
 LOSSES = {
     "cross_entropy": (softmax_cross_entropy, "labels"),
@@ -62,6 +63,7 @@ class Recipe:
     clip: float = 64.0  # largest norm of a gradient, in real units; 0: no limit. At batch 1, norms of 8 to 28 are usual
     clip_kind: str = "parameter"  # each parameter's gradient; or "head": the last weight's limits the whole step
     decay: float = 0.0  # of weights, not of biases
+    smoothing: float = 0.0  # of class labels: this share of each goes to all classes alike
     momentum: float = 0.9
     nesterov: bool = False
     beta1: float = 0.9  # of adam, as the next two
@@ -85,6 +87,13 @@ class Recipe:
         if self.rate is not None:
             number(self.rate, "the learning rate")
         whole(self.seed, "seed")
+        _check_smoothing(self)
+
+
+def _check_smoothing(recipe: Recipe) -> None:
+    number(recipe.smoothing, "smoothing", most=MOST_SMOOTHING)
+    if recipe.smoothing and recipe.loss != "cross_entropy":
+        raise DataError(f"label smoothing is for classes, and {recipe.loss} has none", hint='loss="cross_entropy"')
 
 
 def has_targets(recipe: Recipe) -> bool:
@@ -150,7 +159,8 @@ def _backward(forward: Graph, trained: list[Trained], recipe: Recipe):
     with build(builder):
         op, target = LOSSES[recipe.loss]
         kind = s32(logits.shape[0]) if target == "labels" else logits.type
-        loss = op(logits, builder.input(target, kind), name="loss")
+        options = {"smoothing": recipe.smoothing} if recipe.smoothing else {}
+        loss = op(logits, builder.input(target, kind), name="loss", **options)
     grads = differentiate(builder, loss, values)
     missing = [v.name for v in values if v.name not in grads]
     if missing:

@@ -97,6 +97,7 @@ def _kept(learner: Learner, graph: Graph) -> tuple[str, ...]:
         "Core ML has no dropout: it trains without": bool(ops & {dropout, dropout_train}),
         f"depthwise layers are marked updatable ({_listed(grouped)}): try whether your system takes them": grouped,
         f"Core ML has no weight decay: {recipe.decay} is left out": bool(recipe.decay),
+        f"Core ML has no label smoothing: {recipe.smoothing} is left out": bool(recipe.smoothing),
         "Core ML has no Nesterov momentum: plain momentum is used": recipe.nesterov and recipe.optimizer == "momentum",
     }
     return tuple(words for words, holds in found.items() if holds)

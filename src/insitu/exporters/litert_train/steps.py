@@ -36,17 +36,21 @@ from insitu.ops._random import MIX, WEYL
 
 
 @means(loss.softmax_cross_entropy)
-def _(x: Tensor, labels: Tensor) -> Tensor:
+def _(x: Tensor, labels: Tensor, *, smoothing: float) -> Tensor:
     """A label that is no class makes the loss NaN: the step is skipped, and counted."""
     chosen = one_hot(reshape(labels, (x.shape[0],)), x.shape[1])
-    mean = total(log_softmax(x) * chosen) * (-1 / x.shape[0])
+    mean = total(log_softmax(x) * smoothed(chosen, smoothing)) * (-1 / x.shape[0])
     return where(total(chosen) >= float(x.shape[0]), mean, float("nan"))
 
 
 @means(loss.softmax_cross_entropy_dx)
-def _(g: Tensor, x: Tensor, labels: Tensor) -> Tensor:
+def _(g: Tensor, x: Tensor, labels: Tensor, *, smoothing: float) -> Tensor:
     chosen = one_hot(reshape(labels, (x.shape[0],)), x.shape[1])
-    return (softmax(x) - chosen) * (g * (1 / x.shape[0]))
+    return (softmax(x) - smoothed(chosen, smoothing)) * (g * (1 / x.shape[0]))
+
+
+def smoothed(chosen: Tensor, smoothing: float) -> Tensor:
+    return chosen * (1 - smoothing) + smoothing / chosen.shape[1] if smoothing else chosen
 
 
 @means(loss.soft_cross_entropy)

@@ -125,7 +125,7 @@ OPTIMIZERS: dict[str, Callable[[Any], tuple[dict[str, Any], list[str]]]] = {
 # losses -----------------------------------------------------------------------------------------
 
 
-def _loss(loss) -> tuple[dict[str, str], bool, list[str]]:
+def _loss(loss) -> tuple[dict[str, Any], bool, list[str]]:
     """The loss, whether it takes logits, and what is not taken over."""
     if isinstance(loss, list | tuple | dict):
         found = list(loss.values()) if isinstance(loss, dict) else list(loss)
@@ -136,10 +136,12 @@ def _loss(loss) -> tuple[dict[str, str], bool, list[str]]:
     known = LOSSES.get(name.lower().replace("_", ""))
     if known is None:
         return {}, False, [f"the loss {name} is not known here: cross_entropy, unless a recipe says otherwise"]
-    config = getattr(loss, "_fn_kwargs", {})
+    config = dict(getattr(loss, "_fn_kwargs", {}))
+    smoothing = float(config.pop("label_smoothing", 0.0)) if known == "cross_entropy" else 0.0
     left = [f"{option}={config[option]!r} of {name} is not taken over"
             for option, usual in LOSS_OPTIONS.items() if config.get(option, usual) != usual]  # fmt: skip
     reduction = getattr(loss, "reduction", MEANS[0])
     if reduction not in MEANS:
         left += [f"reduction={reduction!r} of {name} is not taken over: the mean over a batch, so its rate means more"]
-    return {"loss": known}, bool(config.get("from_logits", False)), left
+    fields = {"loss": known, **({"smoothing": smoothing} if smoothing else {})}
+    return fields, bool(config.get("from_logits", False)), left
