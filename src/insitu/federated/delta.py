@@ -27,11 +27,12 @@ MAGIC, VERSION = b"INSD", 1
 HEAD = "<4sBBHI8sII"  # magic, version, coding, 0, units, base, samples, body bytes
 HEAD_BYTES, CRC_BYTES = struct.calcsize(HEAD), 4
 MOST_SAMPLES = 1 << 31
+HASH_BYTES = 8
 
 
 def base_hash(packed: bytes) -> bytes:
     """What identifies a base: 8 bytes."""
-    return hashlib.blake2s(packed, digest_size=8).digest()
+    return hashlib.blake2s(packed, digest_size=HASH_BYTES).digest()
 
 
 # the base: everything in 16 bits ----------------------------------------------------------------

@@ -20,7 +20,7 @@ import numpy as np
 
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, Program, exchanged
-from insitu.federated.delta import Sender, base_hash, unpack_base
+from insitu.federated.delta import HASH_BYTES, Sender, base_hash, unpack_base
 from insitu.federated.privacy import Noise, private
 from insitu.federated.units import Arrays, Unit, from_real, identity, to_real, units_of
 from insitu.files import read_array
@@ -79,7 +79,7 @@ class Member:
         self.sender = Sender(self.units, coding)
         self._own: Arrays = self._personal()
         self.asked = b""  # the base of the last answer
-        self.revealed = b""  # the last base whose sum this device helped to unmask
+        self.revealed: list[bytes] = []  # bases whose sums this device helped to unmask
         self._before: tuple[Arrays, Arrays] = {}, {}  # the personal layers, and what was not sent, before it
 
     def take(self, packed: bytes, catalogue: Catalogue) -> Arrays:
@@ -155,7 +155,7 @@ class Member:
         buffer = io.BytesIO()
         arrays = {f"{kind}/{name}": a for kind, found in parts.items() for name, a in found.items()}
         arrays["asked"] = np.frombuffer(self.asked, np.uint8)
-        arrays["revealed"] = np.frombuffer(self.revealed, np.uint8)
+        arrays["revealed"] = np.frombuffer(b"".join(self.revealed), np.uint8)
         arrays["units"] = np.array(identity((*self.units, *self.personal)))
         np.savez(buffer, known=np.array(astuple(self.learner.known)), **arrays)  # type: ignore[arg-type]
         return buffer.getvalue()
@@ -171,11 +171,15 @@ class Member:
                 return
             head, body, *counts = found["known"].tolist()
             self.learner.known = Known(head, body, *map(int, counts))
-            self.asked, self.revealed = found["asked"].tobytes(), found["revealed"].tobytes()
+            self.asked, self.revealed = found["asked"].tobytes(), _hashes(found["revealed"].tobytes())
         except (zipfile.BadZipFile, OSError, ValueError, EOFError, KeyError, TypeError) as e:
             raise DataError(f"is damaged: {e}", where="kept") from e
         self._own, self.sender.left = _under(found, "own"), _under(found, "left")
         self._before = _under(found, "own-before"), _under(found, "left-before")
+
+
+def _hashes(data: bytes) -> list[bytes]:
+    return [data[at : at + HASH_BYTES] for at in range(0, len(data), HASH_BYTES)]
 
 
 def _under(found: Arrays, kind: str) -> Arrays:

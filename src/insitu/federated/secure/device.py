@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -19,9 +21,12 @@ from insitu.federated.secure.numbers import (
 )
 from insitu.federated.secure.party import Party
 from insitu.federated.secure.secrets import SECRET_BYTES, SHARE_BYTES
+from insitu.federated.secure.total import bits_for
 
 LETTER_BYTES = 2 * SHARE_BYTES + 16  # two shares and the tag
 Kept = MutableMapping[str, bytes]  # the device's own
+MOST_REVEALED = 4096  # models that a device remembers having answered for
+OWN = ("phase", "base", "model", "roster", "threshold", "letters", "alive")  # of one message; the rest are terms
 
 
 def answered(phase: str, settings: Mapping[str, Any], member: Member, catalogue: Catalogue, task: Task,
@@ -34,7 +39,20 @@ def answered(phase: str, settings: Mapping[str, Any], member: Member, catalogue:
         raise DataError("this device has no part in this round", where="secure aggregation")
     answer = PHASES[phase](party, settings, member, catalogue, task)
     kept["party"] = party.kept()
+    if party.revealed:
+        del kept["party"]  # nobody who takes the device later finds the secrets of its rounds
     return answer
+
+
+def terms_of(settings: Mapping[str, Any], model: bytes) -> bytes:
+    """A hash of all that decides what a device answers: the model (its whole hash), the bound, and how to learn."""
+    told = {name: v for name, v in sorted(settings.items()) if name not in OWN}
+    return hashlib.sha256(model + json.dumps(told, default=bytes.hex).encode()).digest()
+
+
+def model_hash(packed: bytes) -> bytes:
+    """Of a base; not cut short: a server could make two bases that share eight bytes."""
+    return hashlib.sha256(packed).digest()
 
 
 def _keys(party: Party, *_: Any) -> bytes:
@@ -42,7 +60,18 @@ def _keys(party: Party, *_: Any) -> bytes:
 
 
 def _letters(party: Party, settings: Mapping[str, Any], *_: Any) -> bytes:
-    return pack_entries(party.letters(unpack_roster(settings["roster"]), int(settings["threshold"])))
+    roster = unpack_roster(settings["roster"])
+    check_numbers(float(settings["clip"]), int(settings["bits"]), len(roster))
+    terms = terms_of(settings, bytes(settings["model"]))
+    return pack_entries(party.letters(roster, int(settings["threshold"]), terms))
+
+
+def check_numbers(clip: float, bits: int, devices: int) -> None:
+    """Refuse numbers in which a sum could wrap or not be told."""
+    if not 0 < clip < float("inf") or bits != bits_for(devices):
+        raise DataError(
+            f"a bound of {clip:g} and {bits} bits are not for {devices} devices", where="secure aggregation"
+        )
 
 
 def unpack_roster(data: bytes) -> list[bytes]:
@@ -55,8 +84,9 @@ def _sum(party: Party, settings: Mapping[str, Any], member: Member, catalogue: C
     clip, bits = float(settings["clip"]), int(settings["bits"])
     if member.secure is None:
         raise DataError("this device does not know of secure aggregation", where="secure aggregation")
-    if member.revealed == base_hash(settings["base"]):  # two sums that differ by one device would show its change
-        raise DataError("this device has answered for this model already", where="secure aggregation")
+    party.check_terms(terms_of(settings, model_hash(settings["base"])))
+    party.model = base_hash(settings["base"])
+    _check_new(party, member)
     letters = unpack_entries(settings["letters"], LETTER_BYTES)
     lesson = member.learn(settings["base"], catalogue, task)
     change = {name: a - lesson.base[name] for name, a in lesson.learned.items()}
@@ -68,9 +98,16 @@ def _sum(party: Party, settings: Mapping[str, Any], member: Member, catalogue: C
     return write_masked(masked, bits, member.units, settings["base"])
 
 
+def _check_new(party: Party, member: Member) -> None:
+    """Refuse a model whose sum this device has helped to unmask: two sums that differ by one device show its change."""
+    if party.model in member.revealed:
+        raise DataError("this device has answered for this model already", where="secure aggregation")
+
+
 def _reveal(party: Party, settings: Mapping[str, Any], member: Member, *_: Any) -> bytes:
+    _check_new(party, member)  # again: another round with the same model may have ended meanwhile
     shares = party.reveal(list(unpack_entries(settings["alive"], 0)))
-    member.revealed = member.asked
+    member.revealed = [*member.revealed, party.model][-MOST_REVEALED:]
     return pack_entries(shares)
 
 

@@ -1,17 +1,22 @@
-"""One device in a round of secure aggregation (Bonawitz et al. 2017, for an honest but curious server).
+"""One device in a round of secure aggregation (Bonawitz et al. 2017).
 
     mine = Party.new()                                   1. its public keys go to the server
-    letters = mine.letters(roster, threshold)            2. shares of its secrets, sealed for each other device
+    letters = mine.letters(roster, threshold, terms)     2. shares of its secrets, sealed for each other device
     masked = mine.masked(numbers, letters_to_me, bits)   3. its numbers under masks that cancel in the sum
     shares = mine.reveal(alive)                          4. what takes the masks off the sum, and off nothing else
 
 Each pair of devices shares a mask that one adds and the other subtracts; each device adds one more of its own. For a
 device that sent its masked numbers, the others reveal shares of its own mask; for one that left, of the key of its
 pairwise masks. Never both, and only once: either alone leaves its numbers hidden.
+
+What a device was told (everybody's keys, the threshold, and the terms: the model's hash and how to learn) is part of
+every letter's key. A server that tells two devices different things, to make all changes but one known to it, gets
+letters that do not open. docs/federated.md says what is not covered.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,6 +39,7 @@ from insitu.federated.secure.secrets import (
 
 LETTERS, MASKS = b"insitu letters", b"insitu masks"
 LEAST = 3  # devices: of two, each knows the other's change from the sum
+MOST = 1 << 16  # devices: sums of 16-bit numbers then fit 32 bits
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,25 @@ def unpack_public(data: object) -> Public:
     return Public(data[:SECRET_BYTES], data[SECRET_BYTES:])
 
 
+def checked_public(data: object) -> Public:
+    """Two public keys with which others can agree on something: a key of small order gives zeros with every other."""
+    found, mine = unpack_public(data), new_key()
+    for key in (found.letters, found.masks):
+        agreed(mine, key, b"")
+    return found
+
+
+def check_roster(roster: Sequence[bytes]) -> list[bytes]:
+    """Everybody's keys, if no key is there twice: one device in two places counts as two that hide others."""
+    keys = [unpack_public(each) for each in roster]
+    for name in ("letters", "masks"):
+        if len({getattr(k, name) for k in keys}) != len(keys):
+            raise DataError("a key is in the server's list twice", where="secure aggregation")
+    if len(keys) > MOST:
+        raise DataError(f"{len(keys):,} devices are too many for one sum", where="secure aggregation")
+    return [k.packed for k in keys]
+
+
 @dataclass
 class Party:
     """A device's secrets in one round."""
@@ -63,6 +88,8 @@ class Party:
     seed: bytes  # of its own mask
     roster: list[bytes] = field(default_factory=list)  # everybody's public keys, in the server's order
     threshold: int = 0
+    about: bytes = b""  # a hash of everything that this device was told
+    model: bytes = b""  # what it masked a change of
     wrote: list[int] = field(default_factory=list)  # devices whose letters arrived: masks are shared with these
     shares: dict[int, bytes] = field(default_factory=dict)  # of their two secrets, one after the other
     revealed: bool = False
@@ -82,12 +109,13 @@ class Party:
             raise DataError("this device is not in the server's list exactly once", where="secure aggregation")
         return self.roster.index(self.public.packed)
 
-    def letters(self, roster: Sequence[bytes], threshold: int) -> dict[int, bytes]:
-        """Shares of this device's secrets, sealed for each other device."""
+    def letters(self, roster: Sequence[bytes], threshold: int, terms: bytes = b"") -> dict[int, bytes]:
+        """Shares of this device's secrets, sealed for each other device that was told the same."""
         if self.roster:
             raise DataError("the server asks for shares twice", where="secure aggregation")
         check_threshold(len(roster), threshold)
-        self.roster, self.threshold = [unpack_public(each).packed for each in roster], threshold
+        self.roster, self.threshold = check_roster(roster), threshold
+        self.about = told(self.roster, threshold, terms)
         seeds, keys = (split(secret, len(roster), threshold) for secret in (self.seed, self.mask_key))
         self.shares[self.place] = seeds[self.place] + keys[self.place]
         others = [i for i in range(len(roster)) if i != self.place]
@@ -95,7 +123,7 @@ class Party:
 
     def _letter_key(self, other: int, sender: int, receiver: int) -> bytes:
         """The key of the letter from sender to receiver: another one in each direction, so that each is used once."""
-        purpose = LETTERS + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
+        purpose = LETTERS + self.about + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
         return agreed(self.letter_key, unpack_public(self.roster[other]).letters, purpose)
 
     def masked(self, numbers: np.ndarray, letters: Mapping[int, bytes], bits: int) -> np.ndarray:
@@ -135,6 +163,11 @@ class Party:
         self.revealed = True
         return {i: self.shares[i][:SHARE_BYTES] if i in alive else self.shares[i][SHARE_BYTES:] for i in self.wrote}
 
+    def check_terms(self, terms: bytes) -> None:
+        """Refuse what differs from what this device's letters said."""
+        if self.about != told(self.roster, self.threshold, terms):
+            raise DataError("the server changed the round after it began", where="secure aggregation")
+
     # between messages -------------------------------------------------------------------------
 
     def kept(self) -> bytes:
@@ -144,10 +177,15 @@ class Party:
     @classmethod
     def keep(cls, data: bytes) -> Party:
         found = json.loads(data)
-        secrets = {name: bytes.fromhex(found[name]) for name in ("letter_key", "mask_key", "seed")}
+        secrets = {name: bytes.fromhex(found[name]) for name in ("letter_key", "mask_key", "seed", "about", "model")}
         roster = [bytes.fromhex(each) for each in found["roster"]]
         shares = {int(i): bytes.fromhex(share) for i, share in found["shares"].items()}
         return cls(**{**found, **secrets, "roster": roster, "shares": shares})
+
+
+def told(roster: Sequence[bytes], threshold: int, terms: bytes) -> bytes:
+    """A hash of what a device was told about a round."""
+    return hashlib.sha256(threshold.to_bytes(4, "little") + hashlib.sha256(b"".join(roster)).digest() + terms).digest()
 
 
 def pair_mask(key: bytes, place: int, public: bytes, other: int, count: int, bits: int) -> np.ndarray:
@@ -159,7 +197,7 @@ def pair_mask(key: bytes, place: int, public: bytes, other: int, count: int, bit
 
 
 def least_threshold(count: int) -> int:
-    """Two thirds: a server that shows two halves of the fleet different lists of who is alive learns nothing."""
+    """Two thirds: no server gets both secrets of a device by telling some that it is alive and others that it left."""
     return max(LEAST, 2 * count // 3 + 1)
 
 

@@ -7,7 +7,7 @@ the model stays. The inner strategy gets the mean as the reply of one device: th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,9 @@ from insitu.errors import DataError
 from insitu.federated.app import ANSWER, PHASE
 from insitu.federated.checks import norm
 from insitu.federated.rounds import Base, base_of
-from insitu.federated.secure.device import LETTER_BYTES
+from insitu.federated.secure.device import LETTER_BYTES, model_hash
 from insitu.federated.secure.numbers import FAR, as_arrays, pack_entries, read_masked, step_of, unpack_entries
-from insitu.federated.secure.party import LEAST, least_threshold, too_few, unpack_public
+from insitu.federated.secure.party import LEAST, check_roster, checked_public, least_threshold, too_few
 from insitu.federated.secure.secrets import SHARE_BYTES
 from insitu.federated.secure.total import bits_for, unmasked
 from insitu.federated.strategy import RECORD, WEIGHT, Deltas, Dropped, Traffic, as_record, field_of
@@ -71,20 +71,22 @@ class SecureDeltas(Deltas):
     def _sum(self, asked: Asked, base: Base) -> tuple[np.ndarray, list[int]]:
         """The sum of the changes, and the places of those who are in it."""
         places = range(len(asked.nodes))
-        keys = self._ask(asked, "keys", {i: {} for i in places}, lambda data: unpack_public(data).packed)
+        keys = self._ask(asked, "keys", {i: {} for i in places}, lambda i, data: checked_public(data).packed)
         asked.nodes, roster = [asked.nodes[i] for i in sorted(keys)], [keys[i] for i in sorted(keys)]
         threshold, bits = least_threshold(len(roster)), bits_for(len(roster))
         if len(roster) < LEAST:
             raise too_few(len(roster), LEAST)
-        wanted = {"roster": b"".join(roster), "threshold": threshold}
-        sealed = self._ask(asked, "letters", dict.fromkeys(range(len(roster)), wanted), _letters)
-        told = {i: {"base": base.packed, "letters": _for(i, sealed), "bits": bits, "clip": self.clip} for i in sealed}
+        check_roster(roster)
+        terms = {"bits": bits, "clip": self.clip}  # with the settings: the same for everybody
+        wanted = {"roster": b"".join(roster), "threshold": threshold, "model": model_hash(base.packed), **terms}
+        sealed = self._ask(asked, "letters", dict.fromkeys(range(len(roster)), wanted), _letters_for(len(roster)))
+        told = {i: {"base": base.packed, "letters": _for(i, sealed), **terms} for i in sealed}
         program = next(iter(self.programs.values()))
-        masked = self._ask(asked, "sum", told, lambda data: read_masked(data, bits, program, base.id))
+        masked = self._ask(asked, "sum", told, lambda i, data: read_masked(data, bits, program, base.id))
         if len(masked) < threshold:
             raise too_few(len(masked), threshold)
         alive = {"alive": pack_entries(dict.fromkeys(masked, b""))}
-        shares = self._ask(asked, "reveal", dict.fromkeys(masked, alive), lambda d: unpack_entries(d, SHARE_BYTES))
+        shares = self._ask(asked, "reveal", dict.fromkeys(masked, alive), lambda i, d: unpack_entries(d, SHARE_BYTES))
         return unmasked(masked, roster, sorted(sealed), shares, threshold, bits), sorted(masked)
 
     def _ask(self, asked: Asked, phase: str, told: Mapping[int, Mapping[str, Any]], read) -> dict[int, Any]:
@@ -96,7 +98,10 @@ class SecureDeltas(Deltas):
         found: dict[int, Any] = {}
         for reply in asked.grid.send_and_receive(messages, timeout=asked.timeout):
             try:
-                found[place[reply.metadata.src_node_id]] = read(self._answer(reply))
+                i = place[reply.metadata.src_node_id]
+                if i in found:
+                    raise DataError("answers twice")
+                found[i] = read(i, self._answer(reply))
                 asked.last = reply
             except (DataError, KeyError) as e:
                 self.dropped.append(Dropped(asked.number, reply.metadata.src_node_id, f"{phase}: {e}"))
@@ -128,7 +133,8 @@ class SecureDeltas(Deltas):
     def _check(self, mean: Arrays, devices: int) -> None:
         """Honest devices cannot move the model further than their bound. Who lies is not seen, only that one does."""
         count, noise = sum(a.size for a in mean.values()), self.noise.multiplier if self.noise else 0.0
-        most = self.clip * (1 + FAR * noise * np.sqrt(count / devices)) + step_of(self.clip, self.noise) * count**0.5
+        spread = noise * (count**0.5 + FAR) / devices**0.5  # of the norm of the mean noise, and FAR deviations more
+        most = self.clip * (1 + spread) + step_of(self.clip, self.noise) * count**0.5
         if not norm(mean) <= most:
             raise DataError(f"the mean moves the model by {norm(mean):.3g}, honest devices by {most:.3g} at most")
 
@@ -137,8 +143,16 @@ def _who(node: int) -> dict:
     return {"node": node, "samples": 0, "left_out": []}
 
 
-def _letters(data: object) -> dict[int, bytes]:
-    return unpack_entries(data, LETTER_BYTES)
+def _letters_for(devices: int) -> Callable[[int, object], dict[int, bytes]]:
+    """Reads the letters of a device: one to each other device."""
+
+    def read(place: int, data: object) -> dict[int, bytes]:
+        found = unpack_entries(data, LETTER_BYTES)
+        if set(found) != set(range(devices)) - {place}:
+            raise DataError("not one letter to each other device")
+        return found
+
+    return read
 
 
 def _for(place: int, sealed: Mapping[int, Mapping[int, bytes]]) -> bytes:

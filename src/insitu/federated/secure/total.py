@@ -50,5 +50,5 @@ def signed(numbers: np.ndarray, bits: int) -> np.ndarray:
 
 
 def bits_for(devices: int) -> int:
-    """Enough for the sum of 16-bit numbers of this many devices."""
+    """Enough for the sum of 16-bit numbers of this many devices: at most 32."""
     return 16 + max(1, (devices - 1).bit_length())
