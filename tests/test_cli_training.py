@@ -218,7 +218,7 @@ def texts(node: ast.AST) -> list[str]:
 
 
 PUBLIC = [
-    "pipeline.py", "learner/learner.py", "learner/fitting.py", "learner/trainees.py",
+    "pipeline/network.py", "pipeline/choosing.py", "learner/learner.py", "learner/fitting.py", "learner/trainees.py",
     "learner/moving.py", "learner/model.py", "data/samples.py", "data/reading.py", "deploy/budget.py",
     "training/head.py", "training/classes.py", "learner/growing.py", "data/labels.py", "graph/classes.py",
 ]  # fmt: skip

@@ -28,10 +28,9 @@ from insitu.learner.few import Known
 from insitu.learner.learner import Learner
 from insitu.learner.lesson import MARKS, Lesson, read_lesson
 from insitu.learner.seen import Seen, class_means
-from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import Scheme, fit, parse_scheme
 from insitu.training.head import HEAD
-from insitu.training.parts import Parts
+from insitu.training.parts import Parts, trainable
 from insitu.training.train import Recipe
 
 FORMAT = 1
@@ -133,8 +132,7 @@ def _parts(graph: Graph, about: dict) -> Parts:
 
 
 def _scheme(found: dict, graph: Graph) -> Scheme:
-    known = [layer for layer in layers(graph) if layer.name != HEAD and layer.name in leading(graph)]
-    return fit(parse_scheme(json.dumps(found), str(found.get("name", "scheme"))[:200]), known)
+    return fit(parse_scheme(json.dumps(found), str(found.get("name", "scheme"))[:200]), trainable(graph))
 
 
 def _recipe(found: dict) -> Recipe:

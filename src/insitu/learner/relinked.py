@@ -27,10 +27,9 @@ from insitu.learner.file import state_of
 from insitu.learner.learner import Learner
 from insitu.learner.seen import Seen, class_means
 from insitu.ops.channels import merge_channels
-from insitu.schemes.layers import layers, leading
 from insitu.schemes.search import HEAD as HEAD_ALONE
 from insitu.training.head import HEAD, reserve_head
-from insitu.training.parts import Parts
+from insitu.training.parts import Parts, trainable
 
 Arrays = Mapping[str, np.ndarray]
 PART = ".trained"  # the suffix of a weight of which only some channels are trained
@@ -73,12 +72,10 @@ def _linked(learner: Learner, start: Start, limits: Limits, most: int | None) ->
 def fitting(parts: Parts, state: Arrays, limits: Limits) -> Iterator[Start]:
     """With schemes that fit this board, the best first."""
     learned = replace(parts, forward=with_learned(parts, state), scheme=HEAD_ALONE)
-    leads = leading(learned.forward)
-    known = [layer for layer in layers(learned.forward) if layer.name != HEAD and layer.name in leads]
     if limits.store is not None and parts.head:
         yield Start(learned, kept(learned, state), "scheme auto: the head, because a store keeps what the head sees")
         return
-    for rung in choose(learned, known, limits):
+    for rung in choose(learned, trainable(learned.forward), limits):
         if rung.scheme.updates == parts.scheme.updates:
             yield Start(parts, state, rung.note)
         else:

@@ -1,4 +1,4 @@
-"""From the parts of a training program to its certificate. pipeline.py makes the parts."""
+"""From the parts of a training program to its certificate. pipeline/proving.py makes the parts."""
 
 from __future__ import annotations
 

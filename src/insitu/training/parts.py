@@ -8,7 +8,9 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Graph
+from insitu.schemes.layers import Layer, layers, leading
 from insitu.schemes.scheme import Scheme
+from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE, Recipe, train_graphs
 
 
@@ -54,3 +56,9 @@ class Parts:
             )
         except GraphError:  # an op that moves the sample axis
             return None
+
+
+def trainable(graph: Graph) -> list[Layer]:
+    """The layers a scheme may name: all that lead to the loss, except the head."""
+    leads = leading(graph)
+    return [layer for layer in layers(graph) if layer.name != HEAD and layer.name in leads]

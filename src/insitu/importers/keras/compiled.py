@@ -1,7 +1,7 @@
 """What `model.compile(optimizer, loss)` of a Keras model says about training, as the fields of a recipe.
 
 Whatever insitu cannot do in the same way is named in a note. Nothing here reads the layers (read.py), and no recipe is
-made here (pipeline.py).
+made here (pipeline/recipes.py).
 """
 
 from __future__ import annotations

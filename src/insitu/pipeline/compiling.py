@@ -1,0 +1,124 @@
+"""compile(): from a model to a program that learns, one line per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from insitu.boards import Board
+from insitu.data import Samples, as_samples, by_name
+from insitu.data.arguments import byte_count, whole
+from insitu.deploy import limits_of
+from insitu.graph import Graph
+from insitu.learner import Learner
+from insitu.learner.own_head import own_or_new
+from insitu.pipeline.choosing import chosen_program, head_alone, wish_of
+from insitu.pipeline.dump import Dump
+from insitu.pipeline.network import (
+    OWN,
+    check_arithmetic,
+    example_of,
+    load,
+    new_head,
+    rounded,
+    to_precision,
+    with_room,
+)
+from insitu.pipeline.notes import say_notes
+from insitu.pipeline.recipes import bare, settings_of
+from insitu.preprocess import Audio, Motion, Transform
+from insitu.quantizer.fold import is_int8
+from insitu.quantizer.untrained import is_untrained
+from insitu.terminal.progress import stage
+from insitu.training.classes import Classes, choose_classes
+from insitu.training.integer_head import integer_head
+from insitu.training.train import Recipe, has_targets
+
+Front = Transform | Audio | Motion  # what raw samples go through first
+
+
+def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | None = None, data: Any = None,
+            scheme: str = "auto", precision: str = "int8", batch: int | None = None, head: str = "float",
+            head_after: str | None = None, head_init: str | None = None, rounding: str | None = None,
+            recipe: Recipe | None = None, board: str | Board = "host", sram: int | str | None = None,
+            flash: int | str | None = None, prefer: str = "balance", transform: Front | None = None,
+            seed: int = 0, dump: str | Path | None = None, max_classes: int | None = None,
+            store: int | str | None = None) -> Learner:  # fmt: skip
+    """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
+
+    model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
+    classes     the classes of the new head: their names, or how many. None: those of labelled `data`, if the model does
+                not know them; else the model's own classifier stays, in float
+    data        samples, to calibrate a float model for int8 and for head_init="prototypes"
+    head        the classifier's arithmetic: float (default) or int8
+    rounding    of int8 results: "litert" gives the bytes of LiteRT's reference kernels, "single" (what we quantise
+                ourselves) is faster and agrees with XNNPACK; None: as the model has it
+    head_init   of a new head: zero, uniform or prototypes; "own" keeps the model's. None: zero; but names for as many
+                classes as the model has unnamed outputs keep its own head, unless labelled `data` shows that it guesses
+    scheme      what is trained: head, full, last:6, bias:22, ladder:40, a published name, a file. "auto:ladder": as
+                much as fits half of the board's SRAM, or `sram`, in the order of what usually brings most per byte; fit
+                then decides whether more than the head learns. "auto" is the same for a model that keeps its classes,
+                and the head if they are new. "auto:measured" finds out with the labelled `data` what brings most, in
+                minutes (docs/schemes.md)
+    batch       1 (default): one update per sample; more: gradients are added up and applied once per batch. A float
+                network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
+                otherwise the statistics are frozen. For a compiled Keras model in float the default is 32, as in Keras
+    recipe      loss and optimizer; None: those that a Keras model was compiled with, else cross-entropy and SGD
+    transform   what raw samples go through first, as part of the graph: Transform (pixels), Audio (int16
+                sound) or Motion (readings of a sensor)
+    board       a name (`insitu boards`) or a profile.json: the program is linked for this board, and must fit; it
+                still runs here; `on("emulator")` or `on("serial:PORT")` of the learner runs it there
+    sram, flash the bytes the program may use (262144, or "256K": K is 1,024); a BudgetError says what does not fit
+    prefer      on a board: the fewest instructions within `sram`, or within half of the board's ("balance") or all of
+                it ("speed"); or the least memory ("memory")
+    dump        a folder that gets one text file per stage
+    max_classes the head has room for this many classes: `add_class` takes the next row, nothing is compiled again
+    store       on a board: bytes ("64K") for samples that the program keeps itself, in flash where insitu can write the
+                board's, else in SRAM. The board then collects, learns in bouts and survives power cuts (docs/living.md)
+    """
+    seed, say = whole(seed, "seed"), Dump(dump)
+    check_arithmetic(head, "head")
+    limits = limits_of(board, byte_count(sram, "sram"), byte_count(flash, "flash"), prefer, byte_count(store, "store"))
+    settings = settings_of(model, recipe, precision, batch, limits)
+    targets = has_targets(settings.recipe)
+    with stage("reading the model"):
+        g = say("1-loaded", load(model, example_of(model, example, data)))
+    g = bare(g, settings.taken)
+    g = say("2-input", transform.applied_to(g) if transform else g)
+    samples = None if data is None else as_samples(data, g, targets=targets)
+    chosen = _classes(g, classes, samples, head_init, head_after)
+    why_head = head_alone(store, max_classes, _is_new(chosen, head_init, head_after), targets)
+    wish = wish_of(scheme, not is_int8(g) and is_untrained(g), why_head)
+    with stage("calibrating"):
+        g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))
+    known = samples and by_name(samples, chosen.names)
+    g = new_head(g, chosen.count, known, settings.recipe, head_after, head_init, seed)
+    g = with_room(_named(g, chosen, samples), max_classes, head)
+    g = say("4-head", rounded(integer_head(g) if head == "int8" else g, rounding))
+    made = chosen_program(g, wish, settings, samples, limits, seed)
+    say("5-scheme", made.parts.scheme)
+    say("6-training", made.graphs)
+    notes = say_notes((*settings.notes, chosen.note), g, precision, wish, made)
+    learner = Learner(made.graphs, parts=made.parts, notes=notes, deployed=made.deployed)
+    if dump:
+        say("7-plan", made.deployed.program.plans if made.deployed else learner.plans)
+    return learner
+
+
+def _classes(graph: Graph, classes: int | Sequence[str] | None, samples: Samples | None, head_init: str | None,
+             head_after: str | None) -> Classes:  # fmt: skip
+    """The classes of the head, and whether the model's own classifier stays."""
+    chosen = choose_classes(graph, classes, samples, head_init == OWN)
+    return own_or_new(graph, chosen, samples) if head_init is None and head_after is None else chosen
+
+
+def _is_new(chosen: Classes, head_init: str | None, head_after: str | None) -> bool:
+    """Does the head start from nothing?"""
+    return chosen.count is not None or head_init not in (None, OWN) or head_after is not None
+
+
+def _named(graph: Graph, chosen: Classes, samples: Samples | None) -> Graph:
+    columns = graph.columns or (samples.columns if samples else ())
+    return replace(graph, classes=chosen.names, columns=columns)

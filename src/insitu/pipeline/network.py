@@ -1,0 +1,156 @@
+"""The forward network as it will be trained: loaded, in its arithmetic, with its head. No gradient yet."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from insitu.data import Samples
+from insitu.data.arguments import whole
+from insitu.devices.host import open_host
+from insitu.errors import DataError, LearningWarning, ModelError
+from insitu.graph import Graph, build, drop_unused
+from insitu.graph.graph import Builder
+from insitu.importers import load as load_graph
+from insitu.learner.feed import plain, predict_all
+from insitu.learner.model import Model
+from insitu.ops.linear import linear_s8
+from insitu.ops.norm import batch_norm
+from insitu.ops.quant import dequantize
+from insitu.preprocess import fuse_transform
+from insitu.quantizer import fold
+from insitu.quantizer.columns import with_even_columns
+from insitu.quantizer.fold import is_int8
+from insitu.quantizer.rounding import WORDS as ROUNDINGS
+from insitu.quantizer.rounding import with_rounding
+from insitu.quantizer.untrained import is_untrained
+from insitu.training.head import HEAD, prototypes, replace_head, reserve_head, with_head
+from insitu.training.train import Recipe
+
+PRECISIONS = ("int8", "float")
+CONSTANT = "all calibration samples are the same: the int8 network will fit no others. Give typical inputs as data"
+MOST_FLOAT = (
+    4096  # weights of a last layer that becomes float: an autoencoder's would take four times its flash and SRAM
+)
+ROOM = 4.0  # times the ranges of an untrained network
+OWN = "own"  # head_init: the model's own classifier
+
+
+def load(model: Any, example: Any = None) -> Graph:
+    """The graph of a model, for one sample at a time."""
+    graph = model.graph if isinstance(model, Model) else load_graph(model, example)
+    if any(v.shape[:1] != (1,) for v in graph.inputs):
+        raise ModelError(
+            f"takes {graph.inputs[0].type}, but must take one sample at a time",
+            where=graph.name,
+            hint="use an example whose first axis is 1; `batch` says how many samples make an update",
+        )
+    return graph
+
+
+def example_of(model: Any, example: Any, data: Any) -> Any:
+    """For a torch module without an example, the first of the samples, if they are an array."""
+    x = data[0] if isinstance(data, tuple) and data else data
+    module = any(kind.__module__.startswith("torch.nn") for kind in type(model).__mro__)
+    if example is not None or not module or not hasattr(x, "shape") or not len(x):
+        return example
+    return np.asarray(x[:1], np.float32)
+
+
+def check_arithmetic(word: str, of: str) -> None:
+    if word not in PRECISIONS:
+        raise DataError(f"{of} is {word!r}, which is unknown", hint=" or ".join(PRECISIONS))
+
+
+def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: str, batch: int = 1) -> Graph:
+    """The graph in the arithmetic it will be trained in; an int8 graph stays int8."""
+    check_arithmetic(precision, "precision")
+    if is_int8(graph):
+        return fuse_transform(graph)
+    if precision == "float":
+        whole = scheme == "full" and (batch > 1 or not has_statistics(graph))
+        return graph if whole else fold(graph)  # frozen statistics fold away
+    if samples is None:
+        raise DataError(
+            "converting a float model to int8 needs samples",
+            where=graph.name,
+            hint='compile(..., data=x) with typical inputs, or precision="float"',
+        )
+    if all(len(x) > 1 and (x == x[:1]).all() for x in samples.inputs):
+        warnings.warn(CONSTANT, LearningWarning, stacklevel=3)
+    pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
+    room = ROOM if scheme != HEAD and is_untrained(graph) else 1.0
+    graph = with_even_columns(fold(graph), samples.inputs[0])
+    return fuse_transform(Model(graph).quantize(pairs, room=room).graph)
+
+
+def rounded(graph: Graph, rounding: str | None) -> Graph:
+    """The graph with this rounding of int8 results; None: as it is."""
+    if rounding is not None and rounding not in ROUNDINGS:
+        raise DataError(f"rounding is {rounding!r}, which is unknown", hint=" or ".join(ROUNDINGS))
+    return with_rounding(graph, rounding) if rounding and is_int8(graph) else graph
+
+
+def has_statistics(graph: Graph) -> bool:
+    """Does the graph still have a batch norm, whose statistics are learned over a batch?"""
+    return any(n.op is batch_norm for n in graph.nodes)
+
+
+def new_head(graph: Graph, classes: int | None, samples: Samples | None, recipe: Recipe, after: str | None,
+             init: str | None, seed: int) -> Graph:  # fmt: skip
+    """The graph with its classifier replaced; a model trained towards targets keeps its output, in float if it can."""
+    if recipe.loss in ("mse", "binary_cross_entropy") and classes is None and after is None:
+        return replace_head(graph, None) if ends_in_linear(graph) else float_output(graph)
+    first = "zero" if init in (None, OWN, "prototypes") else init
+    made = replace_head(graph, classes, after=after, init=first, seed=seed)
+    if init != "prototypes":
+        return made
+    if samples is None or samples.labels is None or classes is None:
+        raise DataError("prototypes are means of labelled samples", hint="compile(..., classes=N, data=(x, y))")
+    if samples.labels.min() < 0 or samples.labels.max() >= classes:
+        raise DataError(f"labels go up to {samples.labels.max()}, but there are only {classes} classes")
+    return with_head(made, *prototypes(features_of(made, samples), samples.labels, classes))
+
+
+def with_room(graph: Graph, most: int | None, head: str) -> Graph:
+    """The graph with rows of the head for classes that are added later."""
+    if most is None:
+        return graph
+    most = whole(most, "max_classes", graph.outputs[0].shape[-1])
+    if HEAD not in graph.producer or head != "float":
+        raise DataError("only a float head has room for more classes", hint='head="float", or no max_classes')
+    return reserve_head(graph, most)
+
+
+def features_of(graph: Graph, samples: Samples) -> np.ndarray:
+    """The head's input for each sample."""
+    body = drop_unused(replace(graph, outputs=(graph.producer[HEAD].inputs[0],)))
+    return predict_all(open_host(body), plain(samples.inputs))[0][:, 0]
+
+
+def ends_in_linear(graph: Graph) -> bool:
+    """Is the output that of a small int8 linear layer? Its range would limit which targets can be reached."""
+    node = graph.producer.get(graph.outputs[0].name)
+    if node is not None and node.op is dequantize:
+        node = graph.producer.get(node.inputs[0].name)
+    if node is None or node.op is not linear_s8 or len(graph.outputs) > 1:
+        return False
+    small = node.inputs[1].type.size <= MOST_FLOAT
+    return small and node.attrs["lo"] < node.output.type.zero  # else a ReLU is part of it
+
+
+def float_output(graph: Graph) -> Graph:
+    """The graph with a float output."""
+    out = graph.outputs[0]
+    if out.dtype != "s8":
+        return graph
+    builder = Builder.of(graph)
+    with build(builder):
+        return builder.graph(dequantize(out, name=f"{out.name}.f32"))
+
+
+def head_of(graph: Graph) -> str | None:
+    return HEAD if HEAD in graph.producer else None

@@ -1,0 +1,41 @@
+"""What a user should know about a compiled learner: said on the terminal, or only kept with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from insitu.graph import Graph
+from insitu.pipeline.choosing import Chosen, Wish
+from insitu.terminal import colour
+from insitu.training.head import HEAD
+
+UNTRAINED = (
+    "the weights are random initial ones, so int8 gets room for them to grow; "
+    'precision="float" with Recipe(optimizer="adam") usually learns more'
+)
+
+
+def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, made: Chosen) -> tuple[str, ...]:
+    """All notes, the most general first; those about what nobody asked for are said."""
+    room = UNTRAINED if wish.untrained and precision == "int8" and wish.schemes != (HEAD,) else ""
+    said = [*first, room, _scheme_note(wish.schemes, made.parts.scheme.name), _other_outputs(graph)]
+    for note in filter(None, said):
+        colour.say(f"note: {note}")
+    return tuple(filter(None, (*said, wish.why, made.note, made.deployed.note if made.deployed else "")))
+
+
+def _scheme_note(schemes: tuple[str, ...], name: str) -> str:
+    """What to say of a scheme that was chosen for an untrained model."""
+    if len(schemes) == 1:
+        return ""
+    if name == HEAD:
+        return "the model is untrained, and only its head fits the board: it will learn little. More --sram helps"
+    what = "all its layers are" if name == schemes[0] else "as many layers as fit the board are"
+    return f"the model is untrained: {what} trained, not only its head (scheme={name!r})"
+
+
+def _other_outputs(graph: Graph) -> str:
+    if len(graph.outputs) == 1:
+        return ""
+    first, *others = (v.name for v in graph.outputs)
+    return f"the loss is computed from {first}: what leads only to {', '.join(others)} is not trained"
