@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from insitu.errors import ToolError, needs
@@ -108,18 +109,22 @@ def _symbol(s: SymbolRow, elf: Elf) -> Symbol:
 
 
 def _lines(data: bytes, file: str):
-    elf = _elf(data, file)
-    if not elf.has_dwarf_info():
-        return
-    info = elf.get_dwarf_info()
-    for unit in info.iter_CUs():
-        name = unit.get_top_DIE().attributes.get("DW_AT_name")
-        if name is None or Path(name.value.decode(errors="replace")).name != file:
-            continue
-        program = info.line_program_for_CU(unit)
+    for unit in _units(data).get(file, ()):
+        program = unit.dwarfinfo.line_program_for_CU(unit)
         for entry in program.get_entries() if program else ():
             if entry.state is not None and not entry.state.end_sequence:
                 yield entry.state.address, entry.state.line
+
+
+@lru_cache(maxsize=8)  # finding the units takes longer than reading the lines of one
+def _units(data: bytes) -> dict[str, list]:
+    """The parts of an image that have lines, by the name of their C file."""
+    elf, found = _elf(data, "image"), defaultdict(list)
+    for unit in elf.get_dwarf_info().iter_CUs() if elf.has_dwarf_info() else ():
+        name = unit.get_top_DIE().attributes.get("DW_AT_name")
+        if name is not None:
+            found[Path(name.value.decode(errors="replace")).name].append(unit)
+    return found
 
 
 def _elf(data: bytes, where: str):

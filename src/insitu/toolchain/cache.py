@@ -10,8 +10,10 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 from insitu.errors import ToolError
@@ -25,6 +27,7 @@ except ImportError:  # not on Windows
 HINT = "set INSITU_CACHE to a writable folder on a disk with free space"
 OWN = "set INSITU_CACHE to a folder of your own: its files are run as code"
 SEALS = ".seals"
+SETTLED = 2_000_000_000  # nanoseconds
 
 
 def key_of(*parts: str | bytes) -> str:
@@ -104,7 +107,19 @@ def _seal_of(path: Path) -> Path:
 
 
 def _hash(path: Path) -> str:
+    """The hash of a file's content; a file that has not been touched for a while is read once per process."""
+    found = path.stat()
+    settled = time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > SETTLED  # else one stamp may be two contents
+    return (_settled_hash if settled else _new_hash)(
+        path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    )
+
+
+def _new_hash(path: Path, *_: int) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()
+
+
+_settled_hash = lru_cache(maxsize=4096)(_new_hash)
 
 
 # ownership --------------------------------------------------------------------------------------

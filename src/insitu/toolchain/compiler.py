@@ -24,7 +24,7 @@ from insitu.errors import ToolError
 from insitu.toolchain.cache import cached, forget, key_of
 from insitu.toolchain.joined import joined
 from insitu.toolchain.prototypes import kernels_header, own_header
-from insitu.toolchain.sources import C_FOLDER, EVERYTHING, called, closure, depends, kernel_path, read
+from insitu.toolchain.sources import C_FOLDER, EVERYTHING, called, closure, depends, kernel_path, read, unchanging
 from insitu.toolchain.zig import zig_command
 
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
@@ -68,11 +68,12 @@ def compiler_version() -> str:
 def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """A shared library of these generated files and the kernels they call; cached by content."""
     files = {**files, EVERYTHING: kernels_header(kernels)}
-    objects = kernel_objects(kernels, flags)
+    named = [f"{object_key(kernel_path(k), kernel_flags(k, flags))}-{k}.o" for k in closure(kernels)]
     parts = [part for text in files.values() for part in depends(text, given=files)]
-    key = key_of(compiler_version(), *LINK, *flags, *(str(o.name) for o in objects), *_flat(files), *parts)
+    key = key_of(compiler_version(), *LINK, *flags, *named, *_flat(files), *parts)
 
     def make(path: Path) -> None:
+        objects = kernel_objects(kernels, flags)
         try:
             _build(files, objects, flags, path)
         except ToolError:  # objects in the cache may be damaged: try again with new ones
@@ -86,29 +87,41 @@ def kernel_objects(kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,))
     """Object files of these kernels and of those they call."""
     names = closure(kernels)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda name: _object(name, flags), names))
+        return list(pool.map(lambda k: object_of(kernel_path(k), "kernel", kernel_flags(k, flags)), names))
 
 
-def _object(name: str, flags: tuple[str, ...]) -> Path:
+def kernel_flags(name: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    """The flags that a kernel is compiled with, if a library is made with these."""
     if QUICK in flags:
         plain = () if called(kernel_path(name)) & ANY_ORDER else (SCALAR, "-O1")
         flags = (*(f for f in flags if f != QUICK), *plain)
     if os.environ.get("INSITU_STRICT") and set(flags) <= {NATIVE, SCALAR, *STRICT}:  # sanitizers cause warnings
         flags = (*(f for f in flags if f not in STRICT), *STRICT)  # in one order, so that it is the same cached object
-    return object_of(kernel_path(name), "kernel", flags)
+    return flags
 
 
 def object_of(source: Path, kind: str, flags: tuple[str, ...]) -> Path:
     """The object of a hand-written file."""
-    text, headers = read(source), own_header(source)
-    key = key_of(compiler_version(), *FLAGS, *flags, text, *depends(text, given=headers))
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            write_texts(folder, headers)
+            write_texts(folder, own_header(source))
             compile_c([*FLAGS, *flags, "-I", folder, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])
 
-    return cached(kind, key, f"-{source.stem}.o", make)
+    return cached(kind, object_key(source, flags), f"-{source.stem}.o", make)
+
+
+def object_key(source: Path, flags: tuple[str, ...]) -> str:
+    """What stands for the object of a hand-written file, whether it is compiled already or not."""
+    return (_installed_key if unchanging(source) else _object_key)(source, flags, compiler_version())
+
+
+def _object_key(source: Path, flags: tuple[str, ...], compiler: str) -> str:
+    text = read(source)
+    return key_of(compiler, *FLAGS, *flags, text, *depends(text, given=own_header(source)))
+
+
+_installed_key = cache(_object_key)
 
 
 def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], target: Path) -> None:

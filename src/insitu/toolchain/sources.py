@@ -13,7 +13,7 @@ from pathlib import Path
 
 from insitu.errors import ToolError
 
-C_FOLDER = Path(__file__).parent.parent / "c"
+INSTALLED = C_FOLDER = Path(__file__).parent.parent / "c"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 EVERYTHING = "kernels.h"  # generated (prototypes.py): prototypes are not calls
 
@@ -101,14 +101,40 @@ def includes(text: str) -> tuple[str, ...]:
 
 
 def found_in(folders: tuple[Path, ...], name: str) -> str | None:
+    if folders == (INSTALLED,):
+        return _header(name)
     path = next((folder / name for folder in folders if (folder / name).is_file()), None)
     return read(path) if path else None
 
 
+@cache
+def _header(name: str) -> str | None:
+    return read(INSTALLED / name) if (INSTALLED / name).is_file() else None
+
+
 def read(path: Path) -> str:
-    """A file's text; read again only if the file has changed."""
+    """A file's text; read again only if the file has changed, and never if it was installed with the package."""
+    return _installed(path) if unchanging(path) else _read(path, *_stamp(path))
+
+
+def unchanging(path: Path) -> bool:
+    """Is it one of the package's own files? Like its modules, they are read once in the life of a process."""
+    return C_FOLDER is INSTALLED and _is_installed(path)
+
+
+@cache
+def _is_installed(path: Path) -> bool:
+    return path.is_relative_to(INSTALLED)
+
+
+@cache
+def _installed(path: Path) -> str:
+    return path.read_text()
+
+
+def _stamp(path: Path) -> tuple[int, int]:
     stat = path.stat()
-    return _read(path, stat.st_mtime_ns, stat.st_size)
+    return stat.st_mtime_ns, stat.st_size
 
 
 @cache
