@@ -1,6 +1,5 @@
 """Training from the command line: which samples are used, what is printed, and what happens to the learned state."""
 
-import ast
 import json
 import os
 import re
@@ -13,7 +12,6 @@ from onnx import TensorProto, helper
 
 import insitu
 from insitu.cli import main
-from insitu.cli.hints import SPOKEN, spoken
 from insitu.demo import TARGET, digits
 
 SOURCE = Path(insitu.__file__).parent
@@ -201,39 +199,6 @@ def test_a_wrong_option_says_what_is_wanted(capsys, words):
     assert stop.value.code == 2
     assert WRONG[words] in err and words.split()[0] in err
     assert len(err.splitlines()) == 2
-
-
-def hints(path: Path) -> list[str]:
-    """The text of every hint in a file, with placeholders as 7."""
-    calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
-    return [text for n in calls for k in n.keywords if k.arg == "hint" for text in texts(k.value)]
-
-
-def texts(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.JoinedStr):
-        return ["".join(str(v.value) if isinstance(v, ast.Constant) else "7" for v in node.values)]
-    if isinstance(node, ast.Constant):
-        return [str(node.value)]
-    return [text for child in ast.iter_child_nodes(node) for text in texts(child)]
-
-
-PUBLIC = [
-    "pipeline/network.py", "pipeline/choosing.py", "learner/learner.py", "learner/fitting.py", "learner/trainees.py",
-    "learner/moving.py", "learner/model.py", "data/samples.py", "data/reading.py", "deploy/budget.py",
-    "training/head.py", "training/classes.py", "learner/growing.py", "data/labels.py", "graph/classes.py",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_no_hint_reaches_the_command_line_in_python(name):
-    for hint in hints(SOURCE / name):
-        assert not re.search(r"compile\(|insitu\.[A-Za-z]|\b(views|cache|batch|data)=", spoken(hint)), hint
-
-
-def test_every_row_of_the_hints_is_said_somewhere():
-    said = "\n".join(h for name in PUBLIC for h in hints(SOURCE / name)) + (SOURCE / "data" / "samples.py").read_text()
-    for python, _ in SPOKEN:
-        assert re.search(python, said), python
 
 
 def test_a_missing_flag_is_named(capsys):

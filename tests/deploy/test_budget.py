@@ -13,6 +13,7 @@ from insitu.deploy import board_programs, deploy_program
 from insitu.deploy.budget import coarser
 from insitu.errors import BudgetError
 from insitu.schemes.scheme import Scheme
+from insitu.terminal.wording import in_shell
 from insitu.training.head import replace_head
 from insitu.training.parts import Parts
 
@@ -27,6 +28,13 @@ for package in ("elftools", "ziglang"):
 NAMES = ("mobilenet_v2", "ds_cnn", "cnn1d", "flat_cnn", "resnet8")
 SCHEMES = ("full", "last:3", "last:2", "bias:3", "head")
 OPTION = re.compile(r"--(scheme|sram|flash|board|grad|head|rows) ?([^\s-]\S*)?")
+
+
+@pytest.fixture(autouse=True)
+def at_the_command_line():
+    """The ways out are read as flags."""
+    with in_shell():
+        yield
 
 
 def camera():

@@ -60,7 +60,7 @@ def test_a_point_compiled_again_needs_what_the_front_says(front, tmp_path):
 def test_an_impossible_budget_names_the_smallest_that_works():
     with pytest.raises(BudgetError, match="even the head alone needs") as e:
         pipeline.search(model("inverted"), classes=4, board=BOARD, sram=4000)
-    named = re.fullmatch(r"--sram (\d+)K", e.value.hint)
+    named = re.fullmatch(r'sram="(\d+)K"', e.value.hint)
     assert named
     least = int(named[1]) * 1024
     assert pipeline.search(model("inverted"), classes=4, board=BOARD, sram=least)

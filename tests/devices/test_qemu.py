@@ -89,7 +89,7 @@ def test_firmware_that_loops_for_ever_on_qemu_is_stopped_where_it_is():
     with open_qemu(program(), board("M7"), sram=SMALL, extra=extra, timeout=4) as device:
         with pytest.raises(DeviceError, match=r"no answer in 4 seconds; it is at run_predict\+0x") as e:
             device.predict(steps("linear", 1)[0][0])
-        assert "--timeout 40 " in e.value.hint
+        assert "timeout=40 " in e.value.hint
 
 
 @pytest.mark.parametrize("what", OUTSIDE)

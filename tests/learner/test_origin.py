@@ -34,7 +34,7 @@ def test_a_state_of_another_scheme_is_refused_with_its_name(scheme, tmp_path):
     learner(scheme).save(tmp_path / "state.bin")
     other = learner("last:3" if scheme != "full" else "head")
     before = other.device.save_state()
-    said = rf"state\.bin: was saved with the scheme {scheme}, but this .*\n  try: --scheme {scheme}$"
+    said = rf"state\.bin: was saved with the scheme {scheme}, but this .*\n  try: scheme=\"{scheme}\"$"
     with pytest.raises(DataError, match=said):
         other.load(tmp_path / "state.bin")
     assert other.device.save_state() == before

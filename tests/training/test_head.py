@@ -144,7 +144,7 @@ def test_head_after_takes_the_features_of_that_layer():
 def test_where_no_layer_is_the_classifier_the_candidates_are_named(module, shape):
     with pytest.raises(GraphError, match="cannot tell") as e:
         replace_head(load(module, torch.zeros(shape)), 3)
-    assert "--head-after" in e.value.hint and "0" in e.value.hint
+    assert "head_after=" in e.value.hint and "0" in e.value.hint
 
 
 def test_a_wrong_layer_or_number_is_an_error():

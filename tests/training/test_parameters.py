@@ -250,7 +250,7 @@ def test_a_shared_layer_of_which_each_use_has_a_copy_is_not_trained(norms, preci
     """Folded with different norms, or rounded for different inputs, the copies would drift apart."""
     with pytest.raises(GraphError, match=f"is shared by conv.*, conv_1.*{how}.*drift apart") as e:
         twice(norms, precision, scheme)
-    assert e.value.where == "conv.weight" and "--scheme last:N" in e.value.hint
+    assert e.value.where == "conv.weight" and 'scheme="last:N"' in e.value.hint
 
 
 @pytest.mark.parametrize("scheme", ["head", "bias:2"])

@@ -15,6 +15,7 @@ from insitu.cli import main
 from insitu.errors import GraphError, SchemeError, Unsupported
 from insitu.graph import evaluate
 from insitu.pipeline import load, to_precision, trainable
+from insitu.terminal.wording import in_shell
 from insitu.training.head import find_head
 
 X = np.random.default_rng(0).normal(size=(6, 3, 12, 12)).astype(np.float32)
@@ -32,6 +33,13 @@ class Fire(nn.Module):
     def forward(self, x):
         x = torch.relu(self.squeeze(x))
         return torch.cat([torch.relu(self.one(x)), torch.relu(self.three(x))], 1)
+
+
+@pytest.fixture(autouse=True)
+def at_the_command_line():
+    """The ways out are read as flags."""
+    with in_shell():
+        yield
 
 
 def squeezenet() -> nn.Module:

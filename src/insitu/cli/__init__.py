@@ -32,10 +32,10 @@ from insitu.cli import (
     train,
     zoo,
 )
-from insitu.cli.hints import message
 from insitu.errors import Error, LearningWarning
 from insitu.terminal.colour import error_text
 from insitu.terminal.progress import speaking
+from insitu.terminal.wording import in_shell
 
 PURPOSES = (
     ("teach a model and use it", (teach, train, predict, info, export)),
@@ -65,12 +65,12 @@ examples:
 def main(argv: list[str] | None = None) -> int:
     """Run one verb and return the exit status."""
     try:
-        arguments = parser().parse_args(argv)
-        with warnings.catch_warnings(), speaking():
+        with warnings.catch_warnings(), speaking(), in_shell():
+            arguments = parser().parse_args(argv)
             warnings.simplefilter("ignore", LearningWarning)  # the verbs say it in their own way
             return arguments.run(arguments)
     except Error as e:
-        print(error_text(message(e), sys.stderr), file=sys.stderr)
+        print(error_text(f"{type(e).__name__}: {e}", sys.stderr), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

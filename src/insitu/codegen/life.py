@@ -15,6 +15,7 @@ from insitu.boards import Pages
 from insitu.codegen import c
 from insitu.errors import BudgetError, GraphError
 from insitu.graph import Value
+from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.living import ENCODE, LEARN, RECALL
 
@@ -146,7 +147,9 @@ class Layout:
             least = LEAST_SEGMENTS * (self.life.pages.bytes if self.life.pages else 0)
             least = max(least, 8 * self.slot_bytes) if self.life.pages else 6 * self.slot_bytes
             what = f"a store of {self.life.store_bytes:,} bytes holds {max(self.capacity, 0)} samples"
-            raise BudgetError(f"{what}; each takes {self.slot_bytes:,} bytes", hint=f"--store {-(-least // 1024)}K")
+            raise BudgetError(
+                f"{what}; each takes {self.slot_bytes:,} bytes", hint=option(store=f"{-(-least // 1024)}K")
+            )
 
     def to_json(self) -> dict:
         """What a client needs to know, and what reports show."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from insitu.errors import DataError
 from insitu.graph.classes import checked, unknown
+from insitu.terminal.wording import either, option
 
 if TYPE_CHECKING:
     from insitu.data.samples import Samples
@@ -37,7 +38,7 @@ def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
             raise DataError(
                 f"the labels have {array.shape[1]} columns, but are not one-hot",
                 where=where,
-                hint='class numbers, or a loss that takes targets: Recipe(loss="soft_cross_entropy")',
+                hint=f"class numbers, or a loss that takes targets: {option(loss='soft_cross_entropy')}",
             )
         array = array.argmax(axis=1)
     array = array.reshape(-1)
@@ -60,7 +61,8 @@ def by_name(samples: Samples, names: tuple[str, ...]) -> Samples:
         if all(map(is_number, samples.names)):
             return replace(samples, labels=np.array([int(n) for n in samples.names])[samples.labels], names=())
         what = f"the labels are names, such as {samples.names[0]!r}, but the model does not name its classes"
-        raise DataError(what, hint="class numbers, or insitu.load(..., classes=[...])")
+        hint = either(shell="labels that are class numbers", python="class numbers, or load(..., classes=[...])")
+        raise DataError(what, hint=hint)
     used = set(samples.labels.tolist())
     places = np.zeros(len(samples.names), np.int64)
     for number, name in enumerate(samples.names):
@@ -100,6 +102,6 @@ def check_labels(samples: Samples, classes: int) -> Samples:
         raise DataError("the samples have no labels")
     y = class_numbers(y, "labels")
     if y.size and (y.min() < 0 or y.max() >= classes):
-        hint = f"insitu.compile(..., classes={y.max() + 1})" if y.min() >= 0 else "class numbers start at 0"
+        hint = option(classes=y.max() + 1) if y.min() >= 0 else "class numbers start at 0"
         raise DataError(f"labels are {y.min()}..{y.max()}, but the model has classes 0..{classes - 1}", hint=hint)
     return replace(samples, labels=np.ascontiguousarray(y, np.int32))

@@ -117,7 +117,7 @@ def _input_keys(arrays: Mapping[str, np.ndarray], graph: Graph, path: Path, part
     usual = usual or [k for k in arrays if k not in LABEL_KEYS]
     if len(wanted) > 1 or not usual:
         raise DataError(f"has {', '.join(arrays) or 'no arrays'}; wanted {', '.join(wanted)}", where=str(path),
-                        hint="np.savez(file, x=samples, y=labels)")  # fmt: skip
+                        hint="np.savez(FILE, x=samples, y=labels) writes a suitable file")  # fmt: skip
     return usual[:1]
 
 

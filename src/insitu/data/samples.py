@@ -10,6 +10,7 @@ import numpy as np
 from insitu.errors import DataError
 from insitu.graph import Graph, Type, Value
 from insitu.ops.quant import quantize
+from insitu.terminal.wording import either
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +149,11 @@ def _check_range(x: np.ndarray, type: Type, where: str) -> None:
     narrow = 0 < highest - lowest < (high - low) / 64
     if outside > 0.01 or narrow:
         pixels = lowest >= 0 and 2 < highest <= 255
-        looks = "these look like pixels, 0 to 255: insitu.Transform, or scale them" if pixels else ""
+        bytes = either(shell="compile and train with --mean 0 --std 1, which takes bytes",
+                       python="transform=insitu.Transform(), which takes bytes")  # fmt: skip
+        looks = f"these look like pixels, 0 to 255: scale them; or {bytes}" if pixels else ""
         raise DataError(
             f"the data lies in {lowest:.3g} to {highest:.3g}, the model was made for {low:.3g} to {high:.3g}",
             where=where,
-            hint=looks or "scale the data as in calibration, or give a Transform",
+            hint=looks or "scale the data as in calibration",
         )

@@ -14,6 +14,7 @@ import numpy as np
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
 from insitu.ops.sound import log_mel
+from insitu.terminal.wording import either
 
 WIDTHS = {1: (np.uint8, 128, 128), 2: (np.dtype("<i2"), 0, 1 << 15), 4: (np.dtype("<i4"), 0, 1 << 31)}
 ENOUGH = 0.5  # a piece at the end that is shorter than this share of the input is dropped
@@ -78,9 +79,8 @@ def length_of(value: Value, where: str) -> int:
     raw = value.dtype == "s16" and value.type.rank == 4 and value.shape[3] == 1
     if not raw and (value.type.rank not in (2, 3) or value.type.size != max(value.shape)):
         what = f"input {value.name} is {value.type}, which does not take raw sound"
-        raise DataError(
-            what, where=where, hint="--audio (insitu.Audio) computes features inside the model; or give .npz"
-        )
+        front = either(shell="--audio", python="transform=insitu.Audio()")
+        raise DataError(what, where=where, hint=f"{front} computes features inside the model; or give .npz")
     return value.type.size
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from insitu.boards import boards
 from insitu.codegen import Program, emit_program
@@ -20,6 +21,7 @@ from insitu.planner.changes.stripes.arrive import can_arrive
 from insitu.quantizer.fold import is_int8
 from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
+from insitu.terminal.wording import option
 from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts
 
@@ -93,8 +95,11 @@ class Way:
     rows: bool = False  # the image arrives row by row
 
     def __str__(self) -> str:
-        options = (f"--{name} {value}" for name, value in vars(self).items() if value and name != "rows")
-        return " ".join([*options, *(["--rows"] if self.rows else [])])
+        return option(**self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value}
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +122,7 @@ class Tries:
 
 
 def way_out(tries: Tries, limits: Limits, need: Need) -> str:
-    """The cheapest ways out, as command-line options; each was tried."""
+    """The cheapest ways out, as options; each was tried."""
     found = [f"{way} (fits, {kb(bytes)})" for way, bytes in ways_out(tries, limits, need)]
     if found:
         return "   or   ".join(found)
@@ -140,19 +145,19 @@ def more_memory(need: Need, way: Way, least: Need, limits: Limits) -> str:
     where = f" ({limits.board.name} has that much)" if limits.board else ""
     for options, n in ((Way(), need), (way, least)):
         if n.fits(whole):
-            return " ".join(filter(None, (str(options), amounts(n, limits, whole)))) + where
+            return option(**options.settings, **amounts(n, limits, whole)) + where
     return ""
 
 
-def amounts(need: Need, limits: Limits, whole: Limits) -> str:
+def amounts(need: Need, limits: Limits, whole: Limits) -> dict[str, str | int]:
     """Options for the memory that is short, rounded up to whole kilobytes if the board has that many."""
-    words = []
+    found: dict[str, str | int] = {}
     for name in ("sram", "flash"):
         bytes, most, all_of_it = getattr(need, name), getattr(limits, name), getattr(whole, name)
         if most is not None and bytes > most:
             up = -(-bytes // 1024)
-            words.append(f"--{name} {f'{up}K' if all_of_it is None or up * 1024 <= all_of_it else bytes}")
-    return " ".join(words)
+            found[name] = f"{up}K" if all_of_it is None or up * 1024 <= all_of_it else bytes
+    return found
 
 
 def other_board(tries: Tries, limits: Limits, need: Need) -> str:
@@ -164,7 +169,7 @@ def other_board(tries: Tries, limits: Limits, need: Need) -> str:
                 continue
             there = tried(tries, way, whole)
             if there and there.fits(whole):
-                return " ".join(filter(None, (f"--board {board.name}", str(way), amounts(there, limits, whole))))
+                return option(board=board.name, **way.settings, **amounts(there, limits, whole))
     return "use a smaller model: no board that insitu knows is large enough"
 
 

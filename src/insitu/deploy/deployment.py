@@ -22,6 +22,7 @@ from insitu.graph import Graph
 from insitu.planner.spent import spent
 from insitu.terminal.progress import stage
 from insitu.terminal.table import size
+from insitu.terminal.wording import option
 
 UNLINKED_FLASH = 65536  # where nothing is linked: an estimate of the code, from its size on a Cortex-M
 IN_PLACE = "received in place (SRAM does not hold it twice)"  # a state, as reports say it
@@ -125,7 +126,7 @@ def check_fits(firmware: Firmware, limits: Limits) -> None:
     ):
         if most is not None and need > most:
             what = f"with the driver of its UART, the firmware needs {need:,} bytes of {memory}, {most:,} are allowed"
-            raise BudgetError(what, where=firmware.board.name, hint=f"--{memory.lower()} {need}")
+            raise BudgetError(what, where=firmware.board.name, hint=option(**{memory.lower(): need}))
 
 
 def lowered_by(program: Program) -> dict:

@@ -27,6 +27,7 @@ from insitu.schemes.layers import Layer
 from insitu.schemes.search import HEAD, Found, Model, Need, Search, not_beaten
 from insitu.schemes.update import Scheme
 from insitu.terminal.progress import bar
+from insitu.terminal.wording import option
 from insitu.training.parts import Parts
 
 SMALL = 10_000  # bytes: programs below are named in bytes
@@ -129,11 +130,11 @@ def _impossible(head: Need | None, limits: Limits, instructions: int) -> BudgetE
     needs = f"{kb(head.sram)} of SRAM and {kb(head.flash)} of flash"
     if instructions and head.instructions > instructions:
         return BudgetError(f"even the head alone takes about {head.instructions:,} instructions per step",
-                           hint=f"--instructions {head.instructions}")  # fmt: skip
+                           hint=option(instructions=head.instructions))  # fmt: skip
     board = limits.board
     whole = Limits(board, board.sram.bytes, board.flash.bytes) if board else Limits()
     need = Linked(head.sram, head.flash, None)  # type: ignore[arg-type]
-    hint = amounts(need, limits, whole) if need.fits(whole) else "a larger board or a smaller model"
+    hint = option(**amounts(need, limits, whole)) if need.fits(whole) else "a larger board or a smaller model"
     return BudgetError(f"even the head alone needs {needs}", hint=hint)
 
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from insitu.errors import DataError, ToolError
+from insitu.terminal.wording import either
 from insitu.toolchain.sources import EVERYTHING
 
 MANIFEST = "insitu.json"
@@ -108,11 +109,17 @@ def as_bytes(content: str | bytes) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 
+def written_again() -> str:
+    """How a folder is written anew."""
+    how = either(shell="insitu compile MODEL --board NAME -o DIR", python='compile(..., board=NAME).write("DIR")')
+    return f"write it again: {how}"
+
+
 def check_files(folder: Path, known: Mapping[str, str]) -> None:
     """The program's files must be those that the manifest was written with."""
     for name, expected in known.items():
         path = folder / name
         if name.startswith(PROGRAM) and path.is_file() and digest(path.read_bytes()) != expected:
-            hint = "write the folder again: insitu compile MODEL --board ... -o DIR"
+            hint = written_again()
             raise DataError(f"is not the file that {MANIFEST} describes: changed, or from another program",
                             where=str(path), hint=hint)  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from insitu.boards import Board, find_board
 from insitu.errors import BoardError
+from insitu.terminal.wording import either, option
 
 PREFERENCES = ("balance", "memory", "speed")
 
@@ -45,7 +46,8 @@ def limits_of(board: str | Board | None, sram: int | None, flash: int | None, pr
         raise BoardError(f"prefer is {prefer!r}, which is unknown", hint=", ".join(PREFERENCES))
     if board is None or board == "host":
         if store is not None:
-            raise BoardError("a store in the program is for boards", hint="--board NAME; on Linux, learner.keep(...)")
+            linux = either(shell="", python="; on Linux, learner.keep(...)")
+            raise BoardError("a store in the program is for boards", hint=option(board="NAME") + linux)
         return Limits(None, sram, flash, prefer)
     found = find_board(board)
     for name, wanted, memory in (("sram", sram, found.sram), ("flash", flash, found.flash)):

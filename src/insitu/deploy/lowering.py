@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from insitu.terminal.table import size, table
+from insitu.terminal.wording import option
 
 SHOWN = 5  # layers in the text report
 COSTLY = 1.1  # times the instructions of a step: above this, the report says what would undo it
@@ -101,15 +102,15 @@ class LoweringCost:
 
     @property
     def advice(self) -> str:
-        """What `--prefer speed` would give back, if lowering the peak was expensive; empty if it was not."""
+        """What preferring speed would give back, if lowering the peak was expensive; empty if it was not."""
         then, now = self.without.instructions(self.step), self.lowered.instructions(self.step)
         if now <= COSTLY * then or self.lowered.sram_bytes >= self.allowed_bytes:
             return ""
-        room = f"{size(self.allowed_bytes)} of SRAM"
+        room, faster = f"{size(self.allowed_bytes)} of SRAM", option(prefer="speed")
         if self.without.sram_bytes > self.allowed_bytes:
-            return f"--prefer speed would undo what it can within {room}, of {millions(now - then)} extra instructions"
+            return f"{faster} would undo what it can within {room}, of {millions(now - then)} extra instructions"
         saved = f"{millions(then)} instructions {STEPS[self.step]} instead of {millions(now)} ({share(now, then)})"
-        return f"--prefer speed would undo this: {saved}, with {size(self.without.sram_bytes)} of {room}"
+        return f"{faster} would undo this: {saved}, with {size(self.without.sram_bytes)} of {room}"
 
     def _words(self, verb: str, of: str) -> str:
         then, now = self.without.instructions(verb), self.lowered.instructions(verb)

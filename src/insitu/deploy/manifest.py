@@ -14,19 +14,19 @@ from insitu.codegen.device import Interface, interface_of
 from insitu.codegen.state import StateLayout
 from insitu.deploy import Deployment
 from insitu.deploy.choices import checked_choices
-from insitu.deploy.folder import MANIFEST, check_files
+from insitu.deploy.folder import MANIFEST, check_files, written_again
 from insitu.deploy.lowering import checked
 from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, Type, Value
 from insitu.graph.classes import checked as checked_names
 from insitu.graph.types import Quant
+from insitu.terminal.wording import either
 from insitu.training.train import LOSSES
 
 FORMAT = 1
 FIGURES = ("sram_bytes", "flash_bytes", "sram_budget_bytes", "flash_budget_bytes", "arena_bytes", "state_bytes",
            "const_bytes")  # fmt: skip
-ANEW = "write it again: insitu compile MODEL --board ... -o DIR"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +93,13 @@ def read_manifest(folder: str | Path) -> Manifest:
         check_files(Path(folder), {str(name): str(known) for name, known in found.get("files", {}).items()})
         return made
     except OSError as e:
-        hint = "insitu compile MODEL --board stm32f746 -o DIR makes one"
+        shell, python = "insitu compile MODEL --board stm32f746 -o DIR", 'compile(..., board="stm32f746").write("DIR")'
+        hint = f"{either(shell=shell, python=python)} makes one"
         raise DataError(f"is not the folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e
     except KeyError as e:
-        raise DataError(f"is invalid: {e} is missing", where=str(path), hint=ANEW) from e
+        raise DataError(f"is invalid: {e} is missing", where=str(path), hint=written_again()) from e
     except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError) as e:
-        raise DataError(f"is invalid: {e}", where=str(path), hint=ANEW) from e
+        raise DataError(f"is invalid: {e}", where=str(path), hint=written_again()) from e
 
 
 def _manifest(folder: Path, found: dict) -> Manifest:

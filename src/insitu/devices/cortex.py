@@ -21,6 +21,7 @@ from insitu.devices.faults import ACCESS
 from insitu.devices.flash import FLASH, Nor
 from insitu.errors import DeviceError, needs
 from insitu.firmware.image import Image
+from insitu.terminal.wording import option
 from insitu.toolchain.cache import cached, key_of
 from insitu.toolchain.compiler import compile_c, compiler_version
 from insitu.toolchain.sources import C_FOLDER
@@ -163,7 +164,7 @@ class Cortex:
         return DeviceError(
             f"no answer after {self.limit:,} instructions; it is at {self.image.at(self._at)}",
             where=self.board.name,
-            hint=f"--limit {10 * self.limit} (limit= in Python) if it needs more; otherwise it loops there forever",
+            hint=f"{option(limit=10 * self.limit)} if it needs more; otherwise it loops there forever",
         )
 
     def _complaint(self, error) -> str:

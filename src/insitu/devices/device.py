@@ -20,6 +20,7 @@ import numpy as np
 
 from insitu.errors import DataError, DeviceError, GraphError
 from insitu.graph import Value
+from insitu.terminal.wording import either
 
 Arrays = tuple[np.ndarray, ...]
 Values = tuple[Value, ...]
@@ -166,7 +167,8 @@ def method_of(verbs: Verbs) -> Method:
     """How this program learns."""
     verb = next((v for v in ("accumulate", "train_step", "learn") if v in verbs), None)
     if verb is None:
-        raise GraphError("this program only predicts: it cannot be trained", hint="insitu.compile(...) makes one")
+        hint = either(shell="insitu compile MODEL", python="insitu.compile(...)")
+        raise GraphError("this program only predicts: it cannot be trained", hint=f"{hint} makes one that learns")
     inputs, (loss, *outputs) = verbs[verb]
     return Method(verb, inputs[0].shape[0], loss, tuple(outputs))
 

@@ -23,6 +23,7 @@ from insitu.errors import BoardError, DeviceError
 from insitu.firmware import Firmware, Image, build_firmware
 from insitu.graph.loops import Loop
 from insitu.planner import Plan
+from insitu.terminal.wording import either
 
 PATIENCE = 0.2  # seconds: the core has stopped long before its answer is looked for
 FIRST_SLOT = 1  # 0 is everything that belongs to no call
@@ -61,7 +62,7 @@ class Lines:
 def check_emulated(board: Board) -> None:
     """Raise an error if Unicorn has no such core."""
     if board.core.emulator != "unicorn":
-        qemu = "insitu run DIR --on qemu, if QEMU is installed"
+        qemu = either(shell="insitu run DIR --on qemu", python='on("qemu")') + ", if QEMU is installed"
         hint = qemu if board.core.emulator else "`insitu boards` lists those that can"
         raise BoardError(f"{board.name} cannot be emulated with pip packages alone", hint=hint)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from insitu.devices.frames import FAULTED, Answer
 from insitu.errors import DeviceError
+from insitu.terminal.wording import either
 
 WORDS = "<6I"
 EXCEPTIONS = {0: "its program ended", 2: "non-maskable interrupt", 3: "hard fault", 4: "memory fault", 5: "bus fault",
@@ -28,10 +29,16 @@ CAUSES = {
     24: "an access that is not aligned", 25: "a division by zero",
 }  # fmt: skip
 ACCESS, ADDRESS_KNOWN = 0x0303, 0x8080  # bits of CFSR: the memory refused an access; to this address
-HINT = (
-    "its state is lost: reset the board, then load_state(...) with the last one you saved. If it happens again: is the"
-    " firmware built for this very board? `insitu run DIR --on emulator` runs it with every access checked"
-)
+
+
+def hint() -> str:
+    """What to do about a trap."""
+    return either(
+        shell="its state is lost: reset the board, then insitu run DIR --load FILE with the last one you saved. If it "
+        "happens again: is the firmware built for this very board? --on emulator runs it with every access checked",
+        python="its state is lost: reset the board, then load(...) with the last one you saved. If it happens again: "
+        'is the firmware built for this very board? on("emulator") runs it with every access checked',
+    )
 
 
 @dataclass(frozen=True)
@@ -69,4 +76,4 @@ def fault_error(fault: Fault, place: Callable[[int], str] = hex, where: str = "d
     about = f" (access {fault.access.strip()})" if fault.access else ""
     at = f" at {place(fault.at)}, called from {place(fault.caller & ~1)}" if fault.at else ""
     registers = f"exception {fault.exception}, cause {fault.cause:#x}, stack pointer {fault.stack:#x}"
-    return DeviceError(f"the board faulted{at}: {fault.why}{about}; {registers}", where=where, hint=HINT)
+    return DeviceError(f"the board faulted{at}: {fault.why}{about}; {registers}", where=where, hint=hint())

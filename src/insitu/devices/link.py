@@ -51,6 +51,7 @@ from insitu.devices.frames import (
 from insitu.devices.host import fit, rounds_of, zip_inputs
 from insitu.errors import DataError, DeviceError
 from insitu.ops.update import COUNTERS
+from insitu.terminal.wording import either, option
 
 STATUS = {
     DAMAGED: "got a damaged frame",
@@ -71,12 +72,13 @@ STATUS = {
     NOTHING: "has no checkpoint",
     LACKS: "has a class in use without a sample to learn from: a bout would unlearn it",
 }
-HINTS = {
-    BUSY: "let it finish: rehearse",
-    LACKS: "observe(x, label) first, or rehearse(..., partial=True)",
-    NO_ROOM: "insitu compile ... --max-classes N",
-    BETWEEN: "send a complete state: load_state(...), insitu run --load FILE; or reset() to the initial one",
-}
+HINTS: dict[int, Callable[[], str]] = {
+    BUSY: lambda: "let it finish: rehearse",
+    LACKS: lambda: f"give it samples of that class first, or learn anyway: {option(partial=True)}",
+    NO_ROOM: lambda: f"compile with {option(max_classes='N')}",
+    BETWEEN: lambda: either(shell="send a complete state: insitu run DIR --load FILE; or reset the board",
+                            python="send a complete state: load(...); or device.reset() to the initial one"),
+}  # fmt: skip
 USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, NO_SAMPLE, NO_ROOM, NOTHING, LACKS, *(STATE + code for code in COMPLAINTS)}
 LIVED = ("observe", "label", "rehearse", "checkpoint", "rollback", "add_class", "forget")
 COUNTED = ("run", "state_commit", "reset", *LIVED)  # requests that the device counts as done
@@ -206,7 +208,7 @@ def raise_status(status: int, kind: str) -> None:
         return
     what = STATUS.get(status, f"gave status {status}")
     fault = DataError if status in USERS_FAULT else DeviceError
-    raise fault(f"the device {what}", where=kind, hint=HINTS.get(status, ""))
+    raise fault(f"the device {what}", where=kind, hint=HINTS.get(status, str)())
 
 
 def in_turn(method):

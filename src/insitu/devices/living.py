@@ -23,6 +23,7 @@ from insitu.devices.link import LinkDevice
 from insitu.errors import DataError, DeviceError
 from insitu.graph import Value
 from insitu.graph.classes import unknown
+from insitu.terminal.wording import option
 
 # the words of the answer to `statistics`, in order: whole numbers, then floats
 COUNTS = ("next_id", "observed", "steps", "bouts", "undone", "guards", "right", "lost", "won", "usual", "kept", "phase",
@@ -54,7 +55,7 @@ class Living:
     def __init__(self, device: LinkDevice):
         life = device.interface.life
         if life is None:
-            raise DataError("this program keeps no samples", hint="insitu compile ... --board NAME --store 64K")
+            raise DataError("this program keeps no samples", hint=f"compile with {option(board='NAME', store='64K')}")
         self.device, self.life = device, dict(life)
         self._names: tuple[str, ...] | None = None  # asked for once, and after each change
         self._verb = "encode" if "encode" in device.verbs else "predict"

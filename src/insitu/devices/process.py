@@ -15,6 +15,7 @@ from insitu.codegen import Program
 from insitu.codegen.device import KERNELS, SOURCES, emit_device, main_source
 from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError
+from insitu.terminal.wording import either
 from insitu.toolchain.cache import cached, key_of
 from insitu.toolchain.compiler import (
     FLAGS,
@@ -69,7 +70,8 @@ class ProcessChannel:
 def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path:
     """An executable that serves the protocol; cached by content."""
     if program.life:
-        raise DeviceError("a program that keeps samples needs a board's flash", hint='on("emulator"); or learner.keep')
+        hint = either(shell="--on emulator", python='on("emulator"); or learner.keep()')
+        raise DeviceError("a program that keeps samples needs a board's flash", hint=hint)
     kernels = (*program.kernels, *KERNELS)
     made = {**program.files, **emit_device(program), "main.c": main_source(program.prefix)}
     files = joined({**made, EVERYTHING: kernels_header(kernels)})

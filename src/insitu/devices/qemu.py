@@ -31,6 +31,7 @@ from insitu.devices.process import ProcessChannel
 from insitu.errors import BoardError, BudgetError, DeviceError, ToolError
 from insitu.firmware import Image, account, build_firmware
 from insitu.firmware.build import compile_all, find_tools, folder_sources, linked
+from insitu.terminal.wording import either, option
 
 COMMAND = "qemu-system-arm"
 SHIFT = 6  # an instruction takes 2**6 ns of QEMU's time
@@ -155,7 +156,7 @@ class Qemu(ProcessChannel):
         """The error for a missing answer; says where the core is."""
         found = re.search(r"R15=([0-9a-f]{8})", self.monitor("info registers"))
         at = self.image.at(int(found[1], 16)) if found else "an unknown place"
-        more = f"--timeout {10 * self.patience:g} (timeout= in Python)"
+        more = option(timeout=round(10 * self.patience))
         return DeviceError(
             f"no answer in {self.patience:g} seconds; it is at {at}",
             where=self.board.name,
@@ -198,9 +199,14 @@ class Qemu(ProcessChannel):
         self._folder.cleanup()
 
 
+def ours() -> str:
+    """The other emulator."""
+    return either(shell="--on emulator", python='on("emulator")')
+
+
 def command_line(elf: Path, board: Board, machine: Machine, monitor: int) -> list[str]:
     if not shutil.which(COMMAND):
-        raise ToolError(f"{COMMAND} is not on the PATH", hint="apt install qemu-system-arm, or --on emulator")
+        raise ToolError(f"{COMMAND} is not on the PATH", hint=f"apt install qemu-system-arm, or {ours()}")
     return [
         COMMAND, "-M", machine.name, "-cpu", board.cpu, "-display", "none", "-serial", "stdio",
         "-icount", f"shift={SHIFT},sleep=off",
@@ -249,7 +255,7 @@ def moved(board: Board, sram: int | None, flash: int | None) -> tuple[Machine, B
     """QEMU's board with this core, and the profile with its addresses; with the allowed memory in whole pages."""
     machine = MACHINES.get(board.cpu)
     if machine is None:
-        raise BoardError(f"QEMU has no board with a {board.core.title}", hint="--on emulator")
+        raise BoardError(f"QEMU has no board with a {board.core.title}", hint=ours())
     memories = {}
     for name, wanted in (("sram", sram or board.sram.bytes), ("flash", flash or board.flash.bytes)):
         place: Memory = getattr(machine, name)

@@ -21,6 +21,7 @@ from insitu.codegen.rows import COMPLAINTS
 from insitu.devices.device import Arrays, Trained, Updates, train_by_calls
 from insitu.devices.host import HostDevice, argument, fit, open_program, pointer, pointer_to, rounds_of, zip_inputs
 from insitu.errors import DataError
+from insitu.terminal.wording import option
 
 
 class Arrival:
@@ -32,7 +33,7 @@ class Arrival:
     def __init__(self, device: HostDevice, verb: str = "predict"):
         graph = device.program.plans[verb].graph
         if not graph.by_rows:
-            raise DataError(f"{verb} takes whole images", hint="Recipe(rows=True), or insitu compile --rows")
+            raise DataError(f"{verb} takes whole images", hint=f"compile with {option(rows=True)}")
         self.device, self.verb = device, verb
         self.image = next(v for v in graph.inputs if v.name == graph.by_rows)
         self.others = tuple(v for v in graph.inputs if v is not self.image)

@@ -15,6 +15,7 @@ from typing import Any
 from insitu.devices.device import STEP, Arrays, Device, Trained, Updates, Verbs, train_by_calls
 from insitu.errors import DeviceError
 from insitu.schemes.update import Scheme
+from insitu.terminal.wording import option
 
 
 class Rung:
@@ -43,6 +44,6 @@ def rung(device: Device, scheme: str) -> Rung:
     verb = Scheme(scheme, ()).verb
     if verb not in device.verbs:
         known = [name.removeprefix(f"{STEP}_") for name in device.verbs if name.startswith(f"{STEP}_")]
-        hint = f"known: {', '.join(known)}" if known else 'compile with scheme="head+ladder:22", for example'
+        hint = f"known: {', '.join(known)}" if known else f"compile with {option(scheme='head+ladder:22')}, for example"
         raise DeviceError(f"was not compiled with the scheme {scheme}", hint=hint)
     return Rung(device, verb)

@@ -13,6 +13,7 @@ from insitu.graph import Graph, drop_unused
 from insitu.learner import Learner
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
+from insitu.terminal.wording import either
 
 
 def learned_graph(learner: Learner) -> Graph:
@@ -29,7 +30,8 @@ def chosen_graph(learner: Learner, options: Options) -> Graph:
     """The learned graph in the arithmetic that the user wants."""
     graph = learned_graph(learner)
     if options.precision == "int8" and not is_int8(graph):
-        raise DataError("this learner is float", hint="insitu.compile(..., data=x) makes an int8 one")
+        hint = either(shell="insitu train MODEL --data FILE -o FILE", python="insitu.compile(..., data=x)")
+        raise DataError("this learner is float", hint=f"{hint} makes an int8 one")
     return real_graph(graph) if options.precision == "float" and is_int8(graph) else graph
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from insitu.data import Samples
 from insitu.errors import DataError
+from insitu.terminal.wording import option
 
 Part = tuple[np.ndarray, np.ndarray]  # the indices to learn from, and to test on
 TESTED = 5  # every fifth sample of a device is for its test
@@ -17,7 +18,7 @@ def divided(data: Samples, clients: int, seed: int = 0, unlike: float | None = N
     assert labels is not None  # checked by Learner.samples
     if len(labels) < 2 * clients:
         raise DataError(
-            f"{len(labels)} samples are too few for {clients} devices", hint=f"--clients {len(labels) // 8}"
+            f"{len(labels)} samples are too few for {clients} devices", hint=option(clients=len(labels) // 8)
         )
     rng = np.random.default_rng(seed)
     if unlike is None or labels.ndim > 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from insitu.errors import DataError
+from insitu.terminal.wording import either, option
 
 MOST_BYTES = 200  # of a name, in UTF-8
 
@@ -55,7 +56,7 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
     if not any(known) and len(given) > count:
         raise DataError(
             f"the labels name {len(given)} classes, but the model has {count}",
-            hint=f"insitu.compile(..., classes={len(given)})",
+            hint=option(classes=len(given)),
         )
     places = list(known or [""] * count)
     for name in given:
@@ -69,7 +70,8 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
 
 def unknown(name: str, known: Sequence[str]) -> DataError:
     shown = ", ".join(n for n in known[:20] if n) + (", ..." if len(known) > 20 else "")
-    return DataError(f"there is no class named {name!r}", hint=f"known: {shown}; learner.add_class({name!r}) adds one")
+    more = either(shell="", python=f"; learner.add_class({name!r}) adds one")
+    return DataError(f"there is no class named {name!r}", hint=f"known: {shown}{more}")
 
 
 def word(names: Sequence[str], number: int) -> str:

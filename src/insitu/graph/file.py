@@ -17,6 +17,7 @@ from insitu.files import read_array, write_whole
 from insitu.graph.check import check
 from insitu.graph.graph import Graph
 from insitu.graph.text import arrays, parse, to_text
+from insitu.terminal.wording import either
 
 SUFFIX = ".insitu"
 MAX_BYTES = 1 << 30  # limit for all that it inflates to
@@ -60,7 +61,10 @@ def read(source: str | Path | bytes) -> Graph:
             if sum(i.file_size for i in z.infolist()) > MAX_BYTES:
                 raise ModelError("unpacks to over a gigabyte")
             if LEARNER in z.namelist():
-                raise ModelError("holds a learner, not a model", hint=f"insitu.open({where!r})")
+                hint = either(
+                    shell="insitu train, predict, compile and export take it", python=f"insitu.open({where!r})"
+                )
+                raise ModelError("holds a learner, not a model", hint=hint)
             names = json.loads(part(z, "names.json", MAX_TEXT))
             found = {name: _array(z, f"{i}.npy") for i, name in enumerate(names)}
             return _named(check(parse(part(z, "graph.txt", MAX_TEXT).decode(), found)))

@@ -25,6 +25,7 @@ from insitu.learner.rates import Gains, Probe, Rates, derived, parameters_of, tr
 from insitu.learner.settling import resting_share
 from insitu.learner.trainees import learning, take_over
 from insitu.terminal.progress import Report
+from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE
 
@@ -90,7 +91,7 @@ def _feed(learner: Learner, data: Samples) -> Feed:
 
 
 def too_few(count: int, method: Method) -> DataError:
-    hint = "compile with batch=1: its statistics are then frozen, and it learns from single samples"
+    hint = f"compile with {option(batch=1)}: its statistics are then frozen, and it learns from single samples"
     return DataError(f"this program takes {method.samples} samples at once, not {count}", hint=hint)
 
 

@@ -29,6 +29,7 @@ from insitu.learner.learner import Learner
 from insitu.learner.lesson import MARKS, Lesson, read_lesson
 from insitu.learner.seen import Seen, class_means
 from insitu.schemes.scheme import Scheme, fit, parse_scheme
+from insitu.terminal.wording import either
 from insitu.training.head import HEAD
 from insitu.training.parts import Parts, trainable
 from insitu.training.train import Recipe
@@ -97,17 +98,22 @@ def open_learner(source: str | Path | bytes) -> Learner:
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
     except zipfile.BadZipFile as e:
-        hint = "insitu train MODEL --data FILE -o learner.insitu makes a learner of a model"
-        raise ModelError("is not a learner, or is damaged: it is no zip file", where=where, hint=hint) from e
+        raise ModelError("is not a learner, or is damaged: it is no zip file", where=where, hint=made_by()) from e
     except Exception as e:  # zipfile, json and numpy raise many kinds of exceptions for broken data
         raise ModelError(f"is not a learner, or is damaged ({type(e).__name__}: {e})", where=where) from e
+
+
+def made_by() -> str:
+    """How a learner is made."""
+    how = either(shell="insitu train MODEL --data FILE -o learner.insitu", python="insitu.compile(model, ...)")
+    return f"{how} makes a learner of a model"
 
 
 def _read(z: zipfile.ZipFile) -> Learner:
     if sum(i.file_size for i in z.infolist()) > MAX_BYTES:
         raise ModelError("unpacks to more than 1 GiB")
     if ABOUT not in z.namelist():
-        raise ModelError("contains a model, not a learner", hint="insitu.compile(...) makes a learner from a model")
+        raise ModelError("contains a model, not a learner", hint=made_by())
     about = json.loads(part(z, ABOUT, MAX_TEXT))
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         found = about.get("format") if isinstance(about, dict) else about
@@ -199,6 +205,7 @@ def open(source: str | Path) -> Learner:
 
         return open_folder(path)
     if path.suffix.lower() != SUFFIX:
+        models = either(shell=made_by(), python="insitu.load(...) opens models")
         raise DataError(f"unknown kind of learner {path.suffix!r}", where=str(source),
-                        hint=f"a {SUFFIX} file written by save(); insitu.load(...) opens models")  # fmt: skip
+                        hint=f"a {SUFFIX} file that was saved; {models}")  # fmt: skip
     return open_learner(path)

@@ -16,6 +16,7 @@ from insitu.learner.settle import Given, Settled
 from insitu.learner.settling import settled
 from insitu.learner.trainees import Views, feed_of, take_over
 from insitu.terminal.progress import Report
+from insitu.terminal.wording import option
 
 if TYPE_CHECKING:
     from insitu.learner.learner import Learner
@@ -47,9 +48,8 @@ def batch_of(learner: Learner, batch: int | None) -> int:
     batch = whole(batch, "batch", 1)
     if batch != made_for and "accumulate" not in learner.graphs:
         each = "every sample" if made_for == 1 else f"every {made_for} samples"
-        if learner.site.manifest:
-            raise DataError(f"this firmware updates after {each}", hint=f"insitu compile ... --batch {batch}")
-        raise DataError(f"this program updates after {each}", hint=f"insitu.compile(..., batch={batch})")
+        what = "firmware" if learner.site.manifest else "program"
+        raise DataError(f"this {what} updates after {each}", hint=f"compile with {option(batch=batch)}")
     return batch
 
 

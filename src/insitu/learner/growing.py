@@ -11,6 +11,7 @@ from insitu.graph.classes import checked
 from insitu.learner.learner import Learner
 from insitu.learner.relinked import grown
 from insitu.learner.rows import free_row, with_name
+from insitu.terminal.wording import either
 from insitu.training.head import widen_head
 
 
@@ -21,7 +22,10 @@ def add_class(learner: Learner, name: str) -> int:
         learner.rename(with_name(learner, row, name or str(row)))
         return row
     if learner.parts is None or learner.parts.head is None:
-        raise GraphError("this program has no head that can grow", hint="make it with insitu.compile(...)")
+        raise GraphError(
+            "this program has no head that can grow",
+            hint=either(shell="insitu compile MODEL", python="make it with insitu.compile(...)"),
+        )
     place = learner.site.place
     if not place or place.partition(":")[0] == "serial":
         hint = 'on("host").add_class(), then write(...) and flash the board'

@@ -16,6 +16,7 @@ from insitu.errors import BoardError, BudgetError, GraphError
 from insitu.graph import drop_unused
 from insitu.learner.learner import Learner
 from insitu.learner.model import Model
+from insitu.terminal.wording import option
 
 
 def learned_model(learner: Learner) -> Model:
@@ -42,7 +43,8 @@ def learned_deployment(learner: Learner) -> Deployment | None:
     found = deploy_program(with_state(made.program, learner.device.state()), made.limits)
     if not found.fits:
         raise BudgetError(
-            f"with the learned state it takes {found.flash_bytes:,} bytes of flash", hint="more --flash, or train less"
+            f"with the learned state it takes {found.flash_bytes:,} bytes of flash",
+            hint=f"more flash ({option(flash='BYTES')}), or train less",
         )
     return replace(found, batch=made.batch, loss=made.loss, programs=made.programs)
 
@@ -56,7 +58,8 @@ def measured_deployment(learner: Learner, cost: bool = True) -> Deployment:
 
     deployed = learned_deployment(learner)
     if deployed is None or deployed.firmware is None:
-        raise BoardError("instructions are counted on an emulated board", hint="--board NAME; insitu boards lists them")
+        hint = f"{option(board='NAME')}; insitu boards lists them"
+        raise BoardError("instructions are counted on an emulated board", hint=hint)
     graphs = starting_from(learner.graphs, learner.device.state()) if learner.learned else learner.graphs
     found = lowering_cost(deployed, graphs) if cost else None
     layers = found.lowered.layers if found else count(deployed.firmware)

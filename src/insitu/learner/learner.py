@@ -205,7 +205,7 @@ class Learner(Owner):
 
         with self._changing:
             if self._life is not None:
-                raise DataError("this learner has a life already", hint="learner.close_life() first")
+                raise DataError("this learner has a life already", hint="close_life() first")
             made = self._life = insitu.Life(self, path, quota=quota, count=count, rule=rule, key=key, raw=raw,
                                             when=when, watts=watts, covariance=covariance)  # fmt: skip
             return made

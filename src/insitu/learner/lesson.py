@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from insitu.errors import DataError, ModelError
+from insitu.terminal.wording import either
 
 MARKS = ("learned", "tested")
 WORD, NUMBER = (str, type(None)), (int, type(None))
@@ -69,10 +70,11 @@ class Lesson:
         changed = next((n for n, value in given.items() if value is not None and value != getattr(self, n)), None)
         if changed is None:
             return self
-        option, was = {"share": "test-share"}.get(changed, changed), getattr(self, changed)
-        now = f"with {was}" if was is not None else "without it"
-        hint = "leave it out, use --again to start anew, or: insitu compile FILE --board NAME -o DIR"
-        raise DataError(f"--{option} cannot change it: the learner was taught {now}", hint=hint)
+        name = either(shell=f"--{'test-share' if changed == 'share' else changed}", python=changed)
+        now = f"with {was}" if (was := getattr(self, changed)) is not None else "without it"
+        hint = either(shell="leave it out, use --again to start anew, or: insitu compile FILE --board NAME -o DIR",
+                      python="leave it out, or leave out go_on to start anew")  # fmt: skip
+        raise DataError(f"{name} cannot change it: the learner was taught {now}", hint=hint)
 
 
 def mark(text: str | bytes) -> int:

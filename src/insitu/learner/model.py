@@ -22,6 +22,7 @@ from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import predicted
 from insitu.planner import plan
 from insitu.planner.changes.looped import macs
+from insitu.terminal.wording import either
 from insitu.toolchain.compiler import NATIVE, QUICK
 
 MUCH = 300_000_000  # multiply-adds: plain C takes about as long as it takes to compile vectors of floats
@@ -68,7 +69,8 @@ class Model:
             return self
         if data is None:
             raise DataError(
-                "a float model needs samples to be quantised", hint="model.quantize(x) with typical inputs x"
+                "a float model needs samples to be quantised",
+                hint=f"{either(shell='--data FILE', python='model.quantize(x)')} with typical inputs",
             )
         inference = fold(self.graph)
         runner = open_host(inference, keep=True, flags=_flags(inference, data, batches))

@@ -18,6 +18,7 @@ from insitu.codegen.state import HEADER_BYTES, MAGIC, StateLayout, layout
 from insitu.errors import DataError, Error
 from insitu.schemes.layers import layers, leading
 from insitu.schemes.scheme import read_scheme
+from insitu.terminal.wording import option
 from insitu.training.parts import Parts
 from insitu.training.trainable import make_trainable
 
@@ -32,7 +33,7 @@ def foreign_state(parts: Parts | None, data: bytes, refused: DataError, path: st
         hint = "use a state with the model, scheme and options it was saved with"
         return DataError(refused.what, where=path, hint=hint)
     what = f"was saved with the scheme {made}, but this program has the scheme {parts.scheme.name}"
-    return DataError(what, where=path, hint=f"--scheme {made}")
+    return DataError(what, where=path, hint=option(scheme=made))
 
 
 def origin(parts: Parts, data: bytes) -> str | None:

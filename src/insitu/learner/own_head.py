@@ -16,11 +16,15 @@ from insitu.graph import Graph
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.held_out import guess, no_better, score
 from insitu.quantizer import fold
+from insitu.terminal.wording import either, option
 from insitu.training.classes import Classes
 
 LOOKED_AT = 256  # samples
 SURE, FEW = 2 / 3, 3  # the share that must be right, and samples per class, to believe in another order
-ANEW = 'head_init="zero" starts a new one'
+
+
+def anew() -> str:
+    return f"{option(head_init='zero')} starts a new one"
 
 
 def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classes:
@@ -28,7 +32,7 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     if not chosen.perhaps:
         return chosen
     if samples is None or samples.labels is None:
-        note = f"the model's own classifier stays, its outputs named {_listed(chosen.names)} in this order ({ANEW})"
+        note = f"the model's own classifier stays, its outputs named {_listed(chosen.names)} in this order ({anew()})"
         return replace(chosen, count=None, note=note)
     known = by_name(samples, chosen.names)
     some = known.take(np.unique(np.linspace(0, len(known) - 1, LOOKED_AT).astype(int)))
@@ -40,8 +44,9 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     names = tuple(chosen.names[order.index(k)] for k in range(len(order)))
     right = f"with its outputs named {_listed(names)} in this order, it is right for {found.words()} of the samples"
     if (as_given and not no_better(found, guessed)) or (found.measure >= SURE and min(np.bincount(some.labels)) >= FEW):
-        return replace(chosen, count=None, names=names, note=f"the model's own classifier stays: {right} ({ANEW})")
-    how = 'insitu.load(model, classes=[...]) names its outputs, head_init="own" keeps it'
+        return replace(chosen, count=None, names=names, note=f"the model's own classifier stays: {right} ({anew()})")
+    names_it = either(shell="--classes NAME,NAME,...", python="insitu.load(model, classes=[...])")
+    how = f"{names_it} names its outputs, {option(head_init='own')} keeps it"
     return replace(chosen, note=f"a new head: the model's own classifier only guesses ({right}; {how})")
 
 

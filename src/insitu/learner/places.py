@@ -17,6 +17,7 @@ from insitu.deploy.manifest import Manifest
 from insitu.devices.device import Device
 from insitu.devices.link import RUN_TIMEOUT
 from insitu.errors import BoardError, DataError
+from insitu.terminal.wording import either
 
 HOST = "host"
 
@@ -56,7 +57,7 @@ def open_place(place: str, deployed: Deployment | None, program: Callable[[], Pr
 def linked(deployed: Deployment | None, kind: str) -> Deployment:
     """What was linked for a board; a BoardError if nothing was."""
     if deployed is None:
-        hint = f'insitu.compile(..., board="nrf52840"), or on("{kind}", board="nrf52840")'
+        hint = either(shell="--board nrf52840", python=f'on("{kind}", board="nrf52840")')
         raise BoardError("was compiled for this machine and has no firmware", where=kind, hint=hint)
     if deployed.firmware is None:
         raise not_emulated(deployed.limits.board, "it was not linked", "")
@@ -73,7 +74,8 @@ def open_in_folder(manifest: Manifest, place: str, patience: Patience) -> Device
 
 def not_emulated(board: Board | None, why: str, where: str) -> BoardError:
     core = board.core.title if board else "core"
-    hint = "`insitu boards` lists emulated boards; or --on serial:PORT"
+    line = either(shell="--on serial:PORT", python='on("serial:PORT")')
+    hint = f"`insitu boards` lists emulated boards; or {line}"
     return BoardError(f"a {core} is not emulated: {why}", where=where, hint=hint)
 
 

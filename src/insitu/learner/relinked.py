@@ -28,6 +28,7 @@ from insitu.learner.learner import Learner
 from insitu.learner.seen import Seen, class_means
 from insitu.ops.channels import merge_channels
 from insitu.schemes.search import HEAD as HEAD_ALONE
+from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD, reserve_head
 from insitu.training.parts import Parts, trainable
 
@@ -107,7 +108,7 @@ def with_room(parts: Parts, most: int) -> Parts:
     """The same with rows of the head for so many classes; they are free."""
     most = whole(most, "max_classes", parts.forward.outputs[0].shape[-1])
     if parts.head != HEAD or parts.forward.producer[HEAD].inputs[0].dtype != "f32":
-        raise DataError("only a float head has room for more classes", hint='head="float", or no max_classes')
+        raise DataError("only a float head has room for more classes", hint=f"compile it with {option(head='float')}")
     names = parts.forward.classes
     padded = (*names, *[""] * (most - len(names))) if names else ()
     return replace(parts, forward=replace(reserve_head(parts.forward, most), classes=padded))
@@ -130,5 +131,5 @@ def knowing(deployed: Deployment | None, seen: Seen) -> Deployment | None:
     found = deploy_program(program, deployed.limits)
     if not found.fits:
         what = f"with the means of its classes it takes {found.flash_bytes:,} bytes of flash"
-        raise BudgetError(what, hint="a smaller --store")
+        raise BudgetError(what, hint=f"a smaller {either(shell='--store', python='store')}")
     return replace(found, batch=deployed.batch, loss=deployed.loss, programs=deployed.programs)

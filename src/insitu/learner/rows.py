@@ -17,6 +17,7 @@ from insitu.devices.host import HostDevice
 from insitu.errors import DataError, GraphError
 from insitu.graph.classes import checked, unknown
 from insitu.learner.seen import class_means, seen_in
+from insitu.terminal.wording import option
 from insitu.training.head import HEAD, UNUSED, in_use
 from insitu.training.newcomer import row_from_mean
 
@@ -79,7 +80,7 @@ def forget_class(learner: Learner, name: str | int) -> int:
     """Take a class out of use; returns its number. Its row and name are free for another."""
     row = class_number(learner, name)
     if head_rows(learner) is None:
-        raise GraphError("only a float head can forget a class", hint='insitu.compile(..., head="float")')
+        raise GraphError("only a float head can forget a class", hint=f"compile with {option(head='float')}")
     if rows_in_use(learner).sum() < 2 and rows_in_use(learner)[row]:
         raise DataError("the last class cannot be forgotten", where=str(name))
     set_row(learner, row, np.zeros(1, np.float32), UNUSED)

@@ -25,6 +25,7 @@ from insitu.learner.rates import Probe, Rates
 from insitu.learner.trials import QUICK, Trials, first_rates, only_head, trial_samples
 from insitu.learner.watch import Watch
 from insitu.terminal.progress import Report
+from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE, Recipe
 
 WARMUP = 0.1  # of all updates, and at most one epoch
@@ -73,7 +74,7 @@ def check_given(given: Given, start_epoch: int) -> None:
             number(value, name)
     given.course(1, 0.0)  # checks the rest
     if start_epoch and given.rate is None:  # found again, it would be a different one
-        hint = "rate=..., as the first part printed or its history says"
+        hint = f"{option(rate='R')}, as the first part printed or its history says"
         raise DataError("a training that goes on needs the rate that it began with", hint=hint)
 
 
@@ -148,10 +149,11 @@ class Settled:
 def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
     """What to try if these parameters did not learn with this recipe."""
     if only_head(parameters):
-        return 'more samples, a scheme that trains more layers (scheme="last:4") or a rate of your own'
+        return f"more samples, a scheme that trains more layers ({option(scheme='last:4')}) or a rate of your own"
     if any(v.dtype == "s8" for v in parameters):
-        return 'more samples, precision="float" with Recipe(optimizer="adam") and batch=8, or a rate of your own'
-    adam = "" if recipe.optimizer == "adam" else 'Recipe(optimizer="adam") with batch=8, '
+        way = option(precision="float", batch=8, optimizer="adam")
+        return f"more samples, another arithmetic ({way}) or a rate of your own"
+    adam = "" if recipe.optimizer == "adam" else f"Adam ({option(batch=8, optimizer='adam')}), "
     return f"more samples, {adam}another scheme or a rate of your own"
 
 

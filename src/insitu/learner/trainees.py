@@ -20,6 +20,7 @@ from insitu.learner.here import follow, open_here, plan_here
 from insitu.learner.together import STEP, faster_together
 from insitu.planner import plan
 from insitu.terminal.progress import Report
+from insitu.terminal.wording import either
 from insitu.training.prefix import split
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ def _check(views: Views, here: bool) -> None:
     if views.cache and not here:
         raise DataError("outputs of frozen layers can only be kept on the host", hint="train it there")
     if views.cache and not views.fixed:
-        raise DataError("outputs can only be kept of fixed views", hint="views=16, or cache=False")
+        raise DataError(
+            "outputs can only be kept of fixed views",
+            hint=either(shell="--views 16", python="views=16, or cache=False"),
+        )
 
 
 def take_together(learner: Owner, batch: int) -> None:

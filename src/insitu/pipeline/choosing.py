@@ -25,6 +25,7 @@ from insitu.schemes.contribution import Contribution
 from insitu.schemes.scheme import read_scheme
 from insitu.schemes.search import HEAD as HEAD_ALONE
 from insitu.terminal.progress import bar, stage
+from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.parts import Parts, trainable
 
@@ -82,7 +83,7 @@ def head_alone(store: int | str | None, max_classes: int | None, fresh: bool, ta
         "it learns targets": targets,
     }
     why = next((why for why, holds in reasons.items() if holds), "")
-    return f"scheme auto: the head, because {why}; --scheme auto:ladder trains as much as fits" if why else ""
+    return f"scheme auto: the head, because {why}; {option(scheme=LADDER)} trains as much as fits" if why else ""
 
 
 def chosen_program(graph: Graph, wish: Wish, settings: Settings, samples: Samples | None, limits: Limits,

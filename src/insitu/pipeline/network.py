@@ -27,6 +27,7 @@ from insitu.quantizer.fold import is_int8
 from insitu.quantizer.rounding import WORDS as ROUNDINGS
 from insitu.quantizer.rounding import with_rounding
 from insitu.quantizer.untrained import is_untrained
+from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD, prototypes, replace_head, reserve_head, with_head
 from insitu.training.train import Recipe
 
@@ -46,7 +47,10 @@ def load(model: Any, example: Any = None) -> Graph:
         raise ModelError(
             f"takes {graph.inputs[0].type}, but must take one sample at a time",
             where=graph.name,
-            hint="use an example whose first axis is 1; `batch` says how many samples make an update",
+            hint=either(
+                shell="export it for a batch of 1; --batch says how many samples make an update",
+                python="use an example whose first axis is 1; `batch` says how many samples make an update",
+            ),
         )
     return graph
 
@@ -77,7 +81,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
         raise DataError(
             "converting a float model to int8 needs samples",
             where=graph.name,
-            hint='compile(..., data=x) with typical inputs, or precision="float"',
+            hint=f"{either(shell='--data FILE', python='data=x')} with typical inputs, or {option(precision='float')}",
         )
     if all(len(x) > 1 and (x == x[:1]).all() for x in samples.inputs):
         warnings.warn(CONSTANT, LearningWarning, stacklevel=3)
@@ -109,7 +113,8 @@ def new_head(graph: Graph, classes: int | None, samples: Samples | None, recipe:
     if init != "prototypes":
         return made
     if samples is None or samples.labels is None or classes is None:
-        raise DataError("prototypes are means of labelled samples", hint="compile(..., classes=N, data=(x, y))")
+        hint = either(shell="--classes N --data FILE, where FILE has labels", python="classes=N, data=(x, y)")
+        raise DataError("prototypes are means of labelled samples", hint=hint)
     if samples.labels.min() < 0 or samples.labels.max() >= classes:
         raise DataError(f"labels go up to {samples.labels.max()}, but there are only {classes} classes")
     return with_head(made, *prototypes(features_of(made, samples), samples.labels, classes))
@@ -121,7 +126,7 @@ def with_room(graph: Graph, most: int | None, head: str) -> Graph:
         return graph
     most = whole(most, "max_classes", graph.outputs[0].shape[-1])
     if HEAD not in graph.producer or head != "float":
-        raise DataError("only a float head has room for more classes", hint='head="float", or no max_classes')
+        raise DataError("only a float head has room for more classes", hint=f"compile with {option(head='float')}")
     return reserve_head(graph, most)
 
 

@@ -7,17 +7,16 @@ from collections.abc import Iterable
 from insitu.graph import Graph
 from insitu.pipeline.choosing import Chosen, Wish
 from insitu.terminal import colour
+from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 
-UNTRAINED = (
-    "the weights are random initial ones, so int8 gets room for them to grow; "
-    'precision="float" with Recipe(optimizer="adam") usually learns more'
-)
+UNTRAINED = "the weights are random initial ones, so int8 gets room for them to grow"
 
 
 def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, made: Chosen) -> tuple[str, ...]:
     """All notes, the most general first; those about what nobody asked for are said."""
-    room = UNTRAINED if wish.untrained and precision == "int8" and wish.schemes != (HEAD,) else ""
+    better = f"{option(precision='float', optimizer='adam')} usually learns more"
+    room = f"{UNTRAINED}; {better}" if wish.untrained and precision == "int8" and wish.schemes != (HEAD,) else ""
     said = [*first, room, _scheme_note(wish.schemes, made.parts.scheme.name), _other_outputs(graph)]
     for note in filter(None, said):
         colour.say(f"note: {note}")
@@ -29,9 +28,9 @@ def _scheme_note(schemes: tuple[str, ...], name: str) -> str:
     if len(schemes) == 1:
         return ""
     if name == HEAD:
-        return "the model is untrained, and only its head fits the board: it will learn little. More --sram helps"
+        return "the model is untrained, and only its head fits the board: it will learn little. More SRAM helps"
     what = "all its layers are" if name == schemes[0] else "as many layers as fit the board are"
-    return f"the model is untrained: {what} trained, not only its head (scheme={name!r})"
+    return f"the model is untrained: {what} trained, not only its head ({option(scheme=name)})"
 
 
 def _other_outputs(graph: Graph) -> str:

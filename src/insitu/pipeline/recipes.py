@@ -11,6 +11,7 @@ from insitu.graph import Graph, drop_unused
 from insitu.importers.keras.compiled import BATCH as KERAS_BATCH
 from insitu.importers.keras.compiled import Compiled, compiled
 from insitu.ops.activation import sigmoid
+from insitu.terminal.wording import option
 from insitu.training.train import Recipe
 
 
@@ -42,7 +43,8 @@ def recipe_of(taken: Compiled | None, recipe: Recipe | None, precision: str) -> 
     plain = taken.fields.get("optimizer") == "sgd"  # only then does its rate mean the same
     if plain:
         return Recipe(**kept, rate=taken.fields["rate"], clip=taken.fields["clip"] or Recipe().clip), taken.notes
-    note = f'int8 weights are updated by SGD, at a rate that fit finds; precision="float" keeps {taken.name}'
+    keeps = f"{option(precision='float')} keeps {taken.name}"
+    note = f"int8 weights are updated by SGD, at a rate that fit finds; {keeps}"
     return Recipe(**kept), (f"Keras: {note}", *taken.notes)
 
 

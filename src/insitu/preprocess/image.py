@@ -19,6 +19,7 @@ from insitu.ops.normalize import normalize
 from insitu.ops.pixels import FORMATS, pixels
 from insitu.ops.quant import quantize
 from insitu.preprocess.front import in_front
+from insitu.terminal.wording import either
 
 PIXELS = 255.0
 INPUT = "pixels"
@@ -39,7 +40,11 @@ class Transform:
         """For networks whose int8 input is `pixel - 128`."""
         t = graph.inputs[0].type
         if t.dtype != "s8" or t.quant is None:
-            raise GraphError(f"takes {t}, not int8 pixels", where=graph.name, hint="Transform(mean=..., std=...)")
+            raise GraphError(
+                f"takes {t}, not int8 pixels",
+                where=graph.name,
+                hint=either(shell="--mean M --std S", python="Transform(mean=..., std=...)"),
+            )
         return cls((128 + t.zero) / PIXELS, 1 / (PIXELS * t.scale), size)
 
     def applied_to(self, graph: Graph) -> Graph:

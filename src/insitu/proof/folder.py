@@ -19,7 +19,7 @@ from insitu.codegen.device import emit_device
 from insitu.codegen.rows import takes_rows
 from insitu.data import as_samples
 from insitu.deploy import Deployment, Limits, deploy, starting_from
-from insitu.deploy.folder import LEARNER, MANIFEST
+from insitu.deploy.folder import LEARNER, MANIFEST, written_again
 from insitu.deploy.manifest import Manifest, read_manifest
 from insitu.devices.device import Device, run_step
 from insitu.devices.host import HostDevice, open_program
@@ -43,7 +43,6 @@ from insitu.training.train import has_targets
 CERTIFICATE = "certificate.json"
 CLOSE = {"s16": 0.01, "s8": 0.2}  # of a step
 LAST = 1 / 256 / 127  # of a weight: the fraction that is kept beside an int8
-ANEW = "write it again: insitu compile MODEL --board ... -o DIR"
 
 
 def prove_folder(folder: str | Path, data=None, steps: int = 5, seed: int = 0) -> Certificate:
@@ -82,7 +81,9 @@ BOARD_TOOLS = replace(TOOLS, open=lambda plans: _opened(emit_program(plans)))
 def _learner_of(manifest: Manifest) -> tuple[Parts, dict[str, np.ndarray]]:
     path = manifest.folder / LEARNER
     if not path.is_file():
-        raise DataError("has no model to prove: an older insitu wrote it", where=str(manifest.folder), hint=ANEW)
+        raise DataError(
+            "has no model to prove: an older insitu wrote it", where=str(manifest.folder), hint=written_again()
+        )
     learner = open_learner(path)
     assert learner.parts is not None  # a file has them
     return learner.parts, first_state(learner)

@@ -24,6 +24,7 @@ from insitu.reports.memory import memory_map
 from insitu.reports.needs import Layers, Needs, costs, large_boards, needs_of, room, speed
 from insitu.reports.outcome import Outcome, weakest
 from insitu.terminal.progress import Report
+from insitu.terminal.wording import either
 
 SUFFIXES = (".html", ".htm")
 NAMES = 40  # of classes, shown
@@ -149,7 +150,8 @@ def advice(learner: Learner, history: History | None, scores: tuple[Score, ...],
     """At most four things, the most useful first."""
     fresh = history is None and not learner.learned
     found = [
-        "Teach it: learner.fit(x, y), or insitu train MODEL --data FILE -o NAME.insitu" if fresh else "",
+        f"Teach it: {either(shell='insitu train MODEL --data FILE -o NAME.insitu', python='learner.fit(x, y)')}"
+        if fresh else "",
         test_advice(scores), class_advice(scores, groups), (needs.lowering or {}).get("advice", ""),
         *board_advice(learner, needs, fresh),
     ]  # fmt: skip
@@ -157,10 +159,11 @@ def advice(learner: Learner, history: History | None, scores: tuple[Score, ...],
 
 
 def test_advice(scores: tuple[Score, ...]) -> str:
+    tests = either(shell="--test FILE or --split 0.8", python="learner.report(..., test=(x, y))")
     if not scores:
-        return "Measure it on samples it has not seen: learner.report(..., test=(x, y)), or --test FILE or --split 0.8"
+        return f"Measure it on samples it has not seen: {tests}"
     if scores[0].name == "training samples":
-        return "Measure it on samples it has not learned from: --test FILE or --split 0.8"
+        return f"Measure it on samples it has not learned from: {tests}"
     if 0 < scores[0].samples < FEW:
         return f"Test on more samples: {scores[0].samples} are few, one sample is {100 / scores[0].samples:.1f} points"
     return ""
@@ -179,11 +182,15 @@ def first_board(needs: Needs) -> str:
     large = [board.name for board in large_boards(needs)]
     if large:
         name = USUAL if USUAL in large else large[0]
-        return f"Put it on a board: insitu compile NAME.insitu --board {name} -o build"
+        shell = f"insitu compile NAME.insitu --board {name} -o build"
+        how = either(shell=shell, python=f'learner.on("emulator", board="{name}")')
+        return f"Put it on a board: {how}"
     largest = max(boards().values(), key=lambda board: board.sram.bytes + board.flash.bytes).name
+    shell = f"insitu compile NAME.insitu --board {largest} --prefer memory"
+    how = either(shell=shell, python=f'insitu.compile(..., board="{largest}", prefer="memory")')
     return (
-        f"Make it smaller for a board: insitu compile NAME.insitu --board {largest} --prefer memory lowers what it "
-        "takes, and says what still does not fit; int8 and a scheme that trains fewer layers take less"
+        f"Make it smaller for a board: {how} lowers what it takes, and says what still does not fit; int8 and a scheme "
+        "that trains fewer layers take less"
     )
 
 
@@ -192,4 +199,5 @@ def board_advice(learner: Learner, needs: Needs, fresh: bool) -> list[str]:
         return [] if fresh else [first_board(needs)]
     if learner.site.manifest:
         return []
-    return ['Write its folder: learner.write("build"), or insitu compile ... -o build; then insitu run build']
+    how = either(shell="insitu compile ... -o build", python='learner.write("build")')
+    return [f"Write its folder: {how}; then insitu run build"]

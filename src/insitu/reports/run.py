@@ -17,6 +17,7 @@ from insitu.errors import BoardError
 from insitu.learner import History, Learner
 from insitu.planner.spent import spent_text
 from insitu.terminal.table import pairs, size, table
+from insitu.terminal.wording import option
 
 LAYERS = 8  # of the most expensive, shown as text
 
@@ -121,5 +122,5 @@ def described(learner: Learner) -> tuple[str, Board, dict]:
     if manifest:
         return manifest.name, manifest.board, manifest.figures
     if deployed is None or deployed.limits.board is None:
-        raise BoardError("was not compiled for a board", hint='insitu.compile(..., board="nrf52840")')
+        raise BoardError("was not compiled for a board", hint=f"compile with {option(board='nrf52840')}")
     return learner.graphs["predict"].name, deployed.limits.board, deployed.figures()

@@ -26,6 +26,7 @@ from insitu.schemes.ladder import climb, everything, rungs
 from insitu.schemes.layers import Layer
 from insitu.schemes.published import PUBLISHED
 from insitu.schemes.update import AUTO, Scheme, Update
+from insitu.terminal.wording import option
 
 __all__ = ["Scheme", "Update", "choose_channels", "fit", "parse_scheme", "read_scheme"]
 
@@ -96,8 +97,8 @@ def _layers(layers: list[Layer]) -> str:
 
 def _most(kind: str, layers: list[Layer]) -> str:
     """The scheme that trains as much as there is."""
-    all_of_them = "   or   --scheme full" if kind == "last" else ""
-    return f"--scheme {kind}:{len(layers)}{all_of_them}" if layers else "--scheme head"
+    all_of_them = f"   or   {option(scheme='full')}" if kind == "last" else ""
+    return f"{option(scheme=f'{kind}:{len(layers)}')}{all_of_them}" if layers else option(scheme="head")
 
 
 WORDS = {

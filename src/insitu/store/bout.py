@@ -19,6 +19,7 @@ from insitu.learner.few import derived_rates
 from insitu.learner.rates import Rates
 from insitu.learner.rows import rows_in_use
 from insitu.store.rules import FEWEST_GUARDS, NONE, is_worse
+from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def obstacle(life: Life, partial: bool) -> str:
     absent = [life.word(k) for k, used in enumerate(rows_in_use(life.learner)) if used and k not in known]
     if absent and not partial:
         few = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
-        return f"no samples of {few}: learning the others would unlearn them (partial=True learns anyway)"
+        return f"no samples of {few}: learning the others would unlearn them ({option(partial=True)} learns anyway)"
     return ""
 
 

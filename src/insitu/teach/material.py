@@ -19,6 +19,7 @@ from insitu.data.reading import IMAGES, LABEL_HEADINGS
 from insitu.data.tables import Table, read_table
 from insitu.errors import DataError
 from insitu.learner.lesson import Lesson, mark
+from insitu.terminal.wording import either
 
 PHOTOS, RECORDINGS, SOUNDS, TABLE = "photos", "recordings", "sounds", "table"
 KINDS = {**dict.fromkeys(IMAGES, PHOTOS), ".csv": RECORDINGS, ".wav": SOUNDS}
@@ -116,7 +117,11 @@ def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Mater
     labels = np.array([names.index(w) for w in words], np.int64)
     if len(names) > max(20, len(words) // FEWEST):
         what = f"has {len(names):,} different labels in {len(words):,} lines: this is a quantity, not a class"
-        raise DataError(what, where=str(path), hint="`insitu train` with --loss mse learns quantities")
+        how = either(
+            shell="insitu train MODEL --data FILE --loss mse", python='compile(model, recipe=Recipe(loss="mse"))'
+        )
+        hint = f"{how} learns quantities (docs/training.md)"
+        raise DataError(what, where=str(path), hint=hint)
     if before is None:
         _check(names, np.bincount(labels).tolist(), path)
     keys = [",".join(row[c].strip() for c in (*inputs, column)) for row in table.rows]

@@ -30,6 +30,7 @@ from insitu.teach.material import PHOTOS, RECORDINGS, SOUNDS, TABLE, Material, l
 from insitu.teach.result import Taught, tested
 from insitu.teach.scratch import LISTENING, for_sounds, for_table, for_windows
 from insitu.terminal.progress import Report, bar
+from insitu.terminal.wording import either
 from insitu.training.train import Recipe
 
 WORST_LOSS = 0.02  # of accuracy from float to int8, above which a note says so
@@ -78,7 +79,11 @@ def _knows_words(material: Material, lesson: Lesson) -> bool:
 def _kind(material: Material, before: Lesson | None) -> str:
     if before and before.kind != material.kind:
         what = f"has {material.kind}, but the learner was taught {before.kind}"
-        raise DataError(what, where=str(material.path), hint="--again starts anew")
+        raise DataError(
+            what,
+            where=str(material.path),
+            hint=either(shell="--again starts anew", python="leave out go_on to start anew"),
+        )
     return material.kind
 
 
@@ -138,9 +143,7 @@ def _from_backbone(material: Material, lesson: Lesson, board: str | Board, keep:
         lesson = replace(lesson, network=backbone.name)
         return _taught(learner, material, lesson, found, keep, report, tuple(f"passed over {p}" for p in passed))
     why = "\n  ".join(passed)
-    raise BudgetError(
-        f"no network for {material.kind} fits:\n  {why}", hint="a larger board, or more --sram and --flash"
-    )
+    raise BudgetError(f"no network for {material.kind} fits:\n  {why}", hint="a larger board, or more SRAM and flash")
 
 
 def _weights(graph: Graph) -> int:

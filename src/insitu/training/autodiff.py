@@ -14,6 +14,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Builder, Node, Value, build
 from insitu.ops.arith import add
+from insitu.terminal.wording import option
 
 
 def differentiate(builder: Builder, loss: Value, wanted: Iterable[Value]) -> dict[str, Value]:
@@ -45,7 +46,7 @@ def _backward(node: Node, grads: dict[str, list[Value]], needed: set[str]) -> No
         raise GraphError(
             f"{node.op.name} has no gradient",
             where=f"%{node.name}",
-            hint="train only layers after it (--scheme last:N)",
+            hint=f"train only layers after it ({option(scheme='last:N')})",
         )
     total = tuple(_total(grads, v.name) if v.name in grads else None for v in node.outputs)
     single = len(node.outputs) == 1

@@ -16,6 +16,7 @@ from insitu.data.labels import is_number
 from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.graph.classes import checked, fitting
+from insitu.terminal.wording import either, option
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,16 @@ def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Sam
     if given is None:
         return _of_data(graph, samples, found)
     if isinstance(given, str):
-        raise DataError(f"classes must be a number or a list of names, not {given!r}", hint=f"classes=[{given!r}, ...]")
+        raise DataError(
+            f"classes must be a number or a list of names, not {given!r}",
+            hint=either(shell=f"--classes {given},...", python=f"classes=[{given!r}, ...]"),
+        )
     if isinstance(given, Sequence):
         return _of_names(graph, checked(given), found)
     count = optional(given, "classes", 1)
     assert count is not None
     if len(found) > count:
-        raise DataError(f"the data has {len(found)} classes: {_listed(found)}", hint=f"classes={len(found)}")
+        raise DataError(f"the data has {len(found)} classes: {_listed(found)}", hint=option(classes=len(found)))
     return Classes(count, fitting(found, count))
 
 
@@ -53,7 +57,7 @@ def _own(graph: Graph, given: int | Sequence[str] | None, found: tuple[str, ...]
     names = checked(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
     wanted = given if isinstance(given, int) else len(names) or width
     if wanted != width:
-        raise DataError(f"the model's own classifier has {width} classes, not {wanted}", hint='head_init="zero"')
+        raise DataError(f"the model's own classifier has {width} classes, not {wanted}", hint=option(head_init="zero"))
     known = names or graph.classes or (found if len(found) == width else ())
     if names and set(found) - set(names):
         raise DataError(f"the data has classes that are not given: {_listed(found)}", hint=f"given: {_listed(names)}")
@@ -90,7 +94,7 @@ def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> C
     count = int(samples.labels.max()) + 1
     if count > width or 2 * count <= width:
         words = f"labels up to {count - 1}: a new head with {count} classes (the model's own has {width:,}"
-        return Classes(count, (), words + ('; head_init="own" keeps them)' if count < width else ")"))
+        return Classes(count, (), words + (f"; {option(head_init='own')} keeps them)" if count < width else ")"))
     return Classes(None, own)
 
 

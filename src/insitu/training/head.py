@@ -22,6 +22,7 @@ from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.ops.reduce import mean, mean_s8
 from insitu.quantizer.correct import is_correction
 from insitu.schemes.layers import layers, leading
+from insitu.terminal.wording import option
 
 # ops without parameters that may follow the classifier
 TAILS = {
@@ -59,15 +60,15 @@ def _before_tail(graph: Graph) -> tuple[Node | None, list[Op]]:
 
 
 def _ways_out(graph: Graph) -> str:
-    """Where a new classifier could go, by the names that --head-after takes."""
+    """Where a new classifier could go, by the names that `head_after` takes."""
     end, _ = _before_tail(graph)
     last = next((layer for layer in reversed(layers(graph)) if layer.name in leading(graph)), None)
     if end is None or last is None:
         return "a model with a layer that has parameters"
     before = graph.producer.get(last.node.inputs[0].name)
-    instead = f"   or   --head-after {before.name} (in place of {last.name})" if before else ""
+    instead = f"   or   {option(classes='N', head_after=before.name)} (in place of {last.name})" if before else ""
     behind = f"behind {end.name}, its end" if instead else f"behind its end; its only layer is {last.name}"
-    return f"--classes N with --head-after {end.name} ({behind}){instead}"
+    return f"{option(classes='N', head_after=end.name)} ({behind}){instead}"
 
 
 def replace_head(
@@ -83,7 +84,7 @@ def replace_head(
     old = None if after else find_head(graph)
     if old and classes is None and _is_activated(graph, old):
         what = "the classifier ends in a ReLU, so it cannot be trained as it is"
-        raise GraphError(what, where=old.name, hint="--classes N puts a new one without it in its place")
+        raise GraphError(what, where=old.name, hint=f"{option(classes='N')} puts a new one without it in its place")
     features = old.inputs[0] if old else _named(graph, str(after)).output
     body = _body(graph, features)
     builder = Builder.of(body)
@@ -153,7 +154,7 @@ def _flatten(features: Value) -> Value:
 def _first_weights(graph: Graph, old: Node | None, width: int, classes: int | None, init: str, seed: int):
     if classes is None:
         if old is None:
-            raise GraphError("a new head after a layer needs a number of classes", hint="--classes N")
+            raise GraphError("a new head after a layer needs a number of classes", hint=option(classes="N"))
         return _old_weights(graph, old, width)
     if init == "zero":
         return np.zeros((classes, width), np.float32), np.zeros(classes, np.float32)

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from insitu.errors import GraphError
 from insitu.graph import Graph, drop_unused
+from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD
 from insitu.training.prefix import Split, split
 
@@ -26,9 +27,12 @@ def living(graphs: Mapping[str, Graph], head: str | None = HEAD) -> dict[str, Gr
     """The graphs of a living program, from those of a training program that takes one sample per update."""
     predict = graphs["predict"]
     if STEP not in graphs or graphs[STEP].inputs[0].shape[:1] != (1,):
-        raise GraphError("a program with a store learns from one sample at a time", hint="batch=1, --batch 1")
+        raise GraphError("a program with a store learns from one sample at a time", hint=option(batch=1))
     if predict.by_rows:
-        raise GraphError("a program with a store takes whole samples", hint="leave out --rows, or --store")
+        raise GraphError(
+            "a program with a store takes whole samples",
+            hint=either(shell="leave out --rows, or --store", python="leave out rows, or store"),
+        )
     found = split({"predict": predict, STEP: graphs[STEP]}, predict.inputs, narrow=True)
     rest = found.rest if found else {"predict": predict, STEP: graphs[STEP]}
     encode = {ENCODE: _named(found)} if found else {}

@@ -33,6 +33,7 @@ from insitu.ops.update_int import (
     sgd_stochastic_s8,
 )
 from insitu.schemes.scheme import Scheme
+from insitu.terminal.wording import option
 from insitu.training.autodiff import depend_on, differentiate
 from insitu.training.integer_gradients import GRADIENTS, integer_gradients
 from insitu.training.passes.mode import hold_statistics, train_mode
@@ -93,7 +94,9 @@ class Recipe:
 def _check_smoothing(recipe: Recipe) -> None:
     number(recipe.smoothing, "smoothing", most=MOST_SMOOTHING)
     if recipe.smoothing and recipe.loss != "cross_entropy":
-        raise DataError(f"label smoothing is for classes, and {recipe.loss} has none", hint='loss="cross_entropy"')
+        raise DataError(
+            f"label smoothing is for classes, and {recipe.loss} has none", hint=option(loss="cross_entropy")
+        )
 
 
 def has_targets(recipe: Recipe) -> bool:
@@ -111,7 +114,9 @@ def train_graphs(graph: Graph, scheme: Scheme, recipe: Recipe | None = None, *, 
     """
     recipe = recipe or Recipe()
     if scheme.lower and (accumulate or samples > 1):
-        raise GraphError("several schemes in one program take one sample per update", where=scheme.name, hint="batch=1")
+        raise GraphError(
+            "several schemes in one program take one sample per update", where=scheme.name, hint=option(batch=1)
+        )
     forward, trained = make_trainable(*free_names(graph, scheme), **options)
     forward = hold_statistics(forward)
     if not trained:

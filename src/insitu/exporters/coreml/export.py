@@ -27,6 +27,7 @@ from insitu.ops.depthwise import depthwise2d
 from insitu.ops.dropout import dropout_train
 from insitu.ops.norm import batch_norm, dropout
 from insitu.ops.norm import softmax as softmax_op
+from insitu.terminal.wording import option
 from insitu.training.train import Recipe
 
 LOSSES = ("cross_entropy", "mse")
@@ -50,7 +51,9 @@ def write_inference(learner: Learner, options: Options) -> Written:
     """A model that predicts and cannot be updated."""
     graph = real_graph(learned_graph(learner))
     made = _network(graph, learner.names, _chances(learner, graph))
-    return Written(_bytes(made.builder, learner), ("for inference only; --to coreml writes an updatable model",))
+    return Written(
+        _bytes(made.builder, learner), (f"for inference only; {option(to='coreml')} writes an updatable model",)
+    )
 
 
 def _unfolded(learner: Learner) -> Graph:
@@ -66,7 +69,7 @@ def trained_layers(learner: Learner) -> list[str]:
     """The layers that the scheme trains; an error if Core ML cannot update exactly those."""
     graph, loss = learner.graphs["predict"], learner.recipe.loss
     if loss not in LOSSES:
-        raise Unsupported(f"Core ML trains with {' or '.join(LOSSES)}, not {loss}", hint="--to coreml-predict")
+        raise Unsupported(f"Core ML trains with {' or '.join(LOSSES)}, not {loss}", hint=option(to="coreml-predict"))
     found = []
     for node in graph.nodes:
         if node.op is merge_channels:
@@ -80,7 +83,7 @@ def trained_layers(learner: Learner) -> list[str]:
                               where=node.name, hint="scheme head, last:k or full")  # fmt: skip
         if any(v.dtype == "s8" for v in node.inputs):
             raise Unsupported("Core ML trains in float, and this layer is int8", where=node.name,
-                              hint='compile with precision="float", or scheme="head"')  # fmt: skip
+                              hint=f"compile with {option(precision='float')}, or {option(scheme='head')}")  # fmt: skip
         found.append(node.name)
     return found
 

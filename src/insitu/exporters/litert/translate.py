@@ -17,6 +17,7 @@ from insitu.ops.conv import conv1d, conv2d
 from insitu.ops.conv_transpose import conv_transpose2d
 from insitu.ops.depthwise import depthwise2d
 from insitu.ops.linear import linear
+from insitu.terminal.wording import option
 
 SIGNATURE = "serving_default"
 FUSING = {
@@ -43,7 +44,7 @@ def refuse_unknown(graph: Graph) -> None:
     missing = {node.op.name: node.name for node in reversed(graph.nodes) if node.op not in OPS}
     if missing:
         names, where = ", ".join(sorted(missing)), next(reversed(missing.values()))
-        hint = hint_about(missing, "--to onnx has more ops")
+        hint = hint_about(missing, f"{option(to='onnx')} has more ops")
         raise Unsupported(f"{names} cannot be written for LiteRT", where=where, hint=hint)
 
 

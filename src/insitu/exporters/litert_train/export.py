@@ -28,10 +28,10 @@ from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, Value, evaluate
 from insitu.learner import Learner
+from insitu.terminal.wording import option
 from insitu.training.train import train_graphs
 
 CLOSE = 1e-4  # how far LiteRT may be from the learner, as a share of the largest output
-FLOAT_HINT = 'compile with precision="float"   or   --to litert for inference'
 # loss -> the function that makes an output of the logits
 CHANCES = {"cross_entropy": norms.softmax, "soft_cross_entropy": norms.softmax, "binary_cross_entropy": logistic}
 
@@ -67,7 +67,8 @@ def program_of(learner: Learner, batch: int | None) -> Program:
     if parts is None:
         raise GraphError("a folder has only the interface of its program", hint="export where the model is")
     if any(node.op.kind == "int8" for node in parts.forward.nodes):
-        raise Unsupported("LiteRT trains in float only, and this learner is int8", hint=FLOAT_HINT)
+        hint = f"compile with {option(precision='float')}   or   {option(to='litert')} for inference"
+        raise Unsupported("LiteRT trains in float only, and this learner is int8", hint=hint)
     samples = learner.batch if batch is None else whole(batch, "batch", 1)
     graphs = train_graphs(parts.forward, parts.scheme, replace(parts.recipe, rows=False), samples=samples,
                           head=parts.head)  # fmt: skip

@@ -16,6 +16,7 @@ from insitu.exporters.litert_train.sheet import Sheet
 from insitu.exporters.litert_train.tensor import Tensor
 from insitu.graph import Graph, Node, Op
 from insitu.graph.op import ask
+from insitu.terminal.wording import option
 
 TABLE: dict[Op, Callable[..., Any]] = {}
 
@@ -36,12 +37,12 @@ def refuse_unknown(graphs: Iterable[Graph]) -> None:
     for graph in graphs:
         for node in graph.nodes:
             if node.op not in TABLE:
-                hint = "train only layers after it (scheme last:N)" if node.name.endswith(".grad") else ""
+                hint = f"train only layers after it ({option(scheme='last:N')})" if node.name.endswith(".grad") else ""
                 raise Unsupported(f"LiteRT cannot express op {node.op.name}", where=f"%{node.name}", hint=hint)
             odd = next((v for v in (*node.inputs, *node.outputs) if v.type.quant is not None), None)
             if odd is not None:
                 what = f"a trainable LiteRT model is float, but %{odd.name} is {odd.dtype}"
-                raise Unsupported(what, where=graph.name, hint='compile with precision="float"')
+                raise Unsupported(what, where=graph.name, hint=f"compile with {option(precision='float')}")
 
 
 def written(sheet: Sheet, graph: Graph, known: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Value, build, drop_unused
 from insitu.ops.layout import transpose
+from insitu.terminal.wording import option
 
 
 def tie(graph: Graph, trained: Collection[str], everything: bool) -> Graph:
@@ -54,7 +55,7 @@ def layout(graph: Graph, of: str, first: Value, other: Value) -> tuple[int, ...]
         raise GraphError(
             f"is shared by {_readers(graph, first, other)} {why}: it would be trained as two",
             where=of,
-            hint="train only layers after them (--scheme last:N), or give each a parameter of its own",
+            hint=f"train only layers after them ({option(scheme='last:N')}), or give each a parameter of its own",
         )
     return next(iter(fitting.values()))
 
@@ -62,9 +63,9 @@ def layout(graph: Graph, of: str, first: Value, other: Value) -> tuple[int, ...]
 def apart(graph: Graph, of: str, first: Value, other: Value) -> GraphError:
     """Two constants that began as one parameter and are no longer the same numbers."""
     how = "what follows each was folded into a copy" if other.dtype == "f32" else "each has a copy in integers"
-    hint = "train only layers after them (--scheme last:N)"
+    hint = f"train only layers after them ({option(scheme='last:N')})"
     if other.dtype != "f32":
-        hint += "; in float (--precision float) a shared layer without batch norms is trained as one"
+        hint += f"; in float ({option(precision='float')}) a shared layer without batch norms is trained as one"
     else:
         hint += ", or fold the batch norms in before the layer is shared"
     return GraphError(

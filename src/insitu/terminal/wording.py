@@ -1,0 +1,59 @@
+"""Options in the caller's own language: flags on the command line, arguments in Python.
+
+    option(scheme="last:4", batch=8)       --scheme last:4 --batch 8     or   scheme="last:4", batch=8
+    option(rows=True)                      --rows                        or   recipe=Recipe(rows=True)
+    either(shell="...", python="...")      a sentence that is different altogether
+
+Errors and notes are worded when they are made. Whoever makes them does not know the caller: the command line says once
+that it is the one (`in_shell`), and everybody else is a Python program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+RECIPE = ("loss", "optimizer", "arithmetic", "clip", "decay", "grad", "rows")  # options that are fields of a Recipe
+
+
+class Caller:
+    """Who reads what is said now."""
+
+    is_shell = False
+
+
+@contextmanager
+def in_shell(yes: bool = True) -> Iterator[None]:
+    """Within this block, the reader is at the command line."""
+    before, Caller.is_shell = Caller.is_shell, yes
+    try:
+        yield
+    finally:
+        Caller.is_shell = before
+
+
+def either(*, shell: str, python: str) -> str:
+    """The words for the caller."""
+    return shell if Caller.is_shell else python
+
+
+def option(**settings: Any) -> str:
+    """These options as the caller would write them. A value in capitals (N, NAME) stands for one of the user's."""
+    if Caller.is_shell:
+        return " ".join(flag(name, value) for name, value in settings.items())
+    own = [f"{name}={_value(value)}" for name, value in settings.items() if name in RECIPE]
+    others = [f"{name}={_value(value)}" for name, value in settings.items() if name not in RECIPE]
+    return ", ".join([*others, *([f"recipe=Recipe({', '.join(own)})"] if own else [])])
+
+
+def flag(name: str, value: Any = True) -> str:
+    """One option on the command line."""
+    return f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+
+
+def _value(value: Any) -> str:
+    """A value in Python; bytes such as 64K are a string there, and a placeholder is not."""
+    if not isinstance(value, str) or (value.isupper() and value.isalpha()):
+        return str(value)
+    return f'"{value}"'
