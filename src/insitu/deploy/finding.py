@@ -31,7 +31,6 @@ from insitu.terminal.wording import option
 from insitu.training.parts import Parts
 
 SMALL = 10_000  # bytes: programs below are named in bytes
-MARGIN = 2  # times the estimate of all there is to train: no program needs more
 POINTS = 4  # budgets between the head's need and all that is allowed
 AGAIN = 3  # times that a budget is searched, if linking shows that its scheme does not fit
 
@@ -70,7 +69,7 @@ def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution,
 
         model = Model(layers, table, bytes_of(parts.recipe))
         searching = Search(model, measure, floor_of(parts, limits))
-        budgets = budgets_of(searching.head, limits, instructions, points, most_of(searching))
+        budgets = budgets_of(searching, limits, instructions, points)
         made = [point_of(searching, budget, parts, limits) for budget in budgets]
     if limits.sram and made[0].sram_bytes > limits.sram:  # a few bytes more than a usual program
         raise _impossible(Need(made[0].sram_bytes, made[0].flash_bytes), limits, instructions)
@@ -104,23 +103,23 @@ def _name(point: Point, small: bool) -> str:
     return size if point.scheme.updates else "head"
 
 
-def most_of(searching: Search) -> int | None:
-    """About the SRAM of everything that there is to choose; None if that cannot be told."""
-    model, head = searching.model, searching.head
+def whole_of(searching: Search, most: int) -> int:
+    """The SRAM of everything that there is to choose, if that is less than `most`."""
+    model = searching.model
     whole = {(part.at, part.share > 0): k for k, part in enumerate(model.parts)}  # of each weight, the largest share
-    if head is None:
-        return None
-    return head.sram - searching.floor + MARGIN * model.bytes([*whole.values()], searching.floor)
+    if not whole or model.bytes([*whole.values()], searching.floor) >= most:  # no need to plan that
+        return most
+    need = searching.measure(model.scheme([*whole.values()]), Need(most))
+    return most if need is None else min(most, need.sram)
 
 
-def budgets_of(head: Need | None, limits: Limits, instructions: int, points: int,
-               whole: int | None = None) -> list[Need]:  # fmt: skip
-    """Steps from what the head needs to all that is allowed, or that everything (`whole`) needs if that is less."""
-    flash = limits.flash or 0
+def budgets_of(searching: Search, limits: Limits, instructions: int, points: int) -> list[Need]:
+    """Steps from what the head needs to all that is allowed, or that everything needs if that is less."""
+    flash, head = limits.flash or 0, searching.head
     most = limits.sram or (max(2 * head.sram, HOST) if head else 0)
     if head is None or not head.within(Need(most, flash, instructions)):
         raise _impossible(head, limits, instructions)
-    most = max(head.sram, min(most, whole)) if whole else most
+    most = max(head.sram, whole_of(searching, most))
     return [Need(head.sram + (most - head.sram) * k // points, flash, instructions) for k in range(points + 1)]
 
 
