@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.found_plot import Dot, plot
 from bench.photos import ROOT
 from bench.transfer import MODEL, Kept, Run, checkpoint, remember, train
 from insitu.terminal.table import table
@@ -155,7 +156,32 @@ def main(argv: list[str] | None = None) -> int:
     if not options.table:
         measure(known, settings, options)
     print(table(HEADERS, [tuple(map(str, line)) for line in lines(known, settings)]))
+    if options.plot:
+        options.plot.write_text(plot(dots(known, settings), floats(known, settings)))
     return 0
+
+
+def dots(known: dict, settings: list[Setting]) -> list[Dot]:
+    """What was tested, with the SRAM that it needs."""
+    found = []
+    for setting in settings:
+        name, right = Path(setting.name).stem, tested(known, setting)
+        sram = known["sram"].get(f"{setting.model}/{name}")
+        found += [Dot(name, setting.recipe, sram, right)] if right and sram else []
+    return found
+
+
+def floats(known: dict, settings: list[Setting]) -> dict[str, float]:
+    """What float training of all layers reaches (float_tuning.py)."""
+    found = {s.recipe: tested(known, replace(s, name="float full")) for s in settings}
+    return {recipe: right for recipe, right in found.items() if right}
+
+
+def tested(known: dict, setting: Setting) -> float | None:
+    """The mean over seeds on the whole test photos."""
+    setting = replace(setting, rate=best_rate(known, setting) or 0.0)
+    done = [r["B"] for s in range(MOST) if (r := known["runs"].get(replace(setting, seed=s).key))]
+    return float(np.mean(done)) if done else None
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -170,6 +196,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--choose", action="store_true", help="only look for the rates")
     parser.add_argument("--sram", action="store_true", help="link every scheme")
     parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.add_argument("--plot", type=Path, help="write accuracy against SRAM, as SVG")
     parser.add_argument("--jobs", type=int, default=1, help="for the frozen layers")
     parser.add_argument("--file", type=Path, default=FILE)
     return parser.parse_args(argv)
