@@ -144,7 +144,9 @@ TWINS = {
     "slice": cut,
     "split": lambda x, *, sizes, axis: torch.split(x, sizes, axis),
     "resize": resize,
-    "softmax_cross_entropy": lambda x, labels: F.cross_entropy(x, labels.long()),
+    "softmax_cross_entropy": lambda x, labels, *, smoothing: F.cross_entropy(
+        x, labels.long(), label_smoothing=smoothing
+    ),
     "soft_cross_entropy": F.cross_entropy,
     "binary_cross_entropy": F.binary_cross_entropy_with_logits,
     "mean_squared_error": F.mse_loss,

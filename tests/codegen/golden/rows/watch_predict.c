@@ -29,7 +29,7 @@ static const conv2d_shape *const widen_shape[3] = {
 };
 static const int16_t reduce_at[4] = {0, 96, 192, 288};
 static const int16_t reduce_at_2[3] = {0, 384, 384};
-static const conv2d_shape *const reduce_shape[3] = {
+static const conv2d_shape *const reduce_shape_2[3] = {
     &watch_reduce_shape, &watch_reduce_shape_2, &watch_reduce_shape_2
 };
 static const int16_t x_rows_due[5] = {0, 384, 1152, 1920, 2688};
@@ -70,7 +70,7 @@ int32_t watch_predict_bytes(unsigned char *arena, const void *in_x, int32_t byte
         conv2d_pairs_s8(STEM, NULL, X_ROWS, watch_stem_weight, watch_stem_bias, 8, 8, stem_shape[k], &watch_stem_requant, arena + 1248); /* stem */
         slide_bytes(X_ROWS, x_rows_by[k], x_rows_kept[k]);                                     /* x.rows: rows kept */
         conv2d_pairs_s8(WIDEN, NULL, STEM, watch_widen_weight, watch_widen_bias, 8, 24, widen_shape[k], &watch_widen_requant, arena + 2016); /* widen */
-        depthwise2d_planes_s8(REDUCE + reduce_at[t], NULL, WIDEN + reduce_at_2[k], watch_reduce_weight, watch_reduce_bias, 1, 16, reduce_shape[k], &watch_widen_requant, arena + 2016); /* reduce */
+        depthwise2d_planes_s8(REDUCE + reduce_at[t], NULL, WIDEN + reduce_at_2[k], watch_reduce_weight, watch_reduce_bias, 1, 16, reduce_shape_2[k], &watch_widen_requant, arena + 2016); /* reduce */
     }
     now->bytes += bytes;
     return WATCH_ROWS_OK;

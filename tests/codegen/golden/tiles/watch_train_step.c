@@ -63,7 +63,7 @@ static const conv2d_shape *const stem_shape[6] = {
 static const int8_t stem_rows[6] = {1, 1, 1, 1, 1, 0};
 static const int16_t widen_at[6] = {0, 384, 0, 384, 768, 0};
 static const int16_t reduce_at[17] = {0, 0, 0, 0, 0, 96, 0, 0, 0, 192, 0, 0, 0, 288, 0, 0, 0};
-static const conv2d_shape *const reduce_shape[6] = {
+static const conv2d_shape *const reduce_shape_2[6] = {
     NULL, &watch_reduce_shape, NULL, NULL, &watch_reduce_shape_2, NULL
 };
 static const int8_t reduce_rows[6] = {0, 1, 0, 0, 1, 0};
@@ -78,7 +78,7 @@ void watch_train_step(watch_state *state, unsigned char *arena, const int8_t *in
         const int32_t k = stripe_kind[t];
         if (stem_rows[k]) conv2d_pairs_s8(STEM, NULL, X + x_at[t], watch_stem_weight, watch_stem_bias, 4, 8, stem_shape[k], &watch_stem_requant, arena + 3840); /* stem */
         if (stem_rows[k]) conv2d_pairs_s8(WIDEN + widen_at[k], NULL, STEM, watch_widen_weight, watch_widen_bias, 4, 24, &watch_widen_shape, &watch_widen_requant, arena + 4224); /* widen */
-        if (reduce_rows[k]) depthwise2d_planes_s8(REDUCE + reduce_at[t], NULL, WIDEN, watch_reduce_weight, watch_reduce_bias, 1, 16, reduce_shape[k], &watch_widen_requant, arena + 4224); /* reduce */
+        if (reduce_rows[k]) depthwise2d_planes_s8(REDUCE + reduce_at[t], NULL, WIDEN, watch_reduce_weight, watch_reduce_bias, 1, 16, reduce_shape_2[k], &watch_widen_requant, arena + 4224); /* reduce */
     }
     take_channels_b1(REDUCE_KEPT, REDUCE, watch_reduce_kept_table, 16, 24, 12);            /* reduce.kept */
     merge_channels_b1(EXPAND_WEIGHT_MERGED, state->expand_weight_trained, watch_expand_weight_fixed, watch_expand_weight_merged_table, 48, 24, 12); /* expand.weight.merged */
