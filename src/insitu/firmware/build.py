@@ -44,6 +44,7 @@ ALONE = ("-nostdlib",)  # zig builds its runtime first, which takes longer than 
 BOOT, LIFE = "boot/boot.o", "device/life.o"
 RUNTIME = "runtime/runtime.o"  # the part of a runtime that our C needs
 FIRST_STACK = 4096  # bytes, until the depth is known
+IN_MEMORY = next((d for d in ("/dev/shm",) if os.access(d, os.W_OK)), None)  # many links, each gone in a moment
 ROOMY = 1 << 27  # linked without limits first, so that we say what does not fit, not the linker
 
 
@@ -273,7 +274,7 @@ def link(objects: Mapping[str, Path], tools: Tools, script: str) -> bytes:
 
 def _link(objects: Mapping[str, Path], tools: Tools, script: str, image: Path) -> None:
     """Objects get their original names, because the script sorts them by folder."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         for name, path in objects.items():
             target = Path(folder) / name
             target.parent.mkdir(exist_ok=True)
