@@ -8,7 +8,7 @@ JOBS   ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test checks lint types unit test-slow bench bench-mcu accuracy soak fuzz docs clean
+.PHONY: demo test checks lint types unit test-long test-slow bench bench-mcu accuracy soak fuzz docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/insitu demo
@@ -27,7 +27,11 @@ types: $(VENV)/.dev
 	$(BIN)/pyright
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --durations=20
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not long" --durations=20
+
+# what takes long, by measured time (tests/longest.py): CI runs it after `make test`
+test-long: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long and not slow" --durations=20
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m slow

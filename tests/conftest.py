@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from . import longest
+
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("INSITU_STRICT", "1")  # in every process, so that no kernel is compiled twice
 
@@ -19,6 +21,16 @@ def _beside(kind: str) -> Path:
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the files that tests compare with")
+    parser.addoption("--cpu", metavar="FILE", type=Path, help="write the CPU seconds of each test to this file")
+
+
+def pytest_configure(config):
+    if config.getoption("--cpu"):
+        config.pluginmanager.register(longest.Times(config.getoption("--cpu")))
+
+
+def pytest_collection_modifyitems(items):
+    longest.mark(items)
 
 
 @pytest.fixture
