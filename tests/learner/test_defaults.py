@@ -331,8 +331,8 @@ def test_rates_far_from_the_derived_ones_need_clear_evidence_if_there_is_somethi
 class Stand:
     """Trials whose results are known: the cost of the head alone, and of each place for all layers."""
 
-    def __init__(self, alone: float, costs: dict, shares=(0.0, 0.0)):
-        self.alone, self.costs, self.shares, self.asked = alone, costs, shares, []
+    def __init__(self, alone: float, costs: dict, shares=(0.0, 0.0), right: float = 0.5):
+        self.alone, self.costs, self.shares, self.asked, self.right = alone, costs, shares, [], right
         self.both, self.probe, self.report = True, self, lambda *_: None
         self.parameters = ()
 
@@ -341,7 +341,8 @@ class Stand:
         self.asked.append(place)
         assert place is not None or rival is None  # what is safe is tried to the end
         cost = self.alone if place is None else self.costs[place]
-        return Tried({part: result(cost + more) for part, more in zip(PARTS, (*self.shares, 0.0))})
+        right = self.right if place is None else 0.5  # of the head alone
+        return Tried({part: result(cost + more, right) for part, more in zip(PARTS, (*self.shares, 0.0))})
 
 
 NOISE = np.random.default_rng(4).normal(size=(50,))
@@ -369,9 +370,18 @@ def test_a_network_that_knows_its_task_is_never_taught_faster_than_derived():
     faster = {k: 4 / (k + 20) for k in range(-12, 13)}
     assert (chosen(Stand(2.0, faster), 0.6).rates.body or 0) > 1
     stand = Stand(2.0, faster)
-    assert chosen(stand, 0.95).rates.body == 1 and stand.asked == [0, None]
+    assert chosen(stand, 0.95).rates.body == 1 and stand.asked == [None, 0]
     harmful = Stand(2.0, {0: 1.5, -1: 0.3})
     assert chosen(harmful, 0.95).rates == Rates(1 / 3, 1 / 3)
+
+
+def test_what_a_new_head_reaches_alone_counts_as_known():
+    """Such a network only guesses before, but its features may be good: other layers need evidence all the same."""
+    little = {k: 0.499 if k > 0 else 0.6 for k in range(-12, 13)}  # better by a fifth of a standard error
+    assert (chosen(Stand(0.5, little), 0.5).rates.body or 0) > 1
+    careful = Stand(0.5, little, right=0.95)
+    assert chosen(careful, 0.5).rates.body == 0 and max(place or 0 for place in careful.asked) == 0
+    assert chosen(Stand(0.5, {k: 0.3 for k in range(-12, 13)}, right=0.95), 0.5).rates.body == 1  # clearly better
 
 
 def test_a_hopeless_trial_is_given_up_after_its_first_fold():

@@ -7,7 +7,8 @@ best: few held-out samples, or samples that are much like those learned from, mu
 must be depends on what there is to lose: a network that knows its task needs much better trials to be changed more than
 usual, one that only guesses none; and one that knows most of it never learns faster than derived.
 
-The head alone is tried as well: the layers before it learn only if that is better. Last, the training may count only in
+The head alone is tried first: the layers before it learn only if that is better, by more if the head alone knows much.
+A new head knows nothing before its trial, so what it reaches alone counts as known, too. Last, the training may count only in
 part: the smallest part of the way from start to end wins that is not clearly worse than the best one. Nothing here
 trains (trials.py) or measures (held_out.py).
 """
@@ -61,19 +62,20 @@ def choose(
             scored[place] = trials.run(_at(rates, place), rival_among(scored.values(), guessed))
         return scored[place].end
 
+    alone = (rates.alone, trials.run(rates.alone)) if trials.both else None  # to the end: a fold must not decide
     best, first, sure = HERE, score(HERE), known(before, guessed)
-    if sure < MUCH:
+    deep = max(sure, known(alone[1].end, guessed)) if alone else sure  # a new head knows nothing, its features may
+    if deep < MUCH:
         for step, farthest in directions(trials.both, only_head(trials.probe.parameters), head_given):
             best = climb(score, best, step, farthest, guessed)
     elif not helps(first, before):
         score((0 if head_given else -1, -1))
-    alone = (rates.alone, trials.run(rates.alone)) if trials.both else None  # to the end: a fold must not decide
-    if alone and sure < MUCH and not any(clearly(t.end, alone[1].end, DEEPER * sure) for t in scored.values()):
+    if alone and sure < MUCH and not any(clearly(t.end, alone[1].end, DEEPER * deep) for t in scored.values()):
         for step in SLOWER:  # of all rates tried so far, none was slow enough for these layers
             score((0, -step))
-    best = nearest({place: tried.end for place, tried in scored.items()}, SURE * sure)
+    best = nearest({place: tried.end for place, tried in scored.items()}, SURE * deep)
     found = _at(rates, best), scored[best]
-    if alone and not clearly(found[1].end, alone[1].end, DEEPER * sure):
+    if alone and not clearly(found[1].end, alone[1].end, DEEPER * deep):
         found = alone
     return _made(*found, before, 0.0 if whole else FARTHER * sure, whole)
 
