@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import optimize, stats
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.metrics import log_loss, mean_squared_error, r2_score
 from torch import nn
 
 import insitu
@@ -166,7 +166,8 @@ def test_the_same_answer_for_all_is_scored_as_scikit_learn_does():
     assert found.measure == pytest.approx(shares.score(np.zeros((50, 1)), y))
     assert found.loss == pytest.approx(log_loss(y, shares.predict_proba(np.zeros((50, 1)))), rel=1e-6)
     constant = DummyRegressor().fit(np.zeros((50, 1)), targets).predict(np.zeros((50, 1)))
-    assert guess("mse", targets).loss == pytest.approx(mean_squared_error(targets, constant))
+    assert guess("mse", targets).measure == pytest.approx(mean_squared_error(targets, constant))
+    assert guess("mse", targets).loss == pytest.approx(1 - r2_score(targets, constant))
 
 
 def test_a_result_counts_as_learned_if_loss_or_accuracy_is_better_than_a_guess():
@@ -381,7 +382,7 @@ def test_what_a_new_head_reaches_alone_counts_as_known():
     assert (chosen(Stand(0.5, little), 0.5).rates.body or 0) > 1
     careful = Stand(0.5, little, right=0.95)
     assert chosen(careful, 0.5).rates.body == 0 and max(place or 0 for place in careful.asked) == 0
-    assert chosen(Stand(0.5, {k: 0.3 for k in range(-12, 13)}, right=0.95), 0.5).rates.body == 1  # clearly better
+    assert chosen(Stand(0.5, dict.fromkeys(range(-12, 13), 0.3), right=0.95), 0.5).rates.body == 1  # clearly better
 
 
 def test_a_hopeless_trial_is_given_up_after_its_first_fold():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from insitu.learner.advice import diverged
 from insitu.learner.held_out import Score, change
 from insitu.learner.history import History
-from insitu.learner.settle import diverged
 
 
 @pytest.mark.parametrize(

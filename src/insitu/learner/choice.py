@@ -8,9 +8,9 @@ must be depends on what there is to lose: a network that knows its task needs mu
 usual, one that only guesses none; and one that knows most of it never learns faster than derived.
 
 The head alone is tried first: the layers before it learn only if that is better, by more if the head alone knows much.
-A new head knows nothing before its trial, so what it reaches alone counts as known, too. Last, the training may count only in
-part: the smallest part of the way from start to end wins that is not clearly worse than the best one. Nothing here
-trains (trials.py) or measures (held_out.py).
+A new head knows nothing before its trial, so what it reaches alone counts as known, too. Last, the training may count
+only in part: the smallest part of the way from start to end wins that is not clearly worse than the best one. Nothing
+here trains (trials.py) or measures (held_out.py).
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ class Choice:
     part: float = 1.0  # of the way from start to end that counts
 
 
-def choose(
-    trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool, whole: bool = False
-) -> Choice:
+def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool, whole: bool = False,
+           solved: Score | None = None) -> Choice:  # fmt: skip
     """The rates near these that the trials speak for.
 
     before, guessed: the scores of the network, and of the same answer for all. head_given: its rate stays as it is.
-    whole: all of the way counts.
+    whole: all of the way counts. solved: the score of a last layer that was solved, from where the trials begin.
     """
     scored: dict[Place, Tried] = {}
 
@@ -62,11 +61,13 @@ def choose(
             scored[place] = trials.run(_at(rates, place), rival_among(scored.values(), guessed))
         return scored[place].end
 
-    alone = (rates.alone, trials.run(rates.alone)) if trials.both else None  # to the end: a fold must not decide
+    alone = _alone(trials, rates, solved)
     best, first, sure = HERE, score(HERE), known(before, guessed)
     deep = max(sure, known(alone[1].end, guessed)) if alone else sure  # a new head knows nothing, its features may
-    if deep < MUCH:
-        for step, farthest in directions(trials.both, only_head(trials.probe.parameters), head_given):
+    deep = deep if solved is None else 1.0  # a solved layer is as good as it gets without the others
+    if (deep if solved is None else sure) < MUCH:
+        fixed = head_given or solved is not None  # a solved head does not depend on its rate
+        for step, farthest in directions(trials.both, only_head(trials.probe.parameters), fixed):
             best = climb(score, best, step, farthest, guessed)
     elif not helps(first, before):
         score((0 if head_given else -1, -1))
@@ -77,7 +78,14 @@ def choose(
     found = _at(rates, best), scored[best]
     if alone and not clearly(found[1].end, alone[1].end, DEEPER * deep):
         found = alone
-    return _made(*found, before, 0.0 if whole else FARTHER * sure, whole)
+    return _made(*found, before if solved is None else solved, 0.0 if whole else FARTHER * sure, whole)
+
+
+def _alone(trials: Trials, rates: Rates, solved: Score | None) -> tuple[Rates, Tried] | None:
+    """The head alone, tried to the end: a fold must not decide. A solved one needs no trial, and no rate."""
+    if solved is not None:
+        return Rates(0.0, 0.0 if trials.both else None), Tried({1.0: solved})
+    return (rates.alone, trials.run(rates.alone)) if trials.both else None
 
 
 def rival_among(tried: Iterable[Tried], guessed: Score) -> Tried | None:

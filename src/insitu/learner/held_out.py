@@ -22,6 +22,7 @@ FEW = 400  # samples up to which every one is held out once
 FOLDS = 3
 EACH = 3  # samples per class below which none can be spared
 TEMPERATURES = 1.5 ** np.arange(-6, 16)
+CONSTANT = 1e-9  # of the largest variance of a target: below, it does not vary
 LEARNED = 0.99  # of the loss of guessing: a network that ends above it has learned nothing
 
 
@@ -163,6 +164,12 @@ def _soft_surprise(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -(y * np.log(np.maximum(softmax(z), 1e-12))).sum(1)
 
 
+def _spread(y: np.ndarray) -> np.ndarray:
+    """The variance of each target: errors count by their share of it, whatever the units; 1 if nothing varies."""
+    found = y.var(0, dtype=np.float64)
+    return np.where(found > CONSTANT * found.max(), found, found.max() or 1.0)
+
+
 def _binary_surprise(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (np.logaddexp(0, -np.abs(z)) + np.maximum(z, 0) - z * y.reshape(z.shape)).mean(1)
 
@@ -172,7 +179,7 @@ LOSS_OF = {
     "cross_entropy": _surprise,
     "soft_cross_entropy": _soft_surprise,
     "binary_cross_entropy": _binary_surprise,
-    "mse": lambda z, y: np.square(z - y.reshape(z.shape)).mean(1),
+    "mse": lambda z, y: (np.square(z - y.reshape(z.shape)) / _spread(y.reshape(z.shape))).mean(1),
 }
 
 

@@ -38,6 +38,8 @@ FINE, COARSE = 0.3, 100.0  # rate * K of a measuring step: with a fraction besid
 BOLD = 3.0  # times the derived rate: a classifier's
 ADAM = 3e-3
 PROBE = 1e-3  # the rate of the first measuring step
+TRIES = 6  # measuring steps to find their size
+LARGER, LARGEST = 1e4, 1e4  # times the rate if nothing moved, and where to give that up
 SAMPLES = 32
 
 
@@ -121,41 +123,45 @@ class Probe:
     smoothing: float = 0.0  # of labels
 
     def gains(self, state: Mapping[str, np.ndarray], samples: Iterable[tuple[np.ndarray, ...]]) -> Gains:
-        """The gains from this state over some samples (inputs, then label or target); the state is restored."""
+        """The gains from this state over some samples (inputs, then label or target); the state is restored.
+
+        Head and body are measured at steps of their own size: their gains may differ by many orders.
+        """
         base = {**state, **self._cleared(state)}
-        samples, rate = list(samples), PROBE
-        for _ in range(3):
-            found = self._measured(base, samples, rate)
-            wanted = COARSE if self._coarse(state) else FINE
-            most = max(found.head, found.body)
-            if not most or wanted / 10 <= rate * most <= wanted * 10:
+        samples, rates = list(samples), Rates(PROBE, PROBE if BODY_RATE in state else None)
+        wanted = COARSE if self._coarse(state) else FINE
+        for _ in range(TRIES):
+            found = self._measured(base, samples, rates)
+            better = Rates(_fit(rates.head, found.head, wanted), rates.body and _fit(rates.body, found.body, wanted))
+            if better == rates:
                 break
-            rate = wanted / most
+            rates = better
         self.device.load_arrays(state)
         return found
 
     def _cleared(self, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Both kinds of layers at the same rate, without memory of earlier steps."""
+        """No memory of earlier steps."""
         kept = {f"{v.name}.{word}" for v in self.parameters for word in ("momentum", "sum")}
-        found = {name: np.zeros_like(state[name]) for name in kept if name in state}
-        return {**found, **({BODY_RATE: np.ones(1, np.float32)} if BODY_RATE in state else {})}
+        return {name: np.zeros_like(state[name]) for name in kept if name in state}
 
     def _coarse(self, state: Mapping[str, np.ndarray]) -> bool:
         """Are steps below one unit of a weight lost, or rounded at random?"""
         weights = [v for v in self.parameters if v.dtype == "s8"]
         return any(_fraction(state, v) is None and f"{v.name}.sum" not in state for v in weights)
 
-    def _measured(self, base: Mapping[str, np.ndarray], samples: list[Arrays], rate: float) -> Gains:
+    def _measured(self, base: Mapping[str, np.ndarray], samples: list[Arrays], rates: Rates) -> Gains:
         squares = {True: 0.0, False: 0.0}
-        slopes, apart = 0.0, BODY_RATE in base
+        slopes, apart = 0.0, rates.body is not None
+        base = {**base, **({BODY_RATE: np.array([rates.share], np.float32)} if apart else {})}
         was = {v.name: real(base, v) for v in self.parameters}
         for sample in samples:
             self.device.load_arrays(base)
-            slopes += self._slope(sample, rate)
+            slopes += self._slope(sample, rates.head)
             now = self.device.state()
             for v in self.parameters:
-                step = _step(now, v, was[v.name], rate)
-                squares[not apart or v.name.startswith(f"{HEAD}.")] += float(np.square(step).sum())
+                head = not apart or v.name.startswith(f"{HEAD}.")
+                step = _step(now, v, was[v.name], rates.head if head else rates.head * np.float32(rates.share))
+                squares[head] += float(np.square(step).sum())
         outputs = method_of(self.device.verbs).outputs[0]
         per = SLOPES[self.loss][1](outputs.shape[0] if outputs.shape else 1, max(outputs.type.size, 1))
         scale = 2 * per / max(slopes, 1e-30)
@@ -171,6 +177,13 @@ class Probe:
         out = np.asarray(out, np.float64)
         slope = SLOPES[self.loss][0](out, sample[-1])
         return float(np.square(_smoothed(slope, sample[-1], self.smoothing) if self.smoothing else slope).sum())
+
+
+def _fit(rate: float, gain: float, wanted: float) -> float:
+    """The rate of the next measuring step: the same, if this one was neither too small nor too large."""
+    if not gain:
+        return rate * LARGER if rate < LARGEST else rate
+    return rate if wanted / 10 <= rate * gain <= wanted * 10 else wanted / gain
 
 
 def _fraction(state: Mapping[str, np.ndarray], v: Value) -> np.ndarray | None:

@@ -8,21 +8,23 @@ observes the effect on the held-out samples. If a rate is given, nothing is held
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from insitu.data.arguments import number, optional
 from insitu.devices.device import method_of
 from insitu.errors import DataError, LearningWarning
-from insitu.graph import Value
+from insitu.learner.advice import advice, diverged, same_answer
 from insitu.learner.choice import STEP, careful, choose
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
-from insitu.learner.held_out import Fold, any_folds, folds, guess, known, no_better, single
+from insitu.learner.held_out import Fold, Score, any_folds, folds, guess, helps, known, no_better, single
 from insitu.learner.history import History
 from insitu.learner.rates import Probe, Rates
-from insitu.learner.trials import QUICK, Trials, first_rates, only_head, trial_samples
+from insitu.learner.solved import Solver
+from insitu.learner.trials import QUICK, Trials, first_rates, trial_samples
 from insitu.learner.watch import Watch
 from insitu.terminal.progress import Report
 from insitu.terminal.wording import option
@@ -32,8 +34,6 @@ WARMUP = 0.1  # of all updates, and at most one epoch
 EPOCHS, AT, FEWEST, MOST = 20, 200, 4, 40  # 20 epochs of 200 samples; more of fewer, fewer of more
 FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are often repeated
 LARGE = 4000  # from this many samples on, some can be spared for the whole training
-DIVERGED = 1.5  # times the loss of the first samples
-FAR_BELOW = 0.5  # of the loss of guessing: whatever ends there has not diverged
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
 KNOWN = 0.5  # of its task: from there on, a network has more to lose than a few samples can teach
 TRIES = 3  # of a training that diverges, each at a third of the rates
@@ -87,6 +87,7 @@ class Settled:
     rates: Rates
     watch: Watch | None = None
     held: int | None = None  # samples held out; None: nothing had to be found
+    solved: Mapping[str, np.ndarray] = field(default_factory=dict)  # a last layer to begin with
     tries: int = 1
 
     @property
@@ -97,7 +98,8 @@ class Settled:
         count = len(self.feed.source)
         apart = f"{self.held:,} of {count:,} samples held out" if self.held else f"{count:,} samples"
         part = f" ({self.watch.part:.0%} of the way)" if self.watch and self.watch.part < 1 else ""
-        return f"{self.rates}, {self.course.epochs} epochs{part}, {apart}"
+        trained = [f"{self.rates}", f"{self.course.epochs} epochs{part}"] if self.rates.head else []
+        return ", ".join([*(["last layer solved"] if self.solved else []), *trained, apart])
 
     def history(self, feed: Feed) -> History:
         """An empty history with the settings."""
@@ -109,14 +111,16 @@ class Settled:
         """The same on another device, where samples are predicted only to learn."""
         watch = self.watch
         if watch is not None:
-            start = dict(feed.device.state())
+            start = {**feed.device.state(), **self.solved}
             watch = replace(watch, feed=feed, start=start, held=None, validation=None, near=False)
         return replace(self, feed=feed, watch=watch)
 
     def begin(self) -> Feed:
         """The samples to learn from. The share of the rate for layers before the head is part of the state."""
-        if BODY_RATE in self.feed.device.state():
-            self.feed.device.load_arrays({BODY_RATE: np.array([self.rates.share], np.float32)})
+        moving = BODY_RATE in self.feed.device.state() and self.rates.head
+        share = {BODY_RATE: np.array([self.rates.share], np.float32)} if moving else {}
+        if share or self.solved:
+            self.feed.device.load_arrays({**self.solved, **share})
         return self.feed
 
     def last(self, stop_epoch: int | None) -> int:
@@ -136,45 +140,15 @@ class Settled:
         course = replace(self.course, rate=rates.head)
         return replace(self, rates=rates, course=course, watch=watch, tries=self.tries + 1)
 
+    def _diverged(self, history: History, loss: str) -> list[str]:
+        return [diverged(history, guess(loss, self.feed.labels).loss)] if self.rates.head else []
+
     def finish(self, history: History, loss: str) -> None:
         """Keep the best state; if that is the initial one, say so."""
         said, history.restored = self.watch.finish() if self.watch else ("", False)
-        history.notes += filter(
-            None, [same_answer(self.feed.labels), said, diverged(history, guess(loss, self.feed.labels).loss)]
-        )
+        history.notes += filter(None, [same_answer(self.feed.labels), said, *self._diverged(history, loss)])
         for words in history.notes:
             warnings.warn(words, LearningWarning, stacklevel=6)
-
-
-def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
-    """What to try if these parameters did not learn with this recipe."""
-    if only_head(parameters):
-        return f"more samples, a scheme that trains more layers ({option(scheme='last:4')}) or a rate of your own"
-    if any(v.dtype == "s8" for v in parameters):
-        way = option(precision="float", batch=8, optimizer="adam")
-        return f"more samples, another arithmetic ({way}) or a rate of your own"
-    adam = "" if recipe.optimizer == "adam" else f"Adam ({option(batch=8, optimizer='adam')}), "
-    return f"more samples, {adam}another scheme or a rate of your own"
-
-
-def same_answer(labels: np.ndarray) -> str:
-    """The message if every sample has the same class or target."""
-    if len(labels) < 2 or (labels != labels[:1]).any():
-        return ""
-    what = "all samples belong to one class" if labels.dtype.kind == "i" else "all targets are the same"
-    return f"{what}: there is nothing to tell apart. Add samples of the others"
-
-
-def diverged(history: History, guessed: float) -> str:
-    """The message if training diverged: the last epoch's loss is far above that of the first samples, and no longer
-    far below that of guessing.
-    """
-    if not history.loss or history.restored:
-        return ""
-    first, last = float(np.mean(history.losses[0][: max(8, len(history.losses[0]) // 20)])), history.loss[-1]
-    if np.isfinite(last) and np.isfinite(first) and last <= max(DIVERGED * first + 1e-6, FAR_BELOW * guessed):
-        return ""
-    return f"training diverged (loss {first:.3g} to {last:.3g}): a smaller rate, or none to have one found"
 
 
 # finding ----------------------------------------------------------------------------------------
@@ -195,19 +169,20 @@ def as_given(feed: Feed, given: Given, share: float = 1.0) -> Settled:
 
 
 def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Report,
-           validation: Feed | None = None, tries: bool = True, step_macs: int = 0) -> Settled:  # fmt: skip
+           validation: Feed | None = None, tries: bool = True, step_macs: int = 0,
+           solver: Solver | None = None) -> Settled:  # fmt: skip
     """The settings that were not given, found; the device is unchanged. Without `tries`, rates are only derived.
 
-    step_macs is the work of one update, which says how long a trial may be.
+    step_macs is the work of one update, which says how long a trial may be. solver: of a last layer without steps.
     """
     start, count = dict(feed.device.state()), len(feed.source)
     parts = _divided(feed, given.seed, validation) if tries else []
     course = given.course(usual_epochs(count) if parts else FEW_EPOCHS, 0.0)
-    trials = Trials(feed, parts, course, recipe, probe, start, report, validation, *(() if tries else QUICK))
+    trials = Trials(feed, parts, course, recipe, probe, start, report, validation)
     try:
-        return (
-            _tested(trials, given, step_macs) if parts else _safe(trials, given) if tries else _untested(trials, given)
-        )
+        if not tries:
+            return _untested(replace(trials, probes=QUICK[0], lead=QUICK[1]), given)
+        return _tested(trials, given, step_macs, solver) if parts else _safe(trials, given, solver)
     finally:
         feed.device.load_arrays(start)
 
@@ -234,16 +209,40 @@ def _untested(trials: Trials, given: Given) -> Settled:
     return Settled(replace(trials.course, rate=rates.head), trials.feed, rates, None, 0)
 
 
-def _safe(trials: Trials, given: Given) -> Settled:
+def _begun(trials: Trials, solver: Solver | None, before: Score, whole: bool) -> tuple[Trials, Score | None]:
+    """The trials from a solved last layer, and its score; those from where it was, if that is not worse."""
+    if solver is None:
+        return trials, None
+    made = trials.solved(solver, trials.folds[0].learn if whole else np.arange(len(trials.feed.source)))
+    score = made.before()
+    return (made, score) if helps(score, before) else (trials, None)
+
+
+def _only_solved(trials: Trials, solver: Solver, before: Score, solved: Score) -> Settled:
+    """Nothing but the last layer is learned: one pass at a rate of 0 shows the loss of every sample."""
+    course = replace(trials.course, epochs=1, rate=0.0, warmup=0.0)
+    watch = Watch(trials.feed, trials.recipe.loss, trials.start, before, tried=solved, near=False)
+    return Settled(course, trials.feed, Rates(0.0), watch, 0, _arrays(trials, solver))
+
+
+def _arrays(trials: Trials, solver: Solver) -> dict[str, np.ndarray]:
+    return {v.name: trials.start[v.name] for v in solver.layer.values}
+
+
+def _safe(trials: Trials, given: Given, solver: Solver | None) -> Settled:
     """Too few samples to choose rates by: reduced ones, of the head alone if most classes have a single sample.
 
     If the network knows most of them already, each is held out once, and what is learned from the others must help.
     Classes may be missing among those, so this errs on the safe side.
     """
-    rates, feed, loss = _with_head(first_rates(trials).times(CAREFUL, CAREFUL), given), trials.feed, trials.recipe.loss
+    feed, loss = trials.feed, trials.recipe.loss
     parts = _filling(feed, any_folds(feed.labels, given.seed))
     trials = replace(trials, folds=parts, samples=trials.course.epochs * len(feed.source) * len(parts))
-    before, watch = trials.before() if parts else None, Watch(feed, loss, trials.start)
+    before = trials.before() if parts else None
+    begun, solved = _begun(trials, solver, before, False) if before is not None else (trials, None)
+    if before is not None and solver is not None and solved is not None:
+        return _only_solved(begun, solver, before, solved)
+    rates, watch = _with_head(first_rates(trials).times(CAREFUL, CAREFUL), given), Watch(feed, loss, trials.start)
     if before is not None and known(before, guess(loss, feed.labels)) >= KNOWN:
         found = careful(trials, rates, before)
         watch = Watch(feed, loss, trials.start, before, None, None, found.score, found.helps, part=found.part)
@@ -253,16 +252,22 @@ def _safe(trials: Trials, given: Given) -> Settled:
     return Settled(replace(trials.course, rate=rates.head), feed, rates, watch, 0)
 
 
-def _tested(trials: Trials, given: Given, step_macs: int) -> Settled:
+def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None) -> Settled:
     before, feed, loss = trials.before(), trials.feed, trials.recipe.loss
     guessed = guess(loss, (trials.validation or feed).labels)
     samples = trial_samples(len(feed.source), trials.course.epochs, step_macs, no_better(before, guessed))
     trials, words = replace(trials, samples=samples), advice(trials.probe.parameters, trials.recipe)
     whole = trials.validation is not None or len(feed.source) >= LARGE
-    best = choose(trials, _with_head(first_rates(trials), given), before, guessed, given.head_rate is not None, whole)
-    course, fold = replace(trials.course, rate=best.rates.head), trials.folds[0]
-    watch = Watch(feed, loss, trials.start, before, fold.held if whole else None, trials.validation, best.score,
-                  best.helps, words, best.part, trials.probe.parameters)  # fmt: skip
+    trials, solved = _begun(trials, solver, before, whole)
+    if solver and solved and len(solver.layer.values) == len(trials.probe.parameters):
+        return _only_solved(trials, solver, before, solved)
+    rates, fold = _with_head(first_rates(trials), given), trials.folds[0]
+    best = choose(trials, rates, before, guessed, given.head_rate is not None, whole, solved)
+    if solver and solved and not best.rates.head:
+        return _only_solved(trials, solver, before, solved)
+    course, arrays = replace(trials.course, rate=best.rates.head), _arrays(trials, solver) if solver and solved else {}
+    watch = Watch(feed, loss, trials.start, solved or before, fold.held if whole else None, trials.validation,
+                  best.score, best.helps, words, best.part, trials.probe.parameters, solver=trials.solver)  # fmt: skip
     if not whole:  # all are learned from: the trials say whether it helps
-        return Settled(course, feed, best.rates, watch, 0)
-    return Settled(course, feed.part(fold.learn), best.rates, watch, len(fold.held))
+        return Settled(course, feed, best.rates, watch, 0, arrays)
+    return Settled(course, feed.part(fold.learn), best.rates, watch, len(fold.held), arrays)

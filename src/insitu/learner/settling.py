@@ -14,6 +14,7 @@ from insitu.devices.host import HostDevice
 from insitu.learner.feed import Feed, Source, plain, predict_all
 from insitu.learner.rates import Probe, parameters_of, trained_values
 from insitu.learner.settle import Given, Settled, as_given, settle
+from insitu.learner.solved import solver_of
 from insitu.learner.trainees import Views, cut_of, feed_of
 from insitu.planner.changes.looped import macs
 from insitu.terminal.progress import Report
@@ -48,7 +49,10 @@ def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, 
     recipe = learner.recipe
     probe = Probe(feed.device, trained_values(learner.graphs), recipe.loss, recipe.smoothing)
     validation = None if held_out is None else _beside(learner, feed, held_out)
-    return settle(feed, given, learner.recipe, probe, report, validation, step_macs=_step_macs(feed.device))
+    cut = cut_of(learner) if feed.cached else None
+    graph = cut.predict if cut else learner.graphs["predict"]
+    solver = solver_of(graph, probe.parameters, recipe.loss, feed)
+    return settle(feed, given, recipe, probe, report, validation, step_macs=_step_macs(feed.device), solver=solver)
 
 
 def _step_macs(device: Device) -> int:

@@ -43,6 +43,7 @@ class Cut:
 
     frozen: HostDevice
     rest: HostDevice  # learns from their outputs
+    predict: Graph  # from their outputs to the network's
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,7 @@ def cut_of(learner: Owner) -> Cut | None:
         if parts is None:
             return None
         rest = {verb: plan(g) for verb, g in faster_together(parts.rest).items()}
-        trainees.cut = Cut(open_plans({"predict": plan(parts.prefix)}), open_plans(rest))
+        trainees.cut = Cut(open_plans({"predict": plan(parts.prefix)}), open_plans(rest), parts.rest["predict"])
     return trainees.cut
 
 

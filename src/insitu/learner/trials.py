@@ -7,7 +7,7 @@ rates are tried, and which win: choice.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,7 +19,8 @@ from insitu.learner.course import Course
 from insitu.learner.feed import Feed, predict_all
 from insitu.learner.held_out import Fold, Score, clearly, lost, score
 from insitu.learner.loop import run_epochs
-from insitu.learner.rates import SAMPLES, Gains, Probe, Rates, derived
+from insitu.learner.rates import BOLD, SAMPLES, Gains, Probe, Rates, derived
+from insitu.learner.solved import Solver
 from insitu.terminal.progress import Report
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE, Recipe
@@ -61,27 +62,48 @@ class Trials:
     probes: int = SAMPLES  # to measure gains with
     lead: int = LEAD
     samples: int = 0  # seen by one trial over all folds
+    starts: tuple[State, ...] = ()  # where each fold begins, if its last layer was solved from its samples
+    solver: Solver | None = None  # of the last layer, at the start and again at the end
 
     @property
     def both(self) -> bool:
         """Are a head and other layers trained?"""
         return BODY_RATE in self.start
 
+    def solved(self, solver: Solver, everything: np.ndarray) -> Trials:
+        """The same from a last layer that was solved: in each fold from its samples, for the training from these."""
+        features = solver.features(self.start)
+        parts = (*(fold.learn for fold in self.folds), everything)
+        made = [{**self.start, **solver.on(features, part, self.start)} for part in parts]
+        return replace(self, starts=tuple(made[:-1]), start=made[-1], solver=solver)
+
     def before(self) -> Score:
         """The score of the held-out samples without training."""
-        self.feed.device.load_arrays(self.start)
-        return self._score([self._outputs(fold) for fold in self.folds])
+        outputs = []
+        for fold, start in zip(self.folds, self._starts):
+            self.feed.device.load_arrays(start)
+            outputs.append(self._outputs(fold))
+        return self._score(outputs)
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """The points to measure at; a layer that is solved at the end would have to be solved at each of them."""
+        return PARTS if self.solver is None else PARTS[-1:]
+
+    @property
+    def _starts(self) -> Sequence[State]:
+        return self.starts or [self.start] * len(self.folds)
 
     def run(self, rates: Rates, rival: Tried | None = None) -> Tried:
         """Train with these rates in every fold, unless the first ones show that the rival is clearly better."""
-        found: dict[float, list[np.ndarray]] = {part: [] for part in PARTS}
-        start = with_share(self.start, rates.share)
-        for fold in self.folds:
+        found: dict[float, list[np.ndarray]] = {part: [] for part in self.parts}
+        for fold, start in zip(self.folds, (with_share(s, rates.share) for s in self._starts)):
             self.feed.device.load_arrays(start)
             train(self.feed, *self._shortened(rates, fold.learn))
             end = dict(self.feed.device.state())
-            for part in PARTS:
-                self.feed.device.load_arrays(between(start, end, part, self.probe.parameters) if part < 1 else end)
+            for part in self.parts:
+                made = between(start, end, part, self.probe.parameters) if part < 1 else end
+                self.feed.device.load_arrays(self.solver.again(made, fold.learn) if self.solver else made)
                 found[part].append(self._outputs(fold))
             if rival is not None and self._hopeless(found[1.0], rival):
                 return Tried({1.0: lost(self._score(found[1.0]))})
@@ -152,6 +174,8 @@ def first_rates(trials: Trials) -> Rates:
     gains, recipe = gains_at(trials, trials.start), trials.recipe
     head = any(v.name.startswith(f"{HEAD}.") for v in trials.probe.parameters)
     rates = derived(gains, recipe, head)
+    if trials.starts:  # a solved head is where it will be
+        return rates.times(1.0, BOLD) if trials.both else rates
     if not trials.both:
         return rates
     feed = trials.feed

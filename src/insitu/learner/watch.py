@@ -15,6 +15,7 @@ from insitu.graph import Value
 from insitu.learner.between import between
 from insitu.learner.feed import Feed, predict_all
 from insitu.learner.held_out import MOST, Score, change, guess, helps, no_better, score
+from insitu.learner.solved import Solver
 
 FAR, NEAR = 1.1, 0.02  # how far above a trial's result a training may end, as a share and in addition
 ERRORS = 2.0  # standard errors by which it must also be above
@@ -38,6 +39,7 @@ class Watch:
     part: float = 1.0  # of the way from the start to the end that counts
     parameters: tuple[Value, ...] = ()  # that are trained
     near: bool = True  # is predicting cheap there? On a board, the trials are trusted
+    solver: Solver | None = None  # of the last layer, whose start was solved and is better than what was there
     scores: list[Score] = field(default_factory=list)  # after each epoch
     best: tuple[Score, Mapping[str, np.ndarray]] | None = None
 
@@ -69,10 +71,14 @@ class Watch:
             after, state = self.tried or self._score(), None
         if not self.helped(after) or self.astray():
             self.feed.device.load_arrays(self.start)
+            if self.solver:
+                return "", False
             was = f"{change(self.before, after)}, on samples held out"
             return f"training did not help ({was}): the learner is as it was. What may help: {self.advice}", True
         if self.part < 1:
             state = between(self.start, self.feed.device.state(), self.part, self.parameters)
+        if self.solver:
+            state = self._solved(state or self.feed.device.state())
         if state is not None:
             self.feed.device.load_arrays(state)
         return self._nothing(after)
@@ -99,11 +105,18 @@ class Watch:
             return self.tried is not None and self.best[0].cost > self.tried.cost * FAR + NEAR
         if self.tried is None or not self.near:
             return False
-        now, guessed = self._score(), guess(self.loss, self.feed.labels)
+        end = self._solved(self.feed.device.state()) if self.solver else None
+        now, guessed = self._score(end), guess(self.loss, self.feed.labels)
         forgot = no_better(now, guessed) and not no_better(self.tried, guessed)
         chance = ERRORS * float(np.hypot(now.error, self.tried.error))  # these are other samples than the trial's
         far = now.cost > self.tried.cost * FAR + NEAR + chance
         return forgot or far or not helps(now, self._score(self.start))
+
+    def _solved(self, state: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The state with its last layer solved again, from the samples that were learned from."""
+        assert self.solver is not None
+        chosen = np.arange(len(self.feed.source)) if self.feed.chosen is None else self.feed.chosen
+        return self.solver.again(state, chosen)
 
     def _score(self, state: Mapping[str, np.ndarray] | None = None) -> Score:
         device, feed = self.feed.device, self.validation or self.feed

@@ -17,7 +17,7 @@ from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.model import Model
-from insitu.ops.linear import linear_s8
+from insitu.ops.linear import linear, linear_s8
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
 from insitu.preprocess import fuse_transform
@@ -137,12 +137,14 @@ def features_of(graph: Graph, samples: Samples) -> np.ndarray:
 
 
 def ends_in_linear(graph: Graph) -> bool:
-    """Is the output that of a small int8 linear layer? Its range would limit which targets can be reached."""
+    """Is the output that of a linear layer: in float, or a small one in int8, whose range would limit the targets?"""
     node = graph.producer.get(graph.outputs[0].name)
     if node is not None and node.op is dequantize:
         node = graph.producer.get(node.inputs[0].name)
-    if node is None or node.op is not linear_s8 or len(graph.outputs) > 1:
+    if node is None or node.op not in (linear, linear_s8) or len(graph.outputs) > 1:
         return False
+    if node.op is linear:
+        return node.inputs[0].type.rank == 2 and all(v.name in graph.constants for v in node.inputs[1:])
     small = node.inputs[1].type.size <= MOST_FLOAT
     return small and node.attrs["lo"] < node.output.type.zero  # else a ReLU is part of it
 

@@ -42,7 +42,7 @@ def recipe_of(taken: Compiled | None, recipe: Recipe | None, precision: str) -> 
     kept = {name: taken.fields[name] for name in ("loss", "decay", "smoothing") if name in taken.fields}
     plain = taken.fields.get("optimizer") == "sgd"  # only then does its rate mean the same
     if plain:
-        return Recipe(**kept, rate=taken.fields["rate"], clip=taken.fields["clip"] or Recipe().clip), taken.notes
+        return Recipe(**kept, rate=taken.fields["rate"], clip=taken.fields["clip"] or None), taken.notes
     keeps = f"{option(precision='float')} keeps {taken.name}"
     note = f"int8 weights are updated by SGD, at a rate that fit finds; {keeps}"
     return Recipe(**kept), (f"Keras: {note}", *taken.notes)

@@ -45,6 +45,8 @@ from insitu.training.trainable import Trained, make_trainable, remerge
 
 SCALAR = Type("f32", ())
 MOST_SMOOTHING = 0.9  # beyond, nothing is left of a label
+CLIP = 64.0  # of a classifier: at batch 1, norms of 8 to 28 are usual
+CLIPS = {"mse": 0.0}  # its gradients have the unit of the targets, or its square: no number fits all of them
 BODY_RATE = "body_rate"  # persistent: the share of the rate at which all layers but the head learn
 LOSSES = {
     "cross_entropy": (softmax_cross_entropy, "labels"),
@@ -61,7 +63,7 @@ class Recipe:
     loss: str = "cross_entropy"
     optimizer: str = "sgd"  # sgd, momentum, adam (the last two only for float parameters)
     arithmetic: str = "residual"  # of s8 weights: residual, residual4, stochastic, nearest, master
-    clip: float = 64.0  # largest norm of a gradient, in real units; 0: no limit. At batch 1, norms of 8 to 28 are usual
+    clip: float | None = None  # largest norm of a gradient, in real units; 0: no limit; None: as CLIPS says
     clip_kind: str = "parameter"  # each parameter's gradient; or "head": the last weight's limits the whole step
     decay: float = 0.0  # of weights, not of biases
     smoothing: float = 0.0  # of class labels: this share of each goes to all classes alike
@@ -80,6 +82,7 @@ class Recipe:
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
             object.__setattr__(self, name, one_of(getattr(self, name), name, known))
+        object.__setattr__(self, "clip", CLIPS.get(self.loss, CLIP) if self.clip is None else self.clip)
         for name in ("clip", "decay"):
             number(getattr(self, name), name)
         for name in ("momentum", "beta1", "beta2"):

@@ -1,0 +1,48 @@
+"""What to say about a training: what may help if it did not, and whether its samples or its rate were at fault.
+
+Whether a training is kept or undone is decided elsewhere (watch.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from insitu.graph import Value
+from insitu.learner.history import History
+from insitu.learner.trials import only_head
+from insitu.terminal.wording import option
+from insitu.training.train import Recipe
+
+DIVERGED = 1.5  # times the loss of the first samples
+FAR_BELOW = 0.5  # of the loss of guessing: whatever ends there has not diverged
+
+
+def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
+    """What to try if these parameters did not learn with this recipe."""
+    if only_head(parameters):
+        return f"more samples, a scheme that trains more layers ({option(scheme='last:4')}) or a rate of your own"
+    if any(v.dtype == "s8" for v in parameters):
+        way = option(precision="float", batch=8, optimizer="adam")
+        return f"more samples, another arithmetic ({way}) or a rate of your own"
+    adam = "" if recipe.optimizer == "adam" else f"Adam ({option(batch=8, optimizer='adam')}), "
+    return f"more samples, {adam}another scheme or a rate of your own"
+
+
+def same_answer(labels: np.ndarray) -> str:
+    """The message if every sample has the same class or target."""
+    if len(labels) < 2 or (labels != labels[:1]).any():
+        return ""
+    what = "all samples belong to one class" if labels.dtype.kind == "i" else "all targets are the same"
+    return f"{what}: there is nothing to tell apart. Add samples of the others"
+
+
+def diverged(history: History, guessed: float) -> str:
+    """The message if training diverged: the last epoch's loss is far above that of the first samples, and no longer
+    far below that of guessing.
+    """
+    if not history.loss or history.restored:
+        return ""
+    first, last = float(np.mean(history.losses[0][: max(8, len(history.losses[0]) // 20)])), history.loss[-1]
+    if np.isfinite(last) and np.isfinite(first) and last <= max(DIVERGED * first + 1e-6, FAR_BELOW * guessed):
+        return ""
+    return f"training diverged (loss {first:.3g} to {last:.3g}): a smaller rate, or none to have one found"
