@@ -54,28 +54,31 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
     whole: all of the way counts. solved: the score of a last layer that was solved, from where the trials begin.
     """
     scored: dict[Place, Tried] = {}
+    quick = trials.quick()  # few samples are held out in several folds: then all of them are needed
 
     def score(place: Place) -> Score:
         if place not in scored:
             trials.report("finding the learning rate", len(scored), 8)
-            scored[place] = trials.run(_at(rates, place), rival_among(scored.values(), guessed))
+            scored[place] = quick.run(_at(rates, place), rival_among(scored.values(), guessed))
         return scored[place].end
 
-    alone = _alone(trials, rates, solved)
-    best, first, sure = HERE, score(HERE), known(before, guessed)
+    alone, sure = _alone(trials, rates, solved), known(before, guessed)
     deep = max(sure, known(alone[1].end, guessed)) if alone else sure  # a new head knows nothing, its features may
-    deep = deep if solved is None else 1.0  # a solved layer is as good as it gets without the others
-    if (deep if solved is None else sure) < MUCH:
+    bound = deep if solved is None else sure  # what speaks against other rates
+    best, first = HERE, score(HERE)
+    if bound < MUCH:
         fixed = head_given or solved is not None  # a solved head does not depend on its rate
         for step, farthest in directions(trials.both, only_head(trials.probe.parameters), fixed):
             best = climb(score, best, step, farthest, guessed)
-    elif not helps(first, before):
+    elif not helps(first, before if quick is trials else quick.before()):
         score((0 if head_given else -1, -1))
-    if alone and sure < MUCH and not any(clearly(t.end, alone[1].end, DEEPER * deep) for t in scored.values()):
+    least = None if alone is None else alone[1].end if quick is trials else quick.seen(alone[1])
+    deep = deep if solved is None else 1.0  # a solved layer is as good as it gets without the others
+    if least and sure < MUCH and not any(clearly(t.end, least, DEEPER * deep) for t in scored.values()):
         for step in SLOWER:  # of all rates tried so far, none was slow enough for these layers
             score((0, -step))
-    best = nearest({place: tried.end for place, tried in scored.items()}, SURE * deep)
-    found = _at(rates, best), scored[best]
+    best = nearest({place: tried.end for place, tried in scored.items()}, SURE * bound)
+    found = _at(rates, best), scored[best] if quick is trials else trials.run(_at(rates, best))
     if alone and not clearly(found[1].end, alone[1].end, DEEPER * deep):
         found = alone
     return _made(*found, before if solved is None else solved, 0.0 if whole else FARTHER * sure, whole)
@@ -84,7 +87,7 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
 def _alone(trials: Trials, rates: Rates, solved: Score | None) -> tuple[Rates, Tried] | None:
     """The head alone, tried to the end: a fold must not decide. A solved one needs no trial, and no rate."""
     if solved is not None:
-        return Rates(0.0, 0.0 if trials.both else None), Tried({1.0: solved})
+        return Rates(0.0, 0.0 if trials.both else None), trials.untrained()
     return (rates.alone, trials.run(rates.alone)) if trials.both else None
 
 

@@ -30,6 +30,7 @@ LEAD = 500  # samples to train a head with before the gain of the body is measur
 WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing is known yet
 SHARE = 0.25  # of the training itself: what a trial may always cost
 PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
+ENOUGH = 40  # samples held out in a fold: then one is enough to look for rates
 GIVE_UP = 1.0  # standard errors by which a trial must be worse than another to be given up
 
 State = Mapping[str, np.ndarray]
@@ -79,11 +80,26 @@ class Trials:
 
     def before(self) -> Score:
         """The score of the held-out samples without training."""
+        return self.untrained().end
+
+    def untrained(self) -> Tried:
+        """The result of no training."""
         outputs = []
         for fold, start in zip(self.folds, self._starts):
             self.feed.device.load_arrays(start)
             outputs.append(self._outputs(fold))
-        return self._score(outputs)
+        return Tried({1.0: self._score(outputs)}, outputs)
+
+    def quick(self) -> Trials:
+        """The same with the first fold alone, if it holds out enough samples to compare rates by."""
+        if len(self.folds) == 1 or len(self.folds[0].held) < ENOUGH:
+            return self
+        share = self.samples // len(self.folds)
+        return replace(self, folds=self.folds[:1], starts=self.starts[:1], samples=share)
+
+    def seen(self, tried: Tried) -> Score:
+        """The score of a trial of more folds, on those of these trials."""
+        return self._score(tried.outputs[: len(self.folds)])
 
     @property
     def parts(self) -> tuple[float, ...]:
