@@ -13,7 +13,8 @@ from bench.schemes import CLASSES
 from insitu.codegen import emit_program
 from insitu.devices.host import open_plans
 from insitu.errors import GraphError
-from insitu.graph import Graph, build, lookup, s8, s32
+from insitu.graph import Graph, Type, build, lookup, s8, s32
+from insitu.graph.call import Call, Table
 from insitu.graph.loops import Key, Loop, Move, Turn, scratch_bytes
 from insitu.importers import load
 from insitu.planner import plan, verify
@@ -97,8 +98,22 @@ class Net:
         pair = (x, y) if self.below(2) else (y, x)
         return lookup("mul_s8")(*pair, out=self.out(), name=self.name("product"))
 
+    def crop(self, x):
+        """Some rows and columns, perhaps not all of them: rows at both ends are needed by nobody."""
+        (_, h, w, c), steps = x.shape, (1, 1 + self.below(3), 1 + self.below(2), 1)
+        top, left = self.below(h), self.below(w)
+        stops = (1, top + 1 + self.below(h - top), left + 1 + self.below(w - left), c)
+        return lookup("slice")(x, starts=(0, top, left, 0), stops=stops, steps=steps, name=self.name("crop"))
+
+    def resize(self, x):
+        """Fewer rows or more: the distance from one to the next is not always the same."""
+        size = tuple(1 + self.below(side + side // 2 + 1) for side in x.shape[1:3])
+        how = [("half_pixel", "floor"), ("align_corners", "round_prefer_floor")][self.below(2)]
+        return lookup("resize")(x, size=size, coordinates=how[0], rounding=how[1], name=self.name("resize"))
+
     def graph(self) -> Graph:
         layers = (self.conv, self.conv, self.depthwise, self.depthwise, self.pool, self.skip, self.table, self.gate)
+        layers += (self.crop, self.resize)
         with build("random") as self.b:
             x = self.b.input(
                 "x", s8(1, 6 + self.below(20), 1 + self.below(9), 1 + self.below(4), s=0.05, z=self.below(9))
@@ -217,6 +232,37 @@ def test_a_stripe_that_makes_nothing_is_missed():
     t, i, _ = _first(loop, "window")
     with pytest.raises(GraphError):
         verify_stripes(_changed(loop, t, i, window=None), (loop.nodes[-1].output,))
+
+
+def _sounds() -> Loop:
+    """Rows that are picked, rows that are made from the row above, and a sum of both."""
+    with build("sounds") as b:
+        x = b.input("x", Type("s32", (1, 20, 3, 1)))
+        x = lookup("resize")(x, size=(13, 3), name="picked")
+        past = lookup("smooth")(x, share=0.25, name="past")
+        graph = b.graph(lookup("pcen")(x, past, unit=1e-6, name="ratio"))
+    (region,) = (r for r in regions(graph) if len(r.nodes) == 3)
+    return loop_of(region, Fraction(4), lambda n: call_of(n, graph, "mcu"))
+
+
+def test_a_row_made_without_the_row_above_is_caught():
+    loop = _sounds()
+    verify_stripes(loop, (loop.nodes[-1].output,))
+    assert next(room for room in loop.rooms if room.value.name == "past").kept == 12  # one row
+    t, i, turn = next((t, i, turn) for t, s in enumerate(loop.stripes) for i, turn in enumerate(s)
+                      if any(m.value.name == "past" for m in turn.moves))  # fmt: skip
+    kept = tuple(m for m in turn.moves if m.value.name != "past")
+    with pytest.raises(GraphError, match="past"):
+        verify_stripes(_changed(loop, t, i, moves=kept), (loop.nodes[-1].output,))
+
+
+def test_other_rows_than_those_picked_are_caught():
+    loop = _sounds()
+    t, window = next((t, s[0].window) for t, s in enumerate(loop.stripes) if s[0].window and s[0].window.made.count > 2)
+    args = [Table(a.array[::-1].copy()) if isinstance(a, Table) else a for a in window.call.args]
+    wrong = replace(window, call=Call(window.call.function, *args))
+    with pytest.raises(GraphError, match="copies other rows"):
+        verify_stripes(_changed(loop, t, 0, window=wrong), (loop.nodes[-1].output,))
 
 
 def test_a_line_too_short_is_caught():

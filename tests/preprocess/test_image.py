@@ -1,5 +1,7 @@
 """Pixels in, the same result as preparing them by hand: in float, in int8, in C."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,12 @@ from torch import nn
 
 import insitu
 from insitu import GraphError, Transform
-from insitu.devices.host import open_host
+from insitu.codegen import emit_program
+from insitu.devices.host import open_host, open_program
+from insitu.devices.rows import Arrival
 from insitu.graph import check, evaluate
 from insitu.importers import load
+from insitu.planner import plan
 from insitu.preprocess import fuse_transform
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -122,6 +127,32 @@ def test_yuv_is_what_pillow_says():
         x = b.input("x", insitu.Type("u8", yuyv.shape))
         graph = b.graph(insitu.graph.lookup("pixels")(x, format="yuyv"))
     assert np.abs(evaluate(graph, yuyv).astype(int) - rgb).max() <= 4  # two roundings of three numbers
+
+
+@pytest.mark.parametrize("format", ["rgb565", "yuyv"])
+def test_a_camera_s_rows_are_cropped_and_resized_as_they_arrive(format):
+    """With the bytes of the numpy meaning, and no image of any size in the arena."""
+    camera = Transform(0.5, 0.25, size=(60, 80), crop=(54, 66), format=format)
+    x = pixels(20, 60, 80, 2)
+    made = fuse_transform(insitu.Model(camera.applied_to(_rows_last())).quantize(x).graph)
+    want = evaluate(made, x[:1])
+    whole = plan(made, target="mcu", enough=0)
+    rows = plan(replace(made, by_rows="pixels"), target="mcu", enough=0)
+    np.testing.assert_array_equal(open_program(emit_program(whole, "net")).predict(x[:1]), want)
+    arrival = Arrival(open_program(emit_program(rows, "net")))
+    for first in range(0, 60, 7):
+        arrival.rows(x[0, first : first + 7])
+    np.testing.assert_array_equal(arrival.end()[0], want)
+    assert rows.arena_bytes < 2000 < x[0].nbytes < whole.arena_bytes < 1.2 * x[0].nbytes  # and some rows
+
+
+def _rows_last():
+    """A network whose input is height x width x channels."""
+    with insitu.graph.build("rows") as b:
+        x = b.input("x", insitu.Type("f32", (1, 6, 5, 3)))
+        w = b.constant("w", np.random.default_rng(0).normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32))
+        y = insitu.graph.lookup("conv2d")(x, w, name="conv")
+        return b.graph(insitu.graph.lookup("mean")(y, axes=(1, 2), name="pool"))
 
 
 def test_the_middle_is_cropped_before_it_is_resized(net):

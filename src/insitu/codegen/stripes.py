@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from insitu.codegen import c
-from insitu.graph.call import Scratch
+from insitu.graph.call import Scratch, Table
 from insitu.graph.graph import Value
 from insitu.graph.loops import Loop, Move, Piece, Turn, Window, away, row_bytes, scratch_places
 
@@ -206,8 +206,8 @@ def _what(arg) -> str:
 
 
 def _ctype(arg) -> str:
-    """The C type of a pointer to a struct; '' for numbers and places."""
-    struct = getattr(arg, "struct", None)
+    """The C type of a pointer to a struct or a table; '' for numbers and places."""
+    struct = getattr(arg, "struct", None) or (c.ctype(arg.array) if isinstance(arg, Table) else None)
     return f"{struct} *const" if struct else ""
 
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
 
 from insitu.graph.call import Call, Scratch, Table
 from insitu.graph.graph import Node, Value
@@ -23,17 +26,32 @@ class Rows:
     """Output row i needs the input's rows i * stride - top + u * dilation, for u below `kernel`."""
 
     kernel: int = 1
-    stride: int = 1
+    stride: int | Fraction = 1
     dilation: int = 1
-    top: int = 0
+    top: int = 0  # rows of padding above; negative if the first rows are not needed
 
-    def first(self, i: int) -> int:
-        """The first row that output row i needs; negative for padding."""
+    def first(self, i):
+        """The first row that output row i (or each of an array) needs; negative for padding."""
         return i * self.stride - self.top
 
-    def end(self, i: int) -> int:
-        """One past the last row that output row i needs."""
+    def end(self, i):
+        """One past the last row that output row i (or each of an array) needs."""
         return self.first(i) + (self.kernel - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True)
+class Picked(Rows):
+    """Output row i needs the input's row picks[i] alone; `picks` never go back. `stride` is their mean distance."""
+
+    picks: tuple[int, ...] = ()
+
+    def first(self, i):
+        return np.asarray(self.picks)[np.minimum(i, len(self.picks) - 1)]
+
+
+def picked(picks: np.ndarray, height: int) -> Picked:
+    """For rows that are copies of these rows of an input of this height."""
+    return Picked(stride=Fraction(height, len(picks)), picks=tuple(picks.tolist()))
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,10 @@ class Facts:
     overwrites: bool = False  # the kernel changes the inputs that `in_place` names: they must be shared
     # a rule: the rows of each input that a row of the output needs (None: all rows); None if it cannot run by rows
     stripes: Callable[..., tuple[Rows | None, ...] | None] | None = None
+    # a rule for attributes that tell of rows (other than `padding`): those of a call that makes `made` rows, and of
+    # Picked rows copies `picks`, counted from the first it reads
+    on_rows: Callable[..., dict[str, Any]] | None = None
+    carries: bool = False  # it makes each row of its output from the row above it, too, and finds it just before
     over: Twin | None = None  # the same op with its result over its first input
     parts: PartsTwin | None = None  # the same op with a weight in two parts: trained channels and fixed ones
     made_for: Change = ""  # an op that only the planner makes: for this change

@@ -14,6 +14,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Case, Node, Type, Value, f32, op, s8
 from insitu.graph.call import Call, Table
+from insitu.graph.loops import Rows, picked
 from insitu.graph.op import Grads
 from insitu.ops._boxes import box_shape, row_steps
 from insitu.ops._functions import COORDINATES, ROUNDINGS, nearest
@@ -232,7 +233,19 @@ slice = op(
         + both("inner", (2, 3, 5), starts=(0, 1, 1), stops=(2, 3, 4), steps=(1, 1, 1))
     ),
 )
-slice.may(moves=True)
+
+
+def _sliced_rows(y: Value, x: Value, *, starts: Ints, steps: Ints) -> tuple[Rows] | None:
+    """None if it takes one image of several: rows of the others lie between."""
+    return (Rows(stride=steps[1], top=-starts[1]),) if x.shape[0] == 1 else None
+
+
+def _slice_some(*, starts: Ints) -> dict[str, Ints]:
+    """The first row that is read is the first that is needed."""
+    return {"starts": (starts[0], 0, *starts[2:])}
+
+
+slice.may(moves=True, stripes=_sliced_rows, on_rows=_slice_some)
 
 
 @slice.infer
@@ -322,7 +335,18 @@ resize = op(
         + both("corners", (1, 3, 4, 3), size=(7, 2), coordinates="align_corners", rounding="round_prefer_floor")
     ),
 )
-resize.may(moves=True)
+
+
+def _resized_rows(y: Value, x: Value, *, size: Pair, coordinates: str, rounding: str) -> tuple[Rows]:
+    return (picked(nearest(x.shape[1], size[0], coordinates, rounding), x.shape[1]),)
+
+
+def _resize_some(*, size: Pair, made: int, picks: Ints) -> dict[str, Ints]:
+    """`picks` is no attribute of the op: only a call on some rows has it."""
+    return {"size": (made, size[1]), "picks": picks}
+
+
+resize.may(moves=True, stripes=_resized_rows, on_rows=_resize_some)
 
 
 @resize.infer
@@ -349,7 +373,8 @@ def _(g: Value, y: Value, x: Value, *, coordinates: str, rounding: str) -> Grads
 
 
 @resize.emit
-def _(y: Value, x: Value, *, size: Pair, coordinates: str, rounding: str) -> Call:
+def _(y: Value, x: Value, *, size: Pair, coordinates: str, rounding: str, picks: Ints = ()) -> Call:
     n, h, w, c = x.shape
-    maps = [Table(nearest(x.shape[i + 1], size[i], coordinates, rounding)) for i in (0, 1)]
+    rows, columns = (nearest(x.shape[i + 1], size[i], coordinates, rounding) for i in (0, 1))
+    maps = [Table(np.array(picks, np.int32) if picks else rows), Table(columns)]
     return Call("resize_nearest", y, x, *maps, n, h, w, *size, c * x.type.numpy.itemsize)

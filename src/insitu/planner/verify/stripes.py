@@ -13,8 +13,8 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Node, Value
-from insitu.graph.call import Scratch, Struct
-from insitu.graph.loops import Loop, Move, Piece, Window, away
+from insitu.graph.call import Scratch, Struct, Table
+from insitu.graph.loops import Loop, Move, Picked, Piece, Window, away
 from insitu.planner.verify.bytemap import ByteMap, any_overlap, overlap
 
 FAR = 1 << 32  # more than any value has rows
@@ -148,6 +148,14 @@ class _Rows:
             for shape in _windows(window):
                 if shape.fields["pt"] != p.first - rows.first(first):
                     raise GraphError(f"stripe {t} pads it with {shape.fields['pt']} rows", where=f"%{v.name}")
+            if isinstance(rows, Picked):
+                _picks(window, [int(rows.first(i)) - p.first for i in range(first, last + 1)], t)
+        self._carried(node, window.made, t)
+
+    def _carried(self, node: Node, made: Piece, t: int) -> None:
+        """An op that makes rows from the row above finds that row just before the first that it makes."""
+        if node.op.facts.carries and made.first:
+            self._read(Piece(made.value, made.first - 1, 1, made.slot - 1), t)
 
     def _read(self, piece: Piece, t: int) -> None:
         name, wanted = piece.value.name, list(range(piece.first, piece.first + piece.count))
@@ -189,6 +197,13 @@ def _sizes(window: Window, t: int) -> None:
     heights = [(s.fields["oh"], s.fields["h"]) for s in _windows(window)]
     if wrong or any(pair != (window.made.count, window.read[0].count) for pair in heights):
         raise GraphError(f"stripe {t}: the call is of another height", where=f"%{window.made.value.name}")
+
+
+def _picks(window: Window, wanted: list[int], t: int) -> None:
+    """The kernel's first table says which rows it copies, from the first it gets."""
+    table = next((a for a in window.call.args if isinstance(a, Table)), None)
+    if table is None or table.array.tolist() != wanted:
+        raise GraphError(f"stripe {t} copies other rows than {wanted}", where=f"%{window.made.value.name}")
 
 
 def _windows(window: Window) -> list[Struct]:

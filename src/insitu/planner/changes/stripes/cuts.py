@@ -208,7 +208,7 @@ class _Cuts:
             readers = [r for u in self.graph.users.get(node.name, ()) for v, r in reads(u) or () if v == node.output]
             rows = max(((r.kernel - 1) * r.dilation + 1 - r.stride for r in readers), default=0)
             whole = node.name in self.results or any(not reads(u) for u in self.graph.users.get(node.name, ()))
-            self._least[node.name] = 0 if whole else max(rows, 0) * row_bytes(node.output)
+            self._least[node.name] = 0 if whole else max(int(rows), 0) * row_bytes(node.output)
         return self._least[node.name]
 
     def _sketch(self, region: Region, height: Fraction) -> Sketch:

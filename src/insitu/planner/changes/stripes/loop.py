@@ -14,10 +14,11 @@ from functools import cached_property
 from insitu.graph import Node, Value
 from insitu.graph.call import Call
 from insitu.graph.loops import Loop, Move, Piece, Turn, Window, row_bytes, scratch_bytes
+from insitu.graph.op import ask
 from insitu.planner.changes.less_scratch import level_of
 from insitu.planner.changes.stripes.lines import Kept, kept_best, place_lines
 from insitu.planner.changes.stripes.region import Region, identity, reads
-from insitu.planner.changes.stripes.schedule import Schedule
+from insitu.planner.changes.stripes.schedule import Schedule, Sizes
 
 Emit = Callable[[Node], Call]  # the kernel call of a node
 Known = dict[tuple, Call]  # calls by node and size: the same in many stripes, and for many regions
@@ -30,8 +31,8 @@ def loop_of(region: Region, height: Fraction, emit: Emit, known: Known | None = 
     return Loop(region.nodes, tuple(made.schedule.room.values()), *places, stripes=made.stripes())
 
 
-def call_on(node: Node, sizes: tuple[int, ...], emit: Emit, known: Known) -> Call:
-    """The call on this many rows: (rows made, padding above and below, rows read of each input read in rows)."""
+def call_on(node: Node, sizes: Sizes, emit: Emit, known: Known) -> Call:
+    """The call on this many rows: see `Spans.sizes`."""
     key = (identity(node), level_of(node), *sizes)
     if key not in known:
         known[key] = emit(cut(node, sizes))
@@ -105,15 +106,20 @@ def grows_over(loop: Loop, result: Value, source: Value) -> bool:
     return unread is not None
 
 
-def cut(node: Node, sizes: tuple[int, ...]) -> Node:
+def cut(node: Node, sizes: Sizes) -> Node:
     """The node on this many rows only."""
     made, above, below, *counts = sizes
     short = {v.name: _short(v, n) for (v, _), n in zip(reads(node) or (), counts)}
-    attrs = dict(node.attrs)
-    if "padding" in attrs:
-        attrs["padding"] = (above, below, *attrs["padding"][2:])
     inputs = tuple(short.get(v.name, v) for v in node.inputs)
+    attrs = {**node.attrs, **_changed(node, made, (above, below), counts)}
     return replace(node, inputs=inputs, outputs=(_short(node.output, made),), attrs=attrs)
+
+
+def _changed(node: Node, made: int, pads: tuple[int, int], counts: list) -> dict:
+    """The attributes that tell of rows, for some rows only."""
+    if node.op.facts.on_rows:
+        return ask(node.op.facts.on_rows, (), node.attrs, made=made, picks=counts[-1])
+    return {"padding": (*pads, *node.attrs["padding"][2:])} if "padding" in node.attrs else {}
 
 
 def _short(value: Value, rows: int) -> Value:

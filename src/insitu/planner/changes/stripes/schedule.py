@@ -17,10 +17,12 @@ from math import ceil
 import numpy as np
 
 from insitu.graph import Node, Value
-from insitu.graph.loops import Room, Rows, row_bytes
+from insitu.graph.loops import Picked, Room, Rows, row_bytes
 from insitu.planner.changes.stripes.region import Region, identity, reads
 
 FAR = 1 << 40  # beyond every row
+ABOVE = Rows(top=1)  # how an op reads its own result that makes each row from the row above
+Sizes = tuple  # of a call, see Spans.sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +34,21 @@ class Spans:
     end: np.ndarray
     read: tuple[tuple[Value, np.ndarray, np.ndarray], ...]  # value, first row, one past the last
     pads: tuple[np.ndarray, np.ndarray]
+    picked: Picked | None = None  # how the first input is read, if not by even steps
 
     @cached_property
-    def sizes(self) -> list[tuple[int, ...]]:
-        """(rows made, padding above and below, rows read of each input) of each call: the sizes for the kernel."""
+    def sizes(self) -> list[Sizes]:
+        """(rows made, padding above and below, rows read of each input) of each call: the sizes for the kernel. If rows
+        are picked, then also which ones, from the first row read on."""
         columns = [self.end - self.first, *self.pads, *(hi - lo for _, lo, hi in self.read)]
-        return list(zip(*(c.tolist() for c in columns)))
+        lists = [c.tolist() for c in columns]
+        return list(zip(*lists, *([self._picks] if self.picked else [])))
+
+    @property
+    def _picks(self) -> list[tuple[int, ...]]:
+        assert self.picked
+        spans = zip(self.first.tolist(), self.end.tolist(), self.read[0][1].tolist())
+        return [tuple(p - lo for p in self.picked.picks[first:end]) for first, end, lo in spans]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +73,7 @@ class Pace:
         """The first row of an input that it still needs, before or after each of the last `count` stripes."""
         made = self.of_last(count)
         now = made[1:] if after else made[:-1]
-        return np.where(now < made[-1], np.maximum(now * rows.stride - rows.top, 0), FAR)
+        return np.where(now < made[-1], np.maximum(rows.first(now), 0), FAR)
 
     @cached_property
     def start(self) -> np.ndarray:
@@ -70,6 +81,8 @@ class Pace:
         found = self.made[:-1]
         for reader, rows in self.readers:
             found = np.minimum(found, reader.unread(rows, self.stripes, after=False))
+        if self.node.op.facts.carries:
+            found = np.minimum(found, self.unread(ABOVE, self.stripes, after=False))
         return found
 
     @cached_property
@@ -84,16 +97,17 @@ class Pace:
         stripe = np.flatnonzero(self.made[1:] > self.made[:-1])
         first, end = self.made[:-1][stripe], self.made[1:][stripe]
         above = below = np.zeros_like(first)
-        read = []
+        read, picked = [], None
         for v, rows in reads(self.node) or ():
-            top, bottom = first * rows.stride - rows.top, _end(end - 1, rows)
+            top, bottom = rows.first(first), rows.end(end - 1)
             lo, hi = np.maximum(top, 0), np.minimum(bottom, v.shape[1])
             above, below = lo - top, bottom - hi
             read.append((v, lo, hi))
-        return Spans(stripe, first, end, tuple(read), (above, below))
+            picked = rows if isinstance(rows, Picked) else picked
+        return Spans(stripe, first, end, tuple(read), (above, below), picked)
 
     @cached_property
-    def sizes(self) -> frozenset[tuple[int, ...]]:
+    def sizes(self) -> frozenset[Sizes]:
         """The sizes of its calls, each once."""
         return frozenset(self.spans.sizes)
 
@@ -206,11 +220,6 @@ class Schedule:
         return bool(there.any() and (written <= unread * row_bytes(source))[there & (np.diff(made) > 0)].all())
 
 
-def _end(row: np.ndarray, rows: Rows) -> np.ndarray:
-    """One past the last row that an output row needs."""
-    return row * rows.stride - rows.top + (rows.kernel - 1) * rows.dilation + 1
-
-
 def _needed(made: np.ndarray, rows: Rows, value: Value) -> np.ndarray:
     """Rows of a value that must exist when its reader has made this many."""
-    return np.where(made > 0, np.clip(_end(made - 1, rows), 0, value.shape[1]), 0)
+    return np.where(made > 0, np.clip(rows.end(made - 1), 0, value.shape[1]), 0)
