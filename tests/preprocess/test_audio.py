@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.fft import dct
-from scipy.signal import stft
+from scipy.signal import lfilter, stft
 
 from insitu import Audio, GraphError, Unsupported
 from insitu.codegen import emit_program
@@ -66,14 +66,50 @@ def test_cepstra_are_those_of_scipy():
         assert np.abs(audio.of(sound)[0] - want).max() < 0.02
 
 
+PCEN = Audio(coefficients=None, scale="pcen")
+
+
+def pcen_of(audio: Audio, sound: np.ndarray) -> np.ndarray:
+    """Per-channel energy normalisation in float64, the past of each band by scipy's filter."""
+    x, s = audio.gain * bands_of(audio, sound), audio.share
+    past, _ = lfilter([s], [1, s - 1], x, axis=0, zi=(1 - s) * x[:1])  # begins with the first frame
+    return (x / (audio.floor + past) ** audio.pcen_gain + audio.pcen_bias) ** audio.pcen_root - (
+        audio.pcen_bias**audio.pcen_root
+    )
+
+
+@pytest.mark.parametrize("audio", [
+    PCEN,
+    Audio(coefficients=None, scale="pcen", window_ms=25, hop_ms=10, bands=32, high=7600.0, seconds=0.5, gain=4.0),
+    Audio(coefficients=None, scale="pcen", pcen_seconds=0.06, pcen_gain=0.8, pcen_bias=10.0, pcen_root=0.25),
+], ids=["usual", "short hops", "other numbers"])  # fmt: skip
+def test_normalised_energies_are_those_of_float64(audio):
+    for sound in sounds():
+        sums = bands_of(audio, sound[: audio.rows * audio.hop])
+        got, want = audio.of(sound[: audio.rows * audio.hop])[0], pcen_of(audio, sound[: audio.rows * audio.hop])
+        audible = sums > AUDIBLE
+        assert want[audible].std() > 0.02 and audible.mean() > 0.3
+        assert np.abs(got - want)[audible].max() < 0.004
+        assert np.abs(got - want).max() < 0.04
+
+
+def test_a_louder_microphone_changes_normalised_energies_hardly():
+    sound = (sounds(1) // 8).astype(np.int16)
+    assert np.abs(PCEN.of(sound) - PCEN.of(8 * sound)).max() < 0.1
+    with pytest.raises(GraphError, match="amplitudes"):
+        Audio(scale="pcen", power=2).graph()
+    with pytest.raises(GraphError, match="no scale 'mel'"):
+        Audio(scale="mel").graph()
+
+
 def test_louder_by_gain_is_louder_by_samples():
     sound = (sounds(1) // 8).astype(np.int16)
     quiet, loud = Audio(coefficients=None, gain=8.0).of(sound), Audio(coefficients=None).of(8 * sound)
     assert np.abs(quiet - loud).max() < 0.02
 
 
-@pytest.fixture(scope="module")
-def listener():
+@pytest.fixture(scope="module", params=["log", "pcen"])
+def listener(request):
     """A network behind features, with a layer that looks at three frames."""
     rng = np.random.default_rng(2)
     with build("net") as b:
@@ -81,11 +117,12 @@ def listener():
         w = b.constant("w", rng.normal(0, 0.3, (4, 3, 3, 1)).astype(np.float32))
         y = lookup("conv2d")(x, w, stride=(2, 2), name="conv")
         graph = b.graph(lookup("mean")(y, axes=(1, 2), name="pool"))
-    return Audio(seconds=0.5, bands=20, coefficients=12).applied_to(graph)
+    return Audio(seconds=0.5, bands=20, coefficients=12, scale=request.param).applied_to(graph)
 
 
-def test_c_gives_the_bytes_of_numpy():
-    audio = Audio(coefficients=None, bands=30, mean=tuple(range(30)), std=2.0)
+@pytest.mark.parametrize("scale", ["log", "pcen"])
+def test_c_gives_the_bytes_of_numpy(scale):
+    audio = Audio(coefficients=None, bands=30, mean=tuple(range(30)), std=2.0, scale=scale)
     device = open_host(audio.graph())
     for sound in sounds():
         x = sound.reshape(audio.input.shape)

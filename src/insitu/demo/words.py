@@ -49,11 +49,11 @@ def words(part: str, hum: bool = False) -> Words:
     return Words(x.reshape(-1, ROWS, HOP, 1), _arrays()[f"y_{part}"].astype(np.int64))
 
 
-def hummed(x: np.ndarray, seed: int) -> np.ndarray:
-    """Sounds int16[N, samples] with a low hum, SNR dB below each."""
+def hummed(x: np.ndarray, seed: int, below: float = SNR) -> np.ndarray:
+    """Sounds int16[N, samples] with a low hum, this many dB below each."""
     rng, sound = np.random.default_rng(seed), x.astype(np.float32)
     bins = np.fft.rfft(rng.standard_normal(x.shape, np.float32))
     falls = 1 / np.sqrt(1 + np.arange(bins.shape[1]) / CORNER)
     hum = np.fft.irfft(bins * falls, x.shape[1])
-    loud = np.sqrt((sound**2).mean(1, keepdims=True) / (hum**2).mean(1, keepdims=True)) * 10 ** (-SNR / 20)
+    loud = np.sqrt((sound**2).mean(1, keepdims=True) / (hum**2).mean(1, keepdims=True)) * 10 ** (-below / 20)
     return np.clip(np.rint(sound + hum * loud), -32768, 32767).astype(np.int16)

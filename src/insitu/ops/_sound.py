@@ -15,6 +15,7 @@ FULL = 1 << 15  # a sample of 1.0
 WINDOW_BITS = 15
 INPUT_BITS = 13  # fraction bits of samples when a transform starts
 LOG_BITS = 9  # fraction bits of a binary logarithm
+TABLE_BITS = 15  # fraction bits of the tables of logarithms and powers
 LOG_STEPS = 6  # bits of the mantissa that choose an entry of the table of logarithms
 NEAREST = 1 << 31
 
@@ -102,11 +103,17 @@ def bins_used(bands: int, n: int, rate: int, low: float, high: float) -> int:
 def log_table() -> np.ndarray:
     """uint16 [65]: log2(1 + i / 64) with 15 fraction bits; between two entries it is a straight line."""
     steps = 1 << LOG_STEPS
-    return np.rint(np.log2(1 + np.arange(steps + 1) / steps) * (1 << 15)).astype(np.uint16)
+    return np.rint(np.log2(1 + np.arange(steps + 1) / steps) * (1 << TABLE_BITS)).astype(np.uint16)
 
 
 def log2(x: np.ndarray) -> np.ndarray:
     """The binary logarithm of uint64 numbers (of 0: that of 1) as integers with LOG_BITS fraction bits."""
+    less = TABLE_BITS - LOG_BITS
+    return (log2_fine(x) + (1 << less - 1)) >> less
+
+
+def log2_fine(x: np.ndarray) -> np.ndarray:
+    """The same with TABLE_BITS fraction bits."""
     x = np.maximum(x, np.uint64(1))
     bits = bit_lengths(x)
     mantissa = (x << (np.uint64(64) - bits)) >> np.uint64(32)  # from 2^31 to 2^32
@@ -114,9 +121,23 @@ def log2(x: np.ndarray) -> np.ndarray:
     share = ((mantissa >> np.uint64(15 - LOG_STEPS)) & np.uint64(0xFFFF)).astype(np.int64)
     table = log_table().astype(np.int64)
     fraction = table[entry] + (((table[entry + 1] - table[entry]) * share) >> 16)
-    whole = (bits.astype(np.int64) - 1) << 15
-    half = 1 << (14 - LOG_BITS)
-    return (whole + fraction + half) >> (15 - LOG_BITS)
+    return ((bits.astype(np.int64) - 1) << TABLE_BITS) + fraction
+
+
+@cache
+def power_table() -> np.ndarray:
+    """uint16 [65]: 2^(i / 64) - 1 with 15 fraction bits; between two entries it is a straight line."""
+    steps = 1 << LOG_STEPS
+    return np.rint((2.0 ** (np.arange(steps + 1) / steps) - 1) * (1 << TABLE_BITS)).astype(np.uint16)
+
+
+def exp2(x: np.ndarray) -> np.ndarray:
+    """2 to the power of numbers from 0 to 30 with TABLE_BITS fraction bits, rounded to integers (int64)."""
+    whole, part = x >> TABLE_BITS, x & ((1 << TABLE_BITS) - 1)
+    less, table = TABLE_BITS - LOG_STEPS, power_table().astype(np.int64)
+    entry, share = part >> less, part & ((1 << less) - 1)
+    mantissa = (1 << TABLE_BITS) + table[entry] + (((table[entry + 1] - table[entry]) * share) >> less)
+    return ((mantissa << whole) + (1 << TABLE_BITS - 1)) >> TABLE_BITS
 
 
 def bit_lengths(x: np.ndarray) -> np.ndarray:

@@ -23,4 +23,18 @@ typedef struct {
     const uint16_t *logs;
 } sound_bands;
 
+/* x[sounds,h,width]: oh rows of each sound are made; pt is 1 if the first of them is a sound's first, else h = oh + 1 and
+ * the row before the first is in place. `share` of a new row has 16 fraction bits */
+typedef struct {
+    int32_t sounds, h, oh, pt, width, share;
+} sound_past;
+
+/* n elements: floor in the unit of x; gain, shift and root with 15 fraction bits, bias with 16, less with 10; tables of
+ * 65 entries with 15 fraction bits: logs is log2(1 + i / 64), powers is 2^(i / 64) - 1 */
+typedef struct {
+    int32_t n, floor, gain, shift, bias, root, less;
+    const uint16_t *logs;
+    const uint16_t *powers;
+} sound_ratio;
+
 #endif

@@ -2,8 +2,8 @@
  *
  * Sums are exact in 64 bits. The logarithm: the number of bits, and a table of 64 steps with straight lines between.
  */
-#include "isa/bits.h"
 #include "kernels.h"
+#include "kernels/sound/logs.h"
 
 static inline uint64_t sum_of(const int32_t *x, const uint16_t *w, int32_t n, int32_t power)
 {
@@ -20,23 +20,14 @@ static inline uint64_t sum_of(const int32_t *x, const uint16_t *w, int32_t n, in
     return sum;
 }
 
-static inline int32_t logarithm(uint64_t x, const uint16_t *logs)
-{
-    const uint32_t upper = (uint32_t)(x >> 32), lower = (uint32_t)x | !x;
-    const int32_t bits = upper ? 32 + bit_length(upper) : bit_length(lower);
-    const uint32_t mantissa = (uint32_t)(((x | !x) << (64 - bits)) >> 32);
-    const uint32_t at = (mantissa >> 25) & 63u, share = (mantissa >> 9) & 0xffffu;
-    const int32_t fraction = (int32_t)(logs[at] + (((logs[at + 1] - logs[at]) * share) >> 16));
-    return (((bits - 1) << 15) + fraction + 32) >> 6;
-}
-
 void log_mel_s32(int16_t *y, const int32_t *x, const sound_bands *s)
 {
     for (int32_t f = 0; f < s->frames; f++, x += s->bins) {
         const uint16_t *w = s->weights;
         for (int32_t b = 0; b < s->bands; b++) {
             const int32_t first = s->spans[2 * b], count = s->spans[2 * b + 1];
-            const int32_t found = logarithm(sum_of(x + first, w, count, s->power) + (uint64_t)s->floor, s->logs) + s->shift;
+            const uint64_t sum = sum_of(x + first, w, count, s->power) + (uint64_t)s->floor;
+            const int32_t found = ((logarithm(sum, s->logs) + 32) >> 6) + s->shift;
             *y++ = (int16_t)(found < -32768 ? -32768 : found > 32767 ? 32767 : found);
             w += count;
         }
