@@ -14,6 +14,7 @@ from insitu.demo.lesson import LESSON, Lesson, base_learner, material, teach
 from insitu.demo.watch import EXERCISES, LEARNED, STEP, WEARERS, WINDOW, network, others, recordings, wearer
 from insitu.demo.week import part, upside_down
 from insitu.errors import DataError
+from insitu.reports import html
 
 pytest.importorskip("seglearn")
 SHORT = Lesson(epochs=3)
@@ -142,6 +143,7 @@ def test_no_label_comes_from_a_window_of_the_test():
 
 def test_the_report_counts_everything_and_it_fits_a_watch(demo):
     r = demo.report
+    assert "Measured on: wearer 5&#x27;s seven exercises." in html.page(r)  # the matrix has seven rows
     kept = sum(p.bytes for p in r.flash.pieces if p.name in ("store", "checkpoints"))
     assert r.sram.bytes < 64_000 and r.flash.bytes - kept < 64_000 and kept > 256_000
     assert {"arena", "state", "stack reserve", "life"} <= {p.name for p in r.sram.pieces}

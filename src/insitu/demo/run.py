@@ -130,7 +130,8 @@ def assemble(number: int, board: str, lesson: Lesson, learner: Learner, opened: 
         title=TITLE, summary=SUMMARY, device=opened.words, scores=scores, sram=sram_of(opened, learner, taken),
         flash=flash_of(opened, learner), arena=memory_map(plans["learn" if "learn" in plans else "train_step"]),
         costs=costs, unit=unit, step_instructions=taken.step, predict_instructions=taken.predict, estimate=guess,
-        losses=tuple(losses), steps_an_epoch=max(len(losses) // 7, 1), confusion=confusion(EXERCISES, truth, *own),
+        losses=tuple(losses), steps_an_epoch=max(len(losses) // 7, 1),
+        confusion=replace(confusion(EXERCISES, truth, *own), on=f"wearer {number}'s seven exercises"),
         facts=(*settings(number, board, lesson), *versions()), next=next_steps(None),
     )  # fmt: skip
 

@@ -88,7 +88,7 @@ def classes(report: RunReport) -> str:
     if report.confusion:
         shown = [which for which in ("before", "after") if getattr(report.confusion, which)]
         parts += [card(charts.confusion_table(report.confusion, w, f"confusion-{w}")) for w in shown]
-    name = report.scores[0].name if report.scores else ""
+    name = (report.confusion and report.confusion.on) or (report.scores[0].name if report.scores else "")
     words = f"Measured on: {name}." if name else ""
     title = "Which classes it knows" if measure == "accuracy" else "Which outputs are right"
     return section(title, words, f'<div class="two">{"".join(parts)}</div>') if parts else ""

@@ -83,6 +83,7 @@ class Confusion:
     labels: tuple[str, ...]
     before: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
+    on: str = ""  # the samples that were counted, if not those of the first score
 
 
 @dataclass(frozen=True)
