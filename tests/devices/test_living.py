@@ -20,7 +20,7 @@ from insitu.toolchain.compiler import compile_c
 from insitu.toolchain.sources import C_FOLDER
 
 from ..learners import imported
-from .living import CLASSES, RATE, alive, compiled, deployed, points
+from .living import CLASSES, RATE, WIDTH, alive, compiled, deployed, points
 
 BOARDS = ("nrf51822", "stm32l476")  # samples in flash, and in SRAM
 
@@ -176,6 +176,22 @@ def test_mistakes_are_told():
         life.rehearse(3, RATE)
     life.observe(x[0], label=0)
     assert life.rehearse(3, RATE, partial=True)["steps"] == 3
+    for wrong in (1.7, 2**40, -2, float("nan")):
+        with pytest.raises(DataError, match="integer|not a class"):
+            life.label(1, wrong)
+    for name in ("", "x" * 32, "x" * 10_000, "a\0b", "a\nb"):
+        with pytest.raises(DataError, match="name"):
+            life.add_class(name)
+    with pytest.raises(DataError, match="rate must be"):
+        life.rehearse(3, float("nan"))
+    with pytest.raises(DataError, match="not finite"):
+        life.observe(np.full(WIDTH, np.nan, np.float32), label=0)
+    for k in range(1, CLASSES):
+        life.forget(k)
+    with pytest.raises(DataError, match="last class"):
+        life.forget(0)
+    with pytest.raises(DataError, match="not a class"):
+        life.observe(x[0], label=1)
 
 
 def test_programs_without_a_store_know_none_of_this():

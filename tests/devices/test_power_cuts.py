@@ -100,6 +100,13 @@ def test_a_label_arrives_or_does_not(every: int):
 
 
 @pytest.mark.parametrize("every", EVERY)
+def test_a_class_is_forgotten_with_all_its_samples_or_not_at_all(every: int):
+    bench = prepared(20)
+    check(bench, lambda life: life.forget(1), every)
+    assert not any(r.label == 1 for r in bench.life.records())
+
+
+@pytest.mark.parametrize("every", EVERY)
 def test_the_first_start_may_be_cut_too(every: int):
     """Flash as it is delivered: the first sample opens the first page."""
     bench = Bench.started()

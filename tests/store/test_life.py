@@ -15,7 +15,7 @@ from insitu.learner.rows import rows_in_use
 from insitu.store.rules import NONE, Ledger
 from tests.learner.test_rows import NEW, digits, nine_digits, scores
 from tests.learners import data, imported
-from tests.store.lives import KINDS, bytes_of, learner, lived, model_of, samples
+from tests.store.lives import CLASSES, KINDS, bytes_of, learner, lived, model_of, samples
 
 KIND = "mlp last:1 int8"
 
@@ -187,14 +187,36 @@ def test_what_a_life_cannot_do_is_said_clearly(tmp_path: Path):
         one.observe(samples(model_of(KIND), 2)[0], [0, 1, 2])
     with pytest.raises(DataError, match="no class 9"):
         one.observe(samples(model_of(KIND), 1)[0], 9)
+    for wrong, why in ((1.7, "integer"), (float("nan"), "integer"), ([1], "integer"), (True, "integer"), ("", "named")):
+        with pytest.raises(DataError, match=why):
+            one.observe(samples(model_of(KIND), 1)[0], [wrong])
+    with pytest.raises(DataError, match="must be an integer"):
+        one.asks("2")
+    assert one.observe(samples(model_of(KIND), 3)[0][:0]) == []
     assert one.rehearse().note == "no labelled samples to learn from"
     life.close()
+    with pytest.raises(DataError, match="quota must be a number of bytes"):
+        learner(KIND).keep(quota=None)
     with pytest.raises(DataError, match="another model"):
         learner("mlp head").keep(tmp_path / "life")
     targets = insitu.compile(imported(), scheme="full", precision="float",
                              recipe=insitu.Recipe(loss="mse"))  # fmt: skip
     with pytest.raises(GraphError, match="loss mse has none"):
         targets.keep()
+
+
+def test_a_row_that_no_class_uses_takes_no_samples():
+    """Its bias is -1e9: one lesson of it would ruin the head."""
+    x, _ = samples(model_of("mlp head"), 12)
+    one = insitu.compile(imported(), classes=CLASSES, max_classes=CLASSES + 2, precision="float")
+    one.keep()
+    with pytest.raises(DataError, match=r"class 4 is not in use\n.*add_class"):
+        one.observe(x[:1], CLASSES)
+    id = one.observe(x[:1])
+    with pytest.raises(DataError, match="class 5 is not in use"):
+        one.label(id, CLASSES + 1)
+    assert one.add_class("more") == CLASSES
+    assert one.label(id, CLASSES) and one.observe(x[1:2], "more")
 
 
 def test_a_fit_in_the_middle_of_a_bout_ends_the_bout():

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from insitu.codegen.device import DATA_BYTES
+from insitu.data.arguments import number, whole
 from insitu.devices.host import fit, zip_inputs
 from insitu.devices.link import LinkDevice
 from insitu.errors import DataError, DeviceError
 from insitu.graph import Value
-from insitu.graph.classes import unknown
+from insitu.graph.classes import checked, unknown
 from insitu.terminal.wording import option
 
 # the words of the answer to `statistics`, in order: whole numbers, then floats
@@ -35,6 +36,7 @@ RECORD = "<IhHHBB"
 PHASES = ("idle", "saving", "asking the guards", "learning", "asking the guards again", "saving", "saving")
 NONE, GUARD = -1, 1  # the label of a sample that has none yet; a flag
 SLICES = 64  # of a bout, in one request
+NAME_BYTES = 31  # of a class (RULES_NAME in c/device/rules.h, less its end)
 COLLECT = 0.5  # from this drift on, labels of what is seen now would help
 
 
@@ -83,13 +85,13 @@ class Living:
 
     def label(self, id: int, label: int | str) -> None:
         """The label of a sample that it keeps."""
-        self._ask("label", struct.pack("<Ii", id, self.number(label)))
+        self._ask("label", struct.pack("<Ii", whole(id, "the id") & 0xFFFFFFFF, self.number(label)))
 
     def rehearse(self, steps: int, rate: float, partial: bool = False) -> dict[str, Any]:
         """A whole bout of learning; returns the statistics after it. A class in use that has no sample to learn from is
         an error, because it would be unlearned; `partial` learns anyway."""
         with self.device.lock:
-            self.slices(0, steps, rate, partial)
+            self.slices(0, whole(steps, "steps", 1), number(rate, "the learning rate"), partial)
             while self.slices(SLICES):
                 pass
             return self.statistics()
@@ -111,19 +113,29 @@ class Living:
         """Take a new class; returns its number."""
         if name in self.names:
             raise DataError(f"there is a class named {name!r} already", where="add_class", hint="another name")
+        (name,) = checked((name,))
+        if not 0 < len(name.encode()) <= NAME_BYTES:
+            raise DataError(f"must have 1 to {NAME_BYTES} bytes on a board, not {len(name.encode())}", where="its name")
         self._ask("add_class", name.encode())
         self._names = None
         return self.number(name)
 
     def forget(self, label: int | str) -> None:
         """Drop a class with all its samples."""
-        self._ask("forget", struct.pack("<i", self.number(label)))
+        k = self.number(label)
+        used = [i for i, c in enumerate(self.class_statistics()) if c["in_use"]]
+        if used == [k]:
+            raise DataError("the last class cannot be forgotten", where=str(label))
+        self._ask("forget", struct.pack("<i", k))
         self._names = None
 
     def number(self, label: int | str) -> int:
         """The number of a class, from its name or number."""
         if not isinstance(label, str):
-            return int(label)
+            k = whole(label, "the class", NONE)
+            if k >= self.classes:
+                raise DataError(f"{k} is not a class", hint=f"0 to {self.classes - 1}")
+            return k
         if label not in self.names:
             raise unknown(label, [name for name in self.names if name])
         return self.names.index(label)

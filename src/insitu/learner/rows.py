@@ -97,10 +97,15 @@ def class_number(learner: Learner, name: str | int) -> int:
         return learner.names.index(name)
     if isinstance(name, str) and not (name.isdigit() and int(name) < learner.classes and not any(learner.names)):
         raise unknown(name, [n for n in learner.names if n] or [str(k) for k in range(learner.classes)])
-    number = whole(int(name), "the class")
+    number = whole(int(name) if isinstance(name, str) else _plain(name), "the class")
     if number >= learner.classes:
         raise DataError(f"there is no class {number}", hint=f"0 to {learner.classes - 1}")
     return number
+
+
+def _plain(number: object) -> object:
+    """A number as Python has it."""
+    return number.item() if isinstance(number, np.ndarray | np.generic) and np.ndim(number) == 0 else number
 
 
 def ready(learner: Learner, data: Samples) -> None:
@@ -119,7 +124,7 @@ def ready(learner: Learner, data: Samples) -> None:
         set_row(learner, k, *row)
 
 
-def few_of_each(data: Samples, each: int = 32, most_bytes: int = 16 << 20) -> Samples | None:
+def few_of_each(data: Samples, each: int = 64, most_bytes: int = 16 << 20) -> Samples | None:
     """Some samples of every class, spread over all; None if labels are no class numbers."""
     labels = data.labels
     if labels is None or labels.dtype.kind not in "iu" or labels.ndim != 1:

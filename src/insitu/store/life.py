@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from insitu.data import Samples, as_inputs
-from insitu.data.arguments import byte_count, number
+from insitu.data.arguments import byte_count, number, whole
 from insitu.errors import DataError
 from insitu.graph.classes import word
-from insitu.learner.rows import class_number, forget_class, head_rows, set_row
+from insitu.learner.rows import class_number, forget_class, head_rows, rows_in_use, set_row
 from insitu.store import rehearsing
 from insitu.store.banks import erase_banks, write_bank
 from insitu.store.bout import Rehearsed
@@ -92,6 +92,8 @@ class Life:
         given = [label] * len(data) if label is None or np.ndim(label) == 0 else list(label)
         if len(given) != len(data):
             raise DataError(f"{len(data)} samples, but {len(given)} labels")
+        if not len(data):
+            return []
         ids = [a.id for a in self.observe_all(data, [self._number(one) for one in given])]
         return ids[0] if single else ids
 
@@ -118,7 +120,13 @@ class Life:
         return found
 
     def _number(self, label: Any) -> int:
-        return NONE if label is None else class_number(self.learner, label if isinstance(label, str) else int(label))
+        """The number of a class that is in use, or was added; NONE without a label."""
+        if label is None:
+            return NONE
+        k, names = class_number(self.learner, label), self.learner.names
+        if not (rows_in_use(self.learner)[k] or k in self.record.fresh or (k < len(names) and names[k])):
+            raise DataError(f"class {k} is not in use", hint="add_class(name) takes a free row of the head")
+        return k
 
     def word(self, k: int) -> str:
         return word(self.learner.names, k)
@@ -154,7 +162,7 @@ class Life:
 
     def asks(self, n: int = 1) -> list[int]:
         """The ids of kept samples whose label would help most."""
-        return self.store.ledger.asks(n)
+        return self.store.ledger.asks(whole(n, "how many"))
 
     def damaged(self, id: int) -> None:
         """A record whose bytes have changed is dropped."""

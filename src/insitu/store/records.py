@@ -391,7 +391,8 @@ def open_store(path: str | Path | None, shape: Shape | int, *, quota: int | str 
     """
     shape = Shape(shape) if isinstance(shape, int) else shape
     size = byte_count(quota, "quota")
-    assert size is not None
+    if size is None:
+        raise DataError("quota must be a number of bytes, not None", hint='262144 or "256K"')
     found = one_of(rule, "rule", RULES)
     assert found is not None
     return Store(Path(path) if path else None, shape, size, optional(count, "count", 1), found, Seal(key))

@@ -176,6 +176,9 @@ int32_t life_observe(const life_model *m, int32_t label)
     float groups[LIFE_GROUPS] = {0};
     settle(m);
     life_recall();
+    if (!finite_f32(m->outputs, m->class_count)) { /* one such sample would spoil the mean of its class for ever */
+        return 2;
+    }
     life_groups(groups);
     const uint8_t worth = follow_worth(m->outputs, m->class_count, &now->confidence, &now->guess);
     follow_drift(m->past, groups, m->latent_count, now->confidence);
@@ -260,28 +263,44 @@ int32_t life_add_class(const life_model *m, const char *name, int32_t bytes)
     return found;
 }
 
+/* Drop the records of classes that are not known. */
+static void sweep(const life_model *m)
+{
+    for (int32_t i = m->now->count - 1; i >= 0; i--) {
+        if (m->records[i].label != RULES_NONE && !is_known(m, m->records[i].label)) {
+            store_drop(m, m->records + i);
+            store_remove(m, i);
+        }
+    }
+}
+
+static int32_t is_last(const life_model *m, int32_t label)
+{
+    int32_t others = 0;
+    for (int32_t k = 0; k < m->class_count; k++) {
+        others += k != label && life_in_use(m, k);
+    }
+    return life_in_use(m, label) && others == 0;
+}
+
+/* The first checkpoint decides: if the power goes before it, the class is whole; after it, the next start sweeps. */
 int32_t life_forget(const life_model *m, int32_t label)
 {
     static const rules_class nothing;
-    if (!is_known(m, label) || !m->weight) {
+    if (!is_known(m, label) || !m->weight || is_last(m, label)) {
         return 1;
     }
     if (m->now->phase != LIFE_IDLE) {
         return 3;
     }
     settle(m);
-    for (int32_t i = m->now->count - 1; i >= 0; i--) {
-        if (m->records[i].label == label) {
-            store_drop(m, m->records + i);
-            store_remove(m, i);
-        }
-    }
     m->classes[label] = nothing;
     for (int32_t i = 0; i < m->feature_count; i++) {
         mean_of(m, label)[i] = 0.0f;
     }
     set_row(m, label, 0, -1e9f);
     keep_now(m);
+    sweep(m);
     keep_now(m); /* in both banks: neither has the class's row */
     return 0;
 }
@@ -399,5 +418,6 @@ void life_begin(const life_model *m)
     if (m->now->bank.newest >= 0) {
         load(m);
     }
+    sweep(m);
     catch_up(m);
 }
