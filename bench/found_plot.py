@@ -39,10 +39,16 @@ def plot(dots: Sequence[Dot], floats: dict[str, float]) -> str:
         some = sorted((d for d in dots if d.recipe == recipe), key=lambda d: d.sram)
         body += _line(some, colours[recipe], x, y)
         body += _level(floats.get(recipe), colours[recipe], y)
-        body.append(f'<text x="{LEFT + 8 + 190 * i}" y="{HEIGHT - 6}" fill="{colours[recipe]}">{recipe} epochs</text>')
+        body.append(f'<text x="{LEFT + 8 + 190 * i}" y="{HEIGHT - 6}" fill="{colours[recipe]}">{words(recipe)}</text>')
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
             f'font-size="11" role="img" aria-label="accuracy against SRAM">'
             f'<rect width="100%" height="100%" fill="white"/>{"".join(body)}</svg>\n')  # fmt: skip
+
+
+def words(recipe: str) -> str:
+    """`16, smooth` -> `16 epochs, smoothed labels`"""
+    epochs, _, more = recipe.partition(", ")
+    return ", ".join(filter(None, [f"{epochs} epochs", more.replace("smooth", "smoothed labels")]))
 
 
 def _axes(x, y, low: int, high: int, most: int) -> Iterator[str]:
@@ -57,10 +63,12 @@ def _axes(x, y, low: int, high: int, most: int) -> Iterator[str]:
 def _line(dots: Sequence[Dot], colour: str, x, y) -> Iterator[str]:
     points = " ".join(f"{x(d.sram):.1f},{y(d.right):.1f}" for d in dots)
     yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-    for d in dots:
-        at = x(d.sram), y(d.right)
+    for i, d in enumerate(dots):  # the first line is named below, others above, to the left and right in turn
+        at, left = (x(d.sram), y(d.right)), i % 2 == 0
+        side = f'text-anchor="{"end" if left else "start"}"' if colour != COLOURS[0] else ""
+        place = f'x="{at[0] + 4:.1f}" y="{at[1] + (-7 if side else 14):.1f}" {side}'
         yield f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="3.5" fill="{colour}"/>'
-        yield f'<text x="{at[0] + 5:.1f}" y="{at[1] + 14:.1f}" fill="{colour}">{d.scheme}</text>'
+        yield f'<text {place} fill="{colour}">{d.scheme}</text>'
 
 
 def _level(right: float | None, colour: str, y) -> Iterator[str]:
