@@ -51,7 +51,7 @@ def layers(parts):
 
 
 def test_it_finds_what_brings_most_and_measures_nothing_twice(parts, layers, samples, tmp_path):
-    asked, path = [], tmp_path / "kept.json"
+    asked, path = [], tmp_path / "not there yet" / "kept.json"
     found = measure(parts, layers, samples, path=path, report=lambda words, done, total: asked.append(words))
     wanted = len(parts_of(layers))
     assert found.source == "measured" and len(json.loads(path.read_text())["costs"]) == wanted + 1

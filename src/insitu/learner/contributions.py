@@ -172,6 +172,7 @@ class Kept:
         if name not in self.costs:
             self.costs[name] = measure()
             if self.path:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
                 text = json.dumps({"key": self.key, "costs": self.costs}, indent=1)
                 write_whole(self.path, f"{text}\n".encode())
         return self.costs[name]
