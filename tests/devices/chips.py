@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.boards import Board
-from insitu.devices.link import Channel
+from insitu.devices.requests import Channel
 
 MACHINES = {  # board -> QEMU's machine
     "stm32f405": "netduinoplus2", "stm32f205": "netduino2", "stm32f100": "stm32vldiscovery", "nrf51822": "microbit",

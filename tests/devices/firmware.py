@@ -14,8 +14,9 @@ from insitu.codegen import Program
 from insitu.codegen.device import DATA_BYTES
 from insitu.codegen.state import HEADER_BYTES
 from insitu.devices.frames import OK, Answer, frame, read_answer, request, unframe
-from insitu.devices.link import Channel, LinkDevice
+from insitu.devices.link import LinkDevice
 from insitu.devices.process import ProcessChannel, build_firmware
+from insitu.devices.requests import Channel
 
 WIDTH, CLASSES = 130, 125  # samples and outputs are a chunk, plus a few bytes
 

@@ -24,8 +24,9 @@ from insitu.devices.frames import (
     unframe,
 )
 from insitu.devices.host import open_program
-from insitu.devices.link import Link, LinkDevice
+from insitu.devices.link import LinkDevice
 from insitu.devices.process import ProcessChannel, build_firmware
+from insitu.devices.requests import Link
 from insitu.errors import DataError, DeviceError
 
 from .damage import FAULTS, RUN, NoSanitizer, build_checked, conversation, storm, survive

@@ -13,8 +13,9 @@ from insitu.codegen.device import DATA_BYTES, FRAME_BYTES, KERNELS, SOURCES, emi
 from insitu.codegen.state import HEADER_BYTES
 from insitu.devices.frames import KINDS, frame, stuff, unframe, unstuff
 from insitu.devices.host import open_program
-from insitu.devices.link import STATUS, LinkDevice
+from insitu.devices.link import LinkDevice
 from insitu.devices.process import ProcessChannel
+from insitu.devices.requests import STATUS
 from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, build, f32, lookup
 from insitu.planner import plan
