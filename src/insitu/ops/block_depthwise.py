@@ -26,7 +26,7 @@ from insitu.ops._block import (
 from insitu.ops._types import Array, Padding, Pair
 from insitu.ops._windows import depthwise_output, patches
 from insitu.ops.block_conv import INPUT_BITS, aligned, even_piece, gathered_rows, pixel_count, spread_taps, sums_pair
-from insitu.ops.conv_backward import depthwise_struct
+from insitu.ops.depthwise_backward import depthwise_struct
 
 MAX_TAPS = 511  # of a kernel: sums of that many products of 15 and 7 bits stay below 2^31
 

@@ -21,7 +21,8 @@ from insitu.ops._windows import (
     integer_sums,
     taps_scratch,
 )
-from insitu.ops.conv_backward import bias_grad, depthwise2d_dw, depthwise2d_dx
+from insitu.ops.conv_backward import bias_grad
+from insitu.ops.depthwise_backward import depthwise2d_dw, depthwise2d_dx
 from insitu.ops.mask import beside, clamped, unclamped, with_mask, with_masks
 
 

@@ -15,8 +15,8 @@ from insitu.graph.op import Twin
 from insitu.ops._requant import channel_multipliers, layer_requant, ramp
 from insitu.ops._types import Array, Out, Padding
 from insitu.ops._windows import depthwise_shape
-from insitu.ops.conv_backward import depthwise2d_dx, depthwise_struct, gathered_dx
 from insitu.ops.depthwise import depthwise2d_s8, planes_band
+from insitu.ops.depthwise_backward import depthwise2d_dx, depthwise_struct, gathered_dx
 from insitu.ops.mask import with_mask, with_masks
 
 ONES = {"stride": (1, 1), "dilation": (1, 1)}

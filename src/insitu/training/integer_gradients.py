@@ -19,7 +19,8 @@ from insitu.ops.block_conv import conv2d_dw_block, conv2d_dx_block
 from insitu.ops.block_depthwise import depthwise2d_dw_block, depthwise2d_dx_block
 from insitu.ops.block_linear import linear_dw_block, linear_dx_block
 from insitu.ops.block_update import sgd_bias_block_s32, sgd_residual_block_s8
-from insitu.ops.conv_backward import bias_grad, conv2d_dw, conv2d_dx, depthwise2d_dw, depthwise2d_dx
+from insitu.ops.conv_backward import bias_grad, conv2d_dw, conv2d_dx
+from insitu.ops.depthwise_backward import depthwise2d_dw, depthwise2d_dx
 from insitu.ops.linear_backward import linear_dw, linear_dx
 from insitu.ops.mask import mask_grad
 from insitu.ops.pool_backward import avg_pool2d_dx

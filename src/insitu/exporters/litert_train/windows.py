@@ -32,7 +32,17 @@ from insitu.exporters.litert_train.tensor import (
     where,
 )
 from insitu.graph import Node
-from insitu.ops import conv, conv_backward, conv_transpose, depthwise, linear, linear_backward, pool, pool_backward
+from insitu.ops import (
+    conv,
+    conv_backward,
+    conv_transpose,
+    depthwise,
+    depthwise_backward,
+    linear,
+    linear_backward,
+    pool,
+    pool_backward,
+)
 from insitu.ops._types import Ints, Padding, Pair
 from insitu.ops._windows import window_counts, window_size
 
@@ -185,7 +195,7 @@ def depthwise2d(x: Tensor, w: Tensor, b: Tensor | None = None, *, stride: Pair, 
                 depthMultiplier=multiplier)  # fmt: skip
 
 
-@means(conv_backward.depthwise2d_dx)
+@means(depthwise_backward.depthwise2d_dx)
 def depthwise2d_dx(g: Tensor, w: Tensor, *, size: Pair, channels: int, stride: Pair, padding: Padding,
                    dilation: Pair) -> Tensor:  # fmt: skip
     """A depthwise convolution of the spread gradients with the weights in reverse order."""
@@ -202,7 +212,7 @@ def depthwise2d_dx(g: Tensor, w: Tensor, *, size: Pair, channels: int, stride: P
     return total(reshape(y, (*y.shape[:3], channels, o // channels)), (4,))
 
 
-@means(conv_backward.depthwise2d_dw)
+@means(depthwise_backward.depthwise2d_dw)
 def _(g: Tensor, x: Tensor, *, kernel: Pair, stride: Pair, padding: Padding, dilation: Pair) -> Tensor:
     """Tap by tap: the sum of the products."""
     o, c = g.shape[3], x.shape[3]
