@@ -67,8 +67,8 @@ def shared(losses) -> np.ndarray:
 
 def learning(made_here: insitu.Learner) -> HostDevice:
     """The device that learned in the last fit."""
-    assert made_here._trainees.whole is not None
-    return made_here._trainees.whole
+    assert made_here._pupils.whole is not None
+    return made_here._pupils.whole
 
 
 def near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], tolerance: float = 2e-5) -> None:
@@ -148,8 +148,8 @@ def test_frozen_layers_are_cached_and_the_rest_takes_batches(monkeypatch):
     x, y = data(COUNT)
     found = learner(scheme="head", batch=BATCH)
     found.fit(x, y, epochs=3, rate=RATE)
-    assert found._trainees.cut is not None
-    assert found._trainees.cut.rest.verbs["train_step"][0][0].shape[0] == BATCH
+    assert found._pupils.cut is not None
+    assert found._pupils.cut.rest.verbs["train_step"][0][0].shape[0] == BATCH
     one_by_one(monkeypatch)
     alone = learner(scheme="head", batch=BATCH)
     alone.fit(x, y, epochs=3, rate=RATE)
@@ -187,7 +187,7 @@ def test_threads_share_the_samples_of_a_network_with_much_work_per_weight():
 
 
 def test_a_dense_head_takes_batches_behind_cached_layers_with_much_work():
-    found = seen(32, scheme="head")._trainees.cut
+    found = seen(32, scheme="head")._pupils.cut
     assert found is not None
     assert found.rest.verbs["train_step"][0][0].shape[0] == BATCH
 

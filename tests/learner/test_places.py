@@ -220,10 +220,10 @@ def test_instructions_are_counted_and_written(tmp_path):
 def planned(monkeypatch):
     """How often a graph was planned."""
     import insitu.deploy.programs as programs
-    import insitu.learner.trainees as trainees
+    import insitu.learner.pupils as pupils
 
     calls = []
-    for module, name in ((programs, "plan_all"), (trainees, "plan")):
+    for module, name in ((programs, "plan_all"), (pupils, "plan")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, real=real, **k: calls.append(a) or real(*a, **k))
     return calls

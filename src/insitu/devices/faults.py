@@ -1,6 +1,6 @@
 """What a board says when its core has trapped (docs/protocol.md), and how that is told.
 
-The board's side is fault() in c/boards/startup.c. The frame comes unasked; link.py waits for it with every answer.
+The board's side is fault() in c/boards/startup.c. The frame comes unasked; requests.py waits for it with every answer.
 """
 
 from __future__ import annotations

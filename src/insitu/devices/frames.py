@@ -1,6 +1,6 @@
 """The data on the line: requests and answers, stuffed into frames. docs/protocol.md says what they mean.
 
-link.py decides who asks, how often, and how long to wait for an answer.
+requests.py decides who asks, how often, and how long to wait for an answer.
 """
 
 from __future__ import annotations

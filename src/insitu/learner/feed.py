@@ -1,6 +1,6 @@
 """Samples for a device: from the data, from stored views of them, or from changed copies made on demand.
 
-Nothing here decides what is trained (learner.py) or in which order (course.py), or checks data (data/).
+Nothing here decides what is trained (fitting.py) or in which order (course.py), or checks data (data/).
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from insitu.learner.course import Course
 from insitu.learner.feed import Feed, plain
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
+from insitu.learner.pupils import learning, take_over
 from insitu.learner.rates import Gains, Probe, Rates, derived, parameters_of, trained_values
 from insitu.learner.settling import resting_share
-from insitu.learner.trainees import learning, take_over
 from insitu.terminal.progress import Report
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD

@@ -27,9 +27,9 @@ from insitu.learner.moving import living, moved
 from insitu.learner.naming import say_numbers, take_names
 from insitu.learner.owner import Owner
 from insitu.learner.places import HOST, Patience
+from insitu.learner.pupils import Views
 from insitu.learner.rows import ready
 from insitu.learner.settle import check_given, given_of
-from insitu.learner.trainees import Views
 from insitu.ops.update import COUNTERS
 from insitu.terminal.interrupts import patient
 from insitu.terminal.progress import Report, bar, stoppable

@@ -25,10 +25,10 @@ from insitu.learner.here import open_here, plan_here
 from insitu.learner.history import History
 from insitu.learner.lesson import Lesson
 from insitu.learner.measures import MEASURES
+from insitu.learner.pupils import Pupils
 from insitu.learner.seen import Seen
 from insitu.learner.shown import as_html, as_text, learner_rows
 from insitu.learner.site import Site
-from insitu.learner.trainees import Trainees
 from insitu.planner import Plan
 from insitu.training.parts import Parts
 from insitu.training.train import Recipe
@@ -65,7 +65,7 @@ class Owner:
         """From now on this is the program. Without a device, one on this machine is opened on first use."""
         self.graphs: dict[str, Graph] = dict(graphs)
         self._plans, self._device = plans, device
-        self._trainees = Trainees()
+        self._pupils = Pupils()
 
     def become(self, other: Owner) -> None:
         """Take over another learner's program and device."""

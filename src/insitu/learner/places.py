@@ -1,7 +1,7 @@
 """Where a board's program can run, by name: on an emulated core, in QEMU, as a process, or on the board itself.
 
 A program comes from a deployment in memory or from a written folder (`insitu compile -o`); both give the same devices.
-learner.py handles this machine without a line.
+owner.py handles this machine without a line.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from insitu.data import Samples
 from insitu.devices.device import Device, method_of
 from insitu.devices.host import HostDevice
 from insitu.learner.feed import Feed, Source, plain, predict_all
+from insitu.learner.pupils import Views, cut_of, feed_of
 from insitu.learner.rates import Probe, parameters_of, trained_values
 from insitu.learner.settle import Given, Settled, as_given, settle
 from insitu.learner.solved import solver_of
-from insitu.learner.trainees import Views, cut_of, feed_of
 from insitu.planner.changes.looped import macs
 from insitu.terminal.progress import Report
 from insitu.training.train import BODY_RATE

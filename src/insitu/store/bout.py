@@ -4,7 +4,7 @@
     some      a few lessons, chosen by the rules; between them a bout can pause, be saved, and go on: the same bytes
     end       the guards are recalled again; a bout that did harm is dropped, and the next one learns at half the rate
 
-life.py says when, and keeps the results.
+rehearsing.py says when, and keeps the results.
 """
 
 from __future__ import annotations

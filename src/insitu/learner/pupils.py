@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Trainees:
+class Pupils:
     """Those that were needed so far."""
 
     batch: int = 1  # samples that they take at once, by these graphs
@@ -91,40 +91,40 @@ def _check(views: Views, here: bool) -> None:
 
 def take_together(learner: Owner, batch: int) -> None:
     """From now on, programs that learn here take this many samples at once, if they can."""
-    if batch != learner._trainees.batch:
+    if batch != learner._pupils.batch:
         adds_up = "accumulate" in learner.graphs
         graphs = learner.parts.batch_graphs(batch) if learner.parts and adds_up else None
-        learner._trainees = Trainees(batch, graphs)
+        learner._pupils = Pupils(batch, graphs)
 
 
 def learning(learner: Owner) -> Device:
     """The device to learn on, in the learner's state; on this machine another one than the learner's own."""
-    device, trainees = learner.device, learner._trainees
+    device, pupils = learner.device, learner._pupils
     if not isinstance(device, HostDevice):
         return device
-    if trainees.whole is None:
-        graphs = faster_together(trainees.graphs or {})
-        trainees.whole = open_here(plan_here(graphs)) if STEP in graphs else device.twin()
-    follow(trainees.whole, device)
-    return trainees.whole
+    if pupils.whole is None:
+        graphs = faster_together(pupils.graphs or {})
+        pupils.whole = open_here(plan_here(graphs)) if STEP in graphs else device.twin()
+    follow(pupils.whole, device)
+    return pupils.whole
 
 
 def cut_of(learner: Owner) -> Cut | None:
     """The program cut where the frozen layers end; None if nothing is frozen."""
-    trainees = learner._trainees
-    if trainees.cut is None:
-        graphs = trainees.graphs or learner.graphs
+    pupils = learner._pupils
+    if pupils.cut is None:
+        graphs = pupils.graphs or learner.graphs
         parts = None if learner.parts and learner.parts.at_once else split(graphs, graphs["predict"].inputs)
         if parts is None:
             return None
         rest = {verb: plan(g) for verb, g in faster_together(parts.rest).items()}
-        trainees.cut = Cut(open_plans({"predict": plan(parts.prefix)}), open_plans(rest), parts.rest["predict"])
-    return trainees.cut
+        pupils.cut = Cut(open_plans({"predict": plan(parts.prefix)}), open_plans(rest), parts.rest["predict"])
+    return pupils.cut
 
 
 def take_over(learner: Owner, feed: Feed) -> None:
     """Copy what was learned, on a twin or on the rest of the network, to the device that predicts."""
-    whole = learner._trainees.whole
+    whole = learner._pupils.whole
     if feed.cached:
         learner.device.load_arrays(feed.device.state())
     elif isinstance(learner.device, HostDevice) and whole is not None:
