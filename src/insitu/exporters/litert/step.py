@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from insitu.errors import Unsupported
+from insitu.exporters.at_node import AtNode
 from insitu.exporters.litert.file import File, Subgraph
 from insitu.graph import Graph, Node, Type, Value
 
@@ -60,31 +61,13 @@ def numerics(t: Type) -> dict:
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(AtNode):
     emitter: Emitter
     node: Node
-
-    def __getitem__(self, attribute: str):
-        return self.node.attrs[attribute]
 
     @property
     def graph(self) -> Graph:
         return self.emitter.graph
-
-    def type(self, i: int) -> Type:
-        return self.node.inputs[i].type
-
-    @property
-    def out(self) -> Type:
-        return self.node.output.type
-
-    @property
-    def int8(self) -> bool:
-        return self.out.dtype == "s8"
-
-    @property
-    def count(self) -> int:
-        return len(self.node.inputs)
 
     def x(self, i: int = 0) -> int:
         """The tensor of an input."""

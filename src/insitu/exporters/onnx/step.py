@@ -14,6 +14,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from insitu.errors import Unsupported
+from insitu.exporters.at_node import AtNode
 from insitu.graph import Graph, Node, Type, Value
 
 KINDS = {
@@ -106,27 +107,9 @@ def to_last(rank: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(AtNode):
     emitter: Emitter
     node: Node
-
-    def __getitem__(self, attribute: str):
-        return self.node.attrs[attribute]
-
-    @property
-    def out(self) -> Type:
-        return self.node.output.type
-
-    @property
-    def int8(self) -> bool:
-        return self.out.dtype == "s8"
-
-    @property
-    def count(self) -> int:
-        return len(self.node.inputs)
-
-    def type(self, i: int) -> Type:
-        return self.node.inputs[i].type
 
     def x(self, i: int = 0) -> str:
         """An input with its channels last."""
