@@ -1,0 +1,254 @@
+"""The rules by which fit chooses: what is held out, what counts as better, which rates and layers are tried."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize, stats
+from sklearn.metrics import log_loss
+from torch import nn
+
+import insitu
+from insitu.codegen.state import ADDED, HEADER_BYTES, StateLayout
+from insitu.errors import DataError
+from insitu.learner.between import between
+from insitu.learner.choice import choose, climb, directions, enough, nearest
+from insitu.learner.course import Course
+from insitu.learner.feed import Feed, plain
+from insitu.learner.held_out import Score, clearly, folds, helps, known, score
+from insitu.learner.rates import Probe, Rates, real, trained_values
+from insitu.learner.settle import usual_epochs
+from insitu.learner.trials import PARTS, SHARE, WORK, Trials, Tried, trial_samples
+
+from ..learners import data, learner, state_of
+
+
+def test_every_class_is_on_both_sides_and_every_sample_is_held_out_once():
+    y = np.repeat(np.arange(5), [3, 4, 5, 6, 7])
+    parts = folds(y, 0)
+    assert sorted(np.concatenate([p.held for p in parts])) == list(range(25))
+    assert all(set(y[p.learn]) == set(range(5)) for p in parts)
+    assert folds(np.arange(10), 0) == []  # one sample of each: none can be spared
+
+
+def test_of_many_samples_at_most_a_thousand_are_held_out():
+    (only,) = folds(np.arange(20000) % 7, 0)
+    assert 900 <= len(only.held) <= 1007 and not set(only.held) & set(only.learn)
+
+
+def test_samples_of_a_class_that_follow_each_other_are_held_out_together():
+    y = np.tile([0, 1], 30)
+    for part in folds(y, 0):
+        own = np.flatnonzero(np.isin(np.flatnonzero(y == 0), part.held))
+        assert len(own) == 10 and np.ptp(own) == 9
+    (only,) = folds(np.tile([0, 1], 300), 0)
+    assert np.ptp(only.held[only.held % 2 == 0]) == 2 * 59
+
+
+def test_held_out_targets_are_drawn_at_random_for_they_may_be_sorted():
+    targets = np.linspace(0, 1, 60, dtype=np.float32)[:, None]
+    assert all(np.ptp(targets[part.held]) > 0.7 for part in folds(targets, 0))
+
+
+def test_better_by_more_than_chance_is_the_paired_t_of_scipy():
+    rng = np.random.default_rng(0)
+    hard = rng.exponential(size=40)  # samples differ much more than the two results
+    one, two = (Score(0, 0, 40, each=hard + 0.1 * rng.normal(size=40) + by) for by in (0.0, 0.05))
+    t = stats.ttest_rel(two.each, one.each).statistic
+    assert t > 0 and clearly(one, two, t - 0.01) and not clearly(one, two, t + 0.01)
+    assert not clearly(one, Score(0, 0, 40, each=rng.permutation(two.each)), 1.0)  # not paired: lost among the samples
+    lost = Score(np.inf, 0, 40, each=np.full(40, np.inf))
+    assert clearly(one, lost, 3) and not clearly(lost, one, 0)
+
+
+def test_the_cost_of_an_answer_does_not_depend_on_how_sure_the_network_is():
+    rng = np.random.default_rng(1)
+    z, y = rng.normal(size=(200, 4)), rng.integers(0, 4, 200)
+    z[np.arange(200), y] += 1
+    one, sure = score("cross_entropy", z, y), score("cross_entropy", 1.5**5 * z, y)
+    assert sure.cost == pytest.approx(one.cost) and sure.loss > 1.5 * one.loss
+    best = optimize.minimize_scalar(lambda t: log_loss(y, torch.tensor(z / t).softmax(1).numpy()), bounds=(0.1, 10))
+    assert one.cost - (1 - one.measure) == pytest.approx(best.fun, rel=0.01)
+
+
+def test_a_climb_goes_up_as_long_as_it_gets_better_else_down():
+    def place_of(costs, guessed=2.0):
+        scores = {k: Score(cost, 0.5, 10, each=np.full(10, cost)) for k, cost in costs.items()}
+        return climb(lambda place: scores[place[0]], (0, 0), (1, 0), 2, Score(guessed, 0.5, 10))[0]
+
+    assert place_of({0: 1.0, 1: 1.0, -1: 1.2}) == 0
+    assert place_of({0: 1.0, 1: 0.9, 2: 0.8}) == 2
+    assert place_of({0: 1.0, 1: 1.1, -1: 0.9, -2: 1.1}) == -1
+    assert place_of({0: 1.0, 1: 1.01, 2: 0.5}, guessed=1.0) == 2  # nothing was learned yet: it goes on
+    assert [step for step, _ in directions(True, False, False)] == [(1, 1), (0, 1), (1, 0)]
+    assert [step for step, _ in directions(True, False, True)] == [(0, 1)]  # the head's rate is given
+
+
+def test_rates_far_from_the_derived_ones_need_clear_evidence_if_there_is_something_to_lose():
+    rng = np.random.default_rng(2)
+    hard = rng.exponential(size=50)
+    cost = {0: 0.3, 1: 0.25, 2: 0.0}  # of the derived rates, and of higher ones
+    scored = {(k, k): Score(0, 0, 50, each=hard + by + 0.2 * rng.normal(size=50)) for k, by in cost.items()}
+    assert nearest(scored, 0.0) == nearest(scored, 2.0) == (2, 2) and nearest(scored, 20.0) == (0, 0)
+    guessed = Score(1.4, 0.25, 50)
+    assert known(guessed, guessed) == 0 and known(Score(0, 1.0, 50), guessed) == 1
+    assert known(Score(0.5, 0.5, 50, False), Score(1.0, 1.0, 50, False)) == 0.5
+
+
+class Stand:
+    """Trials whose results are known: the cost of the head alone, and of each place for all layers."""
+
+    def __init__(self, alone: float, costs: dict, shares=(0.0, 0.0), right: float = 0.5):
+        self.alone, self.costs, self.shares, self.asked, self.right = alone, costs, shares, [], right
+        self.both, self.probe, self.report = True, self, lambda *_: None
+        self.parameters = ()
+
+    def quick(self):
+        return self
+
+    def run(self, rates: Rates, rival=None) -> Tried:
+        place = round(np.log(rates.body) / np.log(3)) if rates.body else None
+        self.asked.append(place)
+        assert place is not None or rival is None  # what is safe is tried to the end
+        cost = self.alone if place is None else self.costs[place]
+        right = self.right if place is None else 0.5  # of the head alone
+        return Tried({part: result(cost + more, right) for part, more in zip(PARTS, (*self.shares, 0.0))})
+
+
+NOISE = np.random.default_rng(4).normal(size=(50,))
+
+
+def result(cost: float, right: float = 0.5) -> Score:
+    """A result whose cost differs from that of others by 0.01 to 0.02 at a standard error of 0.01 or less."""
+    return Score(cost, right, 50, each=cost + 0.07 * cost * NOISE)
+
+
+def chosen(stand: Stand, right: float):
+    """What is chosen for a network with so many right answers of two classes."""
+    return choose(stand, Rates(1.0, 1.0), result(1.0, right), Score(2.0, 0.5, 50), False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("right", [0.5, 0.95])
+def test_layers_that_learn_no_better_than_the_head_alone_are_left_out(right):
+    costs = {k: 0.5 + 0.1 * abs(k) for k in range(-12, 13)}
+    assert chosen(Stand(0.4, costs), right).rates.body == 0
+    assert chosen(Stand(0.5, costs), right).rates.body == 0  # not better: what is safe
+    assert chosen(Stand(0.6, costs), right).rates.body == 1
+
+
+def test_a_network_that_knows_its_task_is_never_taught_faster_than_derived():
+    faster = {k: 4 / (k + 20) for k in range(-12, 13)}
+    assert (chosen(Stand(2.0, faster), 0.6).rates.body or 0) > 1
+    stand = Stand(2.0, faster)
+    assert chosen(stand, 0.95).rates.body == 1 and stand.asked == [None, 0]
+    harmful = Stand(2.0, {0: 1.5, -1: 0.3})
+    assert chosen(harmful, 0.95).rates == Rates(1 / 3, 1 / 3)
+
+
+def test_what_a_new_head_reaches_alone_counts_as_known():
+    """Such a network only guesses before, but its features may be good: other layers need evidence all the same."""
+    little = {k: 0.499 if k > 0 else 0.6 for k in range(-12, 13)}  # better by a fifth of a standard error
+    assert (chosen(Stand(0.5, little), 0.5).rates.body or 0) > 1
+    careful = Stand(0.5, little, right=0.95)
+    assert chosen(careful, 0.5).rates.body == 0 and max(place or 0 for place in careful.asked) == 0
+    assert chosen(Stand(0.5, dict.fromkeys(range(-12, 13), 0.3), right=0.95), 0.5).rates.body == 1  # clearly better
+
+
+def test_a_hopeless_trial_is_given_up_after_its_first_fold():
+    made, (x, y) = learner("full"), data(90)
+    made.fit(x, y, rate=0.1, epochs=20)
+    probe = Probe(made.device, trained_values(made.graphs), "cross_entropy")
+    course = Course(3, 0.0, 1, "cosine", 0.0, 0)
+    feed = Feed(made.device, plain((x,)), y.astype(np.int32))
+    trials = Trials(feed, folds(y, 0), course, made.recipe, probe, made.device.state(), lambda *_: None, samples=10**6)
+    good = trials.run(Rates(0.001, 0.001))
+    assert len(good.outputs) == 3 and good.parts.keys() == set(PARTS)
+    ruin, whole = trials.run(Rates(3.0, 3.0), good), trials.run(Rates(3.0, 3.0))
+    assert not ruin.outputs and not np.isfinite(ruin.end.cost) and len(whole.outputs) == 3
+    assert good.end.cost < whole.end.cost < np.inf
+    assert np.isfinite(trials.run(Rates(0.001, 0.001), good).end.cost)  # no worse: it goes on
+
+
+def test_a_head_whose_rate_is_given_keeps_it_when_training_does_not_help():
+    rates, before, guessed = Rates(1.0, 1.0), result(1.0, 0.95), Score(2.0, 0.5, 50)
+    assert choose(Stand(2.0, {0: 1.5, -1: 0.3}), rates, before, guessed, True).rates == Rates(1.0, 1 / 3)  # type: ignore[arg-type]
+
+
+def test_only_as_much_of_a_training_counts_as_is_clearly_better():
+    assert chosen(Stand(2.0, {0: 0.5}, (0.2, -0.2)), 0.95).part == 0.75
+    rng = np.random.default_rng(5)
+    hard, cost = rng.exponential(size=60), (0.5, 0.28, 0.0)
+    parts = {part: Score(0, 0, 60, each=hard + by + rng.normal(size=60)) for part, by in zip(PARTS, cost)}
+    assert enough(parts, 0.0) == 1.0 and enough(parts, 1e6) == 0.5
+    assert not chosen(Stand(2.0, {0: 1.5, -1: 1.5}), 0.95).helps
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "int8", "data": data(40)[0]}])
+def test_half_way_is_half_of_every_step_in_real_units(options):
+    made = learner("full", **options)
+    first = made.device.state()
+    made.fit(*data(60), rate=0.05, epochs=3)
+    last, values = made.device.state(), trained_values(made.graphs)
+    half = between(first, last, 0.5, values)
+    assert half.keys() == last.keys() and all(half[n].dtype == last[n].dtype for n in half)
+    for v in values:
+        unit = 1 if v.type.quant is None else v.type.quant.scales(v.type.rank)
+        now, was, end = (real(state, v) for state in (half, first, last))
+        step = {"f32": 0, "s8": 1 / 256, "s32": 0.5}[v.dtype]  # what the state can hold
+        assert (np.abs(now - (was + end) / 2) <= 1e-6 + step * unit).all()
+
+
+def test_a_single_sample_of_each_class_teaches_the_head_alone():
+    x, y = data(200)
+    chosen = [int(np.flatnonzero(y == c)[0]) for c in range(4)]
+    made = learner("full", head_init="zero")
+    first = made.device.state()
+    history = made.fit(x[chosen], y[chosen])
+    now = made.device.state()
+    assert {n for n in now if not np.array_equal(now[n], first[n])} == {"head.weight", "head.bias", "body_rate"}
+    assert "of the head alone" in history.found
+
+
+def test_a_smaller_loss_does_not_help_if_more_answers_are_wrong_or_less_is_known():
+    def made(loss, right, cost=1.0):
+        return Score(loss, right, 100, each=cost + 0.1 * np.arange(100) % 3)
+
+    before = made(1.0, 0.5)
+    assert helps(made(0.9, 0.5), before) and helps(made(1.05, 0.6), before)
+    assert not helps(made(0.9, 0.35), before) and not helps(made(np.inf, 0.0), before)
+    assert not helps(made(0.9, 0.5, cost=1.1), before)  # only less sure of its mistakes
+    assert helps(made(2.5, 0.6, cost=0.7), before)  # too sure of itself, but it knows more
+
+
+def test_trials_of_large_networks_are_a_part_of_the_training():
+    assert trial_samples(100, 20, 10**9, False) == SHARE * 2000
+    once, twice = (trial_samples(100, 20, int(WORK / 6000), lost) for lost in (False, True))
+    assert once == pytest.approx(6000, rel=0.01) and twice == pytest.approx(2 * once, rel=0.01)
+
+
+def test_fewer_samples_are_seen_more_often():
+    assert [usual_epochs(n) for n in (20, 200, 1600, 100_000)] == [40, 20, 10, 4]
+
+
+def test_a_state_of_before_there_was_a_share_is_loaded():
+    x, y = data(20)
+    made, fresh = learner(), learner()
+    made.fit(x, y, epochs=1, rate=0.1)
+    layout = made.program.state
+    kept = tuple(v for v in layout.fields if v.name not in ADDED)
+    old = StateLayout(kept, {}, layout.older)
+    fresh.device.load_state(old.saved(old.pack(made.device.state())))
+    assert state_of(fresh) == state_of(made)
+    damaged = bytearray(old.saved(old.pack(made.device.state())))
+    damaged[HEADER_BYTES] ^= 1
+    with pytest.raises(DataError):
+        fresh.device.load_state(bytes(damaged))
+
+
+@pytest.mark.parametrize("width, dtype", [(2, "f32"), (300, "s8")])
+def test_the_last_layer_of_a_regression_is_float_only_if_it_is_small(width, dtype):
+    """An autoencoder's last layer would take four times its flash and SRAM."""
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, width)).eval()
+    x = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    made = insitu.compile(net, example=torch.zeros(1, 8), data=x, recipe=insitu.Recipe(loss="mse"), scheme="full")
+    weights = [v for v in made.graphs["predict"].values.values() if v.shape == (width, 16)]
+    assert {v.dtype for v in weights} == {dtype}
