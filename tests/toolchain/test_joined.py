@@ -2,8 +2,8 @@
 
 import ctypes
 
-from insitu.toolchain.compiler import build_library
-from insitu.toolchain.joined import JOINED, SMALL, joined
+from insitu.toolchain.compiler import NATIVE, QUICK, build_library, kernel_objects
+from insitu.toolchain.joined import JOINED, SMALL, can_join, joined
 
 HEADER = "#ifndef A_H\n#define A_H\nint a(void);\nint b(void);\n#endif\n"
 FIRST = '#include "a.h"\n#define SIZE 3\nint a(void) { return SIZE; }\n'
@@ -32,3 +32,15 @@ def test_files_with_a_private_name_in_common_stay_apart():
 def test_large_files_are_compiled_side_by_side():
     files = {"a.c": "int a;\n" + " " * SMALL, "b.c": "int b;\n"}
     assert joined(files) == files
+
+
+def test_a_macro_that_a_header_reads_keeps_a_kernel_apart():
+    plain, reads = '#include "a.h"\nint a;\n', '/* b */\n#define WIDE 1\n#include "a.h"\nint b;\n'
+    assert can_join({"a.c": plain, "b.c": plain.replace("a;", "b;")})
+    assert not can_join({"a.c": plain, "b.c": reads})
+
+
+def test_kernels_of_a_quick_program_are_one_object_for_each_order_of_adding(tmp_path, monkeypatch):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    kernels = ("relu_f32", "max_pool2d_f32", "mean_f32", "sum_reduce_f32")
+    assert len(kernel_objects(kernels, (NATIVE, QUICK))) == 2 < len(kernel_objects(kernels))

@@ -30,11 +30,15 @@ class Histogram:
         self.counts += np.bincount(self._bins(array), minlength=BINS)
 
     def add_each(self, rows: np.ndarray) -> None:
-        """`add` each row. Where no row widens the range, all of them at once."""
-        if self.width and len(rows) > 1 and float(np.abs(rows).max()) <= self.width:
-            rows = rows.reshape(1, -1)
-        for row in rows:
-            self.add(row)
+        """`add` each row: one that widens the range alone, those in between at once."""
+        largest, i = np.abs(rows).max(axis=1), 0
+        while i < len(rows):
+            self.add(rows[i])
+            wider = np.flatnonzero(largest[i + 1 :] > self.width)
+            end = i + 1 + int(wider[0]) if len(wider) else len(rows)
+            if end > i + 1:
+                self.add(rows[i + 1 : end])
+            i = end
 
     def _bins(self, array: np.ndarray) -> np.ndarray:
         """The bin of every element. Edges are multiples of a power of two, so that nothing is rounded here."""

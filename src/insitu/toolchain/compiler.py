@@ -22,9 +22,19 @@ from pathlib import Path
 
 from insitu.errors import ToolError
 from insitu.toolchain.cache import cached, forget, key_of
-from insitu.toolchain.joined import joined
+from insitu.toolchain.joined import JOINED, can_join, ended, joined
 from insitu.toolchain.prototypes import kernels_header, own_header
-from insitu.toolchain.sources import C_FOLDER, EVERYTHING, called, closure, depends, kernel_path, read, unchanging
+from insitu.toolchain.sources import (
+    C_FOLDER,
+    EVERYTHING,
+    called,
+    closure,
+    depends,
+    kernel_path,
+    kernel_paths,
+    read,
+    unchanging,
+)
 from insitu.toolchain.zig import zig_command
 
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined")
@@ -86,15 +96,53 @@ def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[
 def kernel_objects(kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> list[Path]:
     """Object files of these kernels and of those they call."""
     names = closure(kernels)
+    if QUICK in flags:
+        return _quick_objects(names, flags)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda k: object_of(kernel_path(k), "kernel", kernel_flags(k, flags)), names))
+        return list(pool.map(lambda k: _kernel_object(k, flags), names))
+
+
+def _kernel_object(name: str, flags: tuple[str, ...]) -> Path:
+    return object_of(kernel_path(name), "kernel", kernel_flags(name, flags))
+
+
+def _quick_objects(names: list[str], flags: tuple[str, ...]) -> list[Path]:
+    """The same in two starts of the compiler: one for each kind of flags that kernels have."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        groups.setdefault(kernel_flags(name, flags), []).append(name)
+    return [made for own, group in groups.items() for made in _together(group, own) or _apart(group, flags)]
+
+
+def _apart(names: list[str], flags: tuple[str, ...]) -> list[Path]:
+    return [_kernel_object(name, flags) for name in names]
+
+
+def _together(names: list[str], flags: tuple[str, ...]) -> list[Path]:
+    """One object of several kernels; none if their files cannot be one."""
+    sources = {f"{name}.c": read(kernel_path(name)) for name in names}
+    known = {word for name in names for word in called(kernel_path(name)) if word in kernel_paths(C_FOLDER)}
+    headers, text = {EVERYTHING: kernels_header({*names, *known})}, "\n".join(map(ended, sources.values()))
+
+    def make(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            write_texts(folder, {**headers, JOINED: text})
+            compile_c([*FLAGS, *flags, "-I", folder, "-I", str(C_FOLDER), "-c", f"{folder}/{JOINED}", "-o", str(path)])
+
+    if len(names) < 2 or not can_join(sources):
+        return []
+    try:
+        key = key_of(compiler_version(), *FLAGS, *flags, text, *depends(text, given=headers))
+        return [cached("kernel", key, "-joined.o", make)]
+    except ToolError:  # names clash that are not private functions
+        return []
 
 
 def kernel_flags(name: str, flags: tuple[str, ...]) -> tuple[str, ...]:
     """The flags that a kernel is compiled with, if a library is made with these."""
     if QUICK in flags:
-        plain = () if called(kernel_path(name)) & ANY_ORDER else (SCALAR, "-O1")
-        flags = (*(f for f in flags if f != QUICK), *plain)
+        plain = () if called(kernel_path(name)) & ANY_ORDER else (SCALAR,)
+        flags = (*(f for f in flags if f != QUICK), *plain, "-O1")
     if os.environ.get("INSITU_STRICT") and set(flags) <= {NATIVE, SCALAR, *STRICT}:  # sanitizers cause warnings
         flags = (*(f for f in flags if f not in STRICT), *STRICT)  # in one order, so that it is the same cached object
     return flags

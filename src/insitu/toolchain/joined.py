@@ -24,6 +24,11 @@ def joined(files: Mapping[str, str]) -> dict[str, str]:
     return {**headers, JOINED: "\n".join(map(ended, sources.values()))}
 
 
+def can_join(sources: Mapping[str, str]) -> bool:
+    """Do these hand-written files mean the same as one file? Not if one sets a macro for a header that others share."""
+    return not _clash(sources) and not any(0 <= s.find("\n#define") < s.rfind("\n#include") for s in sources.values())
+
+
 def ended(source: str) -> str:
     """A file whose macros end with it."""
     return "\n".join([source, *(f"#undef {name}" for name in MACRO.findall(source)), ""])
