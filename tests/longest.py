@@ -1,7 +1,8 @@
 """Which tests take long: long.txt names them. `make test` leaves them out, `make test-long` runs them, CI runs both.
 
-`pytest --cpu FILE` writes the CPU seconds of every test, with what they started; `python -m tests.longest FILE` makes
-long.txt from it. A line names a test function, or one of its cases.
+`pytest --cpu FILE` writes the CPU seconds of every test, with what it started; `python -m tests.longest FILE...` makes
+long.txt from it, by the longest time of each. A test that is left out leaves its fixtures to the next one, so a second
+run without these tests finds more of them. A line names a test function, or one of its cases.
 """
 
 from __future__ import annotations
@@ -58,6 +59,14 @@ def chosen(seconds: Mapping[str, float]) -> list[str]:
     return sorted(found)
 
 
+def read(paths: Iterable[Path]) -> dict[str, float]:
+    """The longest time of each test in these files."""
+    found: dict[str, float] = defaultdict(float)
+    for line in (line for path in paths for line in path.read_text().splitlines()):
+        seconds, name = line.split("\t")
+        found[name] = max(found[name], float(seconds))
+    return found
+
+
 if __name__ == "__main__":
-    rows = (line.split("\t") for line in Path(sys.argv[1]).read_text().splitlines())
-    LIST.write_text("".join(f"{name}\n" for name in chosen({name: float(t) for t, name in rows})))
+    LIST.write_text("".join(f"{name}\n" for name in chosen(read(map(Path, sys.argv[1:])))))

@@ -17,6 +17,7 @@ from insitu.learner.model import Model
 from insitu.planner.changes.weight_parts import taken_apart
 from insitu.planner.plan import plan_ordered
 from insitu.planner.spent import changes, spent
+from insitu.terminal.wording import in_shell
 
 from ..firmware.images import conv_graphs
 from ..planner.test_tiles import Layer
@@ -158,7 +159,9 @@ ADVICE = {
 @pytest.mark.parametrize("allowed", ADVICE)
 def test_where_a_lower_peak_is_expensive_the_report_says_what_would_undo_it(allowed):
     found = replace(COST, allowed_bytes=allowed)
-    assert found.advice == ADVICE[allowed]
+    assert found.advice == ADVICE[allowed].replace("--prefer speed", 'prefer="speed"')
+    with in_shell():
+        assert found.advice == ADVICE[allowed]
     rows = lowering_rows(found.summary, found.to_json())
     assert (("", found.advice) in rows) == bool(found.advice)
 

@@ -17,6 +17,7 @@ from insitu.deploy.manifest import manifest
 from insitu.devices.emulator import emulate
 from insitu.errors import BudgetError
 from insitu.planner import plan_all
+from insitu.terminal.wording import in_shell
 
 from .test_budget import compiled, least, ways
 
@@ -121,7 +122,7 @@ def test_the_smallest_program_fits_to_the_byte_and_a_byte_less_is_told(learner):
 def test_the_memory_that_a_hint_names_is_what_the_smallest_program_takes():
     options = {**OPTIONS, "scheme": "head", "head": "int8"}
     sram = least("wide", **options)
-    with pytest.raises(BudgetError) as e:
+    with pytest.raises(BudgetError) as e, in_shell():
         compiled("wide", **options, sram=sram - 1)
     (way,) = ways(e.value)
     assert way == {"sram": f"{-(-sram // 1024)}K"}

@@ -50,7 +50,7 @@ def test_the_handler_on_the_board_sends_a_frame(core):
     """Its own words, without what the emulator has seen."""
     device = emulate(build_firmware(program(), board(core), extra=changed(UNDEFINED)))
     device.link.faulted = lambda fault: fault_error(fault, device.core.image.at)
-    text = expect_fault(device, "the board faulted at run_predict+0x", "exception 3", "load_state")
+    text = expect_fault(device, "the board faulted at run_predict+0x", "exception 3", "load(...)")
     assert core == "M0+" or "an undefined instruction" in text
 
 
@@ -107,4 +107,4 @@ def test_other_frames_are_no_faults():
 )
 def test_the_error_says_why_and_what_to_do(fault, says):
     error = fault_error(fault)
-    assert says in str(error) and "load_state" in error.hint
+    assert says in str(error) and "load(...)" in error.hint

@@ -243,7 +243,7 @@ def test_after_a_state_that_broke_off_the_client_says_what_to_do_and_that_works(
         for use in (lambda: device.run(*calls("int8", 1)[0]), device.save_state, device.state, device.counters):
             with pytest.raises(DeviceError, match="between two states") as e:
                 use()
-            assert "load_state" in e.value.hint and "reset" in e.value.hint
+            assert "load(...)" in e.value.hint and "reset" in e.value.hint
         device.load_state(learned)
         assert device.save_state() == learned
         broken_off(device, line, first)

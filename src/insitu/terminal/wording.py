@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-RECIPE = ("loss", "optimizer", "arithmetic", "clip", "decay", "grad", "rows")  # options that are fields of a Recipe
+RECIPE = ("loss", "optimizer", "arithmetic", "clip", "decay", "smoothing", "grad", "rows")  # fields of a Recipe
 
 
 class Caller:
