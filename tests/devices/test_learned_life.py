@@ -78,6 +78,26 @@ def test_it_starts_with_what_was_learned_and_takes_a_class_by_name():
         assert life.class_statistics()[3]["in_use"] == 0 and not {r.label for r in life.records()} & {3}
 
 
+def test_a_learner_and_its_living_board_have_the_same_classes():
+    x, y = samples(40, seed=4)
+    with fitted().on("emulator", **BOARD) as board:
+        life = Living(board.device)
+        assert board.add_class("shake") == 3 and board.names == life.names == (*NAMES, "shake", "")
+        with pytest.raises(DataError, match="the class shake is not in use on this board"):
+            board.fit(x[y == 3][:2], ["shake"] * 2, epochs=1, rate=0.01)  # no sample of it yet: it would diverge
+        for one in x[y == 3][:4]:
+            life.observe(one, label="shake")
+        assert board.fit(x[y == 3][:2], ["shake"] * 2, epochs=1, rate=0.01).loss[0] < 10
+        life.forget("wave")
+        assert board.names == ("rest", "tap", "", "shake", "") and "wave" not in board.classes_
+        with pytest.raises(DataError, match="no class named 'wave'"):
+            board.fit(x[y == 2][:2], ["wave"] * 2, epochs=1, rate=0.01)
+        with pytest.raises(DataError, match="the class 2 is not in use"):
+            board.partial_fit(x[y == 2][:2], y[y == 2][:2])
+        assert set(board.classify(x[:1], top=2)[0]) <= {"rest", "tap", "shake"}
+        assert board.forget("shake") == 4 and board.names == life.names
+
+
 def test_a_living_board_is_taught_without_a_rate():
     x, y = samples(6, seed=2)
     with fitted().on("emulator", **BOARD) as board:

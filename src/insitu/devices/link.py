@@ -50,6 +50,7 @@ class LinkDevice:
         self.program = program
         self.channel, self.run_timeout, self.lock = channel, run_timeout, RLock()
         self.link = Link(channel, timeout, tries, self.faulted)
+        self.class_names: tuple[str, ...] | None = None  # what a living program calls its classes now (living.py)
         self._numbers = {verb: number for number, verb in enumerate(self.interface.verbs)}
         self._info = self._agree(self._description())
 

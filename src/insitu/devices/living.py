@@ -59,7 +59,6 @@ class Living:
         if life is None:
             raise DataError("this program keeps no samples", hint=f"compile with {option(board='NAME', store='64K')}")
         self.device, self.life = device, dict(life)
-        self._names: tuple[str, ...] | None = None  # asked for once, and after each change
         self._verb = "encode" if "encode" in device.verbs else "predict"
 
     @property
@@ -117,17 +116,18 @@ class Living:
         if not 0 < len(name.encode()) <= NAME_BYTES:
             raise DataError(f"must have 1 to {NAME_BYTES} bytes on a board, not {len(name.encode())}", where="its name")
         self._ask("add_class", name.encode())
-        self._names = None
+        self.device.class_names = None
         return self.number(name)
 
-    def forget(self, label: int | str) -> None:
-        """Drop a class with all its samples."""
-        k = self.number(label)
+    def forget(self, label: int | str) -> int:
+        """Drop a class with all its samples; returns how many they were."""
+        k, kept = self.number(label), self.statistics()["kept"]
         used = [i for i, c in enumerate(self.class_statistics()) if c["in_use"]]
         if used == [k]:
             raise DataError("the last class cannot be forgotten", where=str(label))
         self._ask("forget", struct.pack("<i", k))
-        self._names = None
+        self.device.class_names = None
+        return kept - self.statistics()["kept"]
 
     def number(self, label: int | str) -> int:
         """The number of a class, from its name or number."""
@@ -145,9 +145,9 @@ class Living:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the classes, as the device knows them; "" for a class without one."""
-        if self._names is None:
-            self._names = tuple(c["name"] for c in self.class_statistics())
-        return self._names
+        if self.device.class_names is None:  # asked for once, and after each change
+            self.device.class_names = tuple(c["name"] for c in self.class_statistics())
+        return self.device.class_names
 
     def statistics(self) -> dict[str, Any]:
         """What it has done so far, and what it is doing."""
@@ -191,6 +191,11 @@ class Living:
         if len(found) != bytes:
             raise DeviceError(f"the device sent {len(found)} bytes, not {bytes}", where=kind)
         return found
+
+
+def living(device: object) -> Living | None:
+    """The life of the program on a device; None if it has none."""
+    return Living(device) if isinstance(device, LinkDevice) and device.interface.life is not None else None
 
 
 def _one(value: Value, x: Any) -> np.ndarray:

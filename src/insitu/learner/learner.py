@@ -14,6 +14,7 @@ from insitu.boards import Board
 from insitu.data import Samples, as_samples
 from insitu.data.arguments import byte_count, number
 from insitu.devices.device import Device
+from insitu.devices.living import living as living_on
 from insitu.errors import DataError
 from insitu.files import write_whole
 from insitu.learner.classify import Classified, classified
@@ -24,7 +25,7 @@ from insitu.learner.given import given_samples, kept, one_or_more, pair, read_st
 from insitu.learner.history import History
 from insitu.learner.measures import measured
 from insitu.learner.moving import living, moved
-from insitu.learner.naming import say_numbers, take_names
+from insitu.learner.naming import follow_board, say_numbers, take_names
 from insitu.learner.owner import Owner
 from insitu.learner.places import HOST, Patience
 from insitu.learner.pupils import Views
@@ -153,12 +154,12 @@ class Learner(Owner):
 
     def classify(self, x: Any, *, top: int | None = None) -> list[Classified]:
         """For each sample its classes with their probabilities, the likeliest first; `top` of them, or all."""
-        graph = self.graphs["predict"]
+        names, graph = self.names, self.graphs["predict"]
         if has_targets(self.recipe):
             what = f"a learner with the loss {self.recipe.loss} has no classes"
             raise DataError(what, hint="predict(x) gives its outputs")
         data = as_samples(x, graph)
-        return classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], self.names, top)
+        return classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], names, top)
 
     def evaluate(self, x: Any, y: Any = None) -> dict[str, float]:
         """Accuracy over labelled samples; the mean squared error, if that is the loss."""
@@ -176,11 +177,13 @@ class Learner(Owner):
 
         With room for it (`compile(..., max_classes=N)`), nothing is compiled again: the class takes the next free row,
         and takes part from its first samples on. Otherwise the program is made again; for a board, it is linked again,
-        and if it no longer fits, this is a BudgetError, and nothing has changed.
+        and if it no longer fits, this is a BudgetError, and nothing has changed. A board that lives takes it by itself.
         """
         from insitu.learner.growing import add_class
 
         with self._changing:
+            if board := living_on(self.device):
+                return board.add_class(name)
             return self._life.add_class(name) if self._life else add_class(self, name)
 
     # a life of its own ------------------------------------------------------------------------
@@ -247,6 +250,8 @@ class Learner(Owner):
 
     def forget(self, name: str | int) -> int:
         """Remove a class, its samples and everything known about it; returns how many samples were dropped."""
+        if board := living_on(self.device):
+            return board.forget(name)
         return self.life.forget(name)
 
     # keeping ----------------------------------------------------------------------------------
@@ -323,6 +328,8 @@ class Learner(Owner):
 
     def samples(self, x: Any, y: Any = None, part: str = "train", naming: bool = False) -> Samples:
         """Checked samples with labels or targets in the program's own types; labels are matched by name."""
+        follow_board(self)
+        naming = naming and living_on(self.device) is None  # a board takes new classes by add_class alone
         found = given_samples(self.graphs["predict"], self.recipe.loss, x, y, part, naming)
         say_numbers(self, found)
         return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.data import Samples, by_name, check_labels
+from insitu.devices.living import living
 from insitu.graph.classes import word
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.own_head import LOOKED_AT, named_by_outputs
@@ -29,6 +30,13 @@ def take_names(learner: Owner, data: Samples) -> Samples:
             data = check_labels(by_name(data, found.names), len(found.names))
     learner.rename(data.names if any(data.names) else graph.classes, graph.columns or data.columns)
     return data
+
+
+def follow_board(learner: Owner) -> None:
+    """Take over the names that a living board knows now: it adds and forgets classes by itself."""
+    life = living(learner._device)
+    if life is not None and not life.device.link.closed and any(life.names):
+        learner.rename(life.names)
 
 
 def say_numbers(learner: Owner, data: Samples) -> None:

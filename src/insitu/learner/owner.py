@@ -25,6 +25,7 @@ from insitu.learner.here import open_here, plan_here
 from insitu.learner.history import History
 from insitu.learner.lesson import Lesson
 from insitu.learner.measures import MEASURES
+from insitu.learner.naming import follow_board
 from insitu.learner.pupils import Pupils
 from insitu.learner.seen import Seen
 from insitu.learner.shown import as_html, as_text, learner_rows
@@ -137,7 +138,8 @@ class Owner:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the classes; "" for a class without a name, () if none is known."""
+        """The names of the classes; "" for a class without a name, () if none is known. A living board has its own."""
+        follow_board(self)
         return self.graphs["predict"].classes
 
     @property

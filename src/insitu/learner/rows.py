@@ -14,8 +14,9 @@ import numpy as np
 from insitu.data import Samples
 from insitu.data.arguments import whole
 from insitu.devices.host import HostDevice
+from insitu.devices.living import living
 from insitu.errors import DataError, GraphError
-from insitu.graph.classes import checked, unknown
+from insitu.graph.classes import checked, unknown, word
 from insitu.learner.seen import class_means, seen_in
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD, UNUSED, in_use
@@ -68,11 +69,11 @@ def set_row(learner: Learner, row: int, weight: np.ndarray, bias: float | np.flo
 def set_rows(learner: Learner, rows: list[int], weights: np.ndarray, biases: np.ndarray) -> None:
     """The same for several classes."""
     state, changed = learner.device.state(), {}
-    for word, values in (("weight", weights), ("bias", biases)):
-        for name in (f"{HEAD}.{word}", *(f"{HEAD}.{word}.{beside}" for beside in ("momentum", "m", "v", "sum"))):
+    for part, values in (("weight", weights), ("bias", biases)):
+        for name in (f"{HEAD}.{part}", *(f"{HEAD}.{part}.{beside}" for beside in ("momentum", "m", "v", "sum"))):
             if name in state:
                 changed[name] = state[name].copy()
-                changed[name][rows] = values if name == f"{HEAD}.{word}" else 0
+                changed[name][rows] = values if name == f"{HEAD}.{part}" else 0
     learner.device.load_arrays(changed)
 
 
@@ -110,18 +111,28 @@ def _plain(number: object) -> object:
 
 def ready(learner: Learner, data: Samples) -> None:
     """Bring classes into use whose first samples are these: each row is made from the mean of its samples."""
-    if not isinstance(learner.device, HostDevice) or data.labels is None or data.labels.dtype.kind not in "iu":
+    if data.labels is None or data.labels.dtype.kind not in "iu":
         return
     used = rows_in_use(learner)
     new = [int(k) for k in np.unique(data.labels) if not used[k]]
     if not new:
         return
+    if not isinstance(learner.device, HostDevice):
+        raise _unused(learner, new[0])
     means, old = seen_in(learner, data).means, class_means(learner).means
     for k in new:
         weight, bias = head_rows(learner) or (np.zeros(0), np.zeros(0))
         known = [j for j in sorted(old) if used[j]]
         row = row_from_mean(means[k], [old[j] for j in known], [(weight[j], bias[j]) for j in known])
         set_row(learner, k, *row)
+
+
+def _unused(learner: Learner, row: int) -> DataError:
+    """The error for samples of a class that a board does not have in use: it would not learn, but diverge."""
+    alive = living(learner.device) is not None
+    how = "let it observe samples of that class first" if alive else "learn it on the host, then on(...) the board"
+    what = f"the class {word(learner.names, row)} is not in use on this board"
+    return DataError(what, hint=f"add_class(NAME) if it was forgotten, then {how}")
 
 
 def few_of_each(data: Samples, each: int = 64, most_bytes: int = 16 << 20) -> Samples | None:
