@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -32,6 +33,13 @@ def test_the_file_predicts_what_the_learner_predicts(trained, tmp_path):
     x, _ = data(20, seed=5)
     np.testing.assert_allclose(rows(made.path, x), trained.predict(x), atol=1e-5)
     assert [note for note in made.notes if "int8 values equal" in note and note.startswith("onnxruntime")]
+
+
+def test_every_constant_of_the_file_is_read(trained, tmp_path):
+    for form in ("exact", "qdq"):
+        trained.export(tmp_path / "m.onnx", form=form)
+        graph = onnx.load(tmp_path / "m.onnx").graph
+        assert {c.name for c in graph.initializer} <= {name for node in graph.node for name in node.input}
 
 
 def test_plain_qdq_is_close(trained, tmp_path):

@@ -57,7 +57,9 @@ def writer_of(node: Node, exact: bool) -> Callable[[Step], None]:
 
 def modelled(graph: Graph, emitter: Emitter) -> ModelProto:
     ends = [[_info(v) for v in values] for values in (graph.inputs, graph.outputs)]
-    made = helper.make_graph(emitter.nodes, graph.name, *ends, initializer=list(emitter.initializers.values()))
+    read = {name for node in emitter.nodes for name in node.input}
+    constants = [made for name, made in emitter.initializers.items() if name in read]  # some ops need no zero point
+    made = helper.make_graph(emitter.nodes, graph.name, *ends, initializer=constants)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="insitu")
     model.ir_version = IR
     if any(graph.classes):
