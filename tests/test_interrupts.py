@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.cli import main, parser
+from insitu.cli.watching import continued
 from insitu.terminal.interrupts import patient
 from insitu.terminal.lines import Lines
 
@@ -158,10 +161,31 @@ def test_ctrl_c_saves_where_o_says_and_tells_how_to_go_on(task, kept, tmp_path):
     run = Training(words(task, kept), tmp_path / "said", save_seconds=300)
     run.until_said("epoch")
     assert run.stop(signal.SIGINT) == 130
-    assert f"to go on: insitu train {kept}" in run.text()
+    line = next(line for line in run.text().splitlines() if "to go on: " in line).partition("to go on: insitu ")[2]
+    assert line == f"train {kept} --data {task / 'd.npz'} --epochs 100000 --rate 0.001 -o {kept}"
+    shorter = shlex.split(line.replace("--epochs 100000", "--epochs 1"))
+    assert main(shorter) == 0, "the printed command runs as it is, but for the epochs"
     assert kept.read_bytes() != before
     assert insitu.open(kept).evaluate(*data(100))["accuracy"] > 0
     assert [p.name for p in kept.parent.iterdir()] == ["kept.insitu"]
+
+
+LINES = {  # what was typed -> what goes on
+    "m.onnx --data x.npz --classes a,b --rate 0.1 --epochs 9 --scheme last:2 -o out.insitu --augment":
+        "out.insitu --data x.npz --rate 0.1 --epochs 9 -o out.insitu --augment",
+    "--data 'my x.npz' m.onnx --split=0.8 --save out.insitu --audio rate=8000 --test t.npz":
+        "--data 'my x.npz' out.insitu --split=0.8 --save out.insitu --test t.npz",
+    "m.onnx --data x.npz --classes 3 --resume old.bin --start-epoch 2 -o s.bin --seed 4":
+        "m.onnx --data x.npz --classes 3 -o s.bin --seed 4 --resume s.bin",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_command_that_goes_on_keeps_every_option_that_still_counts(line):
+    given = shlex.split(line)
+    arguments = parser().parse_args(["train", *given])
+    arguments.words = given
+    assert continued(arguments) == f"insitu train {LINES[line]}"
 
 
 def test_long_training_saves_now_and_then(task, kept, tmp_path):

@@ -66,7 +66,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run one verb and return the exit status."""
     try:
         with warnings.catch_warnings(), speaking(), in_shell():
-            arguments = parser().parse_args(argv)
+            words = sys.argv[1:] if argv is None else argv
+            arguments = parser().parse_args(words)
+            arguments.words = words[1:]  # those after the verb
             warnings.simplefilter("ignore", LearningWarning)  # the verbs say it in their own way
             return arguments.run(arguments)
     except Error as e:
@@ -125,7 +127,7 @@ def _add(verbs, verb) -> None:
     )
     verb.arguments(made)
     made.add_argument("--json", action="store_true", help="print the result as JSON")
-    made.set_defaults(run=verb.run)
+    made.set_defaults(run=verb.run, parser=made)
     made.usage = usage(made)
 
 

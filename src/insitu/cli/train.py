@@ -79,7 +79,7 @@ def run(arguments) -> int:
         with watched(learner, arguments.output) as progress:
             history = fit(learner, training, test, arguments, progress)
     except KeyboardInterrupt:
-        return interrupted(learner, arguments.model, arguments.data, arguments.output)
+        return interrupted(learner, arguments)
     tell(history)
     if arguments.output:
         learner.save(arguments.output)

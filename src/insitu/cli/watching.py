@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
+from insitu.cli.again import again
 from insitu.cli.output import say
+from insitu.cli.reopen import OWN
 from insitu.errors import DataError
 from insitu.learner import Learner
 from insitu.terminal.progress import Report, bar
@@ -43,13 +47,21 @@ class Saver:
                 say(f"note: not saved yet: {e}")
 
 
-def interrupted(learner: Learner, model: str, data: str, output: Path | None) -> int:
+def interrupted(learner: Learner, arguments: Namespace) -> int:
     """Keep what was learned before Ctrl-C, say how to continue; returns the exit status."""
+    output: Path | None = arguments.output
     if output is None:
         say("interrupted; what was learned is lost: -o FILE would have kept it")
         return 130
     learner.save(output)
-    whole = output.suffix == ".insitu"
-    again = f"{output} --data {data} -o {output}" if whole else f"{model} --data {data} ... --resume {output}"
-    say(f"interrupted; what was learned is in {output}\n  to go on: insitu train {again}")
+    say(f"interrupted; what was learned is in {output}\n  to go on: {continued(arguments)}")
     return 130
+
+
+def continued(arguments: Namespace) -> str:
+    """The command that goes on: a learner's file has the options that made it; a state needs all of them again."""
+    if arguments.output.suffix == ".insitu":
+        without = {*OWN, "resume", "start_epoch"}
+        return again(arguments.parser, arguments.words, model=str(arguments.output), without=without)
+    without, more = {"resume", "start_epoch"}, shlex.join(["--resume", str(arguments.output)])
+    return again(arguments.parser, arguments.words, model=arguments.model, without=without, more=more)
