@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,8 +12,11 @@ pytest.importorskip("torch")
 pytest.importorskip("unicorn")
 
 import insitu
+from insitu.boards import find_board
 from insitu.codegen.device import emit_device
 from insitu.codegen.life import CLASS, PAST, RECORD, layout_of
+from insitu.deploy import Limits
+from insitu.deploy.stores import fitting_store
 from insitu.devices.flash import AFTER, BEFORE, TORN, Nor, PowerCut
 from insitu.devices.living import NONE, Living
 from insitu.errors import BoardError, BudgetError, DataError, DeviceError
@@ -234,6 +240,26 @@ def test_a_store_that_is_too_small_says_what_would_do():
         compiled(store="1K")
     with pytest.raises(BoardError, match="is for boards"):
         insitu.compile(imported(), classes=4, precision="float", store="8K")
+
+
+@pytest.mark.parametrize("sram, flash", [(9_000, 10**6), (10**6, 90_000), (9_000, 90_000)])
+def test_the_largest_store_is_found_in_a_few_trials(sram: int, flash: int):
+    """Each kilobyte takes 64 bytes of SRAM and 1,100 of flash, beside 4,000 and 20,000."""
+    limits, tried = Limits(find_board("nrf51822"), sram, flash, store=200 << 10), []
+
+    def takes(store: int) -> SimpleNamespace:
+        tried.append(store)
+        return SimpleNamespace(sram=4_000 + 64 * (store >> 10), flash=20_000 + 1_100 * (store >> 10))
+
+    largest = min((sram - 4_000) // 64, (flash - 20_000) // 1_100)
+    assert fitting_store(limits, takes(200 << 10), takes) == largest << 10 and len(tried) <= 4
+
+
+def test_a_store_that_does_not_fit_is_answered_with_the_largest_that_does():
+    with pytest.raises(BudgetError) as error:
+        compiled(store="240K")
+    size = int(re.fullmatch(r'store="(\d+)K" \(fits\)', error.value.hint)[1])
+    assert deployed(store=f"{size}K").sram_bytes <= 16_384
 
 
 def test_the_state_is_that_of_the_same_program_without_a_store():

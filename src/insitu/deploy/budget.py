@@ -13,6 +13,7 @@ from typing import Any
 from insitu.boards import boards
 from insitu.codegen import Program, emit_program
 from insitu.deploy import Deployment, Limits, Programs, bare_sram, deploy, deploy_program, state_bytes
+from insitu.deploy.stores import fitting_store
 from insitu.errors import BudgetError, Error
 from insitu.graph import Graph
 from insitu.ops.linear import linear
@@ -36,9 +37,19 @@ def check_budget(parts: Parts, graphs: Mapping[str, Graph], limits: Limits, hint
         return None
     need = needed(graphs, limits)
     if not need.fits(limits):
-        hint = way_out(Tries.of(parts, need, limits), limits, need) if hints else ""
+        hint = (smaller_store(graphs, need, limits) or way_out(Tries.of(parts, need, limits), limits, need)) * hints
         raise BudgetError(complaint(need, limits), hint=hint)
-    return need.deployment and replace(need.deployment, batch=parts.batch, loss=parts.recipe.loss)
+    return need.deployment and replace(
+        need.deployment, batch=parts.batch, loss=parts.recipe.loss, scheme=parts.scheme.name
+    )
+
+
+def smaller_store(graphs: Mapping[str, Graph], need: Need, limits: Limits) -> str:
+    """The largest store with which the program fits; each was tried. Nothing if it does not fit without one either."""
+    if limits.store is None or limits.board is None:
+        return ""
+    found = fitting_store(limits, need, lambda store: needed(graphs, replace(limits, store=store)))
+    return f"{option(store=f'{found >> 10}K')} (fits)" if found else ""
 
 
 def complaint(need: Need, limits: Limits) -> str:

@@ -40,6 +40,8 @@ class Deployment:
     firmware: Firmware | None
     batch: int = 1  # samples per update it was planned for; a program that adds up gradients takes any number
     loss: str | None = None  # that it is trained with, where that is known
+    scheme: str | None = None  # what it trains
+    chosen: str = ""  # who chose that scheme, and why
     counts: Mapping[str, int] | None = None  # verb -> instructions, if they were counted (deploy/cost.py)
     cost: LoweringCost | None = None  # of lowering the peak, if that was done and counted
     programs: Programs | None = field(default=None, repr=False)  # this one and others of the same graphs

@@ -41,6 +41,7 @@ class Manifest:
     figures: dict
     batch: int = 1  # samples per update, if gradients are added up
     loss: str = "cross_entropy"
+    scheme: str = ""  # what it trains, and who chose that
 
     @property
     def elf(self) -> Path:
@@ -68,6 +69,7 @@ def manifest(deployment: Deployment) -> dict:
         "prefer": deployment.limits.prefer,
         "aims": list(deployment.limits.aims),
         **({"loss": deployment.loss} if deployment.loss else {}),
+        **({"scheme": {"name": deployment.scheme, "chosen": deployment.chosen}} if deployment.scheme else {}),
         "arena_bytes": interface.arena_bytes,
         "verbs": {
             verb: {
@@ -121,7 +123,13 @@ def _manifest(folder: Path, found: dict) -> Manifest:
     interface.info()  # raises for numbers that no program can have
     board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])
     batch, loss = _count(found, "batch", 1), _loss(found.get("loss"), verbs)
-    return Manifest(folder, str(found["name"]), board, interface, lines, figures, batch, loss)
+    return Manifest(folder, str(found["name"]), board, interface, lines, figures, batch, loss, _scheme(found))
+
+
+def _scheme(found: dict) -> str:
+    """What is trained, and who chose it; older folders do not say."""
+    about = found.get("scheme")
+    return f"{about['name']}, chosen by {about['chosen'] or 'its learner'}" if about else ""
 
 
 def _life(found: dict | None) -> dict | None:

@@ -46,7 +46,8 @@ def learned_deployment(learner: Learner) -> Deployment | None:
             f"with the learned state it takes {found.flash_bytes:,} bytes of flash",
             hint=f"more flash ({option(flash='BYTES')}), or train less",
         )
-    return replace(found, batch=made.batch, loss=made.loss, programs=made.programs)
+    about = {name: getattr(made, name) for name in ("batch", "loss", "scheme", "chosen", "programs")}
+    return replace(found, **about)
 
 
 def measured_deployment(learner: Learner, cost: bool = True) -> Deployment:

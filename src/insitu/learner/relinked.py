@@ -132,4 +132,5 @@ def knowing(deployed: Deployment | None, seen: Seen) -> Deployment | None:
     if not found.fits:
         what = f"with the means of its classes it takes {found.flash_bytes:,} bytes of flash"
         raise BudgetError(what, hint=f"a smaller {either(shell='--store', python='store')}")
-    return replace(found, batch=deployed.batch, loss=deployed.loss, programs=deployed.programs)
+    about = {name: getattr(deployed, name) for name in ("batch", "loss", "scheme", "chosen", "programs")}
+    return replace(found, **about)

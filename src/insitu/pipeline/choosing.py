@@ -72,6 +72,11 @@ def wish_of(scheme: str, untrained: bool, why_head: str) -> Wish:
     return Wish((HEAD,), why_head) if why_head else Wish((LADDER,))
 
 
+def chosen_by(scheme: str) -> str:
+    """Who chose what is trained: for the folder of a board, which outlives the command that made it."""
+    return f"insitu ({scheme})" if scheme.startswith(AUTO) else "the user"
+
+
 def head_alone(store: int | str | None, max_classes: int | None, fresh: bool, targets: bool) -> str:
     """Why only the head is trained if nobody asked for more; a note for the learner, not for the terminal. Where the
     model's answers are new, the trials of fit cannot tell yet whether other layers should learn too (docs/schemes.md).

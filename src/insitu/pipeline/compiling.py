@@ -14,7 +14,7 @@ from insitu.deploy import limits_of
 from insitu.graph import Graph
 from insitu.learner import Learner
 from insitu.learner.own_head import own_or_new
-from insitu.pipeline.choosing import chosen_program, head_alone, wish_of
+from insitu.pipeline.choosing import chosen_by, chosen_program, head_alone, wish_of
 from insitu.pipeline.dump import Dump
 from insitu.pipeline.network import (
     OWN,
@@ -101,7 +101,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     say("5-scheme", made.parts.scheme)
     say("6-training", made.graphs)
     notes = say_notes((*settings.notes, chosen.note), g, precision, wish, made)
-    learner = Learner(made.graphs, parts=made.parts, notes=notes, deployed=made.deployed)
+    deployed = made.deployed and replace(made.deployed, chosen=chosen_by(scheme))
+    learner = Learner(made.graphs, parts=made.parts, notes=notes, deployed=deployed)
     if dump:
         say("7-plan", made.deployed.program.plans if made.deployed else learner.plans)
     return learner
