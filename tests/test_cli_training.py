@@ -157,6 +157,53 @@ def test_targets_stay_numbers_and_the_error_is_shown(capsys, regression):
     assert found["accuracy"] == [] and found["error"][-1] < 0.01 * found["before"]
 
 
+TABLES = {  # heading of a .csv -> the option that says which columns are targets
+    "a,b,c,d,p,q,r": ["--targets", "p,q,r"], "target_p,target_q,target_r,a,b,c,d": [], "": [],
+    "q,a,b,r,c,d,p": ["--targets", "p,q,r"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("heading", TABLES)
+def test_columns_of_a_table_are_targets(capsys, regression, tmp_path, heading):
+    """By name, by heading, or because they are the last: three commands that learn the same, and predict by name."""
+    with np.load(regression[1]) as d:
+        columns = dict(zip("abcdpqr", np.concatenate([d["x"], d["y"]], 1).T))
+    order = [name.removeprefix("target_") for name in heading.split(",")] if heading else list("abcdpqr")
+    lines = [",".join(f"{v:.9g}" for v in row) for row in np.stack([columns[name] for name in order], 1)]
+    (tmp_path / "t.csv").write_text("\n".join([*filter(None, [heading]), *lines]))
+    out = tmp_path / "g.insitu"
+    status, said, err = run(capsys, "train", regression[0], "--data", tmp_path / "t.csv", "--loss", "mse",
+                            "--precision", "float", "--scheme", "full", "--epochs", 9, "--rate", 0.1, "--json", "-o",
+                            out, *TABLES[heading])  # fmt: skip
+    assert status == 0, err
+    assert json.loads(said)["error"][-1] < 0.05 * json.loads(said)["before"]
+    if heading:
+        (tmp_path / "new.csv").write_text("d,c,b,a\n1,0.5,2,3\n")
+        assert run(capsys, "predict", out, tmp_path / "new.csv")[0] == 0
+
+
+def test_a_prediction_of_numbers_is_printed_as_numbers(capsys, regression, tmp_path):
+    model, data = regression
+    out, x = tmp_path / "g.insitu", tmp_path / "x.npy"
+    run(capsys, "train", model, "--data", data, "--loss", "mse", "--precision", "float", "--scheme", "full", "--epochs",
+        1, "--rate", 0.1, "-o", out)  # fmt: skip
+    np.save(x, np.zeros((2, 4), np.float32))
+    status, said, _ = run(capsys, "predict", out, x)
+    assert status == 0 and "%" not in said
+    assert [line.split()[-3:] for line in said.splitlines()].count(["0", "0", "0"]) == 2, said
+
+
+def test_targets_that_do_not_fit_are_told_in_the_readers_words(capsys, regression, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,c,d,p\n1,2,3,4,5\n5,6,7,8,9\n")
+    words = ["train", regression[0], "--data", tmp_path / "t.csv", "--precision", "float"]
+    assert (
+        "the model has 3 outputs\n  try: --targets NAME,NAME"
+        in run(capsys, *words, "--loss", "mse", "--targets", "p")[2]
+    )
+    assert "--targets NAME,NAME, or head their columns" in run(capsys, *words, "--loss", "mse")[2]
+    assert "try: --loss mse" in run(capsys, *words, "--targets", "p")[2]
+
+
 # --- predict and train have the same checks -------------------------------------------------------------
 
 

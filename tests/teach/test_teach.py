@@ -1,14 +1,17 @@
 """`insitu teach`: photos, tables and recordings become a tested learner that fits, with nothing to choose."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 import insitu
 from insitu.cli import main
-from insitu.errors import BudgetError
+from insitu.errors import BudgetError, DataError
+from insitu.graph import Graph, Type, Value
 from insitu.teach import teach
+from insitu.teach.examples import examples_of
 from insitu.teach.material import look
 from insitu.zoo import ENTRIES, state_of
 
@@ -51,6 +54,23 @@ def test_a_board_that_is_too_small_is_an_error_that_says_why_each_network_is(bac
     with pytest.raises(BudgetError, match="no network for photos fits") as e:
         teach(photos, board="nrf52840", flash=24 << 10)
     assert "4 of 16 blocks" in str(e.value)
+
+
+def test_a_damaged_photo_is_left_out_by_name(photos, tmp_path):
+    pixels = Graph("net", (Value("x", Type("u8", (1, 8, 8, 3))),), (), (), {})
+    folder = shutil.copytree(photos, tmp_path / "photos")
+    file = sorted(p for p in folder.rglob("*") if p.is_file())[0]
+    file.write_bytes(file.read_bytes()[:40])
+    made = look(folder)
+    found = examples_of(made, pixels, 0, lambda *_: None)
+    assert len(found.samples) == len(made) - 1 and len(found.which) == len(made) - 1
+    assert found.notes == (f"1 file cannot be read, left out: {file.parent.name}/{file.name} "
+                           "(is not an image, or is damaged)",)  # fmt: skip
+    for other in folder.glob(f"{file.parent.name}/*"):
+        other.write_bytes(b"")
+    with pytest.raises(DataError, match=f"files cannot be read: {file.parent.name}/.* and .* more"):
+        examples_of(look(folder), pixels, 0, lambda *_: None)
+    assert f"{len(made) - int(made.test.sum())} of {len(made)} photos, " in str(made)
 
 
 def test_a_table_is_learned(iris):

@@ -16,7 +16,9 @@ EXAMPLES = """\
 
 
 def arguments(parser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="a .insitu, a model, or the folder of a board")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="a .insitu, a model, a board's folder or one of samples"
+    )
 
 
 def run(arguments) -> int:
@@ -68,6 +70,47 @@ def of_model(path: Path) -> dict:
 
 
 def of_folder(path: Path) -> dict:
+    """A board's folder, a C program for no board, or samples."""
+    from insitu.deploy.folder import MANIFEST
+
+    if (path / MANIFEST).exists():
+        return of_board(path)
+    return of_program(path) if list(path.glob("*_weights.h")) else of_data(path)
+
+
+def of_program(path: Path) -> dict:
+    headers = sorted(p.name for p in path.glob("*.h"))
+    return {
+        "holds": "a C program for no board in particular", "headers": ", ".join(headers),
+        "next": "docs/c-api.md says how to call it; insitu compile MODEL --board NAME -o DIR makes firmware",
+    }  # fmt: skip
+
+
+def of_data(path: Path) -> dict:
+    """What could be learned from a folder, by its files alone."""
+    from collections import Counter
+
+    from insitu.data.reading import IMAGES
+    from insitu.errors import DataError
+
+    kinds = {**dict.fromkeys(IMAGES, "photos"), ".wav": "sounds", ".csv": "recordings"}
+    folders = [p for p in sorted(path.iterdir()) if p.is_dir()]
+    found = {p.name: [f for f in p.iterdir() if f.suffix.lower() in kinds] for p in folders}
+    loose = [f for f in path.iterdir() if f.suffix.lower() in kinds]
+    groups = {name: files for name, files in found.items() if files} or {"": loose}
+    counts = Counter(kinds[f.suffix.lower()] for files in groups.values() for f in files)
+    if not counts:
+        what = "is neither the folder of a board nor one of samples"
+        raise DataError(what, where=str(path), hint="a .insitu, a model, or what insitu compile -o wrote")
+    kind, sure = counts.most_common(1)[0][0], "" not in groups
+    use = f"insitu teach {path}, or insitu train MODEL --data {path}" if sure else f"insitu predict LEARNER {path}"
+    return {
+        "holds": f"{counts[kind]:,} {kind}" + (", one subfolder per class" if sure else ", without classes"),
+        **({"classes": {name: len(files) for name, files in groups.items()}} if sure else {}), "next": use,
+    }  # fmt: skip
+
+
+def of_board(path: Path) -> dict:
     from insitu.deploy.manifest import read_manifest
 
     found = read_manifest(path)
@@ -76,6 +119,7 @@ def of_folder(path: Path) -> dict:
     return {
         "holds": "a board's program", "model": found.name, "board": found.board.name, "takes": _types(graph.inputs),
         "gives": _types(graph.outputs), "classes": class_words(width, found.interface.classes),
+        "scheme": found.scheme or "unknown: an older insitu wrote the folder",
         "functions": ", ".join(found.interface.verbs), "sram_bytes": figures["sram_bytes"],
         "flash_bytes": figures["flash_bytes"], "state_bytes": figures["state_bytes"],
     }  # fmt: skip

@@ -7,8 +7,9 @@ import math
 import sys
 from contextlib import contextmanager
 
-from insitu.cli.values import count, pixels
+from insitu.cli.values import count, names, pixels
 from insitu.data import Samples, as_samples
+from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.terminal.colour import say
 
@@ -44,6 +45,8 @@ def progress(label: str):
 def add_data(parser, required: bool = True, help: str = ".npz, .npy, .csv, or a folder of images") -> None:
     """Add the options of every verb that reads samples."""
     parser.add_argument("--data", required=required, metavar="FILE", help=help)
+    parser.add_argument("--targets", type=names, metavar="NAME,..", help="columns of a .csv to learn as numbers, with "
+                        "--loss mse (headed target_..., or the last ones)")  # fmt: skip
     parser.add_argument("--samples", type=count, metavar="N", help="take the first N samples only")
     parser.add_argument(
         "--pixels", type=pixels, default=(0.0, 1.0), metavar="LO:HI", help="scale pixels 0..255 to this range (0:1)"
@@ -53,6 +56,9 @@ def add_data(parser, required: bool = True, help: str = ".npz, .npy, .csv, or a 
 def read_data(arguments, graph: Graph, path: str | None = None, *, part: str = "train", targets=False) -> Samples:
     """The checked samples of a file (default: --data); says on stderr what was left out."""
     path = arguments.data if path is None else path
+    if arguments.targets and not targets:
+        raise DataError("--targets are numbers, and the loss is about classes", hint="--loss mse")
+    targets = arguments.targets or targets
     found = as_samples(path, graph, pixels=arguments.pixels, part=part, targets=targets)
     for note in found.notes:
         say(f"note: {path}: {note}")

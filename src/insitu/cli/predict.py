@@ -92,7 +92,7 @@ def read_files(arguments, graph: Graph) -> tuple[Samples, tuple[str, ...]]:
     """The samples of all files, and the file that each comes from."""
     read = [read_data(arguments, graph, name, part="test", targets=True) for name in arguments.files]
     inputs = tuple(np.concatenate(arrays) for arrays in zip(*(samples.inputs for samples in read)))
-    names = [name for name, samples in zip(arguments.files, read) for _ in range(len(samples))]
+    names = [own for name, samples in zip(arguments.files, read) for own in samples.files or [name] * len(samples)]
     return Samples(inputs, source=", ".join(arguments.files)), tuple(names)
 
 
@@ -113,11 +113,11 @@ def read_samples(arguments, graph: Graph, scores: bool) -> tuple[Samples, tuple[
     samples = read_data(arguments, graph, part="test", targets=not scores)
     say(f"predicting {counted(samples)}")
     if samples.labels is None or not scores:
-        return samples, ()
+        return samples, samples.files
     if samples.names and not any(graph.classes) and not all(map(is_number, samples.names)):
         say("note: the model does not name its classes, so the labels are not compared with them")
-        return replace(samples, labels=None), ()
+        return replace(samples, labels=None), samples.files
     try:
-        return check_labels(by_name(samples, graph.classes), value.shape[-1]), ()
+        return check_labels(by_name(samples, graph.classes), value.shape[-1]), samples.files
     except DataError as e:
         raise DataError(e.what, where=arguments.data) from e

@@ -37,6 +37,14 @@ def classes(text: str) -> int | list[str]:
     return count(text) if text.isdigit() else [name.strip() for name in text.split(",")]
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found):
+        raise ArgumentTypeError(f"must be names such as temperature,humidity, not {text!r}")
+    return found
+
+
 def rate(text: str) -> float:
     """A learning rate."""
     found = _number(text)

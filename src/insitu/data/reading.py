@@ -8,7 +8,8 @@
 In an .npz, inputs are the arrays named like the graph's inputs, or `x` (`data`, `images`, `inputs`); labels are `y`
 (`labels`, `targets`), numbers or names; `class_names` names the numbers. If it has two parts, `x_train` and `x_test`,
 training and calibration read the first and tests the second (`part`). A .csv has one sample per line (for an input of
-windows, one point in time per line), with the label last or in a column headed `label`. A folder of images has one
+windows, one point in time per line), with the label last or in a column headed `label`; targets.py says which columns
+are targets. A folder of images has one
 subfolder per class, or only images. Pixels are scaled to `pixels`, or left as they are if the input takes bytes.
 """
 
@@ -24,10 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from insitu.data.damaged import read_each
 from insitu.data.labels import numbered
 from insitu.data.samples import Samples, counted, fit
 from insitu.data.sound import sound_samples
 from insitu.data.tables import Table, read_table
+from insitu.data.targets import target_columns
 from insitu.errors import DataError, needs
 from insitu.files import check_arrays
 from insitu.graph import Graph, Value
@@ -52,11 +55,11 @@ class Reading:
 
     pixels: tuple[float, float] = (0.0, 1.0)  # the range that pixels 0..255 are scaled to
     part: str = "train"  # or "test": which part of an .npz that has both
-    targets: bool = False  # labels are not class numbers but the outputs to learn
+    targets: bool | tuple[str, ...] = False  # labels are not classes but the outputs to learn: columns of these names
 
 
 def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] = (0.0, 1.0), part: str = "train",
-                 targets: bool = False) -> Samples:  # fmt: skip
+                 targets: bool | tuple[str, ...] = False) -> Samples:  # fmt: skip
     """The samples of a file or folder, shaped and typed for the graph's inputs."""
     path = Path(path)
     reader = _folder if path.is_dir() else READERS.get(path.suffix.lower())
@@ -140,12 +143,14 @@ def _only(graph: Graph, path: Path) -> Value:
 def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
     """One sample per line; for an input of windows, one point in time per line, cut into consecutive windows."""
     value, table = _only(graph, path), read_table(path)
-    kept, column = _columns(value, table, graph.columns)
+    wanted = target_columns(table, graph, how.targets) if how.targets else []
+    kept, column = _columns(value, table, graph.columns) if not wanted else (_others(table, graph, wanted), None)
     x = table.numbers(kept)
-    labels, names = (None, ()) if column is None else _labels(table, column, how.targets)
+    labels, names = (None, ()) if column is None else _labels(table, column, bool(how.targets))
+    labels = table.numbers(wanted) if wanted else labels
     if x.ndim == 2 and x.shape[1] in _channels(value):
         x, labels = windows(value, x, labels, str(path))
-    left = [h.strip() for c, h in enumerate(table.heading) if c not in (*kept, column)]
+    left = [h.strip() for c, h in enumerate(table.heading) if c not in (*kept, *wanted, column)]
     notes = (table.style.words, f"columns left out: {', '.join(left)}" if left else "")
     return Samples((fit(value, x, str(path)),), labels, names, path.name, tuple(filter(None, notes)),
                    table.names(kept))  # fmt: skip
@@ -160,6 +165,13 @@ def _columns(value: Value, table: Table, known: tuple[str, ...]) -> tuple[list[i
         return kept, next((c for c in others if table.heading[c].strip().lower() in LABEL_HEADINGS), last)
     column = _label_column(value, table.heading, table.width)
     return [c for c in range(table.width) if c != column], column
+
+
+def _others(table: Table, graph: Graph, wanted: list[int]) -> list[int]:
+    """The columns of the inputs: those that the model knows by name, or all that are no targets."""
+    if graph.columns and table.heading:
+        return table.places(graph.columns)
+    return [c for c in range(table.width) if c not in wanted]
 
 
 def _label_column(value: Value, heading: list[str], width: int) -> int | None:
@@ -200,8 +212,8 @@ def windows(value: Value, table: np.ndarray, labels: np.ndarray | None,
     cut = cut.reshape(count, *value.shape[1:])
     if labels is None:
         return cut, None
-    each = labels[: count * length].reshape(count, length)
-    pure = (each == each[:, :1]).all(1)
+    each = labels[: count * length].reshape(count, length, *labels.shape[1:])
+    pure = (each == each[:, :1]).reshape(count, -1).all(1)
     return cut[pure], each[pure, 0]
 
 
@@ -219,24 +231,26 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     if not files:
         hint = f"one subfolder per class, with {', '.join(IMAGES)} or .wav files"
         raise DataError("has no images or sounds", where=str(path), hint=hint)
-    read = [read_image(file, value) for file in files]
-    x = np.stack([pixels for pixels, _ in read])
-    x = _scaled(x, value, how)
-    labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups]) if classes else None
+    read, kept, damaged = read_each(files, lambda file: read_image(file, value), str(path))
+    x = _scaled(np.stack([pixels for pixels, _ in read]), value, how)
+    labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups])[kept] if classes else None
     made = Samples((fit(value, x, str(path)),), labels, tuple(c.name for c in classes), f"the images of {path.name}")
-    return replace(made, notes=_folder_notes(path, dict(zip(classes, groups)), {size for _, size in read}, value))
+    notes = _folder_notes(path, dict(zip(classes, groups)), {size for _, size in read}, value)
+    return replace(made, notes=(*damaged, *notes), files=tuple(str(files[k]) for k in kept))
 
 
 def _sounds(path: Path, classes: list[Path], graph: Graph) -> Samples:
     """The .wav files of each class, in pieces of the input's length."""
     groups, value = [_sounds_in(folder) for folder in classes or [path]], graph.inputs[0]
-    read = [[piece for file in group for piece in sound_samples(file, graph)] for group in groups]
-    x = np.stack([piece for group in read for piece in group])
-    labels = np.repeat(np.arange(len(read)), [len(group) for group in read]) if classes else None
+    files = [file for group in groups for file in group]
+    read, kept, damaged = read_each(files, lambda file: sound_samples(file, graph), str(path))
+    which = np.repeat(kept, [len(pieces) for pieces in read])
+    labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[which] if classes else None
     empty = [folder.name for folder, files in zip(classes, groups) if not files]
     notes = (f"no .wav files in {', '.join(empty)}: a class without samples",) if empty else ()
-    names = tuple(c.name for c in classes)
-    return Samples((fit(value, x, str(path)),), labels, names, f"the sounds of {path.name}", notes=notes)
+    made = Samples((fit(value, np.concatenate(read), str(path)),), labels, tuple(c.name for c in classes))
+    return replace(made, source=f"the sounds of {path.name}", notes=(*damaged, *notes),
+                   files=tuple(str(files[k]) for k in which))  # fmt: skip
 
 
 def _sounds_in(folder: Path) -> list[Path]:

@@ -21,6 +21,7 @@ class Samples:
     source: str = ""  # where they come from: which arrays of which file
     notes: tuple[str, ...] = ()  # what reading them left out or changed
     columns: tuple[str, ...] = ()  # the names of a table's columns, if it has a heading
+    files: tuple[str, ...] = ()  # of a folder: the file that each sample comes from
 
     def __len__(self) -> int:
         return len(self.inputs[0])
@@ -28,7 +29,8 @@ class Samples:
     def take(self, which: Any) -> Samples:
         """The samples with these indices (or of this slice)."""
         labels = None if self.labels is None else self.labels[which]
-        return replace(self, inputs=tuple(x[which] for x in self.inputs), labels=labels)
+        files = tuple(np.array(self.files)[which].tolist()) if self.files else ()
+        return replace(self, inputs=tuple(x[which] for x in self.inputs), labels=labels, files=files)
 
     def head(self, count: int) -> Samples:
         return self.take(slice(count))

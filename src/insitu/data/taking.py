@@ -26,12 +26,12 @@ from insitu.graph.classes import of_columns
 MOST = 10_000
 
 
-def as_samples(data, graph: Graph, *, labels=None, targets: bool = False, pixels: tuple[float, float] = (0.0, 1.0),
-               part: str = "train") -> Samples:  # fmt: skip
+def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ...] = False,
+               pixels: tuple[float, float] = (0.0, 1.0), part: str = "train") -> Samples:  # fmt: skip
     """Checked samples for this graph, with labels if there are any.
 
-    With `targets`, the labels are not classes but the outputs to learn. `part` chooses between the training samples and
-    the test samples of a file that has both.
+    With `targets`, the labels are not classes but the outputs to learn; names are those of a table's columns. `part`
+    chooses between the training samples and the test samples of a file that has both.
     """
     if isinstance(data, str | Path):
         found = read_samples(data, graph, pixels=pixels, part=part, targets=targets)
@@ -56,6 +56,8 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
         only = read_samples(only, graph, part="test", targets=True)
     if isinstance(only, Samples):
         return tuple(check_finite(x, only.source) for x in only.inputs)
+    if any(x is None for x in given):
+        raise DataError("there is nothing to predict: it is None", hint="an array, a list, or a path")
     given = only if isinstance(only, tuple) and len(only) == len(graph.inputs) > 1 else given
     given = (_by_name(given[0], graph.columns)[0], *given[1:])
     if len(given) != len(graph.inputs):

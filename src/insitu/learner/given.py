@@ -15,6 +15,7 @@ from insitu.data.labels import by_number, is_number
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
 from insitu.graph.classes import named
+from insitu.terminal.wording import either
 from insitu.training.train import LOSSES
 
 KEPT = {".insitu": "learner", ".bin": "state", ".state": "state"}  # suffix -> what is saved
@@ -42,7 +43,9 @@ def with_targets(data: Samples, out: Value) -> Samples:
     """These samples with targets in the shape of the output; without any, the samples themselves are the targets."""
     y = data.inputs[0] if data.labels is None else data.labels
     if y.size != len(data) * out.type.size // out.shape[0]:
-        raise DataError(f"the targets have the shape {y.shape}, but the model's output is {out.type}")
+        hint = either(shell="of a .csv: --targets NAME,NAME, or head their columns target_...",
+                      python="one row per sample; of a .csv: head their columns target_...")  # fmt: skip
+        raise DataError(f"the targets have the shape {y.shape}, but the model's output is {out.type}", hint=hint)
     if not np.isfinite(y).all():
         raise DataError("a target is not finite")
     y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])

@@ -4,10 +4,14 @@ recordings, seconds of sound. Nothing here knows classes or tests (material.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 
+from insitu.data.damaged import read_each
 from insitu.data.reading import read_image
 from insitu.data.samples import Samples
 from insitu.data.sound import sound_samples
@@ -45,22 +49,33 @@ def examples_of(material: Material, graph: Graph, window: int, report: Report) -
 
 
 def photos(material: Material, graph: Graph, report: Report) -> Examples:
-    value, found = graph.inputs[0], []
-    for k, file in enumerate(material.files):
-        report("reading photos", k, len(material))
-        found.append(read_image(file, value)[0])
+    value = graph.inputs[0]
+    found, kept, notes = _each(material, lambda file: read_image(file, value)[0], report)
     x = np.stack(found).round().astype(np.uint8) if value.dtype == "u8" else np.stack(found) / np.float32(255)
-    return Examples(_samples(material, x, material.labels), np.arange(len(material)))
+    return Examples(_samples(material, x, material.labels[kept]), kept, notes=notes)
 
 
 def sounds(material: Material, graph: Graph, report: Report) -> Examples:
     """Each file in pieces of the length that the network listens to."""
-    found = []
-    for k, file in enumerate(material.files):
-        report("reading sounds", k, len(material))
-        found.append(sound_samples(file, graph))
-    which = np.repeat(np.arange(len(found)), [len(pieces) for pieces in found])
-    return Examples(_samples(material, np.concatenate(found), material.labels[which]), which)
+    found, kept, notes = _each(material, lambda file: sound_samples(file, graph), report)
+    which = np.repeat(kept, [len(pieces) for pieces in found])
+    return Examples(_samples(material, np.concatenate(found), material.labels[which]), which, notes=notes)
+
+
+def _each(material: Material, read: Callable[[Path], np.ndarray],
+          report: Report) -> tuple[list[np.ndarray], np.ndarray, tuple[str, ...]]:  # fmt: skip
+    """Every file that can be read; a class of which none can be is an error."""
+    done = count()
+
+    def shown(file: Path) -> np.ndarray:
+        report(f"reading {material.kind}", next(done), len(material))
+        return read(file)
+
+    found, kept, notes = read_each(material.files, shown, str(material.path))
+    lost = [name for k, name in enumerate(material.names) if not (material.labels[kept] == k).any()]
+    if lost:
+        raise DataError(f"no file of {lost[0]} can be read: {notes[0]}", where=str(material.path))
+    return found, np.array(kept), notes
 
 
 READERS = {PHOTOS: photos, SOUNDS: sounds}

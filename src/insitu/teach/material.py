@@ -49,7 +49,9 @@ class Material:
 
     def __str__(self) -> str:
         kind = "lines" if self.kind == TABLE else self.kind
-        return f"{len(self):,} {kind} of {len(self.names)} classes, {int(self.test.sum()):,} kept for the test"
+        test = int(self.test.sum())
+        whole = f"{len(self) - test:,} of {len(self):,} {kind}, {len(self.names)} classes"
+        return f"{whole}; the other {test:,} are only tested on" if test else whole
 
 
 def look(path: str | Path, *, share: float = 0.2, seed: int = 0, before: Lesson | None = None,
