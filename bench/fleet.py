@@ -26,8 +26,9 @@ import numpy as np
 
 import insitu
 from insitu.demo.watch import LEARNED, WEARERS, Windows, joined, recordings
+from insitu.federated.handout import base_of
 from insitu.federated.member import Member, Task
-from insitu.federated.rounds import Fleet, base_of
+from insitu.federated.rounds import Fleet
 from insitu.learner import Learner
 from insitu.learner.few import Known
 from insitu.reports.speed import machine

@@ -21,8 +21,9 @@ import numpy as np
 
 from bench.fleet_wire import Proxy
 from insitu.federated.checks import Limits, checked_reply
+from insitu.federated.handout import base_of
 from insitu.federated.processes import Superlink, start_node
-from insitu.federated.rounds import averaged, base_of, programs_of
+from insitu.federated.rounds import averaged, programs_of
 from insitu.federated.security import Security
 from insitu.terminal.table import table
 

@@ -20,8 +20,9 @@ from insitu.data import Samples
 from insitu.demo.audio import LISTENING, MODEL
 from insitu.demo.lesson import GRADIENTS
 from insitu.demo.words import Words, labels, words
+from insitu.federated.handout import base_of
 from insitu.federated.member import Member, Task
-from insitu.federated.rounds import Fleet, base_of
+from insitu.federated.rounds import Fleet
 from insitu.federated.split import divided
 from insitu.learner import Learner
 from insitu.learner.few import Known

@@ -50,11 +50,11 @@ def ours(clients: int) -> list[tuple[float, float]]:
     from insitu.demo.fleet import watches
     from insitu.federated.app import client_app
     from insitu.federated.named import strategy_of
-    from insitu.federated.simulate import Plan, member, written
+    from insitu.federated.simulate import AT_ONCE, Plan, member, written
     from insitu.federated.strategy import Deltas
 
     learner, parts, plan = watches(1)[0], data(clients), Plan(coding="ternary")
-    strategy = Deltas(strategy_of("fedavg", clients), [learner])
+    strategy = Deltas(strategy_of("fedavg", clients), [learner], at_once=AT_ONCE * WORKERS)
     with TemporaryDirectory() as folder:
         written(Path(folder), learner, [(part, part) for part in parts])
         client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))
@@ -68,6 +68,8 @@ def our_round(strategy, grid, number: int) -> None:
 
     config = ConfigRecord({"rate": 0.001, "epochs": 1, "server-round": number})
     strategy.first = strategy.round(grid, number, strategy.first, config, 3600)
+    if strategy.dropped:
+        raise SystemExit(f"replies were dropped: {strategy.dropped[:3]}")
 
 
 def timed(work):
@@ -89,6 +91,8 @@ def timed(work):
 
 def torchs(clients: int) -> list[tuple[float, float]]:
     """Seconds and CPU seconds of each round, with PyTorch as in Flower's quickstart."""
+    from tempfile import TemporaryDirectory
+
     import torch
     from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
@@ -98,12 +102,15 @@ def torchs(clients: int) -> list[tuple[float, float]]:
     sys.path.insert(0, str(ROOT / "scripts"))
     from train_watch import Watch
 
-    parts, client = data(clients), ClientApp()
+    client, folder = ClientApp(), TemporaryDirectory()
+    for i, (x, y) in enumerate(data(clients)):  # files, as for insitu: the engine sends the app with every message
+        np.savez(Path(folder.name) / f"{i}.npz", x=x, y=y)
 
     @client.train()
     def train(message, context):
         torch.set_num_threads(1)
-        net, (x, y) = Watch(), parts[int(context.node_config["partition-id"])]
+        net, part = Watch(), np.load(Path(folder.name) / f"{context.node_config['partition-id']}.npz")
+        x, y = part["x"], part["y"]
         net.load_state_dict(message.content["arrays"].to_torch_state_dict())
         net.eval()  # batch norm stays as it is, as in the generated C
         optimizer, loss_of, losses = torch.optim.SGD(net.parameters(), 0.001), torch.nn.CrossEntropyLoss(), []

@@ -129,12 +129,13 @@ def between(proxy: Proxy, reached: Callable[[], int], seconds: float = 600) -> d
 def ours(folder: Path, learner: Learner, x: np.ndarray, y: np.ndarray, coding: str) -> dict:
     learner.save(folder / "g.insitu")
     np.savez(folder / "mine.npz", x=x, y=y)
-    settings = {"rounds": LAST + 1, "clients": 1, "epochs": 1, "timeout": 600.0}
+    settings = {"rounds": LAST + 1, "clients": 1, "epochs": 1, "timeout": 600.0, "coding": coding}
     wanted, ready, where = Served(folder / "g.insitu", folder / "out.insitu", settings), threading.Event(), []
     threading.Thread(target=serve, args=(wanted, lambda a: (where.append(a), ready.set())), daemon=True).start()
     ready.wait(120)
     proxy = Proxy(where[0])
-    about = {"learner": str(folder / "g.insitu"), "data": str(folder / "mine.npz"), "coding": coding}
+    about = {"learner": str(folder / "g.insitu"), "data": str(folder / "mine.npz"), "coding": coding,
+             "memory": str(folder / "memory")}  # fmt: skip
     node = start_node(folder / "node", proxy.address, about, Security())
     try:
         found = between(proxy, lambda: rounds_in(wanted.rounds))

@@ -22,9 +22,9 @@ from flwr.serverapp.strategy import FedAvg
 from insitu.federated.app import ANSWER, PHASE, client_app
 from insitu.federated.catalogue import catalogue_of
 from insitu.federated.checks import norm
+from insitu.federated.handout import base_of, whole_blob
 from insitu.federated.member import Task
 from insitu.federated.privacy import Noise
-from insitu.federated.rounds import base_of
 from insitu.federated.secure.device import answered, model_hash
 from insitu.federated.secure.numbers import pack_entries, unpack_entries
 from insitu.federated.secure.party import MOST, Party, check_roster, checked_public, least_threshold
@@ -94,11 +94,11 @@ def test_all_but_one_are_given_a_model_whose_change_is_known():
 
     def told(settings, node):
         if node and settings[PHASE] == "sum":
-            return {**settings, "base": flat}
+            return {**settings, "base": whole_blob(flat)}
         return {**settings, "model": model_hash(flat)} if node and settings[PHASE] == "letters" else settings
 
     refused(Liar(apps(), told), "a letter was changed on its way")
-    late = Liar(apps(), lambda s, node: {**s, "base": flat} if node and s[PHASE] == "sum" else s)
+    late = Liar(apps(), lambda s, node: {**s, "base": whole_blob(flat)} if node and s[PHASE] == "sum" else s)
     refused(late, "changed the round after it began")
 
 

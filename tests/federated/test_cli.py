@@ -17,7 +17,7 @@ ABOUT = {
     "dropped": [{"round": 2, "node": 7, "why": "delta: is <damaged>"}],
     "devices": {"0": {"7": 0.25, "8": 0.5}, "2": {"7": 0.75, "8": 0.875}},
     "scores": {"accuracy": 0.8}, "tensors": {"head.weight": [4, 8]}, "float_bytes": 1000, "strategy": "FedAvg",
-    "personal": ["stem"],
+    "personal": ["stem"], "own": {"7": 0.5, "8": 1.0},
 }  # fmt: skip
 
 
@@ -27,7 +27,8 @@ def test_a_page_shows_rounds_devices_and_what_was_dropped(tmp_path, capsys):
     assert main(["fleet", "report", str(record), "-o", str(page)]) == 0
     text = page.read_text()
     for words in ("81.2%", "37.5% before, 75.0% on the worst", "200 B per round", "5 times fewer than float32",
-                  "is &lt;damaged&gt;", "4 x 8", "stayed on their devices: stem"):  # fmt: skip
+                  "is &lt;damaged&gt;", "4 x 8", "stayed on their devices: stem",
+                  "50.0% on the worst device"):  # fmt: skip
         assert words in text, words
 
 

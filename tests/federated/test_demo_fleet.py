@@ -7,8 +7,9 @@ import pytest
 
 from insitu.demo.fleet import FEW, FLEET, MOST, watches
 from insitu.errors import DataError
+from insitu.federated.handout import base_of
 from insitu.federated.member import Member, Task
-from insitu.federated.rounds import Fleet, base_of
+from insitu.federated.rounds import Fleet
 
 pytest.importorskip("seglearn", reason='seglearn is not installed: pip install "insitu[demo]"')
 
@@ -18,14 +19,17 @@ def test_the_demo_leaves_something_to_learn_and_the_fleet_learns_it():
     assert len(devices) == 10 and not set(FEW) & set(FLEET)
     fleet = Fleet([Member(copy.deepcopy(learner), *learn, test=test) for learn, test in devices])
 
-    def score() -> float:
+    def scores(own: Task | None = None) -> np.ndarray:
         packed = base_of(fleet.arrays, fleet.catalogue).packed
-        return float(np.mean([m.evaluate(packed, fleet.catalogue)["accuracy"] for m in fleet.members]))
+        return np.array([m.evaluate(packed, fleet.catalogue, own)["accuracy"] for m in fleet.members])
 
-    before = score()
+    before = scores()
     for number in (1, 2):
         fleet.round(Task(epochs=5, seed=1000 * number))
-    assert before < 0.75 and score() > before + 0.04
+    after, own = scores(), scores(Task(epochs=5))
+    assert before.mean() < 0.75 and after.mean() > before.mean() + 0.04
+    assert own.min() > before.min() + 0.1 and own.mean() > after.mean()  # the worst gains once it goes on by itself
+    assert (scores() == after).all()  # which leaves no trace
 
 
 def test_there_are_as_many_watches_as_asked_for_and_at_most_one_per_recording():

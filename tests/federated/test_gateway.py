@@ -40,7 +40,7 @@ def test_boards_behind_a_gateway_come_to_the_mean_of_members_of_their_own():
 
 def _means(fleet: Fleet, rounds: int) -> dict[str, np.ndarray]:
     """The same rounds with the boards' own order of samples, on this machine, and no coding at all."""
-    from insitu.federated.rounds import base_of
+    from insitu.federated.handout import base_of
     from insitu.federated.units import from_real, to_real
 
     for k in range(rounds):
@@ -96,6 +96,6 @@ def test_an_emulated_board_learns_from_its_own_store():
 
 
 def _packed(fleet: Fleet) -> bytes:
-    from insitu.federated.rounds import base_of
+    from insitu.federated.handout import base_of
 
     return base_of(fleet.arrays, fleet.catalogue).packed

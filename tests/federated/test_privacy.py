@@ -5,9 +5,10 @@ import pytest
 
 from insitu.errors import DataError
 from insitu.federated.delta import read_head
+from insitu.federated.handout import base_of
 from insitu.federated.member import Member, Task
 from insitu.federated.privacy import Noise, private
-from insitu.federated.rounds import Fleet, base_of
+from insitu.federated.rounds import Fleet
 from tests.federated.fleet import fresh, members
 
 

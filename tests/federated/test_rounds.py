@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from insitu.errors import DataError
+from insitu.federated.handout import HEAD_BYTES, Handout, OtherBase, base_of, received
 from insitu.federated.member import Member, Task
-from insitu.federated.rounds import Fleet, base_of
+from insitu.federated.rounds import Fleet
 from tests.federated.fleet import fresh, members, samples
 
 pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
@@ -216,3 +217,72 @@ def test_what_a_device_keeps_survives_a_new_process():
     assert again[0] == again[1]
     with pytest.raises(DataError, match="is damaged"):
         two.keep(one.kept()[:50])
+
+
+# the model on its way to devices ----------------------------------------------------------------
+
+
+def test_devices_that_have_the_last_model_get_a_difference_and_come_to_the_same_bytes():
+    fleet, rng = plain(1, 0), np.random.default_rng(0)
+    handout, held, arrays = Handout(fleet.catalogue, "ternary"), b"", fleet.arrays
+    for number in range(4):
+        base = handout.next(arrays)
+        blob = handout.blob_for(7)
+        held = received(blob, held, fleet.catalogue)
+        assert held == base.packed and (len(blob) < len(base.packed) / 2) == (number > 0)
+        handout.has(7)
+        assert received(handout.blob_for(7), held, fleet.catalogue) == held and handout.next(arrays) is base  # the same
+        handout.has(7)
+        arrays = {n: (a + rng.normal(0, 0.01, a.shape)).astype(np.float32) for n, a in arrays.items()}
+    with pytest.raises(OtherBase, match="does not have"):
+        handout.next(arrays)
+        received(handout.blob_for(7), b"another model", fleet.catalogue)
+    assert received(handout.blob_for(7), b"", fleet.catalogue) == handout.base.packed  # nobody knows what it has: whole
+
+
+def test_what_a_difference_loses_comes_with_the_next_ones():
+    fleet, rng = plain(1, 0), np.random.default_rng(0)
+    handout = Handout(fleet.catalogue, "4bit")
+    goal = {n: (a + rng.normal(0, 0.03, a.shape)).astype(np.float32) for n, a in fleet.arrays.items()}
+    handout.next(fleet.arrays)
+    far = []
+    for _ in range(4):
+        handout.source = None  # as if the arrays were new
+        base = handout.next(goal)
+        far.append(max(float(np.abs(base.arrays[n] - a).max()) for n, a in goal.items()))
+    assert far[-1] < 0.05 * far[0] < 0.05 * 0.03
+
+
+def test_damaged_models_are_refused():
+    fleet, rng = plain(1, 0), np.random.default_rng(0)
+    handout = Handout(fleet.catalogue)
+    held = handout.next(fleet.arrays).packed
+    handout.has(1)
+    right = handout.next({n: a * np.float32(1.01) for n, a in fleet.arrays.items()}).packed
+    blob, refused = handout.blob_for(1), 0
+    assert len(blob) < len(held)
+    for _ in range(300):
+        bad = bytearray(blob)
+        bad[rng.integers(len(bad))] ^= 1 << rng.integers(8)
+        try:  # a bit that says nothing (padding) may change; whatever is taken is the right model
+            assert received(bytes(bad[: rng.integers(len(bad)) if rng.random() < 0.3 else None]), held,
+                            fleet.catalogue) == right  # fmt: skip
+        except DataError:
+            refused += 1
+    assert refused > 270
+
+
+def test_a_device_that_lost_the_model_asks_for_the_whole_one_in_the_same_round(tmp_path):
+    """What devices keep is in files here, as it is when each message is a new process."""
+    made = [
+        client_app(lambda _, d=d: Member(fresh(), *d), memory=lambda c: tmp_path / str(c.node_id)) for d in members()
+    ]
+    grid = Here(made)
+    found = Deltas(everyone(FedAvg), [fresh()])
+    run_rounds(found, grid, 2, SETTINGS, None, 60)
+    usual = found.traffic[1].down
+    (tmp_path / "2").unlink()
+    config = ConfigRecord({**SETTINGS, "server-round": 3})
+    found.round(grid, 3, {n: a * np.float32(1.01) for n, a in found.first.items()}, config, 60)
+    assert found.traffic[-1].replies == 4 and not found.dropped
+    assert found.traffic[-1].down == usual + len(found.handout.base.packed) + HEAD_BYTES  # type: ignore

@@ -8,6 +8,7 @@ import pytest
 from insitu.errors import DataError
 from insitu.federated.checks import norm
 from insitu.federated.delta import base_hash
+from insitu.federated.handout import base_of
 from insitu.federated.member import Member
 from tests.federated.fleet import fresh, members
 
@@ -233,9 +234,12 @@ def test_a_round_that_too_many_leave_is_refused_and_changes_nothing():
 
 
 def test_a_device_that_lies_is_noticed_by_its_effect():
+    start = Deltas(everyone(FedAvg), [fresh()])
+    base = base_of(start.first, start.catalogue).packed
+
     def spoil(message, node, reply):
         if node == 2 and message.metadata.message_type == "train" and message.content[RECORD][PHASE] == "sum":
-            units, base = units_of(fresh().graphs), message.content[RECORD]["base"]
+            units = units_of(fresh().graphs)
             noise = np.random.default_rng(0).integers(0, 2**18, sum(u.size for u in units)).astype(np.uint32)
             reply.content[RECORD][ANSWER] = write_masked(noise, 18, units, base)
         return reply

@@ -5,7 +5,7 @@ import pytest
 
 from insitu.data import Samples
 from insitu.errors import DataError
-from insitu.federated.split import divided
+from insitu.federated.split import divided, kept_apart
 
 
 def samples(count: int = 200) -> Samples:
@@ -31,3 +31,10 @@ def test_unlike_devices_have_fewer_classes():
 def test_too_few_samples_are_refused():
     with pytest.raises(DataError, match="too few for 12 devices"):
         divided(samples(20), 12)
+
+
+def test_a_device_with_a_file_of_its_own_keeps_a_fifth_for_its_test():
+    learn, test = kept_apart(Samples((np.zeros((11, 2), np.float32),), np.zeros(11, np.int64)))
+    assert len(test) == 2 and sorted([*learn, *test]) == list(range(11))
+    with pytest.raises(DataError, match="needs two samples"):
+        kept_apart(Samples((np.zeros((1, 2), np.float32),), np.zeros(1, np.int64)), where="a.npz")

@@ -8,12 +8,12 @@ from typing import Any
 
 from insitu.cli.output import say, show
 from insitu.cli.values import count, index, page_file, rate, saved_file, share
-from insitu.terminal.table import size, table
 
 HELP = "devices that learn together without sharing samples: simulate, serve, join (with Flower)"
 EXAMPLES = """\
   insitu fleet simulate --demo watch --clients 10                ten watches learn together on this machine
   insitu fleet simulate g.insitu --data x.npz --clients 50 --unlike 0.5   your learner, unlike devices
+  insitu fleet simulate g.insitu --each people/*.npz             a file for each device
   insitu fleet serve g.insitu --clients 3 --rounds 10 -o together.insitu   a server; prints the address to join
   insitu fleet join g.insitu --data mine.npz --superlink HOST:PORT         a device; its samples stay with it
   insitu fleet gateway g.insitu --build build --boards serial:/dev/ttyACM0,serial:/dev/ttyACM1 --superlink HOST:PORT
@@ -30,13 +30,16 @@ def arguments(parser) -> None:
     data.add_argument("--data", metavar="FILE", help="simulate: divided among the devices; join: this device's own")
     data.add_argument("--test", metavar="FILE", help="join: samples to test on (default: those of --data)")
     data.add_argument("--demo", choices=DEMOS, help="simulate: watches and their wearers, with nothing else at hand")
+    data.add_argument("--each", type=Path, nargs="+", default=(), metavar="FILE",
+                      help="simulate: instead of --data, a file of samples for each device (people/*.npz)")  # fmt: skip
     data.add_argument("--unlike", type=rate, metavar="A", help="simulate: unlike devices, the smaller the more (0.5)")
     fleet = parser.add_argument_group("fleet")
     fleet.add_argument("--clients", type=count, default=10, metavar="N", help="devices that take part (10)")
     fleet.add_argument("--rounds", type=count, default=3, metavar="N", help="(3)")
     fleet.add_argument("--share", type=share, metavar="S", help="share of the devices in each round (all)")
     fleet.add_argument("--strategy", default="fedavg", metavar="NAME", help="fedavg, fedprox, fedadam, fedmedian, ...")
-    fleet.add_argument("--coding", choices=CODINGS, default="int8", help="bits of what a device sends (int8)")
+    fleet.add_argument("--coding", choices=CODINGS, default="int8",
+                       help="bits of what join sends, of what serve sends, of both in simulate (int8)")  # fmt: skip
     fleet.add_argument("--personal", default="", metavar="NAMES", help="layers that stay on their device, e.g. head")
     fleet.add_argument("--noise", type=rate, metavar="M", help="differential privacy: noise as a multiple of --clip")
     fleet.add_argument("--clip", type=rate, default=1.0, metavar="C", help="bound on a device's change (1.0)")
@@ -45,6 +48,8 @@ def arguments(parser) -> None:
     how = parser.add_argument_group("training")
     how.add_argument("--epochs", type=count, metavar="N", help="over a device's samples in each round (1; demo: 5)")
     how.add_argument("--rate", type=rate, metavar="R", help="learning rate (default: each device derives its own)")
+    how.add_argument("--own", type=index, metavar="N", help="after the last round each device makes N passes by itself "
+                     "and is tested again (0; demo: 5)")  # fmt: skip
     how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
     how.add_argument("--steps", type=count, metavar="N", help="gateway: of a bout on a board (40)")
     net = parser.add_argument_group("network")
@@ -88,6 +93,7 @@ def simulated(arguments) -> int:
         arguments.coding,
         _names(arguments),
         _noise(arguments),
+        _own(arguments),
         _secured(arguments),
     )
     found = simulate(learner, devices, plan, _settings(arguments))
@@ -100,13 +106,26 @@ def _divided(arguments):
     from insitu.federated.split import divided
 
     learner = _learner(arguments)
+    if arguments.each:
+        return learner, [_of_file(learner, path, arguments.seed) for path in arguments.each]
     if not arguments.data:
-        raise _missing("--data", "samples to divide among the devices; or --demo watch")
+        raise _missing("--data", "samples to divide among the devices; or --each FILE FILE ..., or --demo watch")
     data = learner.samples(arguments.data)
-    parts = divided(data, arguments.clients, arguments.seed, arguments.unlike)
-    x, y = data.inputs[0], data.labels
-    assert y is not None  # checked by samples()
-    return learner, [((x[a], y[a]), (x[b], y[b])) for a, b in parts]
+    return learner, [_shared(data, part) for part in divided(data, arguments.clients, arguments.seed, arguments.unlike)]
+
+
+def _of_file(learner, path: Path, seed: int):
+    """The samples of a device that has a file of its own."""
+    from insitu.federated.split import kept_apart
+
+    data = learner.samples(str(path))
+    return _shared(data, kept_apart(data, seed, str(path)))
+
+
+def _shared(data, part):
+    """What a device learns from, and what it is tested on."""
+    (x, y), (learn, test) = (data.inputs[0], data.labels), part
+    return (x[learn], y[learn]), (x[test], y[test])
 
 
 def _demo(arguments):
@@ -122,7 +141,8 @@ def served(arguments) -> int:
     learner = _learner(arguments)
     learner.device.info()  # built before the first device joins
     settings = {**_settings(arguments), "clients": arguments.clients, "rounds": arguments.rounds,
-                "strategy": arguments.strategy, "personal": arguments.personal, **_private(arguments)}  # fmt: skip
+                "strategy": arguments.strategy, "personal": arguments.personal, "coding": arguments.coding,
+                "own": _own(arguments), **_private(arguments)}  # fmt: skip
     place = arguments.host, arguments.port, _secure(arguments)
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
     about = serve(wanted, lambda address: say(f"listening on {address}\n  to join: insitu fleet join "
@@ -253,6 +273,10 @@ def _settings(arguments) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def _own(arguments) -> int:
+    return arguments.own if arguments.own is not None else 5 if arguments.demo else 0
+
+
 def _secure(arguments):
     from insitu.federated.security import Security
 
@@ -264,6 +288,8 @@ def _secure(arguments):
 
 
 def _shown(arguments, about: dict, written: list) -> int:
+    from insitu.reports.fleet_text import told
+
     if arguments.report:
         from insitu.reports.fleet import write_fleet_page
 
@@ -271,26 +297,3 @@ def _shown(arguments, about: dict, written: list) -> int:
     lines = [told(about), *(f"written to {path}" for path in written)]
     show(arguments, "\n".join(lines), {**about, "written": [str(path) for path in written]})
     return 0
-
-
-def told(about: dict) -> str:
-    """A run as text: the rounds, the bytes, the scores."""
-    head = ("round", "replies", "loss", "sent to devices", "received")
-    losses = ["hidden" if about.get("secure") is not None else f"{r['loss']:.4f}" for r in about["rounds"]]
-    rows = [(str(r["round"]), str(r["replies"]), loss, size(r["down"]), size(r["up"]))
-            for r, loss in zip(about["rounds"], losses)]  # fmt: skip
-    lines = [table(head, rows), ""]
-    scored = [(int(n), list(s.values())) for n, s in about["devices"].items() if s]
-    for number, scores in sorted(scored):
-        when = "before" if number == 0 else "after"
-        lines.append(f"{when:<9}{sum(scores) / len(scores):.1%} on the devices' own tests, the worst {min(scores):.1%}")
-    up = sum(r["up"] for r in about["rounds"]) / max(1, sum(r["replies"] for r in about["rounds"]))
-    if up:
-        share = about["float_bytes"] / up
-        lines.append(f"{'bytes':<9}{size(round(up))} from each device and round, {share:.0f} times fewer than float32")
-    if "privacy" in about:
-        p = about["privacy"]
-        lines.append(f"{'privacy':<9}epsilon {p['epsilon']:.2f} at delta {p['delta']:g} after {p['rounds']} rounds, "
-                     f"{p['kind']} noise")  # fmt: skip
-    lines += [f"{'dropped':<9}round {d['round']}, device {d['node']}: {d['why']}" for d in about["dropped"]]
-    return "\n".join(lines)

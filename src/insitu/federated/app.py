@@ -11,6 +11,7 @@ the run; it never leaves the device.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -19,6 +20,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from insitu.federated.catalogue import Catalogue, catalogue_of
 from insitu.federated.checkpoint import read_checkpoint, write_checkpoint
+from insitu.federated.handout import OtherBase, received
 from insitu.federated.member import Member, Task
 from insitu.federated.strategy import (
     BASE,
@@ -27,6 +29,7 @@ from insitu.federated.strategy import (
     LOSS,
     RECORD,
     SAMPLES,
+    WANTS,
     WEIGHT,
     Deltas,
     as_record,
@@ -36,6 +39,7 @@ from insitu.files import write_whole
 
 KEPT, SECRETS = "insitu-kept", "insitu-secrets"
 PHASE, ANSWER = "phase", "answer"  # of a secure round
+ALONE = "alone"  # passes over a device's own samples before it is evaluated
 TASK = {"epochs": int, "rate": float, "head_rate": float, "seed": int, "pull": float}
 
 
@@ -49,11 +53,15 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
     def train(message: Message, context: Context) -> Message:
         member, settings = _member(member_of, context, memory), message.content.config_records[RECORD]
         shared = catalogue or catalogue_of([member.units])
+        try:
+            settings = _with_model(settings, member, shared)
+        except OtherBase:
+            return _wants_whole(message)
         if PHASE in settings:
             masked = _under_masks(context, settings, member, shared)
             _remember(member, context, memory(context))
             return Message(RecordDict({RECORD: ConfigRecord({ANSWER: masked})}), reply_to=message)
-        answer = member.train(_base(settings), shared, task_of(settings))
+        answer = member.train(member.held, shared, task_of(settings))
         _remember(member, context, memory(context))
         found = ConfigRecord({DELTA: answer.delta, SAMPLES: answer.samples, LOSS: answer.loss})
         if answer.left_out:
@@ -63,7 +71,14 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         member, settings = _member(member_of, context, memory), message.content.config_records[RECORD]
-        found = member.evaluate(_base(settings), catalogue or catalogue_of([member.units]))
+        shared = catalogue or catalogue_of([member.units])
+        try:
+            _with_model(settings, member, shared)
+        except OtherBase:
+            return _wants_whole(message)
+        own = replace(task_of(settings), epochs=int(settings[ALONE])) if ALONE in settings else None  # type: ignore
+        found = member.evaluate(member.held, shared, own)
+        _remember(member, context, memory(context))
         scores = {name: float(v) for name, v in found.items() if name != "samples"}
         metrics = MetricRecord({**scores, WEIGHT: int(found["samples"])})
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
@@ -98,10 +113,16 @@ def _under_masks(context: Context, settings: ConfigRecord, member: Member, catal
     return answer
 
 
-def _base(settings: ConfigRecord) -> bytes:
-    data = settings[BASE]
-    assert isinstance(data, bytes)
-    return data
+def _with_model(settings: ConfigRecord, member: Member, catalogue: Catalogue) -> ConfigRecord:
+    """The settings with the whole model in them, if there is one; the device keeps it."""
+    if BASE not in settings and PHASE in settings:
+        return settings
+    member.held = received(settings.get(BASE), member.held, catalogue)
+    return ConfigRecord({**settings, BASE: member.held})
+
+
+def _wants_whole(message: Message) -> Message:
+    return Message(RecordDict({RECORD: ConfigRecord({WANTS: 1})}), reply_to=message)
 
 
 def task_of(settings: Mapping[str, object]) -> Task:
@@ -117,20 +138,22 @@ Told = Callable[[str, int, int], None]
 
 
 def server_app(strategy: Deltas, rounds: int = 3, settings: Settings | None = None, checkpoint: Path | None = None,
-               timeout: float = 3600, report: Told = lambda words, done, total: None) -> ServerApp:  # fmt: skip
+               timeout: float = 3600, report: Told = lambda words, done, total: None,
+               own: int = 0) -> ServerApp:  # fmt: skip
     """The app of a server. With a checkpoint, each round is written, and a restart continues with the next one."""
     app = ServerApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        run_rounds(strategy, grid, rounds, settings or {}, checkpoint, timeout, report)
+        run_rounds(strategy, grid, rounds, settings or {}, checkpoint, timeout, report, own)
 
     return app
 
 
 def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, checkpoint: Path | None, timeout: float,
-               report: Told = lambda words, done, total: None) -> None:  # fmt: skip
-    """All rounds that are still to be done, and an evaluation before the first and after the last one."""
+               report: Told = lambda words, done, total: None, own: int = 0) -> None:  # fmt: skip
+    """All rounds that are still to be done, and an evaluation before the first and after the last one; with `own`
+    another one after so many passes of each device over its own samples."""
     done, arrays = read_checkpoint(checkpoint, strategy) if checkpoint else (0, strategy.first)
     if done == 0:
         evaluate(strategy, grid, 0, arrays, settings, timeout)
@@ -141,6 +164,8 @@ def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, ch
         if checkpoint:
             write_checkpoint(checkpoint, number, strategy)
     strategy.scores = evaluate(strategy, grid, rounds, arrays, settings, timeout)
+    if own:
+        strategy.owned = owned(strategy, grid, arrays, {**settings, ALONE: own}, timeout)
     report("evaluated", rounds, rounds)
 
 
@@ -148,4 +173,13 @@ def evaluate(strategy: Deltas, grid: Grid, number: int, arrays: Arrays, settings
              timeout: float) -> MetricRecord | None:  # fmt: skip
     """How good a model is on the devices' own test samples."""
     messages = strategy.configure_evaluate(number, as_record(arrays), ConfigRecord(dict(settings)), grid)
-    return strategy.aggregate_evaluate(number, grid.send_and_receive(messages, timeout=timeout))
+    return strategy.aggregate_evaluate(number, strategy.answers(grid, list(messages), timeout))
+
+
+def owned(strategy: Deltas, grid: Grid, arrays: Arrays, settings: Settings, timeout: float) -> dict[int, float]:
+    """The scores of devices that go on from the fleet's model by themselves."""
+    last = max(strategy.scored)
+    before = strategy.scored[last]
+    evaluate(strategy, grid, last, arrays, settings, timeout)
+    found, strategy.scored[last] = strategy.scored[last], before
+    return found

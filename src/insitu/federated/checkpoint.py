@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import DataError
+from insitu.federated.delta import unpack_base
+from insitu.federated.handout import Base
 from insitu.federated.recalled import recall, recalled
 from insitu.federated.strategy import Deltas, Dropped, Traffic
 from insitu.federated.units import Arrays
@@ -21,6 +23,11 @@ OWN = "strategy/"  # what the strategy remembers
 def write_checkpoint(path: Path, number: int, strategy: Deltas) -> None:
     """The state after this round; the file appears complete or not at all."""
     arrays, buffer = {f"array/{n}": a for n, a in strategy.first.items()}, io.BytesIO()
+    base, handed = strategy.handout.base, strategy.handout.source
+    arrays["base"] = np.frombuffer(base.packed if base else b"", np.uint8)
+    arrays["handed"] = np.array(
+        handed is not None and all(np.array_equal(a, handed[n]) for n, a in strategy.first.items())
+    )
     arrays |= {f"{OWN}{n}": a for n, a in recalled(strategy.strategy, strategy.made).items()}
     history = np.frombuffer(json.dumps(_history(strategy)).encode(), np.uint8)
     np.savez(buffer, **{"round": np.int64(number), "history": history, **arrays})  # type: ignore[arg-type]
@@ -35,11 +42,15 @@ def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, Arrays]:
         with np.load(path, allow_pickle=False) as found:
             arrays = {name.removeprefix("array/"): found[name] for name in found.files if name.startswith("array/")}
             own = {name.removeprefix(OWN): found[name] for name in found.files if name.startswith(OWN)}
+            base, handed = found["base"].tobytes(), bool(found["handed"])
             number, history = int(found["round"]), json.loads(found["history"].tobytes())
     except (OSError, ValueError, KeyError) as e:
         raise DataError(f"is damaged: {e}", where=str(path), hint="remove it to begin anew") from e
     if {n: a.shape for n, a in arrays.items()} != strategy.catalogue.shapes:
         raise DataError("belongs to another learner", where=str(path), hint="remove it to begin anew")
+    if base:
+        strategy.handout.base = Base(base, unpack_base(base, strategy.catalogue.shapes))
+        strategy.handout.source = arrays if handed else None
     recall(strategy.strategy, own)
     _restore(strategy, history)
     return number, arrays

@@ -59,10 +59,10 @@ def serve(grid: Grid, given: dict[str, Any]) -> None:
     personal = tuple(filter(None, str(given.get("personal", "")).split(",")))
     noise = noise_of(given)
     inner = strategy_of(str(given.get("strategy", "fedavg")), int(given["clients"]), noise=noise)
-    strategy = deltas_of(inner, learners, personal, noise, secure_of(given))
+    strategy = deltas_of(inner, learners, personal, noise, secure_of(given), str(given.get("coding", "int8")))
     settings = {name: given[name] for name in SETTINGS if given.get(name) not in (None, "", 0)}
     rounds, waited = int(given["rounds"]), float(given.get("timeout", 600))
-    run_rounds(strategy, grid, rounds, settings, Path(f"{output}.rounds"), waited)
+    run_rounds(strategy, grid, rounds, settings, Path(f"{output}.rounds"), waited, own=int(given.get("own") or 0))
     with_model(learners[0], strategy).save(output)
     write_whole(Path(f"{output}.json"), json.dumps(outcome_of(strategy), indent=1).encode())
 

@@ -129,9 +129,11 @@ class Gateway(Member):
             board.lost(e)
             return None
 
-    def evaluate(self, packed: bytes, catalogue: Catalogue) -> dict[str, float]:
+    def evaluate(self, packed: bytes, catalogue: Catalogue, own: Task | None = None) -> dict[str, float]:
         if self.test is None:
             raise DataError("a gateway without test samples cannot evaluate", hint="test=(x, y)")
+        if own is not None:
+            raise DataError("boards behind a gateway learn in rounds only", hint="without --own")
         return super().evaluate(packed, catalogue)
 
     def close(self) -> None:

@@ -3,9 +3,9 @@
     member = Member(insitu.open("gesture.insitu"), x, y)
     answer = member.train(base, Task(epochs=2))           sealed bytes, and what was measured
 
-What stays on the device: the samples, the personal layers, and what the coding of its last delta lost. `kept` and
-`keep` put these into bytes, for engines that start a new process for every message. A base that comes a second time
-means that the first answer was lost: what is kept goes back to where it was, and the answer is the same.
+What stays on the device: the samples, the personal layers, the last model, and what the coding of its last delta lost.
+`kept` and `keep` put these into bytes, for engines that start a new process for every message. A base that comes a
+second time means that the first answer was lost: what is kept goes back to where it was, and the answer is the same.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Member:
         self.personal: tuple[Unit, ...] = tuple(u for u in everything if u not in self.units)
         self.sender = Sender(self.units, coding)
         self._own: Arrays = self._personal()
+        self.held = b""  # the last model that came, packed: the next one may come as a difference from it
         self.asked = b""  # the base of the last answer
         self.revealed: list[bytes] = []  # bases whose sums this device helped to unmask
         self._before: tuple[Arrays, Arrays] = {}, {}  # the personal layers, and what was not sent, before it
@@ -141,9 +142,14 @@ class Member:
             back = {name: now[name] + share * (base[name] - now[name]) for name in now}
             self.learner.device.load_arrays(from_real(self.units, back, state))
 
-    def evaluate(self, packed: bytes, catalogue: Catalogue) -> dict[str, float]:
-        """How good a base is on this device's test samples, with its personal layers."""
+    def evaluate(self, packed: bytes, catalogue: Catalogue, own: Task | None = None) -> dict[str, float]:
+        """How good a base is on this device's test samples, with its personal layers; `own`: after it has learned so
+        from its own samples, which leaves no trace."""
         self.take(packed, catalogue)
+        known = self.learner.known
+        for epoch in range(own.epochs if own else 0):
+            self._epoch(own or USUAL, epoch)
+        self.learner.known = known
         return self.learner.evaluate(*(self.test if self.test is not None else self.data))
 
     # between messages -------------------------------------------------------------------------
@@ -154,6 +160,7 @@ class Member:
                  "left-before": self._before[1]}  # fmt: skip
         buffer = io.BytesIO()
         arrays = {f"{kind}/{name}": a for kind, found in parts.items() for name, a in found.items()}
+        arrays["held"] = np.frombuffer(self.held, np.uint8)
         arrays["asked"] = np.frombuffer(self.asked, np.uint8)
         arrays["revealed"] = np.frombuffer(b"".join(self.revealed), np.uint8)
         arrays["units"] = np.array(identity((*self.units, *self.personal)))
@@ -171,6 +178,7 @@ class Member:
                 return
             head, body, *counts = found["known"].tolist()
             self.learner.known = Known(head, body, *map(int, counts))
+            self.held = found["held"].tobytes()
             self.asked, self.revealed = found["asked"].tobytes(), _hashes(found["revealed"].tobytes())
         except (zipfile.BadZipFile, OSError, ValueError, EOFError, KeyError, TypeError) as e:
             raise DataError(f"is damaged: {e}", where="kept") from e

@@ -38,8 +38,9 @@ def _plain(name: str, clients: int, share: float) -> Strategy:
 
 
 def deltas_of(inner: Strategy, learners: Sequence[Learner], personal: Sequence[str], noise: Noise | None,
-              secure: float | None) -> Deltas:  # fmt: skip
-    """The strategy on deltas; `secure` is the bound of a change under secure aggregation."""
+              secure: float | None, coding: str = "int8") -> Deltas:  # fmt: skip
+    """The strategy on deltas; `secure` is the bound of a change under secure aggregation, `coding` that of what devices
+    are sent."""
     if secure is None:
-        return Deltas(inner, learners, personal, noise)
-    return SecureDeltas(inner, learners, personal, noise, clip=secure)
+        return Deltas(inner, learners, personal, noise, coding=coding)
+    return SecureDeltas(inner, learners, personal, noise, coding=coding, clip=secure)

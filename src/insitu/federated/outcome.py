@@ -19,6 +19,7 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "dropped": [vars(d) for d in strategy.dropped],
         "scores": dict(strategy.scores or {}),
         "devices": {str(number): scores for number, scores in strategy.scored.items()},
+        "own": {str(node): score for node, score in strategy.owned.items()},
         "tensors": tensors,
         "float_bytes": 4 * count,
         "strategy": type(strategy.strategy).__name__,

@@ -6,7 +6,7 @@ model. A tensor is averaged over the members who trained it, weighted by their s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,26 +14,9 @@ import numpy as np
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, Program, catalogue_of, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply
-from insitu.federated.delta import base_hash, pack_base, unpack_base
+from insitu.federated.handout import Handout
 from insitu.federated.member import Member, Task
 from insitu.federated.units import Arrays, identity
-
-
-@dataclass(frozen=True, eq=False)
-class Base:
-    """A model as it is handed out: its bytes, their hash, and the arrays they stand for."""
-
-    packed: bytes
-    arrays: Arrays
-
-    @property
-    def id(self) -> bytes:
-        return base_hash(self.packed)
-
-
-def base_of(arrays: Mapping[str, np.ndarray], catalogue: Catalogue) -> Base:
-    packed = pack_base(arrays)
-    return Base(packed, unpack_base(packed, catalogue.shapes))
 
 
 @dataclass(frozen=True)
@@ -55,17 +38,19 @@ class Fleet:
     members: Sequence[Member]
     limits: Limits = field(default_factory=Limits)
     rounds: list[Round] = field(default_factory=list)
+    coding: str = "int8"  # of what is handed out
 
     def __post_init__(self) -> None:
         self.catalogue = catalogue_of(m.units for m in self.members)
         programs = [(m.units, m.learner.graphs, m.learner.device.state()) for m in self.members]
         self.arrays = first_arrays(self.catalogue, programs)
         self.programs = programs_of(m.units for m in self.members)
+        self.handout = Handout(self.catalogue, self.coding)
 
     def round(self, task: Task = Task(), chosen: Sequence[int] | None = None) -> Round:  # noqa: B008
         """One round with these members, or all of them."""
-        base = base_of(self.arrays, self.catalogue)
-        members = [self.members[i] for i in (range(len(self.members)) if chosen is None else chosen)]
+        base, chosen = self.handout.next(self.arrays), range(len(self.members)) if chosen is None else chosen
+        members, down = [self.members[i] for i in chosen], sum(len(self.handout.blob_for(i)) for i in chosen)
         answers = [m.train(base.packed, self.catalogue, task) for m in members]
         replies, dropped = [], []
         for a in answers:
@@ -73,8 +58,11 @@ class Fleet:
                 replies.append(checked_reply(a.delta, self.programs, base.id, base.arrays, self.limits))
             except DataError as e:
                 dropped.append(str(e))
-        self.arrays = averaged(base.arrays, replies, self.catalogue)
-        up, down = sum(len(a.delta) for a in answers), len(base.packed) * len(members)
+        for i in chosen:
+            self.handout.has(i)
+        ahead = self.handout.ahead()
+        self.arrays = {n: a + ahead[n] for n, a in averaged(base.arrays, replies, self.catalogue).items()}
+        up = sum(len(a.delta) for a in answers)
         loss = float(np.average([a.loss for a in answers], weights=[a.samples for a in answers]))
         self.rounds.append(Round(len(self.rounds) + 1, len(replies), tuple(dropped), up, down, loss))
         return self.rounds[-1]

@@ -27,6 +27,7 @@ from insitu.learner import Learner
 from insitu.learner.file import open_learner
 from insitu.terminal.progress import bar
 
+AT_ONCE = 8  # messages on their way for each process: enough that none waits, few enough for Flower's engine
 Samples = tuple[np.ndarray, np.ndarray]
 
 
@@ -37,9 +38,10 @@ class Plan:
     rounds: int = 3
     strategy: str = "fedavg"
     share: float = 1.0  # of the devices in each round
-    coding: str = "int8"
+    coding: str = "int8"  # of what devices send and are sent
     personal: tuple[str, ...] = ()
     noise: Noise | None = None
+    own: int = 0  # passes of each device over its own samples after the last round, to test what that brings
     secure: float | None = None  # the server sees only sums, of changes with at most this norm
 
     @property
@@ -69,8 +71,9 @@ def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan:
     inner: Strategy = strategy_of(plan.strategy, len(devices), plan.share, plan.noise)
     with TemporaryDirectory() as folder, quiet(), bar() as report:
         written(Path(folder), learner, devices)
-        strategy = deltas_of(inner, [learner], plan.personal, plan.noise, plan.secure)
-        server = server_app(strategy, plan.rounds, settings, report=report)
+        strategy = deltas_of(inner, [learner], plan.personal, plan.noise, plan.secure, plan.coding)
+        strategy.at_once = AT_ONCE * processes
+        server = server_app(strategy, plan.rounds, settings, report=report, own=plan.own)
         client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))
         run_simulation(server, client, len(devices), backend_config=_backend(processes))
         return Outcome(with_model(learner, strategy), {**outcome_of(strategy), "clients": len(devices)})

@@ -1,4 +1,4 @@
-"""Samples divided among simulated devices: evenly, or so that each device has its own mix of classes."""
+"""Samples divided among simulated devices: evenly, so that each device has its own mix of classes, or as given."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ def divided(data: Samples, clients: int, seed: int = 0, unlike: float | None = N
     else:
         parts = _unlike(labels, clients, unlike, rng)
     return [_tested(rng.permutation(p)) for p in parts]
+
+
+def kept_apart(data: Samples, seed: int = 0, where: str = "") -> Part:
+    """The samples of one device, of which every fifth is for its test."""
+    if len(data) < 2:
+        raise DataError("a device needs two samples: one to learn from, one to test on", where=where)
+    return _tested(np.random.default_rng(seed).permutation(len(data)))
 
 
 def _unlike(labels: np.ndarray, clients: int, unlike: float, rng: np.random.Generator) -> list[np.ndarray]:

@@ -1,9 +1,10 @@
 """Any of Flower's strategies on insitu's deltas: `Deltas(FedAvg(), learner)`.
 
-On the way out, the model goes as one blob of 16-bit numbers instead of float arrays. On the way back, every delta is
-decoded and checked before the inner strategy sees it: what fails is listed in `dropped`. The inner strategy gets
-float32 arrays in real units, with the keys and weights it expects. Devices with other schemes fill in what they do not
-train with the mean of those who do, so that a tensor is averaged over those who trained it.
+On the way out, the model goes as one blob instead of float arrays: 16-bit numbers, or a coded difference to devices
+that have the last model (handout.py). On the way back, every delta is decoded and checked before the inner strategy
+sees it: what fails is listed in `dropped`. The inner strategy gets float32 arrays in real units, with the keys and
+weights it expects. Devices with other schemes fill in what they do not train with the mean of those who do, so that a
+tensor is averaged over those who trained it.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from flwr.serverapp.strategy import Strategy
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of, exchanged, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply
+from insitu.federated.handout import Base, Handout
 from insitu.federated.privacy import Noise
 from insitu.federated.recalled import BASES, numbers_of
-from insitu.federated.rounds import Base, averaged, base_of, programs_of
+from insitu.federated.rounds import averaged, programs_of
 from insitu.federated.units import Arrays, Unit, units_of
+from insitu.federated.waves import replies_to
 from insitu.learner import Learner
 
 RECORD = "insitu"  # the one record of a message, each way: one object on the wire
 BASE, DELTA, SAMPLES, LOSS, LEFT_OUT = "base", "delta", "samples", "loss", "left-out"
+WANTS = "wants-whole-base"  # the answer of a device that does not have the last model
 MOST_SAID = 200  # characters of what a device says about itself
 
 
@@ -60,6 +64,8 @@ class Deltas(Strategy):
     personal: Sequence[str] = ()
     noise: Noise | None = None  # central: the strategy is wrapped in Flower's own; local: only told
     limits: Limits = field(default_factory=Limits)
+    at_once: int | None = None  # messages on their way to devices; None: all
+    coding: str = "int8"  # of the differences that devices are sent
     dropped: list[Dropped] = field(default_factory=list)
     traffic: list[Traffic] = field(default_factory=list)
     scored: dict[int, dict[int, float]] = field(default_factory=dict)  # round -> node -> accuracy, or error
@@ -70,9 +76,10 @@ class Deltas(Strategy):
         states = [(p, each.graphs, each.device.state()) for p, each in zip(programs, self.learners)]
         self.first: Arrays = first_arrays(self.catalogue, states)
         self.scores: MetricRecord | None = None  # of the last evaluation
+        self.owned: dict[int, float] = {}  # the scores of devices that went on by themselves
         self.uniform = self.noise is not None  # every device counts the same: its number of samples is private
         self.made = numbers_of(self.strategy)  # before it changes any
-        self._base: Base | None = None
+        self.handout = Handout(self.catalogue, self.coding)
 
     def units_of(self, learner: Learner) -> tuple[Unit, ...]:
         """What this learner exchanges."""
@@ -88,32 +95,49 @@ class Deltas(Strategy):
 
     def round(self, grid: Grid, number: int, arrays: Arrays, config: ConfigRecord, timeout: float) -> Arrays:
         """One round: the model after it."""
-        messages = self.configure_train(number, as_record(arrays), config, grid)
-        found, _ = self.aggregate_train(number, grid.send_and_receive(messages, timeout=timeout))
+        messages = list(self.configure_train(number, as_record(arrays), config, grid))
+        found, _ = self.aggregate_train(number, self.answers(grid, messages, timeout))
         return arrays if found is None else as_arrays(found)
+
+    def answers(self, grid: Grid, messages: Sequence[Message], timeout: float) -> list[Message]:
+        """The replies to these messages. A device that cannot use a difference gets the whole model at once."""
+        settings = {m.metadata.dst_node_id: dict(m.content.config_records[RECORD]) for m in messages}
+        kinds = {m.metadata.dst_node_id: (m.metadata.message_type, m.metadata.group_id) for m in messages}
+        found = replies_to(grid, messages, timeout, self.at_once)
+        nodes = [m.metadata.src_node_id for m in found if wants_whole(m) and m.metadata.src_node_id in kinds]
+        again = [_message({**settings[n], BASE: self._blob(n, whole=True)}, n, *kinds[n]) for n in nodes]
+        return [m for m in found if not wants_whole(m)] + (
+            replies_to(grid, again, timeout, self.at_once) if again else []
+        )
+
+    def _blob(self, node: int, whole: bool = False) -> bytes:
+        """The model of the round for this device; counted."""
+        data = self.handout.blob_for(node, whole)
+        self.traffic[-1].down += len(data) if self.traffic else 0
+        return data
 
     # out --------------------------------------------------------------------------------------
 
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
                         grid: Grid) -> Iterable[Message]:  # fmt: skip
-        self._base = base = base_of(as_arrays(arrays), self.catalogue)
+        base = self.handout.next(as_arrays(arrays))
         for name in set(BASES) & set(vars(self.strategy)):
             setattr(self.strategy, name, None)  # FedAvgM would keep its own, which is not what devices get
         made = list(self.strategy.configure_train(server_round, as_record(base.arrays), config, grid))
-        self.traffic.append(Traffic(server_round, down=len(base.packed) * len(made)))
-        return [_slim(m, base) for m in made]
+        self.traffic.append(Traffic(server_round))
+        return [_slim(m, self._blob(m.metadata.dst_node_id)) for m in made]
 
     def configure_evaluate(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
                            grid: Grid) -> Iterable[Message]:  # fmt: skip
-        base = base_of(as_arrays(arrays), self.catalogue)
+        base = self.handout.next(as_arrays(arrays), exact=True)
         made = self.strategy.configure_evaluate(server_round, as_record(base.arrays), config, grid)
-        return [_slim(m, base) for m in made]
+        return [_slim(m, self.handout.blob_for(m.metadata.dst_node_id)) for m in made]
 
     # back -------------------------------------------------------------------------------------
 
     def aggregate_train(self, server_round: int,
                         replies: Iterable[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:  # fmt: skip
-        base, good = self._base, []
+        base, good = self.handout.base, []
         assert base is not None  # configure_train was called
         for message in replies:
             reply = self._checked(server_round, message, base)
@@ -130,10 +154,20 @@ class Deltas(Strategy):
         for message, reply in good:
             message.content = _widened(reply, base.arrays, mean, self.catalogue, _loss(message),
                                        1 if self.uniform else reply.samples)  # fmt: skip
-        return self.strategy.aggregate_train(server_round, [message for message, _ in good])
+        for message, _ in good:
+            self.handout.has(message.metadata.src_node_id)
+        found, metrics = self.strategy.aggregate_train(server_round, [message for message, _ in good])
+        return self.whole(found), metrics
+
+    def whole(self, found: ArrayRecord | None) -> ArrayRecord | None:
+        """A strategy's result, with what the server's arrays have and the model that it handed out does not."""
+        ahead = self.handout.ahead()
+        return found and as_record({n: a + ahead[n] for n, a in as_arrays(found).items()})
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         good = [m for m in replies if self._measured(server_round, m)]
+        for m in good:
+            self.handout.has(m.metadata.src_node_id)
         self.scored[server_round] = {m.metadata.src_node_id: _score(m) for m in good}
         return self.strategy.aggregate_evaluate(server_round, good) if good else None
 
@@ -141,6 +175,8 @@ class Deltas(Strategy):
         try:
             if message.has_error():
                 raise DataError(f"the device reports: {message.error.reason}")
+            if wants_whole(message):
+                raise DataError("the device does not have the last model; it gets the whole one in the next round")
             data = field_of(message, DELTA)
             self.traffic[-1].up += len(data) if isinstance(data, bytes) else 0
             return checked_reply(data, self.programs, base.id, base.arrays, self.limits)
@@ -182,11 +218,20 @@ def as_arrays(record: ArrayRecord) -> Arrays:
     return {name: a.numpy() for name, a in record.items()}
 
 
-def _slim(message: Message, base: Base) -> Message:
+def _slim(message: Message, blob: bytes) -> Message:
     """The same message with one record: the settings, and the model as one blob."""
     settings = {k: v for record in message.content.config_records.values() for k, v in record.items()}
-    message.content = RecordDict({RECORD: ConfigRecord({**settings, BASE: base.packed})})
+    message.content = RecordDict({RECORD: ConfigRecord({**settings, BASE: blob})})
     return message
+
+
+def _message(settings: Mapping, node: int, kind: str, group: str) -> Message:
+    return Message(RecordDict({RECORD: ConfigRecord(dict(settings))}), node, kind, group_id=group)
+
+
+def wants_whole(message: Message) -> bool:
+    """Does this device ask for the whole model?"""
+    return message.has_content() and WANTS in message.content.config_records.get(RECORD, {})
 
 
 def field_of(message: Message, name: str) -> object:

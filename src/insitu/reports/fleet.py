@@ -44,6 +44,10 @@ def first(about: Mapping[str, Any]) -> str:
         (_, before), (_, after) = found[0], found[-1]
         change = f"{_mean(before):.1%} before, {min(after):.1%} on the worst device"
         tiles.append(answer("How accurate is it?", f"{_mean(after):.1%}", change))
+    if own := list(about.get("own", {}).values()):
+        tiles.append(
+            answer("And if each goes on by itself?", f"{_mean(own):.1%}", f"{min(own):.1%} on the worst device")
+        )
     up, replies = sum(r["up"] for r in about["rounds"]), sum(r["replies"] for r in about["rounds"])
     each = up / max(1, replies)
     share = f"{about['float_bytes'] / each:.0f} times fewer than float32" if each else ""

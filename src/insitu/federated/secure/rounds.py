@@ -19,7 +19,7 @@ from flwr.serverapp import strategy as flower
 from insitu.errors import DataError
 from insitu.federated.app import ANSWER, PHASE
 from insitu.federated.checks import norm
-from insitu.federated.rounds import Base, base_of
+from insitu.federated.handout import Base
 from insitu.federated.secure.device import LETTER_BYTES, model_hash
 from insitu.federated.secure.numbers import FAR, as_arrays, pack_entries, read_masked, step_of, unpack_entries
 from insitu.federated.secure.party import LEAST, check_roster, checked_public, least_threshold, too_few
@@ -57,7 +57,7 @@ class SecureDeltas(Deltas):
         self.uniform = True
 
     def round(self, grid: Grid, number: int, arrays: Arrays, config: ConfigRecord, timeout: float) -> Arrays:
-        base = base_of(arrays, self.catalogue)
+        base = self.handout.next(arrays)
         made = self.strategy.configure_train(number, as_record(base.arrays), config, grid)
         asked = Asked(grid, number, config, timeout, sorted(m.metadata.dst_node_id for m in made))
         self.traffic.append(Traffic(number))
@@ -80,9 +80,11 @@ class SecureDeltas(Deltas):
         terms = {"bits": bits, "clip": self.clip}  # with the settings: the same for everybody
         wanted = {"roster": b"".join(roster), "threshold": threshold, "model": model_hash(base.packed), **terms}
         sealed = self._ask(asked, "letters", dict.fromkeys(range(len(roster)), wanted), _letters_for(len(roster)))
-        told = {i: {"base": base.packed, "letters": _for(i, sealed), **terms} for i in sealed}
+        told = {i: {"base": self.handout.blob_for(asked.nodes[i]), "letters": _for(i, sealed), **terms} for i in sealed}
         program = next(iter(self.programs.values()))
         masked = self._ask(asked, "sum", told, lambda i, data: read_masked(data, bits, program, base.id))
+        for i in masked:
+            self.handout.has(asked.nodes[i])
         if len(masked) < threshold:
             raise too_few(len(masked), threshold)
         alive = {"alive": pack_entries(dict.fromkeys(masked, b""))}
@@ -96,7 +98,7 @@ class SecureDeltas(Deltas):
                             MessageType.TRAIN, group_id=str(asked.number)) for i in told]  # fmt: skip
         self.traffic[-1].down += sum(len(v) for each in told.values() for v in each.values() if isinstance(v, bytes))
         found: dict[int, Any] = {}
-        for reply in asked.grid.send_and_receive(messages, timeout=asked.timeout):
+        for reply in self.answers(asked.grid, messages, asked.timeout):
             try:
                 i = place[reply.metadata.src_node_id]
                 if i in found:
@@ -128,7 +130,8 @@ class SecureDeltas(Deltas):
         metrics = MetricRecord({WEIGHT: len(devices), "train-loss": 0.0})
         asked.last.content = RecordDict({"arrays": as_record(moved), "metrics": metrics})
         found, _ = self.strategy.aggregate_train(asked.number, [asked.last])
-        return arrays_of(found) if found is not None else base.arrays
+        whole = self.whole(found)
+        return arrays_of(whole) if whole is not None else base.arrays
 
     def _check(self, mean: Arrays, devices: int) -> None:
         """Honest devices cannot move the model further than their bound. Who lies is not seen, only that one does."""
