@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from insitu.errors import (
     BoardError,
@@ -81,7 +81,7 @@ HOMES = {
 STAGES = {"export": "exporters"}  # a stage under another name: insitu.export.into(module, learner)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in STAGES:
         found = import_module(f"insitu.{STAGES[name]}")
     elif name in HOMES:

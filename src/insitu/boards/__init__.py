@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from operator import index
 from pathlib import Path
+from typing import Any
 
 from insitu.boards.cpu import CPUS, Cpu
 from insitu.errors import BoardError
@@ -119,7 +120,7 @@ class Board:
     def millijoules(self, instructions: float) -> float | None:
         return None if self.mw_per_mhz is None else instructions * self.mw_per_mhz / 1e6
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         memory = {
             k: {"origin": hex(m.origin), "bytes": m.bytes} for k, m in (("sram", self.sram), ("flash", self.flash))
         }

@@ -101,7 +101,7 @@ class Deployment:
         half, left = size(half_of(board)), size(board.sram.bytes - self.sram_bytes)
         return f"does not fit half of {board.name}'s SRAM ({half}): the application has {left}"
 
-    def figures(self) -> dict:
+    def figures(self) -> dict[str, Any]:
         """The figures that reports and manifests show, in bytes."""
         found = {
             "board": self.limits.board.name if self.limits.board else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from insitu.terminal.table import size, table
 from insitu.terminal.wording import option
@@ -30,7 +31,7 @@ class Counted:
     def instructions(self, verb: str) -> int:
         return sum(self.layers[verb].values())
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         counts = {f"{verb}_instructions": self.instructions(verb) for verb in self.layers}
         return {k: getattr(self, k) for k in ("arena_bytes", "sram_bytes", "flash_bytes")} | counts
 
@@ -117,7 +118,7 @@ class LoweringCost:
         counts = millions(now) if then == now else span(then, now, millions)
         return f"{counts} {of} ({share(then, now)})"
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         changed = [{"layer": c.layer, "without": c.without, "lowered": c.instructions, "by": c.how}
                    for c in self.changes]  # fmt: skip
         return {

@@ -6,6 +6,7 @@ import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class Manifest:
     board: Board
     interface: Interface
     lines: dict[str, dict[int, str]]  # verb -> line of its C file -> layer
-    figures: dict
+    figures: dict[str, Any]
     batch: int = 1  # samples per update, if gradients are added up
     loss: str = "cross_entropy"
     scheme: str = ""  # what it trains, and who chose that

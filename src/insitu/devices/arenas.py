@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,14 +21,16 @@ Job = Callable[[np.ndarray], Made]  # takes the arena it may use
 
 class Arena:
     def __init__(self, bytes: int):
-        self.memory, self.lock = aligned(bytes), Lock()
+        self.memory: np.ndarray = aligned(bytes)
+        self.lock = Lock()
 
 
 class Arenas:
     """Jobs must not ask for a turn themselves."""
 
     def __init__(self, bytes: int):
-        self.bytes, self.first = bytes, Arena(bytes)
+        self.bytes: int = bytes
+        self.first: Arena = Arena(bytes)
         self._all, self._free = [self.first], [self.first]
         self._door = Lock()  # held while the state changes: readers who come later cannot delay a change
 
@@ -63,7 +65,7 @@ class Arenas:
         with self._door:
             return holding([arena.lock for arena in self._all], lambda: job(self.first.memory))
 
-    def fill(self, content) -> None:
+    def fill(self, content: Any) -> None:
         """Overwrite everything that earlier calls left with this byte, or these bytes."""
 
         def everywhere(_) -> None:

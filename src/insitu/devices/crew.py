@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,17 +42,18 @@ class Crew:
     """Adds up gradients in a device's state, in the requested number of threads if that changes nothing."""
 
     def __init__(self, device: HostDevice, threads: int):
-        self.threads_asked = threads
+        self.threads_asked: int = threads
         graph = device.program.plans["accumulate"].graph
         kinds = {name: _kind(graph, name) for name in graph.updates}
-        self.threads = threads if None not in kinds.values() else 1
-        self.slots = [device.twin() for _ in range(SLOTS * self.threads)] if self.threads > 1 else []
-        self.pool = ThreadPoolExecutor(self.threads) if self.slots else None
-        self.call = device.bound("accumulate")
-        self.calls = [slot.bound("accumulate") for slot in self.slots]
-        self.total, *self.parts = (State(d, kinds) for d in (device, *self.slots))
+        self.threads: int = threads if None not in kinds.values() else 1
+        self.slots: list[HostDevice] = [device.twin() for _ in range(SLOTS * self.threads)] if self.threads > 1 else []
+        self.pool: ThreadPoolExecutor | None = ThreadPoolExecutor(self.threads) if self.slots else None
+        self.call: Callable[..., None] = device.bound("accumulate")
+        self.calls: list[Callable[..., None]] = [slot.bound("accumulate") for slot in self.slots]
+        self.total: State = State(device, kinds)
+        self.parts: list[State] = [State(slot, kinds) for slot in self.slots]
 
-    def accumulate(self, arguments: Sequence[tuple]) -> None:
+    def accumulate(self, arguments: Sequence[tuple[Any, ...]]) -> None:
         """Add the gradients of one call after the other, each with these arguments."""
         if self.pool is None:
             for given in arguments:
@@ -63,7 +64,7 @@ class Crew:
         for start in range(0, len(arguments), len(self.slots)):
             self._at_once(self.pool, arguments[start : start + len(self.slots)])
 
-    def _at_once(self, pool: ThreadPoolExecutor, arguments: Sequence[tuple]) -> None:
+    def _at_once(self, pool: ThreadPoolExecutor, arguments: Sequence[tuple[Any, ...]]) -> None:
         """At most one call per slot."""
         for slot in range(len(arguments)):
             self.parts[slot].start(self.total, slot)
@@ -93,7 +94,8 @@ class State:
     def __init__(self, device: HostDevice, kinds: Mapping[str, str | None]):
         layout = device.program.state
         assert layout is not None  # a program that accumulates has state
-        self.bytes, offsets = device._state, layout.offsets()
+        self.bytes: np.ndarray = device._state
+        offsets = layout.offsets()
         spans: dict[str, list[list[int]]] = {"sum": [], "events": [], "step": []}
         for v in layout.fields:
             found = spans.get(kinds.get(v.name) or "")
@@ -104,9 +106,9 @@ class State:
                 found[-1][1] = end
             else:
                 found.append([start, end])
-        self.sums = [self.bytes[a:b].view(np.float32) for a, b in spans["sum"]]
-        self.events = [self.bytes[a:b].view(np.int32) for a, b in spans["events"]]
-        self.steps = [self.bytes[a:b].view(np.int32) for a, b in spans["step"]]
+        self.sums: list[np.ndarray] = [self.bytes[a:b].view(np.float32) for a, b in spans["sum"]]
+        self.events: list[np.ndarray] = [self.bytes[a:b].view(np.int32) for a, b in spans["events"]]
+        self.steps: list[np.ndarray] = [self.bytes[a:b].view(np.int32) for a, b in spans["step"]]
 
     def follow(self, total: State) -> None:
         """Copy the whole state, with sums and events at zero."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -91,11 +91,13 @@ class HostDevice:
     _crew: Crew | None
 
     def __init__(self, program: Program, library: ctypes.CDLL):
-        self.program, self.plan = program, program.plans["predict"]
-        self.routines = {verb: Routine(program, verb, library) for verb in program.plans}
-        self.inputs, self.outputs = self.plan.graph.inputs, self.plan.graph.outputs
+        self.program: Program = program
+        self.plan: Plan = program.plans["predict"]
+        self.routines: dict[str, Routine] = {verb: Routine(program, verb, library) for verb in program.plans}
+        self.inputs: tuple[Value, ...] = self.plan.graph.inputs
+        self.outputs: tuple[Value, ...] = self.plan.graph.outputs
         self._library = library
-        self.arenas = Arenas(program.arena_bytes)
+        self.arenas: Arenas = Arenas(program.arena_bytes)
         self._content: np.ndarray | None = aligned(program.state_bytes)
         self._threads, self._crew = usual_threads(self._sample_bytes), None
         if program.state:
@@ -104,7 +106,7 @@ class HostDevice:
     def __enter__(self) -> HostDevice:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -146,7 +148,7 @@ class HostDevice:
             "const_bytes": self.program.const_bytes,
         }
 
-    def predict(self, *inputs):
+    def predict(self, *inputs: Any) -> Any:
         """The outputs for these inputs: one array, or a tuple of them.
 
         Each input has the shape of the graph's, or more samples along the first axis.
@@ -154,7 +156,7 @@ class HostDevice:
         shaped = self.run("predict", *inputs)
         return shaped[0] if len(shaped) == 1 else shaped
 
-    def run(self, verb: str, *inputs) -> tuple[np.ndarray, ...]:
+    def run(self, verb: str, *inputs: Any) -> tuple[np.ndarray, ...]:
         """Run one of the program's functions, several times if there are more samples than the graph takes."""
         routine = self._routine(verb)
         arrays = [fit(v, x, self.finite) for v, x in zip_inputs(routine.inputs, inputs)]
@@ -192,11 +194,11 @@ class HostDevice:
         count = self.state().get("counters", np.zeros(len(COUNTERS), np.int32))
         return dict(zip(COUNTERS, map(int, count)))
 
-    def values(self, *inputs) -> dict[str, np.ndarray]:
+    def values(self, *inputs: Any) -> dict[str, np.ndarray]:
         """Every output by name; if the device was opened with `keep`, every value of the graph."""
         return {v.name: r for v, r in zip(self.outputs, self.run("predict", *inputs))}
 
-    def prepared(self, *inputs, verb: str = "predict"):
+    def prepared(self, *inputs: Any, verb: str = "predict") -> Callable[[], list[np.ndarray]]:
         """A function that only makes the C call on these inputs and returns the outputs as views: for timing.
 
         It has an arena of its own and takes no turn: do not use it while another thread uses this device.
@@ -220,7 +222,7 @@ class HostDevice:
         """
         return self.routines[verb].bound(self._state, self.arenas.first.memory if arena is None else arena)
 
-    def poison(self, content) -> None:
+    def poison(self, content: Any) -> None:
         """Fill the arenas with this byte, or these bytes: no call may depend on what an earlier one left there."""
         self.arenas.fill(content)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from insitu.errors import BudgetError
 from insitu.firmware.image import Image, Section, Symbol
@@ -53,7 +54,7 @@ class Account:
     def flash_bytes(self) -> int:
         return sum(self.flash.values())
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         return {"sram": dict(self.sram), "flash": dict(self.flash)}
 
 

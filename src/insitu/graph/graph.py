@@ -84,7 +84,7 @@ class Node:
         """Apply a rule of outputs and inputs, with this node's attributes."""
         return ask(rule, (*self.outputs, *self.inputs), self.attrs, node=self)
 
-    def rule(self, rule: str, *args):
+    def rule(self, rule: str, *args: Any) -> Any:
         """Apply one of the op's rules with this node's attributes."""
         return self.op.apply(rule, args, self.attrs, node=self)
 
@@ -168,7 +168,9 @@ class Builder:
     """Collects nodes into a graph. Ops called inside `with building(...)` append themselves here."""
 
     def __init__(self, name: str = "graph", classes: tuple[str, ...] = (), columns: tuple[str, ...] = ()):
-        self.name, self.classes, self.columns = clean(name), classes, columns
+        self.name: str = clean(name)
+        self.classes: tuple[str, ...] = classes
+        self.columns: tuple[str, ...] = columns
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
@@ -176,7 +178,7 @@ class Builder:
         self.state: dict[str, np.ndarray] = {}
         self.updates: dict[str, Value] = {}
         self.parameters: dict[str, str] = {}
-        self.by_rows = ""
+        self.by_rows: str = ""
         self._types: dict[str, Type] = {}
         self._tried: dict[str, int] = {}
         self._producer: dict[str, Node] = {}
@@ -186,7 +188,7 @@ class Builder:
         self.inputs.append(value)
         return value
 
-    def constant(self, name: str, array, type: Type | None = None) -> Value:
+    def constant(self, name: str, array: Any, type: Type | None = None) -> Value:
         """A constant value. The array is not copied and must not be changed afterwards."""
         array = np.asarray(array)
         value = self._define(name, type or type_of(array))
@@ -195,7 +197,7 @@ class Builder:
         self.constants[value.name] = array
         return value
 
-    def lasting(self, name: str, array, type: Type | None = None) -> Value:
+    def lasting(self, name: str, array: Any, type: Type | None = None) -> Value:
         """A value that persists from run to run, with its initial content; `update` sets its next content."""
         value = self.constant(name, array, type)
         self.state[value.name] = self.constants.pop(value.name)
@@ -206,7 +208,8 @@ class Builder:
             raise GraphError(f"{new} cannot become its new content", where=f"%{state.name}")
         self.updates[state.name] = new
 
-    def add(self, op: Op, inputs: Iterable[Value], attrs: dict, *, name=None, out=None):
+    def add(self, op: Op, inputs: Iterable[Value], attrs: dict[str, Any], *, name: str | None = None,
+            out: Any = None) -> Any:  # fmt: skip
         """Append a node; its output types come from the op's `infer`."""
         inputs = tuple(inputs)
         for v in inputs:

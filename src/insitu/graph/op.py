@@ -59,7 +59,7 @@ class Case:
     """One way to call an op: input types, attributes, and a name that says what is special about it."""
 
     name: str
-    inputs: tuple  # of Type, or of numpy arrays if the values matter
+    inputs: tuple[Any, ...]  # of Type, or of numpy arrays if the values matter
     attrs: dict[str, Any] = field(default_factory=dict)
     out: Any = None
 
@@ -149,12 +149,15 @@ class Op:
 
     def __init__(self, name: str, doc: str, *, cases: Iterable[Case] = (), kind: Kind = "any",
                  domain: tuple[float, float] | None = None, source: str = ""):  # fmt: skip
-        self.name, self.doc, self.cases, self.source = name, inspect.cleandoc(doc), tuple(cases), source
+        self.name: str = name
+        self.doc: str = inspect.cleandoc(doc)
+        self.cases: tuple[Case, ...] = tuple(cases)
+        self.source: str = source
         self.kind: Kind = kind  # the graphs it may be in
-        self.domain = domain  # (low, high): the range for random test inputs
+        self.domain: tuple[float, float] | None = domain  # (low, high): the range for random test inputs
         self.defaults: dict[str, Any] = {}  # attribute -> default; `...` if it must be given
         self.rules: dict[str, Callable[..., Any]] = {}
-        self.facts = Facts()
+        self.facts: Facts = Facts()
 
     # declaring ------------------------------------------------------------------------------------
 
@@ -199,7 +202,7 @@ class Op:
     def overwrites(self) -> bool:
         return self.facts.overwrites
 
-    def __call__(self, *inputs, name: str | None = None, out=None, **attrs) -> Any:
+    def __call__(self, *inputs: Any, name: str | None = None, out: Any = None, **attrs: Any) -> Any:
         """Append a node for this op to the graph being built. Returns its output value, or a tuple of them."""
         from insitu.graph.graph import building
 
@@ -208,7 +211,8 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
-    def __reduce__(self):  # pickled by name: graphs cross process borders, and every process has the ops
+    def __reduce__(self) -> tuple[Any, ...]:
+        # pickled by name: graphs cross process borders, and every process has the ops
         return lookup, (self.name,)
 
     def has(self, rule: str) -> bool:
@@ -218,11 +222,11 @@ class Op:
         """Does it have this rule, and does the rule take this keyword?"""
         return rule in self.rules and keyword in _keywords(self.rules[rule])
 
-    def apply(self, rule: str, args: tuple, attrs: Mapping[str, Any], **reserved):
+    def apply(self, rule: str, args: tuple[Any, ...], attrs: Mapping[str, Any], **reserved: Any) -> Any:
         """Call a rule with the keyword parameters that it asks for."""
         return ask(self.rules[rule], args, attrs, **reserved)
 
-    def complete(self, attrs: dict) -> dict:
+    def complete(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """The attributes with defaults filled in and lists frozen. Unknown or missing attributes are an error."""
         unknown = set(attrs) - set(self.defaults)
         if unknown:

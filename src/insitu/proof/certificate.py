@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import isfinite
+from typing import Any
 
 from insitu.proof.findings import Row
 from insitu.terminal.table import table
@@ -50,7 +51,7 @@ class Certificate:
         rest = f"; nothing to compare for {', '.join(self.empty)}" if self.empty else ""
         return f"everything holds: {held} check{'s' * (held != 1)}{rest}"
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         return {
             "model": self.model,
             "scheme": self.scheme,

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from insitu.errors import DataError
 
@@ -31,14 +32,16 @@ class Database:
     """One connection. Threads may not share it; processes may share the file."""
 
     def __init__(self, path: Path | None, page: int, quota: int):
-        self.where = str(path) if path else "store"
+        self.where: str = str(path) if path else "store"
         with self.telling():
-            self.link = sqlite3.connect(path or ":memory:", PATIENCE, isolation_level=None, check_same_thread=False)
+            self.link: sqlite3.Connection = sqlite3.connect(
+                path or ":memory:", PATIENCE, isolation_level=None, check_same_thread=False
+            )
             self.link.execute(f"pragma page_size = {page}")
             for word in ("journal_mode = wal", "synchronous = normal", "secure_delete = on", "temp_store = memory"):
                 self.link.execute(f"pragma {word}")
             self._make()
-            self.page = self.number("pragma page_size")
+            self.page: int = self.number("pragma page_size")
             self.link.execute(f"pragma max_page_count = {max(quota // self.page, 1)}")
             log = min(max(quota // (4 * self.page), LOG_PAGES[0]), LOG_PAGES[1])
             self.link.execute(f"pragma wal_autocheckpoint = {log}")
@@ -57,14 +60,14 @@ class Database:
         if (found := self.one("pragma user_version")) != FORMAT:
             raise DataError(f"has format {found}, but this insitu reads {FORMAT}", where=self.where)
 
-    def one(self, statement: str, values: tuple = ()):
+    def one(self, statement: str, values: tuple[Any, ...] = ()) -> Any:
         row = self.link.execute(statement, values).fetchone()
         return None if row is None else row[0]
 
     def number(self, statement: str) -> int:
         return int(self.one(statement) or 0)
 
-    def many(self, statement: str, rows: list) -> None:
+    def many(self, statement: str, rows: list[Any]) -> None:
         if rows:
             self.link.executemany(statement, rows)
 

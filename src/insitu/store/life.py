@@ -33,7 +33,7 @@ from insitu.store.lock import Lock
 from insitu.store.mind import Mind
 from insitu.store.power import Condition
 from insitu.store.record import LifeRecord
-from insitu.store.records import QUOTA, Arrival, Shape, open_store
+from insitu.store.records import QUOTA, Arrival, Shape, Store, open_store
 from insitu.store.rehearsing import abandon, check_asked, shortest
 from insitu.store.resuming import DRIFT, point_of, resume
 from insitu.store.rules import NONE
@@ -55,18 +55,22 @@ class Life:
     def __init__(self, learner: Learner, path: str | Path | None = None, *, quota: int | str = QUOTA,
                  count: int | None = None, rule: str = "balanced", key: bytes | None = None, raw: bool = False,
                  when: Condition | None = None, watts: float = WATTS, covariance: bool = False):  # fmt: skip
-        self.learner, self.when, self.watts = learner, when, number(watts, "watts")
-        self.folder = None if path is None else _folder(path)
+        self.learner: Learner = learner
+        self.when: Condition | None = when
+        self.watts: float = number(watts, "watts")
+        self.folder: Path | None = None if path is None else _folder(path)
         self._lock = Lock(self.folder / "lock") if self.folder else None
         try:
-            self.mind = Mind(learner)
+            self.mind: Mind = Mind(learner)
             beside = spread_bytes(self.mind.features, byte_count(quota, "quota") or 0) if covariance else 0
             shape = Shape(self.mind.latent_bytes, self.mind.raw_bytes if raw else 0, self.mind.features,
                           learner.classes, self.mind.model, beside)  # fmt: skip
-            self.store = open_store(self.folder and self.folder / "store.db", shape, quota=quota, count=count,
+            self.store: Store = open_store(self.folder and self.folder / "store.db", shape, quota=quota, count=count,
                                     rule=rule, key=key)  # fmt: skip
-            self.drift_, self.used, self.record = Drift(), set[int](), LifeRecord()
-            self.spread = Spread(self.mind.features) if beside else None
+            self.drift_: Drift = Drift()
+            self.used: set[int] = set()
+            self.record: LifeRecord = LifeRecord()
+            self.spread: Spread | None = Spread(self.mind.features) if beside else None
             resume(self)
         except BaseException:
             self.close()

@@ -42,10 +42,10 @@ class Mind:
         self._features = _features_at(rest["predict"], parts.head if parts else None)
         if self._features is None:
             rest["predict"] = with_features(rest["predict"], parts.head if parts else None)
-        self.encoder = open_plans({"predict": plan(found.prefix)}) if found else None
-        self.recaller = open_plans({verb: plan(g) for verb, g in rest.items()})
-        self.trainee = self.recaller.twin()
-        self.learner = learner
+        self.encoder: HostDevice | None = open_plans({"predict": plan(found.prefix)}) if found else None
+        self.recaller: HostDevice = open_plans({verb: plan(g) for verb, g in rest.items()})
+        self.trainee: HostDevice = self.recaller.twin()
+        self.learner: Learner = learner
         self.model: str = f"{crc32(str(found.prefix if found else self.latents).encode()):08x}"
         self._seen = b""
 

@@ -65,14 +65,17 @@ class Store:
     """Holds the file. Made by `open_store`; not to be shared by threads, but by processes."""
 
     def __init__(self, path: Path | None, shape: Shape, quota: int, count: int | None, rule: str, seal: Seal):
-        self.shape, self.quota, self.seal = shape, quota, seal
+        self.shape: Shape = shape
+        self.quota: int = quota
+        self.seal: Seal = seal
         self._mark = seal.mark if seal.locked else zlib.crc32
         record = shape.latent + seal.extra + (shape.raw + seal.extra if shape.raw else 0)
         beside = shape.beside + seal.extra if shape.beside else 0
         self.geometry = geometry(record, 4 * shape.features + seal.extra, shape.classes, beside)
-        self.capacity = min(self.geometry.capacity(quota), count or 1 << 31)
-        self.rule, self.path = rule, path
-        self.base = Database(path, self.geometry.page, quota)
+        self.capacity: int = min(self.geometry.capacity(quota), count or 1 << 31)
+        self.rule: str = rule
+        self.path: Path | None = path
+        self.base: Database = Database(path, self.geometry.page, quota)
         try:
             self._check()
             self.base.distrust()
@@ -139,8 +142,11 @@ class Store:
     def _read(self) -> None:
         """The ledger as it is in the file."""
         ledger = Ledger(self.capacity, self.rule, next_id=int(self.fact("next_id") or b"1"))
-        self.means, self._dirty = Means(), set[int]()
-        self.slots, self.marks, self._by_mark, self._free = {}, {}, {}, []
+        self.means: Means = Means()
+        self._dirty: set[int] = set()
+        self.slots: dict[int, int] = {}
+        self.marks: dict[int, int] = {}
+        self._by_mark, self._free = {}, []
         self._rows, self._blobs, self._last = {}, {}, 0
         kept = "select slot, id, label, guard, worth, uses, mark from records order by id"
         for slot, id, label, guard, worth, uses, mark in self.base.link.execute(kept):

@@ -160,7 +160,8 @@ class Ledger:
 
     def __post_init__(self) -> None:
         trainees, guards = rooms(self.capacity)
-        self.trainees, self.guards = Group(trainees), Group(guards)
+        self.trainees: Group = Group(trainees)
+        self.guards: Group = Group(guards)
         self._heaps: dict[int, list[tuple[int, int]]] | None = None
 
     def group(self, guard: bool) -> Group:

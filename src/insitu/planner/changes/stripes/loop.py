@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from insitu.graph import Node, Value
 from insitu.graph.call import Call
@@ -21,7 +22,7 @@ from insitu.planner.changes.stripes.region import Region, identity, reads
 from insitu.planner.changes.stripes.schedule import Schedule, Sizes
 
 Emit = Callable[[Node], Call]  # the kernel call of a node
-Known = dict[tuple, Call]  # calls by node and size: the same in many stripes, and for many regions
+Known = dict[tuple[Any, ...], Call]  # calls by node and size: the same in many stripes, and for many regions
 
 
 def loop_of(region: Region, height: Fraction, emit: Emit, known: Known | None = None) -> Loop:

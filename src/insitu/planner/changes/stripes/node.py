@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from insitu.graph import Graph, Node
 from insitu.graph.call import Call
@@ -91,8 +91,8 @@ class Made:
 
     calls: dict[Node, Call] = field(default_factory=dict)
     parts: Known = field(default_factory=dict)  # calls on some rows
-    nodes: dict[tuple, Looped] = field(default_factory=dict)
-    sketches: dict[tuple, Sketch] = field(default_factory=dict)
+    nodes: dict[tuple[Any, ...], Looped] = field(default_factory=dict)
+    sketches: dict[tuple[Any, ...], Sketch] = field(default_factory=dict)
     paces: Paces = field(default_factory=dict)
     scratch: Scratches = field(default_factory=dict)
 

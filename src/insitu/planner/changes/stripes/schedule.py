@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -132,7 +133,7 @@ class Pace:
         return rows[0] * row_bytes(self.node.output), 2 * rows[1] * row_bytes(self.node.output)
 
 
-Paces = dict[tuple, Pace]  # by node, height and the paces of its readers
+Paces = dict[tuple[Any, ...], Pace]  # by node, height and the paces of its readers
 
 
 def _pace(node: Node, readers: tuple[tuple[Pace, Rows], ...], whole: bool, last: bool, height: Fraction) -> Pace:
