@@ -145,12 +145,16 @@ def test_records_sealed_for_another_place_are_damaged(tmp_path: Path):
     assert open_store(path, 50, key=b"1" * 16).fetch([1, 2])[0] is None
 
 
-def test_a_damaged_record_is_found(tmp_path: Path):
+@pytest.mark.parametrize("damage", [
+    "update latents set latent = zeroblob(50) where slot = 1", "delete from latents where slot = 1",
+    "update latents set latent = 'text' where slot = 1", "update latents set latent = 7 where slot = 1",
+])  # fmt: skip
+def test_a_damaged_record_is_found(tmp_path: Path, damage: str):
     store = open_store(tmp_path / "s.db", 50)
     store.add(latents(2))
     store.close()
     with sqlite3.connect(tmp_path / "s.db") as link:
-        link.execute("update latents set latent = ? where slot = 1", (bytes(50),))
+        link.execute(damage)
     assert open_store(tmp_path / "s.db", 50).fetch([1, 2]) == [None, latents(2)[1]]
 
 

@@ -6,7 +6,7 @@ It is saved with every change, as JSON, in the store; and with every checkpoint 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 
 from insitu.errors import DataError
 from insitu.learner.few import Known
@@ -33,9 +33,10 @@ class LifeRecord:
     bout: Bout | None = None
 
     def to_json(self) -> bytes:
-        found = asdict(self)
+        """Written with every sample: nothing is copied for it, as asdict would."""
+        found = {**vars(self), "known": vars(self.known)}
         if self.bout:
-            found["bout"]["guards"] = list(self.bout.guards.items())
+            found["bout"] = {**vars(self.bout), "guards": list(self.bout.guards.items())}
         return json.dumps(found).encode()
 
 

@@ -359,7 +359,8 @@ class Store:
         if slot in self._blobs:
             found = self._blobs[slot][raw]
         else:
-            found = self.base.link.execute(SELECT[raw], (slot,)).fetchone()[0]
+            row = self.base.link.execute(SELECT[raw], (slot,)).fetchone()
+            found = row[0] if row and isinstance(row[0], bytes) else None  # a damaged page may have lost its rows
         if found is None or raw or self.seal.locked:
             return None if found is None else self.seal.open(found, f"{'raw' if raw else 'latent'} {id}")
         return found if self._mark(found) == self.marks[id] else None
