@@ -158,6 +158,17 @@ def test_a_damaged_record_is_found(tmp_path: Path, damage: str):
     assert open_store(tmp_path / "s.db", 50).fetch([1, 2]) == [None, latents(2)[1]]
 
 
+def test_a_list_of_records_that_contradicts_itself_is_damage(tmp_path: Path):
+    open_store(tmp_path / "s.db", 50).add(latents(2))
+    for damage in ("update records set id = 1", "update records set id = 'x' where slot = 1"):
+        copy = tmp_path / "copy.db"
+        with sqlite3.connect(tmp_path / "s.db") as link, sqlite3.connect(copy) as other:
+            link.backup(other)
+            other.execute(damage)
+        with pytest.raises(DataError, match="is damaged"):
+            open_store(copy, 50)
+
+
 def test_what_is_dropped_forgotten_or_erased_is_in_no_file(tmp_path: Path):
     store, data = open_store(tmp_path / "s.db", Shape(50, 30), count=20), latents(60)
     raws = latents(60, 30, seed=1)

@@ -151,6 +151,8 @@ class Store:
         kept = "select slot, id, label, guard, worth, uses, mark from records order by id"
         for slot, id, label, guard, worth, uses, mark in self.base.link.execute(kept):
             self._last = max(self._last, slot)
+            if not isinstance(id, int) or not isinstance(label, int) or id in ledger.records:
+                raise told(sqlite3.DatabaseError("malformed: one record twice, or no number"), self.base.where)
             if id:
                 ledger.restore(Record(id, label, bool(guard), worth, uses))
                 self._place(id, slot, mark)
