@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import insitu
-from bench.default_tasks import Task, flowers, inverted, keywords, watch
+from bench.default_tasks import Task, dense, flowers, inverted, keywords, small_cnn, trained, watch
+from insitu.demo.digits import digits
 from insitu.terminal.table import table
 
 FILE = Path(__file__).parent / "auto.json"
@@ -33,7 +34,38 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "watch, wearer 7": lambda seed: watch(7, seed),
     "torch CNN, inverted digits": lambda seed: inverted(500, seed),
     "mcunet-5fps, ten flowers": lambda seed: flowers("mcunet-5fps", 20, 10, seed),
+    # below: tasks that no rule was chosen with
+    "five new digits": lambda seed: new_digits(seed),
+    "shifted sensors": lambda seed: shifted(seed),
+    "proxyless, eight flowers": lambda seed: flowers("proxyless-w0.3", 20, 8, seed),
 }
+
+
+def new_digits(seed: int) -> Task:
+    """A network that knows the digits from 0 to 4 learns those from 5 to 9."""
+    data, module = digits(), small_cnn()
+    few, rest = data.y_train < 5, data.y_train >= 5
+    model = trained(module, data.x_train[few], data.y_train[few], steps=150)
+    options = {"data": data.x_train[rest][:200], "classes": 5, "example": np.zeros((1, 1, 8, 8), np.float32)}
+    chosen = np.random.default_rng(seed).permutation(np.flatnonzero(rest))[:300]
+    tested = data.y_test >= 5
+    learn = data.x_train[chosen], data.y_train[chosen] - 5
+    return Task(model, learn, (data.x_test[tested], data.y_test[tested] - 5), options)
+
+
+def shifted(seed: int) -> Task:
+    """A network for the table of breast cancers meets sensors with another scale and offset."""
+    from sklearn.datasets import load_breast_cancer
+
+    x, y = load_breast_cancer(return_X_y=True)
+    x = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
+    rng = np.random.default_rng(seed)
+    model = trained(dense(30, 32, 16, 2), x[:200], y[:200])
+    moved = (x[200:] * rng.uniform(0.6, 1.4, 30) + 0.5 * rng.normal(size=30)).astype(np.float32)
+    labels, order = y[200:], rng.permutation(len(x) - 200)
+    learn, test = order[:150], order[150:]
+    return Task(model, (moved[learn], labels[learn]), (moved[test], labels[test]),
+                {"data": moved[learn], "example": np.zeros((1, 30), np.float32)})  # fmt: skip
 
 
 def drawn(task: Task, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
