@@ -179,7 +179,8 @@ def test_columns_of_a_table_are_targets(capsys, regression, tmp_path, heading):
     assert json.loads(said)["error"][-1] < 0.05 * json.loads(said)["before"]
     if heading:
         (tmp_path / "new.csv").write_text("d,c,b,a\n1,0.5,2,3\n")
-        assert run(capsys, "predict", out, tmp_path / "new.csv")[0] == 0
+        heads = run(capsys, "predict", out, tmp_path / "new.csv")[1].splitlines()[2].split()
+        assert heads[0] == "file" and [h.removeprefix("target_") for h in heads[1:]] == ["p", "q", "r"]
 
 
 def test_a_prediction_of_numbers_is_printed_as_numbers(capsys, regression, tmp_path):

@@ -55,7 +55,7 @@ def by_name(samples: Samples, names: tuple[str, ...]) -> Samples:
     Samples without names are matched by number; so are names that are numbers, if the model has no names. A name that
     the model does not know is a DataError.
     """
-    if samples.labels is None or not samples.names or samples.names == names:
+    if samples.labels is None or not samples.names or samples.names == names or samples.labels.dtype.kind == "f":
         return samples
     if not any(names):
         if all(map(is_number, samples.names)):

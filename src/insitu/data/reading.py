@@ -147,7 +147,7 @@ def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
     kept, column = _columns(value, table, graph.columns) if not wanted else (_others(table, graph, wanted), None)
     x = table.numbers(kept)
     labels, names = (None, ()) if column is None else _labels(table, column, bool(how.targets))
-    labels = table.numbers(wanted) if wanted else labels
+    labels, names = (table.numbers(wanted), table.names(wanted)) if wanted else (labels, names)
     if x.ndim == 2 and x.shape[1] in _channels(value):
         x, labels = windows(value, x, labels, str(path))
     left = [h.strip() for c, h in enumerate(table.heading) if c not in (*kept, *wanted, column)]

@@ -65,7 +65,9 @@ class Predictions:
     def _numbers(self) -> str:
         if not self.values:
             return ""
-        heads = ["file" if self.files else "sample", *(f"output {k}" for k in range(len(self.values[0])))]
+        count = len(self.values[0])
+        own = self.names if len(self.names) == count and all(self.names) else [f"output {k}" for k in range(count)]
+        heads = ["file" if self.files else "sample", *own]
         rows = [[self.files[i] if self.files else i, *(f"{v:.5g}" for v in row)] for i, row in enumerate(self.values)]
         rest = len(rows) - SHOWN
         return table(heads, rows[:SHOWN]) + (f"\n... and {rest:,} more (-o writes all of them)" * (rest > 0)) + "\n\n"
