@@ -16,7 +16,7 @@ here trains (trials.py) or measures (held_out.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -53,35 +53,58 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
     before, guessed: the scores of the network, and of the same answer for all. head_given: its rate stays as it is.
     whole: all of the way counts. solved: the score of a last layer that was solved, from where the trials begin.
     """
-    scored: dict[Place, Tried] = {}
-    quick = trials.quick()  # few samples are held out in several folds: then all of them are needed
-
-    def score(place: Place) -> Score:
-        if place not in scored:
-            trials.report("finding the learning rate", len(scored), 8)
-            scored[place] = quick.run(_at(rates, place), rival_among(scored.values(), guessed))
-        return scored[place].end
-
     alone, sure = _alone(trials, rates, solved), known(before, guessed)
     deep = max(sure, known(alone[1].end, guessed)) if alone else sure  # a new head knows nothing, its features may
     bound = deep if solved is None else sure  # what speaks against other rates
-    best, first = HERE, score(HERE)
+    search = Search(trials.quick(), rates, guessed)
     if bound < MUCH:
         fixed = head_given or solved is not None  # a solved head does not depend on its rate
-        for step, farthest in directions(trials.both, only_head(trials.probe.parameters), fixed):
-            best = climb(score, best, step, farthest, guessed)
-    elif not helps(first, before if quick is trials else quick.before()):
-        score((0 if head_given else -1, -1))
-    least = None if alone is None else alone[1].end if quick is trials else quick.seen(alone[1])
+        search.climb(directions(trials.both, only_head(trials.probe.parameters), fixed))
+    elif not helps(search.score(HERE), search.trials.before()):
+        search.score((0 if head_given else -1, -1))
     deep = deep if solved is None else 1.0  # a solved layer is as good as it gets without the others
-    if least and sure < MUCH and not any(clearly(t.end, least, DEEPER * deep) for t in scored.values()):
+    if alone and sure < MUCH and not search.beats(alone[1], DEEPER * deep):
         for step in SLOWER:  # of all rates tried so far, none was slow enough for these layers
-            score((0, -step))
-    best = nearest({place: tried.end for place, tried in scored.items()}, SURE * bound)
-    found = _at(rates, best), scored[best] if quick is trials else trials.run(_at(rates, best))
+            search.score((0, -step))
+    found = search.found(SURE * bound, trials)
     if alone and not clearly(found[1].end, alone[1].end, DEEPER * deep):
         found = alone
     return _made(*found, before if solved is None else solved, 0.0 if whole else FARTHER * sure, whole)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The rates that were tried, by their place."""
+
+    trials: Trials  # of one fold, if that holds out enough samples to compare rates by
+    rates: Rates
+    guessed: Score
+    scored: dict[Place, Tried] = field(default_factory=dict)
+
+    def score(self, place: Place) -> Score:
+        if place not in self.scored:
+            self.trials.report("finding the learning rate", len(self.scored), 8)
+            rival = rival_among(self.scored.values(), self.guessed)
+            self.scored[place] = self.trials.run(_at(self.rates, place), rival)
+        return self.scored[place].end
+
+    def climb(self, ways: Iterable[tuple[Place, int]]) -> None:
+        """Look in each of these directions, from the best place so far."""
+        best = HERE
+        self.score(HERE)
+        for step, farthest in ways:
+            best = climb(self.score, best, step, farthest, self.guessed)
+
+    def beats(self, other: Tried, errors: float) -> bool:
+        """Is any of the rates better than this trial, by so many standard errors?"""
+        least = self.trials.seen(other)
+        return any(clearly(tried.end, least, errors) for tried in self.scored.values())
+
+    def found(self, errors: float, trials: Trials) -> tuple[Rates, Tried]:
+        """The rates nearest to the derived ones that are good enough, and their trial in all folds."""
+        best = nearest({place: tried.end for place, tried in self.scored.items()}, errors)
+        rates = _at(self.rates, best)
+        return rates, self.scored[best] if self.trials is trials else trials.run(rates)
 
 
 def _alone(trials: Trials, rates: Rates, solved: Score | None) -> tuple[Rates, Tried] | None:

@@ -98,7 +98,7 @@ class Trials:
         return replace(self, folds=self.folds[:1], starts=self.starts[:1], samples=share)
 
     def seen(self, tried: Tried) -> Score:
-        """The score of a trial of more folds, on those of these trials."""
+        """The score of a trial of as many folds or more, on those of these trials."""
         return self._score(tried.outputs[: len(self.folds)])
 
     @property
