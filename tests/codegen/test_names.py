@@ -96,7 +96,7 @@ def test_trained_parameters_whose_names_look_alike_in_c_are_trained_apart():
     graph = b.graph(h)
     for accumulate in (False, True):
         scheme = read_scheme("full", layers(graph))
-        graphs = train_graphs(graph, scheme, Recipe(loss="mse"), head=None, accumulate=accumulate)
+        graphs = train_graphs(graph, scheme, Recipe(loss="mse", clip=64.0), head=None, accumulate=accumulate)
         device = open_plans({verb: plan(g) for verb, g in graphs.items()})
         x, goal = rng.normal(size=(2, 1, 4)).astype(np.float32)
         state, rate = device.state(), np.float32(0.05)
