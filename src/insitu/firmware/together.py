@@ -59,19 +59,13 @@ def _common(arguments: Iterator[str]) -> Iterator[str]:
 
 def _groups(sources: Mapping[str, Source], places: Mapping[str, Path],
             include: Sequence[Path]) -> Iterator[list[str]]:  # fmt: skip
-    """Arguments for each start: the model's files that have the same headers, then all others, as many starts as there
-    are processors."""
-    own: dict[frozenset, list[Path]] = {}
-    rest = []
-    for name, (text, headers) in sources.items():
-        if set(headers) - {EVERYTHING}:
-            own.setdefault(frozenset(headers.items()), []).append(places[name])
-        else:
-            rest.append((len(text), name))
-    for files in own.values():
-        yield _arguments((files[0].parent, *include), files)
-    names, count = [name for _, name in sorted(rest, key=lambda pair: pair[0])], os.cpu_count() or 1
-    for group in filter(None, (names[i::count] for i in range(count))):
+    """Arguments for each start: of files alone, or of many, as many starts as there are processors."""
+    alone = [name for name, (_, headers) in sources.items() if set(headers) - {EVERYTHING}]
+    for name in alone:
+        yield ["-main-file-name", places[name].name, *_arguments((places[name].parent, *include), [places[name]])]
+    rest = sorted((name for name in sources if name not in alone), key=lambda name: len(sources[name][0]))
+    count = os.cpu_count() or 1
+    for group in filter(None, (rest[i::count] for i in range(count))):
         yield _arguments(include, [places[name] for name in group])
 
 
