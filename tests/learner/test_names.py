@@ -221,3 +221,7 @@ def test_outputs_without_names_get_those_of_the_samples_they_know():
         made.partial_fit(x[some], WORDS[y[some]], rate=1e-4)
         assert all(made.names[k] == WORDS[k] for k in set(y[some]))
     assert made.evaluate(x, WORDS[y])["accuracy"] > 0.95
+    tall = nn.Sequential(module, nn.Unflatten(1, (1, 4)))  # scores of a higher rank: [1, 1, 4]
+    made = insitu.compile(tall.eval(), example=torch.zeros(1, 6), precision="float", scheme="full")
+    made.partial_fit(x[some], WORDS[y[some]], rate=1e-4)
+    assert all(made.names[k] == WORDS[k] for k in set(y[some]))

@@ -242,6 +242,8 @@ def test_export_and_erase(tmp_path: Path):
     life.erase()
     content = b"".join(p.read_bytes() for p in (tmp_path / "life").iterdir())
     assert not any(one in content for one in latents if one and len(one) > 3) and one.statistics()["records"] == 0
+    with np.load(life.export(tmp_path / "none.npz")) as found:  # an empty store has its arrays, without samples
+        assert {len(found[k]) for k in found if k != "names"} == {0} and any(k.startswith("sample_") for k in found)
     assert one.observe(x[0], 0) == 1
 
 

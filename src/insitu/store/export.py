@@ -35,7 +35,7 @@ def export(life: Life, path: str | Path) -> Path:
 
 def _raw(life: Life, ids: list[int]) -> dict[str, np.ndarray]:
     found = [one or bytes(life.store.shape.raw) for one in life.store.fetch(ids, raw=True)]
-    table, at, made = np.frombuffer(b"".join(found), np.uint8).reshape(len(ids), -1), 0, {}
+    table, at, made = np.frombuffer(b"".join(found), np.uint8).reshape(len(ids), life.store.shape.raw), 0, {}
     for v in life.learner.graphs["predict"].inputs:
         part = np.ascontiguousarray(table[:, at : at + v.type.bytes])
         made[f"sample_{v.name}"] = part.view(v.type.numpy).reshape(len(ids), *v.shape[1:])
