@@ -75,7 +75,7 @@ def run_epoch(feed: Feed, course: Course, epoch: int, order: list[int], pace: Pa
         chosen = order[part.start : part.stop]
         parts.append(feed.device.train(updates_of(feed, chosen, epoch, rates, course.batch, threads)))
         recent = np.concatenate([recent, parts[-1].losses])[-RECENT:]
-        words = f"epoch {epoch + 1} of {course.epochs}, loss {float(recent.mean()):.3f}"
+        words = f"epoch {epoch + 1} of {course.epochs}, loss {float(recent.mean(dtype=np.float64)):.3f}"
         report(words, epoch * len(order) + part.stop, course.epochs * len(order))
     return joined(parts, feed.labels[order], -(-len(order) // course.batch))
 
