@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import insitu
 from insitu.demo import TARGET, digits, watch
@@ -43,6 +45,18 @@ def test_small_calls_learn_something_new(scheme, precision, options, least):
         made.known = type(made.known)()
         in_calls(made, X, Y, size)
         assert made.evaluate(*TEST)["accuracy"] > least, size
+
+
+@pytest.mark.parametrize("margin", [20.0, 40.0, 120.0])
+def test_samples_that_a_network_is_sure_of_do_not_make_the_next_one_destroy_it(margin):
+    """Their gradients move no weight, so a gain that was measured on them would be 0, and the rate 1e30."""
+    module = nn.Linear(3, 3)
+    module.weight.data, module.bias.data = margin * torch.eye(3), torch.zeros(3)
+    made = insitu.compile(module, example=torch.zeros(1, 3), precision="float")
+    x, y = np.eye(3, dtype=np.float32)[[0, 1, 2] * 3], np.array([0, 1, 2] * 3)
+    made.partial_fit(x, y)
+    made.partial_fit([[1.0, 0.9, 0.0]], [1])
+    assert made.evaluate(x, y)["accuracy"] == 1.0
 
 
 @pytest.mark.parametrize("scheme, precision", [("head", "int8"), ("last:2", "int8"), ("full", "float")])

@@ -124,9 +124,16 @@ def derived_rates(learner: Learner, feed: Feed) -> Rates:
     if samples >= AGAIN * known.measured:
         learner.known = known = known.with_gains(*_gains(learner, feed), samples)
     both = BODY_RATE in feed.device.state()
-    rates = derived(Gains(known.head, known.body if both else 0.0), learner.recipe, _has_head(learner))
+    gains = Gains(max(known.head, _least(learner)), known.body if both else 0.0)
+    rates = derived(gains, learner.recipe, _has_head(learner))
     rates = replace(rates.times(CAREFUL, CAREFUL), body=CAREFUL * (rates.body or 0.0) if both else None)
     return rates if resting_share(learner, feed.device) else rates.alone  # nothing is tried here
+
+
+def _least(learner: Learner) -> float:
+    """The gain of a classifier's head is |f|^2 + 1. Samples that it is sure of move no weight, and would show none."""
+    known = {v.name for v in _parameters(learner)}
+    return 1.0 if f"{HEAD}.bias" in known and learner.recipe.loss == "cross_entropy" else 0.0
 
 
 def one_sided(labels: np.ndarray, classes: int) -> float:
