@@ -36,6 +36,7 @@ def test_a_page_shows_rounds_devices_and_what_was_dropped(tmp_path, capsys):
     ("simulate", "FILE is missing"),
     ("simulate {learner}", "--data is missing"),
     ("simulate {learner} --data {data} --strategy fedsomething", "unknown strategy 'fedsomething'"),
+    ("simulate {learner} --each {data} {data} --strategy fedsomething", "2 devices, 64 samples to learn from"),
     ("join {learner} --data x.npz", "--superlink and --data is missing"),
     ("serve {learner} --host 0.0.0.0", "needs a certificate"),
     ("report {learner}", "is not the record of a fleet"),
