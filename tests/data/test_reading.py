@@ -89,6 +89,17 @@ def test_a_csv_of_moments_is_cut_into_windows(tmp_path, shape):
     same(read_samples(tmp_path / "w.csv", graph(f32(*shape))), want, [1, 0])
 
 
+def test_a_folder_of_recordings_a_class(tmp_path):
+    """Each file is cut by itself; the class is its folder's, and each window knows its file."""
+    for name, first in (("idle", 0), ("pump", 4)):
+        (tmp_path / name).mkdir()
+        rows = "\n".join(f"{a},{b}" for a, b in MOMENTS[first : first + 5])
+        (tmp_path / name / "r.csv").write_text(rows)
+    found = read_samples(tmp_path, graph(f32(1, 4, 2)))
+    same(found, np.stack([MOMENTS[:4], MOMENTS[4:8]]), [0, 1])
+    assert found.names == ("idle", "pump") and found.files[1] == str(tmp_path / "pump" / "r.csv")
+
+
 def test_a_window_in_which_the_label_changes_is_dropped(tmp_path):
     text = "\n".join(f"{a},{b},{y}" for (a, b), y in zip(MOMENTS, [1, 1, 0, 0, 0, 0, 0, 0, 0]))
     (tmp_path / "w.csv").write_text(text)

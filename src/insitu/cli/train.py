@@ -24,7 +24,9 @@ EXAMPLES = """\
   insitu train model.onnx --data x.npz --scheme last:4 --save-model learned.insitu
   insitu train net.pkl --data x.npz --classes 10 --epochs 20 --start-epoch 10 --resume state.bin --save state.bin
 """
-DATA = ".npz, .csv, or one folder of images per class; an .npz's x_train trains, its x_test measures"
+DATA = (
+    ".npz, .csv, or one folder of images, .wav or .csv files per class; an .npz's x_train trains, its x_test measures"
+)
 
 
 def arguments(parser) -> None:

@@ -9,8 +9,8 @@ In an .npz, inputs are the arrays named like the graph's inputs, or `x` (`data`,
 (`labels`, `targets`), numbers or names; `class_names` names the numbers. If it has two parts, `x_train` and `x_test`,
 training and calibration read the first and tests the second (`part`). A .csv has one sample per line (for an input of
 windows, one point in time per line), with the label last or in a column headed `label`; targets.py says which columns
-are targets. A folder of images has one
-subfolder per class, or only images. Pixels are scaled to `pixels`, or left as they are if the input takes bytes.
+are targets. A folder of images, .wav or .csv files has one
+subfolder per class, or only files. Pixels are scaled to `pixels`, or left as they are if the input takes bytes.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ INPUT_KEYS = {part: [stem + end for end in ends for stem in INPUT_STEMS] for par
 LABEL_HEADINGS = ("label", "class", "target")  # of a table's column, best first
 LABEL_KEYS = {stem + end for end in PARTS["train"] for stem in LABEL_STEMS}
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
+CUT = {".wav": "sounds", ".csv": "recordings"}  # files of a folder that are cut into pieces
 WIDE = "I"  # what Pillow calls images of more than 8 bits per pixel begins with it
 # what readers raise for a file that is broken or of another format
 DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error)
@@ -226,11 +227,12 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     groups = [_images_in(folder) for folder in classes] or [_images_in(path)]
     files = [file for group in groups for file in group]
-    if not files and any(_sounds_in(folder) for folder in classes or [path]):
-        return _sounds(path, classes, graph)
+    for suffix, word in CUT.items() if not files else ():
+        if any(_files_in(folder, suffix) for folder in classes or [path]):
+            return _pieces(path, classes, graph, how, suffix, word)
     if not files:
-        hint = f"one subfolder per class, with {', '.join(IMAGES)} or .wav files"
-        raise DataError("has no images or sounds", where=str(path), hint=hint)
+        hint = f"one subfolder per class, with {', '.join(IMAGES)}, .wav or .csv files"
+        raise DataError("has no images, sounds or recordings", where=str(path), hint=hint)
     read, kept, damaged = read_each(files, lambda file: read_image(file, value), str(path))
     x = _scaled(np.stack([pixels for pixels, _ in read]), value, how)
     labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups])[kept] if classes else None
@@ -239,22 +241,22 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     return replace(made, notes=(*damaged, *notes), files=tuple(str(files[k]) for k in kept))
 
 
-def _sounds(path: Path, classes: list[Path], graph: Graph) -> Samples:
-    """The .wav files of each class, in pieces of the input's length."""
-    groups, value = [_sounds_in(folder) for folder in classes or [path]], graph.inputs[0]
+def _pieces(path: Path, classes: list[Path], graph: Graph, how: Reading, suffix: str, word: str) -> Samples:
+    """The .wav or .csv files of each class, in pieces of the input's length."""
+    groups, value = [_files_in(folder, suffix) for folder in classes or [path]], graph.inputs[0]
     files = [file for group in groups for file in group]
-    read, kept, damaged = read_each(files, lambda file: sound_samples(file, graph), str(path))
+    read, kept, damaged = read_each(files, lambda file: READERS[suffix](file, graph, how).inputs[0], str(path))
     which = np.repeat(kept, [len(pieces) for pieces in read])
     labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[which] if classes else None
     empty = [folder.name for folder, files in zip(classes, groups) if not files]
-    notes = (f"no .wav files in {', '.join(empty)}: a class without samples",) if empty else ()
+    notes = (f"no {suffix} files in {', '.join(empty)}: a class without samples",) if empty else ()
     made = Samples((fit(value, np.concatenate(read), str(path)),), labels, tuple(c.name for c in classes))
-    return replace(made, source=f"the sounds of {path.name}", notes=(*damaged, *notes),
+    return replace(made, source=f"the {word} of {path.name}", notes=(*damaged, *notes),
                    files=tuple(str(files[k]) for k in which))  # fmt: skip
 
 
-def _sounds_in(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() == ".wav")
+def _files_in(folder: Path, suffix: str) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() == suffix)
 
 
 def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, value: Value) -> tuple[str, ...]:
