@@ -127,7 +127,7 @@ def test_a_class_added_by_name_takes_part_and_the_others_stay(tmp_path: Path):
     one.lately = nine_digits().lately
     before, d = scores(one)[0], digits()
     life = one.keep(tmp_path / "life")
-    assert life.store.ledger.labelled.total() == 9 * 32, "it begins with some of what it was fitted to"
+    assert life.store.ledger.labelled.total() == 9 * 64, "it begins with some of what it was fitted to"
     program = one.program
     assert one.add_class("nine") == NEW and not rows_in_use(one)[NEW]
     one.observe(d.x_train[d.y_train == NEW][:20], ["nine"] * 20)
