@@ -145,9 +145,25 @@ def test_a_network_that_knows_its_task_is_never_taught_faster_than_derived():
     faster = {k: 4 / (k + 20) for k in range(-12, 13)}
     assert (chosen(Stand(2.0, faster), 0.6).rates.body or 0) > 1
     stand = Stand(2.0, faster)
-    assert chosen(stand, 0.95).rates.body == 1 and stand.asked == [None, 0]
+    assert chosen(stand, 0.95).rates.body == 1 and stand.asked == [None, None, 0]  # the head alone harms: a third, too
     harmful = Stand(2.0, {0: 1.5, -1: 0.3})
     assert chosen(harmful, 0.95).rates == Rates(1 / 3, 1 / 3)
+
+
+class Heads(Stand):
+    """Trials in which the rate of the head matters, too: a third of the derived one is better."""
+
+    def run(self, rates: Rates, rival=None) -> Tried:
+        tried = super().run(rates, rival)
+        return tried if rates.head > 0.5 or rates.body else Tried({part: result(0.2) for part in PARTS})
+
+
+def test_a_head_that_learns_alone_gets_the_rate_of_a_program_of_its_own():
+    costs = dict.fromkeys(range(-12, 13), 0.5)
+    assert chosen(Stand(0.4, costs), 0.5).rates == Rates(1.0, 0.0)
+    assert chosen(Heads(0.4, costs), 0.5).rates == Rates(1 / 3, 0.0)
+    better = dict.fromkeys(range(-12, 13), 0.3)  # than the head at its derived rate, but not than at a third of it
+    assert chosen(Heads(0.4, better), 0.5).rates == Rates(1 / 3, 0.0)
 
 
 def test_what_a_new_head_reaches_alone_counts_as_known():

@@ -53,7 +53,7 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
     before, guessed: the scores of the network, and of the same answer for all. head_given: its rate stays as it is.
     whole: all of the way counts. solved: the score of a last layer that was solved, from where the trials begin.
     """
-    alone, sure = _alone(trials, rates, solved), known(before, guessed)
+    alone, sure = _alone(trials, rates, before, guessed, head_given, solved), known(before, guessed)
     deep = max(sure, known(alone[1].end, guessed)) if alone else sure  # a new head knows nothing, its features may
     bound = deep if solved is None else sure  # what speaks against other rates
     search = Search(trials.quick(), rates, guessed)
@@ -79,14 +79,19 @@ class Search:
     trials: Trials  # of one fold, if that holds out enough samples to compare rates by
     rates: Rates
     guessed: Score
+    only_head: bool = False  # the other layers stay as they are
     scored: dict[Place, Tried] = field(default_factory=dict)
 
     def score(self, place: Place) -> Score:
         if place not in self.scored:
             self.trials.report("finding the learning rate", len(self.scored), 8)
-            rival = rival_among(self.scored.values(), self.guessed)
-            self.scored[place] = self.trials.run(_at(self.rates, place), rival)
+            rival = None if self.only_head else rival_among(self.scored.values(), self.guessed)
+            self.scored[place] = self.trials.run(self.at(place), rival)
         return self.scored[place].end
+
+    def at(self, place: Place) -> Rates:
+        found = _at(self.rates, place)
+        return found.alone if self.only_head else found
 
     def climb(self, ways: Iterable[tuple[Place, int]]) -> None:
         """Look in each of these directions, from the best place so far."""
@@ -103,15 +108,27 @@ class Search:
     def found(self, errors: float, trials: Trials) -> tuple[Rates, Tried]:
         """The rates nearest to the derived ones that are good enough, and their trial in all folds."""
         best = nearest({place: tried.end for place, tried in self.scored.items()}, errors)
-        rates = _at(self.rates, best)
+        rates = self.at(best)
         return rates, self.scored[best] if self.trials is trials else trials.run(rates)
 
 
-def _alone(trials: Trials, rates: Rates, solved: Score | None) -> tuple[Rates, Tried] | None:
-    """The head alone, tried to the end: a fold must not decide. A solved one needs no trial, and no rate."""
+def _alone(trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool,
+           solved: Score | None) -> tuple[Rates, Tried] | None:  # fmt: skip
+    """The head alone. A solved one needs no trial, and no rate."""
     if solved is not None:
         return Rates(0.0, 0.0 if trials.both else None), trials.untrained()
-    return (rates.alone, trials.run(rates.alone)) if trials.both else None
+    return of_the_head(trials, rates, before, guessed, head_given) if trials.both else None
+
+
+def of_the_head(trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool) -> tuple[Rates, Tried]:
+    """The head alone, at the rate that a program of its own would find. Tried to the end: a fold must not decide."""
+    search, sure = Search(trials.quick(), rates, guessed, only_head=True), known(before, guessed)
+    first = search.score(HERE)
+    if sure < MUCH:
+        search.climb(directions(False, True, head_given))
+    elif not head_given and not helps(first, search.trials.before()):
+        search.score((-1, 0))
+    return search.found(SURE * sure, trials)
 
 
 def rival_among(tried: Iterable[Tried], guessed: Score) -> Tried | None:
