@@ -2,7 +2,7 @@
 
 `pytest --cpu FILE` writes the CPU seconds of every test, with what it started; `python -m tests.longest FILE...` makes
 long.txt from it, by the longest time of each. A test that is left out leaves its fixtures to the next one, so a second
-run without these tests finds more of them. A line names a test function, or one of its cases.
+run without these tests finds more of them. A line names a file, a test function, or one of its cases.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import resource
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
 LIST = Path(__file__).parent / "long.txt"
 LIMIT = 2.0  # CPU seconds of one case
+MOST = 0.8  # of the time of a function or a file
+ALWAYS = ("tests/test_imports.py", "tests/test_registry.py", "tests/ops/test_cases.py")  # what everything stands on
 
 
 class Times:
@@ -43,20 +45,27 @@ def mark(items: Iterable[pytest.Item]) -> None:
     """Mark the tests that long.txt names."""
     named = set(LIST.read_text().splitlines())
     for item in items:
-        if item.nodeid in named or item.nodeid.partition("[")[0] in named:
+        function = item.nodeid.partition("[")[0]
+        if named & {item.nodeid, function, function.partition("::")[0]}:
             item.add_marker("long")
 
 
 def chosen(seconds: Mapping[str, float]) -> list[str]:
-    """The cases above the limit; a function by its own name if half of its time is theirs."""
-    cases: dict[str, dict[str, float]] = defaultdict(dict)
+    """The cases above the limit; instead the function, or the file, where most of the time is theirs."""
+    above = {name for name, its in seconds.items() if its >= LIMIT and not name.startswith(ALWAYS)}
+    for whole in (lambda name: name.partition("::")[0], lambda name: name.partition("[")[0]):
+        for group in _mostly(above, seconds, whole):
+            above = {name for name in above if whole(name) != group} | {group}
+    return sorted(above)
+
+
+def _mostly(above: set[str], seconds: Mapping[str, float], whole: Callable[[str], str]) -> list[str]:
+    """The groups that spend most of their time in cases above the limit."""
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for name, its in seconds.items():
-        cases[name.partition("[")[0]][name] = its
-    found = []
-    for function, its in cases.items():
-        above = [name for name, t in its.items() if t >= LIMIT]
-        found += [function] if 2 * sum(its[n] for n in above) > sum(its.values()) and above else above
-    return sorted(found)
+        if whole(name) not in above:
+            spent[whole(name)][name in above] += its
+    return [group for group, (below, over) in spent.items() if over > MOST * (below + over)]
 
 
 def read(paths: Iterable[Path]) -> dict[str, float]:

@@ -250,7 +250,8 @@ def test_a_learned_state_changes_a_program_without_planning_again(planned, tmp_p
 
 def deploy_anew(host: insitu.Learner, program):
     made = deploy_program(program, host.deployed.limits)
-    return replace(made, batch=host.deployed.batch, loss=host.deployed.loss)
+    told = {name: getattr(host.deployed, name) for name in ("batch", "loss", "scheme", "chosen")}
+    return replace(made, **told)
 
 
 def test_without_a_board_the_program_starts_from_what_was_learned(tmp_path):
