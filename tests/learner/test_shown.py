@@ -6,6 +6,8 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 
+import insitu
+
 from ..learners import data, learner
 
 SCREEN = 40  # lines
@@ -45,3 +47,8 @@ def test_an_empty_history_shows_too():
     from insitu.learner.history import History
 
     assert "nothing done" in repr(History()) and History().plot().svg
+
+
+def test_a_regression_has_targets_not_classes():
+    made = learner(classes=None, head_init=None, recipe=insitu.Recipe(loss="mse"))
+    assert "targets" in repr(made) and "classes" not in repr(made) and "classes" in repr(learner())

@@ -28,7 +28,7 @@ def learner_rows(learner: Owner) -> list[tuple[str, str]]:
         ("model", graph.name),
         ("takes", ", ".join(f"{v.name} {v.type}" for v in graph.inputs)),
         ("gives", ", ".join(f"{v.name} {v.type}" for v in graph.outputs)),
-        ("classes", f"{learner.classes}{f': {names}' if names else ''}"),
+        ("targets" if learner.recipe.loss == "mse" else "classes", f"{learner.classes}{f': {names}' if names else ''}"),
         *([("scheme", f"{parts.scheme.name}, {trained:,} trained parameters")] if parts else []),
         ("updates", f"every {learner.batch} samples" if learner.batch > 1 else "every sample"),
         ("loss", learner.recipe.loss),

@@ -79,7 +79,7 @@ def chosen_by(scheme: str) -> str:
 
 def head_alone(store: int | str | None, max_classes: int | None, fresh: bool, targets: bool) -> str:
     """Why only the head is trained if nobody asked for more; a note for the learner, not for the terminal. Where the
-    model's answers are new, the trials of fit cannot tell yet whether other layers should learn too (docs/schemes.md).
+    model's answers are new, too few measurements show yet that the trials of fit protect the head (docs/schemes.md).
     """
     reasons = {
         "a store keeps most samples of what the head sees": store is not None,
