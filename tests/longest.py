@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 LIST = Path(__file__).parent / "long.txt"
-LIMIT = 2.0  # CPU seconds of one case
+LIMIT = 1.25  # CPU seconds of one case
 MOST = 0.8  # of the time of a function or a file
 ALWAYS = ("tests/test_imports.py", "tests/test_registry.py", "tests/ops/test_cases.py")  # what everything stands on
 
