@@ -1,4 +1,4 @@
-"""Is `auto:ladder` ever below the head alone or `last:2`, with few samples or many? `fit(x, y)` with nothing else.
+"""Is `auto` ever below the head alone or `last:2`, with few samples or many? `fit(x, y)` with nothing else.
 
     python -m bench.auto                     every task; bench/auto.json, a table
     python -m bench.auto --only watch        a part of it; --table only prints what was measured
@@ -20,37 +20,36 @@ from pathlib import Path
 import numpy as np
 
 import insitu
-from bench.default_tasks import Task, dense, flowers, inverted, keywords, small_cnn, trained, watch
-from insitu.demo.digits import digits
+from bench import auto_tasks as new
+from bench.default_fresh import checkpoint, kinds, regression
+from bench.default_tasks import Task, dense, inverted, keywords, trained, watch
+from bench.regressions import explained
 from insitu.terminal.table import table
 
 FILE = Path(__file__).parent / "auto.json"
-AUTO = "auto:ladder"
+AUTO = "auto:ladder"  # what auto means without a store
 SCHEMES = ("head", "last:2", AUTO)
 EACH = (1, 5, 10, 0)  # samples per class; 0: all
+TARGETS = 10  # samples instead of one per class, if there are no classes
 TASKS: dict[str, Callable[[int], Task]] = {
     "DS-CNN, seven words": lambda seed: keywords(700, seed, keep=False),
     "watch, wearer 5": lambda seed: watch(5, seed),
     "watch, wearer 7": lambda seed: watch(7, seed),
     "torch CNN, inverted digits": lambda seed: inverted(500, seed),
-    "mcunet-5fps, ten flowers": lambda seed: flowers("mcunet-5fps", 20, 10, seed),
     # below: tasks that no rule was chosen with
-    "five new digits": lambda seed: new_digits(seed),
     "shifted sensors": lambda seed: shifted(seed),
-    "proxyless, eight flowers": lambda seed: flowers("proxyless-w0.3", 20, 8, seed),
+    "mcunet-5fps, ten new flowers": lambda seed: kinds(checkpoint("mcunet-5fps"), 20, 40, 10, seed),
+    "proxyless-w0.3, eight new flowers": lambda seed: kinds(checkpoint("proxyless-w0.3"), 20, 72, 8, seed),
+    "mbv2-w0.35, twelve new flowers": lambda seed: kinds(checkpoint("mbv2-w0.35"), 20, 88, 12, seed),
+    "five new digits": new.new_digits,
+    "three new exercises, wearer 4": lambda seed: new.new_exercises(4, seed),
+    "three new exercises, wearer 7": lambda seed: new.new_exercises(7, seed),
+    "exercise and arm, wearer 6": lambda seed: new.arms(6, seed),
+    "six new faults": new.new_faults,
+    "targets, another microphone": new.another_microphone,
+    "targets, how much noise": new.another_target,
+    "targets, Friedman, drifted": lambda seed: regression("friedman", 200, seed),
 }
-
-
-def new_digits(seed: int) -> Task:
-    """A network that knows the digits from 0 to 4 learns those from 5 to 9."""
-    data, module = digits(), small_cnn()
-    few, rest = data.y_train < 5, data.y_train >= 5
-    model = trained(module, data.x_train[few], data.y_train[few], steps=150)
-    options = {"data": data.x_train[rest][:200], "classes": 5, "example": np.zeros((1, 1, 8, 8), np.float32)}
-    chosen = np.random.default_rng(seed).permutation(np.flatnonzero(rest))[:300]
-    tested = data.y_test >= 5
-    learn = data.x_train[chosen], data.y_train[chosen] - 5
-    return Task(model, learn, (data.x_test[tested], data.y_test[tested] - 5), options)
 
 
 def shifted(seed: int) -> Task:
@@ -69,9 +68,12 @@ def shifted(seed: int) -> Task:
 
 
 def drawn(task: Task, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """So many samples of each class, in random order."""
+    """So many samples of each class, in random order; ten times as many if they have targets."""
     x, y = task.learn
     rng = np.random.default_rng((seed, each))
+    if y.dtype.kind == "f":
+        chosen = rng.permutation(len(x))[: TARGETS * each or None]
+        return x[chosen], y[chosen]
     chosen = np.concatenate([rng.permutation(np.flatnonzero(y == c))[: each or None] for c in np.unique(y)])
     chosen = rng.permutation(chosen)
     return x[chosen], y[chosen]
@@ -90,11 +92,18 @@ def measure(name: str, scheme: str, seed: int, each: tuple[int, ...] = EACH) -> 
         began = time.process_time()
         found = learner.fit(x, y, seed=seed).found
         took = time.process_time() - began
-        accuracy = 100 * float(learner.evaluate(*task.test)["accuracy"])
+        accuracy = right(learner, *task.test)
         rows.append({"task": name, "scheme": scheme, "rung": learner.parts.scheme.name, "each": count, "seed": seed,
                      "samples": len(x), "accuracy": accuracy, "seconds": round(took, 1), "found": found,
                      "bytes": info["arena_bytes"] + info["state_bytes"]})  # fmt: skip
     return rows
+
+
+def right(learner: insitu.Learner, x: np.ndarray, y: np.ndarray) -> float:
+    """In percent: right answers, or the explained variance of targets."""
+    if y.dtype.kind == "f":
+        return float(explained(learner.predict(x), y).mean())
+    return 100 * float(learner.evaluate(x, y)["accuracy"])
 
 
 def lines(rows: list[dict]) -> list[tuple]:

@@ -66,19 +66,23 @@ def test_a_model_that_learns_targets_trains_its_last_layer(precision):
         made.classify(X[:1])
 
 
-def test_auto_means_as_much_as_fits_of_a_model_that_keeps_its_classes_and_says_so_in_its_notes_alone(capsys):
-    made = insitu.compile(trained(), example=torch.zeros(1, 6), precision="float")
+@pytest.mark.parametrize("options", [{}, {"classes": 4}, {"recipe": Recipe(loss="mse")}], ids=["own", "new", "targets"])
+def test_auto_means_as_much_as_fits_and_says_so_in_its_notes_alone(options, capsys):
+    made = insitu.compile(trained(), example=torch.zeros(1, 6), precision="float", **options)
     assert made.parts and made.parts.scheme.name == "auto:full"
     assert "scheme auto: full (every layer)" in made.notes[0] and not capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "options, why", [({"classes": 4}, "its classes are new"), ({"max_classes": 9}, "classes are added later")]
-)
-def test_auto_means_the_head_where_fit_cannot_tell_more(options, why, capsys):
-    made = insitu.compile(trained(), example=torch.zeros(1, 6), precision="float", **options)
-    assert made.parts and made.parts.scheme.name == "head" and why in made.notes[0]
+def test_auto_means_the_head_if_classes_are_added_later(capsys):
+    made = insitu.compile(trained(), example=torch.zeros(1, 6), precision="float", max_classes=9)
+    assert made.parts and made.parts.scheme.name == "head" and "classes are added later" in made.notes[0]
     assert not capsys.readouterr().err
+
+
+def test_auto_means_the_last_layer_of_a_model_without_a_head_to_compare_with():
+    ends = torch.nn.Sequential(*trained(), torch.nn.Sigmoid())
+    made = insitu.compile(ends, example=torch.zeros(1, 6), precision="float", recipe=Recipe(loss="mse"))
+    assert made.parts and made.parts.scheme.name == "last:1" and "ends in none" in made.notes[0]
 
 
 def test_auto_means_everything_of_an_untrained_model(capsys):

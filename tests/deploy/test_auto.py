@@ -1,4 +1,4 @@
-"""`scheme="auto:ladder"`: as much is trained as fits, more in more memory, and the note says what and why. The layers
+"""`scheme="auto"`: as much is trained as fits, more in more memory, and the note says what and why. The layers
 before the head rest until a fit finds a rate for them."""
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import insitu
 from insitu.deploy.auto import HOST, choose
 from insitu.deploy.limits import Limits, limits_of
 from insitu.errors import BudgetError
+from insitu.learner.feed import Feed, plain
+from insitu.learner.rates import Probe, trained_values
 from insitu.learner.relinked import relinked
+from insitu.learner.settle import given_of, settle
 from insitu.pipeline import trainable
 from insitu.schemes.ladder import rungs
 from insitu.schemes.update import Scheme
@@ -127,6 +130,22 @@ def test_a_given_rate_is_the_heads_unless_more_was_asked_for(full):
     assert made.device.state()["body_rate"].tolist() == [0.0] and full.device.state()["body_rate"].tolist() == [1.0]
     assert changed(made, x, y, rate=0.01) == {"head"}
     assert changed(made, x, y, rate=0.01, head_rate=0.02) > {"head"}  # both rates were given
+
+
+def untested(learner, x, y):
+    """The rates of `insitu run`, which tries nothing."""
+    feed = Feed(learner.device, plain((x,)), y.astype(np.int32))
+    given = given_of(learner.recipe, 1, None, None, None, 1, None, 0)
+    probe = Probe(learner.device, trained_values(learner.graphs), learner.recipe.loss)
+    return settle(feed, given, learner.recipe, probe, lambda *_: None, tries=False).rates
+
+
+def test_rates_that_nobody_tries_are_the_heads_until_a_fit_has_found_more(full):
+    made = auto()
+    x, y = samples(made)
+    assert untested(made, x, y).body == 0.0 < untested(made, x, y).head
+    made.device.load_arrays({"body_rate": np.array([0.5], np.float32)})  # as a fit would
+    assert (untested(made, x, y).body or 0) > 0 and (untested(full, x, y).body or 0) > 0
 
 
 def test_what_a_fit_found_stays(full, tmp_path):

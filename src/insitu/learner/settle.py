@@ -204,8 +204,10 @@ def _with_head(rates: Rates, given: Given) -> Rates:
 
 
 def _untested(trials: Trials, given: Given) -> Settled:
-    """A board on which trials take too long: reduced derived rates."""
+    """A board on which trials take too long: reduced derived rates. Layers before the head that rest go on resting:
+    nobody asked to train them, or a fit found that the head alone is better."""
     rates = _with_head(first_rates(trials).times(CAREFUL, CAREFUL), given)
+    rates = rates.alone if trials.both and not trials.start[BODY_RATE][0] else rates
     return Settled(replace(trials.course, rate=rates.head), trials.feed, rates, None, 0)
 
 

@@ -29,10 +29,11 @@ from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.parts import Parts, trainable
 
-AUTO = "auto"  # the scheme: as much as fits (schemes/ladder.py) of a model that keeps its classes, else the head
+AUTO = "auto"  # the scheme: as much as fits (schemes/ladder.py); the head of a model that will get more classes
 LAST = {"last:4": 4, "last:2": 2, "last:1": 1}
 UNTRAINED_SCHEMES = ("full", *LAST, HEAD)  # the first that fits
 LADDER = "auto:ladder"  # as much as fits of any model
+NO_HEAD = "scheme auto: the last layer, because fit compares with a head alone, and this model ends in none"
 MEASURED = "auto:measured"  # what brings most, by short trainings on the samples (learner/contributions.py)
 
 
@@ -43,6 +44,7 @@ class Wish:
     schemes: tuple[str, ...]
     why: str = ""  # if it is the head alone, though nobody said so
     untrained: bool = False  # is the model?
+    default: bool = False  # nobody asked for a scheme
 
     @property
     def measured(self) -> bool:
@@ -69,7 +71,7 @@ def wish_of(scheme: str, untrained: bool, why_head: str) -> Wish:
         return Wish((scheme,), untrained=untrained)
     if untrained:
         return Wish(UNTRAINED_SCHEMES, untrained=True)
-    return Wish((HEAD,), why_head) if why_head else Wish((LADDER,))
+    return Wish((HEAD if why_head else LADDER,), why_head, default=True)
 
 
 def chosen_by(scheme: str) -> str:
@@ -77,15 +79,11 @@ def chosen_by(scheme: str) -> str:
     return f"insitu ({scheme})" if scheme.startswith(AUTO) else "the user"
 
 
-def head_alone(store: int | str | None, max_classes: int | None, fresh: bool, targets: bool) -> str:
-    """Why only the head is trained if nobody asked for more; a note for the learner, not for the terminal. Where the
-    model's answers are new, too few measurements show yet that the trials of fit protect the head (docs/schemes.md).
-    """
+def head_alone(store: int | str | None, max_classes: int | None) -> str:
+    """Why only the head is trained if nobody asked for more; a note for the learner, not for the terminal."""
     reasons = {
         "a store keeps most samples of what the head sees": store is not None,
         "classes are added later": max_classes is not None,
-        "its classes are new": fresh,
-        "it learns targets": targets,
     }
     why = next((why for why, holds in reasons.items() if holds), "")
     return f"scheme auto: the head, because {why}; {option(scheme=LADDER)} trains as much as fits" if why else ""
@@ -94,11 +92,11 @@ def head_alone(store: int | str | None, max_classes: int | None, fresh: bool, ta
 def chosen_program(graph: Graph, wish: Wish, settings: Settings, samples: Samples | None, limits: Limits,
                    seed: int) -> Chosen:  # fmt: skip
     """The program for the first wish that fits the board."""
+    if wish.default and head_of(graph) is None:  # targets, after something else than a linear layer
+        return replace(_first_that_fits(graph, ["last:1"], settings, limits), note=NO_HEAD)
     if wish.as_much_as_fits:
         parts = Parts(graph, HEAD_ALONE, settings.recipe, settings.batch, has_statistics(graph), head_of(graph))
         return highest_rung(parts, limits, measured(parts, samples, seed=seed) if wish.measured else None)
-    if wish.why and head_of(graph) is None:  # a model that is trained towards targets has no classifier
-        return _first_that_fits(graph, ["last:1"], settings, limits)
     return _first_that_fits(graph, wish.schemes, settings, limits)
 
 

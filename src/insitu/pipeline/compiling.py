@@ -57,10 +57,10 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
                 ourselves) is faster and agrees with XNNPACK; None: as the model has it
     head_init   of a new head: zero, uniform or prototypes; "own" keeps the model's. None: zero; but names for as many
                 classes as the model has unnamed outputs keep its own head, unless labelled `data` shows that it guesses
-    scheme      what is trained: head, full, last:6, bias:22, ladder:40, a published name, a file. "auto:ladder": as
-                much as fits half of the board's SRAM, or `sram`, in the order of what usually brings most per byte; fit
-                then decides whether more than the head learns. "auto" is the same for a model that keeps its classes,
-                and the head if they are new. "auto:measured" finds out with the labelled `data` what brings most, in
+    scheme      what is trained: head, full, last:6, bias:22, ladder:40, a published name, a file. "auto": as much as
+                fits half of the board's SRAM, or `sram`, in the order of what usually brings most per byte; fit then
+                decides whether more than the head learns. With `store` or `max_classes` it is the head; "auto:ladder"
+                is as much as fits there, too. "auto:measured" finds out with the labelled `data` what brings most, in
                 minutes (docs/schemes.md)
     batch       1 (default): one update per sample; more: gradients are added up and applied once per batch. A float
                 network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
@@ -89,8 +89,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=targets)
     chosen = _classes(g, classes, samples, head_init, head_after)
-    why_head = head_alone(store, max_classes, _is_new(chosen, head_init, head_after), targets)
-    wish = wish_of(scheme, not is_int8(g) and is_untrained(g), why_head)
+    wish = wish_of(scheme, not is_int8(g) and is_untrained(g), head_alone(store, max_classes))
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))
     known = samples and by_name(samples, chosen.names)
@@ -113,11 +112,6 @@ def _classes(graph: Graph, classes: int | Sequence[str] | None, samples: Samples
     """The classes of the head, and whether the model's own classifier stays."""
     chosen = choose_classes(graph, classes, samples, head_init == OWN)
     return own_or_new(graph, chosen, samples) if head_init is None and head_after is None else chosen
-
-
-def _is_new(chosen: Classes, head_init: str | None, head_after: str | None) -> bool:
-    """Does the head start from nothing?"""
-    return chosen.count is not None or head_init not in (None, OWN) or head_after is not None
 
 
 def _named(graph: Graph, chosen: Classes, samples: Samples | None) -> Graph:
