@@ -7,7 +7,8 @@ import pytest
 
 from insitu import Audio, DataError
 from insitu.data import as_samples, read_samples
-from insitu.data.sound import rate_of, read_wav, write_wav
+from insitu.data.sound import read_wav, write_wav
+from insitu.data.source import source_of
 from insitu.graph import Type, build, lookup
 
 AUDIO = Audio(seconds=0.5)
@@ -38,7 +39,7 @@ def test_every_width_of_pcm_is_read(tmp_path, width, channels):
 @pytest.mark.parametrize("rate", [8000, 22050, 44100, 48000])
 def test_other_rates_become_the_rate_that_a_model_listens_at(tmp_path, graph, rate):
     write_wav(tmp_path / "a.wav", np.rint(32767 * tone(rate)).astype(np.int16), rate)
-    assert rate_of(graph) == 16000
+    assert source_of(graph).rate == 16000
     found = read_wav(tmp_path / "a.wav", 16000)
     assert np.abs(found[1000:-1000] - tone(16000)[: len(found)][1000:-1000]).max() < 0.01  # away from the ends
     (x,) = read_samples(tmp_path / "a.wav", graph).inputs

@@ -117,7 +117,7 @@ def add_board(group, program: bool) -> None:
             metavar="BYTES",
             help="on a board: flash or SRAM for samples that it collects, e.g. 64K",
         )
-    group.add_argument("--rows", action="store_true", help="the image arrives row by row and is never held as a whole")
+    group.add_argument("--rows", action="store_true", help="the image or sound arrives row by row, never whole")
 
 
 def add_pixels(group) -> None:
@@ -126,7 +126,10 @@ def add_pixels(group) -> None:
     group.add_argument("--size", type=height_width, metavar="HxW", help="size of the incoming images")
     group.add_argument("--crop", type=height_width, metavar="HxW", help="keep the middle of the images")
     group.add_argument(
-        "--camera", choices=("rgb", *FORMATS), default="rgb", help="the bytes of a pixel as a camera gives them (rgb)"
+        "--camera",
+        choices=("rgb", *FORMATS),
+        default="rgb",
+        help="the bytes of a pixel as a camera gives them; photos of --data are turned into them (rgb)",
     )
     group.add_argument("--raw-pixels", action="store_true", help="the model's int8 input is pixel - 128")
 
@@ -134,7 +137,8 @@ def add_pixels(group) -> None:
 def add_sound(group) -> None:
     group.add_argument(
         "--audio", type=audio, nargs="?", const={}, metavar="NAME=VALUE,..",
-        help="the program takes int16 sound, 16 kHz, and computes MFCC; other features: fields of insitu.Audio",
+        help="the program takes int16 sound, 16 kHz, and computes MFCC; other features: fields of insitu.Audio, e.g. "
+        "coefficients=none for bands, scale=pcen for noisy places",
     )  # fmt: skip
     group.add_argument(
         "--motion", type=motion, nargs="?", const={}, metavar="NAME=VALUE,..",

@@ -90,7 +90,7 @@ def of_data(path: Path) -> dict:
     """What could be learned from a folder, by its files alone."""
     from collections import Counter
 
-    from insitu.data.reading import IMAGES
+    from insitu.data.images import IMAGES
     from insitu.errors import DataError
 
     kinds = {**dict.fromkeys(IMAGES, "photos"), ".wav": "sounds", ".csv": "recordings"}

@@ -12,9 +12,9 @@ OWN = {
     "scheme": "auto", "classes": None, "precision": "int8", "batch": 1, "head": "float", "head_after": None,
     "head_init": None, "loss": "cross_entropy", "optimizer": "sgd", "arithmetic": "residual", "clip": None,
     "decay": 0.0, "smoothing": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None,
-    "rows": False, "motion": None, "crop": None, "camera": "rgb", "rounding": None,
+    "motion": None, "crop": None, "camera": "rgb", "rounding": None,
 }  # fmt: skip
-ON_A_BOARD = {"max_classes": None, "store": None}  # options of the program, not of what was learned
+ON_A_BOARD = {"max_classes": None, "store": None, "rows": False}  # options of the program, not of what was learned
 
 
 def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
@@ -27,7 +27,7 @@ def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
     if changed:
         option = f"--{changed[0].replace('_', '-')}"
         hint = "leave it out, or start from the model that the learner was made from"
-        hint = "--board NAME: a board has room for them" if changed[0] in ON_A_BOARD else hint
+        hint = "--board NAME: it is for a board's program" if changed[0] in ON_A_BOARD else hint
         raise DataError(f"is already compiled: {option} would change it", where=str(arguments.model), hint=hint)
     learner = open_learner(arguments.model)
     graph, targets = learner.graphs["predict"], has_targets(learner.recipe)
@@ -42,4 +42,4 @@ def linked(learner: Learner, arguments) -> Learner:
 
     store, most = (getattr(arguments, name, None) for name in ("store", "max_classes"))
     limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer, store)
-    return relinked(learner, limits, arguments.grad, most)
+    return relinked(learner, limits, arguments.grad, most, arguments.rows)

@@ -118,8 +118,9 @@ def write_report(learner, history, samples: Samples, first, path: Path) -> None:
 def fit(learner, training: Samples, test: Samples | None, arguments, progress):
     return learner.fit(
         training, epochs=arguments.epochs, rate=arguments.rate, head_rate=arguments.head_rate, batch=arguments.batch,
-        schedule=arguments.schedule, warmup=arguments.warmup, average=arguments.average, augment=_augment(arguments),
-        views=arguments.views, test=test, seed=arguments.seed, start_epoch=arguments.start_epoch,
+        schedule=arguments.schedule, warmup=arguments.warmup, average=arguments.average,
+        augment=_augment(learner, arguments), views=arguments.views, test=test, seed=arguments.seed,
+        start_epoch=arguments.start_epoch,
         stop_epoch=arguments.stop_epoch, threads=arguments.threads, progress=progress,
     )  # fmt: skip
 
@@ -141,10 +142,12 @@ def _about(samples: Samples) -> dict:
     return {"source": samples.source, "samples": len(samples)}
 
 
-def _augment(arguments):
+def _augment(learner, arguments):
     from insitu.data.augment import Augment
+    from insitu.data.source import source_of
 
-    return Augment(bounds=arguments.pixels) if arguments.augment else None
+    camera = source_of(learner.graphs["predict"]).camera
+    return Augment(bounds=arguments.pixels, camera=camera) if arguments.augment else None
 
 
 def summary(history) -> dict:

@@ -2,17 +2,19 @@
 
     learner.fit(x, y, augment=Augment(), views=16)
 
-Works on the inputs of a graph: u8 pixels, s8 (pixel - 128), or floats within `bounds`. Channels come last; an image
-with channels first is transposed and transposed back.
+Works on the inputs of a graph: u8 pixels, s8 (pixel - 128), floats within `bounds`, or the bytes of a `camera`, whose
+colours are changed. Channels come last; an image with channels first is transposed and transposed back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from insitu.data.camera import from_camera, to_camera
 from insitu.errors import DataError
+from insitu.graph.source import RGB
 
 GREY = np.array([0.299, 0.587, 0.114], np.float32)  # how bright red, green and blue look
 
@@ -29,11 +31,16 @@ class Augment:
     contrast: float = 0.25
     saturation: float = 0.25
     bounds: tuple[float, float] = (0.0, 1.0)  # of float images
+    camera: str = RGB  # the bytes of a pixel, as in insitu.Transform(format=...)
 
     def __call__(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A changed copy of images [N, H, W, C] (or [N, C, H, W])."""
         if x.ndim != 4:
             raise DataError(f"images must have shape N x H x W x C, not {x.shape}")
+        if self.camera != RGB:
+            return to_camera(replace(self, camera=RGB)(from_camera(x, self.camera), rng), self.camera)
+        if x.dtype == np.uint8 and x.shape[3] == 2:
+            raise DataError("two bytes per pixel are not colours", hint="Augment(camera='rgb565'), or another format")
         first = x.shape[3] not in (1, 3) and x.shape[1] in (1, 3)
         images = x.transpose(0, 2, 3, 1) if first else x
         made = np.stack([self._one(image, rng) for image in images])

@@ -21,17 +21,18 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from insitu.data.damaged import read_each
+from insitu.data.images import IMAGES, layout, read_image
 from insitu.data.labels import numbered
 from insitu.data.samples import Samples, counted, fit
 from insitu.data.sound import sound_samples
+from insitu.data.source import source_of
 from insitu.data.tables import Table, read_table
 from insitu.data.targets import target_columns
-from insitu.errors import DataError, needs
+from insitu.errors import DataError
 from insitu.files import check_arrays
 from insitu.graph import Graph, Value
 from insitu.graph.classes import checked
@@ -43,9 +44,7 @@ PARTS = {"train": ("_train", "", "_test"), "test": ("_test", "", "_train")}
 INPUT_KEYS = {part: [stem + end for end in ends for stem in INPUT_STEMS] for part, ends in PARTS.items()}
 LABEL_HEADINGS = ("label", "class", "target")  # of a table's column, best first
 LABEL_KEYS = {stem + end for end in PARTS["train"] for stem in LABEL_STEMS}
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
 CUT = {".wav": "sounds", ".csv": "recordings"}  # files of a folder that are cut into pieces
-WIDE = "I"  # what Pillow calls images of more than 8 bits per pixel begins with it
 # what readers raise for a file that is broken or of another format
 DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error)
 
@@ -223,7 +222,7 @@ def windows(value: Value, table: np.ndarray, labels: np.ndarray | None,
 
 def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     """One subfolder per class, in the order of their names; or only images (or .wav files), without labels."""
-    value = _only(graph, path)
+    value, camera = _only(graph, path), source_of(graph).camera
     classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     groups = [_images_in(folder) for folder in classes] or [_images_in(path)]
     files = [file for group in groups for file in group]
@@ -233,11 +232,11 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     if not files:
         hint = f"one subfolder per class, with {', '.join(IMAGES)}, .wav or .csv files"
         raise DataError("has no images, sounds or recordings", where=str(path), hint=hint)
-    read, kept, damaged = read_each(files, lambda file: read_image(file, value), str(path))
+    read, kept, damaged = read_each(files, lambda file: read_image(file, value, camera), str(path))
     x = _scaled(np.stack([pixels for pixels, _ in read]), value, how)
     labels = np.repeat(np.arange(len(groups)), [len(g) for g in groups])[kept] if classes else None
     made = Samples((fit(value, x, str(path)),), labels, tuple(c.name for c in classes), f"the images of {path.name}")
-    notes = _folder_notes(path, dict(zip(classes, groups)), {size for _, size in read}, value)
+    notes = _folder_notes(path, dict(zip(classes, groups)), {size for _, size in read}, layout(value, camera)[:2])
     return replace(made, notes=(*damaged, *notes), files=tuple(str(files[k]) for k in kept))
 
 
@@ -259,12 +258,12 @@ def _files_in(folder: Path, suffix: str) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.suffix.lower() == suffix)
 
 
-def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, value: Value) -> tuple[str, ...]:
+def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, size: tuple[int, int]) -> tuple[str, ...]:
     """What was left out or changed while reading, which the user may not have meant."""
     ignored = [p for folder in (groups or [path]) for p in folder.iterdir() if p.suffix.lower() not in IMAGES]
     loose = _images_in(path) if groups else []
     empty = [folder.name for folder, files in groups.items() if not files]
-    height, width, *_ = _layout(value)
+    height, width = size
     found = (
         (ignored, f"{len(ignored)} files are not images and were left out, for example {ignored and ignored[0].name}"),
         (loose, f"{len(loose)} images outside the class folders were left out"),
@@ -282,48 +281,10 @@ def _images_in(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGES)
 
 
-def read_image(path: Path, value: Value) -> tuple[np.ndarray, tuple[int, int]]:
-    """The image as float32 0..255 in the size, layout and channels of the input; and its original size."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise needs("pillow", "images", "reading images") from None
-    height, width, channels, first = _layout(value)
-    try:
-        image = _of_bytes(Image.open(path)).convert("L" if channels == 1 else "RGB")
-    except Image.DecompressionBombError as e:
-        most = (Image.MAX_IMAGE_PIXELS or 0) * 2
-        raise DataError(f"has more than {most:,} pixels", where=str(path), hint="make the image smaller") from e
-    except (OSError, ValueError, SyntaxError) as e:
-        raise DataError("is not an image, or is damaged", where=str(path)) from e
-    pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR), np.float32)
-    pixels = pixels.reshape(height, width, channels)
-    return (pixels.transpose(2, 0, 1) if first else pixels), image.size
-
-
-def _of_bytes(image: Any) -> Any:
-    """The image the right way up, its pixels 0..255; those of a 16-bit image are divided by 257, not cut off at 255."""
-    from PIL import Image, ImageOps
-
-    image = ImageOps.exif_transpose(image)
-    if not image.mode.startswith(WIDE):  # I, I;16, I;16B
-        return image
-    return Image.fromarray((np.asarray(image).astype(np.float64) / 257).round().clip(0, 255).astype(np.uint8))
-
-
-def _layout(value: Value) -> tuple[int, int, int, bool]:
-    """(height, width, channels, whether channels come first) of an image input."""
-    if value.type.rank != 4 or not {1, 3} & {value.shape[1], value.shape[3]}:
-        raise DataError(f"input {value.name} is {value.type}, not an image with one or three channels")
-    first = value.shape[3] not in (1, 3)
-    _, a, b, c = value.shape
-    return (b, c, a, True) if first else (a, b, c, False)
-
-
 def _photo(path: Path, graph: Graph, how: Reading) -> Samples:
     """One image."""
     value = _only(graph, path)
-    x = _scaled(read_image(path, value)[0][None], value, how)
+    x = _scaled(read_image(path, value, source_of(graph).camera)[0][None], value, how)
     return Samples((fit(value, x, str(path)),), source=path.name)
 
 

@@ -80,13 +80,15 @@ def _same_but_ones(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def _layout_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """What to do about images whose channels are on the wrong side."""
+    """What to do about images whose channels are on the wrong side, or are not the bytes of a camera."""
     if len(given) == len(wanted) > 2:
         last = (0, *range(2, len(given)), 1)
         first = (0, len(given) - 1, *range(1, len(given) - 1))
         for name, perm in (("first", last), ("last", first)):
             if tuple(given[p] for p in perm)[1:] == wanted[1:]:
                 return f"the data has its channels {name}: x.transpose{perm}"
+    if (given[-1:], wanted[-1:]) == ((3,), (2,)) and given[1:-1] == wanted[1:-1]:
+        return 'it takes the bytes of a camera: insitu.data.to_camera(x, "rgb565"), or yuyv, ...'
     return ""
 
 

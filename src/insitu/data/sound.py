@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from insitu.data.source import source_of
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
-from insitu.ops.sound import log_mel
 from insitu.terminal.wording import either
 
 WIDTHS = {1: (np.uint8, 128, 128), 2: (np.dtype("<i2"), 0, 1 << 15), 4: (np.dtype("<i4"), 0, 1 << 31)}
@@ -69,11 +69,6 @@ def write_wav(path: Path, sound: np.ndarray, rate: int) -> None:
         f.writeframes(np.asarray(sound, "<i2").tobytes())
 
 
-def rate_of(graph: Graph) -> int | None:
-    """The rate at which a model listens, if its graph says so."""
-    return next((n.attrs["rate"] for n in graph.nodes if n.op is log_mel), None)
-
-
 def length_of(value: Value, where: str) -> int:
     """How many samples of sound an input takes at once."""
     raw = value.dtype == "s16" and value.type.rank == 4 and value.shape[3] == 1
@@ -87,7 +82,7 @@ def length_of(value: Value, where: str) -> int:
 def sound_samples(path: Path, graph: Graph) -> np.ndarray:
     """[count, ...]: a file in pieces, as samples of the only input of a graph."""
     value = graph.inputs[0]
-    cut = pieces(read_wav(path, rate_of(graph)), length_of(value, str(path)))
+    cut = pieces(read_wav(path, source_of(graph).rate), length_of(value, str(path)))
     return (as_int16(cut) if value.dtype == "s16" else cut).reshape(-1, *value.shape[1:])
 
 

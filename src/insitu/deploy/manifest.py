@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from insitu.boards import Board, board_of
+from insitu.codegen import Program
 from insitu.codegen.device import Interface, interface_of
 from insitu.codegen.state import StateLayout
+from insitu.data.source import source_of
 from insitu.deploy import Deployment
 from insitu.deploy.choices import checked_choices
 from insitu.deploy.folder import MANIFEST, check_files, written_again
@@ -21,7 +23,10 @@ from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, Type, Value
 from insitu.graph.classes import checked as checked_names
+from insitu.graph.source import Source
 from insitu.graph.types import Quant
+from insitu.ops.pixels import FORMATS
+from insitu.planner.changes.stripes.node import unrolled
 from insitu.terminal.wording import either
 from insitu.training.train import LOSSES
 
@@ -43,6 +48,7 @@ class Manifest:
     batch: int = 1  # samples per update, if gradients are added up
     loss: str = "cross_entropy"
     scheme: str = ""  # what it trains, and who chose that
+    source: Source | None = None  # how files are read for its first input
 
     @property
     def elf(self) -> Path:
@@ -53,7 +59,7 @@ class Manifest:
     def graph(self) -> Graph:
         """The inputs and outputs of predict, with nothing between them: this is what samples are checked against."""
         inputs, outputs = self.interface.verbs["predict"]
-        return Graph(self.name, inputs, outputs, (), {}, classes=self.interface.classes)
+        return Graph(self.name, inputs, outputs, (), {}, classes=self.interface.classes, source=self.source)
 
 
 def manifest(deployment: Deployment) -> dict:
@@ -81,6 +87,7 @@ def manifest(deployment: Deployment) -> dict:
             for verb, (inputs, outputs) in interface.verbs.items()
         },
         "classes": list(interface.classes),
+        **_source_of(program),
         **({"store": deployment.limits.store, "life": interface.life} if interface.life else {}),
         "state": state and {"model": state.model, "fields": [_value(v) for v in state.fields]},
         "lines": {verb: {str(n): layer for n, layer in call_lines(program, verb).items()} for verb in program.plans},
@@ -124,7 +131,23 @@ def _manifest(folder: Path, found: dict) -> Manifest:
     interface.info()  # raises for numbers that no program can have
     board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])
     batch, loss = _count(found, "batch", 1), _loss(found.get("loss"), verbs)
-    return Manifest(folder, str(found["name"]), board, interface, lines, figures, batch, loss, _scheme(found))
+    about = _scheme(found), _source(found.get("source"))
+    return Manifest(folder, str(found["name"]), board, interface, lines, figures, batch, loss, *about)
+
+
+def _source_of(program: Program) -> dict:
+    """What raw samples are; nothing if files need no more than the type of the input."""
+    found = source_of(unrolled(program.plans["predict"].graph))
+    return {"source": asdict(found)} if found != Source() else {}
+
+
+def _source(found: dict | None) -> Source | None:
+    """The same as it was written; older folders do not say."""
+    if found is None:
+        return None
+    if found["camera"] not in ("rgb", *FORMATS):
+        raise ValueError(f"camera is {found['camera']!r}")
+    return Source(None if found["rate"] is None else _count(found, "rate", 1), found["camera"])
 
 
 def _scheme(found: dict) -> str:

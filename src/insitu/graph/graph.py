@@ -18,6 +18,7 @@ import numpy as np
 
 from insitu.errors import Error, GraphError
 from insitu.graph.op import Op, ask
+from insitu.graph.source import Source
 from insitu.graph.types import Type, type_of
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class Graph:
     by_rows: str = ""  # the input that arrives row by row and is never held whole
     classes: tuple[str, ...] = ()  # the names of the classes that the first output scores, if they are known
     columns: tuple[str, ...] = ()  # the names of the first input's columns, if tables are matched by them
+    source: Source | None = None  # how files are read for the first input, if there are no nodes that tell
 
     @cached_property
     def values(self) -> dict[str, Value]:

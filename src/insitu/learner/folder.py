@@ -30,7 +30,8 @@ def open_folder(folder: str | Path, on: str = "emulator", *, limit: int | None =
     site = Site(device, on, patience, manifest, Recipe(loss=manifest.loss), _batch(manifest))
     names = manifest.interface.classes
     graphs = {
-        verb: Graph(manifest.name, *values, (), {}, classes=names) for verb, values in manifest.interface.verbs.items()
+        verb: Graph(manifest.name, *values, (), {}, classes=names, source=manifest.source)
+        for verb, values in manifest.interface.verbs.items()
     }
     return Learner(graphs, site=site)
 

@@ -24,7 +24,7 @@ from insitu.learner.fitting import Run, batch_of, check_run, fit
 from insitu.learner.given import given_samples, kept, one_or_more, pair, read_state
 from insitu.learner.history import History
 from insitu.learner.measures import measured
-from insitu.learner.moving import living, moved
+from insitu.learner.moving import linked, moved
 from insitu.learner.naming import follow_board, say_numbers, take_names
 from insitu.learner.owner import Owner
 from insitu.learner.places import HOST, Patience
@@ -67,7 +67,7 @@ class Learner(Owner):
 
     def on(self, place: str | Device = HOST, *, board: str | Board | None = None, limit: int | None = None,
            timeout: float | None = None, baud: int | None = None, store: int | str | None = None,
-           max_classes: int | None = None) -> Learner:  # fmt: skip
+           max_classes: int | None = None, rows: bool = False) -> Learner:  # fmt: skip
         """The same learner on another device: "host", "emulator", "qemu", "process", "serial:PORT", or an open device.
 
         It starts with everything learned here so far. If nothing was learned yet, the device keeps its own state: a
@@ -79,9 +79,10 @@ class Learner(Owner):
         baud        of a serial line, if it is not the one of the board's profile
         store       on a board: bytes ("64K") for samples that it keeps and learns from by itself (docs/living.md)
         max_classes with a store: how many classes it may have in the end
+        rows        on a board: images or sound arrive row by row, and are never held whole (docs/streaming.md)
         """
-        if store is not None or max_classes is not None:
-            made = living(self, board, byte_count(store, "store"), max_classes)
+        if store is not None or max_classes is not None or rows:
+            made = linked(self, board, byte_count(store, "store"), max_classes, rows)
             return made.on(place, limit=limit, timeout=timeout, baud=baud)
         return moved(self, place, board, Patience(limit, timeout, baud))
 

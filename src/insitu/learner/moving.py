@@ -63,11 +63,13 @@ def _open(learner: Learner, place: str, deployed: Deployment | None, patience: P
     return None if place == HOST else open_place(place, deployed, lambda: emit_program(learner.plans), patience)
 
 
-def living(learner: Learner, board: str | Board | None, store: int | None, most: int | None) -> Learner:
-    """The same learner with a program for this board that lives there, and starts from what was learned."""
+def linked(learner: Learner, board: str | Board | None, store: int | None, most: int | None,
+           rows: bool) -> Learner:  # fmt: skip
+    """The same learner with another program for this board, which lives there or takes rows, and starts from what was
+    learned."""
     from insitu.learner.relinked import relinked
 
     if learner.parts is None:
         raise _already_linked()
     chosen = board or (learner.deployed.limits.board if learner.deployed else None)
-    return relinked(learner, limits_of(chosen, None, None, store=store), most=most)
+    return relinked(learner, limits_of(chosen, None, None, store=store), most=most, rows=rows)

@@ -36,10 +36,16 @@ Arrays = Mapping[str, np.ndarray]
 PART = ".trained"  # the suffix of a weight of which only some channels are trained
 
 
-def relinked(learner: Learner, limits: Limits, grad: str | None = None, most: int | None = None) -> Learner:
-    """The same learner for this board; it starts from what was learned. `most` is the number of classes it may get."""
+def relinked(learner: Learner, limits: Limits, grad: str | None = None, most: int | None = None,
+             rows: bool = False) -> Learner:  # fmt: skip
+    """The same learner for this board; it starts from what was learned.
+
+    most    the number of classes that it may get
+    rows    its first input arrives row by row
+    """
     assert learner.parts is not None  # a file has them
-    parts = replace(learner.parts, recipe=replace(learner.recipe, grad=grad or usual_gradients(limits.board)))
+    grad, rows = grad or usual_gradients(limits.board), rows or learner.recipe.rows
+    parts = replace(learner.parts, recipe=replace(learner.recipe, grad=grad, rows=rows))
     starts = (
         list(fitting(parts, state_of(learner), limits)) if parts.scheme.rests else [Start(parts, state_of(learner))]
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.data.damaged import read_each
-from insitu.data.reading import read_image
+from insitu.data.images import read_image
 from insitu.data.samples import Samples
 from insitu.data.sound import sound_samples
 from insitu.data.tables import read_table

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.data.reading import IMAGES, LABEL_HEADINGS
+from insitu.data.images import IMAGES
+from insitu.data.reading import LABEL_HEADINGS
 from insitu.data.tables import Table, read_table
 from insitu.errors import DataError
 from insitu.learner.lesson import Lesson, mark

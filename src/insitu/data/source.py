@@ -1,0 +1,20 @@
+"""How files are read for a graph: the rate of its sound and the camera of its pixels, from the ops that it begins with.
+
+A board's folder has no ops; its graphs say it themselves (deploy/manifest.py).
+"""
+
+from __future__ import annotations
+
+from insitu.graph import Graph
+from insitu.graph.source import RGB, Source
+from insitu.ops.pcen import mel
+from insitu.ops.pixels import pixels
+from insitu.ops.sound import log_mel
+
+
+def source_of(graph: Graph) -> Source:
+    """What a graph takes; a source without a rate if it does not say."""
+    if graph.source:
+        return graph.source
+    rate = next((n.attrs["rate"] for n in graph.nodes if n.op in (log_mel, mel)), None)
+    return Source(rate, next((n.attrs["format"] for n in graph.nodes if n.op is pixels), RGB))

@@ -1,0 +1,15 @@
+"""What the numbers of a first input are, so that files can be read for it: sound of some rate, a camera's pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RGB = "rgb"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where raw samples come from."""
+
+    rate: int | None = None  # of sound: samples per second
+    camera: str = RGB  # the bytes of a pixel
