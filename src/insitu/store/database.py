@@ -15,16 +15,16 @@ from typing import Any
 from insitu.errors import DataError
 
 PATIENCE = 20.0  # seconds to wait for another process
-FORMAT = 1
+FORMAT = 2  # 1 had no seals: records.py adds them
 LOG_PAGES = (32, 1000)  # that the log holds before they go to the file: a quarter of the quota, within these
 
 SCHEMA = """
 create table records (slot integer primary key, id integer, label integer, guard integer, worth integer, uses integer,
-                      mark integer, time integer);
+                      mark integer, time integer, raw_mark integer, seal integer);
 create table latents (slot integer primary key, latent blob, raw blob);
 create table classes (label integer primary key, labelled integer, trainees integer, guards integer, level integer,
-                      steps integer, seen integer, mean blob);
-create table facts (name text primary key, value blob) without rowid;
+                      steps integer, seen integer, mean blob, seal integer);
+create table facts (name text primary key, value blob, seal integer) without rowid;
 """
 
 
@@ -57,8 +57,9 @@ class Database:
                     self.link.execute(statement)
                 self.link.execute(f"pragma user_version = {FORMAT}")
             self.link.execute("commit")
-        if (found := self.one("pragma user_version")) != FORMAT:
-            raise DataError(f"has format {found}, but this insitu reads {FORMAT}", where=self.where)
+        found = self.number("pragma user_version")
+        if not 1 <= found <= FORMAT:
+            raise DataError(f"has format {found}, but this insitu reads up to {FORMAT}", where=self.where)
 
     def one(self, statement: str, values: tuple[Any, ...] = ()) -> Any:
         row = self.link.execute(statement, values).fetchone()

@@ -268,7 +268,7 @@ class Life:
     # looking ----------------------------------------------------------------------------------
 
     def drift(self) -> float:
-        """How far the samples of now are from the first 64: above 1, collect labels for the new ones."""
+        """How far the samples of now are from the first 64: above 0.5, collect labels for the new ones."""
         return self.drift_.value
 
     def statistics(self) -> dict[str, Any]:

@@ -32,10 +32,12 @@ from insitu.store.drift import Means
 from insitu.store.pages import geometry
 from insitu.store.rules import NONE, RULES, Ledger, Record
 from insitu.store.sealing import Seal
+from insitu.store.trust import SEALED as SEALS
+from insitu.store.trust import row_seal, seal_rows
 
 QUOTA = "64M"
 FLUSH = 4096  # records that wait for one write
-FREE = (0, NONE, 0, 0, 0, 0, 0)  # the row of a slot without a record
+FREE = (0, NONE, 0, 0, 0, 0, None)  # the numbers of a slot without a record
 SELECT = ("select latent from latents where slot = ?", "select raw from latents where slot = ?")
 ABOUT, SEALED = "about", b"insitu store"
 
@@ -75,6 +77,7 @@ class Store:
         self.capacity: int = min(self.geometry.capacity(quota), count or 1 << 31)
         self.rule: str = rule
         self.path: Path | None = path
+        self.lost: int = 0  # damaged rows that were found, and left out
         self.base: Database = Database(path, self.geometry.page, quota)
         try:
             self._check()
@@ -88,12 +91,14 @@ class Store:
     def _check(self) -> None:
         """Is this store's content ours: this model's, sealed with this key?"""
         with self.base.transaction(durable=True):
-            found = self.base.one("select value from facts where name = ?", (ABOUT,))
-            if found is None:
+            if self.base.one("select name from facts where name = ?", (ABOUT,)) is None:
+                seal_rows(self.base, self._mark, self.seal.locked)
                 self._write_fact(ABOUT, json.dumps(self._about()).encode())
                 self._write_fact("seal", self.seal.seal(SEALED, "seal"))
                 return
-            self._compare(json.loads(found), self.base.one("select value from facts where name = 'seal'") or b"")
+            self._compare_key(self.base.one("select value from facts where name = 'seal'"))
+            seal_rows(self.base, self._mark, self.seal.locked)
+            self._compare(self._fact(ABOUT))
 
     def belong(self, model: str) -> None:
         """From now on the records are this model's: one with the same frozen layers and another head."""
@@ -103,13 +108,19 @@ class Store:
     def _about(self) -> dict:
         return {"latent": self.shape.latent, "raw": self.shape.raw, "model": self.shape.model}
 
-    def _compare(self, about: dict, sealed: bytes) -> None:
+    def _compare_key(self, sealed: bytes | None) -> None:
         if sealed == SEALED and self.seal.locked:
             raise DataError("is not encrypted, but a key was given", where=self.base.where, hint="no key")
+        if sealed is None or (sealed != SEALED and len(sealed) <= len(SEALED)):
+            raise told(sqlite3.DatabaseError("malformed: its seal"), self.base.where)
         if self.seal.open(sealed, "seal") != SEALED:
             what = "the key is wrong" if self.seal.locked else "is encrypted"
             raise DataError(what, where=self.base.where, hint="key=... as it was when the store was made")
-        mine = self._about()
+
+    def _compare(self, found: bytes | None) -> None:
+        if found is None:
+            raise told(sqlite3.DatabaseError("malformed: what it holds"), self.base.where)
+        about, mine = json.loads(found), self._about()
         if about != mine:
             other = next(k for k in mine if about.get(k) != mine[k])
             raise DataError(f"belongs to another model or has other options ({other}: {about.get(other)})",
@@ -140,37 +151,76 @@ class Store:
                 self._read()
 
     def _read(self) -> None:
-        """The ledger as it is in the file."""
-        ledger = Ledger(self.capacity, self.rule, next_id=int(self.fact("next_id") or b"1"))
+        """The ledger as it is in the file; damaged rows are left out, and overwritten by the next change."""
+        ledger = Ledger(self.capacity, self.rule)
         self.means: Means = Means()
         self._dirty: set[int] = set()
         self.slots: dict[int, int] = {}
         self.marks: dict[int, int] = {}
         self._by_mark, self._free = {}, []
         self._rows, self._blobs, self._last = {}, {}, 0
-        kept = "select slot, id, label, guard, worth, uses, mark from records order by id"
-        for slot, id, label, guard, worth, uses, mark in self.base.link.execute(kept):
-            self._last = max(self._last, slot)
-            if not isinstance(id, int) or not isinstance(label, int) or id in ledger.records:
-                raise told(sqlite3.DatabaseError("malformed: one record twice, or no number"), self.base.where)
-            if id:
-                ledger.restore(Record(id, label, bool(guard), worth, uses))
-                self._place(id, slot, mark)
+        self.raw_marks: dict[int, int | None] = {}
+        rows = f"select slot, {SEALS['records'][1]}, seal from records order by id"
+        for slot, *row, seal in self.base.link.execute(rows):
+            self._last = max(self._last, self._key(slot))
+            if seal != row_seal(self._mark, row):
+                self._lose(slot)
+            elif row[0]:
+                self._restore(ledger, slot, *row)
             else:
                 self._free.append(slot)
         heapify(self._free)
+        ledger.next_id = max(int(self._fact("next_id") or b"1"), max(ledger.records, default=0) + 1)
         self.ledger = ledger
         self._read_classes()
 
+    def _restore(self, ledger: Ledger, slot: int, id: int, label: int, guard: int, worth: int, uses: int, mark: int,
+                 raw_mark: int | None) -> None:  # fmt: skip
+        if id in ledger.records:
+            raise told(sqlite3.DatabaseError("malformed: one record twice"), self.base.where)
+        ledger.restore(Record(id, label, bool(guard), worth, uses))
+        self._place(id, slot, mark, raw_mark)
+
+    def _key(self, found: object) -> int:
+        """The key of a row, which is a number unless the table itself is damaged."""
+        if not isinstance(found, int):
+            raise told(sqlite3.DatabaseError("malformed: a row without a number"), self.base.where)
+        return found
+
+    def _lose(self, slot: int) -> None:
+        """A damaged row: its place is free again."""
+        self.lost += 1
+        self._empty(slot)
+        self._free.append(slot)
+
     def _read_classes(self) -> None:
-        rows = "select label, labelled, trainees, guards, level, steps, seen, mean from classes"
-        for label, labelled, trainees, guards, level, steps, seen, mean in self.base.link.execute(rows):
-            for counts, n in zip(self._counts(), (labelled, trainees, guards, level, steps)):
-                if n:
-                    counts[label] = n
-            if seen:
-                self.means.counts[label] = seen
-                self.means.means[label] = np.frombuffer(self.seal.open(mean, f"mean {label}") or b"", np.float32)
+        for *row, seal in self.base.link.execute(f"select {SEALS['classes'][1]}, seal from classes").fetchall():
+            if seal == row_seal(self._mark, row):
+                self._restore_class(*row)
+            else:
+                self.lost += 1
+                self._dirty.add(self._key(row[0]))
+        labels = {k for group in (self.ledger.trainees, self.ledger.guards) for k in group.ids}
+        for label in labels - set(self.ledger.trainees.seen) - set(self.ledger.guards.seen):
+            self._count_again(label)
+
+    def _restore_class(self, label: int, *numbers) -> None:
+        *counted, seen, mean = numbers
+        for counts, n in zip(self._counts(), counted):
+            if n:
+                counts[label] = n
+        if seen:
+            self.means.counts[label] = seen
+            self.means.means[label] = np.frombuffer(self.seal.open(mean, f"mean {label}") or b"", np.float32)
+
+    def _count_again(self, label: int) -> None:
+        """The counts of a class whose row was lost: as if its records were all that it ever had."""
+        ledger = self.ledger
+        for group in (ledger.trainees, ledger.guards):
+            group.seen[label] = len(group.ids.get(label, ()))
+        if label != NONE:
+            ledger.labelled[label] = ledger.trainees.seen[label] + ledger.guards.seen[label]
+        self._dirty.add(label)
 
     def _counts(self) -> tuple[Counter[int], ...]:
         ledger = self.ledger
@@ -183,31 +233,50 @@ class Store:
             n = self.means.counts.get(label, 0)
             mean = self.seal.seal(self.means.means[label].tobytes(), f"mean {label}") if n else b""
             row = (label, *(counts[label] for counts in self._counts()), n, mean)
-            self.base.link.execute("insert or replace into classes values (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            row = (*row, row_seal(self._mark, row))
+            self.base.link.execute("insert or replace into classes values (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         self._dirty.clear()
         self._write_fact("next_id", b"%d" % self.ledger.next_id)
 
     def _write_records(self) -> None:
-        now, records, marks = time.time_ns() // 1_000_000, self.ledger.records, self.marks
-        rows = [(slot, *records[id], marks[id], now) if id else (slot, *FREE) for slot, id in self._rows.items()]
-        self.base.many("insert or replace into records values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        now, rows = time.time_ns() // 1_000_000, []
+        for slot, id in self._rows.items():
+            row = self._row(id)
+            rows.append((slot, *row[:-1], now if id else 0, row[-1], row_seal(self._mark, row)))
+        self.base.many("insert or replace into records values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self.base.many("insert or replace into latents values (?, ?, ?)", [(s, *b) for s, b in self._blobs.items()])
         self._rows.clear()
         self._blobs.clear()
 
+    def _row(self, id: int) -> tuple[int | None, ...]:
+        """What is sealed of a record's row."""
+        if not id:
+            return FREE
+        _, label, guard, worth, uses = self.ledger.records[id]
+        return id, label, int(guard), worth, uses, self.marks[id], self.raw_marks[id]
+
     # facts ------------------------------------------------------------------------------------
 
     def fact(self, name: str) -> bytes | None:
-        """A small piece of information kept with the records."""
-        found = self.base.one("select value from facts where name = ?", (name,))
-        return found if found is None or name in (ABOUT, "seal", "next_id") else self.seal.open(found, name)
+        """A small piece of information kept with the records; None if there is none, or if it is damaged."""
+        found = self._fact(name)
+        return None if found is None else self.seal.open(found, name)
+
+    def _fact(self, name: str) -> bytes | None:
+        """As it is in the file."""
+        row = self.base.link.execute("select value, seal from facts where name = ?", (name,)).fetchone()
+        if row is not None and row[1] != row_seal(self._mark, (name, row[0])):
+            self.lost += 1
+            return None
+        return row and row[0]
 
     def keep_fact(self, name: str, value: bytes) -> None:
         with self.changing():
             self._write_fact(name, self.seal.seal(value, name))
 
     def _write_fact(self, name: str, value: bytes) -> None:
-        self.base.link.execute("insert or replace into facts values (?, ?)", (name, value))
+        row = (name, value, row_seal(self._mark, (name, value)))
+        self.base.link.execute("insert or replace into facts values (?, ?, ?)", row)
 
     # changes ----------------------------------------------------------------------------------
 
@@ -239,7 +308,7 @@ class Store:
         if dropped:
             self._release(dropped)
         slot = heappop(self._free) if self._free else self._new_slot()
-        self._place(id, slot, mark)
+        self._place(id, slot, mark, zlib.crc32(raw) if raw and not self.seal.locked else None)
         self._blobs[slot] = self._sealed(id, latent, raw) if self.seal.locked else (latent, raw or None)
         self._rows[slot] = id
         if len(self._rows) >= FLUSH:
@@ -330,8 +399,8 @@ class Store:
         self._last += 1
         return self._last
 
-    def _place(self, id: int, slot: int, mark: int) -> None:
-        self.slots[id], self.marks[id] = slot, mark
+    def _place(self, id: int, slot: int, mark: int, raw_mark: int | None) -> None:
+        self.slots[id], self.marks[id], self.raw_marks[id] = slot, mark, raw_mark
         if mark in self._by_mark:
             self._by_mark[mark].append(id)
         else:
@@ -340,12 +409,16 @@ class Store:
     def _release(self, id: int) -> None:
         """A dropped record's place is overwritten: at once by a newcomer, or with zeros."""
         slot, mark = self.slots.pop(id), self.marks.pop(id)
+        del self.raw_marks[id]
         self._by_mark[mark].remove(id)
         if not self._by_mark[mark]:
             del self._by_mark[mark]
+        self._empty(slot)
+        heappush(self._free, slot)
+
+    def _empty(self, slot: int) -> None:
         zeros = bytes(self.shape.latent + self.seal.extra), bytes(self.shape.raw + self.seal.extra)
         self._rows[slot], self._blobs[slot] = 0, (zeros[0], zeros[1] if self.shape.raw else None)
-        heappush(self._free, slot)
 
     # questions --------------------------------------------------------------------------------
 
@@ -363,9 +436,9 @@ class Store:
         else:
             row = self.base.link.execute(SELECT[raw], (slot,)).fetchone()
             found = row[0] if row and isinstance(row[0], bytes) else None  # a damaged page may have lost its rows
-        if found is None or raw or self.seal.locked:
+        if found is None or self.seal.locked:
             return None if found is None else self.seal.open(found, f"{'raw' if raw else 'latent'} {id}")
-        return found if self._mark(found) == self.marks[id] else None
+        return found if self._mark(found) == (self.raw_marks if raw else self.marks)[id] else None
 
     def __len__(self) -> int:
         return len(self.ledger.records)

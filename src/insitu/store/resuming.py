@@ -18,6 +18,7 @@ from insitu.store.banks import IN_A_BOUT, RESTING, SEALED, Checkpoint, read_bank
 from insitu.store.class_rows import restore_rows
 from insitu.store.drift import Drift
 from insitu.store.record import from_json
+from insitu.store.rules import NONE
 from insitu.store.spread import Spread
 from insitu.training.head import UNUSED
 
@@ -33,12 +34,15 @@ def resume(life: Life) -> None:
     points, broken = read_banks(life.folder) if life.folder else ([], 0)
     if found is None and not points and not broken:
         _collect_lately(life)
-        return life.checkpoint()
+        life.checkpoint()
+        return
     if found is not None:
         life.record = from_json(found, life.where)
         life.drift_ = Drift.from_bytes(life.store.fact(DRIFT) or b"")
         life.spread = life.spread and Spread.from_bytes(life.mind.features, life.store.fact("spread"))
-    return _load(life, _chosen(life, points, found is None, broken), found is None)
+    _load(life, _chosen(life, points, found is None, broken), found is None)
+    if life.store.lost:
+        _repair(life)
 
 
 def _collect_lately(life: Life) -> None:
@@ -87,6 +91,27 @@ def _load(life: Life, point: Checkpoint, alone: bool) -> None:
         life.record.bout = None
     restore_rows(life)
     life.mind.follow()
+
+
+def _repair(life: Life) -> None:
+    """Damaged rows of the store are gone: say so, and make the means of classes again whose rows are among them."""
+    words = f"{life.where}: {life.store.lost} rows of the store are damaged and were left out"
+    warnings.warn(words, LearningWarning, stacklevel=5)
+    life.record.damaged += life.store.lost
+    life.store.lost = 0
+    with life.store.changing():
+        for k in {r.label for r in life.store.ledger.records.values()} - {NONE, *life.store.means.means}:
+            _mean_again(life, k)
+        life._remember()
+
+
+def _mean_again(life: Life, k: int) -> None:
+    """The mean of a class from the samples that are kept of it."""
+    ids = [id for id, record in life.store.ledger.records.items() if record.label == k]
+    latents = [one for one in life.store.fetch(ids) if one is not None]
+    for features in life.mind.recall(latents)[1] if latents else ():
+        life.store.means.see(k, features)
+    life.store.touch(k)
 
 
 def _layout(life: Life) -> StateLayout:
