@@ -119,9 +119,10 @@ static void check_rows(void)
     free(acc), free(x), free(other), free(y), free(z), free(h), free(g), free(sums), unquant(q);
 }
 
+/* now and then with more inputs than are widened at once */
 static void check_tile(void)
 {
-    const int32_t runs = between(1, 3), k4 = between(1, 9), step = between(1, 4 * k4 + 3), rows = between(1, 16);
+    const int32_t runs = between(1, 3), k4 = between(1, draw() % 16 ? 9 : 300), step = between(1, 4 * k4 + 3), rows = between(1, 16);
     const int32_t outs = draw() % 4 ? between(1, 50) : 8, y_row = (outs + 7) / 8 * 8 + 8 * (int32_t)(draw() % 2);
     const int32_t blocks = (outs + 15) / 16;
     const size_t size = (size_t)(rows * y_row), bits = (size_t)(rows * y_row / 8);
@@ -143,6 +144,27 @@ static void check_tile(void)
         free((void *)(uintptr_t)u[r]);
     }
     free(w), free(y), free(z), free(mask), free(other), free(b), free(c), unquant(q);
+}
+
+static void check_pixels(void)
+{
+    const int32_t k = 4 * between(1, draw() % 8 ? 20 : 100), count = between(1, draw() % 4 ? 20 : 200);
+    const int32_t outs = draw() % 4 ? 8 * between(1, 6) : between(1, 50), y_row = (outs + 7) / 8 * 8 + 8 * (int32_t)(draw() % 2);
+    const size_t size = (size_t)(count * y_row), bits = size / 8, n = (size_t)(count * k);
+    int8_t *x = bytes(n), *w = bytes((size_t)((outs + 15) / 16 * k * 16)), *y = bytes(size), *z = copy_of(y, size);
+    uint8_t *mask = draw() % 2 ? bytes(bits) : NULL, *other = mask ? copy_of(mask, bits) : NULL, *u = bytes(n);
+    const uint8_t *run = u;
+    int32_t *b = draw() % 2 ? words(outs) : NULL, *c = words(outs);
+    const requant q = quant(outs);
+    scalar_raise_s8(u, x, (int32_t)n);
+    if (rows_any_s8(y, mask, y_row, x, k, count, w, b, c, outs, &q)) {
+        scalar_tile_s8(z, other, y_row, &run, 1, k / 4, k, count, w, b, c, outs, &q);
+    }
+    must_be_equal("rows_s8", y, z, size);
+    if (mask) {
+        must_be_equal("rows_s8, mask", mask, other, bits);
+    }
+    free(x), free(u), free(w), free(y), free(z), free(mask), free(other), free(b), free(c), unquant(q);
 }
 
 static void check_depthwise(void)
@@ -171,12 +193,56 @@ static void check_depthwise(void)
     free(pad), free(w), free(y), free(z), free(mask), free(other), free(b), unquant(q);
 }
 
+static void rows_of_images(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int8_t *pad,
+                           const conv2d_shape *s, const requant *q)
+{
+    const depthwise_row t = {s->ow, s->c, s->kh, s->kw, s->sw, s->dw, s->pl, s->w};
+    for (int32_t p = 0; p < s->n * s->oh; p++) {
+        const int8_t *rows[9], *image = x + p / s->oh * s->h * s->w * s->c;
+        for (int32_t u = 0; u < s->kh; u++) {
+            const int32_t r = p % s->oh * s->sh + u * s->dh - s->pt;
+            rows[u] = r >= 0 && r < s->h ? image + r * s->w * s->c : NULL;
+        }
+        scalar_depthwise_row_s8(y + p * s->ow * s->o, mask_row(mask, p * s->ow, s->o), rows, pad, w, b, &t, q);
+    }
+}
+
+/* whole images: some are cut into bands, some have a window too large for them */
+static void check_images(void)
+{
+    const int32_t k = between(0, 3), kh = k ? 3 : between(1, 9), kw = k ? 3 : between(1, 9), n = between(1, 2);
+    const int32_t wide = draw() % 16 ? 24 : 600;
+    const int32_t c = draw() % 2 ? between(1, 20) : 8 * between(1, 4), h = between(1, 24), w = between(1, wide);
+    const conv2d_shape s = {n, h, w, c, between(1, 20), between(1, wide), c, kh, kw, between(1, 3), between(1, 3),
+                            between(1, 2), between(1, 2), between(0, 3), between(0, 3), c};
+    const size_t size = (size_t)(n * s.oh * s.ow * c), bits = (size_t)(n * s.oh * s.ow * ((c + 7) / 8));
+    int8_t *x = bytes((size_t)(n * h * w * c)), *f = bytes((size_t)(kh * kw * c)), *y = bytes(size), *z = copy_of(y, size);
+    uint8_t *mask = draw() % 2 ? bytes(bits) : NULL, *other = mask ? copy_of(mask, bits) : NULL;
+    int8_t *pad = bytes((size_t)c);
+    int32_t *b = words(c);
+    requant q = quant(c);
+    q.x_zero = between(-128, 127);
+    memset(pad, q.x_zero, (size_t)c);
+    if (depthwise_images_s8(y, mask, x, f, b, &s, &q)) {
+        rows_of_images(z, other, x, f, b, pad, &s, &q);
+    }
+    must_be_equal("depthwise_images_s8", y, z, size);
+    if (mask) {
+        must_be_equal("depthwise_images_s8, mask", mask, other, bits);
+    }
+    free(x), free(pad), free(f), free(y), free(z), free(mask), free(other), free(b), unquant(q);
+}
+
 int main(void)
 {
     for (int32_t i = 0; i < ROUNDS; i++) {
         check_rows();
         check_tile();
         check_depthwise();
+        if (i % 10 == 0) {
+            check_images();
+            check_pixels();
+        }
     }
     return 0;
 }

@@ -1,6 +1,9 @@
 /* The primitives that most kernels are loops over: scalar.h says what each means, and x86 has versions of its own.
  * Equal in every bit for integers and for axpy_f32, equal up to the order of sums for other floats.
  *
+ * depthwise_images_s8 has no meaning of its own: a machine that has it computes a whole depthwise2d_s8 and returns 1, or
+ * returns 0 and leaves it to depthwise_row_s8.
+ *
  * Some kernels are made for machines with few registers and little memory. Their primitives are in headers of their
  * own, each with what it means and which machine's version is taken: pairs.h (dense int8), planes.h (depthwise int8),
  * quick.h (requantisation), sum.h (residual adds), fours_core.h, gather.h, rows.h, mantissas.h, turned.h and
@@ -53,6 +56,9 @@
 #endif
 #ifndef depthwise_row_s8
 #define depthwise_row_s8 scalar_depthwise_row_s8
+#endif
+#ifndef depthwise_images_s8
+#define depthwise_images_s8(y, mask, x, w, b, s, q) 0
 #endif
 
 #endif

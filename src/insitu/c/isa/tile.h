@@ -42,4 +42,10 @@ static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const
 #define tile_any_s8 scalar_tile_s8
 #endif
 
+/* The same with u = x + 128 for any number of rows of k inputs, one after the other, and one run. A machine that has it
+ * computes it and returns 1, or returns 0 and leaves it to tile_s8. */
+#ifndef rows_any_s8
+#define rows_any_s8(y, mask, y_row, x, k, count, w, b, c, outs, q) 0
+#endif
+
 #endif

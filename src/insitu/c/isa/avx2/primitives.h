@@ -83,7 +83,7 @@ ALWAYS_INLINE words16 sum_terms(const int8_t *x, int32_t n, int32_t zero, const 
     UNROLL
     for (int i = 0; i < 2; i++) {
         const __m256i from = _mm256_sub_epi32(terms.v[i], _mm256_set1_epi32(zero));
-        terms.v[i] = requant_litert8(_mm256_slli_epi32(from, 20), r, i);
+        terms.v[i] = requant_litert8(_mm256_slli_epi32(from, 20), r->part + i);
     }
     return terms;
 }

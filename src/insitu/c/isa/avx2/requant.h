@@ -13,14 +13,19 @@
 
 #include "numbers/requant.h"
 
+/* the data of eight channels */
+typedef struct {
+    __m256i m, m_odd, right;
+    __m256i more, rest; /* single: 2^(s-1), 64 bits, of even and of odd lanes; litert: 2^r - 1, and half of it as `more` */
+} requant_eight;
+
 /* the data of sixteen channels, loaded once for many rows */
 typedef struct {
     const requant *q;
     int32_t channel, n; /* the first of them; how many count, at most sixteen */
     int litert;
     int scalar; /* a shift for which the formulas above do not hold */
-    words16 m, m_odd, right;
-    words16 more, rest; /* single: 2^(s-1), 64 bits, of even and of odd lanes; litert: 2^r - 1, and half of it as `more` */
+    requant_eight part[2];
 } requant_lanes;
 
 ALWAYS_INLINE __m256i odd_lanes(__m256i v)
@@ -28,23 +33,24 @@ ALWAYS_INLINE __m256i odd_lanes(__m256i v)
     return _mm256_srli_epi64(v, 32);
 }
 
-/* one of the two vectors of each */
+/* one of the two parts */
 ALWAYS_INLINE void requant_constants(requant_lanes *r, int part, __m256i m, __m256i shift)
 {
+    requant_eight *e = r->part + part;
     const __m256i one = _mm256_set1_epi32(1), zero = _mm256_setzero_si256();
     const __m256i right = _mm256_sub_epi32(r->litert ? zero : _mm256_set1_epi32(-1), shift);
     r->scalar |= _mm256_movemask_epi8(_mm256_or_si256(_mm256_cmpgt_epi32(zero, right),
                                                       _mm256_cmpgt_epi32(right, _mm256_set1_epi32(31))));
-    r->m.v[part] = m;
-    r->m_odd.v[part] = odd_lanes(m);
-    r->right.v[part] = right;
+    e->m = m;
+    e->m_odd = odd_lanes(m);
+    e->right = right;
     if (r->litert) {
-        r->rest.v[part] = _mm256_sub_epi32(_mm256_sllv_epi32(one, right), one);
-        r->more.v[part] = _mm256_srli_epi32(r->rest.v[part], 1);
+        e->rest = _mm256_sub_epi32(_mm256_sllv_epi32(one, right), one);
+        e->more = _mm256_srli_epi32(e->rest, 1);
     } else {
         const __m256i half = _mm256_set1_epi64x((int64_t)1 << 31), low = _mm256_set1_epi64x(31);
-        r->more.v[part] = _mm256_sllv_epi64(half, _mm256_and_si256(right, low));
-        r->rest.v[part] = _mm256_sllv_epi64(half, odd_lanes(right));
+        e->more = _mm256_sllv_epi64(half, _mm256_and_si256(right, low));
+        e->rest = _mm256_sllv_epi64(half, odd_lanes(right));
     }
 }
 
@@ -77,31 +83,33 @@ ALWAYS_INLINE requant_lanes requant_load(const requant *q, int32_t channel, int3
 ALWAYS_INLINE requant_lanes requant_twice(const requant_lanes *r)
 {
     requant_lanes both = *r;
-    both.m = twice(r->m);
-    both.m_odd = twice(r->m_odd);
-    both.right = twice(r->right);
-    both.more = twice(r->more);
-    both.rest = twice(r->rest);
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        const requant_eight *e = r->part + i;
+        const requant_eight again = {low_twice(e->m), low_twice(e->m_odd), low_twice(e->right), low_twice(e->more),
+                                     low_twice(e->rest)};
+        both.part[i] = again;
+    }
     both.n = 16;
     return both;
 }
 
-ALWAYS_INLINE __m256i requant_single8(__m256i x, const requant_lanes *r, int part)
+ALWAYS_INLINE __m256i requant_single8(__m256i x, const requant_eight *e)
 {
-    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, r->m.v[part]), r->more.v[part]);
-    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), r->m_odd.v[part]), r->rest.v[part]);
-    return _mm256_srav_epi32(_mm256_blend_epi32(odd_lanes(even), odd, 0xaa), r->right.v[part]);
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, e->m), e->more);
+    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), e->m_odd), e->rest);
+    return _mm256_srav_epi32(_mm256_blend_epi32(odd_lanes(even), odd, 0xaa), e->right);
 }
 
-ALWAYS_INLINE __m256i requant_litert8(__m256i x, const requant_lanes *r, int part)
+ALWAYS_INLINE __m256i requant_litert8(__m256i x, const requant_eight *e)
 {
     const __m256i half = _mm256_set1_epi64x(1 << 30);
-    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, r->m.v[part]), half);
-    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), r->m_odd.v[part]), half);
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, e->m), half);
+    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(odd_lanes(x), e->m_odd), half);
     const __m256i h = _mm256_blend_epi32(_mm256_srli_epi64(even, 31), _mm256_slli_epi64(odd, 1), 0xaa);
-    const __m256i most = _mm256_sub_epi32(r->more.v[part], _mm256_srai_epi32(h, 31));
-    const __m256i up = _mm256_cmpgt_epi32(_mm256_and_si256(h, r->rest.v[part]), most);
-    return _mm256_sub_epi32(_mm256_srav_epi32(h, r->right.v[part]), up);
+    const __m256i most = _mm256_sub_epi32(e->more, _mm256_srai_epi32(h, 31));
+    const __m256i up = _mm256_cmpgt_epi32(_mm256_and_si256(h, e->rest), most);
+    return _mm256_sub_epi32(_mm256_srav_epi32(h, e->right), up);
 }
 
 /* sixteen results in order, before the clamp, saturated to 16 bits; needs !r->scalar */
@@ -109,11 +117,11 @@ ALWAYS_INLINE __m256i requant_halves(words16 x, const requant_lanes *r)
 {
     __m256i low, high;
     if (r->litert) {
-        low = requant_litert8(x.v[0], r, 0);
-        high = requant_litert8(x.v[1], r, 1);
+        low = requant_litert8(x.v[0], r->part);
+        high = requant_litert8(x.v[1], r->part + 1);
     } else {
-        low = requant_single8(x.v[0], r, 0);
-        high = requant_single8(x.v[1], r, 1);
+        low = requant_single8(x.v[0], r->part);
+        high = requant_single8(x.v[1], r->part + 1);
     }
     return _mm256_adds_epi16(_mm256_packs_epi32(low, high), _mm256_set1_epi16((int16_t)r->q->y_zero));
 }
@@ -122,6 +130,12 @@ ALWAYS_INLINE __m256i requant_halves(words16 x, const requant_lanes *r)
 ALWAYS_INLINE __m128i packed(__m256i v)
 {
     return _mm_packs_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+
+/* sixteen results, clamped */
+ALWAYS_INLINE __m128i clamped(__m256i v, const requant *q)
+{
+    return _mm_min_epi8(_mm_max_epi8(packed(v), _mm_set1_epi8((int8_t)q->lo)), _mm_set1_epi8((int8_t)q->hi));
 }
 
 /* bit i: is result i not clamped? */
@@ -151,8 +165,7 @@ ALWAYS_INLINE void requant_store(int8_t *y, uint8_t *mask, words16 x, const requ
         return;
     }
     const __m256i v = requant_halves(x, r);
-    const __m128i lo = _mm_set1_epi8((int8_t)r->q->lo), hi = _mm_set1_epi8((int8_t)r->q->hi);
-    store_bytes(y, r->n, _mm_min_epi8(_mm_max_epi8(packed(v), lo), hi));
+    store_bytes(y, r->n, clamped(v, r->q));
     if (mask) {
         const uint32_t bits = inside_bits(v, r->q) & ((1u << r->n) - 1u);
         mask[r->channel / 8] = (uint8_t)bits;

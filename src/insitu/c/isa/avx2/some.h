@@ -12,6 +12,9 @@
 
 #include "isa/inline.h"
 
+/* a vector that stays in a register inside a loop */
+#define KEEP_VECTOR(a) __asm__("" : "+x"(a))
+
 typedef struct {
     __m256i v[2];
 } words16;
@@ -35,10 +38,15 @@ ALWAYS_INLINE words16 subtract_words(words16 x, words16 y)
     return rest;
 }
 
+ALWAYS_INLINE __m256i low_twice(__m256i x)
+{
+    return _mm256_permute2x128_si256(x, x, 0);
+}
+
 /* words 0..7, and the same again as 8..15 */
 ALWAYS_INLINE words16 twice(words16 x)
 {
-    const words16 both = {{_mm256_permute2x128_si256(x.v[0], x.v[0], 0), _mm256_permute2x128_si256(x.v[1], x.v[1], 0)}};
+    const words16 both = {{low_twice(x.v[0]), low_twice(x.v[1])}};
     return both;
 }
 

@@ -5,8 +5,7 @@
 #ifndef INSITU_ISA_AVX2_TILE_H
 #define INSITU_ISA_AVX2_TILE_H
 
-#include "isa/avx2/requant.h"
-#include "isa/inline.h"
+#include "isa/avx2/wide_tile.h"
 
 /* the inputs of a tile: see scalar_tile_s8 */
 typedef struct {
@@ -85,21 +84,6 @@ ALWAYS_INLINE void tile_block_s8(const int P, int8_t *y, uint8_t *mask, int32_t 
     }
 }
 
-/* four rows by eight outputs, of which there are no more: `start` and r have them twice */
-ALWAYS_INLINE void tile_eight_s8(int8_t *y, uint8_t *mask, int32_t row, const tile_source *t, words16 start,
-                                 const requant_lanes *r)
-{
-    __m256i acc[4 * 2];
-    tile_sums_s8(4, 2, acc, row, t, 0);
-    UNROLL
-    for (int p = 0; p < 4; p += 2) {
-        const __m256i *a = acc + 2 * p;
-        const words16 sums = {{_mm256_permute4x64_epi64(_mm256_hadd_epi32(a[0], a[2]), 0xd8),
-                               _mm256_permute4x64_epi64(_mm256_hadd_epi32(a[1], a[3]), 0xd8)}};
-        requant_store(y + (row + p) * 8, mask_row(mask, row + p, 8), add_words(sums, start), r);
-    }
-}
-
 /* one row by 32 outputs from o on */
 ALWAYS_INLINE void tile_row_s8(int8_t *y, uint8_t *mask, const tile_source *t, const int32_t *b, const int32_t *c,
                                int32_t o, const requant *q)
@@ -115,23 +99,56 @@ ALWAYS_INLINE void tile_row_s8(int8_t *y, uint8_t *mask, const tile_source *t, c
 }
 
 /* all rows by up to sixteen outputs from o on */
-ALWAYS_INLINE void tile_outputs_s8(int8_t *y, uint8_t *mask, int32_t rows, const tile_source *t, const int32_t *b,
-                                   const int32_t *c, int32_t o, int32_t n, const requant *q)
+ALWAYS_INLINE void tile_outputs_s8(int8_t *y, uint8_t *mask, int32_t rows, const tile_source *t, words16 start,
+                                   const requant_lanes *r)
 {
-    const requant_lanes r = requant_load(q, o, n);
-    const words16 start = tile_start(b ? b + o : NULL, c + o, n);
     int32_t p = 0;
-    if (n == 8 && t->y_row == 8 && !r.scalar) {
-        const requant_lanes both = requant_twice(&r);
-        for (; p + 4 <= rows; p += 4) {
-            tile_eight_s8(y, mask, p, t, twice(start), &both);
-        }
-    }
     for (; p + 2 <= rows; p += 2) {
-        tile_block_s8(2, y, mask, p, t, start, &r);
+        tile_block_s8(2, y, mask, p, t, start, r);
     }
     if (p < rows) {
-        tile_block_s8(1, y, mask, p, t, start, &r);
+        tile_block_s8(1, y, mask, p, t, start, r);
+    }
+}
+
+/* all rows by eight outputs, the first (0) or last (1) of sixteen from r->channel on */
+ALWAYS_INLINE void tile_eight_s8(const int half, int32_t rows, wide_tile t, words16 start, const requant_lanes *r)
+{
+    const wide_end end = wide_end_of(half, start, r);
+    const int32_t o = r->channel + 8 * half;
+    t.y += o;
+    t.mask = t.mask ? t.mask + o / 8 : NULL;
+    t.w += (ptrdiff_t)r->channel * t.runs * t.k4 * 4 + 32 * half;
+    wide_rows(rows, &end, &t);
+}
+
+/* sixteen outputs of rows whose inputs are widened, or the eight that are left */
+ALWAYS_INLINE void tile_sixteen_s8(int32_t rows, const wide_tile *t, words16 start, const requant_lanes *r)
+{
+    tile_eight_s8(0, rows, *t, start, r);
+    if (r->n == 16) {
+        tile_eight_s8(1, rows, *t, start, r);
+    }
+}
+
+/* some rows by all outputs; inputs are widened if there is room for them */
+ALWAYS_INLINE void tile_rows_s8(int8_t *y, uint8_t *mask, int32_t rows, const tile_source *t, const int32_t *b,
+                                const int32_t *c, int32_t o, int32_t outs, const requant *q)
+{
+    int16_t halves[WIDE_HALVES];
+    const int32_t span = (rows - 1) * t->step + 4 * t->k4, wide = (int64_t)span * t->runs <= WIDE_HALVES;
+    const wide_tile all = {y, mask, t->w, halves, span, t->step, t->y_row, (t->y_row + 7) / 8, t->runs, t->k4};
+    for (int32_t run = 0; wide && run < t->runs; run++) {
+        widen_u8(halves + run * span, t->u[run], span);
+    }
+    for (; o < outs; o += 16) {
+        const requant_lanes r = requant_load(q, o, outs - o < 16 ? outs - o : 16);
+        const words16 start = tile_start(b ? b + o : NULL, c + o, r.n);
+        if (wide && r.n % 8 == 0 && !r.scalar) {
+            tile_sixteen_s8(rows, &all, start, &r);
+        } else {
+            tile_outputs_s8(y, mask, rows, t, start, &r);
+        }
     }
 }
 
@@ -144,10 +161,41 @@ static inline void avx2_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const u
     for (; rows == 1 && o + 32 <= outs; o += 32) {
         tile_row_s8(y, mask, &t, b, c, o, q);
     }
-    for (; o < outs; o += 16) {
-        tile_outputs_s8(y, mask, rows, &t, b, c, o, outs - o < 16 ? outs - o : 16, q);
-    }
+    tile_rows_s8(y, mask, rows, &t, b, c, o, outs, q);
 }
 #define tile_any_s8 avx2_tile_s8
+
+/* is there a shift that is left to plain C? */
+ALWAYS_INLINE int any_scalar(const requant *q, int32_t outs)
+{
+    int found = 0;
+    for (int32_t o = 0; o < outs; o += 16) {
+        found |= requant_load(q, o, outs - o < 16 ? outs - o : 16).scalar;
+    }
+    return found;
+}
+
+/* as many rows at once as there is room for, so that little is done once for many */
+static inline int avx2_rows_s8(int8_t *y, uint8_t *mask, int32_t y_row, const int8_t *x, int32_t k, int32_t count,
+                               const int8_t *w, const int32_t *b, const int32_t *c, int32_t outs, const requant *q)
+{
+    int16_t halves[WIDE_HALVES];
+    const int32_t most = WIDE_HALVES / k / 4 * 4, mask_bytes = (y_row + 7) / 8;
+    if (count < 2 || most < 16 || k % 4 != 0 || outs % 8 != 0 || any_scalar(q, outs)) {
+        return 0;
+    }
+    for (int32_t p = 0; p < count; p += most) {
+        const int32_t rows = count - p < most ? count - p : most;
+        const wide_tile all = {y + (ptrdiff_t)p * y_row, mask_row(mask, p, y_row), w, halves, 0, k, y_row, mask_bytes, 1,
+                               k / 4};
+        widen_s8(halves, x + (ptrdiff_t)p * k, rows * k);
+        for (int32_t o = 0; o < outs; o += 16) {
+            const requant_lanes r = requant_load(q, o, outs - o < 16 ? outs - o : 16);
+            tile_sixteen_s8(rows, &all, tile_start(b ? b + o : NULL, c + o, r.n), &r);
+        }
+    }
+    return 1;
+}
+#define rows_any_s8 avx2_rows_s8
 
 #endif

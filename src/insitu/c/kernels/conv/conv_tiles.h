@@ -17,18 +17,6 @@ static inline void fill_u8(uint8_t *to, int32_t value, int32_t n)
     }
 }
 
-static inline void pointwise_tiles(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, const int32_t *b, const int32_t *offset,
-                  const conv2d_shape *s, int32_t outs, const requant *q, uint8_t *pixels)
-{
-    const uint8_t *run = pixels;
-    const int32_t count = s->n * s->h * s->w;
-    for (int32_t p = 0; p < count; p += CONV_TILE) {
-        const int32_t rows = count - p < CONV_TILE ? count - p : CONV_TILE;
-        raise_s8(pixels, x + p * s->c, rows * s->c);
-        tile_s8(y + p * s->o, mask_row(mask, p, s->o), s->o, &run, 1, s->c / 4, s->c, rows, w, b, offset, outs, q);
-    }
-}
-
 /* x + 128 of the rows that some outputs need, as a ring */
 typedef struct {
     uint8_t *rows;
@@ -68,7 +56,7 @@ static inline void conv2d_tiles(int8_t *y, uint8_t *mask, const int8_t *x, const
 {
     const int same = s->sh == 1 && s->sw == 1 && s->oh == s->h && s->ow == s->w;
     if (same && s->kh == 1 && s->kw == 1 && s->c % 4 == 0) {
-        pointwise_tiles(y, mask, x, w, b, offset, s, outs, q, (uint8_t *)scratch);
+        rows_s8(y, mask, s->o, x, s->c, s->n * s->h * s->w, w, b, offset, outs, q, scratch);
         return;
     }
     const uint8_t **runs = (const uint8_t **)scratch;

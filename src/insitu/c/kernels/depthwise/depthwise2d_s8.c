@@ -24,6 +24,9 @@ void depthwise2d_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w, 
     int8_t *pad = (int8_t *)bias + (4 * s->o + 15) / 16 * 16;
     const depthwise_row t = {s->ow, s->c, s->kh, s->kw, s->sw, s->dw, s->pl, s->w};
     centred_bias(bias, w, b, s, q->x_zero);
+    if (depthwise_images_s8(y, mask, x, w, bias, s, q)) {
+        return;
+    }
     for (int32_t o = 0; o < s->o; o++) {
         pad[o] = (int8_t)q->x_zero;
     }
