@@ -135,16 +135,17 @@ typedef struct {
     int clamps;
 } grid_taps;
 
-/* the output whose inputs and result are at x and y from the first one's; `whole` if all its taps are inside */
-ALWAYS_INLINE void grid_pixel(const int wide, const int full, const int R, const int whole, const grid_taps *g,
-                              ptrdiff_t x, ptrdiff_t y, const int *inside, vm m)
+/* the output whose inputs and result are at x and y from the first one's; of its columns of taps, those from `first` to
+ * before `last` are read where `inside` says so. A null `inside` means all of them. */
+ALWAYS_INLINE void grid_pixel(const int wide, const int full, const int R, const int first, const int last,
+                              const grid_taps *g, ptrdiff_t x, ptrdiff_t y, const int *inside, vm m)
 {
     vf sum = g->first;
     UNROLL
     for (int u = 0; u < R; u++) {
         UNROLL
         for (int v = 0; v < 3; v++) {
-            if (whole || inside[v]) {
+            if (v >= first && v < last && (!inside || inside[v])) {
                 sum = vf_fma(taps_load(full, m, g->x[u] + g->at[v] + x), g->f[3 * u + v], sum);
             }
         }
@@ -155,14 +156,27 @@ ALWAYS_INLINE void grid_pixel(const int wide, const int full, const int R, const
     taps_store(full, g->y + y, m, wide == TAPS_END && g->clamps ? vf_min(vf_max(sum, g->lo), g->hi) : sum);
 }
 
-/* pixel p of all rows, where not all taps are inside */
+/* pixel p of all rows */
+ALWAYS_INLINE void grid_column(const int wide, const int full, const int R, const int first, const int last,
+                               const grid_taps *g, int32_t p, const int *inside, vm m, const tap_row *t)
+{
+    ptrdiff_t x = (ptrdiff_t)p * t->step * t->c, y = (ptrdiff_t)p * t->y_step * t->c;
+    for (int32_t r = 0; r < t->rows; r++, x += t->x_next, y += t->y_next) {
+        grid_pixel(wide, full, R, first, last, g, x, y, inside, m);
+    }
+}
+
+/* the same where not all taps are inside: usually all but the first or the last column of them */
 ALWAYS_INLINE void grid_edge(const int wide, const int full, const int R, const grid_taps *g, const tap *taps,
                              int32_t p, vm m, const tap_row *t)
 {
     const int inside[3] = {tap_inside(taps, p, t), tap_inside(taps + 1, p, t), tap_inside(taps + 2, p, t)};
-    ptrdiff_t x = (ptrdiff_t)p * t->step * t->c, y = (ptrdiff_t)p * t->y_step * t->c;
-    for (int32_t r = 0; r < t->rows; r++, x += t->x_next, y += t->y_next) {
-        grid_pixel(wide, full, R, 0, g, x, y, inside, m);
+    if (full && !inside[0] && inside[1] && inside[2]) {
+        grid_column(wide, full, R, 1, 3, g, p, NULL, m, t);
+    } else if (full && inside[0] && inside[1] && !inside[2]) {
+        grid_column(wide, full, R, 0, 2, g, p, NULL, m, t);
+    } else {
+        grid_column(wide, full, R, 0, 3, g, p, inside, m, t);
     }
 }
 
@@ -174,7 +188,7 @@ ALWAYS_INLINE void grid_inside(const int wide, const int full, const int R, cons
     for (int32_t r = 0; r < t->rows; r++) {
         ptrdiff_t x = (ptrdiff_t)r * t->x_next + whole.first * x_step, y = (ptrdiff_t)r * t->y_next + whole.first * y_step;
         for (int32_t p = whole.first; p < whole.last; p++, x += x_step, y += y_step) {
-            grid_pixel(wide, full, R, 1, g, x, y, NULL, m);
+            grid_pixel(wide, full, R, 0, 3, g, x, y, NULL, m);
         }
     }
 }
