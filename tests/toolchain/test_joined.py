@@ -3,7 +3,7 @@
 import ctypes
 
 from insitu.toolchain.compiler import NATIVE, QUICK, build_library, kernel_objects
-from insitu.toolchain.joined import JOINED, SMALL, can_join, joined
+from insitu.toolchain.joined import JOINED, SMALL, joinable, joined
 
 HEADER = "#ifndef A_H\n#define A_H\nint a(void);\nint b(void);\n#endif\n"
 FIRST = '#include "a.h"\n#define SIZE 3\nint a(void) { return SIZE; }\n'
@@ -36,11 +36,23 @@ def test_large_files_are_compiled_side_by_side():
 
 def test_a_macro_that_a_header_reads_keeps_a_kernel_apart():
     plain, reads = '#include "a.h"\nint a;\n', '/* b */\n#define WIDE 1\n#include "a.h"\nint b;\n'
-    assert can_join({"a.c": plain, "b.c": plain.replace("a;", "b;")})
-    assert not can_join({"a.c": plain, "b.c": reads})
+    assert joinable({"a.c": plain, "b.c": plain.replace("a;", "b;")}) == ["a.c", "b.c"]
+    assert joinable({"a.c": plain, "b.c": reads}) == ["a.c"]
+
+
+def test_a_kernel_with_the_private_name_of_another_stays_apart_alone():
+    for private in ("static int kept(void)\n{\n    return 1;\n}\n", "enum { FIRST, kept = 2 };\n", "enum { kept };\n"):
+        files = {"a.c": private + "int a;\n", "b.c": private + "int b;\n", "c.c": "int c;\n"}
+        assert joinable(files) == ["a.c", "c.c"], private
 
 
 def test_kernels_of_a_quick_program_are_one_object_for_each_order_of_adding(tmp_path, monkeypatch):
     monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
     kernels = ("relu_f32", "max_pool2d_f32", "mean_f32", "sum_reduce_f32")
     assert len(kernel_objects(kernels, (NATIVE, QUICK))) == 2 < len(kernel_objects(kernels))
+
+
+def test_kernels_of_one_family_are_one_object(tmp_path, monkeypatch):
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path))
+    kernels = ("conv2d_packed_f32", "conv2d_patches_f32", "linear_packed_f32", "depthwise2d_f32")
+    assert len(kernel_objects(kernels, (NATIVE, QUICK))) == 1

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from insitu.errors import ToolError
 from insitu.toolchain.cache import cached, forget, key_of
-from insitu.toolchain.joined import JOINED, can_join, ended, joined
+from insitu.toolchain.joined import JOINED, ended, joinable, joined
 from insitu.toolchain.prototypes import kernels_header, own_header
 from insitu.toolchain.sources import (
     C_FOLDER,
@@ -107,11 +107,17 @@ def _kernel_object(name: str, flags: tuple[str, ...]) -> Path:
 
 
 def _quick_objects(names: list[str], flags: tuple[str, ...]) -> list[Path]:
-    """The same in two starts of the compiler: one for each kind of flags that kernels have."""
+    """The same in few starts of the compiler: one for each kind of flags that kernels have."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in names:
         groups.setdefault(kernel_flags(name, flags), []).append(name)
-    return [made for own, group in groups.items() for made in _together(group, own) or _apart(group, flags)]
+    return [made for own, group in groups.items() for made in _grouped(group, own, flags)]
+
+
+def _grouped(names: list[str], own: tuple[str, ...], flags: tuple[str, ...]) -> list[Path]:
+    """One object of all kernels whose files can be one, and an object of each other."""
+    fit = joinable({name: read(kernel_path(name)) for name in names})
+    return [*(_together(fit, own) or _apart(fit, flags)), *_apart([n for n in names if n not in fit], flags)]
 
 
 def _apart(names: list[str], flags: tuple[str, ...]) -> list[Path]:
@@ -120,21 +126,21 @@ def _apart(names: list[str], flags: tuple[str, ...]) -> list[Path]:
 
 def _together(names: list[str], flags: tuple[str, ...]) -> list[Path]:
     """One object of several kernels; none if their files cannot be one."""
-    sources = {f"{name}.c": read(kernel_path(name)) for name in names}
     known = {word for name in names for word in called(kernel_path(name)) if word in kernel_paths(C_FOLDER)}
-    headers, text = {EVERYTHING: kernels_header({*names, *known})}, "\n".join(map(ended, sources.values()))
+    headers = {EVERYTHING: kernels_header({*names, *known})}
+    text = "\n".join(ended(read(kernel_path(name))) for name in names)
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             write_texts(folder, {**headers, JOINED: text})
             compile_c([*FLAGS, *flags, "-I", folder, "-I", str(C_FOLDER), "-c", f"{folder}/{JOINED}", "-o", str(path)])
 
-    if len(names) < 2 or not can_join(sources):
+    if len(names) < 2:
         return []
     try:
         key = key_of(compiler_version(), *FLAGS, *flags, text, *depends(text, given=headers))
         return [cached("kernel", key, "-joined.o", make)]
-    except ToolError:  # names clash that are not private functions
+    except ToolError:  # names clash that joined.py does not know
         return []
 
 

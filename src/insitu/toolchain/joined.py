@@ -13,6 +13,8 @@ SMALL = 200_000  # characters in total: larger files are compiled side by side
 JOINED = "joined.c"
 MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
 PRIVATE = re.compile(r"^static [^;(={]*?\b(\w+) *[\[(=;]", re.MULTILINE)
+LISTED = re.compile(r"^enum \{([^}]*)\}", re.MULTILINE)
+CONSTANT = re.compile(r"(?:^|,)\s*(\w+)")
 
 
 def joined(files: Mapping[str, str]) -> dict[str, str]:
@@ -24,14 +26,27 @@ def joined(files: Mapping[str, str]) -> dict[str, str]:
     return {**headers, JOINED: "\n".join(map(ended, sources.values()))}
 
 
-def can_join(sources: Mapping[str, str]) -> bool:
-    """Do these hand-written files mean the same as one file? Not if one sets a macro for a header that others share."""
-    return not _clash(sources) and not any(0 <= s.find("\n#define") < s.rfind("\n#include") for s in sources.values())
+def joinable(sources: Mapping[str, str]) -> list[str]:
+    """Those of these hand-written files that mean the same as one file. A file stays separate if it shares a private
+    name with one before it, or sets a macro for a header that others share."""
+    found, names = [], set()
+    for file, text in sources.items():
+        own = _own_names(text)
+        if names.isdisjoint(own) and not 0 <= text.find("\n#define") < text.rfind("\n#include"):
+            found.append(file)
+            names |= own
+    return found
 
 
 def ended(source: str) -> str:
     """A file whose macros end with it."""
     return "\n".join([source, *(f"#undef {name}" for name in MACRO.findall(source)), ""])
+
+
+def _own_names(text: str) -> set[str]:
+    """Private functions and data, and constants."""
+    constants = (word for listed in LISTED.findall(text) for word in CONSTANT.findall(listed))
+    return {*PRIVATE.findall(text), *constants}
 
 
 def _clash(sources: Mapping[str, str]) -> bool:

@@ -4,8 +4,6 @@
  */
 #include "kernels/conv/conv_rows.h"
 
-enum { PANEL = 48 };
-
 void conv2d_packed_f32(float *y, const float *x, const float *w, const float *b, const float *more, float lo, float hi,
                        const conv2d_shape *shape)
 {

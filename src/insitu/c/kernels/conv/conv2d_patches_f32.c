@@ -6,8 +6,6 @@
 #include "kernels.h"
 #include "kernels/conv/patches.h"
 
-enum { PANEL = 48 };
-
 void conv2d_patches_f32(float *y, const float *x, const float *w, const float *b, const float *more, float lo, float hi,
                         int32_t plain, int32_t tile, const conv2d_shape *s, void *scratch)
 {

@@ -5,8 +5,6 @@
 #include "isa/transpose.h"
 #include "kernels/conv/conv_rows.h"
 
-enum { PANEL = 48 };
-
 void conv2d_turned_f32(float *y, const float *x, const float *w, const float *b, const float *more, float lo, float hi,
                        const conv2d_shape *shape, void *scratch)
 {

@@ -4,8 +4,6 @@
  */
 #include "kernels.h"
 
-enum { PANEL = 48 };
-
 void linear_packed_f32(float *y, const float *x, const float *w, const float *b, const float *more, float lo, float hi,
                        const linear_shape *s)
 {

@@ -5,8 +5,6 @@
 #include "isa/transpose.h"
 #include "kernels.h"
 
-enum { PANEL = 48 };
-
 void linear_turned_f32(float *y, const float *x, const float *w, const float *b, const float *more, float lo, float hi,
                        const linear_shape *s, void *scratch)
 {
