@@ -7,10 +7,10 @@ For each seed the ten wearers are divided into two whose recordings made the bas
 two who stay outside; over three seeds no wearer is outside twice. A fleet wearer labels the first 1, 2 or 4 windows
 of each of their 14 recordings; all are tested on windows that share no reading with those. Compared are: the base as
 it is; each watch alone; one network trained on all labels together (pooled: the data leave the watches); the fleet's
-model; and the fleet's model that each watch then adapts to its wearer. No rate is set: each device derives its own
-(`partial_fit`). All but the fleet's plain model get the same number of passes over their samples. The number of
-rounds and the sizes of the groups were set after runs with other draws of roles, and fixed rates, from the same ten
-wearers.
+model; and what each watch keeps after it went on from the fleet's model by itself, as `insitu fleet` does without
+options (insitu/federated/own.py). No rate is set: each device derives its own (`partial_fit`). All but the fleet's
+plain model get the same number of passes over their samples. The number of rounds and the sizes of the groups were set
+after runs with other draws of roles, and fixed rates, from the same ten wearers.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ import numpy as np
 import insitu
 from insitu.demo.watch import LEARNED, WEARERS, Windows, joined, recordings
 from insitu.federated.handout import base_of
-from insitu.federated.member import Member, Task
+from insitu.federated.member import KEPT, Member, Task
 from insitu.federated.rounds import Fleet
 from insitu.learner import Learner
 from insitu.learner.few import Known
+from insitu.learner.settle import usual_epochs
 from insitu.reports.speed import machine
 from insitu.terminal.table import table
 
 ROOT = Path(__file__).parent.parent
 SEEDS, LABELS = (0, 1, 2), (1, 2, 4)
 ROUNDS = 20  # of the fleet
-EPOCHS = (1, 3)  # passes in each round; as many passes in all again to adapt, twice as many for a watch alone or pooled
+EPOCHS = (1, 3)  # passes in each round
 BASE, OUTSIDE = 2, 2  # wearers
 WAYS = ("base", "alone", "pooled", "fleet", "fleet + own")
 
@@ -119,25 +120,28 @@ def taught(seed: int, windows: int, coding: str, epochs: int) -> tuple[Fleet, Le
 def measure(seed: int, windows: int, coding: str = "int8", epochs: int = 1) -> dict:
     who, start = roles(seed), opened(seed)
     fleet, shared = taught(seed, windows, coding, epochs)
-    passes = ROUNDS * epochs
-    state = shared.device.save_state()
-    pooled = adapted(opened(seed), joined([labelled(n, windows) for n in who.fleet]), 2 * passes)
-    found = {way: [] for way in WAYS}
+    packed = base_of(fleet.arrays, fleet.catalogue).packed
+    own = usual_epochs(len(labelled(who.fleet[0], windows)))  # passes of a watch by itself; all label as many
+    passes = ROUNDS * epochs + own
+    pooled = adapted(opened(seed), joined([labelled(n, windows) for n in who.fleet]), passes)
+    found, kept = {way: [] for way in WAYS}, []
     for n in who.fleet:
-        data = labelled(n, windows)
-        shared.device.load_state(state)
+        data, test = labelled(n, windows), tests(n)
+        watch = Member(shared, data.x, data.y, test=(test.x, test.y))
+        alone, together = score(adapted(opened(seed), data, passes), n), watch.evaluate(packed, fleet.catalogue)
         shared.known = Known()
-        alone, together = score(adapted(opened(seed), data, 2 * passes), n), score(shared, n)
-        scores = score(start, n), alone, score(pooled, n), together, score(adapted(shared, data, passes), n)
+        settled = watch.settle(packed, fleet.catalogue)
+        kept.append(settled[KEPT])
+        scores = score(start, n), alone, score(pooled, n), 100 * together["accuracy"], 100 * settled["accuracy"]
         for way, value in zip(WAYS, scores):
             found[way].append(value)
-    shared.device.load_state(state)
+    watch.take(packed, fleet.catalogue)
     outside = {"base": [score(start, n) for n in who.outside], "pooled": [score(pooled, n) for n in who.outside],
                "fleet": [score(shared, n) for n in who.outside]}  # fmt: skip
     up = sum(r.bytes_up for r in fleet.rounds) / len(fleet.rounds) / len(who.fleet)
-    about = {"seed": seed, "windows": windows, "coding": coding, "epochs": epochs, "who": vars(who)}
+    about = {"seed": seed, "windows": windows, "coding": coding, "epochs": epochs, "own": own, "who": vars(who)}
     size = 4 * sum(a.size for a in fleet.arrays.values())
-    return {**about, "inside": found, "outside": outside, "bytes_up": up, "float_bytes": size}
+    return {**about, "inside": found, "kept": kept, "outside": outside, "bytes_up": up, "float_bytes": size}
 
 
 def mean(rows: list[dict], part: str, way: str) -> float:

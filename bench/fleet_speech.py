@@ -3,7 +3,8 @@
     python -m bench.fleet_speech            three seeds, a table; some minutes
 
 MLPerf Tiny's keyword network with a new head for seven words. Ten devices share 560 clips: each has its own mix of
-words (Dirichlet, 0.2). Only the head learns; each device derives its own rate. All are tested on clips of other
+words (Dirichlet, 0.2). Only the head learns; each device derives its own rate, and goes on by itself at the end as
+`insitu fleet` does without options. All are tested on clips of other
 speakers: with the words in the mix that the device hears, and with all seven alike. Needs kws-dscnn-int8 and speech7
 in the zoo's cache. Nothing was tuned.
 """
@@ -26,6 +27,7 @@ from insitu.federated.rounds import Fleet
 from insitu.federated.split import divided
 from insitu.learner import Learner
 from insitu.learner.few import Known
+from insitu.learner.settle import usual_epochs
 from insitu.pipeline import compile
 from insitu.terminal.table import table
 from insitu.training.train import Recipe
@@ -58,17 +60,20 @@ def measure(start: Learner, seed: int) -> dict[str, list[tuple[float, float]]]:
     fleet = Fleet([Member(copy.deepcopy(start), d.x, d.y) for d in own])
     for number in range(ROUNDS):
         fleet.round(Task(seed=1000 * number))
-    shared, pooled = copy.deepcopy(start), adapted(copy.deepcopy(start), data, ROUNDS)
-    Member(shared, data.x[:1], data.y[:1]).take(base_of(fleet.arrays, fleet.catalogue).packed, fleet.catalogue)
+    shared, pooled = copy.deepcopy(start), adapted(copy.deepcopy(start), data, 2 * ROUNDS)
+    packed = base_of(fleet.arrays, fleet.catalogue).packed
+    Member(shared, data.x[:1], data.y[:1]).take(packed, fleet.catalogue)
     state, found = shared.device.save_state(), {way: [] for way in WAYS}
     for d in own:
         mix = np.bincount(d.y, minlength=count) / len(d)
         shared.device.load_state(state)
         shared.known = Known()
-        made = adapted(copy.deepcopy(start), d, 2 * ROUNDS), pooled, shared
+        made = adapted(copy.deepcopy(start), d, ROUNDS + usual_epochs(len(d))), pooled, shared
         for way, learner in zip(WAYS, made):
             found[way].append(scores(learner, mix, tests))
-        found["fleet + own"].append(scores(adapted(shared, d, ROUNDS), mix, tests))
+        shared.known = Known()
+        Member(shared, d.x, d.y).settle(packed, fleet.catalogue)
+        found["fleet + own"].append(scores(shared, mix, tests))
     return found
 
 

@@ -1,6 +1,7 @@
 """What a fleet puts on the wire, counted by a proxy between a supernode of Flower's and its superlink.
 
     python -m bench.fleet_wire                watch and mcunet, ours and Flower's FedAvg of the float model
+    python -m bench.fleet_wire --coding int8  with the default coding, both ways
 
 Both sides are Flower's own processes on loopback, without TLS. The proxy counts every byte in both directions, by what
 was asked; polls and heartbeats depend on how long a round takes and are told apart. Counted are two whole rounds after
@@ -25,6 +26,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import insitu
+from insitu.federated.coding import CODINGS
 from insitu.federated.ports import LOOPBACK
 from insitu.federated.processes import Superlink, start_node, write_app
 from insitu.federated.security import Security
@@ -131,7 +133,8 @@ def ours(folder: Path, learner: Learner, x: np.ndarray, y: np.ndarray, coding: s
     np.savez(folder / "mine.npz", x=x, y=y)
     settings = {"rounds": LAST + 1, "clients": 1, "epochs": 1, "timeout": 600.0, "coding": coding}
     wanted, ready, where = Served(folder / "g.insitu", folder / "out.insitu", settings), threading.Event(), []
-    threading.Thread(target=serve, args=(wanted, lambda a: (where.append(a), ready.set())), daemon=True).start()
+    server = threading.Thread(target=serve, args=(wanted, lambda a: (where.append(a), ready.set())), daemon=True)
+    server.start()
     ready.wait(120)
     proxy = Proxy(where[0])
     about = {"learner": str(folder / "g.insitu"), "data": str(folder / "mine.npz"), "coding": coding,
@@ -140,6 +143,7 @@ def ours(folder: Path, learner: Learner, x: np.ndarray, y: np.ndarray, coding: s
     try:
         found = between(proxy, lambda: rounds_in(wanted.rounds))
         check_replies(wanted.rounds)
+        server.join(120)  # its folder must stay until its last round is written
         return found
     finally:
         node.stop()
@@ -207,7 +211,7 @@ NETWORKS = {"watch": watch, "mcunet": mcunet}
 def measure(name: str, coding: str = "ternary") -> dict:
     learner, x, y, arrays = NETWORKS[name]()
     learner.device.info()
-    found = {"network": name, "numbers": sum(a.size for a in arrays.values()), "arrays": len(arrays)}
+    found = {"network": name, "coding": coding, "numbers": sum(a.size for a in arrays.values()), "arrays": len(arrays)}
     for way, work in (("ours", lambda f: ours(f, learner, x, y, coding)), ("float", lambda f: floats(f, arrays))):
         with TemporaryDirectory() as folder:
             found[way] = work(Path(folder))
@@ -223,12 +227,13 @@ def shown(rows: list[dict]) -> str:
     lines = []
     for r in rows:
         a, b = busy(r["ours"]), busy(r["float"])
-        lines.append((r["network"], f"{r['numbers']:,}", f"{a:,.0f}", f"{b:,.0f}", f"{b / a:.1f}",
+        lines.append((r["network"], r["coding"], f"{r['numbers']:,}", f"{a:,.0f}", f"{b:,.0f}", f"{b / a:.1f}",
                       f"{sum(r['ours'].values()):,.0f}", f"{sum(r['float'].values()):,.0f}"))  # fmt: skip
     head = (
         "network",
+        "coding",
         "numbers",
-        "ours, ternary",
+        "ours",
         "FedAvg of floats",
         "times fewer",
         "with polls: ours",
@@ -240,7 +245,9 @@ def shown(rows: list[dict]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), help="watch, mcunet")
-    rows = [measure(name) for name in parser.parse_args().networks]
+    parser.add_argument("--coding", choices=CODINGS, default="ternary")
+    options = parser.parse_args()
+    rows = [measure(name, options.coding) for name in options.networks]
     print(shown(rows))
     for r in rows:
         print(json.dumps(r, indent=1))

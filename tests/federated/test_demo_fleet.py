@@ -19,14 +19,14 @@ def test_the_demo_leaves_something_to_learn_and_the_fleet_learns_it():
     assert len(devices) == 10 and not set(FEW) & set(FLEET)
     fleet = Fleet([Member(copy.deepcopy(learner), *learn, test=test) for learn, test in devices])
 
-    def scores(own: Task | None = None) -> np.ndarray:
+    def scores(how=Member.evaluate, **options) -> np.ndarray:
         packed = base_of(fleet.arrays, fleet.catalogue).packed
-        return np.array([m.evaluate(packed, fleet.catalogue, own)["accuracy"] for m in fleet.members])
+        return np.array([how(m, packed, fleet.catalogue, **options)["accuracy"] for m in fleet.members])
 
     before = scores()
     for number in (1, 2):
         fleet.round(Task(epochs=5, seed=1000 * number))
-    after, own = scores(), scores(Task(epochs=5))
+    after, own = scores(), scores(Member.settle, passes=5)
     assert before.mean() < 0.75 and after.mean() > before.mean() + 0.04
     assert own.min() > before.min() + 0.1 and own.mean() > after.mean()  # the worst gains once it goes on by itself
     assert (scores() == after).all()  # which leaves no trace

@@ -103,7 +103,7 @@ def wait_for(port: int, log: Path, seconds: float = 120) -> None:
 
 
 @pytest.mark.parametrize("given, words", [
-    ({"certificate": Path("x.pem")}, "needs --certificate, --key and --authority"),
+    ({"certificate": Path("x.pem")}, "needs certificate=, key= and authority="),
     ({"nodes": (Path("a.pub"),)}, "mean nothing without a certificate"),
     ({"node_key": Path("a.key")}, "only to a server that it knows"),
     ({"authority": Path("nowhere.pem")}, "there is no such file"),

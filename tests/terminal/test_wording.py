@@ -23,7 +23,7 @@ ARGUMENT = re.compile(
 # what speaks one language on purpose, and why
 ONE_READER = {
     "cli/": "the command line itself", "demo/": "shows the command that it is",
-    "federated/": "serve and join are commands of the shell; processes.py has Flower's flags",
+    "federated/processes.py": "flags of Flower's commands",
     "toolchain/": "flags of compilers", "firmware/": "flags of compilers",
     "deploy/bundle_texts.py": "files for the shell", "deploy/packages.py": "files for the shell",
     "deploy/tradeoff.py": "the column is called flags", "reports/html": "colours of a style sheet",

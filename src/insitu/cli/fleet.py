@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from insitu.cli.fleet_options import arguments as arguments
 from insitu.cli.output import say, show
-from insitu.cli.values import count, index, page_file, rate, saved_file, share
+from insitu.cli.values import page_file, saved_file
 
 HELP = "devices that learn together without sharing samples: simulate, serve, join (with Flower)"
 EXAMPLES = """\
@@ -15,59 +16,10 @@ EXAMPLES = """\
   insitu fleet simulate g.insitu --data x.npz --clients 50 --unlike 0.5   your learner, unlike devices
   insitu fleet simulate g.insitu --each people/*.npz             a file for each device
   insitu fleet serve g.insitu --clients 3 --rounds 10 -o together.insitu   a server; prints the address to join
-  insitu fleet join g.insitu --data mine.npz --superlink HOST:PORT         a device; its samples stay with it
+  insitu fleet join g.insitu --data mine.npz --superlink HOST:PORT -o mine.insitu   a device; its samples stay with it
   insitu fleet gateway g.insitu --build build --boards serial:/dev/ttyACM0,serial:/dev/ttyACM1 --superlink HOST:PORT
   insitu fleet report together.insitu.json -o fleet.html         a page about a run
 """
-CODINGS = ("int8", "4bit", "2bit", "ternary")
-DEMOS = ("watch",)
-
-
-def arguments(parser) -> None:
-    parser.add_argument("what", choices=tuple(ACTIONS), help="simulate, serve, join, gateway or report")
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the learner (.insitu); for report: a .json")
-    data = parser.add_argument_group("samples")
-    data.add_argument("--data", metavar="FILE", help="simulate: divided among the devices; join: this device's own")
-    data.add_argument("--test", metavar="FILE", help="join: samples to test on (default: those of --data)")
-    data.add_argument("--demo", choices=DEMOS, help="simulate: watches and their wearers, with nothing else at hand")
-    data.add_argument("--each", type=Path, nargs="+", default=(), metavar="FILE",
-                      help="simulate: instead of --data, a file of samples for each device (people/*.npz)")  # fmt: skip
-    data.add_argument("--unlike", type=rate, metavar="A", help="simulate: unlike devices, the smaller the more (0.5)")
-    fleet = parser.add_argument_group("fleet")
-    fleet.add_argument("--clients", type=count, default=10, metavar="N", help="devices that take part (10)")
-    fleet.add_argument("--rounds", type=count, default=3, metavar="N", help="(3)")
-    fleet.add_argument("--share", type=share, metavar="S", help="share of the devices in each round (all)")
-    fleet.add_argument("--strategy", default="fedavg", metavar="NAME", help="fedavg, fedprox, fedadam, fedmedian, ...")
-    fleet.add_argument("--coding", choices=CODINGS, default="int8",
-                       help="bits of what join sends, of what serve sends, of both in simulate (int8)")  # fmt: skip
-    fleet.add_argument("--personal", default="", metavar="NAMES", help="layers that stay on their device, e.g. head")
-    fleet.add_argument("--noise", type=rate, metavar="M", help="differential privacy: noise as a multiple of --clip")
-    fleet.add_argument("--clip", type=rate, default=1.0, metavar="C", help="bound on a device's change (1.0)")
-    fleet.add_argument("--private", choices=("local", "central"), default="local", help="who adds the noise (local)")
-    fleet.add_argument("--secure", action="store_true", help="secure aggregation: the server sees only sums of changes")
-    how = parser.add_argument_group("training")
-    how.add_argument("--epochs", type=count, metavar="N", help="over a device's samples in each round (1; demo: 5)")
-    how.add_argument("--rate", type=rate, metavar="R", help="learning rate (default: each device derives its own)")
-    how.add_argument("--own", type=index, metavar="N", help="after the last round each device makes N passes by itself "
-                     "and is tested again (0; demo: 5)")  # fmt: skip
-    how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
-    how.add_argument("--steps", type=count, metavar="N", help="gateway: of a bout on a board (40)")
-    net = parser.add_argument_group("network")
-    net.add_argument("--boards", metavar="PLACES", help="gateway: serial:PORT, several with commas between them")
-    net.add_argument("--build", type=Path, metavar="DIR", help="gateway: the folder of the boards' firmware")
-    net.add_argument("--superlink", metavar="HOST:PORT", help="join: the address that `insitu fleet serve` printed")
-    net.add_argument("--memory", type=Path, metavar="FILE", help="join, gateway: what stays on the device between "
-                     "rounds (beside --data, in --build)")  # fmt: skip
-    net.add_argument("--port", type=count, metavar="N", help="serve: (a free one)")
-    net.add_argument("--certificate", type=Path, metavar="FILE", help="serve: the server's; with --key, --authority")
-    net.add_argument("--key", type=Path, metavar="FILE", help="serve: the certificate's; join: the device's own")
-    net.add_argument("--devices", type=Path, nargs="+", default=(), metavar="KEY",
-                     help="serve: public keys of the devices that may join (everybody)")  # fmt: skip
-    net.add_argument("--authority", type=Path, metavar="FILE", help="the certificate that signed the server's")
-    net.add_argument("--host", metavar="ADDRESS", help="serve: listen here (127.0.0.1; others only with a certificate)")
-    out = parser.add_argument_group("output")
-    out.add_argument("-o", "--output", type=Path, metavar="FILE", help="the learner with its model, or the page")
-    out.add_argument("--report", type=page_file, metavar="FILE", help="write a page about the run")
 
 
 def run(arguments) -> int:
@@ -93,7 +45,7 @@ def simulated(arguments) -> int:
         arguments.coding,
         _names(arguments),
         _noise(arguments),
-        _own(arguments),
+        arguments.own,
         _secured(arguments),
     )
     found = simulate(learner, devices, plan, _settings(arguments))
@@ -142,7 +94,7 @@ def served(arguments) -> int:
     learner.device.info()  # built before the first device joins
     settings = {**_settings(arguments), "clients": arguments.clients, "rounds": arguments.rounds,
                 "strategy": arguments.strategy, "personal": arguments.personal, "coding": arguments.coding,
-                "own": _own(arguments), **_private(arguments)}  # fmt: skip
+                "own": arguments.own, **_private(arguments)}  # fmt: skip
     place = arguments.host, arguments.port, _secure(arguments)
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
     about = serve(wanted, lambda address: say(f"listening on {address}\n  to join: insitu fleet join "
@@ -161,16 +113,36 @@ def joined(arguments) -> int:
     settings = {"learner": str(arguments.file.resolve()), "data": str(Path(arguments.data).resolve()),
                 "test": arguments.test and str(Path(arguments.test).resolve()), "coding": arguments.coding,
                 "personal": arguments.personal, "memory": _memory(arguments, f"{arguments.data}.memory"),
+                "own": arguments.own, "output": arguments.output and str(_learner_file(arguments.output).resolve()),
                 **_private(arguments)}  # fmt: skip
     say(f"joining {arguments.superlink}; Ctrl-C leaves")
-    join(Joined(arguments.superlink, settings, _secure(arguments)))
+    return _kept(arguments, settings, lambda: join(Joined(arguments.superlink, settings, _secure(arguments))))
+
+
+def _kept(arguments, settings: dict, take_part) -> int:
+    """Take part; a device that leaves early keeps what came so far."""
+    from insitu.federated.deployed import keep_model
+    from insitu.federated.events import ending
+
+    try:
+        found = take_part()
+    except KeyboardInterrupt:
+        if settings.get("output") and (made := keep_model(settings)):
+            say(f"the last model that came is written to {made}")
+        raise
+    written = [found["written"]] if found.get("written") else []
+    lines = [ending(found), *(f"written to {path}" for path in written)]
+    show(arguments, "\n".join(lines), {**found.get("scores", {}), "written": written})
     return 0
 
 
 def stood_in(arguments) -> int:
     from insitu.deploy.manifest import read_manifest
+    from insitu.errors import DataError
     from insitu.federated.serving import Joined, join
 
+    if arguments.output:
+        raise DataError("boards keep their models themselves: a gateway writes none", where="-o", hint="without -o")
     if not (arguments.superlink and arguments.boards and arguments.build):
         raise _missing("--superlink, --boards or --build", "the server's address, serial ports, the boards' firmware")
     read_manifest(arguments.build)  # a wrong folder is found before anything starts
@@ -179,11 +151,10 @@ def stood_in(arguments) -> int:
     settings = {"learner": str(arguments.file.resolve()), "boards": "|".join(arguments.boards.split(",")), "data": data,
                 "build": str(arguments.build.resolve()),
                 "test": arguments.test and str(Path(arguments.test).resolve()), "steps": arguments.steps,
-                "coding": arguments.coding, "personal": arguments.personal,
+                "coding": arguments.coding, "personal": arguments.personal, "own": arguments.own,
                 "memory": _memory(arguments, arguments.build / "fleet.memory"), **_private(arguments)}  # fmt: skip
     say(f"joining {arguments.superlink} with {len(arguments.boards.split(','))} boards; Ctrl-C leaves")
-    join(Joined(arguments.superlink, settings, _secure(arguments)))
-    return 0
+    return _kept(arguments, settings, lambda: join(Joined(arguments.superlink, settings, _secure(arguments))))
 
 
 def _memory(arguments, usual) -> str:
@@ -271,10 +242,6 @@ def _names(arguments) -> tuple[str, ...]:
 def _settings(arguments) -> dict[str, Any]:
     found = {"epochs": arguments.epochs or (5 if arguments.demo else 1), "rate": arguments.rate}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _own(arguments) -> int:
-    return arguments.own if arguments.own is not None else 5 if arguments.demo else 0
 
 
 def _secure(arguments):

@@ -11,8 +11,8 @@ the run; it never leaves the device.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -29,6 +29,8 @@ from insitu.federated.strategy import (
     LOSS,
     RECORD,
     SAMPLES,
+    SEEN,
+    UNTESTED,
     WANTS,
     WEIGHT,
     Deltas,
@@ -39,14 +41,21 @@ from insitu.files import write_whole
 
 KEPT, SECRETS = "insitu-kept", "insitu-secrets"
 PHASE, ANSWER = "phase", "answer"  # of a secure round
-ALONE = "alone"  # passes over a device's own samples before it is evaluated
+ALONE, MORE = "alone", "more"  # passes of a device by itself before it is evaluated; and others on top of these
+AS_FITS = -1  # as many passes as follow from a device's samples
+OVER = "over"  # nothing comes after this message
 TASK = {"epochs": int, "rate": float, "head_rate": float, "seed": int, "pull": float}
 
 
+Event = dict[str, Any]  # what a device did, for its owner
+
+
 def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | None = None,
-               memory: Callable[[Context], Path | None] = lambda context: None) -> ClientApp:  # fmt: skip
-    """The app of a device; `member_of` gives its learner and samples, `memory` the file of what it keeps. Unlike
-    devices need the fleet's catalogue."""
+               memory: Callable[[Context], Path | None] = lambda context: None,
+               told: Callable[[Context, Member, Event], None] = lambda context, member, event: None,
+               ) -> ClientApp:  # fmt: skip
+    """The app of a device; `member_of` gives its learner and samples, `memory` the file of what it keeps, and `told`
+    hears of every message that was answered. Unlike devices need the fleet's catalogue."""
     app = ClientApp()
 
     @app.train()
@@ -56,16 +65,20 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
         try:
             settings = _with_model(settings, member, shared)
         except OtherBase:
+            told(context, member, {})
             return _wants_whole(message)
         if PHASE in settings:
             masked = _under_masks(context, settings, member, shared)
             _remember(member, context, memory(context))
+            told(context, member, {"phase": settings[PHASE], "sent": len(masked)})
             return Message(RecordDict({RECORD: ConfigRecord({ANSWER: masked})}), reply_to=message)
         answer = member.train(member.held, shared, task_of(settings))
         _remember(member, context, memory(context))
         found = ConfigRecord({DELTA: answer.delta, SAMPLES: answer.samples, LOSS: answer.loss})
         if answer.left_out:
             found[LEFT_OUT] = list(answer.left_out)
+        told(context, member, {"round": settings.get("server-round", 0), "loss": answer.loss, "samples": answer.samples,
+                               "sent": len(answer.delta), "left_out": answer.left_out})  # fmt: skip
         return Message(RecordDict({RECORD: found}), reply_to=message)
 
     @app.evaluate()
@@ -75,15 +88,31 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
         try:
             _with_model(settings, member, shared)
         except OtherBase:
+            told(context, member, {})
             return _wants_whole(message)
-        own = replace(task_of(settings), epochs=int(settings[ALONE])) if ALONE in settings else None  # type: ignore
-        found = member.evaluate(member.held, shared, own)
+        found = evaluated(member, settings, shared)
         _remember(member, context, memory(context))
-        scores = {name: float(v) for name, v in found.items() if name != "samples"}
-        metrics = MetricRecord({**scores, WEIGHT: int(found["samples"])})
-        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+        told(context, member, {"scores": found, **({OVER: True} if settings.get(OVER) else {})})
+        return Message(RecordDict({"metrics": _metrics(member, found)}), reply_to=message)
 
     return app
+
+
+def evaluated(member: Member, settings: ConfigRecord, catalogue: Catalogue) -> dict[str, float]:
+    """How good the model is here, as it is or once this device has gone on from it alone; {}: nothing to test on."""
+    given = settings.get(ALONE, AS_FITS if member.passes and settings.get(OVER) else None)
+    if given is None:
+        return member.evaluate(member.held, catalogue)
+    passes = member.passes if member.passes is not None else None if given == AS_FITS else int(given)  # type: ignore
+    return member.settle(member.held, catalogue, task_of(settings), passes, int(settings.get(MORE, 0)))  # type: ignore
+
+
+def _metrics(member: Member, found: Mapping[str, float]) -> MetricRecord:
+    """As the server gets it."""
+    if not found:
+        return MetricRecord({UNTESTED: 1, WEIGHT: 1})
+    scores = {name: float(v) for name, v in found.items() if name != "samples"}
+    return MetricRecord({**scores, WEIGHT: int(found["samples"]), SEEN: int(member.seen)})
 
 
 def _member(member_of: Callable[[Context], Member], context: Context,
@@ -138,34 +167,45 @@ Told = Callable[[str, int, int], None]
 
 
 def server_app(strategy: Deltas, rounds: int = 3, settings: Settings | None = None, checkpoint: Path | None = None,
-               timeout: float = 3600, report: Told = lambda words, done, total: None,
-               own: int = 0) -> ServerApp:  # fmt: skip
+               timeout: float = 3600, report: Told = lambda words, done, total: None, own: int | None = 0,
+               alone: bool = False) -> ServerApp:  # fmt: skip
     """The app of a server. With a checkpoint, each round is written, and a restart continues with the next one."""
     app = ServerApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        run_rounds(strategy, grid, rounds, settings or {}, checkpoint, timeout, report, own)
+        run_rounds(strategy, grid, rounds, settings or {}, checkpoint, timeout, report, own, alone)
 
     return app
 
 
 def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, checkpoint: Path | None, timeout: float,
-               report: Told = lambda words, done, total: None, own: int = 0) -> None:  # fmt: skip
-    """All rounds that are still to be done, and an evaluation before the first and after the last one; with `own`
-    another one after so many passes of each device over its own samples."""
+               report: Told = lambda words, done, total: None, own: int | None = 0, alone: bool = False,
+               ) -> None:  # fmt: skip
+    """All rounds that are still to be done, and an evaluation before the first and after the last one.
+
+    own     another evaluation, after so many passes of each device by itself; None: as many as follow from its samples
+    alone   for comparison, also what each device reaches without the others, with as many passes in all
+    """
     done, arrays = read_checkpoint(checkpoint, strategy) if checkpoint else (0, strategy.first)
+    passes = {} if own == 0 else {ALONE: AS_FITS if own is None else own}
     if done == 0:
         evaluate(strategy, grid, 0, arrays, settings, timeout)
+    if done == 0 and alone:
+        report("each device alone", 0, rounds)
+        more = {ALONE: 0, **passes, MORE: rounds * int(settings.get("epochs", 1))}
+        strategy.alone, _ = settled(strategy, grid, arrays, {**settings, **more}, timeout)
     for number in range(done + 1, rounds + 1):
         report(f"round {number} of {rounds}", number - 1, rounds)
         config = ConfigRecord({**settings, "server-round": number})
         strategy.first = arrays = strategy.round(grid, number, arrays, config, timeout)
         if checkpoint:
             write_checkpoint(checkpoint, number, strategy)
-    strategy.scores = evaluate(strategy, grid, rounds, arrays, settings, timeout)
-    if own:
-        strategy.owned = owned(strategy, grid, arrays, {**settings, ALONE: own}, timeout)
+    last = {} if passes else {OVER: 1}
+    strategy.scores = evaluate(strategy, grid, rounds, arrays, {**settings, **last}, timeout)
+    if passes:
+        report("each device goes on by itself", rounds, rounds)
+        strategy.owned, strategy.kept = settled(strategy, grid, arrays, {**settings, **passes, OVER: 1}, timeout)
     report("evaluated", rounds, rounds)
 
 
@@ -176,10 +216,14 @@ def evaluate(strategy: Deltas, grid: Grid, number: int, arrays: Arrays, settings
     return strategy.aggregate_evaluate(number, strategy.answers(grid, list(messages), timeout))
 
 
-def owned(strategy: Deltas, grid: Grid, arrays: Arrays, settings: Settings, timeout: float) -> dict[int, float]:
-    """The scores of devices that go on from the fleet's model by themselves."""
+Scores = dict[int, float]
+
+
+def settled(strategy: Deltas, grid: Grid, arrays: Arrays, settings: Settings,
+            timeout: float) -> tuple[Scores, dict[int, bool]]:  # fmt: skip
+    """The scores of devices that go on from a model by themselves, and whether they keep that."""
     last = max(strategy.scored)
     before = strategy.scored[last]
     evaluate(strategy, grid, last, arrays, settings, timeout)
     found, strategy.scored[last] = strategy.scored[last], before
-    return found
+    return found, strategy.keeps

@@ -16,10 +16,12 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from insitu.devices.device import Device
 from insitu.errors import DataError
-from insitu.federated.app import client_app, run_rounds
+from insitu.federated.app import OVER, Event, client_app, run_rounds
 from insitu.federated.attempt import attempt_of
-from insitu.federated.gateway import Board, Gateway, from_samples, from_store
+from insitu.federated.catalogue import catalogue_of
+from insitu.federated.gateway import Board, Gateway, from_store, with_samples
 from insitu.federated.member import Member
 from insitu.federated.named import deltas_of, strategy_of
 from insitu.federated.outcome import outcome_of, with_model
@@ -62,7 +64,8 @@ def serve(grid: Grid, given: dict[str, Any]) -> None:
     strategy = deltas_of(inner, learners, personal, noise, secure_of(given), str(given.get("coding", "int8")))
     settings = {name: given[name] for name in SETTINGS if given.get(name) not in (None, "", 0)}
     rounds, waited = int(given["rounds"]), float(given.get("timeout", 600))
-    run_rounds(strategy, grid, rounds, settings, Path(f"{output}.rounds"), waited, own=int(given.get("own") or 0))
+    own = int(given["own"]) if "own" in given else None
+    run_rounds(strategy, grid, rounds, settings, Path(f"{output}.rounds"), waited, own=own)
     with_model(learners[0], strategy).save(output)
     write_whole(Path(f"{output}.json"), json.dumps(outcome_of(strategy), indent=1).encode())
 
@@ -80,7 +83,29 @@ def noise_of(given: Mapping[str, Any]) -> Noise | None:
 
 
 def device_app() -> ClientApp:
-    return client_app(lambda context: member_of(dict(context.node_config)), memory=memory_of)
+    return client_app(lambda context: member_of(dict(context.node_config)), memory=memory_of, told=tell)
+
+
+def tell(context: Context, member: Member, event: Event) -> None:
+    """Add a line to the file that `insitu fleet join` reads; after the last message, keep this device's model."""
+    given = context.node_config
+    if event.get(OVER) and given.get("output"):
+        event = {**event, "written": str(member.learner.save(str(given["output"])))}
+    if given.get("events"):
+        with Path(str(given["events"])).open("a") as out:
+            out.write(json.dumps(event) + "\n")
+
+
+def keep_model(given: dict[str, Any]) -> Path | None:
+    """Write the model that suits this device best, from what came so far; None if nothing did."""
+    member, memory = member_of(given), Path(str(given.get("memory", "")))
+    if not memory.is_file():
+        return None
+    member.keep(memory.read_bytes())
+    if not member.held:
+        return None
+    member.settle(member.held, catalogue_of([member.units]), passes=member.passes)
+    return member.learner.save(str(given["output"]))
 
 
 def memory_of(context: Context) -> Path | None:
@@ -92,12 +117,14 @@ def memory_of(context: Context) -> Path | None:
 def member_of(given: dict[str, Any]) -> Member:
     """The device that a supernode's configuration describes."""
     if "learner" not in given or not ({"data", "boards"} & set(given)):
-        raise DataError("needs a learner, and samples or boards", where="--node-config", hint="insitu fleet join")
+        raise DataError(
+            "needs a learner, and samples or boards", where="node config", hint="`insitu fleet join` makes it"
+        )
     personal = tuple(filter(None, str(given.get("personal", "")).split(",")))
     test = given.get("test") or None
     options = {"test": None if test is None else (test, None), "personal": personal,
                "coding": str(given.get("coding", "int8")), "noise": noise_of(given),
-               "secure": secure_of(given)}  # fmt: skip
+               "secure": secure_of(given), "passes": int(given["own"]) if "own" in given else None}  # fmt: skip
     if given.get("boards"):
         return gateway_of(given, options)
     return Member(opened(str(given["learner"])), given["data"], **options)
@@ -109,9 +136,16 @@ def gateway_of(given: Mapping[str, Any], options: dict[str, Any]) -> Gateway:
     learner, places = opened(str(given["learner"])), str(given["boards"]).split("|")
     data, steps = given.get("data"), int(given.get("steps", STEPS))
     shares = shared_out(learner, data, len(places)) if data else [None] * len(places)
-    lessons = [from_store(steps) if part is None else from_samples(learner, *part) for part in shares]
-    boards = [Board(p, lambda p=p: open_folder(given["build"], p).device, lesson) for p, lesson in zip(places, lessons)]
-    return Gateway(learner, boards, **{**options, "test": options["test"] or (data and (data, None))})
+    boards = [_board(p, part, str(given["build"]), learner, steps) for p, part in zip(places, shares)]
+    test, learned = options["test"], not options["test"] and bool(data)
+    return Gateway(learner, boards, learned=learned, **{**options, "test": test or (data and (data, None))})
+
+
+def _board(place: str, part: tuple[Any, Any] | None, build: str, learner: Learner, steps: int) -> Board:
+    def opened_there() -> Device:
+        return open_folder(build, place).device
+
+    return with_samples(place, opened_there, learner, *part) if part else Board(place, opened_there, from_store(steps))
 
 
 def shared_out(learner: Learner, data: str, count: int) -> list[tuple[Any, Any] | None]:

@@ -1,31 +1,35 @@
 """A gateway: one member of a fleet that stands in for many boards, which cannot speak Flower's protocol themselves.
 
-    Gateway(learner, [Board("left", opened, from_samples(learner, x, y)), Board("right", opened, from_store(40))])
+    Gateway(learner, [with_samples("left", opened, learner, x, y), Board("right", opened, from_store(40))])
 
 In a round it loads the base into each board, lets the board learn from its own store (or from samples that the gateway
 holds for it), reads what was learned, and answers with the mean change, weighted by samples. A board that is unplugged,
 reset or faulty is left out of the round and tried again in the next one. What the coding of the answer loses is kept
-here, on the boards' behalf.
+here, on the boards' behalf. After the last round each board gets the fleet's model, or what suits it better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from insitu.data import Samples
 from insitu.devices.device import Device, Updates, method_of
 from insitu.devices.link import LinkDevice
 from insitu.devices.living import Living
 from insitu.errors import DataError, DeviceError, Error
 from insitu.federated.catalogue import Catalogue
 from insitu.federated.delta import unpack_base
-from insitu.federated.member import Lesson, Member, Task
+from insitu.federated.member import KEPT, USUAL, Lesson, Member, Task
+from insitu.federated.own import Own, go_on
 from insitu.federated.units import Arrays, from_real, to_real
 from insitu.learner import Learner
+from insitu.training.train import BODY_RATE
 
+BOUTS = 10  # of a board by itself after the last round
 Teaching = Callable[[Device, Task], tuple[int, float]]  # learns; returns how many samples it stands for, and their loss
 
 
@@ -36,6 +40,7 @@ class Board:
     name: str
     open: Callable[[], Device]
     lesson: Teaching
+    samples: Samples | None = None  # that the gateway holds for it
     device: Device | None = None
     failures: list[str] = field(default_factory=list)
 
@@ -55,26 +60,42 @@ class Board:
         self.device = None
 
 
+def with_samples(name: str, opened: Callable[[], Device], learner: Learner, x: Any, y: Any = None) -> Board:
+    """A board for which the gateway holds these samples."""
+    data = learner.samples(x, y)
+    return Board(name, opened, from_samples(learner, data), data)
+
+
 def from_samples(learner: Learner, x: Any, y: Any = None) -> Teaching:
-    """The gateway holds these samples for the board."""
+    """The gateway holds these samples for the board. Without a rate, it derives one from them as `partial_fit` does."""
     data = learner.samples(x, y)
     assert data.labels is not None  # checked by samples()
     arrays, total = (*data.inputs, data.labels), len(data)
 
     def learn(device: Device, task: Task) -> tuple[int, float]:
-        batch = method_of(device.verbs).samples
-        losses = []
+        batch, rate = method_of(device.verbs).samples, task.rate
+        losses, rate = [], derived_rate(learner, data, device) if rate is None else rate
         for epoch in range(task.epochs):
             order = np.random.default_rng((task.seed, epoch)).permutation(total)
             order = order[: len(order) // batch * batch]
-            rates = [RATE if task.rate is None else task.rate] * (len(order) // batch)
+            rates = [rate] * (len(order) // batch)
             losses.append(device.train(Updates(arrays, order.tolist(), rates, batch)).losses.mean())
         return total, float(np.mean(losses))
 
     return learn
 
 
-RATE = 0.01  # of a board that is given none
+def derived_rate(learner: Learner, data: Samples, device: Device) -> float:
+    """The rate of a board's head for these samples, found by the same program on this computer; the share of it for
+    other layers goes into the board's state."""
+    learner.device.load_arrays(device.state())
+    found = learner.partial_fit(data)
+    if BODY_RATE in device.state():
+        device.load_arrays({BODY_RATE: learner.device.state()[BODY_RATE]})
+    return found.head_rate
+
+
+RATE = 0.01  # of a board that learns from its own store and is given none: nobody else has its samples
 
 
 def from_store(steps: int) -> Teaching:
@@ -97,10 +118,10 @@ def from_store(steps: int) -> Teaching:
 class Gateway(Member):
     """A member of a fleet that is several boards. All of them run the program of this learner."""
 
-    def __init__(self, learner: Learner, boards: Sequence[Board], **options: Any):
-        """Options are those of a member: test, personal, coding, noise."""
+    def __init__(self, learner: Learner, boards: Sequence[Board], *, learned: bool = False, **options: Any):
+        """Options are those of a member: test, personal, coding, noise. learned: the test samples are the boards'."""
         super().__init__(learner, None, **options)
-        self.boards = list(boards)
+        self.boards, self.learned = list(boards), learned
 
     def learn(self, packed: bytes, catalogue: Catalogue, task: Task = Task()) -> Lesson:  # noqa: B008
         self._rewind(packed)
@@ -129,12 +150,56 @@ class Gateway(Member):
             board.lost(e)
             return None
 
-    def evaluate(self, packed: bytes, catalogue: Catalogue, own: Task | None = None) -> dict[str, float]:
-        if self.test is None:
-            raise DataError("a gateway without test samples cannot evaluate", hint="test=(x, y)")
-        if own is not None:
-            raise DataError("boards behind a gateway learn in rounds only", hint="without --own")
-        return super().evaluate(packed, catalogue)
+    def evaluate(self, packed: bytes, catalogue: Catalogue) -> dict[str, float]:
+        """On the gateway's test samples; {} if it has none."""
+        return super().evaluate(packed, catalogue) if self.test is not None else {}
+
+    def settle(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL, passes: int | None = None,
+               more: int = 0) -> dict[str, float]:  # fmt: skip
+        """Each board ends with the model that suits it best.
+
+        For a board whose samples it holds, the gateway finds that model with the same program (own.py). A board with a
+        store of its own goes on for as many bouts as passes, or BOUTS, and takes back those that do harm.
+        """
+        found = []
+        for board in self.boards:
+            try:
+                own = self._settled(board, packed, catalogue, task, passes, more)
+                found.append({**self._measured(own), KEPT: float(own.kept)})
+            except (DeviceError, OSError) as e:
+                board.lost(e)
+        if not found or self.test is None:
+            return {}
+        return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+
+    def _settled(self, board: Board, packed: bytes, catalogue: Catalogue, task: Task, passes: int | None,
+                 more: int) -> Own:  # fmt: skip
+        """Leave the best model on a board and on the learner here; returns what speaks for it."""
+        device = board.reached()
+        self.take(packed, catalogue)
+        self._hand_over(self.learner.device, device)
+        if board.samples is not None:
+            learn = lambda part, epoch: self._epoch(task, epoch, part)  # noqa: E731
+            found = go_on(self.learner, board.samples, learn, passes, more)
+            self._hand_over(self.learner.device, device)
+            return found
+        bouts = BOUTS if passes is None else passes
+        if bouts:
+            board.lesson(device, replace(task, epochs=bouts))
+        self._hand_over(device, self.learner.device)
+        return Own(bouts)
+
+    def _hand_over(self, source: Device, target: Device) -> None:
+        """What is trained, from one device to another with the same program."""
+        target.load_arrays(from_real(self.units, to_real(self.units, source.state()), target.state()))
+
+    def _measured(self, found: Own) -> dict[str, float]:
+        return super()._measured(found) if self.test is not None else {}
+
+    @property
+    def seen(self) -> bool:
+        """Does the gateway test on the samples that its boards learn from?"""
+        return self.learned
 
     def close(self) -> None:
         for board in self.boards:

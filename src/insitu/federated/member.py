@@ -14,19 +14,24 @@ import io
 import zipfile
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from insitu.data import Samples, read_held_out
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, Program, exchanged
 from insitu.federated.delta import HASH_BYTES, Sender, base_hash, unpack_base
+from insitu.federated.own import Own, go_on
 from insitu.federated.privacy import Noise, private
 from insitu.federated.units import Arrays, Unit, from_real, identity, to_real, units_of
 from insitu.files import read_array
 from insitu.learner import Learner
 from insitu.learner.few import Known
+from insitu.learner.measures import MEASURES
 
+KEPT = "kept"  # of a device that went on by itself: does it keep that?
 MOST_KEPT = 1 << 28  # bytes that a device keeps between rounds
 
 
@@ -69,8 +74,10 @@ class Member:
     """A learner with samples, and the part of a fleet's tensors that it trains."""
 
     def __init__(self, learner: Learner, x: Any, y: Any = None, *, test: Any = None, personal: Sequence[str] = (),
-                 coding: str = "int8", noise: Noise | None = None, secure: float | None = None):  # fmt: skip
+                 coding: str = "int8", noise: Noise | None = None, secure: float | None = None,
+                 passes: int | None = None):  # fmt: skip
         self.noise = noise  # that this device adds itself
+        self.passes = passes  # by itself after the last round, whatever the server says
         self.secure = secure  # it answers only under masks, with a change of at most this norm
         self.learner, self.data, self.test = learner, (x, y), test
         everything = units_of(learner.graphs)
@@ -93,7 +100,9 @@ class Member:
     def train(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL) -> Answer:
         """Learn, and answer with the sealed change."""
         if self.secure is not None:
-            raise DataError("this device answers only under masks", where="secure", hint="insitu fleet serve --secure")
+            raise DataError(
+                "this device answers only under masks", where="secure", hint="a server that asks for masked sums, too"
+            )
         found = self.learn(packed, catalogue, task)
         delta = self._delta(found.base, found.learned, packed, found.samples)
         return Answer(delta, found.samples, found.loss, found.left_out)
@@ -128,11 +137,12 @@ class Member:
         noisy = {name: base[name] + change for name, change in hidden.items()}
         return self.sender.delta(base, noisy, base_hash(packed), 1)
 
-    def _epoch(self, task: Task, epoch: int) -> float:
+    def _epoch(self, task: Task, epoch: int, data: Samples | None = None) -> float:
+        given = self.data if data is None else (data, None)
         if task.rate is None:
-            return self.learner.partial_fit(*self.data).loss[-1]
+            return self.learner.partial_fit(*given).loss[-1]
         rates = {"rate": task.rate, "head_rate": task.head_rate}
-        found = self.learner.fit(*self.data, epochs=1, schedule="constant", warmup=0, seed=task.seed + epoch, **rates)
+        found = self.learner.fit(*given, epochs=1, schedule="constant", warmup=0, seed=task.seed + epoch, **rates)
         return found.loss[-1]
 
     def _pull(self, base: Arrays, share: float) -> None:
@@ -142,15 +152,34 @@ class Member:
             back = {name: now[name] + share * (base[name] - now[name]) for name in now}
             self.learner.device.load_arrays(from_real(self.units, back, state))
 
-    def evaluate(self, packed: bytes, catalogue: Catalogue, own: Task | None = None) -> dict[str, float]:
-        """How good a base is on this device's test samples, with its personal layers; `own`: after it has learned so
-        from its own samples, which leaves no trace."""
+    def evaluate(self, packed: bytes, catalogue: Catalogue) -> dict[str, float]:
+        """How good a base is on this device's test samples, with its personal layers."""
+        self.take(packed, catalogue)
+        return self.learner.evaluate(*(self.test if self.test is not None else self.data))
+
+    def settle(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL, passes: int | None = None,
+               more: int = 0) -> dict[str, float]:  # fmt: skip
+        """Go on from a base alone, if this device's own samples speak for it (own.py): the learner then has the model
+        that suits this device best, and the result says how good it is. Nothing of it is part of later rounds."""
         self.take(packed, catalogue)
         known = self.learner.known
-        for epoch in range(own.epochs if own else 0):
-            self._epoch(own or USUAL, epoch)
+        data = self.learner.samples(*self.data)
+        found = go_on(self.learner, data, lambda part, epoch: self._epoch(task, epoch, part), passes, more)
         self.learner.known = known
-        return self.learner.evaluate(*(self.test if self.test is not None else self.data))
+        return {**self._measured(found), KEPT: float(found.kept)}
+
+    def _measured(self, found: Own) -> dict[str, float]:
+        """On the test samples; of a device without any, on its samples while they were held out."""
+        if found.score is None or not self.seen:
+            return self.learner.evaluate(*(self.test if self.test is not None else self.data))
+        return {MEASURES[self.learner.recipe.loss][0]: found.score.measure, "samples": found.score.samples}
+
+    @property
+    def seen(self) -> bool:
+        """Is this device tested on the samples that it learns from?"""
+        x = self.data[0]
+        of_file = isinstance(x, str | Path) and read_held_out(x, self.learner.graphs["predict"]) is not None
+        return self.test is None and not of_file
 
     # between messages -------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 from insitu.federated.strategy import Deltas
 from insitu.federated.units import from_real
 from insitu.learner import Learner
+from insitu.learner.measures import MEASURES
 
 
 def outcome_of(strategy: Deltas) -> dict[str, Any]:
@@ -20,6 +21,11 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "scores": dict(strategy.scores or {}),
         "devices": {str(number): scores for number, scores in strategy.scored.items()},
         "own": {str(node): score for node, score in strategy.owned.items()},
+        "kept": {str(node): kept for node, kept in strategy.kept.items()},
+        "alone": {str(node): score for node, score in strategy.alone.items()},
+        "tested_bytes": strategy.tested_bytes,
+        "seen": sorted(str(node) for node in strategy.seen),
+        "measure": MEASURES[strategy.learners[0].recipe.loss][0],
         "tensors": tensors,
         "float_bytes": 4 * count,
         "strategy": type(strategy.strategy).__name__,

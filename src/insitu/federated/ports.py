@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 from insitu.errors import DeviceError
+from insitu.terminal.wording import option
 
 LOOPBACK = "127.0.0.1"
 LISTENING = "0A"  # in /proc/net/tcp
@@ -25,11 +26,11 @@ def check_port(host: str, port: int) -> None:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             s.bind((host, port))
     except OSError as e:
-        pid = holder_of(port)
+        pid, other = holder_of(port), f"another port: {option(port='N')}"
         if pid is None:
-            words, hint = f"cannot listen there: {e.strerror}", "another --port"
+            words, hint = f"cannot listen there: {e.strerror}", other
         else:
-            words, hint = f"process {pid} listens there: {command_of(pid)}", f"kill {pid} ends it; or another --port"
+            words, hint = f"process {pid} listens there: {command_of(pid)}", f"kill {pid} ends it; or {other}"
         raise DeviceError(words, where=f"{host}:{port}", hint=hint) from e
 
 

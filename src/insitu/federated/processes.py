@@ -98,7 +98,7 @@ class Superlink:
         if self.process is not None:
             self.process.stop()  # what a superlink that died has left behind
         check_port(self.host, self.port)
-        command = [tool("flower-superlink"), *self.security.of_link(), "--host", self.host, "--port", str(self.port),
+        command = [tool("flower-superlink"), *link_flags(self.security), "--host", self.host, "--port", str(self.port),
                    "--disable-runtime-dependency-installation"]  # fmt: skip
         self.process = started(command, self.home, "superlink.log")
         wait_for(self.host, self.port, self.process, self.home / "superlink.log")
@@ -114,7 +114,7 @@ class Superlink:
     def flwr(self, *words: str) -> dict:
         """What one of Flower's commands answers about this superlink."""
         lines = ["[superlink]", 'default = "fleet"', "", "[superlink.fleet]", f'address = "{self.address}"',
-                 self.security.of_run()]  # fmt: skip
+                 run_line(self.security)]  # fmt: skip
         (self.home / "config.toml").write_text("\n".join(lines) + "\n")
         command = [tool("flwr"), *words, "--format", "json"]
         done = subprocess.run(command, env=environment(self.home), capture_output=True, text=True, timeout=120)
@@ -129,6 +129,28 @@ class Superlink:
     @property
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
+
+
+def link_flags(security: Security) -> list[str]:
+    """How a superlink protects its connections."""
+    if security.certificate is None:
+        return ["--insecure"]
+    files = (("certfile", security.certificate), ("keyfile", security.key), ("ca-certfile", security.authority))
+    flags = [word for name, path in files for word in (f"--ssl-{name}", str(path))]
+    return [*flags, *(["--enable-supernode-auth"] if security.nodes else [])]
+
+
+def node_flags(security: Security) -> list[str]:
+    """How a supernode does."""
+    if security.authority is None:
+        return ["--insecure"]
+    key = ["--auth-supernode-private-key", str(security.node_key)] if security.node_key else []
+    return ["--root-certificates", str(security.authority), *key]
+
+
+def run_line(security: Security) -> str:
+    """How Flower's own commands do: a line of their configuration."""
+    return f'root-certificates = "{security.authority}"' if security.authority else "insecure = true"
 
 
 def write_app(folder: Path, settings: Mapping[str, object]) -> Path:
@@ -147,7 +169,7 @@ def start_node(home: Path, superlink: str, settings: Mapping[str, object], secur
     """A supernode of Flower's that runs our app for one device."""
     home.mkdir(parents=True, exist_ok=True)
     words = " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items() if value is not None)
-    command = [tool("flower-supernode"), *security.of_node(), "--superlink", superlink, "--host", LOOPBACK, "--port",
+    command = [tool("flower-supernode"), *node_flags(security), "--superlink", superlink, "--host", LOOPBACK, "--port",
                str(free_port()), "--node-config", words]  # fmt: skip
     return started(command, home, f"{name}.log")
 

@@ -76,5 +76,5 @@ def _set(strategy: Any, path: str, value: object) -> None:
     for each in inner:
         strategy = getattr(strategy, each, None)
     if not hasattr(strategy, name):
-        raise DataError(f"belongs to another strategy: it has {path}", hint="the same --strategy as before, or anew")
+        raise DataError(f"belongs to another strategy: it has {path}", hint="the same strategy as before, or anew")
     setattr(strategy, name, value)

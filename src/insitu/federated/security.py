@@ -1,7 +1,8 @@
 """Who may listen and who may take part: the server's certificate, and the keys of its devices.
 
 The certificate says to devices who the server is, and encrypts everything on the way. A device's key says to the server
-who the device is: an ECDSA key as `ssh-keygen -t ecdsa -b 384` makes it. Both are Flower's own; nothing here encrypts.
+who the device is: an ECDSA key as `ssh-keygen -t ecdsa -b 384` makes it. Both are Flower's own; nothing here encrypts,
+and Flower's flags for them are in processes.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.errors import DataError
+from insitu.terminal.wording import either, option
 
 
 @dataclass(frozen=True)
@@ -28,30 +30,17 @@ class Security:
         """The same, if it is complete and the files exist."""
         server = (self.certificate, self.key)
         if any(server) and not (all(server) and self.authority):
-            raise DataError("a certificate needs --certificate, --key and --authority", where="serve")
+            raise DataError(f"a certificate needs {whole_protection()}", where="serve")
         if self.nodes and self.certificate is None:
-            raise DataError("keys of devices mean nothing without a certificate", where="--devices", hint=TLS)
+            where = either(shell="--devices", python="nodes")
+            raise DataError("keys of devices mean nothing without a certificate", where=where, hint=whole_protection())
         if self.node_key and self.authority is None:
-            raise DataError("a device shows its key only to a server that it knows", where="--key", hint="--authority")
+            where, hint = either(shell="--key", python="node_key"), option(authority="FILE")
+            raise DataError("a device shows its key only to a server that it knows", where=where, hint=hint)
         for path in (*server, self.authority, *self.nodes, self.node_key):
             if path is not None and not path.is_file():
                 raise DataError("there is no such file", where=str(path))
         return self
-
-    def of_link(self) -> list[str]:
-        if self.certificate is None:
-            return ["--insecure"]
-        files = ["--ssl-certfile", self.certificate, "--ssl-keyfile", self.key, "--ssl-ca-certfile", self.authority]
-        return [*map(str, files), *(["--enable-supernode-auth"] if self.nodes else [])]
-
-    def of_node(self) -> list[str]:
-        if self.authority is None:
-            return ["--insecure"]
-        key = ["--auth-supernode-private-key", str(self.node_key)] if self.node_key else []
-        return ["--root-certificates", str(self.authority), *key]
-
-    def of_run(self) -> str:
-        return f'root-certificates = "{self.authority}"' if self.authority else "insecure = true"
 
 
 def check_server(address: str, authority: Path | None, seconds: float = 10) -> None:
@@ -71,10 +60,12 @@ def check_server(address: str, authority: Path | None, seconds: float = 10) -> N
             pass
     except ssl.SSLError as e:
         why = getattr(e, "verify_message", "") or e.reason or e
-        raise DataError(f"the server could not show that it is the right one: {why}", where=address, hint=HINT) from e
+        hint = f"the certificate that signed the server's: {option(authority='FILE')}"
+        raise DataError(f"the server could not show that it is the right one: {why}", where=address, hint=hint) from e
     except OSError:
         pass
 
 
-HINT = "--authority must be the certificate that signed the server's"
-TLS = "--certificate, --key and --authority"
+def whole_protection() -> str:
+    """What a server needs to listen for other machines."""
+    return either(shell="--certificate, --key and --authority", python="certificate=, key= and authority=")

@@ -8,6 +8,7 @@ the last round that was completed. A new superlink knows none of the supernodes 
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -18,9 +19,10 @@ from typing import Any
 
 from insitu.errors import DataError, DeviceError
 from insitu.federated.attempt import ended, submitted
+from insitu.federated.events import Events, words_of
 from insitu.federated.ports import LOOPBACK
 from insitu.federated.processes import Superlink, start_node
-from insitu.federated.security import Security, check_server
+from insitu.federated.security import Security, check_server, whole_protection
 from insitu.terminal.colour import say
 
 AGAIN = 5  # times that a superlink or an app is started again without a new round in between
@@ -28,6 +30,7 @@ LOG = "supernode.log"
 ACCEPTED = "SuperNode ID"  # what a supernode logs once a superlink knows it
 REFUSED = "Failed to initialize the connection to the SuperLink."  # and what it logs if it is refused
 PATIENCE, PAUSE = 600.0, 1.0  # seconds for which a device tries to come back, and between two tries
+LOOK, GONE = 0.5, 4.0  # seconds between two looks; and after which a server that does not listen has ended
 QUIET = 8.0  # seconds after which a device says what it waits for; Flower's own start takes about two
 
 
@@ -55,7 +58,7 @@ def serve(wanted: Served, ready: Callable[[str], None], wait: float = 0.5) -> di
     """Serve until all rounds are done; returns what happened."""
     host = wanted.host or LOOPBACK
     if host != LOOPBACK and wanted.security.certificate is None:
-        hint = "--certificate, --key and --authority, or a tunnel to 127.0.0.1"
+        hint = f"{whole_protection()}, or a tunnel to 127.0.0.1"
         raise DataError("listening for other machines needs a certificate", where=host, hint=hint)
     wanted.done.unlink(missing_ok=True)
     with TemporaryDirectory() as home, Superlink(Path(home), wanted.port or 0, host, wanted.security) as link:
@@ -108,39 +111,66 @@ class Joined:
     quiet: float = QUIET
 
 
-def join(wanted: Joined) -> None:
-    """Take part until Ctrl-C. A supernode that ends after it was accepted once is started again."""
+def join(wanted: Joined) -> dict[str, Any]:
+    """Take part until the run is over; returns the last event (events.py). A supernode that ends after it was accepted
+    once is started again. Ctrl-C leaves earlier."""
     check_server(wanted.superlink, wanted.security.authority)
     accepted, since = False, time.monotonic()
-    while True:
-        log = _taken_part(wanted)
-        if ACCEPTED in log:
-            accepted, since = True, time.monotonic()
-        if not accepted or time.monotonic() - since > wanted.patience:
-            raise DeviceError(f"ended: {_reason(log)}", where=f"supernode of {wanted.superlink}")
-        time.sleep(PAUSE)
+    with TemporaryDirectory() as folder:
+        events = Events(Path(folder) / "events")
+        while True:
+            log = _taken_part(wanted, events)
+            if events.last and gone(wanted.superlink):
+                return events.last
+            if ACCEPTED in log:
+                accepted, since = True, time.monotonic()
+            if not accepted or time.monotonic() - since > wanted.patience:
+                raise DeviceError(f"ended: {_reason(log)}", where=f"supernode of {wanted.superlink}")
+            time.sleep(PAUSE)
 
 
-def _taken_part(wanted: Joined) -> str:
-    """One supernode, until it ends; returns what it logged. It ends with code 0 even if the server refused it."""
+def _taken_part(wanted: Joined, events: Events) -> str:
+    """One supernode, until it ends or the run is over; returns what it logged. It ends with code 0 even if the server
+    refused it."""
+    settings = {**wanted.settings, "events": str(events.file)}
     with TemporaryDirectory() as home:
-        process, log = start_node(Path(home), wanted.superlink, wanted.settings, wanted.security), Path(home) / LOG
+        process, log = start_node(Path(home), wanted.superlink, settings, wanted.security), Path(home) / LOG
         try:
-            _tell_if_quiet(process, log, wanted)
-            process.wait()
+            _follow(process, log, wanted, events)
         finally:
             process.stop()
         return log.read_text(errors="replace")
 
 
-def _tell_if_quiet(process: subprocess.Popen, log: Path, wanted: Joined) -> None:
-    """Say what a device waits for, if no server has accepted it after some seconds."""
-    try:
-        process.wait(wanted.quiet)
-    except subprocess.TimeoutExpired:
-        if ACCEPTED not in log.read_text(errors="replace"):
-            say(f"note: no server answers at {wanted.superlink} yet; waiting until `insitu fleet serve` listens there. "
-                "Ctrl-C stops")  # fmt: skip
+def _follow(process: subprocess.Popen, log: Path, wanted: Joined, events: Events) -> None:
+    """Say what happens, until the supernode ends, or the server does after its last message. If no server has accepted
+    this device after some seconds, say what it waits for."""
+    end = time.monotonic() + wanted.quiet
+    while process.poll() is None:
+        for words in filter(None, map(words_of, events.new())):
+            say(words)
+        if events.last and gone(wanted.superlink):
+            return
+        if time.monotonic() > end:
+            end = float("inf")
+            if ACCEPTED not in log.read_text(errors="replace"):
+                say(f"note: no server answers at {wanted.superlink} yet; waiting until `insitu fleet serve` listens "
+                    "there. Ctrl-C stops")  # fmt: skip
+        time.sleep(LOOK)
+    events.new()
+
+
+def gone(address: str, seconds: float = GONE) -> bool:
+    """Has nobody listened there for some seconds?"""
+    host, _, port = address.rpartition(":")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            with socket.create_connection((host, int(port)), timeout=seconds):
+                return False
+        except OSError:
+            time.sleep(LOOK)
+    return True
 
 
 def _reason(log: str) -> str:
@@ -148,4 +178,4 @@ def _reason(log: str) -> str:
     if REFUSED not in log:
         return log.strip()[-500:]
     said = log.partition(REFUSED)[2].strip().splitlines()[:1]
-    return f"the server refused this device ({''.join(said)}); is its public key among `serve --devices`?"
+    return f"the server refused this device ({''.join(said)}); does the server know its public key?"

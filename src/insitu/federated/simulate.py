@@ -41,7 +41,7 @@ class Plan:
     coding: str = "int8"  # of what devices send and are sent
     personal: tuple[str, ...] = ()
     noise: Noise | None = None
-    own: int = 0  # passes of each device over its own samples after the last round, to test what that brings
+    own: int | None = None  # passes of each device by itself after the last round; None: as follows from its samples
     secure: float | None = None  # the server sees only sums, of changes with at most this norm
 
     @property
@@ -73,7 +73,7 @@ def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan:
         written(Path(folder), learner, devices)
         strategy = deltas_of(inner, [learner], plan.personal, plan.noise, plan.secure, plan.coding)
         strategy.at_once = AT_ONCE * processes
-        server = server_app(strategy, plan.rounds, settings, report=report, own=plan.own)
+        server = server_app(strategy, plan.rounds, settings, report=report, own=plan.own, alone=True)
         client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))
         run_simulation(server, client, len(devices), backend_config=_backend(processes))
         return Outcome(with_model(learner, strategy), {**outcome_of(strategy), "clients": len(devices)})

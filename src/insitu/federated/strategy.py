@@ -21,6 +21,7 @@ from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of, exchanged, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply
 from insitu.federated.handout import Base, Handout
+from insitu.federated.member import KEPT
 from insitu.federated.privacy import Noise
 from insitu.federated.recalled import BASES, numbers_of
 from insitu.federated.rounds import averaged, programs_of
@@ -30,6 +31,7 @@ from insitu.learner import Learner
 
 RECORD = "insitu"  # the one record of a message, each way: one object on the wire
 BASE, DELTA, SAMPLES, LOSS, LEFT_OUT = "base", "delta", "samples", "loss", "left-out"
+SEEN, UNTESTED = "seen", "untested"  # an evaluation on samples that were learned from; one without any samples
 WANTS = "wants-whole-base"  # the answer of a device that does not have the last model
 MOST_SAID = 200  # characters of what a device says about itself
 
@@ -77,6 +79,11 @@ class Deltas(Strategy):
         self.first: Arrays = first_arrays(self.catalogue, states)
         self.scores: MetricRecord | None = None  # of the last evaluation
         self.owned: dict[int, float] = {}  # the scores of devices that went on by themselves
+        self.kept: dict[int, bool] = {}  # do they keep that?
+        self.alone: dict[int, float] = {}  # the scores that devices reach without the others
+        self.keeps: dict[int, bool] = {}  # of the last evaluation
+        self.tested_bytes = 0  # sent to devices for evaluations
+        self.seen: set[int] = set()  # devices that are tested on what they learned from
         self.uniform = self.noise is not None  # every device counts the same: its number of samples is private
         self.made = numbers_of(self.strategy)  # before it changes any
         self.handout = Handout(self.catalogue, self.coding)
@@ -131,7 +138,9 @@ class Deltas(Strategy):
                            grid: Grid) -> Iterable[Message]:  # fmt: skip
         base = self.handout.next(as_arrays(arrays), exact=True)
         made = self.strategy.configure_evaluate(server_round, as_record(base.arrays), config, grid)
-        return [_slim(m, self.handout.blob_for(m.metadata.dst_node_id)) for m in made]
+        blobs = [(m, self.handout.blob_for(m.metadata.dst_node_id)) for m in made]
+        self.tested_bytes += sum(len(blob) for _, blob in blobs)
+        return [_slim(m, blob) for m, blob in blobs]
 
     # back -------------------------------------------------------------------------------------
 
@@ -165,9 +174,12 @@ class Deltas(Strategy):
         return found and as_record({n: a + ahead[n] for n, a in as_arrays(found).items()})
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        good = [m for m in replies if self._measured(server_round, m)]
-        for m in good:
+        found = [m for m in replies if self._measured(server_round, m)]
+        for m in found:
             self.handout.has(m.metadata.src_node_id)
+        good = [m for m in found if not _metric(m, UNTESTED)]
+        self.keeps = {m.metadata.src_node_id: bool(_metric(m, KEPT)) for m in good}
+        self.seen |= {m.metadata.src_node_id for m in good if _metric(m, SEEN)}
         self.scored[server_round] = {m.metadata.src_node_id: _score(m) for m in good}
         return self.strategy.aggregate_evaluate(server_round, good) if good else None
 
@@ -202,12 +214,17 @@ class Deltas(Strategy):
 
 
 WEIGHT = "num-examples"  # the weight that Flower's strategies use
+ABOUT = (WEIGHT, KEPT, SEEN, UNTESTED)  # what an evaluation says beside its measurement
+
+
+def _metric(message: Message, name: str) -> object:
+    return next(iter(message.content.metric_records.values())).get(name)
 
 
 def _score(message: Message) -> float:
     """The one measurement of an evaluation."""
     record = next(iter(message.content.metric_records.values()))
-    return next((float(v) for name, v in record.items() if name != WEIGHT and isinstance(v, int | float)), 0.0)
+    return next((float(v) for name, v in record.items() if name not in ABOUT and isinstance(v, int | float)), 0.0)
 
 
 def as_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from insitu.files import write_whole
+from insitu.reports.fleet_text import is_share, mean, shown, tested_on, worst
 from insitu.reports.html import PAGE, card, section
 from insitu.reports.html_answers import answer
 from insitu.reports.html_style import CSS, SCRIPT
@@ -42,12 +43,14 @@ def first(about: Mapping[str, Any]) -> str:
     found, tiles = scores(about), []
     if found:
         (_, before), (_, after) = found[0], found[-1]
-        change = f"{_mean(before):.1%} before, {min(after):.1%} on the worst device"
-        tiles.append(answer("How accurate is it?", f"{_mean(after):.1%}", change))
+        change = f"{mean(about, before)} before, {worst(about, after)} on the worst device"
+        tiles.append(answer("How accurate is it?", mean(about, after), change))
     if own := list(about.get("own", {}).values()):
-        tiles.append(
-            answer("And if each goes on by itself?", f"{_mean(own):.1%}", f"{min(own):.1%} on the worst device")
-        )
+        kept, alone = list(about.get("kept", {}).values()), list(about.get("alone", {}).values())
+        which = f"; {sum(kept)} of {len(kept)} keep that" if kept else ""
+        which += f"; without the others {mean(about, alone)}" if alone else ""
+        words = f"{worst(about, own)} on the worst device{which}"
+        tiles.append(answer("And if each goes on by itself?", mean(about, own), words))
     up, replies = sum(r["up"] for r in about["rounds"]), sum(r["replies"] for r in about["rounds"])
     each = up / max(1, replies)
     share = f"{about['float_bytes'] / each:.0f} times fewer than float32" if each else ""
@@ -60,16 +63,14 @@ def first(about: Mapping[str, Any]) -> str:
     return f'<section class="answers">{"".join(tiles)}</section>'
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 def rounds(about: Mapping[str, Any]) -> str:
     hidden = about.get("secure") is not None
     rows = [(r["round"], r["replies"], "hidden" if hidden else f"{r['loss']:.3f}", size(r["down"]), size(r["up"]))
             for r in about["rounds"]]  # fmt: skip
     shown = _table(("round", "replies", "loss", "sent", "received"), rows)
     words = "The loss on each device's own samples while it learned, averaged. Bytes sent to all devices and received."
+    if about.get("tested_bytes"):
+        words += f" Evaluations, before the first and after the last round, sent {size(about['tested_bytes'])} more."
     return section("Rounds", words, card(shown))
 
 
@@ -85,12 +86,24 @@ def devices(about: Mapping[str, Any]) -> str:
     if len(found) < 2:
         return ""
     before, after = found[min(found)], found[max(found)]
+    more = [name for name in ("own", "alone") if about.get(name)]
     rows = [
-        (node, f"{before[node]:.1%}" if node in before else "joined later", f"{after[node]:.1%}")
-        for node in sorted(after, key=lambda n: after[n])
-    ]
-    words = "Each on its own test samples, the worst first."
-    return section("Devices", words, card(_table(("device", "before", "after"), rows)))
+        (node, shown(about, before[node]) if node in before else "joined later", shown(about, after[node]),
+         *(shown(about, about[name][node]) if node in about[name] else "" for name in more),
+         *([_kept(about, node)] if about.get("kept") else []))
+        for node in sorted(after, key=lambda n: after[n], reverse=not is_share(about))
+    ]  # fmt: skip
+    head = ("device", "before", "fleet", *(HEADS[name] for name in more), *(["keeps"] if about.get("kept") else []))
+    words = f"Each on {tested_on(about)}, the worst first."
+    return section("Devices", words, card(_table(head, rows)))
+
+
+HEADS = {"own": "fleet, then own", "alone": "alone"}
+
+
+def _kept(about: Mapping[str, Any], node: str) -> str:
+    """Which model a device keeps."""
+    return {True: "its own", False: "the fleet's"}.get(about["kept"].get(node), "")
 
 
 def tensors(about: Mapping[str, Any]) -> str:

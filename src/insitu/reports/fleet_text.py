@@ -2,31 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
 from insitu.terminal.table import size, table
 
 
-def told(about: dict) -> str:
+def told(about: Mapping[str, Any]) -> str:
     """A run as text: the rounds, the bytes, the scores."""
+    parts = (rounds(about), "", *scores(about), *traffic(about), *privacy(about), *dropped(about))
+    return "\n".join(parts)
+
+
+def rounds(about: Mapping[str, Any]) -> str:
     head = ("round", "replies", "loss", "sent to devices", "received")
     losses = ["hidden" if about.get("secure") is not None else f"{r['loss']:.4f}" for r in about["rounds"]]
     rows = [(str(r["round"]), str(r["replies"]), loss, size(r["down"]), size(r["up"]))
             for r, loss in zip(about["rounds"], losses)]  # fmt: skip
-    lines = [table(head, rows), ""]
-    scored = [(int(n), list(s.values())) for n, s in about["devices"].items() if s]
-    for number, scores in sorted(scored):
-        when = "before" if number == 0 else "after"
-        lines.append(f"{when:<9}{sum(scores) / len(scores):.1%} on the devices' own tests, the worst {min(scores):.1%}")
+    return table(head, rows)
+
+
+def scores(about: Mapping[str, Any]) -> list[str]:
+    """A line for each stage: before, with the fleet's model, with what each device keeps, and alone for comparison."""
+    found = {int(n): list(s.values()) for n, s in about["devices"].items() if s}
+    when = dict.fromkeys(found, "with the fleet's model") | {0: f"on {tested_on(about)}"}
+    lines = [_line(about, "before" if n == 0 else "fleet", found[n], when[n]) for n in sorted(found)]
     if own := list(about.get("own", {}).values()):
-        lines.append(
-            f"{'own':<9}{sum(own) / len(own):.1%} once each device went on by itself, the worst {min(own):.1%}"
-        )
+        kept = list(about.get("kept", {}).values())
+        which = f"; {sum(kept)} of {len(kept)} keep that, the others the fleet's model" if kept else ""
+        lines.append(_line(about, "own", own, "once each device went on by itself", which))
+    if alone := list(about.get("alone", {}).values()):
+        lines.append(_line(about, "alone", alone, "if each had learned without the others"))
+    return lines
+
+
+def tested_on(about: Mapping[str, Any]) -> str:
+    """Which samples the scores are about."""
+    seen, devices = len(about.get("seen", ())), max((len(s) for s in about["devices"].values()), default=0)
+    if not seen:
+        return "the devices' own tests"
+    return f'the devices\' own tests ({seen} of {devices} have none: samples they learn from, held out for "own")'
+
+
+def _line(about: Mapping[str, Any], name: str, values: list[float], when: str, more: str = "") -> str:
+    return f"{name:<9}{mean(about, values)} {when}, the worst {worst(about, values)}{more}"
+
+
+def is_share(about: Mapping[str, Any]) -> bool:
+    """Are the scores shares of samples that are right? Otherwise they are errors."""
+    return about.get("measure", "accuracy") == "accuracy"
+
+
+def shown(about: Mapping[str, Any], value: float) -> str:
+    return f"{value:.1%}" if is_share(about) else f"error {value:.4g}"
+
+
+def mean(about: Mapping[str, Any], values: Iterable[float]) -> str:
+    values = list(values)
+    return shown(about, sum(values) / len(values))
+
+
+def worst(about: Mapping[str, Any], values: Iterable[float]) -> str:
+    chosen: Callable[[Iterable[float]], float] = min if is_share(about) else max
+    return shown(about, chosen(values))
+
+
+def traffic(about: Mapping[str, Any]) -> list[str]:
     up = sum(r["up"] for r in about["rounds"]) / max(1, sum(r["replies"] for r in about["rounds"]))
-    if up:
-        share = about["float_bytes"] / up
-        lines.append(f"{'bytes':<9}{size(round(up))} from each device and round, {share:.0f} times fewer than float32")
-    if "privacy" in about:
-        p = about["privacy"]
-        lines.append(f"{'privacy':<9}epsilon {p['epsilon']:.2f} at delta {p['delta']:g} after {p['rounds']} rounds, "
-                     f"{p['kind']} noise")  # fmt: skip
-    lines += [f"{'dropped':<9}round {d['round']}, device {d['node']}: {d['why']}" for d in about["dropped"]]
-    return "\n".join(lines)
+    if not up:
+        return []
+    share = about["float_bytes"] / up
+    tests = f"; evaluations sent {size(about['tested_bytes'])} in all" if about.get("tested_bytes") else ""
+    return [f"{'bytes':<9}{size(round(up))} from each device and round, {share:.0f} times fewer than float32{tests}"]
+
+
+def privacy(about: Mapping[str, Any]) -> list[str]:
+    if "privacy" not in about:
+        return []
+    p = about["privacy"]
+    spent = f"epsilon {p['epsilon']:.2f} at delta {p['delta']:g} after {p['rounds']} rounds"
+    return [f"{'privacy':<9}{spent}, {p['kind']} noise"]
+
+
+def dropped(about: Mapping[str, Any]) -> list[str]:
+    return [f"{'dropped':<9}round {d['round']}, device {d['node']}: {d['why']}" for d in about["dropped"]]

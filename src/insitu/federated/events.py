@@ -1,0 +1,62 @@
+"""What a device did, line by line in a file that its own processes write and `insitu fleet join` reads.
+
+Flower starts a new process for every message; this file is how the process that a user started hears of them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from insitu.terminal.table import size
+
+
+@dataclass
+class Events:
+    """The events in a file, read as they come."""
+
+    file: Path
+    read: int = 0  # bytes
+    last: dict[str, Any] = field(default_factory=dict)  # the one after which nothing comes
+
+    def new(self) -> list[dict[str, Any]]:
+        """Those that came since the last call; a line that is not complete yet waits."""
+        if not self.file.exists():
+            return []
+        with self.file.open("rb") as f:
+            f.seek(self.read)
+            whole = f.read().rpartition(b"\n")[0]
+        self.read += len(whole) + 1 if whole else 0
+        found = [json.loads(line) for line in whole.splitlines() if line]
+        self.last = next((e for e in found if e.get("over")), self.last)
+        return found
+
+
+def words_of(event: dict[str, Any]) -> str:
+    """An event in one line; nothing about those that are only part of a round."""
+    if "round" in event:
+        boards = "".join(f"; left out: {said}" for said in event["left_out"])
+        return f"round {event['round']}: loss {event['loss']:.4f} over {event['samples']:,} samples, " \
+               f"{size(event['sent'])} sent{boards}"  # fmt: skip
+    if event.get("phase") == "sum":
+        return f"a round under masks: {size(event['sent'])} sent"
+    if event.get("scores") and not event.get("over"):
+        return f"the fleet's model on this device: {measured(event['scores'])}"
+    return ""
+
+
+def measured(scores: dict[str, float]) -> str:
+    """A score in words."""
+    if "accuracy" in scores:
+        return f"{scores['accuracy']:.1%}"
+    return f"error {scores['error']:.4g}" if "error" in scores else "not tested"
+
+
+def ending(event: dict[str, Any]) -> str:
+    """What the last message left this device with."""
+    scores = event.get("scores") or {}
+    whose = {1.0: "its own passes helped and are kept", 0.0: "the fleet's model is kept, own passes are no better"}
+    said = f", {whose[float(scores['kept'])]}" if scores.get("kept") in (0.0, 1.0) else ""
+    return f"the run is over: {measured(scores)} on this device{said}"
