@@ -6,7 +6,7 @@ fit, how large a checkpoint is. Nothing is decided at run time. c/device/ has th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from insitu.boards import Pages
 from insitu.codegen import c
 from insitu.errors import BudgetError, GraphError
-from insitu.graph import Value
+from insitu.graph import Graph, Value
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.living import ENCODE, LEARN, RECALL
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RULES = "device/rules.c", "device/follow.c", "device/life.c", "device/bout.c", "device/life_requests.c"
 IN_FLASH, IN_RAM = ("device/store_flash.c", "device/bank.c"), ("device/store_ram.c", "device/bank_none.c")
 # bytes of the structs in c/device/rules.h and life.h
-RECORD, CLASS, PAST, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 12, 16, 28
+RECORD, CLASS, PAST, NOW, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 120, 12, 16, 28
 LIFE_KERNELS = ("finite_f32",)
 NAME_BYTES = 31  # of a class, in UTF-8
 MOST_PAGES = 16  # of a segment
@@ -121,6 +121,14 @@ class Layout:
         return min(self.life.store_bytes // self.slot_bytes - 1, MOST_RECORDS)
 
     @property
+    def sram_bytes(self) -> int:
+        """What a life takes beside arena and state, within some words."""
+        kept = RECORD * (self.capacity + 1) + (SEGMENT * self.segments if self.life.pages else 0)
+        known = PAST + NOW + self.classes * (CLASS + 4 * self.features) + self.latent_bytes
+        store = 0 if self.life.pages else self.slot_bytes * (self.capacity + 1) + self.state_bytes
+        return kept + known + store
+
+    @property
     def bank_bytes(self) -> int:
         """A checkpoint's place, in whole pages."""
         if not self.life.pages:
@@ -170,13 +178,18 @@ def layout_of(program: Program) -> Layout | None:
     """The layout of a living program; None for any other."""
     if program.life is None:
         return None
-    outputs, *features = program.plans[RECALL].graph.outputs
-    learn = program.plans[LEARN].graph
+    return layout_from({verb: plan.graph for verb, plan in program.plans.items()}, program.life, program.state_bytes)
+
+
+def layout_from(graphs: Mapping[str, Graph], life: Life, state_bytes: int) -> Layout:
+    """The same from the graphs, before anything is planned."""
+    outputs, *features = graphs[RECALL].outputs
+    learn = graphs[LEARN]
     count = len(learn.inputs) - 2  # then the label and the rate
     if learn.inputs[-2].name != "labels":
         raise GraphError("a program with a store learns classes", hint="the loss cross_entropy")
     width = features[0].type.size if features else 0
-    return Layout(program.life, learn.inputs[:count], program.state_bytes, outputs.shape[-1], width)
+    return Layout(life, learn.inputs[:count], state_bytes, outputs.shape[-1], width)
 
 
 def life_sources(program: Program) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from insitu.codegen import Program, emit_program
 from insitu.codegen.device import device_arena_bytes, staged_bytes
-from insitu.codegen.life import Life
+from insitu.codegen.life import Life, layout_from
 from insitu.codegen.program import fingerprint_of
 from insitu.deploy.limits import Limits
 from insitu.graph import Graph
@@ -57,6 +57,11 @@ class Programs:
     @cached_property
     def state_bytes(self) -> int:
         return state_bytes(self.graphs)
+
+    @cached_property
+    def life_bytes(self) -> int:
+        """What a life takes beside arena and state."""
+        return layout_from(self.graphs, self.life, self.state_bytes).sram_bytes if self.life else 0
 
     @property
     def floor(self) -> int:
@@ -135,7 +140,7 @@ class Programs:
 
     def rooms(self, sram: int) -> tuple[int, int]:
         """Bytes for the arena: if everything can also be placed there, and with some to spare."""
-        left = sram - self.state_bytes
+        left = sram - self.state_bytes - self.life_bytes
         return max(left - LINKED_SRAM, 0), int(max(left - UNLINKED_SRAM, 0) * PLACED)
 
     def holds_two(self, sram: int | None) -> bool:

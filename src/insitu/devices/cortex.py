@@ -183,7 +183,7 @@ class Cortex:
 
     def _port_read(self, uc, offset, size, _):
         if offset != READ:
-            return 0
+            return int(offset >= FLASH and self.nor is not None and self.nor.refused)
         if not self._incoming:
             self._hungry = True
             uc.emu_stop()

@@ -1,8 +1,9 @@
 """The flash that an emulated core may write, with the rules of NOR flash enforced, and a power supply that can fail.
 
 Programming clears bits of whole words, and each word once between two erases; erasing sets a whole page. Anything
-else, or a write outside the reserved pages, is an error. `cut` makes the power fail at one of the next operations:
-before it, after it, or in its middle, with only some of its bits changed. c/boards/flash_emulator.c is the driver.
+else, or a write outside the reserved pages, is an error. A `worn` page refuses, and the driver is told. `cut` makes the
+power fail at one of the next operations: before it, after it, or in its middle, with only some of its bits changed.
+c/boards/flash_emulator.c is the driver.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Nor:
     cut_at: int | None = None
     when: str = BEFORE
     seed: int = 0
+    worn: set[int] = field(default_factory=set)  # pages that can be neither erased nor programmed any more
+    refused: bool = False  # was the last operation refused?
 
     @staticmethod
     def of(life: Mapping[str, Any] | None) -> Nor | None:
@@ -85,10 +88,16 @@ class Nor:
     def write(self, uc, register: int, value: int) -> None:
         if register in self.registers:
             self.registers[register] = value
+        elif self._refuses():
+            return
         elif register == PROGRAM:
             self._program(uc, self.registers[ADDRESS], bytes(uc.mem_read(self.registers[SOURCE], self.word)))
         elif register == ERASE:
             self._erase(uc, self.registers[ADDRESS])
+
+    def _refuses(self) -> bool:
+        self.refused = (self.registers[ADDRESS] - self.origin) // self.page in self.worn
+        return self.refused
 
     def _program(self, uc, address: int, word: bytes) -> None:
         self._inside(address, self.word, "programmed")

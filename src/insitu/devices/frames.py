@@ -19,7 +19,7 @@ KINDS = ("ping", "info", "write", "run", "output", "state_out", "state_in", "sta
 (OK, DAMAGED, TOO_LONG, UNKNOWN, NO_SUCH, OUTSIDE, GAP, NOT_READY, LABEL, NOT_FINITE, STATELESS) = range(11)
 STATE, BETWEEN = 10, 15  # the first plus the result of <prefix>_load
 FAULTED = 16  # not an answer: the device sends it unasked (faults.py)
-NO_SAMPLE, NO_ROOM, BUSY, NOTHING, LACKS = 17, 18, 19, 20, 21
+NO_SAMPLE, NO_ROOM, BUSY, NOTHING, LACKS, FLASH = 17, 18, 19, 20, 21, 22
 
 
 def stuff(data: bytes) -> bytes:

@@ -90,10 +90,15 @@ class Living:
         """A whole bout of learning; returns the statistics after it. A class in use that has no sample to learn from is
         an error, because it would be unlearned; `partial` learns anyway."""
         with self.device.lock:
+            before = self.statistics()["failures"]
             self.slices(0, whole(steps, "steps", 1), number(rate, "the learning rate"), partial)
             while self.slices(SLICES):
                 pass
-            return self.statistics()
+            found = self.statistics()
+        if found["failures"] > before:
+            what = "could not write its flash: this bout was not begun, or what it learned is not saved"
+            raise DeviceError(f"the device {what}", hint="statistics() counts failures; a worn page stays worn")
+        return found
 
     def slices(self, count: int, steps: int = 0, rate: float = 0.0, partial: bool = False, told: bool = True) -> bool:
         """Some slices of a bout, or the beginning of one of so many steps. Is there more to do (if `told`)?"""

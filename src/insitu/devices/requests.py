@@ -18,6 +18,7 @@ from insitu.devices.frames import (
     BUSY,
     DAMAGED,
     DAMAGED_FRAME,
+    FLASH,
     GAP,
     KINDS,
     LABEL,
@@ -61,6 +62,7 @@ STATUS = {
     BUSY: "is in the middle of a bout",
     NOTHING: "has no checkpoint",
     LACKS: "has a class in use without a sample to learn from: a bout would unlearn it",
+    FLASH: "could not write its flash: what it was asked to save may be gone after the next start",
 }
 HINTS: dict[int, Callable[[], str]] = {
     BUSY: lambda: "let it finish: rehearse",

@@ -141,6 +141,27 @@ static int32_t is_broken(const life_model *m)
     return m->weight && (!finite_f32(m->weight, weights) || !finite_f32(m->bias, rows));
 }
 
+static void forget_answers(const life_model *m)
+{
+    for (int32_t i = 0; i < m->now->count; i++) {
+        m->records[i].flags = (uint8_t)(m->records[i].flags & ~(RULES_JUDGED | RULES_RIGHT));
+    }
+}
+
+void bout_abandon(const life_model *m)
+{
+    const int32_t phase = m->now->phase;
+    while (m->now->bank.busy) {
+        bank_step(m);
+    }
+    if (phase == LIFE_BEFORE || phase == LIFE_LEARN || phase == LIFE_AFTER) {
+        (void)bout_undo(m);
+        forget_answers(m);
+    }
+    m->now->left = 0;
+    m->now->phase = LIFE_IDLE;
+}
+
 static void judge(const life_model *m)
 {
     life_now *now = m->now;
@@ -160,8 +181,8 @@ static void judge(const life_model *m)
         if (m->records[i].flags & RULES_JUDGED) {
             rules_judged(m->records + i);
         }
-        m->records[i].flags = (uint8_t)(m->records[i].flags & ~(RULES_JUDGED | RULES_RIGHT));
     }
+    forget_answers(m);
 }
 
 static void ask_after(const life_model *m)
@@ -179,11 +200,12 @@ static void ask_after(const life_model *m)
     m->now->proven += right && !before && r->uses > 0;
 }
 
-/* One step of a checkpoint; then the next phase. */
+/* One step of a checkpoint; then the next phase. A bout that could not be undone does not begin. */
 static void save(const life_model *m, int32_t next)
 {
     if (!m->bank_bytes || !bank_step(m)) {
-        enter(m, next);
+        const int32_t failed = m->bank_bytes && m->now->bank.failures != m->now->failures;
+        enter(m, failed ? LIFE_IDLE : next);
     }
 }
 

@@ -69,7 +69,8 @@ enum {
     DEVICE_NO_ROOM,      /* for another class: none is left, the name is in use, or the head is not a float one */
     DEVICE_BUSY,         /* not while a bout is running */
     DEVICE_NOTHING,      /* no checkpoint to go back to */
-    DEVICE_LACKS         /* a class in use has no sample to learn from, and would be unlearned */
+    DEVICE_LACKS,        /* a class in use has no sample to learn from, and would be unlearned */
+    DEVICE_FLASH         /* the flash could not be written */
 };
 
 enum { DEVICE_ANY, DEVICE_FLOAT, DEVICE_DOUBLE, DEVICE_CLASS }; /* how to check an input */

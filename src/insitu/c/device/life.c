@@ -263,12 +263,14 @@ int32_t life_add_class(const life_model *m, const char *name, int32_t bytes)
     return found;
 }
 
-/* Drop the records of classes that are not known. */
-static void sweep(const life_model *m)
+/* Drop the records of classes that are not known; from flash only if a checkpoint there does not know them either. */
+static void sweep(const life_model *m, int32_t saved)
 {
     for (int32_t i = m->now->count - 1; i >= 0; i--) {
         if (m->records[i].label != RULES_NONE && !is_known(m, m->records[i].label)) {
-            store_drop(m, m->records + i);
+            if (saved) {
+                store_drop(m, m->records + i);
+            }
             store_remove(m, i);
         }
     }
@@ -290,19 +292,17 @@ int32_t life_forget(const life_model *m, int32_t label)
     if (!is_known(m, label) || !m->weight || is_last(m, label)) {
         return 1;
     }
-    if (m->now->phase != LIFE_IDLE) {
-        return 3;
-    }
-    settle(m);
+    const uint32_t failures = m->now->failures;
+    bout_abandon(m);
     m->classes[label] = nothing;
     for (int32_t i = 0; i < m->feature_count; i++) {
         mean_of(m, label)[i] = 0.0f;
     }
     set_row(m, label, 0, -1e9f);
     keep_now(m);
-    sweep(m);
+    sweep(m, failures == m->now->failures);
     keep_now(m); /* in both banks: neither has the class's row */
-    return 0;
+    return failures == m->now->failures ? 0 : 3;
 }
 
 /* start ------------------------------------------------------------------------------------- */
@@ -418,6 +418,6 @@ void life_begin(const life_model *m)
     if (m->now->bank.newest >= 0) {
         load(m);
     }
-    sweep(m);
+    sweep(m, 1);
     catch_up(m);
 }

@@ -136,8 +136,8 @@ int32_t life_rollback(const life_model *m);
  * get its label. Returns its number, or -1: no room, no float head, a bout is running, or the name is in use. */
 int32_t life_add_class(const life_model *m, const char *name, int32_t bytes);
 
-/* Drops a class, its samples and all that was counted of it. Returns 0, 1 for an unknown class, 3 while a bout is
- * running. */
+/* Drops a class, its samples and all that was counted of it; a bout that is running is given up. Returns 0, 1 for an
+ * unknown class, 3 if the flash failed: then the class may be there again after the next start. */
 int32_t life_forget(const life_model *m, int32_t label);
 
 /* Has this class a row of the head that is in use? */

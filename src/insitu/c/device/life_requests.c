@@ -39,7 +39,7 @@ static uint32_t bits_of(float x)
 
 static int32_t as_status(int32_t found)
 {
-    static const uint8_t status[4] = {DEVICE_OK, DEVICE_LABEL, DEVICE_NO_SAMPLE, DEVICE_BUSY};
+    static const uint8_t status[4] = {DEVICE_OK, DEVICE_LABEL, DEVICE_NO_SAMPLE, DEVICE_FLASH};
     return status[found];
 }
 
@@ -70,10 +70,11 @@ static int32_t checkpoint(void)
     if (life_here.now->phase != LIFE_IDLE) {
         return DEVICE_BUSY;
     }
+    const uint32_t failures = life_here.now->failures;
     life_checkpoint(&life_here);
     while (life_slice(&life_here)) {
     }
-    return DEVICE_OK;
+    return failures == life_here.now->failures ? DEVICE_OK : DEVICE_FLASH;
 }
 
 static uint32_t kept(int32_t label, int32_t guard)

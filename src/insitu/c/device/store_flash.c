@@ -88,9 +88,11 @@ static uint32_t last_sequence(const life_model *m)
     return last;
 }
 
+/* Erases it and gives it a head. It is open if the flash did not fail; its wear counts either way. */
 static void open_segment(const life_model *m, int32_t number)
 {
     life_segment *s = m->segments + number;
+    const uint32_t failures = m->now->failures;
     uint32_t head[HEAD / 4] = {MAGIC, s->wear + 1, last_sequence(m) + 1, 0};
     head[3] = segment_check(m, head);
     for (uint32_t at = 0; at < m->segment_bytes; at += m->page_bytes) {
@@ -100,7 +102,7 @@ static void open_segment(const life_model *m, int32_t number)
     s->wear = head[1];
     s->sequence = head[2];
     s->used = 0;
-    s->open = 1;
+    s->open = failures == m->now->failures;
 }
 
 static void close_segment(const life_model *m, int32_t number)
@@ -167,29 +169,46 @@ static int32_t write_slot(const life_model *m, int32_t segment, const uint8_t *l
 }
 
 /* Copies a slot as it is, word by word, so that the latents at hand stay. */
-static int32_t copy_slot(const life_model *m, int32_t from, int32_t segment)
+static void copy_slot(const life_model *m, int32_t from, int32_t slot)
 {
-    const int32_t slot = segment * m->segment_slots + m->segments[segment].used++;
     const uint32_t bytes = up(m, m->latent_bytes) + HEAD;
     uint8_t word[FLASH_MOST];
     for (uint32_t at = 0; at < bytes; at += m->word_bytes) {
         flash_read(slot_at(m, from) + at, word, (int32_t)m->word_bytes);
         bank_program(m, slot_at(m, slot) + at, word, m->word_bytes);
     }
-    return slot;
 }
 
-/* Makes room: what lives in the emptiest segment moves to this one. */
+/* The records of a segment in the slots of another one: copied there, or only found there. */
+static void move_slots(const life_model *m, int32_t from, int32_t fresh, int32_t copied)
+{
+    m->segments[fresh].used = 0;
+    for (int32_t i = 0; i < m->now->count; i++) {
+        if (m->records[i].slot / m->segment_slots == from) {
+            const int32_t slot = fresh * m->segment_slots + m->segments[fresh].used++;
+            if (copied) {
+                m->records[i].slot = (uint16_t)slot;
+            } else {
+                copy_slot(m, m->records[i].slot, slot);
+            }
+        }
+    }
+}
+
+/* Makes room: what lives in the emptiest segment moves to this one. If the flash fails, it stays where it is. */
 static void move_to(const life_model *m, int32_t fresh)
 {
     const int32_t from = emptiest(m);
+    const uint32_t failures = m->now->failures;
     open_segment(m, fresh);
-    for (int32_t i = 0; i < m->now->count; i++) {
-        if (m->records[i].slot / m->segment_slots == from) {
-            m->records[i].slot = (uint16_t)copy_slot(m, m->records[i].slot, fresh);
-        }
+    if (m->segments[fresh].open) {
+        move_slots(m, from, fresh, 0);
     }
-    close_segment(m, from);
+    m->segments[fresh].open = failures == m->now->failures;
+    if (m->segments[fresh].open) {
+        move_slots(m, from, fresh, 1);
+        close_segment(m, from);
+    }
 }
 
 static int32_t with_room(const life_model *m)
@@ -212,6 +231,9 @@ int32_t store_add(const life_model *m, const rules_record *record)
             open_segment(m, found);
         } else {
             move_to(m, found);
+        }
+        if (!m->segments[found].open) {
+            return -1;
         }
     }
     const int32_t slot = write_slot(m, found, m->latent, record, crc32_bytes(m->latent, m->latent_bytes));
