@@ -162,10 +162,14 @@ def test_the_same_answer_for_all_is_scored_as_scikit_learn_does():
 
 
 def test_a_result_counts_as_learned_if_loss_or_accuracy_is_better_than_a_guess():
-    guessed = Score(1.0, 0.5, 100)
-    assert no_better(Score(0.999, 0.55, 100), guessed)  # within chance
-    assert not no_better(Score(1.2, 0.7, 100), guessed)  # too sure of itself, but right
-    assert not no_better(Score(0.9, 0.5, 100), guessed)
+    def scored(loss: float, measure: float, cost: float = 2.0) -> Score:
+        return Score(loss, measure, 100, each=np.full(100, cost))
+
+    guessed = scored(1.0, 0.5, 1.5)
+    assert no_better(scored(0.999, 0.55), guessed)  # within chance
+    assert not no_better(scored(1.2, 0.7), guessed)  # too sure of itself, but right
+    assert not no_better(scored(0.9, 0.5), guessed)
+    assert not no_better(scored(1.2, 0.55, 1.4), guessed)  # too sure, and right where it matters
 
 
 def test_divergence_and_a_single_class_are_said():

@@ -28,8 +28,10 @@ STEP = 3.0  # from one rate to the next
 FARTHEST = 5  # steps away from the derived rates; one for a head
 SURE = 3.0  # standard errors by which other rates must be better than the derived ones, if the network knows everything
 SLOWER = (1, 2)  # steps below the derived rate of the other layers, if the head alone does better
-DEEPER = 1.0  # standard errors by which more layers must be better than the head alone, if it knows everything
-FARTHER = 1.0  # standard errors by which more of the way must be better, if it knows everything
+DEEPER = 0.5  # standard errors by which more layers must be better than the head alone, if it knows everything
+ANY = 1.0  # the same with very few samples
+FARTHER = 1.5  # standard errors by which more of the way must be better, if it knows everything
+PATIENCE, SETBACK = 2, 1.0  # steps that are not better, and standard errors of one that is worse, to stop climbing
 MUCH = 0.6  # of its task: a network that knows as much is not taught faster than derived
 
 Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
@@ -55,9 +57,9 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
     """
     alone, sure = _alone(trials, rates, before, guessed, head_given, solved), known(before, guessed)
     deep = max(sure, known(alone[1].end, guessed)) if alone else sure  # a new head knows nothing, its features may
-    bound = deep if solved is None else sure  # what speaks against other rates
+    bound = (sure + deep) / 2 if solved is None else sure  # what speaks against other rates
     search = Search(trials.quick(), rates, guessed)
-    if bound < MUCH:
+    if sure < MUCH:
         fixed = head_given or solved is not None  # a solved head does not depend on its rate
         search.climb(directions(trials.both, only_head(trials.probe.parameters), fixed))
     elif not helps(search.score(HERE), search.trials.before()):
@@ -142,7 +144,7 @@ def careful(trials: Trials, rates: Rates, before: Score) -> Choice:
     found = rates, trials.run(rates)
     if trials.both:
         alone = rates.alone, trials.run(rates.alone)
-        found = found if clearly(found[1].end, alone[1].end, DEEPER) else alone
+        found = found if clearly(found[1].end, alone[1].end, ANY) else alone
     return _made(*found, before, FARTHER, False)
 
 
@@ -165,19 +167,28 @@ def directions(both: bool, only_head: bool, head_given: bool) -> list[tuple[Plac
 
 
 def climb(score: Callable[[Place], Score], start: Place, step: Place, farthest: int, guessed: Score) -> Place:
-    """The best place in this direction: upwards as long as it gets better or nothing was learned, else downwards."""
+    """The best place in this direction: upwards as long as it may get better or nothing was learned, else downwards."""
     best = start
     for sign in (1, -1):
-        after = start
+        after, misses = start, 0
         for _ in range(farthest):
             after, last = (after[0] + sign * step[0], after[1] + sign * step[1]), after
-            better = score(after).cost < score(best).cost
-            best = after if better else best
-            if not better and not (np.isfinite(score(after).cost) and no_better(score(last), guessed)):
+            best, misses = (after, 0) if score(after).cost < score(best).cost else (best, misses + 1)
+            if over(score(after), score(best), misses) and not _lost(score(after), score(last), guessed):
                 break
         if best != start and not no_better(score(best), guessed):
             break
     return best
+
+
+def over(after: Score, best: Score, misses: int) -> bool:
+    """Has it got clearly worse, or not better twice? One small step back may be chance."""
+    return misses >= PATIENCE or (misses > 0 and clearly(best, after, SETBACK))
+
+
+def _lost(after: Score, last: Score, guessed: Score) -> bool:
+    """Has nothing been learned so far, but nothing broken either?"""
+    return bool(np.isfinite(after.cost)) and no_better(last, guessed)
 
 
 def nearest(scored: dict[Place, Score], errors: float) -> Place:

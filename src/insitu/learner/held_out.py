@@ -19,7 +19,7 @@ from insitu.learner.rates import softmax
 SHARE = 0.2
 MOST = 1000  # samples held out
 FEW = 400  # samples up to which every one is held out once
-FOLDS = 3
+FOLDS = 5
 EACH = 3  # samples per class below which none can be spared
 TEMPERATURES = 1.5 ** np.arange(-6, 16)
 CONSTANT = 1e-9  # of the largest variance of a target: below, it does not vary
@@ -208,7 +208,8 @@ def no_better(after: Score, guessed: Score) -> bool:
     if not after.better_high:
         return after.loss > LEARNED * guessed.loss
     chance = 2 * np.sqrt(guessed.measure * (1 - guessed.measure) / after.samples)
-    return after.loss > LEARNED * guessed.loss and after.measure <= guessed.measure + chance
+    same = after.loss > LEARNED * guessed.loss and after.measure <= guessed.measure + chance
+    return same and not after.cost + after.error < guessed.cost  # too sure of itself, but not blind
 
 
 def known(before: Score, guessed: Score) -> float:

@@ -31,7 +31,7 @@ WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing
 SHARE = 0.25  # of the training itself: what a trial may always cost
 PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
 ENOUGH = 40  # samples held out in a fold: then one is enough to look for rates
-GIVE_UP = 1.0  # standard errors by which a trial must be worse than another to be given up
+GIVE_UP = 2.0  # standard errors by which a trial must be worse than another to be given up
 
 State = Mapping[str, np.ndarray]
 

@@ -70,11 +70,7 @@ class Watch:
         else:
             after, state = self.tried or self._score(), None
         if not self.helped(after) or self.astray():
-            self.feed.device.load_arrays(self.start)
-            if self.solver:
-                return "", False
-            was = f"{change(self.before, after)}, on samples held out"
-            return f"training did not help ({was}): the learner is as it was. What may help: {self.advice}", True
+            return self._undone(after)
         if self.part < 1:
             state = between(self.start, self.feed.device.state(), self.part, self.parameters)
         if self.solver:
@@ -82,6 +78,17 @@ class Watch:
         if state is not None:
             self.feed.device.load_arrays(state)
         return self._nothing(after)
+
+    def _undone(self, after: Score) -> tuple[str, bool]:
+        """The state from before training, and why: nothing was learned at all, or nothing that helps."""
+        assert self.before is not None
+        end = after if self.measures or not self.near else self._score()
+        self.feed.device.load_arrays(self.start)
+        if self.solver:
+            return "", False
+        nothing, _ = self._nothing(end)
+        was = f"{change(self.before, after)}, on samples held out"
+        return nothing or f"training did not help ({was}): the learner is as it was. What may help: {self.advice}", True
 
     def helped(self, after: Score) -> bool:
         """Is the result better than none: by the trial, by samples held out, or by all of them if they are few?"""
@@ -93,7 +100,8 @@ class Watch:
         guessed = guess(self.loss, (self.validation or self.feed).labels)
         if (self.tried is None and self.best is None) or guessed.loss < TINY or not no_better(after, guessed):
             return "", False
-        what = f"nothing was learned ({after.words()} on samples held out; the same answer for all: {guessed.words()})"
+        on = " on samples held out" if after is self.tried or self.measures else ""
+        what = f"nothing was learned ({after.words()}{on}; the same answer for all: {guessed.words()})"
         if after.better_high:
             self.feed.device.load_arrays(self.start)
         left = ": the learner is as it was" if after.better_high else ""
