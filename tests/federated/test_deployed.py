@@ -83,7 +83,7 @@ class Site:
         if name == "gateway":
             more += ["--boards", ",".join(chip.place for chip in self.chips)]
         data = self.data[2 if name == "gateway" else int(name)]
-        files = [self.folder / "g.insitu", "--data", data]
+        files = [self.folder / "g.insitu", "--data", data, "--test", data]  # no sample is kept apart
         command = [sys.executable, "-m", "insitu", "fleet", word, *files, "--superlink", address, *more]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.nodes[name] = subprocess.Popen([str(c) for c in command], stdout=log, stderr=log)

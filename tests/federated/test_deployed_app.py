@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -14,7 +15,11 @@ pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[f
 
 from flwr.app import Context, RecordDict
 
-from insitu.federated.deployed import device_app, serve
+from insitu.federated.deployed import apart, device_app, keep_model, serve
+from insitu.federated.events import Events, ending, words_of
+from insitu.federated.handout import base_of
+from insitu.federated.member import Member
+from insitu.federated.rounds import Fleet
 from tests.federated.test_rounds import Here
 
 
@@ -38,10 +43,51 @@ def test_served_rounds_send_differences_and_tell_what_each_device_reaches_by_its
         np.savez(tmp_path / f"{k}.npz", x=x, y=y)
     given = {"learners": str(tmp_path / "g.insitu"), "output": str(tmp_path / "out.insitu"), "clients": 3, "rounds": 3,
              "rate": 0.02, "coding": "ternary", "own": 2}  # fmt: skip
-    serve(Restarting(tmp_path, 3, coding="ternary"), given)  # type: ignore[arg-type]
+    told = {"output": str(tmp_path / "mine.insitu"), "events": str(tmp_path / "events")}
+    serve(Restarting(tmp_path, 3, coding="ternary", **told), given)  # type: ignore[arg-type]
     about = json.loads((tmp_path / "out.insitu.json").read_text())
     down = [r["down"] for r in about["rounds"]]
     assert not about["dropped"] and [r["replies"] for r in about["rounds"]] == [3, 3, 3]
     assert down[0] == 3 * 24  # they have it from the first evaluation
     assert 3 * 24 < down[1] < 3 * 150 and len(about["own"]) == 3
     assert insitu.open(tmp_path / "out.insitu").evaluate(*members(1)[0])["accuracy"] > 0
+    mine, together = (insitu.open(tmp_path / name) for name in ("mine.insitu", "out.insitu"))
+    assert any((mine.device.state()[n] != a).any() for n, a in together.device.state().items())
+    events = Events(tmp_path / "events")
+    said = list(filter(None, map(words_of, events.new())))
+    assert sum(words.startswith("round ") for words in said) == 9 and events.last["written"] == told["output"]
+    assert re.fullmatch(r"the run is over: \d+\.\d% on this device, .+", ending(events.last)) and not events.new()
+
+
+def test_a_device_keeps_a_fifth_of_its_samples_apart_unless_it_has_tests(tmp_path):
+    """Enough samples, and no test among them or beside them."""
+    learner, (x, y) = fresh(), members(1, 40)[0]
+    np.savez(tmp_path / "all.npz", x=x, y=y)
+    np.savez(tmp_path / "few.npz", x=x[:9], y=y[:9])
+    np.savez(tmp_path / "both.npz", x_train=x[:30], y_train=y[:30], x_test=x[30:], y_test=y[30:])
+
+    def counts(name: str, test=None) -> tuple[int, int, bool]:
+        data, tests = apart(learner, str(tmp_path / name), test)
+        member = Member(learner, data, test=tests)
+        return len(learner.samples(*member.data)), int(member.measured()["samples"]), member.seen
+
+    assert counts("all.npz") == (32, 8, False) and counts("both.npz") == (30, 10, False)
+    assert counts("few.npz") == (9, 9, True) and counts("all.npz", (x[:5], y[:5])) == (40, 5, False)
+
+
+def test_a_device_that_leaves_early_keeps_the_last_model(tmp_path):
+    fresh().save(tmp_path / "g.insitu")
+    x, y = members(1)[0]
+    np.savez(tmp_path / "mine.npz", x=x, y=y)
+    given = {"learner": str(tmp_path / "g.insitu"), "data": str(tmp_path / "mine.npz"), "own": 0,
+             "memory": str(tmp_path / "memory"), "output": str(tmp_path / "mine.insitu")}  # fmt: skip
+    assert keep_model(given) is None  # nothing came
+    member = Member(fresh(), x, y)
+    fleet = Fleet([member])
+    fleet.arrays = {n: a + np.float32(0.01) for n, a in fleet.arrays.items()}
+    member.held = base_of(fleet.arrays, fleet.catalogue).packed
+    (tmp_path / "memory").write_bytes(member.kept())
+    assert keep_model(given) == tmp_path / "mine.insitu"
+    kept, wanted = insitu.open(tmp_path / "mine.insitu"), member
+    wanted.take(member.held, fleet.catalogue)
+    assert all((kept.device.state()[n] == a).all() for n, a in wanted.learner.device.state().items())

@@ -7,9 +7,10 @@ import pytest
 
 from insitu.devices.living import Living
 from insitu.errors import DeviceError
-from insitu.federated.gateway import Board, Gateway, from_samples, from_store
-from insitu.federated.member import Member, Task
+from insitu.federated.gateway import Board, Gateway, from_samples, from_store, with_samples
+from insitu.federated.member import KEPT, Member, Task
 from insitu.federated.rounds import Fleet
+from insitu.federated.units import to_real
 from tests.devices import living
 from tests.federated.fleet import fresh, members, samples
 
@@ -69,6 +70,23 @@ def test_a_board_that_is_gone_is_left_out_and_joins_again():
     made.close()
 
 
+def test_boards_end_with_the_fleets_model_or_what_suits_them_better():
+    """Without a rate, too: the gateway derives one from the samples that it holds for a board."""
+    boards = [with_samples(str(k), on_a_line, fresh(), *members(3)[k]) for k in range(3)]
+    made = Gateway(fresh(), boards, test=samples(60, 5), learned=True)  # these tests do not say when to go back
+    fleet = Fleet([made])
+    before = made.evaluate(_packed(fleet), fleet.catalogue)["accuracy"]
+    fleet.round(Task(epochs=2))
+    found = made.settle(_packed(fleet), fleet.catalogue, passes=6)
+    states = [board.device.state() for board in boards]  # type: ignore[union-attr]
+    own = [any((s[n] != states[0][n]).any() for n in s) for s in states]
+    assert found["accuracy"] > before and found[KEPT] == 1 and own == [False, True, True]
+    made.settle(_packed(fleet), fleet.catalogue, passes=0)
+    shared, *others = [to_real(made.units, board.device.state()) for board in boards]  # type: ignore[union-attr]
+    assert all((o[n] == a).all() for o in others for n, a in shared.items())
+    made.close()
+
+
 def test_without_any_board_the_gateway_says_so():
     def nobody():
         raise DeviceError("does not answer", where="serial:/dev/nowhere")
@@ -93,6 +111,9 @@ def test_an_emulated_board_learns_from_its_own_store():
         fleet.round(Task(epochs=1, rate=living.RATE, seed=k))
     assert not board.failures and Living(device).statistics()["steps"] == 36
     assert made.evaluate(_packed(fleet), fleet.catalogue)["accuracy"] > before
+    task = Task(rate=living.RATE)
+    assert made.settle(_packed(fleet), fleet.catalogue, task, passes=2)["accuracy"] > before
+    assert Living(device).statistics()["steps"] == 60
 
 
 def _packed(fleet: Fleet) -> bytes:

@@ -1,4 +1,4 @@
-"""A device goes on from the fleet's model by itself, and keeps that only if samples that it held out speak for it."""
+"""A device goes on from the fleet's model by itself, and goes back if its test samples say that this did harm."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from insitu.federated.handout import base_of
 from insitu.federated.member import KEPT, Member, Task
 from insitu.federated.own import go_on
 from insitu.federated.rounds import Fleet
+from insitu.learner.settle import usual_epochs
 from tests.federated.fleet import CLASSES, fresh, samples
 
 TASK = Task(rate=0.02)
@@ -24,47 +25,39 @@ def passing(learner, rate: float = 0.02):
     return learn, sizes
 
 
-def test_passes_that_help_are_kept_and_every_sample_was_held_out_once():
-    learner, (x, y) = fresh(), samples(48, 3)
+def test_passes_that_help_are_kept():
+    learner, test = fresh(), samples(60, 8)
     learn, sizes = passing(learner)
-    found = go_on(learner, learner.samples(x, y), learn, passes=6)
-    assert found.kept and found.own is not None and found.fleet is not None
-    assert found.own.samples == 48 and found.own.cost < found.fleet.cost
-    assert sorted(set(sizes)) == [32, 48] and len(sizes) == 4 * 6  # three folds, then all
-    assert learner.evaluate(x, y)["accuracy"] > found.fleet.measure
+    tests = learner.samples(*test)
+    found = go_on(learner, learner.samples(*samples(48, 3)), learn, passes=6, more=2, test=tests)
+    assert found.kept and found.passes == 8 and sizes == [48] * 8
+    assert found.fleet is not None and learner.evaluate(*test)["accuracy"] > found.fleet.measure
 
 
 def test_passes_that_do_harm_leave_the_model_as_it_was():
     learner, (x, y) = fresh(), samples(48, 3)
     learner.fit(x, y, epochs=8, rate=0.02)
     before, known = learner.device.save_state(), learner.known
-    wrong = np.random.default_rng(0).integers(0, CLASSES, len(y))
+    wrong = np.random.default_rng(0).integers(0, CLASSES, len(y))  # what is learned has nothing to do with the samples
     learn, _ = passing(learner, 0.2)
-    data = learner.samples(x, y)
-
-    def spoiled(part, number):  # what is learned has nothing to do with the samples
-        learn(learner.samples(part.inputs[0], wrong[: len(part)]), number)
-
-    assert not go_on(learner, data, spoiled, passes=4).kept
+    spoiled, tests = learner.samples(x, wrong), learner.samples(*samples(60, 8))
+    assert not go_on(learner, spoiled, learn, passes=4, test=tests).kept
     assert learner.device.save_state() == before and learner.known == known
 
 
-def test_too_few_samples_to_hold_any_out_change_nothing():
-    learner, (x, y) = fresh(), samples(2, 3)
-    before = learner.device.save_state()
+def test_without_test_samples_a_device_keeps_what_it_learned_and_without_passes_the_fleets_model():
+    learner = fresh()
     learn, sizes = passing(learner)
-    found = go_on(learner, learner.samples(x, y), learn)
-    assert not found.kept and found.score is None and not sizes
-    assert learner.device.save_state() == before
+    data, before = learner.samples(*samples(24, 3)), learner.device.save_state()
+    assert not go_on(learner, data, learn, passes=0).kept and learner.device.save_state() == before
+    found = go_on(learner, data, learn)
+    assert found.kept and found.fleet is None and len(sizes) == usual_epochs(24)
 
 
-def test_a_device_without_tests_is_measured_on_samples_while_they_are_held_out():
-    """On those that it learned from, every network looks good."""
-    x, _ = samples(40, 3)
-    y = np.random.default_rng(1).integers(0, CLASSES, 40)  # nothing can be learned from these
-    member, fleet = Member(fresh(), x, y), Fleet([Member(fresh(), x, y)])
+def test_a_device_says_whether_its_tests_were_learned_from():
+    (x, y), test = samples(40, 3), samples(20, 8)
+    fleet = Fleet([Member(fresh(), x, y)])
     packed = base_of(fleet.arrays, fleet.catalogue).packed
-    honest = member.settle(packed, fleet.catalogue, TASK, passes=20)
-    assert member.seen and honest["samples"] == 40 and honest["accuracy"] < 0.6
-    apart = Member(fresh(), x, y, test=(x, y)).settle(packed, fleet.catalogue, TASK, passes=20)
-    assert set(apart) == {"accuracy", "samples", KEPT}
+    told = [(m.seen, set(m.settle(packed, fleet.catalogue, TASK, passes=2)))
+            for m in (Member(fresh(), x, y), Member(fresh(), x, y, test=test))]  # fmt: skip
+    assert told == [(seen, {"accuracy", "samples", KEPT}) for seen in (True, False)]

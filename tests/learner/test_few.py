@@ -47,15 +47,17 @@ def test_small_calls_learn_something_new(scheme, precision, options, least):
         assert made.evaluate(*TEST)["accuracy"] > least, size
 
 
-@pytest.mark.parametrize("margin", [20.0, 40.0, 120.0])
-def test_samples_that_a_network_is_sure_of_do_not_make_the_next_one_destroy_it(margin):
-    """Their gradients move no weight, so a gain that was measured on them would be 0, and the rate 1e30."""
+@pytest.mark.parametrize("margin, size", [(20.0, 1), (40.0, 1), (120.0, 1), (2.0, 50), (8.0, 50)])
+def test_samples_that_a_network_is_sure_of_do_not_make_the_next_one_destroy_it(margin, size):
+    """Their gradients move no weight: with their own labels they would show no gain, and the rate would be 1e30 or that
+    of features of no size at all."""
     module = nn.Linear(3, 3)
     module.weight.data, module.bias.data = margin * torch.eye(3), torch.zeros(3)
     made = insitu.compile(module, example=torch.zeros(1, 3), precision="float")
-    x, y = np.eye(3, dtype=np.float32)[[0, 1, 2] * 3], np.array([0, 1, 2] * 3)
+    x, y = size * np.eye(3, dtype=np.float32)[[0, 1, 2] * 3], np.array([0, 1, 2] * 3)
     made.partial_fit(x, y)
-    made.partial_fit([[1.0, 0.9, 0.0]], [1])
+    found = made.partial_fit([[size, 0.9 * size, 0.0]], [1])
+    assert found.head_rate * (size**2 + 1) < 2
     assert made.evaluate(x, y)["accuracy"] == 1.0
 
 

@@ -16,7 +16,9 @@ def arguments(parser) -> None:
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the learner (.insitu); for report: a .json")
     data = parser.add_argument_group("samples")
     data.add_argument("--data", metavar="FILE", help="simulate: divided among the devices; join: this device's own")
-    data.add_argument("--test", metavar="FILE", help="join: samples to test on (default: those of --data)")
+    data.add_argument(
+        "--test", metavar="FILE", help="join: samples to test on (default: a fifth of --data, kept apart)"
+    )
     data.add_argument("--demo", choices=DEMOS, help="simulate: watches and their wearers, with nothing else at hand")
     data.add_argument("--each", type=Path, nargs="+", default=(), metavar="FILE",
                       help="simulate: instead of --data, a file of samples for each device (people/*.npz)")  # fmt: skip
@@ -37,7 +39,7 @@ def arguments(parser) -> None:
     how.add_argument("--epochs", type=count, metavar="N", help="over a device's samples in each round (1; demo: 5)")
     how.add_argument("--rate", type=rate, metavar="R", help="learning rate (default: each device derives its own)")
     how.add_argument("--own", type=index, metavar="N", help="passes of each device by itself after the last round, "
-                     "kept if they help on samples it held out (as follows from their number; 0: none)")  # fmt: skip
+                     "kept unless its tests say they did harm (as follows from its samples; 0: none)")  # fmt: skip
     how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
     how.add_argument("--steps", type=count, metavar="N", help="gateway: of a bout on a board (40)")
     net = parser.add_argument_group("network")

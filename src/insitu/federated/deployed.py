@@ -16,6 +16,7 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from insitu.data import read_held_out
 from insitu.devices.device import Device
 from insitu.errors import DataError
 from insitu.federated.app import OVER, Event, client_app, run_rounds
@@ -26,11 +27,13 @@ from insitu.federated.member import Member
 from insitu.federated.named import deltas_of, strategy_of
 from insitu.federated.outcome import outcome_of, with_model
 from insitu.federated.privacy import Noise
+from insitu.federated.split import kept_apart
 from insitu.files import write_whole
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
 from insitu.learner.folder import open_folder
 
+ENOUGH = 10  # samples: from there on, a device can spare a fifth for its test
 STEPS = 40  # of a bout on a board, unless the settings say otherwise
 SETTINGS = ("epochs", "rate", "head_rate", "seed")
 
@@ -125,20 +128,35 @@ def member_of(given: dict[str, Any]) -> Member:
     options = {"test": None if test is None else (test, None), "personal": personal,
                "coding": str(given.get("coding", "int8")), "noise": noise_of(given),
                "secure": secure_of(given), "passes": int(given["own"]) if "own" in given else None}  # fmt: skip
+    learner = opened(str(given["learner"]))
+    data, tests = apart(learner, given.get("data"), options["test"])
     if given.get("boards"):
-        return gateway_of(given, options)
-    return Member(opened(str(given["learner"])), given["data"], **options)
+        return gateway_of(given, learner, data, {**options, "test": tests})
+    return Member(learner, data, **{**options, "test": tests})
 
 
-def gateway_of(given: Mapping[str, Any], options: dict[str, Any]) -> Gateway:
+def apart(learner: Learner, data: str | None, test: Any) -> tuple[Any, Any]:
+    """What a device learns from, and what it is tested on: without a test of its own, every fifth sample, if there are
+    enough."""
+    if not data or test is not None or read_held_out(data, learner.graphs["predict"]) is not None:
+        return data, test
+    found = learner.samples(data)
+    if len(found) < ENOUGH:
+        return data, None
+    learn, tests = kept_apart(found)
+    return found.take(learn), (found.take(tests), None)
+
+
+def gateway_of(given: Mapping[str, Any], learner: Learner, data: Any, options: dict[str, Any]) -> Gateway:
     """The gateway of boards with the firmware in `build`: each learns from its own store, or from its share of the
     gateway's samples."""
-    learner, places = opened(str(given["learner"])), str(given["boards"]).split("|")
-    data, steps = given.get("data"), int(given.get("steps", STEPS))
-    shares = shared_out(learner, data, len(places)) if data else [None] * len(places)
+    places, steps = str(given["boards"]).split("|"), int(given.get("steps", STEPS))
+    shares = shared_out(learner, data, len(places)) if data is not None else [None] * len(places)
     boards = [_board(p, part, str(given["build"]), learner, steps) for p, part in zip(places, shares)]
-    test, learned = options["test"], not options["test"] and bool(data)
-    return Gateway(learner, boards, learned=learned, **{**options, "test": test or (data and (data, None))})
+    learned = options["test"] is None and data is not None
+    return Gateway(
+        learner, boards, learned=learned, **{**options, "test": (data, None) if learned else options["test"]}
+    )
 
 
 def _board(place: str, part: tuple[Any, Any] | None, build: str, learner: Learner, steps: int) -> Board:
@@ -148,7 +166,7 @@ def _board(place: str, part: tuple[Any, Any] | None, build: str, learner: Learne
     return with_samples(place, opened_there, learner, *part) if part else Board(place, opened_there, from_store(steps))
 
 
-def shared_out(learner: Learner, data: str, count: int) -> list[tuple[Any, Any] | None]:
+def shared_out(learner: Learner, data: Any, count: int) -> list[tuple[Any, Any] | None]:
     """The samples of each board."""
     found = learner.samples(data)
     x, y = found.inputs[0], found.labels

@@ -57,6 +57,6 @@ def measured(scores: dict[str, float]) -> str:
 def ending(event: dict[str, Any]) -> str:
     """What the last message left this device with."""
     scores = event.get("scores") or {}
-    whose = {1.0: "its own passes helped and are kept", 0.0: "the fleet's model is kept, own passes are no better"}
+    whose = {1.0: "after passes of its own", 0.0: "with the fleet's model, as own passes did harm"}
     said = f", {whose[float(scores['kept'])]}" if scores.get("kept") in (0.0, 1.0) else ""
     return f"the run is over: {measured(scores)} on this device{said}"

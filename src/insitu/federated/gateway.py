@@ -24,7 +24,7 @@ from insitu.errors import DataError, DeviceError, Error
 from insitu.federated.catalogue import Catalogue
 from insitu.federated.delta import unpack_base
 from insitu.federated.member import KEPT, USUAL, Lesson, Member, Task
-from insitu.federated.own import Own, go_on
+from insitu.federated.own import Own
 from insitu.federated.units import Arrays, from_real, to_real
 from insitu.learner import Learner
 from insitu.training.train import BODY_RATE
@@ -152,7 +152,8 @@ class Gateway(Member):
 
     def evaluate(self, packed: bytes, catalogue: Catalogue) -> dict[str, float]:
         """On the gateway's test samples; {} if it has none."""
-        return super().evaluate(packed, catalogue) if self.test is not None else {}
+        self.take(packed, catalogue)
+        return self.measured()
 
     def settle(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL, passes: int | None = None,
                more: int = 0) -> dict[str, float]:  # fmt: skip
@@ -165,7 +166,7 @@ class Gateway(Member):
         for board in self.boards:
             try:
                 own = self._settled(board, packed, catalogue, task, passes, more)
-                found.append({**self._measured(own), KEPT: float(own.kept)})
+                found.append({**self.measured(), KEPT: float(own.kept)})
             except (DeviceError, OSError) as e:
                 board.lost(e)
         if not found or self.test is None:
@@ -179,8 +180,7 @@ class Gateway(Member):
         self.take(packed, catalogue)
         self._hand_over(self.learner.device, device)
         if board.samples is not None:
-            learn = lambda part, epoch: self._epoch(task, epoch, part)  # noqa: E731
-            found = go_on(self.learner, board.samples, learn, passes, more)
+            found = self._gone_on(board.samples, task, passes, more)
             self._hand_over(self.learner.device, device)
             return found
         bouts = BOUTS if passes is None else passes
@@ -193,13 +193,13 @@ class Gateway(Member):
         """What is trained, from one device to another with the same program."""
         target.load_arrays(from_real(self.units, to_real(self.units, source.state()), target.state()))
 
-    def _measured(self, found: Own) -> dict[str, float]:
-        return super()._measured(found) if self.test is not None else {}
+    def measured(self) -> dict[str, float]:
+        return super().measured() if self.test is not None else {}
 
     @property
     def seen(self) -> bool:
-        """Does the gateway test on the samples that its boards learn from?"""
-        return self.learned
+        """Has the gateway no test samples but those that its boards learn from?"""
+        return self.learned or self.test is None
 
     def close(self) -> None:
         for board in self.boards:

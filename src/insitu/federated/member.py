@@ -29,7 +29,6 @@ from insitu.federated.units import Arrays, Unit, from_real, identity, to_real, u
 from insitu.files import read_array
 from insitu.learner import Learner
 from insitu.learner.few import Known
-from insitu.learner.measures import MEASURES
 
 KEPT = "kept"  # of a device that went on by itself: does it keep that?
 MOST_KEPT = 1 << 28  # bytes that a device keeps between rounds
@@ -155,24 +154,26 @@ class Member:
     def evaluate(self, packed: bytes, catalogue: Catalogue) -> dict[str, float]:
         """How good a base is on this device's test samples, with its personal layers."""
         self.take(packed, catalogue)
-        return self.learner.evaluate(*(self.test if self.test is not None else self.data))
+        return self.measured()
 
     def settle(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL, passes: int | None = None,
                more: int = 0) -> dict[str, float]:  # fmt: skip
-        """Go on from a base alone, if this device's own samples speak for it (own.py): the learner then has the model
-        that suits this device best, and the result says how good it is. Nothing of it is part of later rounds."""
+        """Go on from a base alone (own.py): the learner then has the model that this device keeps, and the result says
+        how good it is. Nothing of it is part of later rounds."""
         self.take(packed, catalogue)
         known = self.learner.known
-        data = self.learner.samples(*self.data)
-        found = go_on(self.learner, data, lambda part, epoch: self._epoch(task, epoch, part), passes, more)
+        found = self._gone_on(self.learner.samples(*self.data), task, passes, more)
         self.learner.known = known
-        return {**self._measured(found), KEPT: float(found.kept)}
+        return {**self.measured(), KEPT: float(found.kept)}
 
-    def _measured(self, found: Own) -> dict[str, float]:
-        """On the test samples; of a device without any, on its samples while they were held out."""
-        if found.score is None or not self.seen:
-            return self.learner.evaluate(*(self.test if self.test is not None else self.data))
-        return {MEASURES[self.learner.recipe.loss][0]: found.score.measure, "samples": found.score.samples}
+    def _gone_on(self, data: Samples, task: Task, passes: int | None, more: int) -> Own:
+        given = self.data if self.test is None else self.test
+        test = None if self.seen else self.learner.samples(*given, part="test")
+        return go_on(self.learner, data, lambda part, epoch: self._epoch(task, epoch, part), passes, more, test)
+
+    def measured(self) -> dict[str, float]:
+        """How good the learner's model is on this device's test samples."""
+        return self.learner.evaluate(*(self.data if self.test is None else self.test))
 
     @property
     def seen(self) -> bool:

@@ -22,7 +22,7 @@ from insitu.learner.feed import Feed, plain
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
 from insitu.learner.pupils import learning, take_over
-from insitu.learner.rates import Gains, Probe, Rates, derived, parameters_of, trained_values
+from insitu.learner.rates import Gains, Probe, Rates, derived, parameters_of, softmax, trained_values
 from insitu.learner.settling import resting_share
 from insitu.terminal.progress import Report
 from insitu.terminal.wording import option
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from insitu.learner.learner import Learner
 
 CAREFUL = 1 / 3  # of the derived rates: nothing tests them
+SURE = 0.99  # of the right answer: a probe with this label would be lost in rounding
 PROBES = 8  # samples to measure gains with, at most
 AGAIN = 2  # times as many samples as at the last measurement: then the gains are measured again
 LOUD = 1.5  # the spread of a classifier's outputs once it has learned: measured from 1.3 to 3.2 on digits and motion
@@ -153,12 +154,27 @@ def _gains(learner: Learner, feed: Feed) -> tuple[Gains, int]:
     count = method_of(feed.device.verbs).samples
     probes = min(PROBES, len(feed) // count)
     groups = np.random.default_rng(learner.known.samples).permutation(len(feed))[: probes * count].reshape(-1, count)
-    samples = [(*(r[g, 0] for r in feed.source.rows), feed.labels[g]) for g in groups]
+    labels = doubted(feed, groups.reshape(-1), learner.recipe.loss)
+    samples = [(*(r[g, 0] for r in feed.source.rows), labels[g]) for g in groups]
     state: Mapping[str, np.ndarray] = dict(feed.device.state())
     recipe = learner.recipe
     found = Probe(feed.device, _parameters(learner), recipe.loss, recipe.smoothing).gains(state, samples)
     more = _to_come(feed, groups.reshape(-1), recipe.loss) if found.body else 0.0
     return Gains(found.head, found.body * more), probes
+
+
+def doubted(feed: Feed, chosen: np.ndarray, loss: str) -> np.ndarray:
+    """The labels to probe with: for samples that the network is sure of, its least likely class.
+
+    Such samples move nothing and would show no gain; the gain does not depend on the label that it is measured with.
+    """
+    if loss != "cross_entropy" or feed.labels.ndim > 1:
+        return feed.labels
+    out = np.asarray(feed.device.run("predict", *(r[chosen, 0] for r in feed.source.rows))[0], np.float64)
+    rows, labels = out.reshape(len(chosen), -1), feed.labels.copy()
+    sure = softmax(rows)[np.arange(len(rows)), labels[chosen]] > SURE
+    labels[chosen[sure]] = rows[sure].argmin(1)
+    return labels
 
 
 def _to_come(feed: Feed, chosen: np.ndarray, loss: str) -> float:

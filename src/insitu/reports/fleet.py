@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -47,7 +48,8 @@ def first(about: Mapping[str, Any]) -> str:
         tiles.append(answer("How accurate is it?", mean(about, after), change))
     if own := list(about.get("own", {}).values()):
         kept, alone = list(about.get("kept", {}).values()), list(about.get("alone", {}).values())
-        which = f"; {sum(kept)} of {len(kept)} keep that" if kept else ""
+        back = len(kept) - sum(kept)
+        which = f"; {back} of {len(kept)} went back" if back else ""
         which += f"; without the others {mean(about, alone)}" if alone else ""
         words = f"{worst(about, own)} on the worst device{which}"
         tiles.append(answer("And if each goes on by itself?", mean(about, own), words))
@@ -85,25 +87,27 @@ def devices(about: Mapping[str, Any]) -> str:
     found = {int(n): s for n, s in about["devices"].items() if s}
     if len(found) < 2:
         return ""
-    before, after = found[min(found)], found[max(found)]
-    more = [name for name in ("own", "alone") if about.get(name)]
+    before, after, names = found[min(found)], found[max(found)], numbered(about)
+    more = [name for name in EXPLAINED if about.get(name)]
     rows = [
-        (node, shown(about, before[node]) if node in before else "joined later", shown(about, after[node]),
-         *(shown(about, about[name][node]) if node in about[name] else "" for name in more),
-         *([_kept(about, node)] if about.get("kept") else []))
+        (names[node], *_keeps(about, node), shown(about, before[node]) if node in before else "joined later",
+         shown(about, after[node]), *(shown(about, about[m][node]) if node in about[m] else "" for m in more))
         for node in sorted(after, key=lambda n: after[n], reverse=not is_share(about))
     ]  # fmt: skip
-    head = ("device", "before", "fleet", *(HEADS[name] for name in more), *(["keeps"] if about.get("kept") else []))
-    words = f"Each on {tested_on(about)}, the worst first."
+    head = ("#", *(["keeps"] if about.get("kept") else []), "before", "fleet", *more)
+    words = (
+        f"Each on {tested_on(about)}, the worst with the fleet's model first. {' '.join(EXPLAINED[m] for m in more)}"
+    )
     return section("Devices", words, card(_table(head, rows)))
 
 
-HEADS = {"own": "fleet, then own", "alone": "alone"}
+EXPLAINED = {"own": "Own: what it keeps after it went on from there by itself.",
+             "alone": "Alone: without the others, after as many passes."}  # fmt: skip
 
 
-def _kept(about: Mapping[str, Any], node: str) -> str:
-    """Which model a device keeps."""
-    return {True: "its own", False: "the fleet's"}.get(about["kept"].get(node), "")
+def _keeps(about: Mapping[str, Any], node: str) -> list[str]:
+    """Which model a device keeps, if that was asked."""
+    return [{True: "own", False: "fleet"}.get(about["kept"].get(node), "")] if about.get("kept") else []
 
 
 def tensors(about: Mapping[str, Any]) -> str:
@@ -115,12 +119,31 @@ def tensors(about: Mapping[str, Any]) -> str:
 def dropped(about: Mapping[str, Any]) -> str:
     if not about["dropped"]:
         return ""
-    rows = [(d["round"], d["node"], d["why"]) for d in about["dropped"]]
+    names = numbered(about)
+    rows = [(d["round"], f"{names[str(d['node'])]} ({d['node']})", d["why"]) for d in about["dropped"]]
     return section("Replies that were dropped", "They did not touch the model.",
                    card(_table(("round", "device", "why"), rows)))  # fmt: skip
 
 
+def numbered(about: Mapping[str, Any]) -> dict[str, int]:
+    """A short number for each device, in place of Flower's long ones."""
+    scored = [node for found in about["devices"].values() for node in found]
+    replied = [str(w["node"]) for r in about["rounds"] for w in r.get("who", [])]
+    return {
+        node: i + 1 for i, node in enumerate(sorted({*scored, *replied, *(str(d["node"]) for d in about["dropped"])}))
+    }
+
+
+NUMBER = re.compile(r"(error )?[\d.,e+-]+( ?%| [KM]?B)?|hidden|")  # as are cells that stand under each other
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    top = "".join(f"<th>{escape(h)}</th>" for h in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in rows)
+    """Columns of numbers are aligned to the right, except for the first."""
+    right = [k > 0 and all(NUMBER.fullmatch(str(row[k])) for row in rows) for k in range(len(head))]
+    top = "".join(_cell("th", h, n) for h, n in zip(head, right))
+    body = "".join("<tr>" + "".join(_cell("td", c, n) for c, n in zip(row, right)) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(tag: str, content: object, right: bool) -> str:
+    return f"<{tag}{' class=n' if right else ''}>{escape(str(content))}</{tag}>"

@@ -29,7 +29,8 @@ def scores(about: Mapping[str, Any]) -> list[str]:
     lines = [_line(about, "before" if n == 0 else "fleet", found[n], when[n]) for n in sorted(found)]
     if own := list(about.get("own", {}).values()):
         kept = list(about.get("kept", {}).values())
-        which = f"; {sum(kept)} of {len(kept)} keep that, the others the fleet's model" if kept else ""
+        back = len(kept) - sum(kept)
+        which = f"; {back} of {len(kept)} went back to the fleet's model" if back else ""
         lines.append(_line(about, "own", own, "once each device went on by itself", which))
     if alone := list(about.get("alone", {}).values()):
         lines.append(_line(about, "alone", alone, "if each had learned without the others"))
@@ -41,7 +42,7 @@ def tested_on(about: Mapping[str, Any]) -> str:
     seen, devices = len(about.get("seen", ())), max((len(s) for s in about["devices"].values()), default=0)
     if not seen:
         return "the devices' own tests"
-    return f'the devices\' own tests ({seen} of {devices} have none: samples they learn from, held out for "own")'
+    return f"the devices' own tests ({seen} of {devices} have none: samples that they learned from)"
 
 
 def _line(about: Mapping[str, Any], name: str, values: list[float], when: str, more: str = "") -> str:
