@@ -69,11 +69,19 @@ class Both:
         ]
 
 
-def perceptron() -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
+def perceptron(scheme: str = "last:1", board: str = "nrf51822") -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
     x, y = points(140)
-    made = insitu.compile(imported(), classes=4, scheme="last:1", precision="float", board="nrf51822", store="4K",
+    made = insitu.compile(imported(), classes=4, scheme=scheme, precision="float", board=board, store="4K",
                           max_classes=5)  # fmt: skip
     return made, x, y
+
+
+def head_in_flash() -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
+    return perceptron("head")
+
+
+def head_in_sram() -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
+    return perceptron("head", "stm32l476")
 
 
 def int8_network(store: str | None = "64K") -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
@@ -85,10 +93,10 @@ def int8_network(store: str | None = "64K") -> tuple[insitu.Learner, np.ndarray,
     return made, x.astype(np.float32), y
 
 
-@pytest.mark.parametrize("make", [perceptron, int8_network])
+@pytest.mark.parametrize("make", [perceptron, head_in_flash, head_in_sram, int8_network])
 def test_a_life_is_the_same_on_both(make):
     learner, x, y = make()
-    count = 100 if make is perceptron else 24
+    count = {perceptron: 100, int8_network: 24}.get(make, 40)
     x = learner.samples(x, y).inputs[0]  # as the program takes them
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -106,8 +114,11 @@ def test_a_life_is_the_same_on_both(make):
     for i in range(count, count + 6):
         both.observe(-x[i], new)
     both.check()
+    rows = both.device.state()["head.weight"]
     both.rehearse(15, RATE)
     both.check()
+    same = (both.device.state()["head.weight"] == rows).all(1).tolist()
+    assert same == ([True] * new + [False] if learner.parts.scheme.name == "head" else [False] * (new + 1))
     both.rehearse(20, 40.0)  # harmful, or not: both must agree
     both.rehearse(10, RATE)
     both.check()

@@ -378,7 +378,9 @@ def _head(program: Program) -> dict[str, str]:
     names = {part: f"{HEAD}.{part}" for part in ("weight", "bias")}
     if any(name not in found or found[name].dtype != "f32" for name in names.values()):
         return {}
-    return {part: f"{program.prefix}_device_state.{state.names[name]}" for part, name in names.items()}
+    rows = {part: f"{program.prefix}_device_state.{state.names[name]}" for part, name in names.items()}
+    alone = set(program.plans["predict"].graph.state) == set(names.values())
+    return {**rows, "head_alone": str(int(alone))}
 
 
 def _places(program: Program, layout: Layout) -> dict[str, str]:

@@ -20,6 +20,7 @@ from insitu.learner.rates import Rates
 from insitu.learner.rows import rows_in_use
 from insitu.store.rules import FEWEST_GUARDS, NONE, is_worse
 from insitu.terminal.wording import option
+from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Bout:
     guards: dict[int, bool]  # id -> was it right before?
     done: int = 0
     losses: list[float] = field(default_factory=list)  # sums of the lessons of each chunk
+    rows: list[int] = field(default_factory=list)  # of the head, which alone are learned; none: all
 
     @property
     def finished(self) -> bool:
@@ -99,7 +101,19 @@ def begin(life: Life, steps: int | None, rate: float | None) -> Bout:
     ids = ledger.guard_ids()
     right = mind.right(*_guards(life, ids))
     share = None if rates.body is None else rates.share
-    return Bout(planned, rates.head * life.record.pace, share, dict(zip(ids, right)))
+    return Bout(planned, rates.head * life.record.pace, share, dict(zip(ids, right)), rows=newcomers(life))
+
+
+def newcomers(life: Life) -> list[int]:
+    """The class that was added and is learned for the first time, if there are others and only the head is trained.
+
+    Its row alone is learned: those of the others know samples that are guards now, and would unlearn them. Of several
+    such classes none: then the others must learn to make room (docs/continual.md).
+    """
+    taught = {k for k in life.store.ledger.trainees.ids if k != NONE}
+    added = taught & set(life.record.fresh)
+    alone = set(life.learner.graphs["predict"].state) == {f"{HEAD}.weight", f"{HEAD}.bias"}
+    return sorted(added) if alone and len(added) == 1 and taught - added else []
 
 
 def _rates(life: Life, rate: float | None) -> Rates:
@@ -137,7 +151,7 @@ def some(life: Life, bout: Bout, count: int) -> None:
     whole = len(ids) // life.mind.together * life.mind.together
     labels = [ledger.records[i].label for i in ids]
     if whole:
-        losses = life.mind.learn(latents[:whole], labels[:whole], bout.rate)
+        losses = life.mind.learn(latents[:whole], labels[:whole], bout.rate, bout.rows)
         bout.losses.append(float(np.sum(losses, dtype=np.float64)))
     life.learned(ids, labels)
     bout.done += count

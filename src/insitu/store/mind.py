@@ -18,6 +18,7 @@ from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DeviceError, GraphError
 from insitu.graph import Value
 from insitu.planner import plan
+from insitu.training.head import HEAD
 from insitu.training.living import with_features
 from insitu.training.prefix import split
 
@@ -111,12 +112,28 @@ class Mind:
         outputs = self.recall(latents, device)[0]
         return (np.isfinite(outputs).all(1) & (outputs.argmax(1) == np.array(labels))).tolist()
 
-    def learn(self, latents: Sequence[bytes], labels: Sequence[int], rate: float) -> np.ndarray:
-        """Updates of the trainee, in this order; returns the losses."""
+    def learn(self, latents: Sequence[bytes], labels: Sequence[int], rate: float,
+              rows: Sequence[int] = ()) -> np.ndarray:  # fmt: skip
+        """Updates of the trainee, in this order; returns the losses. With `rows`, no other row of the head changes."""
         batch = self.learner.batch
+        if rows:
+            before, each = self.learner.device.state(), range(0, len(latents), batch)
+            return np.concatenate([self._learn_rows(latents[i : i + batch], labels[i : i + batch], rate, rows, before)
+                                   for i in each])  # fmt: skip
         arrays = (*self.arrays(latents), np.array(labels, np.int32))
         rates = [rate] * -(-len(latents) // batch)
         return self.trainee.train(Updates(arrays, range(len(latents)), rates, batch)).losses
+
+    def _learn_rows(self, latents: Sequence[bytes], labels: Sequence[int], rate: float, rows: Sequence[int],
+                    before: dict[str, np.ndarray]) -> np.ndarray:  # fmt: skip
+        """One update; then all other rows are put back."""
+        losses, now = self.learn(latents, labels, rate), self.trainee.state()
+        for part in (f"{HEAD}.weight", f"{HEAD}.bias"):
+            kept = before[part].copy()
+            kept[list(rows)] = now[part][list(rows)]
+            now[part] = kept
+        self.trainee.load_arrays(now)
+        return losses
 
     @property
     def together(self) -> int:

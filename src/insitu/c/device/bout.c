@@ -41,28 +41,82 @@ static void save_state(const life_model *m)
     }
 }
 
-static void enter(const life_model *m, int32_t phase)
+static int32_t has_trainee(const life_model *m, int32_t label)
 {
-    m->now->phase = phase;
-    m->now->cursor = 0;
-    if (phase == LIFE_SAVE_BEFORE || (phase == LIFE_SAVE_AFTER && m->bank_bytes)) {
-        save_state(m);
+    int32_t found = 0;
+    for (int32_t i = 0; i < m->now->count; i++) {
+        found |= m->records[i].label == label && (m->records[i].flags & RULES_GUARD) == 0;
     }
+    return found;
 }
 
 /* Does every class in use have a sample to learn from? */
 static int32_t has_all(const life_model *m)
 {
     for (int32_t k = 0; k < m->class_count; k++) {
-        int32_t found = !life_in_use(m, k);
-        for (int32_t i = 0; i < m->now->count; i++) {
-            found |= m->records[i].label == k && (m->records[i].flags & RULES_GUARD) == 0;
-        }
-        if (!found) {
+        if (life_in_use(m, k) && !has_trainee(m, k)) {
             return 0;
         }
     }
     return 1;
+}
+
+/* The first bout of a class that was added teaches its row alone, if there are others: those know their own. */
+static void choose_rows(const life_model *m)
+{
+    int32_t added = 0, others = 0;
+    for (int32_t k = 0; m->head_alone && k < m->class_count; k++) {
+        const int32_t taught = has_trainee(m, k);
+        added += taught && m->classes[k].fresh != 0;
+        others += taught && m->classes[k].fresh == 0;
+    }
+    m->now->alone = added == 1 && others > 0;
+    for (int32_t k = 0; m->now->alone && k < m->class_count; k++) {
+        m->classes[k].fresh += m->classes[k].fresh == 1 && has_trainee(m, k);
+    }
+}
+
+static void end_rows(const life_model *m)
+{
+    for (int32_t k = 0; k < m->class_count; k++) {
+        m->classes[k].fresh = m->classes[k].fresh == 1;
+    }
+}
+
+/* Bytes of the state as it was before the bout. */
+static void bring_before(const life_model *m, uint32_t offset, void *to, uint32_t bytes)
+{
+    if (m->now->bank.newest >= 0) {
+        bank_read(m, offset, to, bytes);
+    } else if (m->before) {
+        copy_bytes(to, m->before + offset, (int32_t)bytes);
+    }
+}
+
+/* The rows of all other classes as they were. */
+static void put_back_rows(const life_model *m)
+{
+    const uint32_t row = (uint32_t)m->feature_count * 4;
+    const uint32_t weight = (uint32_t)((unsigned char *)m->weight - m->state);
+    const uint32_t bias = (uint32_t)((unsigned char *)m->bias - m->state);
+    for (int32_t k = 0; k < m->class_count; k++) {
+        if (m->classes[k].fresh != 2) {
+            bring_before(m, weight + (uint32_t)k * row, m->weight + k * m->feature_count, row);
+            bring_before(m, bias + (uint32_t)k * 4, m->bias + k, 4);
+        }
+    }
+}
+
+static void enter(const life_model *m, int32_t phase)
+{
+    m->now->phase = phase;
+    m->now->cursor = 0;
+    if (phase == LIFE_LEARN) {
+        choose_rows(m);
+    }
+    if (phase == LIFE_SAVE_BEFORE || (phase == LIFE_SAVE_AFTER && m->bank_bytes)) {
+        save_state(m);
+    }
 }
 
 int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t partial)
@@ -113,25 +167,26 @@ static void learn(const life_model *m)
     const int32_t i = m->now->left ? rules_lesson(m->records, m->now->count, m->classes, m->class_count) : -1;
     if (i < 0) {
         m->now->left = 0;
+        end_rows(m);
         enter(m, LIFE_AFTER);
         return;
     }
     store_bring(m, m->records + i);
-    m->classes[m->records[i].label].fresh = 0;
+    if (!m->now->alone) {
+        m->classes[m->records[i].label].fresh = 0;
+    }
     m->now->loss = life_learn(m->records[i].label, m->now->rate);
+    if (m->now->alone) {
+        put_back_rows(m);
+    }
     m->past->steps++;
     m->now->left--;
 }
 
 int32_t bout_undo(const life_model *m)
 {
-    const int32_t bank = m->now->bank.newest;
-    if (bank >= 0) {
-        bank_read(m, 0, m->state, m->state_bytes);
-    } else if (m->before) {
-        copy_bytes(m->state, m->before, (int32_t)m->state_bytes);
-    }
-    return bank < 0 && !m->before;
+    bring_before(m, 0, m->state, m->state_bytes);
+    return m->now->bank.newest < 0 && !m->before;
 }
 
 /* Has the head become something else than numbers? */
@@ -157,6 +212,7 @@ void bout_abandon(const life_model *m)
     if (phase == LIFE_BEFORE || phase == LIFE_LEARN || phase == LIFE_AFTER) {
         (void)bout_undo(m);
         forget_answers(m);
+        end_rows(m);
     }
     m->now->left = 0;
     m->now->phase = LIFE_IDLE;

@@ -78,7 +78,7 @@ static void learn_mean(const life_model *m, int32_t label)
     if (m->features) {
         follow_mean(mean_of(m, label), m->features, m->feature_count, ++m->classes[label].count);
     }
-    if (m->classes[label].fresh) {
+    if (m->classes[label].fresh == 1) {
         follow_row(m, label);
     }
 }

@@ -51,6 +51,7 @@ typedef struct {
     int32_t phase;       /* of the bout: LIFE_IDLE ... */
     uint32_t left;       /* learning steps of the bout still to do */
     float rate, loss;    /* of the bout; of its last step */
+    int32_t alone;       /* does only the row of the class that was added learn in it? */
     int32_t cursor;      /* record whose turn it is to be recalled */
     int32_t guards, right, lost, won;
     int32_t older, proven; /* guards that an earlier bout had asked: all, and those won */
@@ -86,6 +87,7 @@ typedef struct {
     unsigned char *state;
     unsigned char *before; /* room for a second state, without flash: to roll back; or NULL */
     float *weight, *bias;  /* of the head, in the state; NULL if it is not a float one */
+    int32_t head_alone;    /* is nothing else trained? */
     const char *const *names;
     const life_first *first; /* classes that were learned elsewhere, and the means of their features */
     const float *first_means;

@@ -31,7 +31,7 @@ typedef struct {
     uint32_t level;    /* uses of its last replayed record: a newcomer starts there */
     uint32_t steps;    /* of the running bout */
     uint32_t count;    /* samples in its mean */
-    uint32_t fresh;    /* it was added, and not yet learned: its row follows its mean */
+    uint32_t fresh;    /* 1: it was added, and not yet learned: its row follows its mean; 2: learned by this bout */
     char name[RULES_NAME];
 } rules_class;
 
