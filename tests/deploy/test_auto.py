@@ -118,8 +118,12 @@ def samples(learner, count: int = 8):
 
 def changed(learner, x, y, **options) -> set[str]:
     """The parts of the state that a training changes, by the name of their layer."""
+    return changed_by(learner, lambda: learner.fit(x, y, epochs=1, **options))
+
+
+def changed_by(learner, training) -> set[str]:
     before = {name: array.copy() for name, array in learner.device.state().items()}
-    learner.fit(x, y, epochs=1, **options)
+    training()
     after = learner.device.state()
     return {name.rsplit(".", 1)[0] for name in before if "." in name and not np.array_equal(before[name], after[name])}
 
@@ -129,6 +133,9 @@ def test_a_given_rate_is_the_heads_unless_more_was_asked_for(full):
     x, y = samples(made)
     assert made.device.state()["body_rate"].tolist() == [0.0] and full.device.state()["body_rate"].tolist() == [1.0]
     assert changed(made, x, y, rate=0.01) == {"head"}
+    made.keep()
+    made.observe(x, y)
+    assert changed_by(made, lambda: made.rehearse(steps=32, rate=0.001)) == {"head"}
     assert changed(made, x, y, rate=0.01, head_rate=0.02) > {"head"}  # both rates were given
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.data import Samples
-from insitu.devices.device import Method, method_of
+from insitu.devices.device import Device, Method, method_of
 from insitu.errors import DataError
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed, plain
@@ -66,7 +66,7 @@ def _mean(before: float, count: int, found: float, more: int) -> float:
 def learn(learner: Learner, data: Samples, rate: float | None, head_rate: float | None, report: Report) -> History:
     """One pass over these samples."""
     feed = _feed(learner, data)
-    rates = _given(learner, feed, rate, head_rate) if rate is not None else _found(learner, feed, head_rate)
+    rates = given_rates(learner, feed.device, rate, head_rate) if rate is not None else _found(learner, feed, head_rate)
     if BODY_RATE in feed.device.state():
         feed.device.load_arrays({BODY_RATE: np.array([rates.share], np.float32)})
     course = Course(1, rates.head, _batch(learner, len(feed)), "constant", 0.0, seed=learner.known.samples)
@@ -103,10 +103,11 @@ def _batch(learner: Learner, count: int) -> int:
 # rates ------------------------------------------------------------------------------------------
 
 
-def _given(learner: Learner, feed: Feed, rate: float, head_rate: float | None) -> Rates:
-    if BODY_RATE not in feed.device.state():
+def given_rates(learner: Learner, device: Device, rate: float, head_rate: float | None = None) -> Rates:
+    """A rate that was given: of all layers, or of the head alone while the others rest."""
+    if BODY_RATE not in device.state():
         return Rates(rate if head_rate is None else head_rate)
-    return Rates(rate, rate * resting_share(learner, feed.device)) if head_rate is None else Rates(head_rate, rate)
+    return Rates(rate, rate * resting_share(learner, device)) if head_rate is None else Rates(head_rate, rate)
 
 
 def _found(learner: Learner, feed: Feed, head_rate: float | None) -> Rates:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.learner.feed import Feed, Source
-from insitu.learner.few import derived_rates
+from insitu.learner.few import derived_rates, given_rates
 from insitu.learner.rates import Rates
 from insitu.learner.rows import rows_in_use
 from insitu.store.rules import FEWEST_GUARDS, NONE, is_worse
@@ -120,7 +120,7 @@ def _rates(life: Life, rate: float | None) -> Rates:
     """The rates as partial_fit derives them, from records of every class."""
     trainee = life.mind.trainee
     if rate is not None:
-        return Rates(rate, rate if BODY_RATE in trainee.state() else None)
+        return given_rates(life.learner, trainee, rate)
     by_class = [ids for k, ids in sorted(life.store.ledger.trainees.ids.items()) if k != NONE]
     turns = [ids[i] for i in range(max(map(len, by_class))) for ids in by_class if i < len(ids)]
     chosen = turns[: max(PROBES, life.mind.together)]
