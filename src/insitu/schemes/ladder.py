@@ -27,7 +27,7 @@ from insitu.schemes.update import Scheme, Update
 
 CONTRACTING, EARLY = 0.4, 0.25  # of the gain of a plain layer from the middle on
 DEPTHWISE = (depthwise2d, depthwise2d_s8)
-BIASES, WEIGHT = 6.0, 0.3  # points: of all biases together, and of one whole weight
+BIASES, WEIGHT = 6.0, 2.4  # points: of all biases together, and of one whole weight
 NOTHING = Fraction(0)
 
 
