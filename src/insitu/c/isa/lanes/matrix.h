@@ -5,7 +5,9 @@
 #include "isa/inline.h"
 #include "isa/lanes.h"
 
-enum { MATRIX_DEPTH = 128 }; /* how much of a and b stays in the first-level cache while all rows and columns use it */
+/* how much of a and b stays in the first-level cache while all rows and columns use it: half as much if rows of a lie
+ * side by side, because then all of them are read for each block of columns */
+enum { MATRIX_DEPTH = 128, MATRIX_STRIDED = 64 };
 
 /* the part of a product that is computed at once: `depth` steps of some runs from k on, columns from j on */
 typedef struct {
@@ -188,11 +190,12 @@ ALWAYS_INLINE void matrix_any(const int wide, float *y, const float *start, cons
                               int32_t zero, const matrix_end *end, const matrix_shape *shape)
 {
     matrix_shape m = *shape;
-    const int32_t few = m.depth < MATRIX_DEPTH && m.depth > 0 ? 2 * MATRIX_DEPTH / m.depth : 1;
+    const int32_t most = m.a_next == 1 ? MATRIX_DEPTH : MATRIX_STRIDED;
+    const int32_t few = m.depth < most && m.depth > 0 ? 2 * most / m.depth : 1;
     matrix_part t = {y, start, runs, 0, 0, 0, 0, zero, lanes(0), NULL};
     do {
         t.count = count < few ? count : few;
-        t.depth = m.depth - t.k < MATRIX_DEPTH ? m.depth - t.k : MATRIX_DEPTH;
+        t.depth = m.depth - t.k < most ? m.depth - t.k : most;
         if (wide == MATRIX_ENDS) {
             t.end = t.k + t.depth >= m.depth && t.count >= count ? end : NULL;
         }

@@ -5,6 +5,8 @@
 #include "isa/inline.h"
 #include "isa/lanes.h"
 
+enum { WINDOW_FLOATS = 6144 }; /* inputs of some rows of outputs, all channels */
+
 /* one row of outputs: its rows of x, at the first of some channels, and the taps u and columns that are inside */
 typedef struct {
     const float *x[3];
@@ -66,10 +68,13 @@ ALWAYS_INLINE int window_inside(const int known, tap_range range, int i)
     return known < 0 ? i >= range.first && i < range.last : i >= known % 4 && i < known / 4;
 }
 
-ALWAYS_INLINE int window_known(tap_range range)
+/* do rows of windows have at most one at each end that is not inside, and does that lack one column of taps? */
+ALWAYS_INLINE int window_ends_usual(tap_range whole, const conv2d_shape *s)
 {
-    const int code = range.first + 4 * range.last;
-    return code == TAPS_ALL || code == TAPS_LATER || code == TAPS_EARLIER ? code : TAPS_ANY;
+    const tap_range left = window_taps(-s->pl, s->dw, s->w), right = window_taps((s->ow - 1) * s->sw - s->pl, s->dw, s->w);
+    const int begins = whole.first == 0 || (whole.first == 1 && left.first + 4 * left.last == TAPS_LATER);
+    const int ends = whole.last == s->ow || (whole.last == s->ow - 1 && right.first + 4 * right.last == TAPS_EARLIER);
+    return whole.first < whole.last && begins && ends;
 }
 
 /* what one pixel adds to the gradients */
@@ -87,47 +92,53 @@ ALWAYS_INLINE void window_dw(const int full, const int rows, const int columns, 
     }
 }
 
-ALWAYS_INLINE void window_dw_edge(const int full, const int rows, vf *acc, vf g, const window_row *d, int32_t j, vm m,
-                                  const conv2d_shape *s)
+/* a row of windows with the usual ends */
+ALWAYS_INLINE void window_dw_usual(const int full, const int rows, vf *acc, const float *g, const window_row *d, vm m,
+                                   const conv2d_shape *s)
 {
-    const tap_range v = window_taps(j * s->sw - s->pl, s->dw, s->w);
-    switch (window_known(v)) {
-    case TAPS_LATER: window_dw(full, rows, TAPS_LATER, acc, g, d, j * d->step, v, m); break;
-    case TAPS_EARLIER: window_dw(full, rows, TAPS_EARLIER, acc, g, d, j * d->step, v, m); break;
-    default: window_dw(full, rows, TAPS_ANY, acc, g, d, j * d->step, v, m); break;
+    ptrdiff_t at = 0;
+    int32_t j = d->whole.first;
+    if (j) {
+        window_dw(full, rows, TAPS_LATER, acc, window_load(full, m, g), d, at, d->u, m);
+        at += d->step;
+        g += s->c;
+    }
+    for (; j < d->whole.last; j++, at += d->step, g += s->c) {
+        window_dw(full, rows, TAPS_ALL, acc, window_load(full, m, g), d, at, d->u, m);
+    }
+    if (j < s->ow) {
+        window_dw(full, rows, TAPS_EARLIER, acc, window_load(full, m, g), d, at, d->u, m);
     }
 }
 
-ALWAYS_INLINE void window_dw_pixels(const int full, const int rows, vf *acc, const float *g, const window_row *row,
-                                    vm m, const conv2d_shape *s)
+ALWAYS_INLINE void window_dw_any(const int full, vf *acc, const float *g, const window_row *d, vm m, const conv2d_shape *s)
 {
-    const window_row d = *row;
-    int32_t j = 0;
-    for (int edge = 0; edge < 2; edge++) {
-        for (; j < (edge ? s->ow : d.whole.first); j++) {
-            window_dw_edge(full, rows, acc, window_load(full, m, g + j * s->c), &d, j, m, s);
-        }
-        for (; !edge && j < d.whole.last; j++) {
-            window_dw(full, rows, TAPS_ALL, acc, window_load(full, m, g + j * s->c), &d, j * d.step, d.u, m);
-        }
+    for (int32_t j = 0; j < s->ow; j++, g += s->c) {
+        const tap_range v = window_taps(j * s->sw - s->pl, s->dw, s->w);
+        window_dw(full, TAPS_ANY, TAPS_ANY, acc, window_load(full, m, g), d, j * d->step, v, m);
     }
 }
 
-ALWAYS_INLINE void window_dw_channels(const int full, float *dw, const float *g, const float *x, vm m,
+/* some channels of the rows of outputs `band` */
+ALWAYS_INLINE void window_dw_channels(const int full, float *dw, const float *g, const float *x, tap_range band, vm m,
                                       const conv2d_shape *s)
 {
     const tap_range whole = whole_columns(s);
+    const int usual = window_ends_usual(whole, s);
     vf acc[9];
     UNROLL
     for (int k = 0; k < 9; k++) {
         acc[k] = window_load(full, m, dw + k * s->c);
     }
-    for (int32_t i = 0; i < s->oh; i++, g += s->ow * s->c) {
+    g += (ptrdiff_t)band.first * s->ow * s->c;
+    for (int32_t i = band.first; i < band.last; i++, g += s->ow * s->c) {
         const window_row d = window_row_at(x, i, whole, s);
-        if (d.u.first == 0 && d.u.last == 3) {
-            window_dw_pixels(full, TAPS_ALL, acc, g, &d, m, s);
+        if (!usual) {
+            window_dw_any(full, acc, g, &d, m, s);
+        } else if (d.u.first == 0 && d.u.last == 3) {
+            window_dw_usual(full, TAPS_ALL, acc, g, &d, m, s);
         } else {
-            window_dw_pixels(full, TAPS_ANY, acc, g, &d, m, s);
+            window_dw_usual(full, TAPS_ANY, acc, g, &d, m, s);
         }
     }
     UNROLL
@@ -136,17 +147,28 @@ ALWAYS_INLINE void window_dw_channels(const int full, float *dw, const float *g,
     }
 }
 
+/* all channels of some rows of outputs: their inputs stay in the first-level cache */
+ALWAYS_INLINE void window_dw_band(float *dw, const float *g, const float *x, tap_range band, const conv2d_shape *s)
+{
+    int32_t o = 0;
+    for (; o + LANES <= s->c; o += LANES) {
+        window_dw_channels(1, dw + o, g + o, x + o, band, lanes(LANES), s);
+    }
+    if (o < s->c) {
+        window_dw_channels(0, dw + o, g + o, x + o, band, lanes(s->c - o), s);
+    }
+}
+
 ALWAYS_INLINE void windows_dw_f32(float *dw, const float *g, const float *x, const conv2d_shape *shape)
 {
     const conv2d_shape copy = *shape, *s = &copy;
+    const int32_t floats = s->sh * s->w * s->c, most = floats < WINDOW_FLOATS ? WINDOW_FLOATS / floats : 1;
+    const int32_t bands = (s->oh + most - 1) / most, rows = bands ? (s->oh + bands - 1) / bands : 1; /* of equal height */
     clear_f32(dw, 9 * s->c);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c, g += s->oh * s->ow * s->c) {
-        int32_t o = 0;
-        for (; o + LANES <= s->c; o += LANES) {
-            window_dw_channels(1, dw + o, g + o, x + o, lanes(LANES), s);
-        }
-        if (o < s->c) {
-            window_dw_channels(0, dw + o, g + o, x + o, lanes(s->c - o), s);
+        for (int32_t i = 0; i < s->oh; i += rows) {
+            const tap_range band = {i, i + rows < s->oh ? i + rows : s->oh};
+            window_dw_band(dw, g, x, band, s);
         }
     }
 }

@@ -7,23 +7,29 @@
 #include "isa/runs.h"
 #include "kernels/spans.h"
 
+/* a row of a window, with the taps v of it inside */
+static inline void patch_row(float *to, const float *from, tap_range v, int32_t run, const conv2d_shape *s)
+{
+    if (s->dw == 1) {
+        copy_some_f32(to, from, v.first * s->c, v.last * s->c, run);
+        return;
+    }
+    for (int32_t k = 0; k < s->kw; k++) {
+        copy_some_f32(to + k * s->c, from + k * s->dw * s->c, 0, k >= v.first && k < v.last ? s->c : 0, run);
+    }
+}
+
 /* the window of output i, j: to[u,v,c] */
 static inline void patch(float *to, const float *x, int32_t i, int32_t j, const conv2d_shape *s)
 {
-    const int32_t left = j * s->sw - s->pl, run = s->dw == 1 ? s->kw * s->c : s->c;
-    const tap_range v = taps_inside(left, s->kw, s->dw, s->w);
-    for (int32_t u = 0; u < s->kh; u++, to += s->kw * s->c) {
-        const int32_t r = row_under(s, i, u), inside = r >= 0 ? s->c : 0;
-        const float *from = x + ((ptrdiff_t)(r >= 0 ? r : 0) * s->w + left) * s->c;
-        if (s->dw == 1) {
-            copy_some_f32(to, from, v.first * inside, v.last * inside, run);
-            continue;
-        }
-        for (int32_t k = 0; k < s->kw; k++) {
-            const int32_t count = k >= v.first && k < v.last ? inside : 0;
-            copy_some_f32(to + k * s->c, from + k * s->dw * s->c, 0, count, run);
-        }
+    const int32_t top = i * s->sh - s->pt, left = j * s->sw - s->pl, row = s->kw * s->c;
+    const tap_range u = taps_inside(top, s->kh, s->dh, s->h), v = taps_inside(left, s->kw, s->dw, s->w);
+    const float *from = x + ((ptrdiff_t)(top + u.first * s->dh) * s->w + left) * s->c;
+    clear_f32(to, u.first * row);
+    for (int32_t k = u.first; k < u.last; k++, from += s->dh * s->w * s->c) {
+        patch_row(to + k * row, from, v, s->dw == 1 ? row : s->c, s);
     }
+    clear_f32(to + u.last * row, (s->kh - u.last) * row);
 }
 
 /* the windows of `count` outputs of one image from output p on, counted row by row */
