@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from insitu.cli import main
+from insitu.errors import DataError
 from insitu.federated.processes import free_port
 from tests.federated.fleet import fresh, samples
 
@@ -37,7 +38,10 @@ def test_a_page_shows_rounds_devices_and_what_was_dropped(tmp_path, capsys):
     ("simulate {learner}", "--data is missing"),
     ("simulate {learner} --data {data} --strategy fedsomething", "unknown strategy 'fedsomething'"),
     ("simulate {learner} --each {data} {data} --strategy fedsomething", "2 devices, 64 samples to learn from"),
-    ("join {learner} --data x.npz", "--superlink and --data is missing"),
+    ("simulate {learner} --each {folder} --strategy fedsomething", "1 devices, 32 samples to learn from"),
+    ("join {learner} --data x.npz", "--superlink is missing"),
+    ("gateway {learner} --superlink 127.0.0.1:1", "--boards is missing"),
+    ("gateway {learner} -o mine.insitu", "boards keep their models themselves"),
     ("serve {learner} --host 0.0.0.0", "needs a certificate"),
     ("report {learner}", "is not the record of a fleet"),
     ("simulate {learner} --data {data} --secure --private central --noise 1", "--private central needs to see single"),
@@ -54,7 +58,7 @@ def test_what_is_missing_is_said_in_one_line(line, words, tmp_path, capsys):
     fresh().save(learner)
     x, y = samples(40, 1)
     np.savez(data, x=x, y=y)
-    assert main(["fleet", *line.format(learner=learner, data=data).split()]) == 1
+    assert main(["fleet", *line.format(learner=learner, data=data, folder=tmp_path).split()]) == 1
     assert words in capsys.readouterr().err
 
 
@@ -73,3 +77,11 @@ def test_a_device_without_a_server_says_what_it_waits_for(tmp_path, capsys, monk
         serving.join(serving.Joined(address, {}, quiet=0.5))
     assert told == [f"note: no server answers at {address} yet; waiting until `insitu fleet serve` listens there. "
                     "Ctrl-C stops"]  # fmt: skip
+
+
+def test_a_fleet_without_devices_is_refused():
+    pytest.importorskip("ray", reason='Ray is not installed: pip install "insitu[flower-sim]"')
+    from insitu.federated.simulate import simulate
+
+    with pytest.raises(DataError, match="needs a device"):
+        simulate(fresh(), [])

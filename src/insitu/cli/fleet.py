@@ -59,11 +59,17 @@ def _divided(arguments):
 
     learner = _learner(arguments)
     if arguments.each:
-        return learner, [_of_file(learner, path, arguments.seed) for path in arguments.each]
+        return learner, [_of_file(learner, path, arguments.seed) for path in _files(arguments.each)]
     if not arguments.data:
         raise _missing("--data", "samples to divide among the devices; or --each FILE FILE ..., or --demo watch")
     data = learner.samples(arguments.data)
     return learner, [_shared(data, part) for part in divided(data, arguments.clients, arguments.seed, arguments.unlike)]
+
+
+def _files(paths) -> list[Path]:
+    """A folder of .npz or .csv files stands for all of them."""
+    inside = {p: sorted(q for q in p.iterdir() if q.suffix in (".npz", ".csv")) for p in paths if p.is_dir()}
+    return [found for path in paths for found in (inside.get(path) or [path])]
 
 
 def _of_file(learner, path: Path, seed: int):
@@ -105,8 +111,7 @@ def served(arguments) -> int:
 def joined(arguments) -> int:
     from insitu.federated.serving import Joined, join
 
-    if not arguments.superlink or not arguments.data:
-        raise _missing("--superlink and --data", "the server's address, and this device's samples")
+    _needed(arguments, superlink="HOST:PORT, as `insitu fleet serve` printed it", data="this device's samples")
     learner = _learner(arguments)
     learner.samples(arguments.data)  # wrong samples are found before anything starts
     learner.device.info()  # the program is built here, and never while the fleet waits
@@ -143,8 +148,8 @@ def stood_in(arguments) -> int:
 
     if arguments.output:
         raise DataError("boards keep their models themselves: a gateway writes none", where="-o", hint="without -o")
-    if not (arguments.superlink and arguments.boards and arguments.build):
-        raise _missing("--superlink, --boards or --build", "the server's address, serial ports, the boards' firmware")
+    _needed(arguments, superlink="HOST:PORT, as `insitu fleet serve` printed it",
+            boards="where they are: serial:/dev/ttyACM0", build="the folder of their firmware")  # fmt: skip
     read_manifest(arguments.build)  # a wrong folder is found before anything starts
     _learner(arguments).device.info()
     data = arguments.data and str(Path(arguments.data).resolve())
@@ -233,6 +238,13 @@ def _missing(what: str, hint: str):
     from insitu.errors import DataError
 
     return DataError(f"{what} is missing", hint=hint)
+
+
+def _needed(arguments, **options: str) -> None:
+    """The first of these options that is missing is named."""
+    for name, hint in options.items():
+        if not getattr(arguments, name):
+            raise _missing(f"--{name}", hint)
 
 
 def _names(arguments) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def arguments(parser) -> None:
     )
     data.add_argument("--demo", choices=DEMOS, help="simulate: watches and their wearers, with nothing else at hand")
     data.add_argument("--each", type=Path, nargs="+", default=(), metavar="FILE",
-                      help="simulate: instead of --data, a file of samples for each device (people/*.npz)")  # fmt: skip
+                      help="simulate: in place of --data, a file for each device, or their folder")  # fmt: skip
     data.add_argument("--unlike", type=rate, metavar="A", help="simulate: unlike devices, the smaller the more (0.5)")
     fleet = parser.add_argument_group("fleet")
     fleet.add_argument("--clients", type=count, default=10, metavar="N", help="devices that take part (10)")
@@ -43,7 +43,9 @@ def arguments(parser) -> None:
     how.add_argument("--seed", type=index, default=0, metavar="N", help="(0)")
     how.add_argument("--steps", type=count, metavar="N", help="gateway: of a bout on a board (40)")
     net = parser.add_argument_group("network")
-    net.add_argument("--boards", metavar="PLACES", help="gateway: serial:PORT, several with commas between them")
+    net.add_argument(
+        "--boards", metavar="PLACES", help="gateway: serial:PORT, emulator or qemu, several with commas between"
+    )
     net.add_argument("--build", type=Path, metavar="DIR", help="gateway: the folder of the boards' firmware")
     net.add_argument("--superlink", metavar="HOST:PORT", help="join: the address that `insitu fleet serve` printed")
     net.add_argument("--memory", type=Path, metavar="FILE", help="join, gateway: what stays on the device between "

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from insitu.errors import needs
+from insitu.errors import DataError, needs
 from insitu.federated.app import Settings, client_app, server_app
 from insitu.federated.member import Member
 from insitu.federated.named import deltas_of, strategy_of
@@ -68,6 +68,8 @@ def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan:
     from flwr.simulation import run_simulation
 
     needs_ray()
+    if not devices:
+        raise DataError("a fleet needs a device", hint="devices=[((x, y), (x_test, y_test)), ...]")
     inner: Strategy = strategy_of(plan.strategy, len(devices), plan.share, plan.noise)
     with TemporaryDirectory() as folder, quiet(), bar() as report:
         written(Path(folder), learner, devices)
