@@ -166,14 +166,15 @@ ALWAYS_INLINE void grid_column(const int wide, const int full, const int R, cons
     }
 }
 
-/* the same where not all taps are inside: usually all but the first or the last column of them */
+/* the same where not all taps are inside: usually all but the first or the last column of them. Rows at the top and bottom
+ * of an image are few */
 ALWAYS_INLINE void grid_edge(const int wide, const int full, const int R, const grid_taps *g, const tap *taps,
                              int32_t p, vm m, const tap_row *t)
 {
     const int inside[3] = {tap_inside(taps, p, t), tap_inside(taps + 1, p, t), tap_inside(taps + 2, p, t)};
-    if (full && !inside[0] && inside[1] && inside[2]) {
+    if (full && R == 3 && !inside[0] && inside[1] && inside[2]) {
         grid_column(wide, full, R, 1, 3, g, p, NULL, m, t);
-    } else if (full && inside[0] && inside[1] && !inside[2]) {
+    } else if (full && R == 3 && inside[0] && inside[1] && !inside[2]) {
         grid_column(wide, full, R, 0, 2, g, p, NULL, m, t);
     } else {
         grid_column(wide, full, R, 0, 3, g, p, inside, m, t);
