@@ -17,12 +17,15 @@
 /* the same, once for all kernels that use it: the linker keeps one of them */
 #define ONCE __attribute__((noinline, weak))
 
-/* before a loop of few, constant iterations over an array: unrolled, the array can stay in registers */
+/* before a loop of few, constant iterations over an array: unrolled, the array can stay in registers. UNROLL_SOME: of any
+ * number of iterations; clang decides itself, and warns if it is asked and does not */
 #if INSITU_CLANG
 #define UNROLL _Pragma("unroll")
+#define UNROLL_SOME
 #define ROLLED _Pragma("clang loop unroll(disable)") /* a loop so short that unrolling costs more than it saves */
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#define UNROLL_SOME UNROLL
 #define ROLLED
 #endif
 

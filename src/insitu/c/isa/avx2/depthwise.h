@@ -123,7 +123,7 @@ ALWAYS_INLINE words16 sum_taps(const int nine, const int16_t *from, const depthw
 {
     const int32_t count = nine ? 9 : d->s.kh * d->s.kw;
     __m256i low = d->start.v[0], high = d->start.v[1];
-    UNROLL
+    UNROLL_SOME
     for (int32_t t = 0; t < count; t += 2) {
         const __m256i a = inputs_at(from + taps->at[t]), b = inputs_at(from + taps->at[t + 1]);
         low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), taps->w[t / 2].v[0]));

@@ -112,7 +112,8 @@ ALWAYS_INLINE __m256i joined_pairs(__m256i low, __m256i high)
 /* words 0..7 of sixteen in the order of joined_pairs, or 8..15 if `half` is 1 */
 ALWAYS_INLINE __m256i pairs_order(const int half, __m256i x, __m256i y)
 {
-    return _mm256_permute4x64_epi64(_mm256_permute2x128_si256(x, y, half ? 0x31 : 0x20), 0xd8);
+    const __m256i eight = half ? _mm256_permute2x128_si256(x, y, 0x31) : _mm256_permute2x128_si256(x, y, 0x20);
+    return _mm256_permute4x64_epi64(eight, 0xd8);
 }
 
 /* what becomes of the sums of eight outputs */
