@@ -6,8 +6,8 @@ is to the end, the more it brings. Rungs follow the largest gain per byte; each 
 before the middle come last: they need the most memory, and what is frozen can be computed once and cached.
 
     ladder:0     the head alone
-    ladder:14    then biases ...
-    ladder:40    ... then shares of weights, then whole weights, then layers before the middle
+    ladder:7     then the last biases ...
+    ladder:40    ... then biases and shares of weights, then whole weights, then layers before the middle
     full         all parameters, at the top
 
 Nothing here asks the planner: deploy/auto.py finds the highest rung that fits.
