@@ -20,6 +20,7 @@ from insitu.schemes.layers import layers
 from insitu.schemes.scheme import read_scheme
 from insitu.toolchain.compiler import NATIVE, SCALAR, STRICT, compile_c
 from insitu.toolchain.sources import C_FOLDER
+from insitu.toolchain.zig import zig_command
 from insitu.training.head import replace_head
 from insitu.training.train import Recipe, train_graphs
 
@@ -64,6 +65,17 @@ def test_every_primitive_equals_plain_c_and_touches_nothing_else(machine, tmp_pa
         program = built((flag,), tmp_path)
     done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("machine", ("haswell", "icelake_client"))
+def test_clang_compiles_every_primitive(machine, tmp_path):
+    """It wants constants where gcc takes expressions."""
+    if not features() or not zig_command():
+        pytest.skip("needs ziglang, and x86 with Linux")
+    flags = ("-std=c99", "-O0", "-fno-sanitize=undefined", *STRICT, f"-march={machine}", "-I", str(C_FOLDER))
+    command = [*zig_command(), "cc", *flags, "-c", str(PROGRAM), "-o", str(tmp_path / "primitives.o")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @cache
