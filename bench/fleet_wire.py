@@ -178,9 +178,23 @@ def floats(folder: Path, arrays: dict[str, np.ndarray]) -> dict:
         node = start_node(folder / "node", proxy.address, {}, Security())
         try:
             link.flwr("run", str(app), "fleet")
-            return between(proxy, lambda: int(output.read_text() or 0) if output.exists() else 0)
+            found = between(proxy, lambda: written(output))
+            finish(lambda: written(output) > LAST)
+            return found
         finally:
             node.stop()
+
+
+def written(path: Path) -> int:
+    return int(path.read_text() or 0) if path.exists() else 0
+
+
+def finish(over: Callable[[], bool], seconds: float = 60, more: float = 3) -> None:
+    """Let the last round end: an app whose device is gone would wait for it after everything else has stopped."""
+    end = time.monotonic() + seconds
+    while not over() and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(more)
 
 
 def parameters(learner: Learner) -> dict[str, np.ndarray]:
