@@ -159,9 +159,12 @@ def test_lines_that_lack_a_value_are_left_out_with_a_note(tmp_path):
         look(tmp_path / "t.csv")
 
 
-def test_a_column_of_words_is_an_error_that_says_what_to_do(tmp_path):
-    (tmp_path / "t.csv").write_text("a,colour,kind\n" + "\n".join(f"{i},red,{'xy'[i % 2]}" for i in range(20)))
-    with pytest.raises(
-        insitu.DataError, match=r"line 2, column 2 \(colour\): 'red' is not a number\n.*a column with 0"
-    ):
+def test_a_column_of_words_becomes_a_column_of_0_and_1_for_each(tmp_path):
+    rows = [f"{i},{'red' if i % 3 else 'blue'},{'xy'[i % 2]}" for i in range(20)]
+    (tmp_path / "t.csv").write_text("a,colour,kind\n" + "\n".join(rows))
+    found = look(tmp_path / "t.csv")
+    assert found.columns == ("a", "colour=blue", "colour=red") and found.names == ("x", "y")
+    assert found.rows[:2].tolist() == [[0, 1, 0], [1, 0, 1]]
+    (tmp_path / "t.csv").write_text("a,who,kind\n" + "\n".join(f"{i},n{i},{'xy'[i % 2]}" for i in range(80)))
+    with pytest.raises(insitu.DataError, match=r"column 2 \(who\) has 80 different words\n.*remove the column"):
         look(tmp_path / "t.csv")

@@ -30,8 +30,7 @@ from insitu.data.labels import numbered
 from insitu.data.samples import Samples, counted, fit
 from insitu.data.sound import sound_samples
 from insitu.data.source import source_of
-from insitu.data.tables import Table, read_table
-from insitu.data.targets import target_columns
+from insitu.data.table_samples import table_samples
 from insitu.errors import DataError
 from insitu.files import check_arrays
 from insitu.graph import Graph, Value
@@ -42,7 +41,6 @@ LABEL_STEMS = ("y", "labels", "label", "targets")
 # names of the arrays of a part, best first; a file with only one part uses it for everything
 PARTS = {"train": ("_train", "", "_test"), "test": ("_test", "", "_train")}
 INPUT_KEYS = {part: [stem + end for end in ends for stem in INPUT_STEMS] for part, ends in PARTS.items()}
-LABEL_HEADINGS = ("label", "class", "target")  # of a table's column, best first
 LABEL_KEYS = {stem + end for end in PARTS["train"] for stem in LABEL_STEMS}
 CUT = {".wav": "sounds", ".csv": "recordings"}  # files of a folder that are cut into pieces
 # what readers raise for a file that is broken or of another format
@@ -141,80 +139,7 @@ def _only(graph: Graph, path: Path) -> Value:
 
 
 def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
-    """One sample per line; for an input of windows, one point in time per line, cut into consecutive windows."""
-    value, table = _only(graph, path), read_table(path)
-    wanted = target_columns(table, graph, how.targets) if how.targets else []
-    kept, column = _columns(value, table, graph.columns) if not wanted else (_others(table, graph, wanted), None)
-    x = table.numbers(kept)
-    labels, names = (None, ()) if column is None else _labels(table, column, bool(how.targets))
-    labels, names = (table.numbers(wanted), table.names(wanted)) if wanted else (labels, names)
-    if x.ndim == 2 and x.shape[1] in _channels(value):
-        x, labels = windows(value, x, labels, str(path))
-    left = [h.strip() for c, h in enumerate(table.heading) if c not in (*kept, *wanted, column)]
-    notes = (table.style.words, f"columns left out: {', '.join(left)}" if left else "")
-    return Samples((fit(value, x, str(path)),), labels, names, path.name, tuple(filter(None, notes)),
-                   table.names(kept))  # fmt: skip
-
-
-def _columns(value: Value, table: Table, known: tuple[str, ...]) -> tuple[list[int], int | None]:
-    """The columns of the input, and that of the label. If the model knows names, a heading must have them."""
-    if known and table.heading:
-        kept = table.places(known)
-        others = [c for c in range(table.width) if c not in kept]
-        last = others[0] if others == [table.width - 1] else None
-        return kept, next((c for c in others if table.heading[c].strip().lower() in LABEL_HEADINGS), last)
-    column = _label_column(value, table.heading, table.width)
-    return [c for c in range(table.width) if c != column], column
-
-
-def _others(table: Table, graph: Graph, wanted: list[int]) -> list[int]:
-    """The columns of the inputs: those that the model knows by name, or all that are no targets."""
-    if graph.columns and table.heading:
-        return table.places(graph.columns)
-    return [c for c in range(table.width) if c not in wanted]
-
-
-def _label_column(value: Value, heading: list[str], width: int) -> int | None:
-    """The column headed `label`, or the last one if there is one more than the input needs."""
-    names = [name.strip().lower() for name in heading]
-    if "label" in names:
-        return names.index("label")
-    expected = {int(np.prod(value.shape[1:])), *_channels(value)}
-    return width - 1 if width not in expected and width - 1 in expected else None
-
-
-def _channels(value: Value) -> tuple[int, ...]:
-    """How many columns a table of points in time may have for this input; () if it does not take windows of them."""
-    sides = tuple(n for n in value.shape[1:] if n > 1)
-    return () if value.type.rank < 3 or len(sides) > 2 else sides if len(sides) == 2 else (1,)
-
-
-def _labels(table: Table, column: int, targets: bool) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The labels of a column: numbers, or names in alphabetical order."""
-    if not table.all_numbers(column):
-        return numbered(np.array(table.column(column)), str(table.path))
-    given = np.array([table.style.number(word) for word in table.column(column)], np.float64)
-    return (given, ()) if targets else numbered(given, str(table.path))
-
-
-def windows(value: Value, table: np.ndarray, labels: np.ndarray | None,
-            where: str) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
-    """[times, channels] cut into the windows that an input [1, length, channels] (or channels first) takes.
-
-    An incomplete window at the end is dropped, and so is a window in which the label changes.
-    """
-    length = int(np.prod(value.shape[1:])) // table.shape[1]
-    count = len(table) // length
-    if not count:
-        raise DataError(f"has {len(table)} lines, but {value.name} takes windows of {length}", where=where)
-    cut = table[: count * length].reshape(count, length, -1)
-    cut = cut if table.shape[1] in (1, value.shape[-1]) else cut.transpose(0, 2, 1)
-    cut = cut.reshape(count, *value.shape[1:])
-    if labels is None:
-        return cut, None
-    each = labels[: count * length].reshape(count, length, *labels.shape[1:])
-    pure = (each == each[:, :1]).reshape(count, -1).all(1)
-    return cut[pure], each[pure, 0]
+    return table_samples(path, _only(graph, path), graph, how.targets, learn=how.part == "train")
 
 
 # --- images ---------------------------------------------------------------------------------------------

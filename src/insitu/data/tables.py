@@ -18,6 +18,7 @@ import numpy as np
 from insitu.errors import DataError
 from insitu.graph.classes import of_columns
 
+LABEL_HEADINGS = ("label", "class", "target")  # of a table's column, best first
 LOOKED_AT = 50  # lines that decide how a file is written
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")  # cells that say that nothing is known
 EMPTY = "fill it in, or remove the line or the column"
@@ -104,6 +105,18 @@ class Table:
             what, hint = (f"{cell[:40]!r} is not a number", WORDS) if cell else ("is empty", EMPTY)
             raise DataError(what, where=f"{self.path}, line {self.lines[row]}, column {column + 1}{name}", hint=hint)
         return found
+
+
+def without_gaps(whole: Table, columns: list[int]) -> tuple[Table, tuple[str, ...]]:
+    """The table without lines that lack a value, and a note on them; an error if half of the lines do."""
+    table = whole.complete(columns)
+    count, all_of_them = len(whole.rows) - len(table.rows), len(whole.rows)
+    if 2 * count > all_of_them:
+        emptiest = max(columns, key=lambda c: all_of_them - len(whole.complete([c]).rows))
+        name = f"{emptiest + 1} ({whole.heading[emptiest].strip()})" if whole.heading else f"{emptiest + 1}"
+        what = f"lacks a value in {count:,} of {all_of_them:,} lines, most often in column {name}"
+        raise DataError(what, where=str(whole.path), hint="remove that column, or fill its values in")
+    return table, (f"{count:,} of {all_of_them:,} lines lack a value: not learned",) if count else ()
 
 
 def _listed(names: Sequence[str]) -> str:

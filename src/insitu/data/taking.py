@@ -19,6 +19,7 @@ import numpy as np
 from insitu.data.labels import numbered
 from insitu.data.reading import read_samples
 from insitu.data.samples import Samples, check_finite, check_samples, counted, fit
+from insitu.data.words import words_of_frame
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
 from insitu.graph.classes import of_columns
@@ -73,6 +74,9 @@ def _by_name(data, known: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
     names = of_columns(getattr(frame, "columns", ())) if hasattr(frame, "loc") else ()
     if not names:
         return data, ()
+    worded = words_of_frame(frame, known)
+    if worded is not None:
+        return ((worded[0], data[1]) if pair else worded[0]), worded[1]
     missing = next((name for name in known if name not in names), None)
     if missing is not None:
         hint = f"its columns are {', '.join(names[:12])}; the model learned from {', '.join(known[:12])}"

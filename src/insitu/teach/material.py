@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from insitu.data.images import IMAGES
-from insitu.data.reading import LABEL_HEADINGS
-from insitu.data.tables import Table, read_table
+from insitu.data.tables import LABEL_HEADINGS, Table, read_table, without_gaps
+from insitu.data.words import spread
 from insitu.errors import DataError
 from insitu.learner.lesson import Lesson, mark
 from insitu.terminal.wording import either
@@ -109,12 +109,12 @@ def _marks(keys: Iterable[str], contents: Iterable[str | bytes]) -> np.ndarray:
 
 
 def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Material:
-    """The column headed `label` (or `class`, `target`), or the last one; the others are numbers."""
+    """The column headed `label` (or `class`, `target`), or the last one; the others are numbers, or words."""
     if path.suffix.lower() != ".csv":
         raise DataError(f"unknown kind of data {path.suffix!r}", where=str(path), hint=NEEDED)
-    whole = read_table(path)
+    whole, spreading = spread(read_table(path), columns, labelled=True)
     inputs, column = _columns(whole, columns)
-    table, notes = _complete(whole, [*inputs, column])
+    table, gaps = without_gaps(whole, [*inputs, column])
     words = table.column(column)
     names = tuple(sorted(set(words), key=_order))
     labels = np.array([names.index(w) for w in words], np.int64)
@@ -130,19 +130,7 @@ def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Mater
     keys = [",".join(row[c].strip() for c in (*inputs, column)) for row in table.rows]
     rows = table.numbers(inputs).astype(np.float32)
     return Material(path, TABLE, names, labels, np.zeros(len(labels), bool), _marks(keys, keys), keys, rows=rows,
-                    columns=table.names(inputs), notes=notes)  # fmt: skip
-
-
-def _complete(whole: Table, columns: list[int]) -> tuple[Table, tuple[str, ...]]:
-    """The table without lines that lack a value, and a note on them; an error if half of the lines do."""
-    table = whole.complete(columns)
-    count, all_of_them = len(whole.rows) - len(table.rows), len(whole.rows)
-    if 2 * count > all_of_them:
-        emptiest = max(columns, key=lambda c: all_of_them - len(whole.complete([c]).rows))
-        name = f"{emptiest + 1} ({whole.heading[emptiest].strip()})" if whole.heading else f"{emptiest + 1}"
-        what = f"lacks a value in {count:,} of {all_of_them:,} lines, most often in column {name}"
-        raise DataError(what, where=str(whole.path), hint="remove that column, or fill its values in")
-    return table, (f"{count:,} of {all_of_them:,} lines lack a value: not learned",) if count else ()
+                    columns=table.names(inputs), notes=(*spreading, *gaps))  # fmt: skip
 
 
 def _columns(table: Table, known: tuple[str, ...]) -> tuple[list[int], int]:
