@@ -299,7 +299,7 @@ def test_targets_are_kept_as_they_are(tmp_path):
     np.testing.assert_array_equal(read_samples(tmp_path / "d.npz", ROWS, targets=True).labels, y)
     (tmp_path / "d.csv").write_text("\n".join(",".join(map(str, [*x, 0.5])) for x in X))
     assert read_samples(tmp_path / "d.csv", ROWS, targets=True).labels.tolist() == [0.5] * 4
-    with pytest.raises(DataError, match="not class numbers"):
+    with pytest.raises(DataError, match=r"not class numbers or names\n.*learns quantities"):
         read_samples(tmp_path / "d.csv", ROWS)
 
 
@@ -354,3 +354,10 @@ def test_a_file_that_is_no_image_is_named(tmp_path):
     (tmp_path / "cat" / "bad.png").write_text("no picture")
     with pytest.raises(DataError, match=r"bad\.png: is not an image"):
         read_samples(tmp_path, PICTURE)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 8), (1, 8, 2)])
+def test_signals_with_their_axes_the_other_way_round_are_told_so(shape):
+    """Whichever side the model has its channels on: with two axes, nobody can tell from the data."""
+    with pytest.raises(DataError, match=r"the other way round: x\.transpose\(0, 2, 1\)"):
+        as_samples(np.zeros((5, shape[2], shape[1])), graph(f32(*shape)))

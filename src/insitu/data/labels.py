@@ -45,7 +45,9 @@ def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise DataError("a label is not finite", where=where)
     if array.dtype.kind not in "iub" and not (array.dtype.kind == "f" and np.all(array == np.round(array))):
-        raise DataError(f"the labels are {array.dtype}, not class numbers or names", where=where)
+        learns = either(shell="--loss mse", python='compile(..., recipe=insitu.Recipe(loss="mse"))')
+        hint = f"{learns} learns quantities; for classes give integers or names"
+        raise DataError(f"the labels are {array.dtype}, not class numbers or names", where=where, hint=hint)
     return array.astype(np.int64)
 
 

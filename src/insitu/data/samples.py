@@ -81,7 +81,9 @@ def _same_but_ones(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def _layout_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """What to do about images whose channels are on the wrong side, or are not the bytes of a camera."""
-    if len(given) == len(wanted) > 2:
+    if len(given) == len(wanted) == 3 and given[:0:-1] == wanted[1:]:
+        return "the data has its two axes the other way round: x.transpose(0, 2, 1)"
+    if len(given) == len(wanted) > 3:
         last = (0, *range(2, len(given)), 1)
         first = (0, len(given) - 1, *range(1, len(given) - 1))
         for name, perm in (("first", last), ("last", first)):
