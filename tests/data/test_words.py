@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from insitu import DataError
 from insitu.data import as_samples, read_samples
 from insitu.data.taking import as_inputs
 from insitu.graph import build, f32, lookup, parse, to_text
+from insitu.pipeline.network import example_of
 
 NAMES = ("size", "colour=blue", "colour=red")
 FRUIT = "size,colour,kind\n1,red,plum\n2,blue,pear\n3,red,pear\n"
@@ -89,3 +91,9 @@ def test_words_in_a_frame_are_read_like_those_in_a_file():
     np.testing.assert_array_equal(x, found.inputs[0])
     with pytest.raises(DataError, match="'pink' was not learned"):
         as_inputs((frame.replace("red", "pink"),), takes(3, NAMES))
+
+
+def test_a_torch_module_takes_its_example_from_a_frame_with_words():
+    pandas = pytest.importorskip("pandas", reason="a frame needs pandas")
+    frame = pandas.DataFrame({"size": [1.5, 2], "colour": ["red", "blue"]})
+    assert example_of(torch.nn.Linear(3, 2), None, frame).tolist() == [[1.5, 0, 1]]

@@ -10,6 +10,7 @@ import numpy as np
 
 from insitu.data import Samples
 from insitu.data.arguments import whole
+from insitu.data.words import words_of_frame
 from insitu.devices.host import open_host
 from insitu.errors import DataError, LearningWarning, ModelError
 from insitu.graph import Graph, build, drop_unused
@@ -61,7 +62,8 @@ def example_of(model: Any, example: Any, data: Any) -> Any:
     module = any(kind.__module__.startswith("torch.nn") for kind in type(model).__mro__)
     if example is not None or not module or not hasattr(x, "shape") or not len(x):
         return example
-    return np.asarray(x[:1], np.float32)
+    worded = words_of_frame(x, ()) if hasattr(x, "dtypes") else None
+    return np.asarray((x if worded is None else worded[0])[:1], np.float32)
 
 
 def check_arithmetic(word: str, of: str) -> None:
