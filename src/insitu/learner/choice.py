@@ -30,6 +30,7 @@ SURE = 3.0  # standard errors by which other rates must be better than the deriv
 SLOWER = (1, 2)  # steps below the derived rate of the other layers, if the head alone does better
 DEEPER = 0.5  # standard errors by which more layers must be better than the head alone, if it knows everything
 ANY = 1.0  # the same with very few samples
+BEYOND = 1.5  # the same where the head was solved
 FARTHER = 1.5  # standard errors by which more of the way must be better, if it knows everything
 PATIENCE, SETBACK = 2, 1.0  # steps that are not better, and standard errors of one that is worse, to stop climbing
 MUCH = 0.6  # of its task: a network that knows as much is not taught faster than derived
@@ -64,12 +65,12 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
         search.climb(directions(trials.both, only_head(trials.probe.parameters), fixed))
     elif not helps(search.score(HERE), search.trials.before()):
         search.score((0 if head_given else -1, -1))
-    deep = deep if solved is None else 1.0  # a solved layer is as good as it gets without the others
-    if alone and sure < MUCH and not search.beats(alone[1], DEEPER * deep):
+    least = DEEPER * deep if solved is None else BEYOND  # a solved layer is as good as it gets without the others
+    if alone and sure < MUCH and not search.beats(alone[1], least):
         for step in SLOWER:  # of all rates tried so far, none was slow enough for these layers
             search.score((0, -step))
     found = search.found(SURE * bound, trials)
-    if alone and not clearly(found[1].end, alone[1].end, DEEPER * deep):
+    if alone and not clearly(found[1].end, alone[1].end, least):
         found = alone
     return _made(*found, before if solved is None else solved, 0.0 if whole else FARTHER * sure, whole)
 
