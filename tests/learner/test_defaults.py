@@ -15,6 +15,7 @@ from insitu.devices.device import Updates
 from insitu.errors import DataError, LearningWarning
 from insitu.learner.folder import open_folder
 from insitu.learner.held_out import Score, guess, no_better
+from insitu.learner.rates import Rates
 
 from ..learners import data, learner, mlp, state_of
 
@@ -149,6 +150,20 @@ def test_a_network_that_only_learned_to_guess_is_as_it_was_and_says_what_to_try(
     assert history.restored and state_of(made) == before and "more samples" in str(said[0].message)
 
 
+def test_a_network_without_mistakes_is_told_that_nothing_was_left_to_learn():
+    made, (x, y) = learner("full"), data(90)
+    made.fit(x, y)
+    x = x[right := made.predict(x).argmax(1) == y]
+    with pytest.warns(LearningWarning, match="nothing left to learn.*100.0% before") as said:
+        history = made.fit(x, y[right], seed=1)
+    assert history.restored and "What may help" not in str(said[0].message)
+
+
+def test_rates_are_told_with_two_digits():
+    assert str(Rates(0.000171, 212.0)) == "rate 210 (head 0.00017)"
+    assert str(Rates(0.0314)) == "rate 0.031" and str(Rates(2.0, 0.0)) == "rate 2 of the head alone"
+
+
 def test_the_same_answer_for_all_is_scored_as_scikit_learn_does():
     rng = np.random.default_rng(0)
     y, targets = rng.integers(0, 3, 50), rng.normal(size=(50, 2)).astype(np.float32)
@@ -162,14 +177,10 @@ def test_the_same_answer_for_all_is_scored_as_scikit_learn_does():
 
 
 def test_a_result_counts_as_learned_if_loss_or_accuracy_is_better_than_a_guess():
-    def scored(loss: float, measure: float, cost: float = 2.0) -> Score:
-        return Score(loss, measure, 100, each=np.full(100, cost))
-
-    guessed = scored(1.0, 0.5, 1.5)
-    assert no_better(scored(0.999, 0.55), guessed)  # within chance
-    assert not no_better(scored(1.2, 0.7), guessed)  # too sure of itself, but right
-    assert not no_better(scored(0.9, 0.5), guessed)
-    assert not no_better(scored(1.2, 0.55, 1.4), guessed)  # too sure, and right where it matters
+    guessed = Score(1.0, 0.5, 100)
+    assert no_better(Score(0.999, 0.55, 100), guessed)  # within chance
+    assert not no_better(Score(1.2, 0.7, 100), guessed)  # too sure of itself, but right
+    assert not no_better(Score(0.9, 0.5, 100), guessed)
 
 
 def test_divergence_and_a_single_class_are_said():

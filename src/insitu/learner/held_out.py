@@ -208,8 +208,7 @@ def no_better(after: Score, guessed: Score) -> bool:
     if not after.better_high:
         return after.loss > LEARNED * guessed.loss
     chance = 2 * np.sqrt(guessed.measure * (1 - guessed.measure) / after.samples)
-    same = after.loss > LEARNED * guessed.loss and after.measure <= guessed.measure + chance
-    return same and not after.cost + after.error < guessed.cost  # too sure of itself, but not blind
+    return after.loss > LEARNED * guessed.loss and after.measure <= guessed.measure + chance
 
 
 def known(before: Score, guessed: Score) -> float:

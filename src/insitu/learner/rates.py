@@ -72,9 +72,15 @@ class Rates:
         return Rates(self.head, 0.0)
 
     def __str__(self) -> str:
+        head = _digits(self.head)
         if self.body == 0:
-            return f"rate {self.head:.2g} of the head alone"
-        return f"rate {self.head:.2g}" if self.body is None else f"rate {self.body:.2g} (head {self.head:.2g})"
+            return f"rate {head} of the head alone"
+        return f"rate {head}" if self.body is None else f"rate {_digits(self.body)} (head {head})"
+
+
+def _digits(rate: float) -> str:
+    """Two digits: 0.0029, 210."""
+    return f"{float(f'{rate:.2g}'):g}"
 
 
 # slopes of the losses ---------------------------------------------------------------------------

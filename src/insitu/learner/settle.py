@@ -96,9 +96,10 @@ class Settled:
         if self.held is None:
             return ""
         count = len(self.feed.source)
-        apart = f"{self.held:,} of {count:,} samples held out" if self.held else f"{count:,} samples"
+        apart = f"{self.held:,} of {count:,} samples held out" if self.held else f"{count:,} sample{'s' * (count != 1)}"
         part = f" ({self.watch.part:.0%} of the way)" if self.watch and self.watch.part < 1 else ""
-        trained = [f"{self.rates}", f"{self.course.epochs} epochs{part}"] if self.rates.head else []
+        epochs = f"{self.course.epochs} epoch{'s' * (self.course.epochs != 1)}{part}"
+        trained = [f"{self.rates}", epochs] if self.rates.head else []
         return ", ".join([*(["last layer solved"] if self.solved else []), *trained, apart])
 
     def history(self, feed: Feed) -> History:

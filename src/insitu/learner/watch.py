@@ -88,6 +88,8 @@ class Watch:
             return "", False
         nothing, _ = self._nothing(end)
         was = f"{change(self.before, after)}, on samples held out"
+        if self.before.better_high and self.before.measure == 1:
+            return f"there was nothing left to learn ({was}): the learner is as it was", True
         return nothing or f"training did not help ({was}): the learner is as it was. What may help: {self.advice}", True
 
     def helped(self, after: Score) -> bool:
@@ -99,6 +101,8 @@ class Watch:
         """Do the answers still not depend on the input? A classifier is then left as it was."""
         guessed = guess(self.loss, (self.validation or self.feed).labels)
         if (self.tried is None and self.best is None) or guessed.loss < TINY or not no_better(after, guessed):
+            return "", False
+        if after.better_high and after.cost + after.error < guessed.cost:  # too sure of itself, but not blind
             return "", False
         on = " on samples held out" if after is self.tried or self.measures else ""
         what = f"nothing was learned ({after.words()}{on}; the same answer for all: {guessed.words()})"
