@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from insitu.preprocess import Audio, Motion, Transform
     from insitu.store.bout import Rehearsed
     from insitu.store.life import Life
+    from insitu.store.on_board import BoardLife
     from insitu.store.power import When
     from insitu.training.train import Recipe
 
@@ -41,6 +42,7 @@ __all__ = [
     "Audio",
     "Augment",
     "BoardError",
+    "BoardLife",
     "BudgetError",
     "DataError",
     "DeviceError",
@@ -76,7 +78,7 @@ HOMES = {
     "Learner": "learner", "Model": "learner.model", "load": "learner.model", "open": "learner.file",
     "open_folder": "learner.folder", "compile": "pipeline", "prove": "pipeline", "Audio": "preprocess",
     "Motion": "preprocess", "Transform": "preprocess", "Recipe": "training.train", "Life": "store.life",
-    "Rehearsed": "store.bout", "When": "store.power",
+    "BoardLife": "store.on_board", "Rehearsed": "store.bout", "When": "store.power",
 }  # fmt: skip
 STAGES = {"export": "exporters"}  # a stage under another name: insitu.export.into(module, learner)
 

@@ -98,6 +98,34 @@ def test_a_learner_and_its_living_board_have_the_same_classes():
         assert board.forget("shake") == 4 and board.names == life.names
 
 
+def test_a_board_with_a_store_takes_the_calls_of_a_life_on_this_machine():
+    x, y = samples(60, seed=5)
+    x, names = x[y < 3], [NAMES[k] for k in y[y < 3]]
+    with fitted().on("emulator", **BOARD) as board:
+        with pytest.raises(DataError, match="no labelled sample was shown.*rate"):
+            board.rehearse()
+        ids = board.observe(x[:30], names[:30])
+        assert ids == list(range(ids[0], ids[0] + 30)) and isinstance(board.observe(x[30]), int)
+        (asked,) = board.asks()
+        assert board.label(asked, names[30]) and not board.asks()
+        with pytest.raises(DataError, match="no record 999"):
+            board.label(999, "tap")
+        part = board.rehearse(64, seconds=0)
+        assert not part.finished and part.before is None
+        done = board.rehearse()  # goes on with the same bout
+        assert done.finished and part.steps + done.steps == 64 and done.guards > 3 and not done.rolled_back
+        assert done.after is not None and done.before is not None and done.after >= done.before > 0.9
+        assert board.statistics()["bouts"] == 1 and board.statistics()["classes"][0]["name"] == "rest"
+        assert 0 <= board.drift() < 1 and board.forget("wave") > 0
+        with pytest.raises(DataError, match="energy is not measured"):
+            board.rehearse(energy_mj=5)
+    with (
+        fitted().on("emulator", board="nrf51822") as board,
+        pytest.raises(insitu.DeviceError, match="keeps no samples"),
+    ):
+        board.observe(x[0])
+
+
 def test_a_living_board_is_taught_without_a_rate():
     x, y = samples(6, seed=2)
     with fitted().on("emulator", **BOARD) as board:

@@ -215,8 +215,13 @@ class Learner(Owner):
             return made
 
     @property
-    def life(self) -> insitu.Life:
-        """The samples it keeps and what it learned from them; in memory if `keep` was not called."""
+    def life(self) -> insitu.Life | insitu.BoardLife:
+        """The samples it keeps and what it learned from them; in memory if `keep` was not called, on a board that was
+        compiled with a store there."""
+        if self._life is None and (board := living_on(self.device)):
+            import insitu
+
+            self._life = insitu.BoardLife(self, board)
         return self._life or self.keep()
 
     def observe(self, x: Any, label: Any = None) -> Any:

@@ -56,7 +56,7 @@ class Owner:
         self.tests: Samples | None = None  # that it was tested on
         self.lately: Samples | None = None  # a few samples of each class of the last fit: in memory, never saved
         self.seen: Seen = Seen()  # the means of its classes, from its file
-        self._life: insitu.Life | None = None  # the samples it keeps
+        self._life: insitu.Life | insitu.BoardLife | None = None  # the samples it keeps
         self._numbered = False  # was it said what numbers mean as labels?
         self._changing, self._opening = RLock(), RLock()
         self._take(graphs, dict(plans) if plans else None, self.site.device)

@@ -18,6 +18,7 @@ from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DeviceError, GraphError
 from insitu.graph import Value
 from insitu.planner import plan
+from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.living import with_features
 from insitu.training.prefix import split
@@ -32,7 +33,7 @@ class Mind:
     def __init__(self, learner: Learner):
         here = learner.device
         if not isinstance(here, HostDevice):
-            hint = "a board that was compiled with a store keeps its own: insitu.devices.living.Living(learner.device)"
+            hint = f"a board that was compiled with a store keeps its own: {option(store='64K')}"
             raise DeviceError("this learner runs elsewhere, and keeps no samples here", hint=hint)
         if learner.recipe.loss != "cross_entropy":
             raise GraphError(f"samples are kept by their class, and the loss {learner.recipe.loss} has none")

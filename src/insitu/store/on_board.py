@@ -1,0 +1,137 @@
+"""The life of a learner whose board keeps its own samples: the calls of `Life`, answered by the board.
+
+The board stores, chooses guards, learns and rolls back (c/device). Here is what a caller adds: samples in any of the
+usual forms, steps and a rate that were not given, and a result in the words of `rehearse`. The rate follows from
+labelled samples that were shown in this session, because the board keeps only outputs of its frozen layers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from insitu.data import Samples, as_inputs
+from insitu.data.arguments import optional, whole
+from insitu.devices.living import NONE, SLICES, Living
+from insitu.errors import DataError
+from insitu.learner.feed import Feed, plain
+from insitu.learner.few import derived_rates
+from insitu.store.bout import LEAST, MOST, PASSES, PROBES, Rehearsed
+from insitu.store.rehearsing import check_asked
+from insitu.terminal.wording import option
+from insitu.training.train import BODY_RATE
+
+if TYPE_CHECKING:
+    from insitu.learner import Learner
+
+
+class BoardLife:
+    """What a board keeps and learns by itself. `Learner.life`, if the learner runs on such a board."""
+
+    def __init__(self, learner: Learner, board: Living):
+        self.learner, self.board = learner, board
+        self._told: deque[tuple[tuple[np.ndarray, ...], int]] = deque(maxlen=PROBES)  # samples with labels
+
+    def close(self) -> None:
+        """The board goes on keeping what it has."""
+
+    # collecting -------------------------------------------------------------------------------
+
+    def observe(self, x: Any, label: Any = None) -> int | list[int]:
+        """Samples that the board sees, with or without labels; returns their ids (of one sample, its id)."""
+        data = Samples(as_inputs(x if isinstance(x, tuple) else (x,), self.learner.graphs["predict"]))
+        one = label is None or np.ndim(label) == 0
+        given = [label] * len(data) if label is None or one else list(label)
+        if len(given) != len(data):
+            raise DataError(f"{len(data)} samples, but {len(given)} labels")
+        ids = [self._shown(data.take(np.array([i])), given[i]) for i in range(len(data))]
+        return ids[0] if one and len(ids) == 1 else ids
+
+    def _shown(self, data: Samples, label: Any) -> int:
+        number = NONE if label is None else self.board.number(label)
+        found = self.board.observe(*data.inputs, label=number)
+        if number != NONE:
+            self._told.append((data.inputs, number))
+        return found
+
+    def label(self, id: int, label: Any) -> bool:
+        """Tell the class of a kept sample; returns whether it is still kept."""
+        if not any(r.id == id for r in self.board.records()):
+            raise DataError(f"there is no record {id}", where="store", hint="it gave way to others")
+        self.board.label(id, label)
+        return any(r.id == id for r in self.board.records())
+
+    def asks(self, n: int = 1) -> list[int]:
+        return self.board.asks(whole(n, "how many"))
+
+    # classes ----------------------------------------------------------------------------------
+
+    def add_class(self, name: str) -> int:
+        return self.board.add_class(name)
+
+    def forget(self, name: str | int) -> int:
+        return self.board.forget(name)
+
+    # learning ---------------------------------------------------------------------------------
+
+    def rehearse(self, steps: int | None = None, seconds: float | None = None, energy_mj: float | None = None,
+                 rate: float | None = None, partial: bool = False) -> Rehearsed:  # fmt: skip
+        """One bout on the board. A bout that is not finished within `seconds` goes on with the next call."""
+        check_asked(steps, seconds, energy_mj, rate)
+        if energy_mj is not None:
+            raise DataError("a board's energy is not measured here", hint=f"give {option(steps='N')} or seconds")
+        with self.learner._changing:
+            before, began = self.board.statistics(), time.monotonic()
+            if not before["phase"]:
+                self.board.slices(0, self._steps(steps), self._rate(rate), partial)
+            more = True
+            while more and (seconds is None or time.monotonic() - began < seconds):
+                more = self.board.slices(SLICES)
+            return rehearsed(before, self.board.statistics(), time.monotonic() - began)
+
+    def _steps(self, steps: int | None) -> int:
+        optional(steps, "steps", 1)
+        count = sum(c["trainees"] for c in self.board.class_statistics())
+        return int(np.clip(PASSES * count, LEAST, MOST)) if steps is None else steps
+
+    def _rate(self, rate: float | None) -> float:
+        """The head's rate, as partial_fit derives it; the share of it for other layers goes into the board's state."""
+        if rate is not None:
+            return rate
+        if not self._told:
+            what = "no labelled sample was shown to this board in this session, so no rate can be found"
+            raise DataError(what, hint=f"give {option(rate=0.01)}")
+        inputs, labels = zip(*self._told)
+        arrays, device = tuple(np.concatenate(a) for a in zip(*inputs)), self.learner.device
+        found = derived_rates(self.learner, Feed(device, plain(arrays), np.array(labels, np.int32)))
+        if found.body is not None:
+            device.load_arrays({BODY_RATE: np.array([found.share], np.float32)})
+        return found.head
+
+    # telling ----------------------------------------------------------------------------------
+
+    def drift(self) -> float:
+        return float(self.board.statistics()["drift"])
+
+    def statistics(self) -> dict[str, Any]:
+        """What the board counts, and its classes."""
+        return {**self.board.statistics(), "classes": self.board.class_statistics()}
+
+    def checkpoint(self) -> None:
+        self.board.checkpoint()
+
+
+def rehearsed(before: dict[str, Any], after: dict[str, Any], seconds: float) -> Rehearsed:
+    """What a bout came to, from the board's counts before and after it. `right` is of the state that was kept."""
+    undone, guards = after["undone"] > before["undone"], after["guards"]
+    done = Rehearsed(after["steps"] - before["steps"], not after["phase"], undone, guards, seconds=seconds)
+    if after["phase"] or after["bouts"] == before["bouts"]:
+        return done
+    kept, change = after["right"], after["won"] - after["lost"]
+    was, now = (kept, kept + change) if undone else (kept - change, kept)
+    shares = {"before": was / guards, "after": now / guards} if guards else {}
+    return replace(done, **shares, lost=after["lost"], loss=float(after["loss"]))
