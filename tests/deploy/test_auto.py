@@ -84,6 +84,14 @@ def test_where_not_even_the_head_fits_the_error_says_so(head):
         auto(sram=need(head)[0] - 1)
 
 
+@pytest.mark.parametrize("scheme", ["auto", "auto:ladder"])
+def test_a_model_without_a_head_that_fits_nowhere_says_so_too(scheme):
+    module = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1)).eval()
+    x = np.random.default_rng(0).normal(size=(4, 1, 64, 64)).astype(np.float32)
+    with pytest.raises(BudgetError, match="nrf51822 has 16 KB"):
+        insitu.compile(module, scheme=scheme, board="nrf51822", data=x, recipe=insitu.Recipe(loss="mse"))
+
+
 def test_on_a_board_everything_is_counted():
     for package in ("elftools", "ziglang"):
         pytest.importorskip(package)

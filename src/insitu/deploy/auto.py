@@ -83,9 +83,9 @@ def choose(parts: Parts, found: list[Layer], limits: Limits, table: Contribution
         best = highest(last + 1, fitting(parts, found, limits, budget, rung)) or 0
         if best:
             break
-    for number in sorted({max(best - down, 0) for down in DOWN}, reverse=True):
-        if number or parts.head:
-            yield Chosen(rung(number), number, last, None if number == last else budget, table is not None)
+    least = 0 if parts.head else 1  # without a head, something else must be trained
+    for number in sorted({max(best - down, least) for down in DOWN}, reverse=True):
+        yield Chosen(rung(number), number, last, None if number == last else budget, table is not None)
 
 
 def chosen(scheme: Scheme) -> Scheme:

@@ -103,7 +103,8 @@ def chosen_program(graph: Graph, wish: Wish, settings: Settings, samples: Sample
 def _first_that_fits(graph: Graph, schemes: Sequence[str], settings: Settings, limits: Limits) -> Chosen:
     """The program of the first scheme that fits the board; the error is that of the last one."""
     known = trainable(graph)
-    schemes = [name for name in schemes if len(schemes) == 1 or LAST.get(name, 0) < len(known)]
+    if len(schemes) > 1:
+        schemes = [s for s in schemes if LAST.get(s, 0) < len(known) and (s != HEAD or head_of(graph) is not None)]
     for i, name in enumerate(schemes):
         scheme = read_scheme(name, known)
         parts = Parts(graph, scheme, settings.recipe, settings.batch, has_statistics(graph), head_of(graph))
