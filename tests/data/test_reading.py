@@ -69,11 +69,15 @@ def test_an_npz_is_read(tmp_path):
 def test_a_csv_has_a_sample_a_line_the_label_last_or_named(tmp_path):
     (tmp_path / "last.csv").write_text("\n".join(",".join(map(str, [*x, y])) for x, y in zip(X, Y)))
     same(read_samples(tmp_path / "last.csv", ROWS))
-    named = ["label,a,b,c", *(",".join(map(str, ["ba"[y], *x])) for x, y in zip(X, Y))]
-    (tmp_path / "named.csv").write_text("\n".join(named))
-    samples = read_samples(tmp_path / "named.csv", ROWS)
-    same(samples, y=1 - Y)
-    assert samples.names == ("a", "b")
+    for heading in ("label", "class", " Target"):
+        named = [f"{heading},a,b,c", *(",".join(map(str, ["ba"[y], *x])) for x, y in zip(X, Y))]
+        (tmp_path / "named.csv").write_text("\n".join(named))
+        samples = read_samples(tmp_path / "named.csv", ROWS)
+        same(samples, y=1 - Y)
+        assert samples.names == ("a", "b")
+    inputs = ["class,a,b", *(",".join(map(str, x)) for x in X)]  # all three are inputs
+    (tmp_path / "inputs.csv").write_text("\n".join(inputs))
+    assert read_samples(tmp_path / "inputs.csv", ROWS).labels is None
 
 
 MOMENTS = np.arange(18, dtype=np.float32).reshape(9, 2)

@@ -126,6 +126,31 @@ def test_a_board_with_a_store_takes_the_calls_of_a_life_on_this_machine():
         board.observe(x[0])
 
 
+def test_labels_that_come_later_count_and_forgotten_classes_do_not():
+    x, y = samples(24, seed=6)
+    x, y = x[y < 3], y[y < 3]
+    with fitted().on("emulator", **BOARD) as board:
+        for id, k in zip(board.observe(x), y):
+            assert board.label(id, NAMES[k])
+        for name in NAMES[:2]:
+            board.forget(name)
+        assert board.add_class("new") == 0  # in a forgotten row, whose samples must not stand for it
+        told = [one.label for one in board.life._shown.values()]
+        assert told == [2] * 6
+        assert board.rehearse(4, partial=True).finished
+
+
+def test_a_bout_that_cannot_be_saved_is_an_error():
+    x, y = samples(24, seed=7)
+    with fitted().on("emulator", **BOARD) as board:
+        board.observe(x[y < 3], y[y < 3])
+        assert isinstance(board.device, EmulatorDevice) and board.device.core.nor
+        nor = board.device.core.nor
+        nor.worn |= set(range(nor.bytes // nor.page))
+        with pytest.raises(insitu.DeviceError, match="could not write its flash"):
+            board.rehearse(4)
+
+
 def test_a_living_board_is_taught_without_a_rate():
     x, y = samples(6, seed=2)
     with fitted().on("emulator", **BOARD) as board:

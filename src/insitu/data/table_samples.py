@@ -66,12 +66,14 @@ def _others(table: Table, graph: Graph, wanted: list[int]) -> list[int]:
 
 
 def _label_column(value: Value, heading: list[str], width: int) -> int | None:
-    """The column headed `label`, or the last one if there is one more than the input needs."""
+    """The column headed `label`; or one headed `class` or `target`, or the last one, if it is one too many."""
     names = [name.strip().lower() for name in heading]
     if "label" in names:
         return names.index("label")
     expected = {int(np.prod(value.shape[1:])), *_channels(value)}
-    return width - 1 if width not in expected and width - 1 in expected else None
+    if width in expected or width - 1 not in expected:
+        return None
+    return next((names.index(name) for name in LABEL_HEADINGS if name in names), width - 1)
 
 
 def _channels(value: Value) -> tuple[int, ...]:

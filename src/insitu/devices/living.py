@@ -11,7 +11,9 @@ The device is any on a line (emulator, serial port) whose program was compiled w
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,15 +92,32 @@ class Living:
         """A whole bout of learning; returns the statistics after it. A class in use that has no sample to learn from is
         an error, because it would be unlearned; `partial` learns anyway."""
         with self.device.lock:
-            before = self.statistics()["failures"]
+            self.begin(steps, rate, partial)
+            return self.go_on()
+
+    def begin(self, steps: int, rate: float, partial: bool = False) -> None:
+        """The beginning of a bout. `go_on` does its work."""
+        with self._writing():
             self.slices(0, whole(steps, "steps", 1), number(rate, "the learning rate"), partial)
-            while self.slices(SLICES):
-                pass
-            found = self.statistics()
-        if found["failures"] > before:
+
+    def go_on(self, seconds: float | None = None) -> dict[str, Any]:
+        """Go on with a bout, to its end or for so many seconds; returns the statistics."""
+        began, more = time.monotonic(), True
+        with self._writing():
+            while more and (seconds is None or time.monotonic() - began < seconds):
+                more = self.slices(SLICES)
+            return self.statistics()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Requests that write flash. Where that failed, an error says so."""
+        with self.device.lock:
+            before = self.statistics()["failures"]
+            yield
+            failed = self.statistics()["failures"] > before
+        if failed:
             what = "could not write its flash: this bout was not begun, or what it learned is not saved"
             raise DeviceError(f"the device {what}", hint="statistics() counts failures; a worn page stays worn")
-        return found
 
     def slices(self, count: int, steps: int = 0, rate: float = 0.0, partial: bool = False, told: bool = True) -> bool:
         """Some slices of a bout, or the beginning of one of so many steps. Is there more to do (if `told`)?"""

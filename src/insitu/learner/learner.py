@@ -183,9 +183,8 @@ class Learner(Owner):
         from insitu.learner.growing import add_class
 
         with self._changing:
-            if board := living_on(self.device):
-                return board.add_class(name)
-            return self._life.add_class(name) if self._life else add_class(self, name)
+            lives = self._life or living_on(self.device)
+            return lives.add_class(name) if lives else add_class(self, name)
 
     # a life of its own ------------------------------------------------------------------------
 
@@ -256,8 +255,6 @@ class Learner(Owner):
 
     def forget(self, name: str | int) -> int:
         """Remove a class, its samples and everything known about it; returns how many samples were dropped."""
-        if board := living_on(self.device):
-            return board.forget(name)
         return self.life.forget(name)
 
     # keeping ----------------------------------------------------------------------------------

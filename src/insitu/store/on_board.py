@@ -8,15 +8,14 @@ labelled samples that were shown in this session, because the board keeps only o
 from __future__ import annotations
 
 import time
-from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from insitu.data import Samples, as_inputs
 from insitu.data.arguments import optional, whole
-from insitu.devices.living import NONE, SLICES, Living
+from insitu.devices.living import NONE, Living
 from insitu.errors import DataError
 from insitu.learner.feed import Feed, plain
 from insitu.learner.few import derived_rates
@@ -29,12 +28,20 @@ if TYPE_CHECKING:
     from insitu.learner import Learner
 
 
+@dataclass
+class Shown:
+    """A sample that was shown to the board, and its class if that is known."""
+
+    inputs: tuple[np.ndarray, ...]
+    label: int = NONE
+
+
 class BoardLife:
     """What a board keeps and learns by itself. `Learner.life`, if the learner runs on such a board."""
 
     def __init__(self, learner: Learner, board: Living):
         self.learner, self.board = learner, board
-        self._told: deque[tuple[tuple[np.ndarray, ...], int]] = deque(maxlen=PROBES)  # samples with labels
+        self._shown: dict[int, Shown] = {}  # by id, no more than the board keeps
 
     def close(self) -> None:
         """The board goes on keeping what it has."""
@@ -48,21 +55,25 @@ class BoardLife:
         given = [label] * len(data) if label is None or one else list(label)
         if len(given) != len(data):
             raise DataError(f"{len(data)} samples, but {len(given)} labels")
-        ids = [self._shown(data.take(np.array([i])), given[i]) for i in range(len(data))]
+        ids = [self._show(data.take(np.array([i])), given[i]) for i in range(len(data))]
         return ids[0] if one and len(ids) == 1 else ids
 
-    def _shown(self, data: Samples, label: Any) -> int:
+    def _show(self, data: Samples, label: Any) -> int:
         number = NONE if label is None else self.board.number(label)
-        found = self.board.observe(*data.inputs, label=number)
-        if number != NONE:
-            self._told.append((data.inputs, number))
-        return found
+        id = self.board.observe(*data.inputs, label=number)
+        known = self._shown.pop(id, Shown(data.inputs))  # seen again, it is the newest
+        self._shown[id] = replace(known, label=known.label if number == NONE else number)
+        if len(self._shown) > self.board.capacity:
+            del self._shown[next(iter(self._shown))]
+        return id
 
     def label(self, id: int, label: Any) -> bool:
         """Tell the class of a kept sample; returns whether it is still kept."""
         if not any(r.id == id for r in self.board.records()):
             raise DataError(f"there is no record {id}", where="store", hint="it gave way to others")
         self.board.label(id, label)
+        if id in self._shown:
+            self._shown[id].label = self.board.number(label)
         return any(r.id == id for r in self.board.records())
 
     def asks(self, n: int = 1) -> list[int]:
@@ -74,7 +85,10 @@ class BoardLife:
         return self.board.add_class(name)
 
     def forget(self, name: str | int) -> int:
-        return self.board.forget(name)
+        number = self.board.number(name)
+        dropped = self.board.forget(name)
+        self._shown = {id: one for id, one in self._shown.items() if one.label != number}
+        return dropped
 
     # learning ---------------------------------------------------------------------------------
 
@@ -87,11 +101,9 @@ class BoardLife:
         with self.learner._changing:
             before, began = self.board.statistics(), time.monotonic()
             if not before["phase"]:
-                self.board.slices(0, self._steps(steps), self._rate(rate), partial)
-            more = True
-            while more and (seconds is None or time.monotonic() - began < seconds):
-                more = self.board.slices(SLICES)
-            return rehearsed(before, self.board.statistics(), time.monotonic() - began)
+                self.board.begin(self._steps(steps), self._rate(rate), partial)
+            after = self.board.go_on(seconds)
+            return rehearsed(before, after, time.monotonic() - began)
 
     def _steps(self, steps: int | None) -> int:
         optional(steps, "steps", 1)
@@ -102,12 +114,13 @@ class BoardLife:
         """The head's rate, as partial_fit derives it; the share of it for other layers goes into the board's state."""
         if rate is not None:
             return rate
-        if not self._told:
+        told = [one for one in self._shown.values() if one.label != NONE][-PROBES:]
+        if not told:
             what = "no labelled sample was shown to this board in this session, so no rate can be found"
             raise DataError(what, hint=f"give {option(rate=0.01)}")
-        inputs, labels = zip(*self._told)
-        arrays, device = tuple(np.concatenate(a) for a in zip(*inputs)), self.learner.device
-        found = derived_rates(self.learner, Feed(device, plain(arrays), np.array(labels, np.int32)))
+        arrays = tuple(np.concatenate(a) for a in zip(*(one.inputs for one in told)))
+        labels, device = np.array([one.label for one in told], np.int32), self.learner.device
+        found = derived_rates(self.learner, Feed(device, plain(arrays), labels))
         if found.body is not None:
             device.load_arrays({BODY_RATE: np.array([found.share], np.float32)})
         return found.head
