@@ -92,7 +92,7 @@ def test_a_smaller_quota_drops_records_and_shrinks_the_file(tmp_path: Path):
     assert len(small) == 50 and {r.label for r in small.ledger.records.values()} == {0, 1, 2, 3}
     assert all(kept[id] == data for id, data in zip(small.ledger.records, small.fetch(small.ledger.records)))
     again = open_store(tmp_path / "s.db", 2000, quota="1M", count=50)
-    assert same(again, small) and max(again.slots.values()) == 50
+    assert same(again, small) and max(again.slots.of.values()) == 50
 
 
 def test_the_same_sample_is_kept_once_and_takes_a_later_label():
@@ -171,12 +171,12 @@ def test_a_row_that_was_changed_is_left_out(tmp_path: Path, change: str, key: by
     with sqlite3.connect(tmp_path / "s.db") as link:
         link.execute(f"update records set {change} where slot = 1")
     again = open_store(tmp_path / "s.db", 50, key=key)
-    assert again.lost == 1 and sorted(again.ledger.records) == [2, 3] and again.fetch([2, 3]) == latents(3)[1:]
+    assert again.trust.lost == 1 and sorted(again.ledger.records) == [2, 3] and again.fetch([2, 3]) == latents(3)[1:]
     assert again.add(latents(4)[3:], [1])[0].id == 4
     again.base.settle()
     again.close()
     assert latents(1)[0] not in folder_bytes(tmp_path)
-    assert open_store(tmp_path / "s.db", 50, key=key).lost == 0
+    assert open_store(tmp_path / "s.db", 50, key=key).trust.lost == 0
 
 
 def test_two_records_of_one_id_are_damage(tmp_path: Path):
@@ -204,8 +204,8 @@ def test_a_class_whose_row_was_changed_is_counted_again(tmp_path: Path):
         link.execute("update classes set mean = zeroblob(16) where label = 1")
         link.execute("update facts set value = x'33' where name = 'one'")
     again = open_store(tmp_path / "s.db", shape)
-    assert again.lost == 1 and list(again.means.means) == [0] and again.ledger.labelled == {0: 6, 1: 6}
-    assert again.fact("one") is None and again.fact("other") == b"2" and again.lost == 2
+    assert again.trust.lost == 1 and list(again.means.means) == [0] and again.ledger.labelled == {0: 6, 1: 6}
+    assert again.fact("one") is None and again.fact("other") == b"2" and again.trust.lost == 2
 
 
 @pytest.mark.parametrize("key", [None, b"k" * 16])
@@ -223,12 +223,12 @@ def test_a_store_from_before_rows_were_sealed_opens(tmp_path: Path, key: bytes |
         link.execute("pragma user_version = 1")
     for _ in range(2):
         again = open_store(tmp_path / "s.db", shape, key=key)
-        assert again.lost == 0 and (again.ledger, again.fetch(again.ledger.records)) == before
+        assert again.trust.lost == 0 and (again.ledger, again.fetch(again.ledger.records)) == before
         assert None not in again.fetch(again.ledger.records, raw=True)
         again.close()
     with sqlite3.connect(tmp_path / "s.db") as link:
         link.execute("update records set label = 1 where id = 1")
-    assert open_store(tmp_path / "s.db", shape, key=key).lost == 1
+    assert open_store(tmp_path / "s.db", shape, key=key).trust.lost == 1
 
 
 def test_what_is_dropped_forgotten_or_erased_is_in_no_file(tmp_path: Path):

@@ -41,7 +41,7 @@ def resume(life: Life) -> None:
         life.drift_ = Drift.from_bytes(life.store.fact(DRIFT) or b"")
         life.spread = life.spread and Spread.from_bytes(life.mind.features, life.store.fact("spread"))
     _load(life, _chosen(life, points, found is None, broken), found is None)
-    if life.store.lost:
+    if life.store.trust.lost:
         _repair(life)
 
 
@@ -95,10 +95,10 @@ def _load(life: Life, point: Checkpoint, alone: bool) -> None:
 
 def _repair(life: Life) -> None:
     """Damaged rows of the store are gone: say so, and make the means of classes again whose rows are among them."""
-    words = f"{life.where}: {life.store.lost} rows of the store are damaged and were left out"
+    words = f"{life.where}: {life.store.trust.lost} rows of the store are damaged and were left out"
     warnings.warn(words, LearningWarning, stacklevel=5)
-    life.record.damaged += life.store.lost
-    life.store.lost = 0
+    life.record.damaged += life.store.trust.lost
+    life.store.trust.lost = 0
     with life.store.changing():
         for k in {r.label for r in life.store.ledger.records.values()} - {NONE, *life.store.means.means}:
             _mean_again(life, k)

@@ -6,10 +6,12 @@ such numbers; `seal_rows` adds them. Latents have numbers of their own, their ma
 
 from __future__ import annotations
 
+import sqlite3
 import zlib
 from collections.abc import Callable, Iterable
 
-from insitu.store.database import FORMAT, Database
+from insitu.store.database import FORMAT, Database, told
+from insitu.store.sealing import Seal
 
 Mark = Callable[[bytes], int]
 
@@ -23,12 +25,32 @@ ADDED = ("records add column raw_mark integer", "records add column seal integer
          "facts add column seal integer")  # fmt: skip
 
 
-def row_seal(mark: Mark, values: Iterable[object]) -> int:
-    """The number of a row with these values."""
-    return mark(repr([zlib.crc32(v) if isinstance(v, bytes) else v for v in values]).encode())
+class Trust:
+    """Tells damaged rows, and counts them."""
+
+    def __init__(self, seal: Seal, where: str):
+        self.mark: Mark = seal.mark if seal.locked else zlib.crc32
+        self.where = where
+        self.lost: int = 0  # damaged rows that were found, and left out
+
+    def number(self, values: Iterable[object]) -> int:
+        """The number of a row with these values."""
+        return self.mark(repr([zlib.crc32(v) if isinstance(v, bytes) else v for v in values]).encode())
+
+    def holds(self, values: Iterable[object], number: object) -> bool:
+        """Is a row as it was written?"""
+        held = number == self.number(values)
+        self.lost += not held
+        return held
+
+    def key(self, found: object) -> int:
+        """The key of a row, which is a number unless the table itself is damaged."""
+        if not isinstance(found, int):
+            raise told(sqlite3.DatabaseError("malformed: a row without a number"), self.where)
+        return found
 
 
-def seal_rows(base: Database, mark: Mark, locked: bool) -> None:
+def seal_rows(base: Database, trust: Trust, locked: bool) -> None:
     """Make a store of format 1 one of today's, in the running transaction."""
     if base.number("pragma user_version") == FORMAT:
         return
@@ -39,6 +61,6 @@ def seal_rows(base: Database, mark: Mark, locked: bool) -> None:
         base.many("update records set raw_mark = ? where slot = ?", [(zlib.crc32(raw), slot) for raw, slot in raws])
     for table, (key, columns) in SEALED.items():
         rows = base.link.execute(f"select {key}, {columns} from {table}").fetchall()
-        seals = [(row_seal(mark, values), name) for name, *values in rows]
+        seals = [(trust.number(values), name) for name, *values in rows]
         base.many(f"update {table} set seal = ? where {key} = ?", seals)
     base.link.execute(f"pragma user_version = {FORMAT}")
