@@ -14,7 +14,7 @@ pytest.importorskip("unicorn")
 import insitu
 from insitu.boards import find_board
 from insitu.codegen.device import emit_device
-from insitu.codegen.life import CLASS, PAST, RECORD, layout_of
+from insitu.codegen.life_layout import CLASS, PAST, RECORD, layout_of
 from insitu.deploy import Limits
 from insitu.deploy.stores import fitting_store
 from insitu.devices.flash import AFTER, BEFORE, TORN, Nor, PowerCut

@@ -19,7 +19,8 @@ from zlib import crc32
 import numpy as np
 
 from insitu.codegen import c
-from insitu.codegen.life import LIFE_KERNELS, emit_life, layout_of, life_sources
+from insitu.codegen.life import LIFE_KERNELS, emit_life, life_sources
+from insitu.codegen.life_layout import layout_of
 from insitu.codegen.program import Program, classes_of
 from insitu.codegen.state import HEADER_BYTES, MAGIC, StateLayout
 from insitu.errors import GraphError

@@ -15,7 +15,7 @@ import numpy as np
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
 from insitu.codegen.function import Function, about
-from insitu.codegen.life import Life
+from insitu.codegen.life_layout import Life
 from insitu.codegen.rows import RowsFunction, forget_rows, row_lines, takes_rows, with_cursor
 from insitu.codegen.state import StateLayout, layout, state_kernels, state_source, state_struct
 from insitu.graph import Graph, Type, Value

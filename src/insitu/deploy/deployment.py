@@ -11,7 +11,7 @@ import numpy as np
 
 from insitu.codegen import Program
 from insitu.codegen.device import in_place
-from insitu.codegen.life import layout_of
+from insitu.codegen.life_layout import layout_of
 from insitu.deploy.choices import Choice
 from insitu.deploy.limits import Limits, half_of
 from insitu.deploy.lowering import LoweringCost

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from insitu.codegen import Program, emit_program
 from insitu.codegen.device import device_arena_bytes, staged_bytes
-from insitu.codegen.life import Life, layout_from
+from insitu.codegen.life_layout import Life, layout_from
 from insitu.codegen.program import fingerprint_of
 from insitu.deploy.limits import Limits
 from insitu.graph import Graph

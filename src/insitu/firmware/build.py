@@ -20,7 +20,7 @@ from pathlib import Path
 from insitu.boards import Board, Cpu, Pages, Port
 from insitu.codegen import Program
 from insitu.codegen.device import emit_device, kernels_of, main_source, sources_of
-from insitu.codegen.life import layout_of
+from insitu.codegen.life_layout import layout_of
 from insitu.errors import ToolError
 from insitu.firmware.account import Account, account, with_reserved
 from insitu.firmware.image import Image, parse_image

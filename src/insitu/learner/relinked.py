@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.codegen.life import LifeClass
+from insitu.codegen.life_layout import LifeClass
 from insitu.codegen.program import with_life
 from insitu.data.arguments import whole
 from insitu.deploy import Deployment, Limits, deploy_program, starting_from, usual_gradients
