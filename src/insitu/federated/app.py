@@ -18,24 +18,14 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of
 from insitu.federated.checkpoint import read_checkpoint, write_checkpoint
 from insitu.federated.handout import OtherBase, received
 from insitu.federated.member import Member, Task
-from insitu.federated.strategy import (
-    BASE,
-    DELTA,
-    LEFT_OUT,
-    LOSS,
-    RECORD,
-    SAMPLES,
-    SEEN,
-    UNTESTED,
-    WANTS,
-    WEIGHT,
-    Deltas,
-    as_record,
-)  # fmt: skip
+from insitu.federated.present import PATIENCE, Present
+from insitu.federated.scored import SEEN, UNTESTED, WEIGHT
+from insitu.federated.strategy import BASE, DELTA, LEFT_OUT, LOSS, RECORD, SAMPLES, WANTS, Deltas, as_record
 from insitu.federated.units import Arrays
 from insitu.files import write_whole
 
@@ -48,17 +38,18 @@ TASK = {"epochs": int, "rate": float, "head_rate": float, "seed": int, "pull": f
 
 
 Event = dict[str, Any]  # what a device did, for its owner
+Tell = Callable[[Context, Member | None, Event], None]
 
 
 def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | None = None,
                memory: Callable[[Context], Path | None] = lambda context: None,
-               told: Callable[[Context, Member, Event], None] = lambda context, member, event: None,
-               ) -> ClientApp:  # fmt: skip
+               told: Tell = lambda context, member, event: None) -> ClientApp:  # fmt: skip
     """The app of a device; `member_of` gives its learner and samples, `memory` the file of what it keeps, and `told`
-    hears of every message that was answered. Unlike devices need the fleet's catalogue."""
+    hears of every message that was answered or failed. Unlike devices need the fleet's catalogue."""
     app = ClientApp()
 
     @app.train()
+    @_telling(told)
     def train(message: Message, context: Context) -> Message:
         member, settings = _member(member_of, context, memory), message.content.config_records[RECORD]
         shared = catalogue or catalogue_of([member.units])
@@ -82,6 +73,7 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
         return Message(RecordDict({RECORD: found}), reply_to=message)
 
     @app.evaluate()
+    @_telling(told)
     def evaluate(message: Message, context: Context) -> Message:
         member, settings = _member(member_of, context, memory), message.content.config_records[RECORD]
         shared = catalogue or catalogue_of([member.units])
@@ -96,6 +88,26 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
         return Message(RecordDict({"metrics": _metrics(member, found)}), reply_to=message)
 
     return app
+
+
+Answers = Callable[[Message, Context], Message]
+
+
+def _telling(told: Tell) -> Callable[[Answers], Answers]:
+    """The server hears of a failure from Flower; the device's owner from this."""
+
+    def wrap(answer: Answers) -> Answers:
+        def answered(message: Message, context: Context) -> Message:
+            try:
+                return answer(message, context)
+            except Exception as e:
+                over = {OVER: True} if message.content.config_records.get(RECORD, {}).get(OVER) else {}
+                told(context, None, {"failed": str(e), **over})
+                raise
+
+        return answered
+
+    return wrap
 
 
 def evaluated(member: Member, settings: ConfigRecord, catalogue: Catalogue) -> dict[str, float]:
@@ -119,10 +131,17 @@ def _member(member_of: Callable[[Context], Member], context: Context,
             memory: Callable[[Context], Path | None]) -> Member:  # fmt: skip
     member, file = member_of(context), memory(context)
     if file is not None and file.exists():
-        member.keep(file.read_bytes())
+        _keep_from(member, file)
     elif KEPT in context.state:
         member.keep(context.state[KEPT][KEPT])  # type: ignore[index,arg-type]
     return member
+
+
+def _keep_from(member: Member, file: Path) -> None:
+    try:
+        member.keep(file.read_bytes())
+    except DataError as e:
+        raise DataError(e.what, where=str(file), hint="remove it: personal layers begin anew") from e
 
 
 def _remember(member: Member, context: Context, file: Path | None) -> None:
@@ -181,30 +200,36 @@ def server_app(strategy: Deltas, rounds: int = 3, settings: Settings | None = No
 
 def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, checkpoint: Path | None, timeout: float,
                report: Told = lambda words, done, total: None, own: int | None = 0, alone: bool = False,
-               ) -> None:  # fmt: skip
+               patience: float = PATIENCE) -> None:  # fmt: skip
     """All rounds that are still to be done, and an evaluation before the first and after the last one.
 
+    patience  seconds to wait for devices that were there before, until the others go on without them
     own     another evaluation, after so many passes of each device by itself; None: as many as follow from its samples
     alone   for comparison, also what each device reaches without the others, with as many passes in all
     """
+    present = Present(strategy, patience)
     done, arrays = read_checkpoint(checkpoint, strategy) if checkpoint else (0, strategy.first)
     passes = {} if own == 0 else {ALONE: AS_FITS if own is None else own}
     if done == 0:
         evaluate(strategy, grid, 0, arrays, settings, timeout)
     if done == 0 and alone:
         report("each device alone", 0, rounds)
+        present.gather(grid)
         more = {ALONE: 0, **passes, MORE: rounds * int(settings.get("epochs", 1))}
         strategy.alone, _ = settled(strategy, grid, arrays, {**settings, **more}, timeout)
     for number in range(done + 1, rounds + 1):
         report(f"round {number} of {rounds}", number - 1, rounds)
+        present.gather(grid)
         config = ConfigRecord({**settings, "server-round": number})
         strategy.first = arrays = strategy.round(grid, number, arrays, config, timeout)
         if checkpoint:
             write_checkpoint(checkpoint, number, strategy)
+    present.gather(grid)
     last = {} if passes else {OVER: 1}
     strategy.scores = evaluate(strategy, grid, rounds, arrays, {**settings, **last}, timeout)
     if passes:
         report("each device goes on by itself", rounds, rounds)
+        present.gather(grid)
         strategy.owned, strategy.kept = settled(strategy, grid, arrays, {**settings, **passes, OVER: 1}, timeout)
     report("evaluated", rounds, rounds)
 

@@ -12,10 +12,11 @@ import numpy as np
 from insitu.errors import DataError
 from insitu.federated.delta import unpack_base
 from insitu.federated.handout import Base
+from insitu.federated.noted import Dropped, Traffic
 from insitu.federated.recalled import recall, recalled
-from insitu.federated.strategy import Deltas, Dropped, Traffic
+from insitu.federated.strategy import Deltas
 from insitu.federated.units import Arrays
-from insitu.files import write_whole
+from insitu.files import UNREADABLE, write_whole
 
 OWN = "strategy/"  # what the strategy remembers
 
@@ -44,7 +45,7 @@ def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, Arrays]:
             own = {name.removeprefix(OWN): found[name] for name in found.files if name.startswith(OWN)}
             base, handed = found["base"].tobytes(), bool(found["handed"])
             number, history = int(found["round"]), json.loads(found["history"].tobytes())
-    except (OSError, ValueError, KeyError) as e:
+    except UNREADABLE as e:
         raise DataError(f"is damaged: {e}", where=str(path), hint="remove it to begin anew") from e
     if {n: a.shape for n, a in arrays.items()} != strategy.catalogue.shapes:
         raise DataError("belongs to another learner", where=str(path), hint="remove it to begin anew")

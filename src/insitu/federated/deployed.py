@@ -89,10 +89,10 @@ def device_app() -> ClientApp:
     return client_app(lambda context: member_of(dict(context.node_config)), memory=memory_of, told=tell)
 
 
-def tell(context: Context, member: Member, event: Event) -> None:
+def tell(context: Context, member: Member | None, event: Event) -> None:
     """Add a line to the file that `insitu fleet join` reads; after the last message, keep this device's model."""
     given = context.node_config
-    if event.get(OVER) and given.get("output"):
+    if event.get(OVER) and given.get("output") and member is not None:
         event = {**event, "written": str(member.learner.save(str(given["output"])))}
     if given.get("events"):
         with Path(str(given["events"])).open("a") as out:

@@ -36,6 +36,8 @@ class Events:
 
 def words_of(event: dict[str, Any]) -> str:
     """An event in one line; nothing about those that are only part of a round."""
+    if "failed" in event:
+        return f"this device could not answer: {event['failed']}"
     if "round" in event:
         boards = "".join(f"; left out: {said}" for said in event["left_out"])
         return f"round {event['round']}: loss {event['loss']:.4f} over {event['samples']:,} samples, " \
@@ -56,6 +58,8 @@ def measured(scores: dict[str, float]) -> str:
 
 def ending(event: dict[str, Any]) -> str:
     """What the last message left this device with."""
+    if "failed" in event:
+        return "the run is over; this device could not answer its last message"
     scores = event.get("scores") or {}
     whose = {1.0: "after passes of its own", 0.0: "with the fleet's model, as own passes did harm"}
     said = f", {whose[float(scores['kept'])]}" if scores.get("kept") in (0.0, 1.0) else ""

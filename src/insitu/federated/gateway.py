@@ -22,6 +22,7 @@ from insitu.devices.link import LinkDevice
 from insitu.devices.living import Living
 from insitu.errors import DataError, DeviceError, Error
 from insitu.federated.catalogue import Catalogue
+from insitu.federated.checks import Limits, check_change
 from insitu.federated.delta import unpack_base
 from insitu.federated.member import KEPT, USUAL, Lesson, Member, Task
 from insitu.federated.own import Own
@@ -145,8 +146,10 @@ class Gateway(Member):
             before = to_real(self.units, device.state())  # the base as the board can hold it
             count, loss = board.lesson(device, task)
             after = to_real(self.units, device.state())
-            return {name: after[name] - before[name] for name in after}, count, loss
-        except (DeviceError, OSError) as e:
+            change = {name: after[name] - before[name] for name in after}
+            check_change(change, base, Limits())  # one board must not spoil the answer for the others
+            return change, count, loss
+        except (DeviceError, DataError, OSError) as e:
             board.lost(e)
             return None
 

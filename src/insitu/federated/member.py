@@ -26,7 +26,7 @@ from insitu.federated.delta import HASH_BYTES, Sender, base_hash, unpack_base
 from insitu.federated.own import Own, go_on
 from insitu.federated.privacy import Noise, private
 from insitu.federated.units import Arrays, Unit, from_real, identity, to_real, units_of
-from insitu.files import read_array
+from insitu.files import UNREADABLE, read_array
 from insitu.learner import Learner
 from insitu.learner.few import Known
 
@@ -210,7 +210,7 @@ class Member:
             self.learner.known = Known(head, body, *map(int, counts))
             self.held = found["held"].tobytes()
             self.asked, self.revealed = found["asked"].tobytes(), _hashes(found["revealed"].tobytes())
-        except (zipfile.BadZipFile, OSError, ValueError, EOFError, KeyError, TypeError) as e:
+        except UNREADABLE as e:
             raise DataError(f"is damaged: {e}", where="kept") from e
         self._own, self.sender.left = _under(found, "own"), _under(found, "left")
         self._before = _under(found, "own-before"), _under(found, "left-before")

@@ -18,6 +18,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from insitu.errors import DataError
+from insitu.federated.present import NUMBERS, SAMPLED
 
 BASES = ("current_arrays",)  # set anew by each round
 Found = dict[str, np.ndarray]
@@ -33,8 +34,13 @@ def recalled(strategy: Strategy, made: Mapping[str, float]) -> Found:
             found |= {f"{path}:list:{i}": a for i, a in enumerate(value)}
         elif isinstance(value, dict) and value and all(isinstance(a, np.ndarray) for a in value.values()):
             found |= {f"{path}:dict:{name}": a for name, a in value.items()}
-    changed = {path: v for path, v in numbers_of(strategy).items() if made.get(path) != v}
+    changed = {path: v for path, v in numbers_of(strategy).items() if made.get(path) != v and not _counts(path)}
     return {**found, **{f"{path}:number:": np.array(v) for path, v in changed.items()}}
+
+
+def _counts(path: str) -> bool:
+    """Is this a number of devices? Each round sets these by who is there."""
+    return path.rpartition(".")[2] in (*NUMBERS, SAMPLED)
 
 
 def numbers_of(strategy: Strategy) -> dict[str, float]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, Program, catalogue_of, first_arrays
-from insitu.federated.checks import Limits, Reply, checked_reply
+from insitu.federated.checks import Limits, Reply, checked_reply, strayed
 from insitu.federated.handout import Handout
 from insitu.federated.member import Member, Task
 from insitu.federated.units import Arrays, identity
@@ -58,6 +58,8 @@ class Fleet:
                 replies.append(checked_reply(a.delta, self.programs, base.id, base.arrays, self.limits))
             except DataError as e:
                 dropped.append(str(e))
+        why = strayed(replies, base.arrays, self.limits)
+        replies, dropped = [r for r, w in zip(replies, why) if not w], [*dropped, *filter(None, why)]
         for i in chosen:
             self.handout.has(i)
         ahead = self.handout.ahead()

@@ -2,9 +2,9 @@
 
 On the way out, the model goes as one blob instead of float arrays: 16-bit numbers, or a coded difference to devices
 that have the last model (handout.py). On the way back, every delta is decoded and checked before the inner strategy
-sees it: what fails is listed in `dropped`. The inner strategy gets float32 arrays in real units, with the keys and
-weights it expects. Devices with other schemes fill in what they do not train with the mean of those who do, so that a
-tensor is averaged over those who trained it.
+sees it (checks.py, scored.py): what fails is listed in `dropped`. The inner strategy gets float32 arrays in real units,
+with the keys and weights it expects. Devices with other schemes fill in what they do not train with the mean of those
+who do, so that a tensor is averaged over those who trained it.
 """
 
 from __future__ import annotations
@@ -19,42 +19,23 @@ from flwr.serverapp.strategy import Strategy
 
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of, exchanged, first_arrays
-from insitu.federated.checks import Limits, Reply, checked_reply
+from insitu.federated.checks import Limits, Reply, checked_reply, strayed
 from insitu.federated.handout import Base, Handout
-from insitu.federated.member import KEPT
+from insitu.federated.noted import DOWN, MOST_LINES, UP, Dropped, Traffic, said
+from insitu.federated.present import count_replies
 from insitu.federated.privacy import Noise
 from insitu.federated.recalled import BASES, numbers_of
 from insitu.federated.rounds import averaged, programs_of
-from insitu.federated.units import Arrays, Unit, units_of
+from insitu.federated.scored import WEIGHT, Scored, as_flower, checked_score
+from insitu.federated.units import Arrays, Unit, identity, units_of
 from insitu.federated.waves import replies_to
 from insitu.learner import Learner
+from insitu.learner.measures import MEASURES
 
 RECORD = "insitu"  # the one record of a message, each way: one object on the wire
 BASE, DELTA, SAMPLES, LOSS, LEFT_OUT = "base", "delta", "samples", "loss", "left-out"
-SEEN, UNTESTED = "seen", "untested"  # an evaluation on samples that were learned from; one without any samples
 WANTS = "wants-whole-base"  # the answer of a device that does not have the last model
-MOST_SAID = 200  # characters of what a device says about itself
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A reply that was not averaged."""
-
-    round: int
-    node: int
-    why: str
-
-
-@dataclass
-class Traffic:
-    """Bytes of payload, and replies, of one round."""
-
-    round: int
-    down: int = 0
-    up: int = 0
-    replies: int = 0
-    loss: float = 0.0
-    who: list[dict] = field(default_factory=list)  # node, samples, and what a gateway had to leave out
+MOST_LOSS = 1e30  # that is shown
 
 
 @dataclass
@@ -83,6 +64,8 @@ class Deltas(Strategy):
         self.alone: dict[int, float] = {}  # the scores that devices reach without the others
         self.keeps: dict[int, bool] = {}  # of the last evaluation
         self.tested_bytes = 0  # sent to devices for evaluations
+        self.asked: set[int] = set()  # devices that have not answered yet
+        self.measure = MEASURES[self.learners[0].recipe.loss][0]
         self.seen: set[int] = set()  # devices that are tested on what they learned from
         self.uniform = self.noise is not None  # every device counts the same: its number of samples is private
         self.made = numbers_of(self.strategy)  # before it changes any
@@ -111,7 +94,7 @@ class Deltas(Strategy):
         settings = {m.metadata.dst_node_id: dict(m.content.config_records[RECORD]) for m in messages}
         kinds = {m.metadata.dst_node_id: (m.metadata.message_type, m.metadata.group_id) for m in messages}
         found = replies_to(grid, messages, timeout, self.at_once)
-        nodes = [m.metadata.src_node_id for m in found if wants_whole(m) and m.metadata.src_node_id in kinds]
+        nodes = {m.metadata.src_node_id: None for m in found if wants_whole(m) and m.metadata.src_node_id in kinds}
         again = [_message({**settings[n], BASE: self._blob(n, whole=True)}, n, *kinds[n]) for n in nodes]
         return [m for m in found if not wants_whole(m)] + (
             replies_to(grid, again, timeout, self.at_once) if again else []
@@ -120,7 +103,8 @@ class Deltas(Strategy):
     def _blob(self, node: int, whole: bool = False) -> bytes:
         """The model of the round for this device; counted."""
         data = self.handout.blob_for(node, whole)
-        self.traffic[-1].down += len(data) if self.traffic else 0
+        if self.traffic:
+            self.traffic[-1].count(node, DOWN, len(data))
         return data
 
     # out --------------------------------------------------------------------------------------
@@ -132,6 +116,7 @@ class Deltas(Strategy):
             setattr(self.strategy, name, None)  # FedAvgM would keep its own, which is not what devices get
         made = list(self.strategy.configure_train(server_round, as_record(base.arrays), config, grid))
         self.traffic.append(Traffic(server_round))
+        self.asked = {m.metadata.dst_node_id for m in made}
         return [_slim(m, self._blob(m.metadata.dst_node_id)) for m in made]
 
     def configure_evaluate(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
@@ -140,23 +125,26 @@ class Deltas(Strategy):
         made = self.strategy.configure_evaluate(server_round, as_record(base.arrays), config, grid)
         blobs = [(m, self.handout.blob_for(m.metadata.dst_node_id)) for m in made]
         self.tested_bytes += sum(len(blob) for _, blob in blobs)
+        self.asked = {m.metadata.dst_node_id for m, _ in blobs}
         return [_slim(m, blob) for m, blob in blobs]
 
     # back -------------------------------------------------------------------------------------
 
     def aggregate_train(self, server_round: int,
                         replies: Iterable[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:  # fmt: skip
-        base, good = self.handout.base, []
+        base, good = self.handout.base, list[tuple[Message, Reply]]()
         assert base is not None  # configure_train was called
         for message in replies:
             reply = self._checked(server_round, message, base)
             if reply is not None:
                 good.append((message, reply))
+        self._missed(server_round)
+        good = self._near(server_round, good, base)
         good.sort(key=lambda pair: bytes(field_of(pair[0], DELTA)))  # type: ignore[arg-type]  sums in one order
         traffic = self.traffic[-1]
         traffic.replies = len(good)
         traffic.loss = _mean_loss(good)
-        traffic.who = [_about(message, 1 if self.uniform else reply.samples) for message, reply in good]
+        traffic.who = [self._about(message, reply) for message, reply in good]
         if not good:
             return None, None
         mean = averaged(base.arrays, [reply for _, reply in good], self.catalogue)
@@ -165,8 +153,16 @@ class Deltas(Strategy):
                                        1 if self.uniform else reply.samples)  # fmt: skip
         for message, _ in good:
             self.handout.has(message.metadata.src_node_id)
+        count_replies(self.strategy, len(good))
         found, metrics = self.strategy.aggregate_train(server_round, [message for message, _ in good])
         return self.whole(found), metrics
+
+    def _about(self, message: Message, reply: Reply) -> dict:
+        """Who replied, for the report."""
+        left_out = field_of(message, LEFT_OUT)
+        words = [said(each) for each in left_out[:MOST_LINES]] if isinstance(left_out, list) else []
+        return {"node": message.metadata.src_node_id, "samples": 1 if self.uniform else reply.samples,
+                "program": list(self.programs).index(identity(reply.units)), "left_out": words}  # fmt: skip
 
     def whole(self, found: ArrayRecord | None) -> ArrayRecord | None:
         """A strategy's result, with what the server's arrays have and the model that it handed out does not."""
@@ -174,57 +170,55 @@ class Deltas(Strategy):
         return found and as_record({n: a + ahead[n] for n, a in as_arrays(found).items()})
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        found = [m for m in replies if self._measured(server_round, m)]
-        for m in found:
-            self.handout.has(m.metadata.src_node_id)
-        good = [m for m in found if not _metric(m, UNTESTED)]
-        self.keeps = {m.metadata.src_node_id: bool(_metric(m, KEPT)) for m in good}
-        self.seen |= {m.metadata.src_node_id for m in good if _metric(m, SEEN)}
-        self.scored[server_round] = {m.metadata.src_node_id: _score(m) for m in good}
-        return self.strategy.aggregate_evaluate(server_round, good) if good else None
+        found = [(m, scored) for m in replies if (scored := self._scored(server_round, m)) is not None]
+        self._missed(server_round)
+        for _, scored in found:
+            self.handout.has(scored.node)
+        good = [(m, scored) for m, scored in found if scored.score is not None]
+        self.keeps = {scored.node: scored.kept for _, scored in good}
+        self.seen |= {scored.node for _, scored in good if scored.seen}
+        self.scored[server_round] = {scored.node: scored.score for _, scored in good if scored.score is not None}
+        messages = [as_flower(m, scored, self.measure) for m, scored in good]
+        return self.strategy.aggregate_evaluate(server_round, messages) if messages else None
 
     def _checked(self, server_round: int, message: Message, base: Base) -> Reply | None:
         try:
+            self._expect(message)
             if message.has_error():
-                raise DataError(f"the device reports: {message.error.reason}")
+                raise DataError(f"the device reports: {said(message.error.reason)}")
             if wants_whole(message):
                 raise DataError("the device does not have the last model; it gets the whole one in the next round")
             data = field_of(message, DELTA)
-            self.traffic[-1].up += len(data) if isinstance(data, bytes) else 0
+            self.traffic[-1].count(message.metadata.src_node_id, UP, len(data) if isinstance(data, bytes) else 0)
             return checked_reply(data, self.programs, base.id, base.arrays, self.limits)
         except DataError as e:
             self.dropped.append(Dropped(server_round, message.metadata.src_node_id, str(e)))
             return None
 
-    def _measured(self, server_round: int, message: Message) -> bool:
-        """Is this an evaluation with finite numbers?"""
+    def _near(self, server_round: int, good: list[tuple[Message, Reply]], base: Base) -> list[tuple[Message, Reply]]:
+        """Those that are not far from the others."""
+        why = strayed([reply for _, reply in good], base.arrays, self.limits)
+        self.dropped += [Dropped(server_round, m.metadata.src_node_id, w) for (m, _), w in zip(good, why) if w]
+        return [pair for pair, w in zip(good, why) if not w]
+
+    def _scored(self, server_round: int, message: Message) -> Scored | None:
         try:
-            if message.has_error():
-                raise DataError(f"the device reports: {message.error.reason}")
-            records = list(message.content.metric_records.values())
-            values = [v for r in records for v in r.values() if isinstance(v, int | float)]
-            if len(records) != 1 or not all(np.isfinite(v) for v in values):
-                raise DataError("an evaluation has numbers that are not finite, or none")
-            if not 1 <= records[0].get(WEIGHT, 0) <= self.limits.samples:  # type: ignore[operator]
-                raise DataError("an evaluation says an impossible number of samples")
-            return True
+            self._expect(message)
+            return checked_score(message, self.measure, self.limits.samples)
         except DataError as e:
             self.dropped.append(Dropped(server_round, message.metadata.src_node_id, str(e)))
-            return False
+            return None
 
+    def _expect(self, message: Message) -> None:
+        """The first answer of a device that was asked."""
+        if message.metadata.src_node_id not in self.asked:
+            raise DataError("answers twice, or was not asked")
+        self.asked.remove(message.metadata.src_node_id)
 
-WEIGHT = "num-examples"  # the weight that Flower's strategies use
-ABOUT = (WEIGHT, KEPT, SEEN, UNTESTED)  # what an evaluation says beside its measurement
-
-
-def _metric(message: Message, name: str) -> object:
-    return next(iter(message.content.metric_records.values())).get(name)
-
-
-def _score(message: Message) -> float:
-    """The one measurement of an evaluation."""
-    record = next(iter(message.content.metric_records.values()))
-    return next((float(v) for name, v in record.items() if name not in ABOUT and isinstance(v, int | float)), 0.0)
+    def _missed(self, server_round: int) -> None:
+        """Note who was asked and did not answer."""
+        self.dropped += [Dropped(server_round, node, "did not answer in time") for node in sorted(self.asked)]
+        self.asked = set()
 
 
 def as_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
@@ -261,14 +255,7 @@ def field_of(message: Message, name: str) -> object:
 def _loss(message: Message) -> float:
     """The loss that a device reports; it is only shown, never averaged into the model."""
     value = field_of(message, LOSS)
-    return float(value) if isinstance(value, int | float) and np.isfinite(value) else 0.0
-
-
-def _about(message: Message, samples: int) -> dict:
-    """Who replied, for the report."""
-    left_out = field_of(message, LEFT_OUT)
-    said = [str(each)[:MOST_SAID] for each in left_out[:100]] if isinstance(left_out, list) else []
-    return {"node": message.metadata.src_node_id, "samples": samples, "left_out": said}
+    return float(value) if isinstance(value, int | float) and abs(value) <= MOST_LOSS else 0.0
 
 
 def _mean_loss(good: Sequence[tuple[Message, Reply]]) -> float:

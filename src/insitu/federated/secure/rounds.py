@@ -20,12 +20,14 @@ from insitu.errors import DataError
 from insitu.federated.app import ANSWER, PHASE
 from insitu.federated.checks import norm
 from insitu.federated.handout import Base
+from insitu.federated.noted import DOWN, UP, Dropped, Traffic, said
+from insitu.federated.scored import WEIGHT
 from insitu.federated.secure.device import LETTER_BYTES, model_hash
 from insitu.federated.secure.numbers import FAR, as_arrays, pack_entries, read_masked, step_of, unpack_entries
 from insitu.federated.secure.party import LEAST, check_roster, checked_public, least_threshold, too_few
 from insitu.federated.secure.secrets import SHARE_BYTES
 from insitu.federated.secure.total import bits_for, unmasked
-from insitu.federated.strategy import RECORD, WEIGHT, Deltas, Dropped, Traffic, as_record, field_of
+from insitu.federated.strategy import RECORD, Deltas, as_record, field_of
 from insitu.federated.strategy import as_arrays as arrays_of
 from insitu.federated.units import Arrays
 
@@ -96,7 +98,8 @@ class SecureDeltas(Deltas):
         config, place = dict(asked.config), {asked.nodes[i]: i for i in told}
         messages = [Message(RecordDict({RECORD: ConfigRecord({**config, **told[i], PHASE: phase})}), asked.nodes[i],
                             MessageType.TRAIN, group_id=str(asked.number)) for i in told]  # fmt: skip
-        self.traffic[-1].down += sum(len(v) for each in told.values() for v in each.values() if isinstance(v, bytes))
+        for i, each in told.items():
+            self.traffic[-1].count(asked.nodes[i], DOWN, sum(len(v) for v in each.values() if isinstance(v, bytes)))
         found: dict[int, Any] = {}
         for reply in self.answers(asked.grid, messages, asked.timeout):
             try:
@@ -111,11 +114,11 @@ class SecureDeltas(Deltas):
 
     def _answer(self, reply: Message) -> bytes:
         if reply.has_error():
-            raise DataError(f"the device reports: {reply.error.reason}")
+            raise DataError(f"the device reports: {said(reply.error.reason)}")
         data = field_of(reply, ANSWER)
         if not isinstance(data, bytes):
             raise DataError("is missing", where="answer")
-        self.traffic[-1].up += len(data)
+        self.traffic[-1].count(reply.metadata.src_node_id, UP, len(data))
         return data
 
     def _applied(self, asked: Asked, base: Base, total: np.ndarray, devices: list[int]) -> Arrays:
@@ -143,7 +146,7 @@ class SecureDeltas(Deltas):
 
 
 def _who(node: int) -> dict:
-    return {"node": node, "samples": 0, "left_out": []}
+    return {"node": node, "samples": 0, "program": 0, "left_out": []}
 
 
 def _letters_for(devices: int) -> Callable[[int, object], dict[int, bytes]]:

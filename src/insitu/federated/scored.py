@@ -1,0 +1,59 @@
+"""Is an evaluation fit to be averaged and shown? Decided before any strategy sees it.
+
+Flower's strategies stop the whole run if one device answers with other names than the rest, or with a list. What passes
+here is written anew with the names that everybody has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flwr.app import Message, MetricRecord, RecordDict
+
+from insitu.errors import DataError
+from insitu.federated.member import KEPT
+from insitu.federated.noted import said
+
+WEIGHT = "num-examples"  # the weight that Flower's strategies use
+SEEN, UNTESTED = "seen", "untested"  # on samples that were learned from; without any samples
+MOST = {"accuracy": 1.0, "error": 1e30}  # of a score; none is below 0
+
+
+@dataclass(frozen=True)
+class Scored:
+    """An evaluation that passed. There is no score without samples to test on."""
+
+    node: int
+    score: float | None
+    samples: int
+    kept: bool  # did the device keep what it learned by itself?
+    seen: bool
+
+
+def checked_score(message: Message, measure: str, most_samples: int) -> Scored:
+    """What a device says about a model; a DataError that says why it cannot be used."""
+    if message.has_error():
+        raise DataError(f"the device reports: {said(message.error.reason)}")
+    records = list(message.content.metric_records.values())
+    if len(records) != 1:
+        raise DataError(f"has {len(records)} records, not one", where="evaluation")
+    node, untested = message.metadata.src_node_id, bool(records[0].get(UNTESTED, 0))
+    samples = _number(records[0], WEIGHT, 1, most_samples)
+    score = None if untested else _number(records[0], measure, 0, MOST[measure])
+    return Scored(node, score, int(samples), bool(records[0].get(KEPT, 0)), bool(records[0].get(SEEN, 0)))
+
+
+def _number(record: Mapping[str, object], name: str, least: float, most: float) -> float:
+    value = record.get(name)
+    if not isinstance(value, int | float) or not math.isfinite(value) or not least <= value <= most:
+        raise DataError(f"{name} is {said(value)}, not a number from {least:g} to {most:g}", where="evaluation")
+    return value
+
+
+def as_flower(message: Message, found: Scored, measure: str) -> Message:
+    """The same message as Flower's strategies take it."""
+    record = MetricRecord({measure: float(found.score or 0.0), WEIGHT: found.samples})
+    message.content = RecordDict({"metrics": record})
+    return message
