@@ -3,12 +3,14 @@ before the head rest until a fit finds a rate for them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from torch import nn
 
 import insitu
-from insitu.deploy.auto import HOST, choose
+from insitu.deploy.auto import HOST, choose, step_macs
 from insitu.deploy.limits import Limits, limits_of
 from insitu.errors import BudgetError
 from insitu.learner.feed import Feed, plain
@@ -186,3 +188,14 @@ def test_a_learner_of_this_machine_gets_the_scheme_that_fits_a_board_and_keeps_w
     assert half.device.state()["body_rate"] == made.device.state()["body_rate"] > 0
     again = relinked(half, limits_of("nrf52840", 19_000, None))  # parts of weights have become frozen
     assert again.predict(x).tobytes() == made.predict(x).tobytes()
+
+
+def test_on_this_machine_an_update_takes_limited_work_if_nobody_asked_for_more(full):
+    layers, most = trainable(full.parts.forward), step_macs(full.graphs)
+    quick = next(choose(full.parts, layers, Limits(), work=most // 2))
+    assert 0 < quick.number < quick.last and quick.slow
+    assert step_macs(replace(full.parts, scheme=quick.scheme).graphs()) <= most // 2
+    assert 'million multiply-adds per sample (scheme="auto:ladder" trains more)' in quick.note
+    head = next(choose(full.parts, layers, Limits(), work=0))
+    assert head.note.startswith("scheme auto: only the head, within") and head.slow
+    assert next(choose(full.parts, layers, Limits(), work=most)).scheme.name == "auto:full"

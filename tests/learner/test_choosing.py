@@ -99,6 +99,8 @@ def test_rates_far_from_the_derived_ones_need_clear_evidence_if_there_is_somethi
 class Stand:
     """Trials whose results are known: the cost of the head alone, and of each place for all layers."""
 
+    affordable = True
+
     def __init__(self, alone: float, costs: dict, shares=(0.0, 0.0), right: float = 0.5):
         self.alone, self.costs, self.shares, self.asked, self.right = alone, costs, shares, [], right
         self.both, self.probe, self.report = True, self, lambda *_: None

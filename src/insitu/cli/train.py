@@ -55,6 +55,8 @@ def add_course(group) -> None:
     group.add_argument("--epochs", type=count, metavar="N", help="(default: follows from the number of samples)")
     group.add_argument("--rate", type=rate, metavar="R", help="highest learning rate (default: is found)")
     group.add_argument("--head-rate", type=rate, metavar="R", help="another rate for the head")
+    group.add_argument("--effort", type=amount, default=1.0, metavar="N",
+                       help="work to find what is not given, in multiples of the usual (1)")  # fmt: skip
     group.add_argument("--schedule", choices=("cosine", "constant"), default="cosine", help="(cosine)")
     group.add_argument("--average", type=index, default=0, metavar="N", help="epochs at the end to average (0)")
     group.add_argument(
@@ -118,7 +120,7 @@ def write_report(learner, history, samples: Samples, first, path: Path) -> None:
 def fit(learner, training: Samples, test: Samples | None, arguments, progress):
     return learner.fit(
         training, epochs=arguments.epochs, rate=arguments.rate, head_rate=arguments.head_rate, batch=arguments.batch,
-        schedule=arguments.schedule, warmup=arguments.warmup, average=arguments.average,
+        schedule=arguments.schedule, warmup=arguments.warmup, average=arguments.average, effort=arguments.effort,
         augment=_augment(learner, arguments), views=arguments.views, test=test, seed=arguments.seed,
         start_epoch=arguments.start_epoch,
         stop_epoch=arguments.stop_epoch, threads=arguments.threads, progress=progress,

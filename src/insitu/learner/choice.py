@@ -10,7 +10,7 @@ usual, one that only guesses none; and one that knows most of it never learns fa
 The head alone is tried first: the layers before it learn only if that is better, by more if the head alone knows much.
 A new head knows nothing before its trial, so what it reaches alone counts as known, too. Last, the training may count
 only in part: the smallest part of the way from start to end wins that is not clearly worse than the best one. Nothing
-here trains (trials.py) or measures (held_out.py).
+here trains (trials.py), measures (held_out.py) or counts the work that trials may take (work.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.learner.held_out import Score, clearly, helps, known, no_better
+from insitu.learner.held_out import Score, clearly, helps, known, lost, no_better
 from insitu.learner.rates import Rates
 from insitu.learner.trials import Trials, Tried, only_head
 
@@ -86,6 +86,9 @@ class Search:
     scored: dict[Place, Tried] = field(default_factory=dict)
 
     def score(self, place: Place) -> Score:
+        """The result of these rates; as if they were the worst if there were enough trials already."""
+        if place not in self.scored and place != HERE and not self.trials.affordable:
+            return lost(self.scored[HERE].end)
         if place not in self.scored:
             self.trials.report("finding the learning rate", len(self.scored), 8)
             rival = None if self.only_head else rival_among(self.scored.values(), self.guessed)

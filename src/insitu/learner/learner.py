@@ -97,7 +97,7 @@ class Learner(Owner):
             warmup: float | None = None, average: int = 0, augment: Augment | None = None, views: int | None = None,
             cache: bool | None = None, validation: Any = None, test: Any = None, seed: int = 0, start_epoch: int = 0,
             stop_epoch: int | None = None, threads: int | None = None, progress: Report | None = None,
-            batch_size: int | None = None) -> History:  # fmt: skip
+            batch_size: int | None = None, effort: float = 1.0) -> History:  # fmt: skip
         """Train on samples x with labels y (targets, for losses that take them; x itself if y is None).
 
         What is not given is found (docs/defaults.md): the rates are measured and tried with some samples held out, the
@@ -110,6 +110,8 @@ class Learner(Owner):
         warmup      in epochs; None: a tenth of them, at most one
         average     the result is the mean of the states after the last so many epochs; pays with a constant rate
         validation  samples to choose by instead of a part of x; `test` samples are only measured after each epoch
+        effort      work to find what is not given, in multiples of the usual: with 1, fit takes about a minute, or
+                    twice the time of the training if that is more
         augment     `augment(x, rng)` returns a changed copy of a batch of samples. With `views=k` it is applied k times
                     to each sample beforehand, so that the frozen layers' outputs can be kept; else in each epoch
 
@@ -118,7 +120,7 @@ class Learner(Owner):
         raised. A second Ctrl-C does not wait.
         """
         batch = batch_of(self, batch if batch_size is None else batch_size)
-        given = given_of(self.recipe, epochs, rate, head_rate, warmup, batch, schedule, seed, average)
+        given = given_of(self.recipe, epochs, rate, head_rate, warmup, batch, schedule, seed, average, effort)
         check_run(start_epoch, stop_epoch, threads, views)
         check_given(given, start_epoch)
         data = take_names(self, self.samples(x, y, naming=True))

@@ -40,7 +40,6 @@ ADAM = 3e-3
 PROBE = 1e-3  # the rate of the first measuring step
 TRIES = 6  # measuring steps to find their size
 LARGER, LARGEST = 1e4, 1e4  # times the rate if nothing moved, and where to give that up
-SAMPLES = 32
 
 
 @dataclass(frozen=True)

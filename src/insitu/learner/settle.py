@@ -26,6 +26,7 @@ from insitu.learner.rates import Probe, Rates
 from insitu.learner.solved import Solver
 from insitu.learner.trials import QUICK, Trials, first_rates, trial_samples
 from insitu.learner.watch import Watch
+from insitu.learner.work import allowed, measuring
 from insitu.terminal.progress import Report
 from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE, Recipe
@@ -36,7 +37,7 @@ FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are of
 LARGE = 4000  # from this many samples on, some can be spared for the whole training
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
 KNOWN = 0.5  # of its task: from there on, a network has more to lose than a few samples can teach
-TRIES = 3  # of a training that diverges, each at a third of the rates
+TRIES, SHORT_OF_TIME = 3, 2  # of a training that diverges, each at a third of the rates; if it takes long
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Given:
     schedule: str
     seed: int
     average: int = 0
+    effort: float = 1.0
 
     def course(self, epochs: int, rate: float) -> Course:
         epochs = self.epochs if self.epochs is not None else epochs
@@ -59,11 +61,11 @@ class Given:
 
 
 def given_of(recipe: Recipe, epochs: int | None, rate: float | None, head_rate: float | None, warmup: float | None,
-             batch: int, schedule: str | None, seed: int, average: int = 0) -> Given:  # fmt: skip
+             batch: int, schedule: str | None, seed: int, average: int = 0, effort: float = 1.0) -> Given:  # fmt: skip
     """The arguments of `fit`; the recipe's own rate, if it has one, is constant and needs no warm-up."""
     if rate is None and recipe.rate is not None:
         rate, schedule, warmup = recipe.rate, schedule or "constant", warmup or 0.0
-    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed, average)
+    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed, average, effort)
 
 
 def check_given(given: Given, start_epoch: int) -> None:
@@ -72,6 +74,7 @@ def check_given(given: Given, start_epoch: int) -> None:
     for value, name in ((given.rate, "the learning rate"), (given.head_rate, "the head's learning rate")):
         if value is not None:
             number(value, name)
+    number(given.effort, "effort")
     given.course(1, 0.0)  # checks the rest
     if start_epoch and given.rate is None:  # found again, it would be a different one
         hint = f"{option(rate='R')}, as the first part printed or its history says"
@@ -89,6 +92,7 @@ class Settled:
     held: int | None = None  # samples held out; None: nothing had to be found
     solved: Mapping[str, np.ndarray] = field(default_factory=dict)  # a last layer to begin with
     tries: int = 1
+    fewer: bool = False  # rates were tried than usual: more would have taken too long
 
     @property
     def words(self) -> str:
@@ -100,7 +104,8 @@ class Settled:
         part = f" ({self.watch.part:.0%} of the way)" if self.watch and self.watch.part < 1 else ""
         epochs = f"{self.course.epochs} epoch{'s' * (self.course.epochs != 1)}{part}"
         trained = [f"{self.rates}", epochs] if self.rates.head else []
-        return ", ".join([*(["last layer solved"] if self.solved else []), *trained, apart])
+        fewer = [f"fewer rates tried to save time ({option(effort=4)} tries more)"] if self.fewer else []
+        return ", ".join([*(["last layer solved"] if self.solved else []), *trained, apart, *fewer])
 
     def history(self, feed: Feed) -> History:
         """An empty history with the settings."""
@@ -134,7 +139,7 @@ class Settled:
 
     def slower(self) -> Settled | None:
         """Did it diverge although the trials did not? Then it begins again, at a third of the rates."""
-        if self.watch is None or self.tries >= TRIES or not self.watch.astray():
+        if self.watch is None or self.tries >= (SHORT_OF_TIME if self.fewer else TRIES) or not self.watch.astray():
             return None
         self.feed.device.load_arrays(self.watch.start)
         rates, watch = self.rates.times(1 / STEP, 1 / STEP), replace(self.watch, scores=[], best=None)
@@ -179,11 +184,14 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
     start, count = dict(feed.device.state()), len(feed.source)
     parts = _divided(feed, given.seed, validation) if tries else []
     course = given.course(usual_epochs(count) if parts else FEW_EPOCHS, 0.0)
-    trials = Trials(feed, parts, course, recipe, probe, start, report, validation)
+    trials = Trials(feed, parts, course, recipe, probe, start, report, validation,
+                    *measuring(step_macs, given.effort),
+                    work=allowed(course.epochs * count, step_macs, given.effort))  # fmt: skip
     try:
         if not tries:
             return _untested(replace(trials, probes=QUICK[0], lead=QUICK[1]), given)
-        return _tested(trials, given, step_macs, solver) if parts else _safe(trials, given, solver)
+        found = _tested(trials, given, step_macs, solver) if parts else _safe(trials, given, solver)
+        return replace(found, fewer=trials.work.refused)
     finally:
         feed.device.load_arrays(start)
 

@@ -19,14 +19,14 @@ from insitu.learner.course import Course
 from insitu.learner.feed import Feed, predict_all
 from insitu.learner.held_out import Fold, Score, clearly, lost, score
 from insitu.learner.loop import run_epochs
-from insitu.learner.rates import BOLD, SAMPLES, Gains, Probe, Rates, derived
+from insitu.learner.rates import BOLD, Gains, Probe, Rates, derived
 from insitu.learner.solved import Solver
+from insitu.learner.work import LEAD, PROBES, Work
 from insitu.terminal.progress import Report
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE, Recipe
 
 QUICK = 8, 16  # probes and lead on a board, where every step takes long
-LEAD = 500  # samples to train a head with before the gain of the body is measured
 WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing is known yet
 SHARE = 0.25  # of the training itself: what a trial may always cost
 PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
@@ -60,11 +60,12 @@ class Trials:
     start: State
     report: Report
     validation: Feed | None = None  # samples given for this purpose; without them, the folds' own
-    probes: int = SAMPLES  # to measure gains with
+    probes: int = PROBES  # to measure gains with
     lead: int = LEAD
     samples: int = 0  # seen by one trial over all folds
     starts: tuple[State, ...] = ()  # where each fold begins, if its last layer was solved from its samples
     solver: Solver | None = None  # of the last layer, at the start and again at the end
+    work: Work = field(default_factory=Work)  # what trials may still take
 
     @property
     def both(self) -> bool:
@@ -115,7 +116,7 @@ class Trials:
         found: dict[float, list[np.ndarray]] = {part: [] for part in self.parts}
         for fold, start in zip(self.folds, (with_share(s, rates.share) for s in self._starts)):
             self.feed.device.load_arrays(start)
-            train(self.feed, *self._shortened(rates, fold.learn))
+            self._train(rates, fold)
             end = dict(self.feed.device.state())
             for part in self.parts:
                 made = between(start, end, part, self.probe.parameters) if part < 1 else end
@@ -124,6 +125,21 @@ class Trials:
             if rival is not None and self._hopeless(found[1.0], rival):
                 return Tried({1.0: lost(self._score(found[1.0]))})
         return Tried({part: self._score(outputs) for part, outputs in found.items()}, found[1.0])
+
+    def _train(self, rates: Rates, fold: Fold) -> None:
+        course, chosen = self._shortened(rates, fold.learn)
+        self.work.take(course.epochs * len(chosen))
+        train(self.feed, course, chosen)
+
+    @property
+    def affordable(self) -> bool:
+        """May another trial begin?"""
+        return self.work.allows(sum(self._size(fold) for fold in self.folds))
+
+    def _size(self, fold: Fold) -> int:
+        """The samples that a trial sees in this fold."""
+        course, chosen = self._shortened(Rates(0.0), fold.learn)
+        return course.epochs * len(chosen)
 
     def _hopeless(self, outputs: list[np.ndarray], rival: Tried) -> bool:
         """Is the rival clearly better in the folds so far?"""

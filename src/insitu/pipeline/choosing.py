@@ -12,7 +12,7 @@ from pathlib import Path
 
 from insitu.data import Samples
 from insitu.deploy import Deployment, Limits
-from insitu.deploy.auto import choose
+from insitu.deploy.auto import WORK, choose
 from insitu.deploy.budget import check_budget
 from insitu.errors import BudgetError, DataError
 from insitu.graph import Graph
@@ -96,7 +96,8 @@ def chosen_program(graph: Graph, wish: Wish, settings: Settings, samples: Sample
         return replace(_first_that_fits(graph, ["last:1"], settings, limits), note=NO_HEAD)
     if wish.as_much_as_fits:
         parts = Parts(graph, HEAD_ALONE, settings.recipe, settings.batch, has_statistics(graph), head_of(graph))
-        return highest_rung(parts, limits, measured(parts, samples, seed=seed) if wish.measured else None)
+        table = measured(parts, samples, seed=seed) if wish.measured else None
+        return highest_rung(parts, limits, table, WORK if wish.default and not limits.board else None)
     return _first_that_fits(graph, wish.schemes, settings, limits)
 
 
@@ -116,10 +117,13 @@ def _first_that_fits(graph: Graph, schemes: Sequence[str], settings: Settings, l
     raise AssertionError("there is always a scheme")
 
 
-def highest_rung(parts: Parts, limits: Limits, table: Contribution | None = None) -> Chosen:
-    """The program that trains as much as fits, and a note about what that is; an error if nothing does."""
+def highest_rung(parts: Parts, limits: Limits, table: Contribution | None = None, work: int | None = None) -> Chosen:
+    """The program that trains as much as fits, and a note about what that is; an error if nothing does.
+
+    `work` limits the multiply-adds of an update.
+    """
     with stage("choosing what to train"):
-        rungs = list(choose(parts, trainable(parts.forward), limits, table))
+        rungs = list(choose(parts, trainable(parts.forward), limits, table, work))
     for rung in rungs[:-1]:
         with suppress(BudgetError):
             return _within(replace(parts, scheme=rung.scheme), limits, rung.note, hints=False)
