@@ -54,6 +54,27 @@ def test_what_was_learned_is_part_of_the_proof(tmp_path):
     assert insitu.prove(tmp_path / "learned", data=data()).ok
 
 
+def test_a_living_program_is_proved_with_room_for_classes_and_what_it_has_seen(tmp_path):
+    made = learner("last:1", precision="float")
+    made.fit(*data(), epochs=1, rate=0.1)
+    with made.on("emulator", board="nrf51822", store="8K", max_classes=6) as board:
+        board.write(tmp_path / "living")
+    assert b"first_means" in (tmp_path / "living" / "src" / "net_life.c").read_bytes()
+    found = insitu.prove(tmp_path / "living", steps=2)
+    assert found.ok, found.to_text()
+
+
+def test_a_learner_and_its_file_are_proved_as_they_are(tmp_path, capsys):
+    made = learner("last:1", precision="float", max_classes=6)
+    made.fit(*data(), epochs=1, rate=0.1)
+    found = insitu.prove(made, steps=2)
+    assert found.ok and (found.scheme, found.precision) == ("last:1", "float"), found.to_text()
+    assert main(["prove", str(made.save(tmp_path / "learned.insitu")), "--steps", "2"]) == 0
+    assert "float, scheme last:1" in capsys.readouterr().out
+    changed = insitu.prove(tmp_path / "learned.insitu", scheme="head", precision="float", steps=2)
+    assert changed.ok and changed.scheme == "head"
+
+
 def test_rows_and_8_bit_gradients_are_proved(tmp_path):
     from insitu.demo import TARGET, digits
 

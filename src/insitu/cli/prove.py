@@ -13,6 +13,7 @@ from insitu.files import write_whole
 HELP = "check the gradients, the C and the memory plan of a model's training program"
 EXAMPLES = """\
   insitu prove build                                          the program of a board's folder, as it will be flashed
+  insitu prove learned.insitu                                 the program of a learner, with what it has learned
   insitu prove model.onnx --classes 10 --scheme last:6        everything trained in int8
   insitu prove model.tflite --classes 10 --scheme head
   insitu prove model.onnx --precision float --scheme full --optimizer adam
@@ -50,13 +51,21 @@ def arguments(parser) -> None:
 def run(arguments) -> int:
     import json
 
+    from insitu.graph.file import is_learner
     from insitu.proof.folder import is_folder
 
-    found = _folder(arguments) if is_folder(arguments.model) else _model(arguments)
+    own = is_learner(arguments.model) and not _changed(arguments)
+    kind = _folder if is_folder(arguments.model) else _learner if own else _model
+    found = kind(arguments)
     if arguments.output:
         write_whole(arguments.output, (json.dumps(found.to_json(), indent=2) + "\n").encode())
     show(arguments, found.to_text(), found.to_json())
     return 0 if found.ok else 1
+
+
+def _changed(arguments) -> list[str]:
+    """The options that would make another program."""
+    return [name for name, usual in OWN.items() if getattr(arguments, name, usual) != usual]
 
 
 def _folder(arguments):
@@ -65,7 +74,7 @@ def _folder(arguments):
     from insitu.errors import DataError
     from insitu.proof.folder import CERTIFICATE, prove_folder
 
-    changed = [name for name, usual in OWN.items() if getattr(arguments, name, usual) != usual]
+    changed = _changed(arguments)
     if changed:
         hint = "leave it out; insitu compile ... -o DIR with it makes another folder"
         raise DataError(f"is already compiled: --{changed[0].replace('_', '-')} would change it",
@@ -75,6 +84,19 @@ def _folder(arguments):
     found = prove_folder(arguments.model, samples, arguments.steps, arguments.seed)
     say(f"written to {Path(arguments.model) / CERTIFICATE}")
     return found
+
+
+def _learner(arguments):
+    """The certificate of a learner's own program, in the state that it has reached."""
+    from insitu.learner.file import open_learner
+    from insitu.proof.learned import prove_learner
+    from insitu.training.train import has_targets
+
+    learner = open_learner(arguments.model)
+    targets = has_targets(learner.recipe)
+    samples = read_data(arguments, learner.graphs["predict"], targets=targets) if arguments.data else None
+    say(f"proving on {counted(samples) if samples else 'random samples'}")
+    return prove_learner(learner, samples, arguments.steps, arguments.seed)
 
 
 def _model(arguments):

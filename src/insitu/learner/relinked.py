@@ -69,7 +69,8 @@ def _linked(learner: Learner, start: Start, limits: Limits, most: int | None) ->
     graphs = parts.graphs()
     first = {name: array for g in graphs.values() for name, array in g.state.items()}
     graphs, seen = starting_from(graphs, grown(start.state, first)), class_means(learner)
-    deployed = knowing(check_budget(parts, graphs, limits), seen)
+    found = check_budget(parts, graphs, limits)
+    deployed = found and knowing(found, seen)
     others = tuple(note for note in learner.notes if not (start.note and note.startswith("scheme auto")))
     made = Learner(graphs, parts=parts, notes=(*others, start.note) if start.note else others, deployed=deployed)
     made.known, made.lesson, made.seen = learner.known, learner.lesson, seen
@@ -128,9 +129,9 @@ def grown(old: Arrays, new: Arrays) -> dict[str, np.ndarray]:
     return made
 
 
-def knowing(deployed: Deployment | None, seen: Seen) -> Deployment | None:
+def knowing(deployed: Deployment, seen: Seen) -> Deployment:
     """The deployment of a living program that knows the means of its classes from the start."""
-    if deployed is None or deployed.program.life is None or not seen.means:
+    if deployed.program.life is None or not seen.means:
         return deployed
     first = tuple(LifeClass(k, seen.counts[k], tuple(map(float, m))) for k, m in sorted(seen.means.items()))
     program = with_life(deployed.program, replace(deployed.program.life, first=first))

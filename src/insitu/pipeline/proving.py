@@ -6,9 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from insitu.data import as_samples
+from insitu.graph.file import is_learner
+from insitu.learner import Learner
+from insitu.learner.file import open_learner
+from insitu.learner.learned import learned_model
 from insitu.pipeline.network import has_statistics, head_of, load, new_head, to_precision
 from insitu.proof import Certificate, certify, drawn
 from insitu.proof.folder import is_folder, prove_folder
+from insitu.proof.learned import prove_learner
 from insitu.schemes.scheme import read_scheme
 from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts, trainable
@@ -22,10 +27,16 @@ def prove(model: Any, *, example: Any = None, classes: int | None = None, data: 
 
     `.ok` says whether everything holds, `.broken` what does not. Without `data`, samples are drawn at random.
     The head starts from random weights: with zeros, no gradient would reach the layers before it. The model may also be
-    a board's folder: its program is proved as it will be flashed, and the certificate is written into the folder.
+    a learner or its file, whose own program is proved in the state that it has reached (with other arguments, its model
+    is meant); or a board's folder, whose program is proved as it will be flashed.
     """
     if isinstance(model, str | Path) and is_folder(model):
         return prove_folder(model, data, steps, seed)
+    asked = classes, scheme, precision, batch, head, head_after, recipe
+    learner = learner_of(model)
+    if learner and asked == (None, "full", "int8", 1, "float", None, None):
+        return prove_learner(learner, data, steps, seed)
+    model = learned_model(learner) if learner else model
     recipe = recipe or Recipe()
     g = load(model, example)
     samples = drawn(g, seed) if data is None else as_samples(data, g, targets=has_targets(recipe))
@@ -34,3 +45,10 @@ def prove(model: Any, *, example: Any = None, classes: int | None = None, data: 
     g = integer_head(g) if head == "int8" else g
     parts = Parts(g, read_scheme(scheme, trainable(g)), recipe, batch, has_statistics(g), head_of(g))
     return certify(parts, samples, scheme, steps, seed)
+
+
+def learner_of(model: Any) -> Learner | None:
+    """The learner that this is, or that this file holds."""
+    if isinstance(model, str | Path) and is_learner(model):
+        return open_learner(model)
+    return model if isinstance(model, Learner) else None

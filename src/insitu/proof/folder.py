@@ -26,38 +26,39 @@ from insitu.devices.host import HostDevice, open_program
 from insitu.devices.rows import open_rows
 from insitu.errors import DataError, Error
 from insitu.files import write_whole
+from insitu.learner import Learner
 from insitu.learner.file import first_state, open_learner
 from insitu.learner.places import Patience, open_in_folder
-from insitu.learner.rates import real, trained_values
+from insitu.learner.relinked import knowing
+from insitu.learner.seen import class_means
 from insitu.planner.spent import spent_text
 from insitu.proof.certificate import Certificate
 from insitu.proof.certify import TOOLS, arithmetic, subject_of
-from insitu.proof.differences import Run
 from insitu.proof.findings import Finding, Row, failed, row
-from insitu.proof.program import Subject, different, prove_gradients, prove_program
+from insitu.proof.learned import gradients_of, with_a_head
+from insitu.proof.program import Subject, different, prove_program
 from insitu.proof.source import drawn
-from insitu.training.head import HEAD
 from insitu.training.parts import Parts
 from insitu.training.train import has_targets
 
 CERTIFICATE = "certificate.json"
-CLOSE = {"s16": 0.01, "s8": 0.2}  # of a step
-LAST = 1 / 256 / 127  # of a weight: the fraction that is kept beside an int8
 
 
 def prove_folder(folder: str | Path, data=None, steps: int = 5, seed: int = 0) -> Certificate:
     """Prove a folder's program, and write its certificate into the folder."""
     manifest = read_manifest(folder)  # refuses a file that was changed
-    parts, state = _learner_of(manifest)
+    learner = _learner_of(manifest)
+    parts, state = learner.parts, first_state(learner)
+    assert parts is not None  # a file has them
     graphs = starting_from(parts.graphs(), state)
-    made = deploy(graphs, _limits(manifest))
+    made = knowing(deploy(graphs, _limits(manifest)), class_means(learner))
     written = row("files", "the folder's C vs the C of its model, planned again", _files(made.program, manifest))
     graph = parts.forward
     samples = drawn(graph, seed) if data is None else as_samples(data, graph, targets=has_targets(parts.recipe))
-    state = _with_a_head(state, seed)
+    state = with_a_head(state, seed)
     program = with_state(_trained_whole(made, graphs).program, state)
     subject = subject_of(parts, starting_from(graphs, state), samples, steps, seed)
-    gradients = [*_gradients(parts, subject, state, seed)]
+    gradients = [*gradients_of(parts, subject, state, seed)]
     proved = prove_program(subject, BOARD_TOOLS, seed, program.plans, gradients)
     rows = [written, *proved, _image(manifest, subject, program, state)]
     found = Certificate(manifest.name, parts.scheme.name, arithmetic(parts), tuple(rows), _about(parts, made, manifest))
@@ -78,15 +79,13 @@ def _opened(program: Program) -> HostDevice:
 BOARD_TOOLS = replace(TOOLS, open=lambda plans: _opened(emit_program(plans)))
 
 
-def _learner_of(manifest: Manifest) -> tuple[Parts, dict[str, np.ndarray]]:
+def _learner_of(manifest: Manifest) -> Learner:
     path = manifest.folder / LEARNER
     if not path.is_file():
         raise DataError(
             "has no model to prove: an older insitu wrote it", where=str(manifest.folder), hint=written_again()
         )
-    learner = open_learner(path)
-    assert learner.parts is not None  # a file has them
-    return learner.parts, first_state(learner)
+    return open_learner(path)
 
 
 def _limits(manifest: Manifest) -> Limits:
@@ -103,53 +102,6 @@ def _files(program: Program, manifest: Manifest) -> Iterator[Finding]:
         path = manifest.folder / "src" / name
         same = path.is_file() and path.read_bytes() == text.encode()
         yield Finding(f"src/{name} is not the C of this model", float(not same), 0.0)
-
-
-def _with_a_head(state: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """The state with random weights in a head of zeros: through zeros, no gradient would reach the layers before it."""
-    weight = state.get(f"{HEAD}.weight")
-    if weight is None or weight.dtype.kind != "f" or weight.any():
-        return dict(state)
-    limit = 1 / np.sqrt(weight.shape[-1])
-    drawn = np.random.default_rng(seed).uniform(-limit, limit, weight.shape).astype(weight.dtype)
-    return {**state, f"{HEAD}.weight": drawn}
-
-
-# integer gradients ------------------------------------------------------------------------------
-
-
-def _gradients(parts: Parts, subject: Subject, state: Mapping[str, np.ndarray], seed: int) -> Iterator[Row]:
-    """Rules are proved for gradients in float; integer gradients must make nearly the same steps."""
-    kind = parts.recipe.grad or "f32"
-    if kind == "f32":
-        yield from prove_gradients(subject, seed)
-        return
-    exact = replace(parts, recipe=replace(parts.recipe, grad="f32", rows=False))
-    twin = replace(subject, graphs=starting_from(exact.graphs(), state))
-    yield from prove_gradients(twin, seed)
-    what = f"each parameter's step with {kind} gradients vs with float ones"
-    yield row(f"{kind} gradients", what, _steps_apart(subject, twin, state, CLOSE[kind]))
-
-
-def _steps_apart(subject: Subject, twin: Subject, state: Mapping[str, np.ndarray], allowed: float) -> Iterator[Finding]:
-    """How far apart the steps are, as a share of the longer one."""
-    values = trained_values(subject.graphs)
-    mine, other = (_after(s, state) for s in (subject, twin))
-    for v in values:
-        a, b = (real({**state, **after}, v) - real(state, v) for after in (mine, other))
-        rest = LAST * max(float(np.abs(real(state, v)).max(initial=0.0)), 1e-30) * np.sqrt(a.size)
-        yield Finding(v.name, float(np.linalg.norm(a - b)), allowed * float(np.linalg.norm(b)) + rest)
-
-
-def _after(subject: Subject, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The state after the steps up to the first update, in numpy."""
-    found = dict(state)
-    last = subject.verbs.index("apply") + 1 if "apply" in subject.verbs else 1
-    for step, verb in enumerate(subject.verbs[:last]):
-        graph = subject.graphs[verb]
-        run = Run.of(graph, subject.arrays(verb, step), {name: found[name] for name in graph.state})
-        found |= {name: run.env[new.name] for name, new in graph.updates.items()}
-    return found
 
 
 # the linked image -------------------------------------------------------------------------------
