@@ -13,8 +13,13 @@ from tests.federated.fleet import fresh, samples
 pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
 
 ABOUT = {
-    "rounds": [{"round": 1, "down": 2000, "up": 600, "replies": 3, "loss": 1.5},
-               {"round": 2, "down": 2000, "up": 400, "replies": 2, "loss": 0.75}],
+    "rounds": [{"round": 1, "down": 2000, "up": 600, "replies": 3, "loss": 1.5,
+                "each": {"7": [900, 300], "8": [1100, 300]},
+                "who": [{"node": 7, "samples": 24, "program": 0, "left_out": []},
+                        {"node": 8, "samples": 1028, "program": 1, "left_out": []}]},
+               {"round": 2, "down": 2000, "up": 400, "replies": 2, "loss": 0.75, "who": [], "each": {"7": [24, 3]}}],
+    "programs": [{"scheme": "full", "tensors": {"head.weight": 32, "stem.weight": 9}},
+                 {"scheme": "bias:1", "tensors": {"stem.bias": 4}}],
     "dropped": [{"round": 2, "node": 7, "why": "delta: is <damaged>"}],
     "devices": {"0": {"7": 0.25, "8": 0.5}, "2": {"7": 0.75, "8": 0.875}},
     "scores": {"accuracy": 0.8}, "tensors": {"head.weight": [4, 8]}, "float_bytes": 1000, "strategy": "FedAvg",
@@ -29,8 +34,20 @@ def test_a_page_shows_rounds_devices_and_what_was_dropped(tmp_path, capsys):
     text = page.read_text()
     for words in ("81.2%", "37.5% before, 75.0% on the worst", "200 B per round", "5 times fewer than float32",
                   "is &lt;damaged&gt;", "4 x 8", "stayed on their devices: stem",
-                  "50.0% on the worst device"):  # fmt: skip
+                  "50.0% on the worst device", "A: full", "head, stem", "41 numbers, 1 device", "B: bias:1",
+                  "stem.bias",
+                  "<td class=i>1 A</td><td class=n>24</td><td class=n>1 of 2</td><td class=n>924 B</td>",
+                  "<td class=i>2 B</td><td class=n>1,028</td><td class=n>1 of 1</td>"):  # fmt: skip
         assert words in text, words
+
+
+def test_a_page_is_made_of_records_that_do_not_say_who_trained_what(tmp_path):
+    rounds = [{k: v for k, v in r.items() if k not in ("each", "who")} for r in ABOUT["rounds"]]
+    old = {k: v for k, v in ABOUT.items() if k != "programs"} | {"rounds": rounds}
+    record = tmp_path / "run.json"
+    record.write_text(json.dumps(old))
+    assert main(["fleet", "report", str(record)]) == 0
+    assert "Who trained what" not in record.with_suffix(".html").read_text()
 
 
 @pytest.mark.parametrize("line, words", [

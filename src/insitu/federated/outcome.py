@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from insitu.federated.strategy import Deltas
-from insitu.federated.units import from_real
+from insitu.federated.units import from_real, identity
 from insitu.learner import Learner
 from insitu.learner.measures import MEASURES
 
@@ -27,12 +27,20 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "seen": sorted(str(node) for node in strategy.seen),
         "measure": MEASURES[strategy.learners[0].recipe.loss][0],
         "tensors": tensors,
+        "programs": programs_of(strategy),
         "float_bytes": 4 * count,
         "strategy": type(strategy.strategy).__name__,
         "personal": list(strategy.personal),
         "secure": getattr(strategy, "clip", None),
         **_spent(strategy),
     }
+
+
+def programs_of(strategy: Deltas) -> list[dict[str, Any]]:
+    """The schemes of the fleet: what each is called, and how many numbers of each tensor it trains."""
+    names = {identity(strategy.units_of(each)): each.parts.scheme.name for each in strategy.learners if each.parts}
+    return [{"scheme": names.get(key, ""), "tensors": {u.name: u.size for u in units}}
+            for key, units in strategy.programs.items()]  # fmt: skip
 
 
 def _spent(strategy: Deltas) -> dict[str, Any]:

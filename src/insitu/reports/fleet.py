@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from insitu.files import write_whole
-from insitu.reports.fleet_text import is_share, mean, shown, tested_on, worst
+from insitu.reports.fleet_table import plain_table
+from insitu.reports.fleet_text import bare, is_share, mean, tested_on, worst
+from insitu.reports.fleet_who import numbered, who
 from insitu.reports.html import PAGE, card, section
 from insitu.reports.html_answers import answer
 from insitu.reports.html_style import CSS, SCRIPT
@@ -22,8 +23,8 @@ def write_fleet_page(about: Mapping[str, Any], path: str | Path) -> Path:
 
 
 def fleet_page(about: Mapping[str, Any]) -> str:
-    parts = (heading(about), first(about), rounds(about), devices(about), tensors(about), left_out(about),
-             dropped(about))  # fmt: skip
+    parts = (heading(about), first(about), rounds(about), devices(about), who(about), tensors(about),
+             left_out(about), dropped(about))  # fmt: skip
     return PAGE.format(title="Learning together", css=CSS, script=SCRIPT, body="\n".join(p for p in parts if p))
 
 
@@ -69,7 +70,7 @@ def rounds(about: Mapping[str, Any]) -> str:
     hidden = about.get("secure") is not None
     rows = [(r["round"], r["replies"], "hidden" if hidden else f"{r['loss']:.3f}", size(r["down"]), size(r["up"]))
             for r in about["rounds"]]  # fmt: skip
-    shown = _table(("round", "replies", "loss", "sent", "received"), rows)
+    shown = plain_table(("round", "replies", "loss", "sent", "received"), rows)
     words = "The loss on each device's own samples while it learned, averaged. Bytes sent to all devices and received."
     if about.get("tested_bytes"):
         words += f" Evaluations, before the first and after the last round, sent {size(about['tested_bytes'])} more."
@@ -80,7 +81,7 @@ def left_out(about: Mapping[str, Any]) -> str:
     """Boards that a gateway could not reach."""
     rows = [(r["round"], said) for r in about["rounds"] for w in r.get("who", []) for said in w["left_out"]]
     words = "Their gateway answered for the others; a board is tried again in the next round."
-    return section("Boards that were left out", words, card(_table(("round", "board"), rows))) if rows else ""
+    return section("Boards that were left out", words, card(plain_table(("round", "board"), rows))) if rows else ""
 
 
 def devices(about: Mapping[str, Any]) -> str:
@@ -90,15 +91,15 @@ def devices(about: Mapping[str, Any]) -> str:
     before, after, names = found[min(found)], found[max(found)], numbered(about)
     more = [name for name in EXPLAINED if about.get(name)]
     rows = [
-        (names[node], *_keeps(about, node), shown(about, before[node]) if node in before else "joined later",
-         shown(about, after[node]), *(shown(about, about[m][node]) if node in about[m] else "" for m in more))
+        (names[node], *_keeps(about, node), bare(about, before[node]) if node in before else "joined later",
+         bare(about, after[node]), *(bare(about, about[m][node]) if node in about[m] else "" for m in more))
         for node in sorted(after, key=lambda n: after[n], reverse=not is_share(about))
     ]  # fmt: skip
     head = ("#", *(["keeps"] if about.get("kept") else []), "before", "fleet", *more)
-    words = (
-        f"Each on {tested_on(about)}, the worst with the fleet's model first. {' '.join(EXPLAINED[m] for m in more)}"
-    )
-    return section("Devices", words, card(_table(head, rows)))
+    what = "Accuracy" if is_share(about) else "The error"
+    words = f"{what} on {tested_on(about)}, the worst with the fleet's model first. "
+    words += " ".join(EXPLAINED[m] for m in more)
+    return section("Devices", words, card(plain_table(head, rows)))
 
 
 EXPLAINED = {"own": "Own: what it keeps after it went on from there by itself.",
@@ -113,7 +114,9 @@ def _keeps(about: Mapping[str, Any], node: str) -> list[str]:
 def tensors(about: Mapping[str, Any]) -> str:
     rows = [(name, " x ".join(map(str, shape))) for name, shape in about["tensors"].items()]
     kept = f" These layers stayed on their devices: {', '.join(about['personal'])}." if about["personal"] else ""
-    return section("What was exchanged", f"Only what the scheme trains.{kept}", card(_table(("tensor", "shape"), rows)))
+    return section(
+        "What was exchanged", f"Only what the scheme trains.{kept}", card(plain_table(("tensor", "shape"), rows))
+    )
 
 
 def dropped(about: Mapping[str, Any]) -> str:
@@ -122,28 +125,4 @@ def dropped(about: Mapping[str, Any]) -> str:
     names = numbered(about)
     rows = [(d["round"], f"{names[str(d['node'])]} ({d['node']})", d["why"]) for d in about["dropped"]]
     return section("Replies that were dropped", "They did not touch the model.",
-                   card(_table(("round", "device", "why"), rows)))  # fmt: skip
-
-
-def numbered(about: Mapping[str, Any]) -> dict[str, int]:
-    """A short number for each device, in place of Flower's long ones."""
-    scored = [node for found in about["devices"].values() for node in found]
-    replied = [str(w["node"]) for r in about["rounds"] for w in r.get("who", [])]
-    return {
-        node: i + 1 for i, node in enumerate(sorted({*scored, *replied, *(str(d["node"]) for d in about["dropped"])}))
-    }
-
-
-NUMBER = re.compile(r"(error )?[\d.,e+-]+( ?%| [KM]?B)?|hidden|")  # as are cells that stand under each other
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns of numbers are aligned to the right, except for the first."""
-    right = [k > 0 and all(NUMBER.fullmatch(str(row[k])) for row in rows) for k in range(len(head))]
-    top = "".join(_cell("th", h, n) for h, n in zip(head, right))
-    body = "".join("<tr>" + "".join(_cell("td", c, n) for c, n in zip(row, right)) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(tag: str, content: object, right: bool) -> str:
-    return f"<{tag}{' class=n' if right else ''}>{escape(str(content))}</{tag}>"
+                   card(plain_table(("round", "device", "why"), rows)))  # fmt: skip

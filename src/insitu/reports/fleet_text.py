@@ -55,7 +55,12 @@ def is_share(about: Mapping[str, Any]) -> bool:
 
 
 def shown(about: Mapping[str, Any], value: float) -> str:
-    return f"{value:.1%}" if is_share(about) else f"error {value:.4g}"
+    return bare(about, value) if is_share(about) else f"error {bare(about, value)}"
+
+
+def bare(about: Mapping[str, Any], value: float) -> str:
+    """A score without a word about what it is."""
+    return f"{value:.1%}" if is_share(about) else f"{value:.4g}"
 
 
 def mean(about: Mapping[str, Any], values: Iterable[float]) -> str:

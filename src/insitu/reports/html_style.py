@@ -46,7 +46,8 @@ section { margin-top: 2.75rem; }
 .answer li { margin-bottom: 0.25rem; overflow-wrap: anywhere; }
 .fine { font-size: 0.8rem; margin-top: 0.6rem; max-width: none; }
 .advice { border-left: 3px solid var(--b); padding-left: 0.7rem; margin: 0.6rem 0; }
-.stack { display: grid; gap: 1rem; }
+.stack { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1rem; }
+.wide { overflow-x: auto; }
 .groups td, .groups th { padding-right: 0.7rem; }
 @media (max-width: 40rem) {
   main { padding: 1.1rem 0.9rem 3rem; }
@@ -65,6 +66,7 @@ td { overflow-wrap: anywhere; }
 td, th { padding: 0.22rem 0.5rem 0.22rem 0; text-align: left; font-weight: 400; vertical-align: top; }
 thead th { color: var(--soft); border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; padding-right: 0; padding-left: 0.5rem; white-space: nowrap; }
+td.i { white-space: nowrap; }
 .key { display: inline-block; width: 0.75rem; height: 0.75rem; border-radius: 3px; margin-right: 0.45rem;
   vertical-align: -0.05rem; }
 .keys { display: flex; flex-wrap: wrap; gap: 0.2rem 1.1rem; font-size: 0.88rem; margin: 0.5rem 0; }
