@@ -92,8 +92,15 @@ def read_files(arguments, graph: Graph) -> tuple[Samples, tuple[str, ...]]:
     """The samples of all files, and the file that each comes from."""
     read = [read_data(arguments, graph, name, part="test", targets=True) for name in arguments.files]
     inputs = tuple(np.concatenate(arrays) for arrays in zip(*(samples.inputs for samples in read)))
-    names = [own for name, samples in zip(arguments.files, read) for own in samples.files or [name] * len(samples)]
+    names = [
+        own for name, samples in zip(arguments.files, read) for own in samples.files or _numbered(name, len(samples))
+    ]
     return Samples(inputs, source=", ".join(arguments.files)), tuple(names)
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    """A name for each sample of a file."""
+    return [name] if count == 1 else [f"{name} {i}" for i in range(count)]
 
 
 def is_taught_targets(path: str) -> bool:

@@ -59,7 +59,7 @@ class Predictions:
         return text + (f"\n... and {rest:,} more (-o writes all of them)" if rest else "")
 
     def _row(self, i: int, p: Prediction) -> list:
-        words = [f"{word(self.names, c)} ({100 * s:.3g} %)" for c, s in zip(p.classes, p.probabilities)]
+        words = [f"{word(self.names, c)} ({percent(s)})" for c, s in zip(p.classes, p.probabilities)]
         return [p.file or i, *words, "" if p.label is None else word(self.names, p.label)]
 
     def _numbers(self) -> str:
@@ -74,6 +74,10 @@ class Predictions:
 
     def _summary_line(self) -> str:
         return "  ".join(f"{k} {v:.4g}" for k, v in self.summary.items())
+
+
+def percent(share: float) -> str:
+    return "< 0.1 %" if share < 0.0005 else f"{100 * share:.1f} %"
 
 
 def describe(graph: Graph, outputs: tuple[np.ndarray, ...], samples: Samples, top: int = 3,
