@@ -26,9 +26,20 @@ def run(arguments) -> int:
     import signal
     import threading
 
+    if arguments.what != "report":
+        _needs_flower(arguments.what)
     if threading.current_thread() is threading.main_thread():  # what was started is stopped, as after Ctrl-C
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return ACTIONS[arguments.what](arguments)
+
+
+def _needs_flower(what: str) -> None:
+    from importlib.util import find_spec
+
+    from insitu.errors import needs
+
+    if find_spec("flwr") is None:
+        raise needs("flwr", "flower-sim" if what == "simulate" else "flower", "a fleet")
 
 
 def simulated(arguments) -> int:
@@ -62,8 +73,19 @@ def _divided(arguments):
         return learner, [_of_file(learner, path, arguments.seed) for path in _files(arguments.each)]
     if not arguments.data:
         raise _missing("--data", "samples to divide among the devices; or --each FILE FILE ..., or --demo watch")
-    data = learner.samples(arguments.data)
+    data = _samples(learner, arguments.data)
     return learner, [_shared(data, part) for part in divided(data, arguments.clients, arguments.seed, arguments.unlike)]
+
+
+def _samples(learner, path: str):
+    """The labelled samples of a file; an error names the file, and speaks of options that `insitu fleet` has."""
+    from insitu.errors import DataError
+
+    try:
+        return learner.samples(path)
+    except DataError as e:
+        hint = f"a learner that has them: insitu train MODEL --data ... {e.hint}" if "--classes" in e.hint else e.hint
+        raise DataError(e.what, where=e.where or path, hint=hint) from e
 
 
 def _files(paths) -> list[Path]:
@@ -76,7 +98,7 @@ def _of_file(learner, path: Path, seed: int):
     """The samples of a device that has a file of its own."""
     from insitu.federated.split import kept_apart
 
-    data = learner.samples(str(path))
+    data = _samples(learner, str(path))
     return _shared(data, kept_apart(data, seed, str(path)))
 
 
@@ -113,7 +135,7 @@ def joined(arguments) -> int:
 
     _needed(arguments, superlink="HOST:PORT, as `insitu fleet serve` printed it", data="this device's samples")
     learner = _learner(arguments)
-    learner.samples(arguments.data)  # wrong samples are found before anything starts
+    _samples(learner, arguments.data)  # wrong samples are found before anything starts
     learner.device.info()  # the program is built here, and never while the fleet waits
     settings = {"learner": str(arguments.file.resolve()), "data": str(Path(arguments.data).resolve()),
                 "test": arguments.test and str(Path(arguments.test).resolve()), "coding": arguments.coding,
@@ -206,7 +228,8 @@ def reported(arguments) -> int:
         raise _missing("FILE", "the .json that `insitu fleet serve` wrote beside its learner")
     try:
         about = json.loads(arguments.file.read_text())
-        made = write_fleet_page(about, page_file(str(arguments.output or arguments.file.with_suffix(".html"))))
+        page = str(arguments.output or arguments.file.with_suffix(".html"))
+        made = write_fleet_page(about, _as_data_error(page_file, page))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
         raise DataError(f"is not the record of a fleet: {e}", where=str(arguments.file)) from e
     show(arguments, f"written to {made}", {"written": str(made)})
@@ -231,7 +254,19 @@ def _learner_file(path) -> Path:
 
     if kept(path) != "learner":
         raise DataError("a learner is written to an .insitu file", where=str(path), hint="together.insitu")
-    return saved_file(str(path))
+    return _as_data_error(saved_file, str(path))
+
+
+def _as_data_error(check, text: str) -> Path:
+    """What only an action can check, since the same option means something else to others."""
+    from argparse import ArgumentTypeError
+
+    from insitu.errors import DataError
+
+    try:
+        return check(text)
+    except ArgumentTypeError as e:
+        raise DataError(str(e), where="-o") from e
 
 
 def _missing(what: str, hint: str):

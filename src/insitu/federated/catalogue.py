@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.errors import DataError
-from insitu.federated.units import PART, Arrays, Unit, to_real
+from insitu.federated.units import PART, Arrays, Unit, to_real, units_of
 from insitu.graph import Graph
 from insitu.ops.channels import rest_of
 
@@ -81,10 +81,23 @@ class Catalogue:
 
 def exchanged(units: Iterable[Unit], personal: Sequence[str] = ()) -> Program:
     """The units that leave the device: those of personal layers (names, or beginnings of them) do not."""
-    kept = tuple(u for u in units if not any(u.name == p or u.name.startswith(f"{p}.") for p in personal))
+    kept = tuple(u for u in units if not any(_belongs(u.name, p) for p in personal))
     if not kept:
         raise DataError(f"everything is personal: {', '.join(personal)}", hint="exchange at least one layer")
     return kept
+
+
+def _belongs(name: str, layer: str) -> bool:
+    return name == layer or name.startswith(f"{layer}.")
+
+
+def check_personal(graphs: Mapping[str, Graph], personal: Iterable[str]) -> None:
+    """A DataError if the model has no such layer: what was meant to stay on the device would be sent."""
+    names = {name for g in graphs.values() for name in g.values}
+    for layer in personal:
+        if not any(_belongs(name, layer) for name in names):
+            known = sorted({u.name.rpartition(".")[0] for u in units_of(graphs)})
+            raise DataError(f"the model has no layer {layer!r}", where="personal", hint=", ".join(known))
 
 
 def catalogue_of(programs: Iterable[Program]) -> Catalogue:

@@ -21,7 +21,7 @@ import numpy as np
 
 from insitu.data import Samples, read_held_out
 from insitu.errors import DataError
-from insitu.federated.catalogue import Catalogue, Program, exchanged
+from insitu.federated.catalogue import Catalogue, Program, check_personal, exchanged
 from insitu.federated.delta import HASH_BYTES, Sender, base_hash, unpack_base
 from insitu.federated.own import Own, go_on
 from insitu.federated.privacy import Noise, private
@@ -79,6 +79,7 @@ class Member:
         self.passes = passes  # by itself after the last round, whatever the server says
         self.secure = secure  # it answers only under masks, with a change of at most this norm
         self.learner, self.data, self.test = learner, (x, y), test
+        check_personal(learner.graphs, personal)
         everything = units_of(learner.graphs)
         self.units: Program = exchanged(everything, personal)
         self.personal: tuple[Unit, ...] = tuple(u for u in everything if u not in self.units)

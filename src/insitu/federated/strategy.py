@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from insitu.errors import DataError
-from insitu.federated.catalogue import Catalogue, catalogue_of, exchanged, first_arrays
+from insitu.federated.catalogue import Catalogue, catalogue_of, check_personal, exchanged, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply, strayed
 from insitu.federated.handout import Base, Handout
 from insitu.federated.noted import DOWN, MOST_LINES, UP, Dropped, Traffic, said
@@ -73,6 +73,7 @@ class Deltas(Strategy):
 
     def units_of(self, learner: Learner) -> tuple[Unit, ...]:
         """What this learner exchanges."""
+        check_personal(learner.graphs, self.personal)
         return exchanged(units_of(learner.graphs), self.personal)
 
     @property
