@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.learner.pace import Pace
 from insitu.terminal.progress import Report
+
+if TYPE_CHECKING:
+    from insitu.learner.units import Units
 
 Augment = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
@@ -59,6 +62,7 @@ class Feed:
     labels: np.ndarray
     cached: bool = False  # are the samples outputs of the frozen layers?
     chosen: np.ndarray | None = None  # the samples to learn from; None: all
+    units: Units | None = None  # that its targets are in, if they are not as they were given
 
     def __len__(self) -> int:
         return len(self.source) if self.chosen is None else len(self.chosen)
@@ -66,6 +70,10 @@ class Feed:
     def part(self, chosen: np.ndarray) -> Feed:
         """The same samples, of which only these are learned from."""
         return replace(self, chosen=chosen)
+
+    def measured_in(self, units: Units) -> Feed:
+        """The same with its targets in these units."""
+        return replace(self, labels=units.targets(self.labels), units=units)
 
     def numbered(self, order: list[int]) -> list[int]:
         """The samples at these places among those to learn from."""

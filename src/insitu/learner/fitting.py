@@ -57,7 +57,7 @@ def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report)
     """Train on these samples. An interrupt leaves the learner with the updates so far."""
     ready(learner, data)
     feed = feed_of(learner, data, run.views, given.batch, report)
-    found = settled(learner, data, feed, given, run.held_out, report)
+    found = settled(learner, data, feed, given, run.held_out, report, scaled=run.stop is None)
     try:
         learner.history = _trained(learner, found, run, report)
     except KeyboardInterrupt:

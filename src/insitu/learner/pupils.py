@@ -125,7 +125,9 @@ def cut_of(learner: Owner) -> Cut | None:
 def take_over(learner: Owner, feed: Feed) -> None:
     """Copy what was learned, on a twin or on the rest of the network, to the device that predicts."""
     whole = learner._pupils.whole
-    if feed.cached:
+    if feed.units:
+        learner.device.load_arrays(feed.units.out_of(feed.device.state()))
+    elif feed.cached:
         learner.device.load_arrays(feed.device.state())
     elif isinstance(learner.device, HostDevice) and whole is not None:
         follow(learner.device, whole)

@@ -105,7 +105,8 @@ class Settled:
         epochs = f"{self.course.epochs} epoch{'s' * (self.course.epochs != 1)}{part}"
         trained = [f"{self.rates}", epochs] if self.rates.head else []
         fewer = [f"fewer rates tried to save time ({option(effort=4)} tries more)"] if self.fewer else []
-        return ", ".join([*(["last layer solved"] if self.solved else []), *trained, apart, *fewer])
+        units = ["targets in units of their spread"] if self.feed.units else []
+        return ", ".join([*units, *(["last layer solved"] if self.solved else []), *trained, apart, *fewer])
 
     def history(self, feed: Feed) -> History:
         """An empty history with the settings."""

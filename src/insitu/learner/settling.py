@@ -16,6 +16,7 @@ from insitu.learner.pupils import Views, cut_of, feed_of
 from insitu.learner.rates import Probe, parameters_of, trained_values
 from insitu.learner.settle import Given, Settled, as_given, settle
 from insitu.learner.solved import solver_of
+from insitu.learner.units import units_of
 from insitu.planner.changes.looped import macs
 from insitu.terminal.progress import Report
 from insitu.training.train import BODY_RATE
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out: Samples | None,
-            report: Report) -> Settled:  # fmt: skip
-    """How this fit goes."""
+            report: Report, scaled: bool = True) -> Settled:  # fmt: skip
+    """How this fit goes. `scaled`: targets may be learned in other units; who goes on later would not know them."""
     if given.rate is not None:
         return as_given(feed, given, 1.0 if given.head_rate is not None else resting_share(learner, feed.device))
     if isinstance(learner.device, HostDevice):
-        return _here(learner, feed, given, held_out, report)
+        return _here(learner, feed, given, held_out, report, scaled)
     if learner.site.manifest is None:
         return _on_a_twin(learner, data, feed, given, held_out, report)
     state = learner.site.manifest.interface.state
@@ -45,13 +46,19 @@ def resting_share(learner: Learner, device: Device) -> float:
     return float(share) if learner.parts and learner.parts.scheme.rests else 1.0  # a board's folder does not say
 
 
-def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report) -> Settled:
+def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report,
+          scaled: bool = True) -> Settled:  # fmt: skip
     recipe = learner.recipe
     probe = Probe(feed.device, trained_values(learner.graphs), recipe.loss, recipe.smoothing)
     validation = None if held_out is None else _beside(learner, feed, held_out)
     cut = cut_of(learner) if feed.cached else None
     graph = cut.predict if cut else learner.graphs["predict"]
     solver = solver_of(graph, probe.parameters, recipe.loss, feed)
+    units = units_of(solver.layer, feed.labels, feed.device.state()) if solver and scaled else None
+    if units:
+        feed.device.load_arrays(units.into())
+        feed, validation = feed.measured_in(units), validation and validation.measured_in(units)
+        solver = solver_of(graph, probe.parameters, recipe.loss, feed)
     return settle(feed, given, recipe, probe, report, validation, step_macs=_step_macs(feed.device), solver=solver)
 
 
@@ -75,5 +82,5 @@ def _on_a_twin(learner: Learner, data: Samples, feed: Feed, given: Given, held_o
     twin = type(learner)(learner.graphs, None, learner.classes, parts=learner.parts)
     twin.device.load_arrays(learner.device.state())
     views = Views(feed.source.augment, feed.source.views, seed=given.seed)
-    found = _here(twin, feed_of(twin, data, views, given.batch, report), given, held_out, report)
+    found = _here(twin, feed_of(twin, data, views, given.batch, report), given, held_out, report, scaled=False)
     return found.moved_to(feed)

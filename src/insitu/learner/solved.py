@@ -70,6 +70,14 @@ class Solver:
         found = solve(f, y, state[self.layer.weight.name], None if bias is None else state[bias.name])
         return {v.name: a.astype(np.float32).reshape(v.shape) for v, a in zip(self.layer.values, found)}
 
+    def left_out(self, state: State, parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """The outputs for samples whose layer was solved from others: (those to solve from, those to predict)."""
+        features, found = self.features(state), []
+        for learn, held in parts:
+            weight, *bias = self.on(features, learn, state).values()
+            found.append(features[held] @ weight.reshape(self.targets.shape[-1], -1).T + (bias[0] if bias else 0))
+        return np.concatenate(found)
+
     def again(self, state: State, chosen: np.ndarray) -> dict[str, np.ndarray]:
         """The state with its last layer solved from these samples."""
         return {**state, **self.on(self.features(state), chosen, state)}

@@ -31,6 +31,7 @@ WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing
 SHARE = 0.25  # of the training itself: what a trial may always cost
 PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
 ENOUGH = 40  # samples held out in a fold: then one is enough to look for rates
+SILENT = 1e-4  # of the head's gain: below, the body is reached through a head of zeros
 GIVE_UP = 2.0  # standard errors by which a trial must be worse than another to be given up
 
 State = Mapping[str, np.ndarray]
@@ -206,10 +207,10 @@ def first_rates(trials: Trials) -> Rates:
     gains, recipe = gains_at(trials, trials.start), trials.recipe
     head = any(v.name.startswith(f"{HEAD}.") for v in trials.probe.parameters)
     rates = derived(gains, recipe, head)
-    if trials.starts:  # a solved head is where it will be
-        return rates.times(1.0, BOLD) if trials.both else rates
     if not trials.both:
         return rates
+    if trials.starts and gains.body > SILENT * gains.head:  # a solved head is where it will be
+        return rates.times(1.0, BOLD)
     feed = trials.feed
     chosen = np.random.default_rng(trials.course.seed).permutation(len(feed.source))[: trials.lead]
     feed.device.load_arrays(with_share(trials.start, 0.0))

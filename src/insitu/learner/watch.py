@@ -14,7 +14,7 @@ import numpy as np
 from insitu.graph import Value
 from insitu.learner.between import between
 from insitu.learner.feed import Feed, predict_all
-from insitu.learner.held_out import MOST, Score, change, guess, helps, no_better, score
+from insitu.learner.held_out import MOST, Score, any_folds, change, guess, helps, no_better, score
 from insitu.learner.solved import Solver
 
 FAR, NEAR = 1.1, 0.02  # how far above a trial's result a training may end, as a share and in addition
@@ -117,8 +117,7 @@ class Watch:
             return self.tried is not None and self.best[0].cost > self.tried.cost * FAR + NEAR
         if self.tried is None or not self.near:
             return False
-        end = self._solved(self.feed.device.state()) if self.solver else None
-        now, guessed = self._score(end), guess(self.loss, self.feed.labels)
+        now, guessed = self._left_out() if self.solver else self._score(), guess(self.loss, self.feed.labels)
         forgot = no_better(now, guessed) and not no_better(self.tried, guessed)
         chance = ERRORS * float(np.hypot(now.error, self.tried.error))  # these are other samples than the trial's
         far = now.cost > self.tried.cost * FAR + NEAR + chance
@@ -129,6 +128,18 @@ class Watch:
         assert self.solver is not None
         chosen = np.arange(len(self.feed.source)) if self.feed.chosen is None else self.feed.chosen
         return self.solver.again(state, chosen)
+
+    def _left_out(self) -> Score:
+        """Of the state as it is, with its last layer solved from other samples each time. Solved from the same ones, it
+        would hide that the layers before it broke."""
+        assert self.solver is not None
+        chosen = np.arange(len(self.feed.source)) if self.feed.chosen is None else self.feed.chosen
+        parts = [(chosen[fold.learn], chosen[fold.held]) for fold in any_folds(self.feed.labels[chosen][:MOST], 0)]
+        if not parts:
+            return self._score(self._solved(self.feed.device.state()))
+        held = np.concatenate([held for _, held in parts])
+        found = self.solver.left_out(self.feed.device.state(), parts)
+        return score(self.loss, found.reshape(self.feed.labels[held].shape), self.feed.labels[held])
 
     def _score(self, state: Mapping[str, np.ndarray] | None = None) -> Score:
         device, feed = self.feed.device, self.validation or self.feed
