@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -39,6 +40,23 @@ def test_a_board_is_shown_samples_learns_and_goes_on_the_next_day(folder, capsys
     assert first["slice_instructions"] > 0 and first["millijoules"] > 0 and not first["continued"]
     second = live(folder, capsys, "--flash", flash)
     assert second["continued"] and second["steps"] == 12 and second["classes"] == first["classes"]
+
+
+def test_a_rate_that_is_not_given_follows_from_the_labelled_samples(folder, capsys, tmp_path):
+    flash = tmp_path / "board.flash"
+    words = ["live", str(folder / "build"), "--rehearse", "12", "--flash", str(flash), "--json"]
+    assert main([*words, "--data", str(folder / "day.npz")]) == 0
+    done = capsys.readouterr()
+    x, _ = points(30)
+    found = float(re.search(r"rate (\S+), from 30 labelled samples", done.err)[1])
+    assert json.loads(done.out)["steps"] == 12 and 0 < found < 1
+    large = {"x": 10 * x, "y": points(30)[1]}
+    np.savez(tmp_path / "large.npz", **large)
+    assert main([*words[:-2], str(tmp_path / "other.flash"), "--json", "--data", str(tmp_path / "large.npz")]) == 0
+    less = float(re.search(r"rate (\S+), from", capsys.readouterr().err)[1])
+    assert less < found / 5  # its features are larger
+    assert main(words) == 0
+    assert "note: rate 0.01, because no labelled sample was shown" in capsys.readouterr().err
 
 
 def test_what_is_shown_is_readable(folder, capsys):

@@ -13,10 +13,11 @@ import insitu
 from insitu.deploy.auto import HOST, choose, step_macs
 from insitu.deploy.limits import Limits, limits_of
 from insitu.errors import BudgetError
+from insitu.learner.asked import given_of
 from insitu.learner.feed import Feed, plain
 from insitu.learner.rates import Probe, trained_values
 from insitu.learner.relinked import relinked
-from insitu.learner.settle import given_of, settle
+from insitu.learner.settle import settle
 from insitu.pipeline import trainable
 from insitu.schemes.ladder import rungs
 from insitu.schemes.update import Scheme

@@ -187,9 +187,31 @@ def test_divergence_and_a_single_class_are_said():
     with pytest.warns(LearningWarning, match="diverged"):
         made = learner(classes=None, recipe=insitu.Recipe(loss="mse", clip=0))
         made.fit(data(40)[0], data(40)[0][:, :4], rate=1e6, epochs=3, warmup=0)
-    x, y = data(40)
-    with pytest.warns(LearningWarning, match="one class"):
-        learner("head").fit(x, np.zeros_like(y))
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "words"),
+    [
+        (range(20), [2] * 20, "all samples belong to one class"),
+        ([0], [2], "there is only one sample"),
+        ([0] * 20, [0, 1, 2, 3] * 5, "all samples are the same"),
+    ],
+)
+def test_samples_that_cannot_be_told_apart_change_nothing(rows, labels, words):
+    made, x = learner(recipe=insitu.Recipe(optimizer="momentum")), data(40)[0]
+    before = state_of(made)
+    with pytest.warns(LearningWarning, match=f"{words}: the learner is as it was.*partial_fit") as said:
+        history = made.fit(x[list(rows)], labels)
+    assert len(said) == 1 and history.restored and state_of(made) == before
+    with pytest.warns(LearningWarning, match=words):
+        made.fit(x[list(rows)], labels, rate=0.1, epochs=1)
+    assert state_of(made) != before  # a rate that is given is obeyed
+
+
+def test_a_single_target_is_said():
+    made = learner(classes=None, recipe=insitu.Recipe(loss="mse"))
+    with pytest.warns(LearningWarning, match="only one sample"):
+        made.fit(data(1)[0], data(1)[0][:, :4])
 
 
 # --- what is given is obeyed ----------------------------------------------------------------------------

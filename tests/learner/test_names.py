@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import insitu
-from insitu.errors import DataError
+from insitu.errors import DataError, LearningWarning
 
 from ..learners import data, learner, mlp
 
@@ -225,3 +225,36 @@ def test_outputs_without_names_get_those_of_the_samples_they_know():
     made = insitu.compile(tall.eval(), example=torch.zeros(1, 6), precision="float", scheme="full")
     made.partial_fit(x[some], WORDS[y[some]], rate=1e-4)
     assert all(made.names[k] == WORDS[k] for k in set(y[some]))
+
+
+@pytest.mark.parametrize("classes", [4, None])
+def test_a_fit_with_one_class_by_mistake_takes_no_name(classes):
+    made, (x, y) = compiled(classes=classes), data(80)
+    with pytest.warns(LearningWarning, match="one class"):
+        made.fit(x, ["train"] * len(x))
+    assert not any(made.names)
+    made.fit(x, WORDS[y], **COURSE)
+    assert sorted(made.names) == sorted(WORDS)
+
+
+def test_answers_for_several_outputs_are_refused_with_a_way_out_that_works():
+    class Two(nn.Module):
+        def __init__(self, joined: bool):
+            super().__init__()
+            self.body, self.joined = nn.Sequential(nn.Linear(6, 16), nn.ReLU()), joined
+            self.first, self.second = nn.Linear(16, 1), nn.Linear(16, 2)
+
+        def forward(self, x):
+            both = self.first(h := self.body(x)), self.second(h)
+            return torch.cat(both, 1) if self.joined else both
+
+    x, options = data(120)[0], {"recipe": insitu.Recipe(loss="mse")}
+    targets = x[:, :1] + x[:, 1:2], np.abs(x[:, 2:4])
+    made = compiled(Two(False).eval(), head_init=None, **options)
+    for given in (targets, list(targets), {"first": targets[0], "second": targets[1]}):
+        with pytest.raises(DataError, match=r"answers for 2 outputs.*one output is learned \(first\)") as e:
+            made.fit(x, given)
+        assert "torch.cat(outputs, 1)" in e.value.hint and "np.hstack(targets)" in e.value.hint
+    joined, answers = compiled(Two(True).eval(), head_init=None, **options), np.hstack(targets)
+    joined.fit(x, answers)
+    assert (np.square(joined.predict(x) - answers).mean(0) < 0.1 * answers.var(0)).all()

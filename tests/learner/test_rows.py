@@ -12,6 +12,7 @@ import insitu
 from insitu.demo import TARGET, digits
 from insitu.errors import DataError
 from insitu.learner.rows import forget_class, rows_in_use
+from insitu.learner.seen import usual_rate
 from insitu.training.head import UNUSED
 from insitu.training.newcomer import row_from_mean
 from tests.learners import data, learner
@@ -104,3 +105,12 @@ def test_a_row_from_a_mean_agrees_with_its_formula_in_float64():
     assert np.isclose(b, (biases + s / 2 * (means**2).sum(1)).mean() - s / 2 * (m**2).sum(), rtol=1e-5)
     alone, bias = row_from_mean(m, [], [])
     assert np.isclose(alone @ m + bias, 2.0)
+
+
+def test_what_was_learned_tells_the_rate_for_more_samples_like_it():
+    made = learner("head", head_init="zero")
+    assert usual_rate(made) is None
+    x, y = data(60)
+    made.fit(x, y, rate=0.01, epochs=1)
+    found = usual_rate(made)
+    assert found and 1 < found / made.partial_fit(x, y).head_rate < 3  # means are smaller than samples

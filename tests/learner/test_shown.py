@@ -40,7 +40,8 @@ def test_curves_are_a_picture(tmp_path):
     lines = [node for node in root.iter() if node.tag.endswith("polyline")]
     assert len(lines) == 3, "loss, accuracy and validation"
     assert len(lines[0].attrib["points"].split()) == 2, "what is not finite has no place"
-    assert "svg" in history._repr_html_()
+    assert "svg" in history._repr_html_() and history.plot()._repr_svg_().startswith("<svg")
+    assert len(repr(history.plot())) < 120 and "<svg" not in repr(history.plot())
 
 
 def test_an_empty_history_shows_too():

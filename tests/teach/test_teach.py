@@ -66,6 +66,8 @@ def test_a_damaged_photo_is_left_out_by_name(photos, tmp_path):
     assert len(found.samples) == len(made) - 1 and len(found.which) == len(made) - 1
     assert found.notes == (f"1 file cannot be read, left out: {file.parent.name}/{file.name} "
                            "(is not an image, or is damaged)",)  # fmt: skip
+    read = made.only(found.which)
+    assert f" of {len(made) - 1} photos, " in str(read) and file not in read.files and len(read.marks) == len(read)
     for other in folder.glob(f"{file.parent.name}/*"):
         other.write_bytes(b"")
     with pytest.raises(DataError, match=f"files cannot be read: {file.parent.name}/.* and .* more"):

@@ -8,13 +8,15 @@ from insitu.cli.groups import Groups
 from insitu.cli.output import say, show
 from insitu.cli.run import add_place
 from insitu.cli.values import amount, count, rate
+from insitu.data import Samples
 from insitu.terminal.progress import bar, stage
 
 HELP = "show what a board that collects and learns by itself is doing"
+UNKNOWN = 0.01  # the rate of a bout if there is no sample that it could follow from
 EXAMPLES = """\
   insitu live build --on serial:/dev/ttyACM0                      what has it seen, learned, worn out?
   insitu live build --on serial:/dev/ttyACM0 --every 60           again every minute, until Ctrl-C
-  insitu live build --data day.npz --rehearse 50 --rate 0.01      an emulated board sees these samples, then learns
+  insitu live build --data day.npz --rehearse 50                  an emulated board sees these samples, then learns
   insitu live build --data day.npz --flash board.flash            its flash is kept in a file: next time it goes on
   insitu live build --add-class squat --data squats               one class more, by name, and its samples
   insitu compile net.onnx --classes 4 --board nrf52840 --store 64K -o build    makes such a program
@@ -34,7 +36,8 @@ def arguments(parser) -> None:
     groups.data.add_argument("--add-class", metavar="NAME", help="first of all, take a new class")
     groups.data.add_argument("--forget", metavar="NAME", help="first of all, drop a class and its samples")
     groups.how.add_argument("--rehearse", type=count, metavar="N", help="then let it learn in a bout of N steps")
-    groups.how.add_argument("--rate", type=rate, default=0.01, metavar="R", help="learning rate of the bout (0.01)")
+    groups.how.add_argument("--rate", type=rate, metavar="R",
+                            help=f"learning rate of the bout (follows from --data; {UNKNOWN} without)")  # fmt: skip
     groups.how.add_argument("--partial", action="store_true", help="even if it has no sample of some class in use")
     groups.how.add_argument("--checkpoint", action="store_true", help="then write a checkpoint")
     groups.how.add_argument("--every", type=rate, metavar="S", help="look again every S seconds, until Ctrl-C")
@@ -122,25 +125,39 @@ def lead(learner, life, arguments) -> None:
         life.add_class(arguments.add_class)
     if any(life.names):
         learner.rename(life.names)
-    if arguments.data:
-        shown(learner, life, arguments)
+    told = shown(learner, life, arguments) if arguments.data else None
     if arguments.rehearse:
+        rate = found_rate(learner, told) if arguments.rate is None else arguments.rate
         with stage("a bout of learning"):
-            life.rehearse(arguments.rehearse, arguments.rate, arguments.partial)
+            life.rehearse(arguments.rehearse, rate, arguments.partial)
     if arguments.checkpoint:
         life.checkpoint()
 
 
-def shown(learner, life, arguments) -> None:
-    """Every sample once, in order; of each ten, so many have their label."""
+def found_rate(learner, told: Samples | None) -> float:
+    """The rate for samples like those that were told with their class; without any, one that suits many networks."""
+    from insitu.store.on_board import rate_for
+
+    if told is None or not len(told):
+        say(f"note: rate {UNKNOWN}, because no labelled sample was shown that it could follow from")
+        return UNKNOWN
+    found = rate_for(learner, told)
+    say(f"rate {found:.2g}, from {len(told):,} labelled samples")
+    return found
+
+
+def shown(learner, life, arguments) -> Samples:
+    """Every sample once, in order; of each ten, so many have their label. Returns those."""
     found = learner.samples(arguments.data)
     found = found if arguments.samples is None else found.head(arguments.samples)
+    told = [i for i in range(len(found)) if int((i + 1) * arguments.labelled) > int(i * arguments.labelled)]
     with bar() as report:
         for i in range(len(found)):
-            told = int((i + 1) * arguments.labelled) > int(i * arguments.labelled)
-            life.observe(*(x[i] for x in found.inputs), label=int(found.labels[i]) if told else -1, told=False)
+            label = int(found.labels[i]) if i in told else -1
+            life.observe(*(x[i] for x in found.inputs), label=label, told=False)
             report("showing samples", i + 1, len(found))
     say(f"{len(found):,} samples of {arguments.data}")
+    return found.take(told)
 
 
 def seen(learner, life, place: str) -> dict:

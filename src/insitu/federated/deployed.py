@@ -163,7 +163,11 @@ def _board(place: str, part: tuple[Any, Any] | None, build: str, learner: Learne
     def opened_there() -> Device:
         return open_folder(build, place).device
 
-    return with_samples(place, opened_there, learner, *part) if part else Board(place, opened_there, from_store(steps))
+    return (
+        with_samples(place, opened_there, learner, *part)
+        if part
+        else Board(place, opened_there, from_store(steps, learner))
+    )
 
 
 def shared_out(learner: Learner, data: Any, count: int) -> list[tuple[Any, Any] | None]:

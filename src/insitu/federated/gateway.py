@@ -28,6 +28,7 @@ from insitu.federated.member import KEPT, USUAL, Lesson, Member, Task
 from insitu.federated.own import Own
 from insitu.federated.units import Arrays, from_real, to_real
 from insitu.learner import Learner
+from insitu.learner.seen import usual_rate
 from insitu.training.train import BODY_RATE
 
 BOUTS = 10  # of a board by itself after the last round
@@ -96,18 +97,22 @@ def derived_rate(learner: Learner, data: Samples, device: Device) -> float:
     return found.head_rate
 
 
-RATE = 0.01  # of a board that learns from its own store and is given none: nobody else has its samples
+RATE = 0.01  # of a board that learns from its own store, if nobody knows anything about its samples
 
 
-def from_store(steps: int) -> Teaching:
-    """The board learns from the samples that it keeps itself: one bout of so many steps per epoch."""
+def from_store(steps: int, learner: Learner | None = None) -> Teaching:
+    """The board learns from the samples that it keeps itself: one bout of so many steps per epoch.
+
+    Nobody else has these samples: without a rate, it follows from the features of what this learner learned before.
+    """
 
     def learn(device: Device, task: Task) -> tuple[int, float]:
         if not isinstance(device, LinkDevice):
             raise DataError("only a board has a store of its own", where="gateway")
-        life = Living(device)
+        life, rate = Living(device), task.rate
+        rate = (learner and usual_rate(learner)) or RATE if rate is None else rate
         for _ in range(task.epochs):
-            found = life.rehearse(steps, RATE if task.rate is None else task.rate)
+            found = life.rehearse(steps, rate)
         count = sum(c["trainees"] for c in life.class_statistics())
         if not count:
             raise DeviceError("keeps no labelled sample to learn from", where="store")

@@ -5,12 +5,14 @@ Whether a training is kept or undone is decided elsewhere (watch.py).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from insitu.graph import Value
 from insitu.learner.history import History
 from insitu.learner.trials import only_head
-from insitu.terminal.wording import option
+from insitu.terminal.wording import either, option
 from insitu.training.train import Recipe
 
 DIVERGED = 1.5  # times the loss of the first samples
@@ -28,12 +30,27 @@ def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
     return f"more samples, {adam}another scheme or a rate of your own"
 
 
-def same_answer(labels: np.ndarray) -> str:
-    """The message if every sample has the same class or target."""
-    if len(labels) < 2 or (labels != labels[:1]).any():
+def nothing_to_tell(labels: np.ndarray, inputs: Sequence[np.ndarray]) -> str:
+    """The message if nothing can be told apart: all samples belong to one class, or are the same. A classifier that
+    learned from them would only learn to give one answer."""
+    if len(labels) > 1 and inputs and all((x == x[:1]).all() for x in inputs):
+        return "all samples are the same"
+    if labels.dtype.kind != "i" or (labels != labels[:1]).any():
         return ""
-    what = "all samples belong to one class" if labels.dtype.kind == "i" else "all targets are the same"
-    return f"{what}: there is nothing to tell apart. Add samples of the others"
+    return "all samples belong to one class" if len(labels) > 1 else "there is only one sample"
+
+
+def others() -> str:
+    """What to give in place of samples of one class."""
+    several = "Give samples of several classes together"
+    return either(shell=several, python=f"{several}; partial_fit(x, y) learns from one class, carefully")
+
+
+def same_answer(labels: np.ndarray) -> str:
+    """The message if there is only one target."""
+    if labels.dtype.kind == "i" or (labels != labels[:1]).any():
+        return ""
+    return "all targets are the same: so will be all answers" if len(labels) > 1 else "there is only one sample"
 
 
 def diverged(history: History, guessed: float) -> str:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from insitu.data import Samples
 from insitu.data.arguments import optional, whole
 from insitu.errors import DataError
+from insitu.learner.asked import Given
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
 from insitu.learner.measures import measured
 from insitu.learner.pupils import Views, feed_of, take_over
 from insitu.learner.rows import few_of_each, ready
-from insitu.learner.settle import Given, Settled
+from insitu.learner.settle import Settled
 from insitu.learner.settling import settled
 from insitu.terminal.progress import Report
 from insitu.terminal.wording import option

@@ -5,6 +5,7 @@ data/ reads files and arrays.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", namin
 
     Labels are matched by name; with `naming`, new names are given to classes that have none yet.
     """
+    check_one_answer(y, graph)
     out, labels = graph.outputs[0], LOSSES[loss][1] == "labels"
     if labels:
         check_width(pair(x)[1] if y is None else y, out.shape[-1])
@@ -37,6 +39,16 @@ def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", namin
     if naming and data.names and not (not any(graph.classes) and all(map(is_number, data.names))):
         return check_labels(by_name(data, named(data.names, graph.classes, out.shape[-1])), out.shape[-1])
     return check_labels(by_name(data, graph.classes), out.shape[-1])
+
+
+def check_one_answer(y, graph: Graph) -> None:
+    """Answers for several outputs are a DataError: one output is learned."""
+    parts = isinstance(y, (tuple, list)) and len(y) == len(graph.outputs) > 1 and all(np.ndim(a) > 0 for a in y)
+    if not isinstance(y, Mapping) and not parts:
+        return
+    what = f"answers for {len(y)} outputs were given, and one output is learned ({graph.outputs[0].name})"
+    way = 'a model that returns torch.cat(outputs, 1), recipe=Recipe(loss="mse"), and np.hstack(targets)'
+    raise DataError(what, hint=f"{way}; of classes, one-hot rows and binary_cross_entropy")
 
 
 def with_targets(data: Samples, out: Value) -> Samples:

@@ -17,6 +17,7 @@ from insitu.devices.device import Device
 from insitu.devices.living import living as living_on
 from insitu.errors import DataError
 from insitu.files import write_whole
+from insitu.learner.asked import check_given, given_of
 from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import Augment, plain, predict_all, predicted
 from insitu.learner.few import learn
@@ -25,12 +26,11 @@ from insitu.learner.given import given_samples, kept, one_or_more, pair, read_st
 from insitu.learner.history import History
 from insitu.learner.measures import measured
 from insitu.learner.moving import linked, moved
-from insitu.learner.naming import follow_board, say_numbers, take_names
+from insitu.learner.naming import follow_board, say_left_out, say_numbers, several, take_names
 from insitu.learner.owner import Owner
 from insitu.learner.places import HOST, Patience
 from insitu.learner.pupils import Views
 from insitu.learner.rows import ready
-from insitu.learner.settle import check_given, given_of
 from insitu.ops.update import COUNTERS
 from insitu.terminal.interrupts import patient
 from insitu.terminal.progress import Report, bar, stoppable
@@ -123,7 +123,8 @@ class Learner(Owner):
         given = given_of(self.recipe, epochs, rate, head_rate, warmup, batch, schedule, seed, average, effort)
         check_run(start_epoch, stop_epoch, threads, views)
         check_given(given, start_epoch)
-        data = take_names(self, self.samples(x, y, naming=True))
+        data = self.samples(x, y, naming=True)
+        data = take_names(self, data) if rate is not None or several(data) else data  # one class alone may be a mistake
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
         run = Run(Views(augment, views, cache, seed), start_epoch, stop_epoch, threads, held_out, tests)
         with self._changing, bar(progress) as shown, patient() as check:
@@ -337,4 +338,5 @@ class Learner(Owner):
         naming = naming and living_on(self.device) is None  # a board takes new classes by add_class alone
         found = given_samples(self.graphs["predict"], self.recipe.loss, x, y, part, naming)
         say_numbers(self, found)
+        say_left_out(x, found)
         return found

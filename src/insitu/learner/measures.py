@@ -38,7 +38,7 @@ def _on_same_side(out: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def squared(out: np.ndarray, y: np.ndarray) -> float:
-    return float(((out - y) ** 2).mean(dtype=np.float64))
+    return float(np.square(np.subtract(out, y, dtype=np.float64)).mean())
 
 
 def _rows(a: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,12 @@ def take_names(learner: Owner, data: Samples) -> Samples:
     return data
 
 
+def several(data: Samples) -> bool:
+    """Are there several classes, or targets? Of one class alone fit learns nothing, not even its name."""
+    y = data.labels
+    return y is None or y.dtype.kind not in "iu" or len(np.unique(y)) > 1
+
+
 def follow_board(learner: Owner) -> None:
     """Take over the names that a living board knows now: it adds and forgets classes by itself."""
     life = living(learner._device)
@@ -45,3 +52,10 @@ def say_numbers(learner: Owner, data: Samples) -> None:
         learner._numbered = True
         known = ", ".join(f"{k} is {word(learner.names, k)}" for k in range(min(learner.classes, 4)))
         colour.say(f"note: the labels are numbers, taken as positions: {known}{', ...' * (learner.classes > 4)}")
+
+
+def say_left_out(given: object, data: Samples) -> None:
+    """What was left out of files that were named in Python; the command line reads its files itself, and says so."""
+    if isinstance(given, (str, Path)):
+        for note in data.notes:
+            colour.say(f"note: {given}: {note}")

@@ -17,6 +17,8 @@ from insitu.data import Samples
 from insitu.devices.host import open_host
 from insitu.graph import drop_unused
 from insitu.learner.feed import plain, predict_all
+from insitu.learner.few import CAREFUL
+from insitu.learner.rates import Gains, derived
 from insitu.training.head import HEAD
 
 if TYPE_CHECKING:
@@ -34,6 +36,17 @@ class Seen:
 def class_means(learner: Learner) -> Seen:
     """Of the last `fit`; without one, what the learner's file says."""
     return seen_in(learner, learner.lately) if learner.lately is not None else learner.seen
+
+
+def usual_rate(learner: Learner) -> float | None:
+    """The rate of a head for samples like those of the last `fit`, as `partial_fit` derives it; None if none are known.
+
+    The gain is |f|^2 + 1 for features f. Of the means it is a little smaller than of the samples.
+    """
+    squares = [float(np.square(mean, dtype=np.float64).sum()) for mean in class_means(learner).means.values()]
+    if not squares:
+        return None
+    return derived(Gains(float(np.mean(squares)) + 1), learner.recipe, True).head * CAREFUL
 
 
 def seen_in(learner: Learner, data: Samples) -> Seen:

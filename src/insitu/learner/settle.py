@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.data.arguments import number, optional
 from insitu.devices.device import method_of
-from insitu.errors import DataError, LearningWarning
-from insitu.learner.advice import advice, diverged, same_answer
+from insitu.errors import LearningWarning
+from insitu.learner.advice import advice, diverged, nothing_to_tell, others, same_answer
+from insitu.learner.asked import Given
 from insitu.learner.choice import STEP, careful, choose
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
@@ -31,54 +31,12 @@ from insitu.terminal.progress import Report
 from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE, Recipe
 
-WARMUP = 0.1  # of all updates, and at most one epoch
 EPOCHS, AT, FEWEST, MOST = 20, 200, 4, 40  # 20 epochs of 200 samples; more of fewer, fewer of more
 FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are often repeated
 LARGE = 4000  # from this many samples on, some can be spared for the whole training
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
 KNOWN = 0.5  # of its task: from there on, a network has more to lose than a few samples can teach
 TRIES, SHORT_OF_TIME = 3, 2  # of a training that diverges, each at a third of the rates; if it takes long
-
-
-@dataclass(frozen=True)
-class Given:
-    """The arguments of `fit`; None means to be found."""
-
-    epochs: int | None
-    rate: float | None
-    head_rate: float | None
-    warmup: float | None
-    batch: int
-    schedule: str
-    seed: int
-    average: int = 0
-    effort: float = 1.0
-
-    def course(self, epochs: int, rate: float) -> Course:
-        epochs = self.epochs if self.epochs is not None else epochs
-        warmup = min(1.0, WARMUP * epochs) if self.warmup is None else self.warmup
-        return Course(epochs, rate, self.batch, self.schedule, warmup, self.seed, self.average)
-
-
-def given_of(recipe: Recipe, epochs: int | None, rate: float | None, head_rate: float | None, warmup: float | None,
-             batch: int, schedule: str | None, seed: int, average: int = 0, effort: float = 1.0) -> Given:  # fmt: skip
-    """The arguments of `fit`; the recipe's own rate, if it has one, is constant and needs no warm-up."""
-    if rate is None and recipe.rate is not None:
-        rate, schedule, warmup = recipe.rate, schedule or "constant", warmup or 0.0
-    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed, average, effort)
-
-
-def check_given(given: Given, start_epoch: int) -> None:
-    """Errors before any work is done."""
-    optional(given.epochs, "epochs", 1)
-    for value, name in ((given.rate, "the learning rate"), (given.head_rate, "the head's learning rate")):
-        if value is not None:
-            number(value, name)
-    number(given.effort, "effort")
-    given.course(1, 0.0)  # checks the rest
-    if start_epoch and given.rate is None:  # found again, it would be a different one
-        hint = f"{option(rate='R')}, as the first part printed or its history says"
-        raise DataError("a training that goes on needs the rate that it began with", hint=hint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +51,7 @@ class Settled:
     solved: Mapping[str, np.ndarray] = field(default_factory=dict)  # a last layer to begin with
     tries: int = 1
     fewer: bool = False  # rates were tried than usual: more would have taken too long
+    idle: Mapping[str, np.ndarray] | None = None  # the state that it ends with, if there is nothing to learn
 
     @property
     def words(self) -> str:
@@ -150,15 +109,41 @@ class Settled:
     def _diverged(self, history: History, loss: str) -> list[str]:
         return [diverged(history, guess(loss, self.feed.labels).loss)] if self.rates.head else []
 
+    def _rested(self) -> tuple[str, bool]:
+        """A learner that had nothing to learn gets its state back."""
+        if self.idle is None:
+            return "", False
+        self.feed.device.load_arrays(self.idle)
+        return "", True
+
+    def _alike(self) -> str:
+        """What to say if the samples cannot be told apart, or have one answer."""
+        one, left = (
+            only_one(self.feed),
+            "there is nothing to tell apart" if self.idle is None else "the learner is as it was",
+        )
+        return f"{one}: {left}. {others()}" if one else same_answer(self.feed.labels)
+
     def finish(self, history: History, loss: str) -> None:
         """Keep the best state; if that is the initial one, say so."""
-        said, history.restored = self.watch.finish() if self.watch else ("", False)
-        history.notes += filter(None, [same_answer(self.feed.labels), said, *self._diverged(history, loss)])
+        said, history.restored = self.watch.finish() if self.watch else self._rested()
+        history.notes += filter(None, [self._alike(), said, *self._diverged(history, loss)])
         for words in history.notes:
             warnings.warn(words, LearningWarning, stacklevel=6)
 
 
 # finding ----------------------------------------------------------------------------------------
+
+
+def only_one(feed: Feed) -> str:
+    """Why the samples of a training cannot be told apart, if they cannot."""
+    return nothing_to_tell(feed.labels, () if feed.source.augment else feed.source.rows)
+
+
+def as_it_was(feed: Feed, given: Given) -> Settled:
+    """Nothing can be told apart: one pass at a rate of 0 shows the loss of every sample, and nothing changes."""
+    course = replace(given.course(1, 0.0), epochs=1, warmup=0.0)
+    return Settled(course, feed, Rates(0.0), None, 0, idle=dict(feed.device.state()))
 
 
 def usual_epochs(count: int) -> int:

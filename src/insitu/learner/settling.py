@@ -11,10 +11,11 @@ import numpy as np
 from insitu.data import Samples
 from insitu.devices.device import Device, method_of
 from insitu.devices.host import HostDevice
+from insitu.learner.asked import Given
 from insitu.learner.feed import Feed, Source, plain, predict_all
 from insitu.learner.pupils import Views, cut_of, feed_of
 from insitu.learner.rates import Probe, parameters_of, trained_values
-from insitu.learner.settle import Given, Settled, as_given, settle
+from insitu.learner.settle import Settled, as_given, as_it_was, only_one, settle
 from insitu.learner.solved import solver_of
 from insitu.learner.units import units_of
 from insitu.planner.changes.looped import macs
@@ -30,6 +31,8 @@ def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out:
     """How this fit goes. `scaled`: targets may be learned in other units; who goes on later would not know them."""
     if given.rate is not None:
         return as_given(feed, given, 1.0 if given.head_rate is not None else resting_share(learner, feed.device))
+    if held_out is None and only_one(feed):
+        return as_it_was(feed, given)
     if isinstance(learner.device, HostDevice):
         return _here(learner, feed, given, held_out, report, scaled)
     if learner.site.manifest is None:

@@ -84,11 +84,14 @@ def history_html(history: History) -> str:
     return f"<p>{escape(str(history))}</p>{curves(history)}<table><tr>{top}</tr>{cells}</table>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Picture:
     """An SVG: a notebook shows it, `save` writes it."""
 
     svg: str
+
+    def __repr__(self) -> str:
+        return f'Picture of {WIDE} x {HIGH}, SVG, {len(self.svg):,} bytes: .save("curves.svg") writes it'
 
     def _repr_svg_(self) -> str:
         return self.svg

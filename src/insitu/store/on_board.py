@@ -119,11 +119,7 @@ class BoardLife:
             what = "no labelled sample was shown to this board in this session, so no rate can be found"
             raise DataError(what, hint=f"give {option(rate=0.01)}")
         arrays = tuple(np.concatenate(a) for a in zip(*(one.inputs for one in told)))
-        labels, device = np.array([one.label for one in told], np.int32), self.learner.device
-        found = derived_rates(self.learner, Feed(device, plain(arrays), labels))
-        if found.body is not None:
-            device.load_arrays({BODY_RATE: np.array([found.share], np.float32)})
-        return found.head
+        return rate_for(self.learner, Samples(arrays, np.array([one.label for one in told], np.int32)))
 
     # telling ----------------------------------------------------------------------------------
 
@@ -136,6 +132,17 @@ class BoardLife:
 
     def checkpoint(self) -> None:
         self.board.checkpoint()
+
+
+def rate_for(learner: Learner, data: Samples) -> float:
+    """The rate of a board's head for samples like these, the last of them; the share of it for other layers goes into
+    the board's state."""
+    some, device = data.take(np.arange(len(data))[-PROBES:]), learner.device
+    assert some.labels is not None  # checked by samples()
+    found = derived_rates(learner, Feed(device, plain(some.inputs), some.labels))
+    if found.body is not None:
+        device.load_arrays({BODY_RATE: np.array([found.share], np.float32)})
+    return found.head
 
 
 def rehearsed(before: dict[str, Any], after: dict[str, Any], seconds: float) -> Rehearsed:

@@ -48,6 +48,14 @@ class Material:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def only(self, which: np.ndarray) -> Material:
+        """The same without examples that are not among these: files that cannot be read, recordings that are short."""
+        chosen = np.unique(which)
+        files, rows = tuple(self.files[i] for i in chosen) if self.files else (), self.rows
+        return replace(self, labels=self.labels[chosen], test=self.test[chosen], marks=self.marks[chosen],
+                       keys=[self.keys[i] for i in chosen], files=files,
+                       rows=None if rows is None else rows[chosen])  # fmt: skip
+
     def __str__(self) -> str:
         kind = "lines" if self.kind == TABLE else self.kind
         test = int(self.test.sum())

@@ -114,7 +114,7 @@ def _taught(learner: Learner, material: Material, lesson: Lesson, found: Example
         history = learner.fit(found.part(~material.test), seed=lesson.seed, progress=report)
     notes = (*material.notes, *found.notes, *notes)
     network = lesson.network or learner.graphs["predict"].name
-    return tested(learner, material, network, history, found.part(material.test), notes)
+    return tested(learner, material.only(found.which), network, history, found.part(material.test), notes)
 
 
 # photos and words -------------------------------------------------------------------------------
@@ -204,7 +204,8 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
     with warnings.catch_warnings(), kept_at_interrupt(learner, keep):
         warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain
         learner.fit(training, seed=lesson.seed, progress=report)  # what int8 cost, as far as the head can make up
-    made = tested(learner, material, lesson.network, history, test, (*material.notes, *found.notes))
+    notes = (*material.notes, *found.notes)
+    made = tested(learner, material.only(found.which), lesson.network, history, test, notes)
     before = school.evaluate(test)["accuracy"] if len(test) else 0.0
     if before - made.accuracy <= WORST_LOSS:
         return made

@@ -1,0 +1,54 @@
+"""The settings that a caller of `fit` gives, checked; None is what is to be found (settle.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from insitu.data.arguments import number, optional
+from insitu.errors import DataError
+from insitu.learner.course import Course
+from insitu.terminal.wording import option
+from insitu.training.train import Recipe
+
+WARMUP = 0.1  # of all updates, and at most one epoch
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of `fit`; None means to be found."""
+
+    epochs: int | None
+    rate: float | None
+    head_rate: float | None
+    warmup: float | None
+    batch: int
+    schedule: str
+    seed: int
+    average: int = 0
+    effort: float = 1.0
+
+    def course(self, epochs: int, rate: float) -> Course:
+        epochs = self.epochs if self.epochs is not None else epochs
+        warmup = min(1.0, WARMUP * epochs) if self.warmup is None else self.warmup
+        return Course(epochs, rate, self.batch, self.schedule, warmup, self.seed, self.average)
+
+
+def given_of(recipe: Recipe, epochs: int | None, rate: float | None, head_rate: float | None, warmup: float | None,
+             batch: int, schedule: str | None, seed: int, average: int = 0, effort: float = 1.0) -> Given:  # fmt: skip
+    """The arguments of `fit`; the recipe's own rate, if it has one, is constant and needs no warm-up."""
+    if rate is None and recipe.rate is not None:
+        rate, schedule, warmup = recipe.rate, schedule or "constant", warmup or 0.0
+    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed, average, effort)
+
+
+def check_given(given: Given, start_epoch: int) -> None:
+    """Errors before any work is done."""
+    optional(given.epochs, "epochs", 1)
+    for value, name in ((given.rate, "the learning rate"), (given.head_rate, "the head's learning rate")):
+        if value is not None:
+            number(value, name)
+    number(given.effort, "effort")
+    given.course(1, 0.0)  # checks the rest
+    if start_epoch and given.rate is None:  # found again, it would be a different one
+        hint = f"{option(rate='R')}, as the first part printed or its history says"
+        raise DataError("a training that goes on needs the rate that it began with", hint=hint)
