@@ -363,3 +363,29 @@ def test_the_verbs_say_what_is_wrong(samples, tmp_path, capsys):
 def test_state_of_is_what_save_writes(tmp_path):
     made = learner("head")
     assert made.save(tmp_path / "s.bin").read_bytes() == state_of(made)
+
+
+class Joined(torch.nn.Module):
+    """A signal, and a few facts beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Conv1d(2, 4, 3), torch.nn.ReLU(), torch.nn.Flatten())
+        self.head = torch.nn.Linear(4 * 6 + 3, 3)
+
+    def forward(self, x, facts):
+        return self.head(torch.cat([self.body(x), facts], 1))
+
+
+def test_a_model_of_two_inputs_takes_them_as_a_tuple_or_a_list():
+    rng = np.random.default_rng(0)
+    x, facts = rng.normal(size=(24, 2, 8)).astype(np.float32), rng.normal(size=(24, 3)).astype(np.float32)
+    y = np.arange(24) % 3
+    for given in ((x, facts), [x, facts], ((x, facts), y)):
+        made = insitu.compile(Joined(), data=given, classes=3, head_init="zero")
+        assert made.graphs["predict"].inputs[1].shape == (1, 3)
+    made.fit([x, facts], y, epochs=1, rate=0.01)
+    wanted = made.predict(x, facts)
+    assert np.array_equal(made.predict([x, facts]), wanted) and np.array_equal(made.predict((x, facts)), wanted)
+    assert [max(c, key=c.get) for c in made.classify([x, facts])] == [str(k) for k in wanted.argmax(1)]
+    assert made.evaluate((x, facts), y)["samples"] == 24

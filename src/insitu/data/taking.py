@@ -59,7 +59,7 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
         return tuple(check_finite(x, only.source) for x in only.inputs)
     if any(x is None for x in given):
         raise DataError("there is nothing to predict: it is None", hint="an array, a list, or a path")
-    given = only if isinstance(only, tuple) and len(only) == len(graph.inputs) > 1 else given
+    given = tuple(only) if _is_inputs(only, len(graph.inputs)) else given
     given = (_by_name(given[0], graph.columns)[0], *given[1:])
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
@@ -99,6 +99,8 @@ def _parts(data, labels, graph: Graph) -> Parts:
     count = len(graph.inputs)
     if labels is not None:
         return _inputs(data, count), array(labels), ()
+    if _is_inputs(data, count) and all(map(_is_array, data)):  # not (x, y): one array cannot be all inputs
+        return _inputs(data, count), None, ()
     if isinstance(data, tuple) and len(data) == 2 and (_is_array(data[0]) or _is_inputs(data[0], count)):
         return _inputs(data[0], count), None if data[1] is None else array(data[1]), ()
     if _is_array(data):
@@ -113,7 +115,9 @@ def _is_array(data) -> bool:
 
 
 def _is_inputs(data, count: int) -> bool:
-    return isinstance(data, tuple) and len(data) == count > 1
+    """Is this one value per input, of a model with several? Also a list of arrays, as Keras takes them."""
+    several = isinstance(data, tuple) or (isinstance(data, list) and all(map(_is_array, data)))
+    return several and len(data) == count > 1
 
 
 def _holds_pairs(data: list) -> bool:

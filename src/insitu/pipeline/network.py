@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -57,13 +59,33 @@ def load(model: Any, example: Any = None) -> Graph:
 
 
 def example_of(model: Any, example: Any, data: Any) -> Any:
-    """For a torch module without an example, the first of the samples, if they are an array."""
-    x = data[0] if isinstance(data, tuple) and data else data
+    """For a torch module without an example, the first of the samples, if they are arrays."""
     module = any(kind.__module__.startswith("torch.nn") for kind in type(model).__mro__)
-    if example is not None or not module or not hasattr(x, "shape") or not len(x):
+    if example is not None or not module:
         return example
+    inputs = _arrays(data, _takes(model.forward))
+    if any(not hasattr(x, "shape") or not len(x) for x in inputs):
+        return example
+    if len(inputs) > 1:
+        return tuple(np.asarray(x[:1], np.float32) for x in inputs)
+    x = inputs[0]
     worded = words_of_frame(x, ()) if hasattr(x, "dtypes") else None
     return np.asarray((x if worded is None else worded[0])[:1], np.float32)
+
+
+def _takes(forward: Callable[..., Any]) -> int:
+    """How many inputs it must be given."""
+    asked = signature(forward).parameters.values()
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in asked)
+
+
+def _arrays(data: Any, count: int) -> list[Any]:
+    """The inputs among samples: x, (x, y), (x, z) or ((x, z), y)."""
+    first = data[0] if isinstance(data, tuple) and data else data
+    for inputs in (data, first):
+        if isinstance(inputs, tuple | list) and len(inputs) == count > 1 and all(hasattr(x, "shape") for x in inputs):
+            return list(inputs)
+    return [first]
 
 
 def check_arithmetic(word: str, of: str) -> None:
