@@ -59,7 +59,7 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
         return tuple(check_finite(x, only.source) for x in only.inputs)
     if any(x is None for x in given):
         raise DataError("there is nothing to predict: it is None", hint="an array, a list, or a path")
-    given = tuple(only) if _is_inputs(only, len(graph.inputs)) else given
+    given = tuple(only) if only is not None and _is_inputs(only, len(graph.inputs)) else given
     given = (_by_name(given[0], graph.columns)[0], *given[1:])
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
