@@ -1,5 +1,7 @@
 """Samples from anywhere: right shapes and labels, and an error that names the mistake for wrong ones."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -64,6 +66,17 @@ def test_samples_come_from_anywhere(source):
 def test_an_npz_is_read(tmp_path):
     np.savez(tmp_path / "d.npz", x=X, y=Y)
     same(as_samples(tmp_path / "d.npz", ROWS))
+
+
+def test_batches_are_taken_like_samples():
+    ends = 0, 2, 4, len(X)  # the last one is of another size
+    batches = [(X[a:b], Y[a:b]) for a, b in itertools.pairwise(ends)]
+    same(as_samples(batches, ROWS))
+    same(as_samples((batch for batch in batches), ROWS))
+    same(as_samples([(x[None], y) for x, y in zip(X, Y)], ROWS))
+    torch = pytest.importorskip("torch")
+    pairs = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(Y))
+    same(as_samples(torch.utils.data.DataLoader(pairs, batch_size=4), ROWS))
 
 
 def test_a_csv_has_a_sample_a_line_the_label_last_or_named(tmp_path):

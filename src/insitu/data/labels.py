@@ -104,6 +104,15 @@ def check_labels(samples: Samples, classes: int) -> Samples:
         raise DataError("the samples have no labels")
     y = class_numbers(y, "labels")
     if y.size and (y.min() < 0 or y.max() >= classes):
-        hint = option(classes=y.max() + 1) if y.min() >= 0 else "class numbers start at 0"
-        raise DataError(f"labels are {y.min()}..{y.max()}, but the model has classes 0..{classes - 1}", hint=hint)
+        what = f"labels are {y.min()}..{y.max()}, but the model has classes 0..{classes - 1}"
+        raise DataError(what, hint=_way_out(y, classes))
     return replace(samples, labels=np.ascontiguousarray(y, np.int32))
+
+
+def _way_out(y: np.ndarray, classes: int) -> str:
+    """What to do about labels that are no class numbers: if they are few enough, they may be names."""
+    more = option(classes=y.max() + 1) if y.min() >= 0 else "class numbers start at 0"
+    if len(np.unique(y)) > classes:
+        return more
+    names = either(shell="y.astype(str) in the .npz", python="fit(x, y.astype(str))")
+    return f"{more}; or, to take them for names: {names}"

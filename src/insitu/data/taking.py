@@ -2,7 +2,7 @@
 
     as_samples((x, y), graph)             arrays, or anything that numpy converts to arrays
     as_samples(x, graph, labels=["wave", "rest", ...])
-    as_samples(dataset, graph)            pairs (x, y)
+    as_samples(dataset, graph)            pairs (x, y), also of batches: a torch Dataset or DataLoader
 
 Files and folders are read by reading.py. An iterable without a length may never end: at most MOST samples are taken
 from it.
@@ -10,7 +10,7 @@ from it.
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def _parts(data, labels, graph: Graph) -> Parts:
         return (array(data),), None, ()
     if isinstance(data, list) and not _holds_pairs(data):
         return _inputs(data, count), None, ()
-    return _walk(data)
+    return _walk(data, graph)
 
 
 def _is_array(data) -> bool:
@@ -131,22 +131,43 @@ def _inputs(data, count: int) -> tuple[np.ndarray, ...]:
     return found
 
 
-def _walk(data) -> Parts:
-    """All (x, y) of an iterable, stacked. A Dataset with only a length and indices is walked by index."""
+def _walk(data, graph: Graph) -> Parts:
+    """All (x, y) of an iterable, single samples or batches, in one array each. A Dataset with only a length and indices
+    is walked by index."""
     if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
         raise DataError(f"cannot take samples from a {type(data).__name__}", hint="(x, y), a path, or an iterable")
     items = (data[i] for i in range(len(data))) if not hasattr(data, "__iter__") else iter(data)
-    endless = not hasattr(data, "__len__")
+    endless, count = not hasattr(data, "__len__"), 0
     xs, ys = [], []
-    for i, item in enumerate(islice(items, MOST) if endless else items):
+    for i, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise DataError(f"must be a pair (x, y), not a {type(item).__name__}", where=f"sample {i}")
-        xs.append(item[0] if isinstance(item[0], tuple) else (item[0],))
-        ys.append(item[1])
+        x, y = _batch(item, graph)
+        xs.append(x)
+        ys.append(y)
+        count += len(y)
+        if endless and count >= MOST:
+            break
     if not xs:
         raise DataError("there are no samples")
-    note = (f"took the first {MOST:,} samples of an iterable without a length",) if endless and len(xs) == MOST else ()
-    return tuple(_stacked([array(x) for x in column]) for column in zip(*xs)), _stacked([array(y) for y in ys]), note
+    note = (f"took the first {count:,} samples of an iterable without a length",) if endless and count >= MOST else ()
+    return tuple(map(_joined, zip(*xs))), _joined(ys), note
+
+
+def _batch(item, graph: Graph) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """The inputs and labels of one sample or of a batch, as a DataLoader gives it, with an axis of samples."""
+    x = tuple(map(array, item[0] if isinstance(item[0], tuple) else (item[0],)))
+    y = array(item[1])
+    if all(a.ndim == v.type.rank for a, v in zip(x, graph.inputs)):  # they have this axis
+        return x, y if y.ndim and len(y) == len(x[0]) else y[None]
+    return tuple(a[None] for a in x), y[None]
+
+
+def _joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    try:
+        return np.concatenate(list(arrays))
+    except ValueError as e:
+        raise DataError(f"the samples differ in shape: {e}") from e
 
 
 def _stacked(arrays: list[np.ndarray]) -> np.ndarray:

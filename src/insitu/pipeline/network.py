@@ -67,10 +67,10 @@ def example_of(model: Any, example: Any, data: Any) -> Any:
     if any(not hasattr(x, "shape") or not len(x) for x in inputs):
         return example
     if len(inputs) > 1:
-        return tuple(np.asarray(x[:1], np.float32) for x in inputs)
+        return tuple(np.array(x[:1], np.float32) for x in inputs)
     x = inputs[0]
     worded = words_of_frame(x, ()) if hasattr(x, "dtypes") else None
-    return np.asarray((x if worded is None else worded[0])[:1], np.float32)
+    return np.array((x if worded is None else worded[0])[:1], np.float32)
 
 
 def _takes(forward: Callable[..., Any]) -> int:
@@ -80,7 +80,11 @@ def _takes(forward: Callable[..., Any]) -> int:
 
 
 def _arrays(data: Any, count: int) -> list[Any]:
-    """The inputs among samples: x, (x, y), (x, z) or ((x, z), y)."""
+    """The inputs among samples: x, (x, y), (x, z) or ((x, z), y), or the first of a torch Dataset or DataLoader."""
+    data = getattr(data, "dataset", data)
+    if hasattr(data, "__getitem__") and not hasattr(data, "shape") and not isinstance(data, tuple | list | str):
+        x, *_ = data[0]
+        return [np.asarray(one)[None] for one in (x if isinstance(x, tuple) else (x,))]
     first = data[0] if isinstance(data, tuple) and data else data
     for inputs in (data, first):
         if isinstance(inputs, tuple | list) and len(inputs) == count > 1 and all(hasattr(x, "shape") for x in inputs):
