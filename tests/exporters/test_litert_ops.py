@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import insitu.ops  # noqa: F401  fills the registry
-from insitu.graph import REGISTRY, evaluate
+from insitu.graph import REGISTRY, Builder, build, evaluate, s8
+from insitu.ops.pool import avg_pool2d_s8
+from insitu.ops.quant import requantize_s8
+from insitu.ops.reduce import mean_s8
+from insitu.quantizer.rounding import stored
 
 from ..each import each
 from ..ops.test_cases import close
@@ -39,6 +43,35 @@ def test_the_reference_kernels_give_our_bytes():
                 np.testing.assert_array_equal(g, w)
 
     each(bound_cases, claim)
+
+
+ALONE = s8(1, 256, 1, 1, s=0.05, z=-3)
+HALVES = s8(1, 6, 7, 8, s=0.05, z=-3)
+# ops whose scales the quantiser cannot choose: exact halves, and ratios that XNNPACK's own operator rounds to 8 bits
+ALIKE = {
+    "requantised": (ALONE, requantize_s8, {}, s8(s=0.0371, z=9)),
+    "requantised, halves": (ALONE, requantize_s8, {}, s8(s=0.1, z=9)),
+    "requantised, far": (ALONE, requantize_s8, {}, s8(s=0.0001, z=9)),
+    "average, halves": (HALVES, avg_pool2d_s8, {"kernel": (2, 2), "stride": (2, 2)}, HALVES),
+    "average, edges": (HALVES, avg_pool2d_s8, {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1),
+                                               "count_include_pad": False}, HALVES),
+    "average, other scale": (HALVES, avg_pool2d_s8, {"kernel": (2, 2), "stride": (1, 1)}, s8(s=0.025, z=9)),
+    "mean, halves": (HALVES, mean_s8, {"axes": (1, 2)}, HALVES),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_xnnpack_gives_our_bytes_where_its_own_operator_does_not(name: str):
+    x, op, attrs, out = ALIKE[name]
+    builder = Builder(name)
+    with build(builder):
+        y = op(builder.input("x", stored(x)), out=stored(out), **attrs)
+    graph = builder.graph(y)
+    runtime = Runtime(translate(graph).file.data(), "XNNPACK")
+    for seed in range(20):
+        drawn = np.random.default_rng(seed).integers(-128, 128, x.shape).astype(np.int8)
+        feed = np.arange(-128, 128, dtype=np.int8).reshape(x.shape) if x is ALONE else drawn
+        np.testing.assert_array_equal(runtime.run(feed)[0], evaluate(graph, feed))
 
 
 def test_ops_for_inference_are_covered_or_known_to_be_missing():

@@ -64,6 +64,16 @@ def test_litert_reference_kernels_give_every_byte(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_litert_xnnpack_gives_every_byte(name: str):
+    _, quantised, samples = network(name)
+    graph = fold(quantised)
+    file = litert.translate(graph)
+    runtime = Runtime(file.file.data(), "XNNPACK", keep=True)
+    expected = [evaluate(graph, *sample, keep=True) for sample in samples]
+    assert "int8 values equal" in litert.compare(graph, file.tensors, runtime, samples, expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_onnxruntime_gives_every_byte(name: str):
     _, quantised, samples = network(name)
     graph = fold(quantised)

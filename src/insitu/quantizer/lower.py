@@ -7,6 +7,7 @@ if there is no int8 kernel for this node: it then runs in float, and int8.py not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -21,10 +22,14 @@ from insitu.ops.layout import concat, pad, reshape, transpose
 from insitu.ops.layout import slice as slice_of
 from insitu.ops.linear import linear, matmul, matmul_s8
 from insitu.ops.norm import softmax, softmax_s8
+from insitu.ops.pool import avg_pool2d
+from insitu.ops.reduce import mean as mean_of
 from insitu.ops.reduce import mean_s8
 from insitu.ops.reduce import sum as sum_of
+from insitu.quantizer.agree import agreeing_weights
 from insitu.quantizer.correct import corrected_bias, mark_correction
-from insitu.quantizer.lowering import Lowering
+from insitu.quantizer.lowering import Lowering, ends_of
+from insitu.quantizer.settle import settle_mean, settle_pair
 from insitu.quantizer.weights import LIMIT, OUTPUT_AXIS, quantize_weights, scale_floor
 
 LARGEST = 2.0**29  # the largest requantisation multiplier; only sums that cancel to zero need more
@@ -116,7 +121,8 @@ def _weighted(low: Lowering, node, op: Op, x: Value, w, b, mean, attrs, shape, s
     axis, options = OUTPUT_AXIS[op], low.options
     floor = scale_floor(b, x.type.scale, out.scale)
     kind = {"per_channel": options.per_channel, "clip": options.clip_weights, "room": options.room}
-    rounded = quantize_weights(w, floor, axis, **kind)
+    settle = partial(agreeing_weights, x=x.type.scale, y=out.scale, ends=ends_of(out, **clamp))
+    rounded = quantize_weights(w, floor, axis, **kind, settle=settle)
     if x.type.scale * rounded.scale.max() > LARGEST * out.scale:
         return None
     if options.bias_correction:
@@ -201,11 +207,13 @@ def binary(low: Lowering, node: Node):
         return function(low, node)
     x, y = (low.s8(v) for v in node.inputs)
     out, clamp = low.output(node)
-    if node.op is mul:
-        fits = x.type.scale * y.type.scale <= LARGEST * out.scale
-    else:
-        fits = max(x.type.scale, y.type.scale) <= LARGEST_OF_SUM * out.scale
-    return node.op.facts.int8(x, y, name=node.name, out=out, **clamp) if fits and node.op.facts.int8 else None
+    a, b = x.type.scale, y.type.scale
+    fits = a * b <= LARGEST * out.scale if node.op is mul else max(a, b) <= LARGEST_OF_SUM * out.scale
+    if not fits or not node.op.facts.int8:
+        return None
+    settle_pair(low, node, x.type, y.type)
+    out, clamp = low.output(node)
+    return node.op.facts.int8(x, y, name=node.name, out=out, **clamp)
 
 
 def unary_only(low: Lowering, node: Node):
@@ -222,6 +230,11 @@ def twin(low: Lowering, node: Node):
     assert op is not None
     out, clamp = low.output(node) if "lo" in op.defaults else (low.type(node.output), {})
     return op(*map(low.s8, node.inputs), name=node.name, out=out, **node.attrs, **clamp)
+
+
+def average(low: Lowering, node: Node):
+    settle_mean(low, node, low.s8(node.inputs[0]).type)
+    return twin(low, node)
 
 
 def total(low: Lowering, node: Node):
@@ -271,7 +284,7 @@ LOWER = {
     conv2d: weighted, depthwise2d: weighted, linear: weighted, conv1d: lower_conv1d, matmul: lower_matmul,
     conv_transpose2d: lower_transposed,
     add: binary, sub: binary, mul: binary, div: unary_only, prelu: unary_only,
-    sum_of: total, softmax: lower_softmax, pad: lower_pad, concat: lower_concat,
+    sum_of: total, mean_of: average, avg_pool2d: average, softmax: lower_softmax, pad: lower_pad, concat: lower_concat,
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 
@@ -10,9 +11,10 @@ import numpy as np
 from insitu.graph import Builder, Graph, Node, Quant, Type, Value
 from insitu.graph.check import FLOATS
 from insitu.ops.quant import dequantize, quantize, requantize_s8
+from insitu.quantizer.agree import Ends
 from insitu.quantizer.calibrate import Ranges
 from insitu.quantizer.fuse import Fusions, clamp_bounds
-from insitu.quantizer.scales import activation_quant
+from insitu.quantizer.scales import FIXED, activation_quant, groups_of, rescaled
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Options:
 
 class Lowering:
     def __init__(self, graph: Graph, scales: dict[str, Quant], ranges: Ranges, fusions: Fusions, options: Options):
-        self.graph, self.scales, self.ranges = graph, scales, ranges
+        self.graph, self.scales, self.ranges = graph, dict(scales), ranges
+        self.groups, self.fixed = groups_of(graph), {node.name for node in graph.nodes if node.op in FIXED}
         self.fusions, self.options = fusions, options
         self.builder = Builder(graph.name, graph.classes, graph.columns)
         self._s8: dict[str, Value] = {}
@@ -92,6 +95,14 @@ class Lowering:
         lo, hi = (_integer(bound, out) for bound in clamp_bounds(self.fusions, node))
         return out, {"lo": lo, "hi": hi}
 
+    def settle(self, node: Node, choose: Callable[[Type, Ends], float]) -> None:
+        """Let `choose` name a larger scale for a node's result, unless something that shares it exists already."""
+        value = self.result(node)[0]
+        group, (out, clamp) = self.groups[value.name], self.output(node)
+        if not any(name in self._s8 or name in self.fixed for name in group):
+            wider = rescaled(self.scales[value.name], choose(out, ends_of(out, **clamp)))
+            self.scales.update(dict.fromkeys(group, wider))
+
     def result(self, node: Node) -> tuple[Value, ...]:
         """The values of the float graph that lowering this node produces."""
         clamp = self.fusions.clamp.get(node.name)
@@ -108,6 +119,11 @@ class Lowering:
     def _constant(self, value: Value, out: Type) -> Value:
         q = np.rint(self.graph.constants[value.name] / out.scale) + out.zero
         return self.builder.constant(value.name, np.clip(q, -128, 127).astype(np.int8), out.with_shape(*value.shape))
+
+
+def ends_of(t: Type, lo: int = -128, hi: int = 127) -> Ends:
+    """The results of an op with this clamp, without the zero point."""
+    return lo - t.zero, hi - t.zero
 
 
 def is_float(value: Value) -> bool:

@@ -33,9 +33,14 @@ def activation_quant(low: float, high: float) -> Quant:
     return quant(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
 
 
+def rescaled(q: Quant, scale: float) -> Quant:
+    """The same range with a scale that is little larger."""
+    return quant(scale, int(np.clip(round(-128 + (128 + q.zero) * q.scale[0] / scale), -128, 127)))
+
+
 def choose_scales(graph: Graph, ranges: Ranges, room: float = 1.0) -> dict[str, Quant]:
     """The quantisation of every float value; `room` widens what is computed, not the graph's inputs."""
-    groups, ranges = _group(graph), _signed(graph, ranges)
+    groups, ranges = list({id(g): g for g in groups_of(graph).values()}.values()), _signed(graph, ranges)
     fixed = {n.name: FIXED[n.op] for n in graph.nodes if n.op in FIXED}
     given = {v.name for v in graph.inputs}
     rooms = [1.0 if given & set(group) else room for group in groups]
@@ -71,8 +76,8 @@ def _one_scale(group: list[str], fixed: dict[str, Quant], ranges: Ranges, room: 
     return dict.fromkeys(group, activation_quant(room * low, room * high))
 
 
-def _group(graph: Graph) -> list[list[str]]:
-    """The float values in groups that must share a scale."""
+def groups_of(graph: Graph) -> dict[str, list[str]]:
+    """Each float value with those that must share its scale."""
     values = [*graph.inputs, *(v for n in graph.nodes for v in n.outputs)]
     group = {v.name: [v.name] for v in values if v.dtype in FLOATS}
     fixed = {n.name for n in graph.nodes if n.op in FIXED}
@@ -84,7 +89,7 @@ def _group(graph: Graph) -> list[list[str]]:
             alone = [v for v in node.inputs if _uses(graph, v.name) == 1]
             # sigmoid and tanh keep their own scale: a union of ranges would be coarser without need
             _join(group, node, [v for v in alone if not fixed & set(group.get(v.name, ()))])
-    return list({id(g): g for g in group.values()}.values())
+    return group
 
 
 def _join(group: dict[str, list[str]], node: Node, inputs) -> None:

@@ -77,9 +77,12 @@ class Weights:
 
 
 def quantize_weights(
-    w, floor, axis: int, *, per_channel: bool = True, clip: bool = False, room: float = 1.0
+    w, floor, axis: int, *, per_channel: bool = True, clip: bool = False, room: float = 1.0, settle=None
 ) -> Weights:
-    """Symmetric int8; a channel's scale is at least floor[o], and has room for weights this many times as large."""
+    """Symmetric int8; a channel's scale is at least floor[o], and has room for weights this many times as large.
+
+    `settle` may replace the scales by others that are little larger.
+    """
     flat = np.moveaxis(np.abs(w), axis, 0).reshape(w.shape[axis], -1)
     largest = flat.max(axis=1) * room
     if clip:
@@ -88,6 +91,7 @@ def quantize_weights(
     if not per_channel:
         scale = scale.max(keepdims=True)
     scale = scale.astype(np.float32).astype(np.float64)  # as it is stored in a file
+    scale = settle(scale) if settle else scale
     integers = np.clip(np.rint(w / _along(scale, axis, w.ndim)), -127, 127)
     return Weights(integers.astype(np.int8), scale, axis)
 

@@ -18,6 +18,16 @@ from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, evaluate
 
+MEANT = {"XNNPACK": "single", "reference": "litert"}  # kernels -> the rounding whose results are theirs
+# op -> why the kernels that are meant to have the same results may still differ
+GIVEN = "its scales came with the model or from an earlier version; quantised anew, the float model is equal"
+WHY = {
+    "matmul_s8": "LiteRT rounds a product of two computed matrices twice",
+    "quantize": "floats halfway between two integers, or computed by float operators before",
+    **dict.fromkeys(("conv2d_s8", "depthwise2d_s8", "linear_s8", "add_s8", "sub_s8", "mul_s8", "mean_s8"), GIVEN),
+}
+OTHERWISE = "please report this model"
+
 
 def write(learner, options: Options) -> Written:
     """The bytes of the file, and notes."""
@@ -46,18 +56,30 @@ def check(data: bytes, learner, options: Options) -> list[str]:
 
 
 def compare(graph: Graph, tensors: dict[str, int], runtime: Runtime, samples: Sequence, expected: Sequence) -> str:
-    """How many int8 values are equal; an error if an output is far off."""
+    """How many int8 values are equal, and where the first one differs; an error if an output is far off."""
     names = [n for n in tensors if n not in graph.constants and graph.values[n].dtype == "s8"]
-    unequal = total = 0
-    worst = 0.0
+    unequal, total, worst = dict.fromkeys(names, 0), 0, 0.0
     for sample, values in zip(samples, expected):
         outputs = runtime.run(*sample)
         for name in names:
             got = runtime.tensor(tensors[name])
-            unequal, total = unequal + int((got != values[name]).sum()), total + got.size
+            unequal[name], total = unequal[name] + int((got != values[name]).sum()), total + got.size
         for v, got in zip(graph.outputs, outputs):
             worst = max(worst, distance(got, values[v.name]))
     if worst > FAR:
         raise ModelError(f"the written file gives other outputs: off by {worst:.0%} of the largest", where=graph.name)
     off = f"outputs within {worst:.1e} of the largest" if worst else "outputs equal"
-    return f"{off}, on {len(samples)} samples" if not total else f"{equal_words(unequal, total)}, {off}"
+    if not total:
+        return f"{off}, on {len(samples)} samples"
+    return f"{equal_words(sum(unequal.values()), total)}{first_words(graph, runtime.kernels, unequal)}, {off}"
+
+
+def first_words(graph: Graph, kernels: str, unequal: dict[str, int]) -> str:
+    """Where values differ first, and why; nothing if all are equal."""
+    first = next((name for name in graph.values if unequal.get(name)), None)
+    if first is None:
+        return ""
+    node = graph.producer[first]
+    rounding = node.attrs.get("rounding", MEANT[kernels])
+    why = WHY.get(node.op.name, OTHERWISE) if rounding == MEANT[kernels] else f"they have rounding={MEANT[kernels]!r}"
+    return f" (first in {first}, {node.op.name}: {why})"

@@ -6,13 +6,14 @@ so the bytes are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from math import prod
 
 import numpy as np
 
+from insitu.exporters.litert import alike
 from insitu.exporters.litert.step import NONE, Step, clamp_integers, finish, numerics
 from insitu.graph import Op, Type
 from insitu.ops._types import Padding, Pair
@@ -54,7 +55,7 @@ class Window:
     def filter(self) -> dict[str, int]:
         return {"filterHeight": self.kernel[0], "filterWidth": self.kernel[1], **self.steps}
 
-    def needed(self, sizes: Pair) -> list[int]:
+    def needed(self, sizes: Sequence[int]) -> list[int]:
         """The rows and columns that the windows reach beyond an image of this size, on both sides together."""
         spans = ((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation))
         return [(o - 1) * step + span - size for o, step, span, size in zip(self.out, self.stride, spans, sizes)]
@@ -68,15 +69,22 @@ def window_of(s: Step, kernel: Pair) -> Window:
 
 def padded(s: Step, x: int, t: Type, window: Window, lowest: bool = False) -> tuple[int, Type, int]:
     """The input, its type and LiteRT's padding; a PAD is appended if LiteRT has no such padding."""
-    sizes, before = t.shape[1:3], window.padding[::2]
-    needed = window.needed((sizes[0], sizes[1]))
-    if before == (0, 0) and max(needed) <= 0:
-        return x, t, VALID
-    ceiling = all(o == -(-size // step) for o, size, step in zip(window.out, sizes, window.stride))
-    if ceiling and [max(n, 0) // 2 for n in needed] == list(before):
-        return x, t, SAME
-    rows, columns = ((b, max(n - b, 0)) for b, n in zip(before, needed))
+    found = padding_of(t, window)
+    if found is not None:
+        return x, t, found
+    needed = window.needed(t.shape[1:3])
+    rows, columns = ((b, max(n - b, 0)) for b, n in zip(window.padding[::2], needed))
     return (*pad_image(s, x, t, rows, columns, lowest), VALID)
+
+
+def padding_of(t: Type, window: Window) -> int | None:
+    """LiteRT's name for a window's padding; None if it has none."""
+    sizes, before = t.shape[1:3], window.padding[::2]
+    needed = window.needed(sizes)
+    if before == (0, 0) and max(needed) <= 0:
+        return VALID
+    ceiling = all(o == -(-size // step) for o, size, step in zip(window.out, sizes, window.stride))
+    return SAME if ceiling and [max(n, 0) // 2 for n in needed] == list(before) else None
 
 
 def pad_image(s: Step, x: int, t: Type, rows: Pair, columns: Pair, lowest: bool = False) -> tuple[int, Type]:
@@ -236,16 +244,21 @@ def avg_pool(s: Step) -> None:
     """AVERAGE_POOL_2D leaves the padding out of its mean; a padding that counts becomes a PAD."""
     t, window = s.type(0), window_of(s, s["kernel"])
     found = window_counts((t.shape[1], t.shape[2]), s["kernel"], s["stride"], s["padding"], s["count_include_pad"])
-    alike = not s.int8 or s.out.quant == t.quant
     if (found == prod(s["kernel"])).all():
         x = pad_image(s, s.x(), t, s["padding"][:2], s["padding"][2:])[0] if any(s["padding"]) else s.x()
-        (plain_mean if alike else rescaled_mean)(s, x, window, VALID)
+        (plain_mean if averages(s, prod(s["kernel"])) else rescaled_mean)(s, x, window, VALID)
         return
-    x, _, padding = padded(s, s.x(), t, window)
-    if padding == SAME and alike:
-        plain_mean(s, x, window, SAME)
+    if padding_of(t, window) == SAME and all(averages(s, int(n)) for n in np.unique(found)):
+        plain_mean(s, s.x(), window, SAME)
     else:
         mean_by_parts(s, window)
+
+
+def averages(s: Step, count: int) -> bool:
+    """Does AVERAGE_POOL_2D give the op's mean of this many elements?"""
+    if not s.int8 or s["rounding"] == "litert":
+        return not s.int8 or s.out.quant == s.type(0).quant
+    return alike.average_is_alike(s.type(0), s.out, count)
 
 
 def plain_mean(s: Step, x: int, window: Window, padding: int) -> None:
@@ -253,17 +266,19 @@ def plain_mean(s: Step, x: int, window: Window, padding: int) -> None:
 
 
 def rescaled_mean(s: Step, x: int, window: Window, padding: int) -> None:
-    """Input and output have different scales: a depthwise convolution whose weights are all 1 rounds only once."""
-    inputs, options = _ones(s, x, window)
+    """AVERAGE_POOL_2D keeps the scale, and rounds halves its own way: a depthwise convolution with equal weights."""
+    inputs, options = equal_weights(s, x, window)
     finish(s, "DEPTHWISE_CONV_2D", inputs, padding=padding, **options)
 
 
-def _ones(s: Step, x: int, window: Window) -> tuple[list[int], dict]:
-    t = s.type(0)
-    channels, share = t.shape[3], float(np.float32(1 / prod(window.kernel)))
-    ones = s.constant(np.ones((1, *window.kernel, channels), np.int8), "ones", scale=[share], zero=0)
-    zeros = s.constant(np.zeros(channels, np.int32), "zeros", scale=[share * t.scale], zero=0)
-    return [x, ones, zeros], {"depthMultiplier": 1, **window.steps, "dilationHFactor": 1, "dilationWFactor": 1}
+def equal_weights(s: Step, x: int, window: Window) -> tuple[list[int], dict]:
+    t, count = s.type(0), prod(window.kernel)
+    plain_ones = (1, 0, float(np.float32(1 / count)))
+    weight, added, share = (s["rounding"] == "single" and alike.equal_weights(t, s.out, count)) or plain_ones
+    channels, word = t.shape[3], "x".join(map(str, window.kernel))
+    ones = s.constant(np.full((1, *window.kernel, channels), weight, np.int8), f"ones{word}", scale=[share], zero=0)
+    bias = s.constant(np.full(channels, added, np.int32), f"bias{word}", scale=[share * t.scale], zero=0)
+    return [x, ones, bias], {"depthMultiplier": 1, **window.steps, "dilationHFactor": 1, "dilationWFactor": 1}
 
 
 @dataclass(frozen=True)
@@ -313,8 +328,8 @@ def _part(s: Step, window: Window, rows: Span, columns: Span, at: str) -> int:
     x = s.via("SLICE", [s.x(), begin, s.ints(*sizes)], s.like(0, sizes), f"cut{at}")
     part = replace(window, kernel=(rows.kernel, columns.kernel), dilation=(1, 1))
     made = s.out.with_shape(n, rows.count, columns.count, c)
-    if s.int8 and s.out.quant != s.type(0).quant:
-        inputs, options = _ones(s, x, part)
+    if not averages(s, prod(part.kernel)):
+        inputs, options = equal_weights(s, x, part)
         return s.via("DEPTHWISE_CONV_2D", inputs, made, f"mean{at}", padding=VALID, **options)
     return s.via("AVERAGE_POOL_2D", [x], made, f"mean{at}", padding=VALID, **part.filter)
 

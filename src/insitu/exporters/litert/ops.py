@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from insitu.exporters.litert.layers import LAYERS, reshaped
+from insitu.exporters.litert import alike
+from insitu.exporters.litert.layers import LAYERS, VALID, Window, equal_weights, reshaped
 from insitu.exporters.litert.step import NONE, Step, finish, numerics
 from insitu.exporters.litert.unary import UNARY, number
 from insitu.graph import Op, Type
@@ -43,6 +44,19 @@ def reduction(name: str) -> Callable[[Step], None]:
         s.op(name, [s.x(), s.ints(*axes)], s.y(), keepDims=s["keepdims"])
 
     return run
+
+
+def mean_s8(s: Step) -> None:
+    """MEAN; of an image, if XNNPACK's rounds exact halves in another way, a convolution with equal weights."""
+    t, axes = s.type(0), [a % s.type(0).rank for a in s["axes"]]
+    if s["rounding"] == "litert" or axes != [1, 2] or alike.mean_is_alike(t, s.out, t.shape[1] * t.shape[2]):
+        reduction("MEAN")(s)
+        return
+    n, h, w, c = t.shape
+    inputs, options = equal_weights(s, s.x(), Window((h, w), (1, 1), (0, 0, 0, 0), (1, 1), (1, 1)))
+    whole = s.out.with_shape(n, 1, 1, c)
+    y = s.via("DEPTHWISE_CONV_2D", inputs, whole, "whole", padding=VALID, fusedActivationFunction=NONE, **options)
+    s.op("RESHAPE", [y, s.ints(*s.out.shape)], s.y(), newShape=list(s.out.shape))
 
 
 def running_sum(s: Step) -> None:
@@ -157,7 +171,7 @@ def amax(s: Step) -> None:
 OPS: dict[Op, Callable[[Step], None]] = {
     arith.add: pair("ADD"), arith.add_s8: pair("ADD"), arith.sub: pair("SUB"), arith.sub_s8: pair("SUB"),
     arith.mul: pair("MUL"), arith.mul_s8: pair("MUL"), arith.div: pair("DIV"),
-    reduce.mean: reduction("MEAN"), reduce.mean_s8: reduction("MEAN"), reduce.sum: reduction("SUM"),
+    reduce.mean: reduction("MEAN"), reduce.mean_s8: mean_s8, reduce.sum: reduction("SUM"),
     reduce.amax: amax, reduce.cumsum: running_sum,
     norm.softmax: softmax("SOFTMAX", beta=1.0), norm.softmax_s8: softmax("SOFTMAX", beta=1.0),
     norm.log_softmax: softmax("LOG_SOFTMAX"), norm.layer_norm: layer_norm,

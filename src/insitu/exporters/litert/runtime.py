@@ -17,6 +17,7 @@ class Runtime:
     """Runs samples one by one. The reference kernels define what a file means; XNNPACK is the default of phones."""
 
     def __init__(self, data: bytes, kernels: str = "reference", keep: bool = False):
+        self.kernels = kernels
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that keeping every tensor takes memory is known
             self.interpreter = Interpreter(

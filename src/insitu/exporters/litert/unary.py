@@ -11,6 +11,7 @@ from math import inf
 
 import numpy as np
 
+from insitu.exporters.litert import alike
 from insitu.exporters.litert.step import NONE, Step, numerics, plain
 from insitu.graph import Op, Type
 from insitu.ops import activation, arith, unary
@@ -119,6 +120,20 @@ def gather(s: Step, x: int, entries: np.ndarray, start: int | np.ndarray) -> Non
     s.op("GATHER", [s.constant(entries.reshape(-1), "table", **numerics(s.out)), at], s.y(), axis=0, batchDims=0)
 
 
+def requantised(s: Step) -> None:
+    """QUANTIZE; for `single` rounding, if XNNPACK's has other results, a MUL by one or a lookup."""
+    x, y = s.type(0), s.out
+    if s["rounding"] == "litert" or alike.quantize_is_alike(x, y):
+        s.op("QUANTIZE", [s.x()], s.y())
+        return
+    found = alike.factor_of_one(x, y)
+    if found is None:
+        gather(s, s.x(), alike.requantised(x, y), 128)
+        return
+    one = s.constant(np.array([found[0]], np.int8), "one", scale=[found[1]], zero=0)
+    s.op("MUL", [s.x(), one], s.y(), fusedActivationFunction=NONE)
+
+
 def normalised(s: Step) -> None:
     """Pixels to int8: one table per channel, laid end to end. Pixels to float: (x - mean) / std."""
     mean, std, axis = s["mean"], s["std"], s["axis"] % s.type(0).rank
@@ -142,5 +157,5 @@ UNARY: dict[Op, Callable[[Step], None]] = {
     activation.lut_s8: lookup, arith.neg: one("NEG"), unary.exp: one("EXP"), unary.log: one("LOG"),
     unary.sqrt: one("SQRT"), unary.rsqrt: one("RSQRT"), unary.reciprocal: reciprocal, unary.abs: one("ABS"),
     unary.square: one("SQUARE"), quantize: one("QUANTIZE"), dequantize: one("DEQUANTIZE"),
-    requantize_s8: one("QUANTIZE"), normalize: normalised,
+    requantize_s8: requantised, normalize: normalised,
 }  # fmt: skip
