@@ -17,14 +17,20 @@ from insitu.exporters.litert.translate import translate
 from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, evaluate
+from insitu.ops.arith import add_s8, mul_s8, sub_s8
+from insitu.ops.conv import conv2d_s8
+from insitu.ops.depthwise import depthwise2d_s8
+from insitu.ops.linear import linear_s8, matmul_s8
+from insitu.ops.quant import quantize
+from insitu.ops.reduce import mean_s8
 
 MEANT = {"XNNPACK": "single", "reference": "litert"}  # kernels -> the rounding whose results are theirs
 # op -> why the kernels that are meant to have the same results may still differ
 GIVEN = "its scales came with the model or from an earlier version; quantised anew, the float model is equal"
 WHY = {
-    "matmul_s8": "LiteRT rounds a product of two computed matrices twice",
-    "quantize": "floats halfway between two integers, or computed by float operators before",
-    **dict.fromkeys(("conv2d_s8", "depthwise2d_s8", "linear_s8", "add_s8", "sub_s8", "mul_s8", "mean_s8"), GIVEN),
+    matmul_s8: "LiteRT rounds a product of two computed matrices twice",
+    quantize: "floats halfway between two integers, or computed by float operators before",
+    **dict.fromkeys((conv2d_s8, depthwise2d_s8, linear_s8, add_s8, sub_s8, mul_s8, mean_s8), GIVEN),
 }
 OTHERWISE = "please report this model"
 
@@ -81,5 +87,5 @@ def first_words(graph: Graph, kernels: str, unequal: dict[str, int]) -> str:
         return ""
     node = graph.producer[first]
     rounding = node.attrs.get("rounding", MEANT[kernels])
-    why = WHY.get(node.op.name, OTHERWISE) if rounding == MEANT[kernels] else f"they have rounding={MEANT[kernels]!r}"
+    why = WHY.get(node.op, OTHERWISE) if rounding == MEANT[kernels] else f"they have rounding={MEANT[kernels]!r}"
     return f" (first in {first}, {node.op.name}: {why})"
