@@ -169,10 +169,11 @@ def in_patches(*, kh, kw, c, **_) -> bool:
     return kh > 1 and kw * c <= SHORT_ROW and kh * kw * c <= PATCHES // 16
 
 
-def patch_tile(*, kh, kw, c, oh, ow, **_) -> tuple[int, int]:
-    """How many windows are side by side, and their bytes."""
+def patch_tile(*, kh, kw, c, oh, ow, sh, sw, dh, dw, **_) -> tuple[int, int]:
+    """How many windows are side by side, and the bytes of those and of an image with its padding."""
     tile = min(oh * ow, max(16, PATCHES // (kh * kw * c) // 12 * 12))
-    return tile, 4 * tile * kh * kw * c
+    rows, columns = (oh - 1) * sh + (kh - 1) * dh + 1, (ow - 1) * sw + (kw - 1) * dw + 1
+    return tile, 4 * (tile * kh * kw * c + rows * columns * c + 2 * SHORT_ROW)
 
 
 conv2d_dw = op(

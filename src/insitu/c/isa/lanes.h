@@ -8,8 +8,8 @@
  *   vf_full(p), vf_put(p, v)        all lanes
  *   vf_load_s8(k, p, zero)          p[i] - zero as floats
  *   vf_set(a), vf_zero()            the same number in all lanes
- *   vf_fma(a, b, c)                 a b + c, rounded once;  vf_mul, vf_add, vf_sub, vf_min, vf_max
- *   vf_between(g, y, lo, hi)        g where lo < y < hi, else 0
+ *   vf_fma(a, b, c)                 a b + c, rounded once;  vf_fnma: c - a b;  vf_mul, vf_add, vf_sub, vf_min, vf_max
+ *   vf_between(g, y, lo, hi)        g where lo < y < hi, else 0;  vf_above(g, y, lo): where lo < y
  *
  * INSITU_LANES is defined if this machine has them; without, loops are plain C (fma.h).
  */

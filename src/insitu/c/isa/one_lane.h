@@ -54,6 +54,11 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c)
     return fma_f32(a, b, c);
 }
 
+ALWAYS_INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return fma_f32(-a, b, c);
+}
+
 ALWAYS_INLINE vf vf_mul(vf a, vf b)
 {
     return a * b;
@@ -77,6 +82,11 @@ ALWAYS_INLINE vf vf_min(vf a, vf b)
 ALWAYS_INLINE vf vf_max(vf a, vf b)
 {
     return a > b ? a : b;
+}
+
+ALWAYS_INLINE vf vf_above(vf g, vf y, vf lo)
+{
+    return lo < y ? g : 0.0f;
 }
 
 ALWAYS_INLINE vf vf_between(vf g, vf y, vf lo, vf hi)

@@ -97,6 +97,11 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
+ALWAYS_INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
 ALWAYS_INLINE vf vf_mul(vf a, vf b)
 {
     return _mm256_mul_ps(a, b);
@@ -121,6 +126,11 @@ ALWAYS_INLINE vf vf_min(vf a, vf b)
 ALWAYS_INLINE vf vf_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_above(vf g, vf y, vf lo)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(lo, y, _CMP_LT_OQ), g);
 }
 
 ALWAYS_INLINE vf vf_between(vf g, vf y, vf lo, vf hi)

@@ -65,6 +65,11 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+ALWAYS_INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
 ALWAYS_INLINE vf vf_mul(vf a, vf b)
 {
     return _mm512_mul_ps(a, b);
@@ -89,6 +94,11 @@ ALWAYS_INLINE vf vf_min(vf a, vf b)
 ALWAYS_INLINE vf vf_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_above(vf g, vf y, vf lo)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(lo, y, _CMP_LT_OQ), g);
 }
 
 ALWAYS_INLINE vf vf_between(vf g, vf y, vf lo, vf hi)

@@ -1,6 +1,6 @@
 /* conv2d_dw_f32 of one group and all channels, for kernels with short rows: the windows of `tile` outputs at a time become
- * rows of a matrix. Each dw is one chain of multiply-adds, over n, then i, then j. Scratch: tile kh kw c floats. Not in
- * place.
+ * rows of a matrix. Each dw is one chain of multiply-adds, over n, then i, then j. Scratch: tile kh kw c floats, an image
+ * with its padding, and twice 8 floats. Not in place.
  */
 #include "kernels.h"
 #include "kernels/conv/patches.h"
@@ -9,13 +9,17 @@ void conv2d_patches_dw_f32(float *dw, const float *g, const float *x, int32_t ti
                            void *scratch)
 {
     const int32_t k = s->kh * s->kw * s->c, count = s->oh * s->ow;
+    const padded_size size = padded(s);
+    float *windows = scratch, *image = windows + tile * k + RUN_MOST;
     matrix_shape m = {s->o, k, 0, k, k, 1, s->o, k};
     clear_f32(dw, s->o * k);
+    clear_f32(image, size.floats);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
+        pad_image(image, x, size, s);
         for (int32_t p = 0; p < count; p += m.depth, g += m.depth * s->o) {
             m.depth = count - p < tile ? count - p : tile;
-            patches(scratch, x, p, m.depth, s);
-            matrix_f32(dw, dw, g, scratch, &m);
+            patches(windows, image, size.row, p, m.depth, s);
+            matrix_f32(dw, dw, g, windows, &m);
         }
     }
 }

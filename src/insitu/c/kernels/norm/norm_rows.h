@@ -10,53 +10,57 @@
 
 enum { NORM_BLOCK = 64, NORM_MOST = 4 }; /* rows of a block; vectors of channels at a time */
 
-/* some channels of all rows: V vectors, the last with the lanes m */
+/* some channels of all rows: V vectors or, if V is NORM_REST, one with the lanes m alone: masks are slow on some machines */
 typedef struct {
     int32_t rows, c;
     vm m;
 } norm_part;
 
+enum { NORM_REST = 0 };
+
 ALWAYS_INLINE vf norm_load(const int V, const float *p, int v, vm m)
 {
-    return v + 1 < V ? vf_full(p + v * LANES) : vf_load(m, p + v * LANES);
+    return V == NORM_REST ? vf_load(m, p) : vf_full(p + v * LANES);
 }
 
 ALWAYS_INLINE void norm_store(const int V, float *p, int v, vm m, vf value)
 {
-    if (v + 1 < V) {
-        vf_put(p + v * LANES, value);
+    if (V == NORM_REST) {
+        vf_store(p, m, value);
     } else {
-        vf_store(p + v * LANES, m, value);
+        vf_put(p + v * LANES, value);
     }
 }
 
-/* sum of (x - from)^power over some rows, power 1 or 2; NORM_MOST / V rows side by side */
+ALWAYS_INLINE int norm_vectors(const int V)
+{
+    return V == NORM_REST ? 1 : V;
+}
+
+/* sum of (x - from)^power over some rows, power 1 or 2: one sum of every other row, and one of the rest. So many on every
+ * machine, and so the same bits */
 ALWAYS_INLINE void norm_sums(const int V, const int power, vf *sum, const float *x, const vf *from, int32_t rows,
                              const norm_part *t)
 {
-    const int R = NORM_MOST / V;
-    vf acc[NORM_MOST];
+    const int W = norm_vectors(V);
+    vf acc[2 * NORM_MOST];
     UNROLL
-    for (int k = 0; k < NORM_MOST; k++) {
+    for (int k = 0; k < 2 * W; k++) {
         acc[k] = vf_zero();
     }
-    for (int32_t r = 0; r < rows; r += R, x += (ptrdiff_t)R * t->c) {
+    for (int32_t r = 0; r < rows; r += 2, x += 2 * (ptrdiff_t)t->c) {
         UNROLL
-        for (int k = 0; k < V * R; k++) {
-            if (r + k / V < rows) {
-                const vf value = norm_load(V, x + (ptrdiff_t)(k / V) * t->c, k % V, t->m);
-                const vf d = power == 2 ? vf_sub(value, from[k % V]) : value;
+        for (int k = 0; k < 2 * W; k++) {
+            if (k < W || r + 1 < rows) {
+                const vf value = norm_load(V, k < W ? x : x + t->c, k % W, t->m);
+                const vf d = power == 2 ? vf_sub(value, from[k % W]) : value;
                 acc[k] = power == 2 ? vf_fma(d, d, acc[k]) : vf_add(acc[k], d);
             }
         }
     }
     UNROLL
-    for (int v = 0; v < V; v++) {
-        sum[v] = acc[v];
-        UNROLL
-        for (int k = v + V; k < V * R; k += V) {
-            sum[v] = vf_add(sum[v], acc[k]);
-        }
+    for (int v = 0; v < W; v++) {
+        sum[v] = vf_add(acc[v], acc[W + v]);
     }
 }
 
@@ -64,16 +68,17 @@ ALWAYS_INLINE void norm_sums(const int V, const int power, vf *sum, const float 
 ALWAYS_INLINE void norm_moments(const int V, float *mean, float *squares, const float *x, int32_t before,
                                 const norm_part *t)
 {
+    const int W = norm_vectors(V);
     const float rows = (float)t->rows, share = rows / (float)(before + t->rows);
     vf part[NORM_MOST], around[NORM_MOST];
     norm_sums(V, 1, part, x, part, t->rows, t);
     UNROLL
-    for (int v = 0; v < V; v++) {
+    for (int v = 0; v < W; v++) {
         part[v] = vf_mul(part[v], vf_set(1.0f / rows));
     }
     norm_sums(V, 2, around, x, part, t->rows, t);
     UNROLL
-    for (int v = 0; v < V; v++) {
+    for (int v = 0; v < W; v++) {
         const vf old = norm_load(V, mean, v, t->m), off = vf_sub(part[v], old);
         const vf more = vf_fma(vf_mul(off, off), vf_set((float)before * share), around[v]);
         norm_store(V, mean, v, t->m, vf_fma(off, vf_set(share), old));
@@ -81,27 +86,44 @@ ALWAYS_INLINE void norm_moments(const int V, float *mean, float *squares, const 
     }
 }
 
-/* (x - mean) factor + bias of V vectors, as batch_norm_train_f32 computes it */
-ALWAYS_INLINE vf norm_value(vf x, vf mean, vf factor, vf bias)
+/* away factor + bias, rounded once, where away is x - mean: x, normalised */
+ALWAYS_INLINE vf norm_value(vf away, vf factor, vf bias)
 {
-    return vf_add(vf_mul(vf_sub(x, mean), factor), bias);
+    return vf_fma(away, factor, bias);
 }
 
+/* the range of a result: a limit that is infinite is not looked at */
+ALWAYS_INLINE vf norm_clamped(const int highest, vf value, vf lo, vf hi)
+{
+    const vf low = vf_max(value, lo);
+    return highest ? vf_min(low, hi) : low;
+}
+
+/* 0: no range; 1: no highest value; 2: any other range */
+ALWAYS_INLINE int norm_clamps(float lo, float hi)
+{
+    const float most = 1.0f / 0.0f;
+    return hi < most ? 2 : lo > -most;
+}
+
+/* `clamps` as norm_clamps says */
 ALWAYS_INLINE void norm_apply(const int V, const int clamps, float *y, const float *x, const float *mean,
                               const float *factor, const float *bias, float lo, float hi, const norm_part *t)
 {
+    const int W = norm_vectors(V);
+    const vf low = vf_set(lo), high = vf_set(hi);
     vf m[NORM_MOST], f[NORM_MOST], b[NORM_MOST];
     UNROLL
-    for (int v = 0; v < V; v++) {
+    for (int v = 0; v < W; v++) {
         m[v] = norm_load(V, mean, v, t->m);
         f[v] = norm_load(V, factor, v, t->m);
         b[v] = norm_load(V, bias, v, t->m);
     }
     for (int32_t r = 0; r < t->rows; r++, x += t->c, y += t->c) {
         UNROLL
-        for (int v = 0; v < V; v++) {
-            const vf value = norm_value(norm_load(V, x, v, t->m), m[v], f[v], b[v]);
-            norm_store(V, y, v, t->m, clamps ? vf_min(vf_max(value, vf_set(lo)), vf_set(hi)) : value);
+        for (int v = 0; v < W; v++) {
+            const vf value = norm_value(vf_sub(norm_load(V, x, v, t->m), m[v]), f[v], b[v]);
+            norm_store(V, y, v, t->m, clamps ? norm_clamped(clamps == 2, value, low, high) : value);
         }
     }
 }
@@ -112,73 +134,75 @@ typedef struct {
     float lo, hi;
 } norm_source;
 
-ALWAYS_INLINE vf norm_gradient(vf g, vf x, vf mean, vf factor, vf bias, vf lo, vf hi)
+/* `clamps` as above */
+ALWAYS_INLINE vf norm_gradient(const int clamps, vf g, vf value, vf lo, vf hi)
 {
-    return vf_between(g, norm_value(x, mean, factor, bias), lo, hi);
+    return clamps == 2 ? vf_between(g, value, lo, hi) : clamps ? vf_above(g, value, lo) : g;
 }
 
 /* adds a block's sums of g and of g (x - mean) */
-ALWAYS_INLINE void norm_gradient_sums(const int V, float *products, float *sums, const float *g, const float *x,
-                                      const norm_source *n, const norm_part *t)
+ALWAYS_INLINE void norm_gradient_sums(const int clamps, const int V, float *products, float *sums, const float *g,
+                                      const float *x, const norm_source *n, const norm_part *t)
 {
+    const int W = norm_vectors(V);
     const vf lo = vf_set(n->lo), hi = vf_set(n->hi);
     vf m[NORM_MOST], f[NORM_MOST], b[NORM_MOST], part[2 * NORM_MOST];
     UNROLL
-    for (int v = 0; v < V; v++) {
+    for (int v = 0; v < W; v++) {
         m[v] = norm_load(V, n->mean, v, t->m);
         f[v] = norm_load(V, n->factor, v, t->m);
         b[v] = norm_load(V, n->bias, v, t->m);
-        part[v] = part[V + v] = vf_zero();
+        part[v] = part[W + v] = vf_zero();
     }
     for (int32_t r = 0; r < t->rows; r++, g += t->c, x += t->c) {
         UNROLL
-        for (int v = 0; v < V; v++) {
-            const vf value = norm_load(V, x, v, t->m);
-            const vf d = norm_gradient(norm_load(V, g, v, t->m), value, m[v], f[v], b[v], lo, hi);
+        for (int v = 0; v < W; v++) {
+            const vf away = vf_sub(norm_load(V, x, v, t->m), m[v]), value = norm_value(away, f[v], b[v]);
+            const vf d = norm_gradient(clamps, norm_load(V, g, v, t->m), value, lo, hi);
             part[v] = vf_add(part[v], d);
-            part[V + v] = vf_fma(d, vf_sub(value, m[v]), part[V + v]);
+            part[W + v] = vf_fma(d, away, part[W + v]);
         }
     }
     UNROLL
-    for (int v = 0; v < V; v++) {
+    for (int v = 0; v < W; v++) {
         norm_store(V, sums, v, t->m, vf_add(norm_load(V, sums, v, t->m), part[v]));
-        norm_store(V, products, v, t->m, vf_add(norm_load(V, products, v, t->m), part[V + v]));
+        norm_store(V, products, v, t->m, vf_add(norm_load(V, products, v, t->m), part[W + v]));
     }
 }
 
-/* dx = factor (g - away - (x - mean) slope) */
-ALWAYS_INLINE void norm_gradient_apply(const int V, float *dx, const float *g, const float *x, const float *away,
-                                       const float *slope, const norm_source *n, const norm_part *t)
+/* dx = factor (g - mean_g - (x - mean) slope), the last product rounded with its difference */
+ALWAYS_INLINE void norm_gradient_apply(const int clamps, const int V, float *dx, const float *g, const float *x,
+                                       const float *mean_g, const float *slope, const norm_source *n, const norm_part *t)
 {
+    const int W = norm_vectors(V);
     const vf lo = vf_set(n->lo), hi = vf_set(n->hi);
     vf m[NORM_MOST], f[NORM_MOST], b[NORM_MOST], a[NORM_MOST], s[NORM_MOST];
     UNROLL
-    for (int v = 0; v < V; v++) {
+    for (int v = 0; v < W; v++) {
         m[v] = norm_load(V, n->mean, v, t->m);
         f[v] = norm_load(V, n->factor, v, t->m);
         b[v] = norm_load(V, n->bias, v, t->m);
-        a[v] = norm_load(V, away, v, t->m);
+        a[v] = norm_load(V, mean_g, v, t->m);
         s[v] = norm_load(V, slope, v, t->m);
     }
     for (int32_t r = 0; r < t->rows; r++, g += t->c, x += t->c, dx += t->c) {
         UNROLL
-        for (int v = 0; v < V; v++) {
-            const vf value = norm_load(V, x, v, t->m);
-            const vf d = norm_gradient(norm_load(V, g, v, t->m), value, m[v], f[v], b[v], lo, hi);
-            const vf rest = vf_mul(vf_sub(value, m[v]), s[v]);
-            norm_store(V, dx, v, t->m, vf_mul(f[v], vf_sub(vf_sub(d, a[v]), rest)));
+        for (int v = 0; v < W; v++) {
+            const vf away = vf_sub(norm_load(V, x, v, t->m), m[v]), value = norm_value(away, f[v], b[v]);
+            const vf d = norm_gradient(clamps, norm_load(V, g, v, t->m), value, lo, hi);
+            norm_store(V, dx, v, t->m, vf_mul(f[v], vf_fnma(away, s[v], vf_sub(d, a[v]))));
         }
     }
 }
 
-/* how many vectors of channels are next, and what they are */
+/* how many vectors of channels are next; NORM_REST if no whole one is left */
 ALWAYS_INLINE int norm_next(norm_part *t, int32_t rows, int32_t c, int32_t o)
 {
-    const int32_t left = (c - o + LANES - 1) / LANES, count = left < NORM_MOST ? left : NORM_MOST;
+    const int32_t left = (c - o) / LANES;
     t->rows = rows;
     t->c = c;
-    t->m = lanes(c - o - (count - 1) * LANES);
-    return count;
+    t->m = lanes(c - o);
+    return left < NORM_MOST ? left : NORM_MOST;
 }
 
 /* a call for all channels of a block of rows, for one block after the other: with V, at (the place of the block's first
@@ -187,14 +211,15 @@ ALWAYS_INLINE int norm_next(norm_part *t, int32_t rows, int32_t c, int32_t o)
     {                                                                                                  \
         norm_part part, *t = &part;                                                                    \
         for (int32_t r = 0; r < (rows); r += NORM_BLOCK) {                                             \
-            for (int32_t o = 0, count; o < (c); o += count * LANES) {                                  \
+            for (int32_t o = 0, count; o < (c); o += norm_vectors(count) * LANES) {                    \
                 const ptrdiff_t at = (ptrdiff_t)r * (c) + o;                                           \
                 count = norm_next(t, (rows) - r < NORM_BLOCK ? (rows) - r : NORM_BLOCK, c, o);         \
                 switch (count) {                                                                       \
                 case 4: { enum { V = 4 }; __VA_ARGS__; } break;                                        \
                 case 3: { enum { V = 3 }; __VA_ARGS__; } break;                                        \
                 case 2: { enum { V = 2 }; __VA_ARGS__; } break;                                        \
-                default: { enum { V = 1 }; __VA_ARGS__; } break;                                       \
+                case 1: { enum { V = 1 }; __VA_ARGS__; } break;                                        \
+                default: { enum { V = NORM_REST }; __VA_ARGS__; } break;                               \
                 }                                                                                      \
             }                                                                                          \
         }                                                                                              \
