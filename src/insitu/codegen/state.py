@@ -7,6 +7,7 @@ four before it changes anything, so a wrong or damaged file leaves the state as 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -61,6 +62,14 @@ class StateLayout:
 
     def pack(self, arrays: dict[str, np.ndarray]) -> bytes:
         return b"".join(np.ascontiguousarray(arrays[v.name], v.type.numpy).tobytes() for v in self.fields)
+
+    def put(self, state: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write these fields, as far as there are such, into the struct's bytes."""
+        offsets, named = self.offsets(), [v for v in self.fields if v.name in arrays]
+        given = [np.asarray(arrays[v.name], v.type.numpy).reshape(v.shape).tobytes() for v in named]
+        for v, data in zip(named, given):  # all of them fit: nothing is written otherwise
+            start = offsets[v.name]
+            state[start : start + len(data)] = np.frombuffer(data, np.uint8)
 
     def saved(self, body: bytes) -> bytes:
         """The struct's bytes with their header, as <prefix>_save writes them."""

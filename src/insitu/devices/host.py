@@ -251,12 +251,7 @@ class HostDevice:
         if not self.program.state:
             raise DataError("this program has no state: it was compiled for inference only")
         layout = self.program.state
-
-        def change(_) -> None:
-            packed = layout.pack({**layout.unpack(self._state.tobytes()), **arrays})
-            self._state[:] = np.frombuffer(packed, np.uint8)
-
-        self.arenas.alone(change)
+        self.arenas.alone(lambda _: layout.put(self._state, arrays))
 
     def save_state(self) -> bytes:
         """The state as written by <prefix>_save."""

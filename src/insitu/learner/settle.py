@@ -20,7 +20,7 @@ from insitu.learner.asked import Given
 from insitu.learner.choice import STEP, careful, choose
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
-from insitu.learner.held_out import Fold, Score, any_folds, folds, guess, helps, known, no_better, single
+from insitu.learner.held_out import Fold, Score, any_folds, folds, guess, guessed_loss, helps, known, no_better, single
 from insitu.learner.history import History
 from insitu.learner.rates import Probe, Rates
 from insitu.learner.solved import Solver
@@ -107,7 +107,7 @@ class Settled:
         return replace(self, rates=rates, course=course, watch=watch, tries=self.tries + 1)
 
     def _diverged(self, history: History, loss: str) -> list[str]:
-        return [diverged(history, guess(loss, self.feed.labels).loss)] if self.rates.head else []
+        return [diverged(history, guessed_loss(loss, self.feed.labels))] if self.rates.head else []
 
     def _rested(self) -> tuple[str, bool]:
         """A learner that had nothing to learn gets its state back."""
