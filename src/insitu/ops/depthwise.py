@@ -43,6 +43,8 @@ depthwise2d = op(
         Case("multiplier 2", (f32(1, 4, 5, 3), f32(3, 2, 6), f32(6)), {"padding": (1, 1, 0, 1)}),
         Case("one channel to five", (f32(1, 4, 4, 1), f32(3, 3, 5), f32(5))),
         Case("long row", (f32(1, 2, 23, 19), f32(2, 5, 19)), {"stride": (1, 2), "padding": (0, 0, 2, 2)}),
+        Case("tall", (f32(2, 9, 5, 35), f32(3, 3, 35), f32(35)), {"padding": (1, 1, 1, 1)}),
+        Case("tall, no padding", (f32(1, 11, 3, 16), f32(3, 3, 16))),
         Case(
             "dilated, wide", (f32(1, 6, 6, 19), f32(3, 3, 19), f32(19)), {"dilation": (2, 1), "padding": (2, 2, 1, 1)}
         ),

@@ -103,6 +103,9 @@ ALWAYS_INLINE void taps_channels(const int wide, const int full, float *y, const
     }
 }
 
+/* vectors of a cache line; fewest rows, and floats of a row at most: a column of long rows is in few sets of the cache */
+enum { SLIDE_VECTORS = LANES < 16 ? 16 / LANES : 1, SLIDE_ROWS = 4, SLIDE_FLOATS = 512 };
+
 /* taps in rows of three at the same columns, as those of a 3x3 window: all their weights stay in registers */
 typedef struct {
     int32_t rows, at[3];
@@ -135,6 +138,14 @@ typedef struct {
     int clamps;
 } grid_taps;
 
+ALWAYS_INLINE void grid_put(const int wide, const int full, const grid_taps *g, ptrdiff_t y, vf sum, vm m)
+{
+    if (wide == TAPS_END && g->more) {
+        sum = vf_add(sum, taps_load(full, m, g->more + y));
+    }
+    taps_store(full, g->y + y, m, wide == TAPS_END && g->clamps ? vf_min(vf_max(sum, g->lo), g->hi) : sum);
+}
+
 /* the output whose inputs and result are at x and y from the first one's; of its columns of taps, those from `first` to
  * before `last` are read where `inside` says so. A null `inside` means all of them. */
 ALWAYS_INLINE void grid_pixel(const int wide, const int full, const int R, const int first, const int last,
@@ -150,10 +161,65 @@ ALWAYS_INLINE void grid_pixel(const int wide, const int full, const int R, const
             }
         }
     }
-    if (wide == TAPS_END && g->more) {
-        sum = vf_add(sum, taps_load(full, m, g->more + y));
+    grid_put(wide, full, g, y, sum, m);
+}
+
+/* column v of three rows of inputs that share a pixel becomes three sums at once */
+typedef struct {
+    vf sum[3]; /* of the outputs that have this row of inputs under the last, the middle and the first row of taps */
+} grid_sums;
+
+ALWAYS_INLINE grid_sums grid_row(const int full, const int first, const int last, const int rows, const vf *f,
+                                 const ptrdiff_t *at, grid_sums s, const float *from, vm m)
+{
+    UNROLL
+    for (int v = first; v < last; v++) {
+        vf x = taps_load(full, m, from + at[v]);
+        VF_KEEP(x);
+        UNROLL
+        for (int u = 0; u < rows; u++) {
+            s.sum[2 - u] = vf_fma(x, f[3 * u + v], s.sum[2 - u]);
+        }
     }
-    taps_store(full, g->y + y, m, wide == TAPS_END && g->clamps ? vf_min(vf_max(sum, g->lo), g->hi) : sum);
+    return s;
+}
+
+/* pixel p of all rows, where each row of inputs follows the one before: it is loaded once, for three outputs */
+ALWAYS_INLINE void grid_slide(const int wide, const int full, const int first, const int last, const grid_taps *g,
+                              ptrdiff_t x, ptrdiff_t y, vm m, const tap_row *t)
+{
+    const ptrdiff_t x_next = t->x_next, at[3] = {g->at[0], g->at[1], g->at[2]};
+    const float *from = g->x[0] + x;
+    vf f[9];
+    UNROLL
+    for (int k = 0; k < 9; k++) {
+        f[k] = g->f[k];
+    }
+    grid_sums s = {{g->first, g->first, g->first}};
+    s = grid_row(full, first, last, 1, f, at, s, from, m);
+    s.sum[1] = s.sum[2], s.sum[2] = g->first, from += x_next;
+    s = grid_row(full, first, last, 2, f, at, s, from, m);
+    for (int32_t r = 0; r < t->rows; r++, y += t->y_next) {
+        s.sum[0] = s.sum[1], s.sum[1] = s.sum[2], s.sum[2] = g->first, from += x_next;
+        s = grid_row(full, first, last, 3, f, at, s, from, m);
+        grid_put(wide, full, g, y, s.sum[0], m);
+    }
+}
+
+/* the same for all columns of taps, or without the first or the last: functions of their own have registers enough */
+APART void grid_slide_all(const grid_taps *g, ptrdiff_t x, ptrdiff_t y, const tap_row *t)
+{
+    grid_slide(1, 1, 0, 3, g, x, y, lanes(LANES), t);
+}
+
+APART void grid_slide_later(const grid_taps *g, ptrdiff_t x, ptrdiff_t y, const tap_row *t)
+{
+    grid_slide(1, 1, 1, 3, g, x, y, lanes(LANES), t);
+}
+
+APART void grid_slide_earlier(const grid_taps *g, ptrdiff_t x, ptrdiff_t y, const tap_row *t)
+{
+    grid_slide(1, 1, 0, 2, g, x, y, lanes(LANES), t);
 }
 
 /* pixel p of all rows */
@@ -194,12 +260,11 @@ ALWAYS_INLINE void grid_inside(const int wide, const int full, const int R, cons
     }
 }
 
-/* the channels o..o + LANES - 1 of all rows, R rows of taps */
-ALWAYS_INLINE void grid_channels(const int wide, const int full, const int R, float *y, const float *start,
-                                 const tap *taps, const tap_grid *d, const matrix_end *end, int32_t o, tap_range whole,
-                                 const tap_row *t)
+/* what the channels o..o + LANES - 1 need, of R rows of taps */
+ALWAYS_INLINE grid_taps grid_of(const int wide, const int full, const int R, float *y, const float *start,
+                                const tap *taps, const tap_grid *d, const matrix_end *end, int32_t o, vm m,
+                                const tap_row *t)
 {
-    const vm m = lanes(t->c - o);
     grid_taps g;
     g.first = start ? taps_load(full, m, start + o) : vf_zero();
     g.lo = vf_set(wide == TAPS_END ? end->lo : 0.0f);
@@ -219,12 +284,56 @@ ALWAYS_INLINE void grid_channels(const int wide, const int full, const int R, fl
     for (int v = 0; v < 3; v++) {
         g.at[v] = (ptrdiff_t)d->at[v] * t->c;
     }
+    return g;
+}
+
+/* the channels o..o + LANES - 1 of all rows, R rows of taps */
+ALWAYS_INLINE void grid_channels(const int wide, const int full, const int R, float *y, const float *start,
+                                 const tap *taps, const tap_grid *d, const matrix_end *end, int32_t o, tap_range whole,
+                                 const tap_row *t)
+{
+    const vm m = lanes(t->c - o);
+    const grid_taps g = grid_of(wide, full, R, y, start, taps, d, end, o, m, t);
     for (int32_t p = 0; p < whole.first; p++) {
         grid_edge(wide, full, R, &g, taps, p, m, t);
     }
     grid_inside(wide, full, R, &g, whole, m, t);
     for (int32_t p = whole.last; p < t->pixels; p++) {
         grid_edge(wide, full, R, &g, taps, p, m, t);
+    }
+}
+
+/* do rows of inputs follow one another, under enough rows of outputs, of which only the first pixel may lack the first
+ * column of taps, and only the last pixel the last? */
+ALWAYS_INLINE int grid_slides(const tap_grid *d, const tap *taps, tap_range whole, const tap_row *t)
+{
+    const float *const *x = (const float *const *)d->row;
+    const int32_t last = t->pixels - 1, next = t->x_next;
+    const int begins = whole.first == 0 || (whole.first == 1 && tap_inside(taps + 1, 0, t));
+    const int ends = whole.last > last || (whole.last == last && tap_inside(taps + 1, last, t));
+    const int enough = d->rows == 3 && t->rows >= SLIDE_ROWS && next <= SLIDE_FLOATS && whole.first < whole.last;
+    return enough && begins && ends && x[1] == x[0] + next && x[2] == x[1] + next;
+}
+
+/* SLIDE_VECTORS * LANES channels from o on, a column of pixels after the other: whole cache lines are used at once */
+ALWAYS_INLINE void grid_columns(float *y, const float *start, const tap *taps, const tap_grid *d, int32_t o,
+                                tap_range whole, const tap_row *t)
+{
+    grid_taps g[SLIDE_VECTORS];
+    for (int k = 0; k < SLIDE_VECTORS; k++) {
+        g[k] = grid_of(1, 1, 3, y, start, taps, d, NULL, o + k * LANES, lanes(LANES), t);
+    }
+    for (int32_t p = 0; p < t->pixels; p++) {
+        const ptrdiff_t x = (ptrdiff_t)p * t->step * t->c, to = (ptrdiff_t)p * t->y_step * t->c;
+        for (int k = 0; k < SLIDE_VECTORS; k++) {
+            if (p < whole.first) {
+                grid_slide_later(g + k, x, to, t);
+            } else if (p >= whole.last) {
+                grid_slide_earlier(g + k, x, to, t);
+            } else {
+                grid_slide_all(g + k, x, to, t);
+            }
+        }
     }
 }
 
@@ -250,6 +359,11 @@ ALWAYS_INLINE void taps_any(const int wide, float *y, const float *start, const 
     const tap_range whole = taps_whole(taps, count, t);
     const tap_grid d = taps_grid(taps, count);
     int32_t o = 0;
+    if (wide == 1 && grid_slides(&d, taps, whole, t)) {
+        for (; o + SLIDE_VECTORS * LANES <= t->c; o += SLIDE_VECTORS * LANES) {
+            grid_columns(y, start, taps, &d, o, whole, t);
+        }
+    }
     for (; o + LANES <= t->c; o += LANES) {
         taps_some(wide, 1, y, start, taps, count, &d, end, o, whole, t);
     }

@@ -1,5 +1,5 @@
 /* The windows of some outputs as rows of a matrix, with zeros where they are on the padding: for kernels whose rows are
- * so short, at most RUN_MOST floats, that products over them one by one are slow. Windows are copied from an image that has
+ * so short, at most RUN_MOST floats, that products over them one by one are slow. They are copied from an image that has
  * its padding around it, RUN_MOST floats or half as many at a time: what is too much, the next copy overwrites.
  */
 #ifndef INSITU_PATCHES_H
@@ -35,7 +35,7 @@ static inline void pad_image(float *to, const float *x, padded_size p, const con
     }
 }
 
-static inline void copy_run(float *restrict to, const float *restrict from, int32_t run)
+static inline void copy_window_row(float *restrict to, const float *restrict from, int32_t run)
 {
     if (run <= RUN_MOST / 2) {
         for (int k = 0; k < RUN_MOST / 2; k++) {
@@ -58,7 +58,7 @@ static inline void patches(float *to, const float *image, int32_t row, int32_t p
         const float *from = image + (ptrdiff_t)i * s->sh * row + j * s->sw * s->c;
         for (int32_t u = 0; u < s->kh; u++, from += s->dh * row) {
             for (int32_t v = 0; v < (together ? 1 : s->kw); v++, to += run) {
-                copy_run(to, from + v * s->dw * s->c, run);
+                copy_window_row(to, from + v * s->dw * s->c, run);
             }
         }
         j = j + 1 < s->ow ? j + 1 : 0;

@@ -19,7 +19,7 @@ typedef struct {
     int32_t pixels, c, step, width, y_step, rows, x_next, y_next;
 } tap_row;
 
-enum { TAPS_FLOATS = 4096 }; /* inputs that stay in the first-level cache while all their channels are used */
+enum { TAPS_FLOATS = 12288 }; /* inputs that stay in the first-level cache while all their channels are used */
 
 /* how many of `rows` rows, of `floats` inputs each, are computed at once: the rest is not in the cache long enough */
 static inline int32_t rows_at_once(int32_t rows, int32_t floats)

@@ -10,7 +10,8 @@
 
 enum { NORM_BLOCK = 64, NORM_MOST = 4 }; /* rows of a block; vectors of channels at a time */
 
-/* some channels of all rows: V vectors or, if V is NORM_REST, one with the lanes m alone: masks are slow on some machines */
+/* some channels of all rows: V vectors or, if V is NORM_REST, one with the lanes m alone. Masks are slow on some
+ * machines */
 typedef struct {
     int32_t rows, c;
     vm m;
