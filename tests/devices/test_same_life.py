@@ -127,6 +127,27 @@ def test_a_life_is_the_same_on_both(make):
     both.check()
 
 
+@pytest.mark.parametrize("make", [head_in_flash, head_in_sram])
+def test_a_class_stays_new_if_its_first_bout_is_rolled_back_on_both(make):
+    learner, x, _ = make()
+    both = Both(learner)
+    both.forget(0)
+    for i in range(40):
+        both.observe(x[i], 1)  # as an untrained head without the class 0 says: all guards are right
+    new = both.add_class("new")
+    for i in range(40, 46):
+        both.observe(-x[i], new)
+    rows = both.device.state()["head.weight"]
+    told = both.rehearse(1, 1e6, partial=True)
+    assert new == 0 and told.rolled_back, told
+    both.check()
+    both.observe(-x[46], new)  # its row follows its mean again
+    both.check()
+    both.rehearse(10, RATE, partial=True)
+    both.check()
+    assert np.flatnonzero((both.device.state()["head.weight"] != rows).any(1)).tolist() == [new]
+
+
 def test_learning_from_latents_takes_less_than_half_of_a_step():
     label, rate, taken = np.zeros(1, np.int32), np.float32(RATE), {}
     for store in (None, "64K"):

@@ -12,6 +12,7 @@ import insitu
 from insitu.devices.device import Updates
 from insitu.errors import DataError, GraphError
 from insitu.learner.rows import rows_in_use
+from insitu.store.bout import FIRST_RATE, falling
 from insitu.store.rules import NONE, Ledger
 from tests.learner.test_rows import NEW, digits, nine_digits, scores
 from tests.learners import data, imported
@@ -49,7 +50,8 @@ def test_learning_from_latents_equals_learning_from_samples_byte_for_byte(kind: 
         order.append(ids.index(record.id))
     told = one.rehearse(steps=50, rate=0.01)
     inputs = one.samples(x, y)
-    other.device.train(Updates((*inputs.inputs, inputs.labels), order, [0.01] * 50))  # type: ignore[arg-type]
+    rates = falling(FIRST_RATE * 0.01, 50, 50)[:-1]
+    other.device.train(Updates((*inputs.inputs, inputs.labels), order, rates))  # type: ignore[arg-type]
     assert bytes_of(one) == bytes_of(other) or told.rolled_back
     assert not told.rolled_back
 
@@ -138,7 +140,11 @@ def test_a_class_added_by_name_takes_part_and_the_others_stay(tmp_path: Path):
     again = nine_digits().on("host")
     again.keep(tmp_path / "life")
     assert bytes_of(again) == state and again.names[NEW] == "nine", "its row was not in a checkpoint yet"
+    assert again.rehearse(steps=64, rate=1e4).rolled_back and bytes_of(again) == state
+    rows = again.device.state()["head.weight"]
     assert not again.rehearse().rolled_back
+    changed = (again.device.state()["head.weight"] != rows).any(1)
+    assert np.flatnonzero(changed).tolist() == [NEW], "a bout that was dropped taught nothing: the class is still new"
     old, new = scores(again)
     assert old >= before - 1 and new > 80
     assert again.forget("nine") == 20 and scores(again)[1] == 0 and not rows_in_use(again)[NEW]

@@ -1,7 +1,8 @@
 """A bout: a bounded run of lessons from the store, judged by the guards before the learner takes it over.
 
     begin     the guards are recalled, the rates are derived, the trainee starts from the learner's state
-    some      a few lessons, chosen by the rules; between them a bout can pause, be saved, and go on: the same bytes
+    some      a few lessons, chosen by the rules, at a rate that falls to zero; between them a bout can pause, be saved,
+              and go on: the same bytes
     end       the guards are recalled again; a bout that did harm is dropped, and the next one learns at half the rate
 
 rehearsing.py says when, and keeps the results.
@@ -30,6 +31,9 @@ PASSES = 4  # how often a bout goes over the trainees, unless it is told how man
 LEAST, MOST = 64, 4096  # steps of such a bout
 CHUNK = 16  # lessons between two looks at the budget
 PROBES = 64  # records to measure gains with, at most
+FIRST_RATE = 2.0  # times the rate, at the first lesson: it falls to zero, so its mean is the rate (c/device/bout.c)
+ALONE_RATE = 3.0  # times that, if one row of the head learns alone: nothing else moves
+HANDICAP = 0.5  # of its bias while it learns: it must leave the others' samples this much more room
 
 
 @dataclass
@@ -37,12 +41,13 @@ class Bout:
     """A bout that has begun."""
 
     steps: int  # planned
-    rate: float
+    rate: float  # of the next lesson
     share: float | None  # of the rate, for the layers before the head; None: there is one rate
     guards: dict[int, bool]  # id -> was it right before?
     done: int = 0
     losses: list[float] = field(default_factory=list)  # sums of the lessons of each chunk
     rows: list[int] = field(default_factory=list)  # of the head, which alone are learned; none: all
+    taught: list[int] = field(default_factory=list)  # classes that it has had lessons of
 
     @property
     def finished(self) -> bool:
@@ -101,19 +106,43 @@ def begin(life: Life, steps: int | None, rate: float | None) -> Bout:
     ids = ledger.guard_ids()
     right = mind.right(*_guards(life, ids))
     share = None if rates.body is None else rates.share
-    return Bout(planned, rates.head * life.record.pace, share, dict(zip(ids, right)), rows=newcomers(life))
+    rows = newcomers(life)
+    shift_rows(life, rows, HANDICAP)
+    pace = np.float32(life.record.pace * FIRST_RATE) * np.float32(ALONE_RATE if rows else 1.0)
+    first = float(np.float32(rates.head) * pace)
+    return Bout(planned, first, share, dict(zip(ids, right)), rows=rows, taught=list(rows))
 
 
 def newcomers(life: Life) -> list[int]:
     """The class that was added and is learned for the first time, if there are others and only the head is trained.
 
     Its row alone is learned: those of the others know samples that are guards now, and would unlearn them. Of several
-    such classes none: then the others must learn to make room (docs/continual.md).
+    such classes none: then the others must learn to make room (docs/continual.md). A bout that was rolled back taught
+    it nothing: the next one is its first again.
     """
     taught = {k for k in life.store.ledger.trainees.ids if k != NONE}
     added = taught & set(life.record.fresh)
     alone = set(life.learner.graphs["predict"].state) == {f"{HEAD}.weight", f"{HEAD}.bias"}
     return sorted(added) if alone and len(added) == 1 and taught - added else []
+
+
+def shift_rows(life: Life, rows: list[int], by: float) -> None:
+    """Add to the biases of these rows of the trainee."""
+    if rows:
+        bias = life.mind.trainee.state()[f"{HEAD}.bias"].copy()
+        bias[rows] += np.float32(by)
+        life.mind.trainee.load_arrays({f"{HEAD}.bias": bias})
+
+
+def falling(rate: float, left: int, count: int) -> list[float]:
+    """The rates of the next lessons, with so many left in the bout, and of the one after them: in a line, to zero.
+
+    Float32, one after the other, as the C of a device computes them.
+    """
+    found = [np.float32(rate)]
+    for n in range(left, left - count, -1):
+        found.append(found[-1] * (np.float32(n - 1) / np.float32(n)))
+    return [float(one) for one in found]
 
 
 def _rates(life: Life, rate: float | None) -> Rates:
@@ -150,16 +179,19 @@ def some(life: Life, bout: Bout, count: int) -> None:
             life.damaged(record.id)
     whole = len(ids) // life.mind.together * life.mind.together
     labels = [ledger.records[i].label for i in ids]
+    *rates, bout.rate = falling(bout.rate, bout.steps - bout.done, count)
     if whole:
-        losses = life.mind.learn(latents[:whole], labels[:whole], bout.rate, bout.rows)
+        losses = life.mind.learn(latents[:whole], labels[:whole], rates, bout.rows)
         bout.losses.append(float(np.sum(losses, dtype=np.float64)))
-    life.learned(ids, labels)
+    life.learned(ids)
+    bout.taught = sorted({*bout.taught, *labels})
     bout.done += count
 
 
 def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     """Judge the bout. Returns whether it did harm, and which guards were right before and after."""
     ids = [i for i in bout.guards if i in life.store.ledger.records]
+    shift_rows(life, bout.rows, -HANDICAP)
     after = life.mind.right(*_guards(life, ids), life.mind.trainee)
     before = [bout.guards[i] for i in ids]
     broken = any(not np.isfinite(a).all() for a in life.mind.trainee.state().values() if a.dtype.kind == "f")

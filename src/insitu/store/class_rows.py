@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def make_rows(life: Life, told: set[int]) -> None:
     """Rows of classes that were added and have new labels: from their means, until they are trained."""
-    if told & set(life.record.fresh) and not _discriminate(life):
+    if told & life.record.following and not _discriminate(life):
         for k, row in _rows_apart(life, told):
             _set_row(life, k, *row)
             life.store.keep_fact(f"row {k}", np.append(*row).astype(np.float32).tobytes())
@@ -31,7 +31,7 @@ def restore_rows(life: Life) -> None:
     """Rows that were made since the last checkpoint."""
     if _discriminate(life):
         return
-    for k in sorted(life.record.fresh):
+    for k in sorted(life.record.following):
         row = life.store.fact(f"row {k}")
         if row is not None:
             values = np.frombuffer(row, np.float32)
@@ -40,7 +40,7 @@ def restore_rows(life: Life) -> None:
 
 def _rows_apart(life: Life, told: set[int]) -> Iterator[tuple[int, Row]]:
     """One after the other, beside all that are there."""
-    for k in sorted(told & set(life.record.fresh)):
+    for k in sorted(told & life.record.following):
         weight, bias = head_rows(life.learner) or (np.zeros(0), np.zeros(0))
         used, means = rows_in_use(life.learner), life.store.means.means
         old = [j for j in sorted(means) if j != k and used[j]]
@@ -49,13 +49,13 @@ def _rows_apart(life: Life, told: set[int]) -> Iterator[tuple[int, Row]]:
 
 def _trained(life: Life) -> bool:
     """Does any class have a trained row? Such rows do not compare with those of a discriminant."""
-    return bool(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - set(life.record.fresh))
+    return bool(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - life.record.following)
 
 
 def _discriminate(life: Life) -> bool:
     """All rows anew from the means and the covariance, which has changed for all; False if that is not the way."""
     means = life.store.means
-    known = [k for k in sorted(life.record.fresh) if k in means.means]
+    known = [k for k in sorted(life.record.following) if k in means.means]
     metric = life.spread and life.spread.metric(sum(means.counts.values()), len(means.counts))
     if metric is None or not known or _trained(life):
         return False

@@ -215,11 +215,10 @@ class Life:
         with self.learner._changing:
             return rehearsing.rehearse(self, steps, rate, partial, shortest(seconds, energy_mj, self.watts))
 
-    def learned(self, ids: list[int], labels: list[int]) -> None:
+    def learned(self, ids: list[int]) -> None:
         """These records were learned from."""
         self.used |= set(ids)
         self.record.steps += len(ids)
-        self.record.fresh = [k for k in self.record.fresh if k not in labels]
         known = self.learner.known
         self.learner.known = replace(known, samples=known.samples + len(ids))
 

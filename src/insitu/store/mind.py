@@ -113,22 +113,24 @@ class Mind:
         outputs = self.recall(latents, device)[0]
         return (np.isfinite(outputs).all(1) & (outputs.argmax(1) == np.array(labels))).tolist()
 
-    def learn(self, latents: Sequence[bytes], labels: Sequence[int], rate: float,
+    def learn(self, latents: Sequence[bytes], labels: Sequence[int], rates: Sequence[float],
               rows: Sequence[int] = ()) -> np.ndarray:  # fmt: skip
-        """Updates of the trainee, in this order; returns the losses. With `rows`, no other row of the head changes."""
+        """Updates of the trainee, in this order, each at the rate of its first lesson; returns the losses.
+
+        With `rows`, no other row of the head changes.
+        """
         batch = self.learner.batch
         if rows:
-            before, each = self.learner.device.state(), range(0, len(latents), batch)
-            return np.concatenate([self._learn_rows(latents[i : i + batch], labels[i : i + batch], rate, rows, before)
-                                   for i in each])  # fmt: skip
+            before = self.learner.device.state()
+            each = [slice(i, i + batch) for i in range(0, len(latents), batch)]
+            return np.concatenate([self._learn_rows(latents[s], labels[s], rates[s], rows, before) for s in each])
         arrays = (*self.arrays(latents), np.array(labels, np.int32))
-        rates = [rate] * -(-len(latents) // batch)
-        return self.trainee.train(Updates(arrays, range(len(latents)), rates, batch)).losses
+        return self.trainee.train(Updates(arrays, range(len(latents)), rates[: len(latents) : batch], batch)).losses
 
-    def _learn_rows(self, latents: Sequence[bytes], labels: Sequence[int], rate: float, rows: Sequence[int],
-                    before: dict[str, np.ndarray]) -> np.ndarray:  # fmt: skip
+    def _learn_rows(self, latents: Sequence[bytes], labels: Sequence[int], rates: Sequence[float],
+                    rows: Sequence[int], before: dict[str, np.ndarray]) -> np.ndarray:  # fmt: skip
         """One update; then all other rows are put back."""
-        losses, now = self.learn(latents, labels, rate), self.trainee.state()
+        losses, now = self.learn(latents, labels, rates), self.trainee.state()
         for part in (f"{HEAD}.weight", f"{HEAD}.bias"):
             kept = before[part].copy()
             kept[list(rows)] = now[part][list(rows)]

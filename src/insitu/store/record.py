@@ -27,10 +27,15 @@ class LifeRecord:
     pace: float = 1.0  # of the derived rates: halved when a bout was rolled back
     guard_before: float | None = None  # of the last bout
     guard_after: float | None = None
-    fresh: list[int] = field(default_factory=list)  # classes whose rows follow their means: added, not yet trained
+    fresh: list[int] = field(default_factory=list)  # classes that were added, and learned by no bout that was kept
     names: list[str] = field(default_factory=list)
     known: Known = field(default_factory=Known)
     bout: Bout | None = None
+
+    @property
+    def following(self) -> set[int]:
+        """Classes whose rows follow their means now: those that are fresh and not being learned by a bout."""
+        return set(self.fresh) - set(self.bout.taught if self.bout else ())
 
     def to_json(self) -> bytes:
         """Written with every sample: nothing is copied for it, as asdict would."""

@@ -81,4 +81,5 @@ def _end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     record.guard_after = float(np.mean(before if worse else after)) if after else None
     if not worse:
         life.learner.device.load_arrays(life.mind.trainee.state())
+        record.fresh = [k for k in record.fresh if k not in bout.taught]
     return judged

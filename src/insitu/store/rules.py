@@ -30,7 +30,7 @@ NONE = -1  # the label of a record that has none yet
 EVICTION, RESERVOIR = 1, 2  # streams of random numbers
 GUARD_EVERY, GUARD_AT = 5, 3
 MOST_USES = 0xFFFF
-NEWEST = 8  # records of a class that get every second of its lessons
+NEWEST, NEWEST_EVERY = 8, 3  # records of a class that get every third of its lessons
 FEWEST_GUARDS = 4  # with fewer, no bout is judged
 RULES = ("balanced", "oldest", "informative")
 
@@ -255,16 +255,16 @@ class Ledger:
         """The record to learn next, counted as used; None without labelled trainees.
 
         Of the class with the fewest steps in this bout (ties: the lowest number), it is the one with the fewest uses
-        (ties: the newest); in every second step of a class, of its newest eight alone. So what is new gets half of the
-        lessons, and everything else is replayed in turn. A newcomer starts level with the class's last replayed record.
+        (ties: the newest); in every third step of a class, of its newest eight alone. So what is new gets a third of
+        the lessons, and everything is replayed in turn. A newcomer starts level with the class's last replayed record.
         """
         if self._heaps is None:
             self._heaps = self._by_uses()
         if not self._heaps:
             return None
         label = min(self._heaps, key=lambda k: (self.steps[k], k))
-        odd = self.steps[label] % 2 == 1
-        record = self._of_newest(label) if odd else self._replayed(label)
+        new = self.steps[label] % NEWEST_EVERY == NEWEST_EVERY - 1
+        record = self._of_newest(label) if new else self._replayed(label)
         self.steps[label] += 1
         record = self.records[record.id] = record._replace(uses=min(record.uses + 1, MOST_USES))
         heappush(self._heaps[label], (record.uses, -record.id))

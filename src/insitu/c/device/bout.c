@@ -9,6 +9,10 @@
 #include "device/store.h"
 #include "kernels.h"
 
+static const float FIRST_RATE = 2.0f; /* times the rate, at the first lesson: it falls to zero, so its mean is the rate */
+static const float ALONE_RATE = 3.0f; /* times that, if one row of the head learns alone */
+static const float HANDICAP = 0.5f;   /* of its bias while it learns */
+
 static int32_t next_guard(const life_model *m, int32_t judged)
 {
     for (; m->now->cursor < m->now->count; m->now->cursor++) {
@@ -61,7 +65,15 @@ static int32_t has_all(const life_model *m)
     return 1;
 }
 
-/* The first bout of a class that was added teaches its row alone, if there are others: those know their own. */
+static void shift_rows(const life_model *m, float by)
+{
+    for (int32_t k = 0; k < m->class_count; k++) {
+        m->bias[k] += m->classes[k].fresh == 2 ? by : 0.0f;
+    }
+}
+
+/* The first bout of a class that was added teaches its row alone, if there are others: those know their own. It learns
+ * faster, since nothing else moves, and with a handicap: it must leave the samples of the others more room. */
 static void choose_rows(const life_model *m)
 {
     int32_t added = 0, others = 0;
@@ -74,12 +86,17 @@ static void choose_rows(const life_model *m)
     for (int32_t k = 0; m->now->alone && k < m->class_count; k++) {
         m->classes[k].fresh += m->classes[k].fresh == 1 && has_trainee(m, k);
     }
+    if (m->now->alone) {
+        m->now->rate *= ALONE_RATE;
+        shift_rows(m, HANDICAP);
+    }
 }
 
-static void end_rows(const life_model *m)
+/* Classes that the bout has taught are new no more, unless it was rolled back. */
+static void end_rows(const life_model *m, int32_t kept)
 {
     for (int32_t k = 0; k < m->class_count; k++) {
-        m->classes[k].fresh = m->classes[k].fresh == 1;
+        m->classes[k].fresh = m->classes[k].fresh == 1 || (m->classes[k].fresh == 2 && !kept);
     }
 }
 
@@ -131,7 +148,7 @@ int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t parti
         return 0;
     }
     m->now->left = steps;
-    m->now->rate = rate * m->past->pace;
+    m->now->rate = rate * (m->past->pace * FIRST_RATE);
     m->now->guards = m->now->right = m->now->lost = m->now->won = 0;
     m->now->older = m->now->proven = 0;
     for (int32_t i = 0; i < m->class_count; i++) {
@@ -167,19 +184,22 @@ static void learn(const life_model *m)
     const int32_t i = m->now->left ? rules_lesson(m->records, m->now->count, m->classes, m->class_count) : -1;
     if (i < 0) {
         m->now->left = 0;
-        end_rows(m);
+        if (m->now->alone) {
+            shift_rows(m, -HANDICAP);
+        }
         enter(m, LIFE_AFTER);
         return;
     }
     store_bring(m, m->records + i);
-    if (!m->now->alone) {
-        m->classes[m->records[i].label].fresh = 0;
+    if (m->classes[m->records[i].label].fresh) {
+        m->classes[m->records[i].label].fresh = 2;
     }
     m->now->loss = life_learn(m->records[i].label, m->now->rate);
     if (m->now->alone) {
         put_back_rows(m);
     }
     m->past->steps++;
+    m->now->rate = m->now->rate * ((float)(m->now->left - 1) / (float)m->now->left); /* in a line, to zero */
     m->now->left--;
 }
 
@@ -212,7 +232,7 @@ void bout_abandon(const life_model *m)
     if (phase == LIFE_BEFORE || phase == LIFE_LEARN || phase == LIFE_AFTER) {
         (void)bout_undo(m);
         forget_answers(m);
-        end_rows(m);
+        end_rows(m, 0);
     }
     m->now->left = 0;
     m->now->phase = LIFE_IDLE;
@@ -229,10 +249,12 @@ static void judge(const life_model *m)
     past->won = (uint32_t)now->won;
     const int32_t worse = rules_worse(now->guards, now->older, now->lost, now->won, now->proven) || is_broken(m);
     past->pace = worse ? past->pace * 0.5f : past->pace < 0.5f ? past->pace * 2.0f : 1.0f;
-    if (worse && bout_undo(m) == 0) {
+    const int32_t undone = worse && bout_undo(m) == 0;
+    if (undone) {
         past->undone++;
         past->right = (uint32_t)(now->right + now->lost - now->won);
     }
+    end_rows(m, !undone);
     for (int32_t i = 0; i < now->count; i++) {
         if (m->records[i].flags & RULES_JUDGED) {
             rules_judged(m->records + i);

@@ -150,8 +150,8 @@ int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes,
     }
     if (best >= 0) {
         rules_class *own = classes + records[best].label;
-        if (own->steps % 2 == 1) {
-            best = newest(records, count, records[best].label); /* every second lesson is from what is new */
+        if (own->steps % RULES_NEWEST_EVERY == RULES_NEWEST_EVERY - 1) {
+            best = newest(records, count, records[best].label);
         } else {
             own->level = records[best].uses;
         }

@@ -12,7 +12,7 @@ enum { RULES_NONE = -1 };                                       /* the label of 
 enum { RULES_GUARD = 1, RULES_RIGHT = 2, RULES_JUDGED = 4 };    /* flags: a guard; right, and asked, before the bout */
 enum { RULES_BALANCED, RULES_OLDEST, RULES_INFORMATIVE };       /* what gives way in a full group */
 enum { RULES_FEWEST_GUARDS = 4, RULES_NAME = 32 };              /* with fewer, no bout is judged; bytes of a name */
-enum { RULES_NEWEST = 8 };                                      /* records of a class that get half of its lessons */
+enum { RULES_NEWEST = 8, RULES_NEWEST_EVERY = 3 };              /* records of a class that get a third of its lessons */
 
 /* A kept sample; part of a checkpoint. */
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
     uint32_t level;    /* uses of its last replayed record: a newcomer starts there */
     uint32_t steps;    /* of the running bout */
     uint32_t count;    /* samples in its mean */
-    uint32_t fresh;    /* 1: it was added, and not yet learned: its row follows its mean; 2: learned by this bout */
+    uint32_t fresh;    /* 1: it was added, and no bout that was kept taught it: its row follows its mean; 2: this one does */
     char name[RULES_NAME];
 } rules_class;
 
