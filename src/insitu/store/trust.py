@@ -1,7 +1,8 @@
 """A number in each row of a store tells whether the row is as it was written: a CRC-32, or with a key a MAC.
 
 A row whose number does not fit is damaged, and nothing in it counts: not the label either. Stores of format 1 had no
-such numbers; `seal_rows` adds them. Latents have numbers of their own, their marks, which are among what is sealed.
+such numbers; `seal_rows` adds them. Latents have numbers of their own, their marks, which are among what is sealed:
+equal samples are found by them. Without a key they also prove a latent; with one, its encryption does.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ class Trust:
     """Tells damaged rows, and counts them."""
 
     def __init__(self, seal: Seal, where: str):
-        self.mark: Mark = seal.mark if seal.locked else zlib.crc32
+        self.mark: Mark = seal.likeness if seal.locked else zlib.crc32
+        self._proof: Mark = seal.mark if seal.locked else zlib.crc32
         self.where = where
         self.lost: int = 0  # damaged rows that were found, and left out
 
     def number(self, values: Iterable[object]) -> int:
         """The number of a row with these values."""
-        return self.mark(repr([zlib.crc32(v) if isinstance(v, bytes) else v for v in values]).encode())
+        return self._proof(repr([zlib.crc32(v) if isinstance(v, bytes) else v for v in values]).encode())
 
     def holds(self, values: Iterable[object], number: object) -> bool:
         """Is a row as it was written?"""
