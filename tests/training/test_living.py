@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,12 @@ def test_the_cut_is_where_little_is_stored():
     made, _ = compiled("last:2", "int8")
     kept = living(made.graphs)["recall"].inputs
     assert sum(v.type.bytes for v in kept) < 1000
+
+
+def test_rows_are_refused_with_a_way_out():
+    graphs = {verb: replace(g, by_rows=g.inputs[0].name) for verb, g in learner().graphs.items()}
+    with pytest.raises(GraphError, match=r"rows that went by are gone[\s\S]*bytes of SRAM"):
+        living(graphs)
 
 
 def test_batches_are_refused():

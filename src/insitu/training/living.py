@@ -29,14 +29,20 @@ def living(graphs: Mapping[str, Graph], head: str | None = HEAD) -> dict[str, Gr
     if STEP not in graphs or graphs[STEP].inputs[0].shape[:1] != (1,):
         raise GraphError("a program with a store learns from one sample at a time", hint=option(batch=1))
     if predict.by_rows:
-        raise GraphError(
-            "a program with a store takes whole samples",
-            hint=either(shell="leave out --rows, or --store", python="leave out rows, or store"),
-        )
+        raise _rows_are_gone(predict)
     found = split({"predict": predict, STEP: graphs[STEP]}, predict.inputs, narrow=True)
     rest = found.rest if found else {"predict": predict, STEP: graphs[STEP]}
     encode = {ENCODE: _named(found)} if found else {}
     return {"predict": predict, **encode, RECALL: with_features(rest["predict"], head), LEARN: rest[STEP]}
+
+
+def _rows_are_gone(predict: Graph) -> GraphError:
+    """Why a sample that arrives row by row cannot be kept."""
+    size = sum(v.type.bytes for v in predict.inputs)
+    words = "a sample that is kept is given to `encode` after `predict` has seen it, and rows that went by are gone"
+    room = f"a whole sample takes {size:,} bytes of SRAM"
+    hint = either(shell=f"leave out --rows ({room}), or --store", python=f"leave out rows ({room}), or store")
+    return GraphError(f"a program with a store takes whole samples: {words}", hint=hint)
 
 
 def _named(found: Split) -> Graph:
