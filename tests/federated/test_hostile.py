@@ -30,6 +30,7 @@ from insitu.federated.present import NUMBERS, SAMPLED, Present
 from insitu.federated.privacy import Noise
 from insitu.federated.scored import WEIGHT
 from insitu.federated.strategy import DELTA, LEFT_OUT, LOSS, RECORD, Deltas
+from insitu.reports.fleet import fleet_page
 from tests.federated.test_rounds import SETTINGS, Here, Killed, apps, everyone, message_to, rounds_of
 
 NAN = float("nan")
@@ -68,9 +69,14 @@ def test_what_devices_say_about_themselves_stays_short_and_readable():
         reply.content[RECORD][LEFT_OUT] = ["\x1b[2J" + "x" * 1000] * 500
         return reply
 
-    found = outcome_of(rounds_of(everyone(FedAvg), Here(apps(), shout), 1))
+    made = Deltas(everyone(FedAvg), [fresh()])
+    run_rounds(made, Here(apps(), shout), 1, SETTINGS, None, 60, own=1)
+    found = outcome_of(made)
     text = json.dumps(found, allow_nan=False)  # a loss that cannot be averaged is not shown
     assert len(text) < 100_000 and "\\u001b" not in text and "the device reports" in text
+    assert found == json.loads(text)  # a page is made of either
+    page = fleet_page(found)
+    assert "Who trained what" in page and page.count("<td class=n>0 of 1</td>") == 1 and "\x1b" not in page
 
 
 class Repeating(Here):

@@ -6,7 +6,7 @@ import numpy as np
 
 from insitu.federated.handout import base_of
 from insitu.federated.member import KEPT, Member, Task
-from insitu.federated.own import go_on
+from insitu.federated.own import ALONE, go_on, start_of
 from insitu.federated.rounds import Fleet
 from insitu.learner.settle import usual_epochs
 from tests.federated.fleet import CLASSES, fresh, samples
@@ -43,6 +43,20 @@ def test_passes_that_do_harm_leave_the_model_as_it_was():
     spoiled, tests = learner.samples(x, wrong), learner.samples(*samples(60, 8))
     assert not go_on(learner, spoiled, learn, passes=4, test=tests).kept
     assert learner.device.save_state() == before and learner.known == known
+
+
+def test_a_device_whom_the_fleet_does_not_suit_keeps_what_it_learns_without_it():
+    """The fleet's model has learned nonsense, and few passes do not mend that."""
+    learner, (x, y), tests = fresh(), samples(48, 3), samples(60, 8)
+    learner.fit(x, y, epochs=8, rate=0.02)
+    first = start_of(learner)
+    learner.fit(x, np.random.default_rng(0).integers(0, CLASSES, len(y)), epochs=8, rate=0.2)
+    learn, sizes = passing(learner)
+    test = learner.samples(*tests)
+    found = go_on(learner, learner.samples(x, y), learn, passes=2, test=test, first=first)
+    assert found.kept == ALONE and len(sizes) == 4 and found.alone is not None
+    assert learner.evaluate(*tests)["accuracy"] == found.alone.measure
+    assert go_on(learner, learner.samples(x, y), learn, passes=3, first=first).alone is None  # nobody could tell
 
 
 def test_without_test_samples_a_device_keeps_what_it_learned_and_without_passes_the_fleets_model():

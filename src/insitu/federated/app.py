@@ -116,7 +116,8 @@ def evaluated(member: Member, settings: ConfigRecord, catalogue: Catalogue) -> d
     if given is None:
         return member.evaluate(member.held, catalogue)
     passes = member.passes if member.passes is not None else None if given == AS_FITS else int(given)  # type: ignore
-    return member.settle(member.held, catalogue, task_of(settings), passes, int(settings.get(MORE, 0)))  # type: ignore
+    more, last = int(settings.get(MORE, 0)), bool(settings.get(OVER))  # type: ignore[arg-type]
+    return member.settle(member.held, catalogue, task_of(settings), passes, more, last)
 
 
 def _metrics(member: Member, found: Mapping[str, float]) -> MetricRecord:
@@ -245,8 +246,8 @@ Scores = dict[int, float]
 
 
 def settled(strategy: Deltas, grid: Grid, arrays: Arrays, settings: Settings,
-            timeout: float) -> tuple[Scores, dict[int, bool]]:  # fmt: skip
-    """The scores of devices that go on from a model by themselves, and whether they keep that."""
+            timeout: float) -> tuple[Scores, dict[int, int]]:  # fmt: skip
+    """The scores of devices that go on from a model by themselves, and which model each keeps."""
     last = max(strategy.scored)
     before = strategy.scored[last]
     evaluate(strategy, grid, last, arrays, settings, timeout)

@@ -107,7 +107,7 @@ def keep_model(given: dict[str, Any]) -> Path | None:
     member.keep(memory.read_bytes())
     if not member.held:
         return None
-    member.settle(member.held, catalogue_of([member.units]), passes=member.passes)
+    member.settle(member.held, catalogue_of([member.units]), passes=member.passes, last=True)
     return member.learner.save(str(given["output"]))
 
 

@@ -56,11 +56,14 @@ def measured(scores: dict[str, float]) -> str:
     return f"error {scores['error']:.4g}" if "error" in scores else "not tested"
 
 
+WHOSE = {0.0: "with the fleet's model, as own passes did harm", 1.0: "after passes of its own",
+         2.0: "after passes of its own without the fleet's model, which does not suit it"}  # fmt: skip
+
+
 def ending(event: dict[str, Any]) -> str:
     """What the last message left this device with."""
     if "failed" in event:
         return "the run is over; this device could not answer its last message"
     scores = event.get("scores") or {}
-    whose = {1.0: "after passes of its own", 0.0: "with the fleet's model, as own passes did harm"}
-    said = f", {whose[float(scores['kept'])]}" if scores.get("kept") in (0.0, 1.0) else ""
+    said = f", {WHOSE[float(scores['kept'])]}" if scores.get("kept") in WHOSE else ""
     return f"the run is over: {measured(scores)} on this device{said}"

@@ -164,7 +164,7 @@ class Gateway(Member):
         return self.measured()
 
     def settle(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL, passes: int | None = None,
-               more: int = 0) -> dict[str, float]:  # fmt: skip
+               more: int = 0, last: bool = False) -> dict[str, float]:  # fmt: skip
         """Each board ends with the model that suits it best.
 
         For a board whose samples it holds, the gateway finds that model with the same program (own.py). A board with a
@@ -173,7 +173,7 @@ class Gateway(Member):
         found = []
         for board in self.boards:
             try:
-                own = self._settled(board, packed, catalogue, task, passes, more)
+                own = self._settled(board, packed, catalogue, task, passes, more, last)
                 found.append({**self.measured(), KEPT: float(own.kept)})
             except (DeviceError, OSError) as e:
                 board.lost(e)
@@ -182,13 +182,13 @@ class Gateway(Member):
         return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
     def _settled(self, board: Board, packed: bytes, catalogue: Catalogue, task: Task, passes: int | None,
-                 more: int) -> Own:  # fmt: skip
+                 more: int, last: bool) -> Own:  # fmt: skip
         """Leave the best model on a board and on the learner here; returns what speaks for it."""
         device = board.reached()
         self.take(packed, catalogue)
         self._hand_over(self.learner.device, device)
         if board.samples is not None:
-            found = self._gone_on(board.samples, task, passes, more)
+            found = self._gone_on(board.samples, task, passes, more, last)
             self._hand_over(self.learner.device, device)
             return found
         bouts = BOUTS if passes is None else passes

@@ -23,14 +23,14 @@ from insitu.data import Samples, read_held_out
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, Program, check_personal, exchanged
 from insitu.federated.delta import HASH_BYTES, Sender, base_hash, unpack_base
-from insitu.federated.own import Own, go_on
+from insitu.federated.own import Own, go_on, start_of
 from insitu.federated.privacy import Noise, private
 from insitu.federated.units import Arrays, Unit, from_real, identity, to_real, units_of
 from insitu.files import UNREADABLE, read_array
 from insitu.learner import Learner
 from insitu.learner.few import Known
 
-KEPT = "kept"  # of a device that went on by itself: does it keep that?
+KEPT = "kept"  # of a device that went on by itself: which model it keeps (own.py)
 MOST_KEPT = 1 << 28  # bytes that a device keeps between rounds
 
 
@@ -79,6 +79,7 @@ class Member:
         self.passes = passes  # by itself after the last round, whatever the server says
         self.secure = secure  # it answers only under masks, with a change of at most this norm
         self.learner, self.data, self.test = learner, (x, y), test
+        self._first = start_of(learner)
         check_personal(learner.graphs, personal)
         everything = units_of(learner.graphs)
         self.units: Program = exchanged(everything, personal)
@@ -158,19 +159,21 @@ class Member:
         return self.measured()
 
     def settle(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL, passes: int | None = None,
-               more: int = 0) -> dict[str, float]:  # fmt: skip
+               more: int = 0, last: bool = False) -> dict[str, float]:  # fmt: skip
         """Go on from a base alone (own.py): the learner then has the model that this device keeps, and the result says
-        how good it is. Nothing of it is part of later rounds."""
+        how good it is. Nothing of it is part of later rounds. last: after all rounds, so that what this device reaches
+        without the fleet is tried, too."""
         self.take(packed, catalogue)
         known = self.learner.known
-        found = self._gone_on(self.learner.samples(*self.data), task, passes, more)
+        found = self._gone_on(self.learner.samples(*self.data), task, passes, more, last)
         self.learner.known = known
         return {**self.measured(), KEPT: float(found.kept)}
 
-    def _gone_on(self, data: Samples, task: Task, passes: int | None, more: int) -> Own:
+    def _gone_on(self, data: Samples, task: Task, passes: int | None, more: int, last: bool = False) -> Own:
         given = self.data if self.test is None else self.test
         test = None if self.seen else self.learner.samples(*given, part="test")
-        return go_on(self.learner, data, lambda part, epoch: self._epoch(task, epoch, part), passes, more, test)
+        first = self._first if last else None
+        return go_on(self.learner, data, lambda part, epoch: self._epoch(task, epoch, part), passes, more, test, first)
 
     def measured(self) -> dict[str, float]:
         """How good the learner's model is on this device's test samples."""

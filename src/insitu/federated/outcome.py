@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from insitu.federated.own import KEEPS
 from insitu.federated.strategy import Deltas
 from insitu.federated.units import from_real, identity
 from insitu.learner import Learner
@@ -19,10 +20,10 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "rounds": [vars(t) for t in strategy.traffic],
         "dropped": [vars(d) for d in strategy.dropped],
         "scores": dict(strategy.scores or {}),
-        "devices": {str(number): scores for number, scores in strategy.scored.items()},
-        "own": {str(node): score for node, score in strategy.owned.items()},
-        "kept": {str(node): kept for node, kept in strategy.kept.items()},
-        "alone": {str(node): score for node, score in strategy.alone.items()},
+        "devices": {str(number): _named(scores) for number, scores in strategy.scored.items()},
+        "own": _named(strategy.owned),
+        "kept": {str(node): KEEPS[kept] for node, kept in strategy.kept.items()},
+        "alone": _named(strategy.alone),
         "tested_bytes": strategy.tested_bytes,
         "seen": sorted(str(node) for node in strategy.seen),
         "measure": MEASURES[strategy.learners[0].recipe.loss][0],
@@ -34,6 +35,11 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "secure": getattr(strategy, "clip", None),
         **_spent(strategy),
     }
+
+
+def _named(scores: dict[int, float]) -> dict[str, float]:
+    """Nodes as JSON names them."""
+    return {str(node): score for node, score in scores.items()}
 
 
 def programs_of(strategy: Deltas) -> list[dict[str, Any]]:

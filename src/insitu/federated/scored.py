@@ -15,6 +15,7 @@ from flwr.app import Message, MetricRecord, RecordDict
 from insitu.errors import DataError
 from insitu.federated.member import KEPT
 from insitu.federated.noted import said
+from insitu.federated.own import ALONE, FLEET
 
 WEIGHT = "num-examples"  # the weight that Flower's strategies use
 SEEN, UNTESTED = "seen", "untested"  # on samples that were learned from; without any samples
@@ -28,7 +29,7 @@ class Scored:
     node: int
     score: float | None
     samples: int
-    kept: bool  # did the device keep what it learned by itself?
+    kept: int  # which model the device keeps (own.py)
     seen: bool
 
 
@@ -42,7 +43,8 @@ def checked_score(message: Message, measure: str, most_samples: int) -> Scored:
     node, untested = message.metadata.src_node_id, bool(records[0].get(UNTESTED, 0))
     samples = _number(records[0], WEIGHT, 1, most_samples)
     score = None if untested else _number(records[0], measure, 0, MOST[measure])
-    return Scored(node, score, int(samples), bool(records[0].get(KEPT, 0)), bool(records[0].get(SEEN, 0)))
+    kept = int(_number({KEPT: 0, **records[0]}, KEPT, FLEET, ALONE))
+    return Scored(node, score, int(samples), kept, bool(records[0].get(SEEN, 0)))
 
 
 def _number(record: Mapping[str, object], name: str, least: float, most: float) -> float:

@@ -22,6 +22,7 @@ from insitu.federated.app import Settings, client_app, server_app
 from insitu.federated.member import Member
 from insitu.federated.named import deltas_of, strategy_of
 from insitu.federated.outcome import outcome_of, with_model
+from insitu.federated.own import Start, start_of
 from insitu.federated.privacy import Noise
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
@@ -114,16 +115,16 @@ def written(folder: Path, learner: Learner, devices: Sequence[tuple[Samples, Sam
 
 
 @cache
-def learner_in(folder: str) -> tuple[Learner, bytes]:
-    """The learner of this worker process, and its first state."""
+def learner_in(folder: str) -> tuple[Learner, Start]:
+    """The learner of this worker process, and its first model."""
     found = open_learner(Path(folder) / "learner.insitu")
-    return found, found.device.save_state()
+    return found, start_of(found)
 
 
 def member(folder: str, number: int, plan: Plan) -> Member:
     """One device. The worker's learner plays it, from the first state."""
-    learner, state = learner_in(folder)
-    learner.device.load_state(state)
+    learner, first = learner_in(folder)
+    first.load(learner)
     with np.load(Path(folder) / f"{number}.npz") as data:
         return Member(learner, data["x"], data["y"], test=(data["x_test"], data["y_test"]), personal=plan.personal,
                       coding=plan.coding, noise=plan.own_noise, secure=plan.secure)  # fmt: skip

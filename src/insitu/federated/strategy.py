@@ -60,9 +60,9 @@ class Deltas(Strategy):
         self.first: Arrays = first_arrays(self.catalogue, states)
         self.scores: MetricRecord | None = None  # of the last evaluation
         self.owned: dict[int, float] = {}  # the scores of devices that went on by themselves
-        self.kept: dict[int, bool] = {}  # do they keep that?
+        self.kept: dict[int, int] = {}  # which model they keep (own.py)
         self.alone: dict[int, float] = {}  # the scores that devices reach without the others
-        self.keeps: dict[int, bool] = {}  # of the last evaluation
+        self.keeps: dict[int, int] = {}  # of the last evaluation
         self.tested_bytes = 0  # sent to devices for evaluations
         self.asked: set[int] = set()  # devices that have not answered yet
         self.measure = MEASURES[self.learners[0].recipe.loss][0]

@@ -9,7 +9,7 @@ from typing import Any
 
 from insitu.files import write_whole
 from insitu.reports.fleet_table import plain_table
-from insitu.reports.fleet_text import bare, is_share, mean, tested_on, worst
+from insitu.reports.fleet_text import bare, is_share, kept_by, mean, tested_on, which_kept, worst
 from insitu.reports.fleet_who import numbered, who
 from insitu.reports.html import PAGE, card, section
 from insitu.reports.html_answers import answer
@@ -48,10 +48,8 @@ def first(about: Mapping[str, Any]) -> str:
         change = f"{mean(about, before)} before, {worst(about, after)} on the worst device"
         tiles.append(answer("How accurate is it?", mean(about, after), change))
     if own := list(about.get("own", {}).values()):
-        kept, alone = list(about.get("kept", {}).values()), list(about.get("alone", {}).values())
-        back = len(kept) - sum(kept)
-        which = f"; {back} of {len(kept)} went back" if back else ""
-        which += f"; without the others {mean(about, alone)}" if alone else ""
+        alone = list(about.get("alone", {}).values())
+        which = which_kept(about) + (f"; without the others {mean(about, alone)}" if alone else "")
         words = f"{worst(about, own)} on the worst device{which}"
         tiles.append(answer("And if each goes on by itself?", mean(about, own), words))
     up, replies = sum(r["up"] for r in about["rounds"]), sum(r["replies"] for r in about["rounds"])
@@ -102,13 +100,13 @@ def devices(about: Mapping[str, Any]) -> str:
     return section("Devices", words, card(plain_table(head, rows)))
 
 
-EXPLAINED = {"own": "Own: what it keeps after it went on from there by itself.",
+EXPLAINED = {"own": "Own: the model that it keeps at last.",
              "alone": "Alone: without the others, after as many passes."}  # fmt: skip
 
 
 def _keeps(about: Mapping[str, Any], node: str) -> list[str]:
     """Which model a device keeps, if that was asked."""
-    return [{True: "own", False: "fleet"}.get(about["kept"].get(node), "")] if about.get("kept") else []
+    return [kept_by(about, node)] if about.get("kept") else []
 
 
 def tensors(about: Mapping[str, Any]) -> str:

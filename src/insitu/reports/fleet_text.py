@@ -28,13 +28,25 @@ def scores(about: Mapping[str, Any]) -> list[str]:
     when = dict.fromkeys(found, "with the fleet's model") | {0: f"on {tested_on(about)}"}
     lines = [_line(about, "before" if n == 0 else "fleet", found[n], when[n]) for n in sorted(found)]
     if own := list(about.get("own", {}).values()):
-        kept = list(about.get("kept", {}).values())
-        back = len(kept) - sum(kept)
-        which = f"; {back} of {len(kept)} went back to the fleet's model" if back else ""
-        lines.append(_line(about, "own", own, "once each device went on by itself", which))
+        lines.append(_line(about, "own", own, "once each device went on by itself", which_kept(about)))
     if alone := list(about.get("alone", {}).values()):
         lines.append(_line(about, "alone", alone, "if each had learned without the others"))
     return lines
+
+
+def kept_by(about: Mapping[str, Any], node: str) -> str:
+    """Which model a device keeps; older records only say whether it is its own."""
+    kept = about.get("kept", {}).get(node, "")
+    return str({True: "own", False: "fleet"}.get(kept, kept))
+
+
+def which_kept(about: Mapping[str, Any]) -> str:
+    """How many devices keep another model than that after their own passes from the fleet's."""
+    kept = [kept_by(about, node) for node in about.get("kept", {})]
+    back, alone = kept.count("fleet"), kept.count("alone")
+    words = [f"{back} keep the fleet's model"] if back else []
+    words += [f"{alone} what they learn without it"] if alone else []
+    return f"; of {len(kept)}, {' and '.join(words)}" if words else ""
 
 
 def tested_on(about: Mapping[str, Any]) -> str:
