@@ -12,9 +12,11 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 import insitu
 from insitu.devices.device import Updates
 from insitu.errors import Unsupported
+from insitu.exporters.learned import chosen_graph
 from insitu.exporters.litert_train import write
 from insitu.exporters.litert_train.table import TABLE
 from insitu.exporters.written import Options
+from insitu.graph import evaluate
 from insitu.ops.activation_backward import relu_dx
 from insitu.training.train import Recipe
 
@@ -216,8 +218,23 @@ def test_long_gradients_are_clipped():
 
 def test_an_int8_learner_is_refused():
     x = np.random.default_rng(0).normal(size=(8, 1, 3, 4)).astype(np.float32)
-    with pytest.raises(Unsupported, match='int8\n  try: compile with precision="float"'):
+    with pytest.raises(Unsupported, match='int8\n  try: precision="float" trains the float network'):
         write(learner_of("mlp", precision="int8", data=x, scheme="head"), Options())
+
+
+def test_the_float_network_of_an_int8_learner_goes_on_learning():
+    x = np.random.default_rng(0).normal(size=(STEPS, 3, 16, 16)).astype(np.float32)
+    y = np.arange(STEPS, dtype=np.int32) % 4
+    learner = learner_of("mobilenet", precision="int8", data=x, scheme="last:2")
+    learner.fit(x, y, epochs=1, rate=0.05)
+    options = Options(precision="float")
+    written = Interpreter(model_content=write(learner, options).data)
+    network = chosen_graph(learner, options)
+    first = evaluate(network, x[:1])
+    np.testing.assert_allclose(written.get_signature_runner("infer")(x=x[:1])["logits"], first, atol=1e-5)
+    ours = insitu.compile(network, precision="float", scheme="last:2", recipe=learner.recipe)
+    want = ours.device.train(Updates((x, y), range(STEPS), [0.02] * STEPS)).losses
+    np.testing.assert_allclose(steps(written, x, y, 0.02), want, atol=1e-5)
 
 
 def test_an_op_that_litert_lacks_is_refused_by_name_before_a_file_appears(monkeypatch, tmp_path):

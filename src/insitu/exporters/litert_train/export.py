@@ -19,7 +19,7 @@ import numpy as np
 
 from insitu.data.arguments import whole
 from insitu.errors import GraphError, ModelError, Unsupported
-from insitu.exporters.learned import learned_graph
+from insitu.exporters.learned import chosen_graph
 from insitu.exporters.litert_train import elements, moves, norms, steps, windows  # noqa: F401  fill the table
 from insitu.exporters.litert_train.sheet import File, Sheet
 from insitu.exporters.litert_train.table import refuse_unknown, written
@@ -28,6 +28,7 @@ from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, Value, evaluate
 from insitu.learner import Learner
+from insitu.quantizer.fold import is_int8
 from insitu.terminal.wording import option
 from insitu.training.train import train_graphs
 
@@ -48,7 +49,7 @@ class Program:
 
 def write(learner: Learner, options: Options) -> Written:
     """The file's bytes. `options.batch` is the number of samples per step, by default the learner's own."""
-    made = program_of(learner, options.batch)
+    made = program_of(learner, options)
     file = File()
     _infer(file, made)
     _train(file, made)
@@ -61,21 +62,30 @@ def write(learner: Learner, options: Options) -> Written:
     return Written(file.written(learner.graphs["predict"].name), _notes(made))
 
 
-def program_of(learner: Learner, batch: int | None) -> Program:
+def program_of(learner: Learner, options: Options) -> Program:
     """The training step as one graph of a whole batch, starting from what was learned."""
     parts = learner.parts
     if parts is None:
         raise GraphError("a folder has only the interface of its program", hint="export where the model is")
-    if any(node.op.kind == "int8" for node in parts.forward.nodes):
-        hint = f"compile with {option(precision='float')}   or   {option(to='litert')} for inference"
-        raise Unsupported("LiteRT trains in float only, and this learner is int8", hint=hint)
-    samples = learner.batch if batch is None else whole(batch, "batch", 1)
-    graphs = train_graphs(parts.forward, parts.scheme, replace(parts.recipe, rows=False), samples=samples,
+    samples = learner.batch if options.batch is None else whole(options.batch, "batch", 1)
+    forward, learned = float_network(learner, options)
+    graphs = train_graphs(forward, parts.scheme, replace(parts.recipe, rows=False), samples=samples,
                           head=parts.head)  # fmt: skip
     step, predict = graphs["train_step"], graphs["predict"]
     refuse_unknown((step, predict))
-    first, learned = {**step.state, **predict.state}, state_of(learner)
+    first = {**step.state, **predict.state}
     return Program(step, predict, {name: learned.get(name, array) for name, array in first.items()}, parts.recipe.loss)
+
+
+def float_network(learner: Learner, options: Options) -> tuple[Graph, Mapping[str, np.ndarray]]:
+    """The network that is trained, and its state; of an int8 learner, the real numbers it stands for."""
+    assert learner.parts is not None  # checked by program_of
+    if not is_int8(learner.parts.forward):
+        return learner.parts.forward, state_of(learner)
+    if options.precision != "float":
+        hint = f"{option(precision='float')} trains the float network that it stands for   or   {option(to='litert')}"
+        raise Unsupported("LiteRT trains in float only, and this learner is int8", hint=hint)
+    return chosen_graph(learner, options), {}
 
 
 def state_of(learner: Learner) -> dict[str, np.ndarray]:
@@ -180,12 +190,13 @@ def check(data: bytes, learner: Learner, options: Options) -> tuple[str, ...]:
     """LiteRT reads the file and infers what the learner's graph computes."""
     from ai_edge_litert.interpreter import Interpreter
 
-    infer, graph = Interpreter(model_content=data).get_signature_runner("infer"), learned_graph(learner)
+    infer, graph = Interpreter(model_content=data).get_signature_runner("infer"), chosen_graph(learner, options)
     samples = compared(graph, options.data)
     largest = max(_difference(infer, graph, sample) for sample in samples)
     if not largest <= CLOSE:
         raise ModelError(f"LiteRT differs from the learner by {largest:.1e}", hint="please report this model")
-    return (f"LiteRT infers what the learner predicts within {largest:.0e}, on {len(samples)} samples",)
+    whose = "the float network of the learner" if is_int8(learner.graphs["predict"]) else "the learner"
+    return (f"LiteRT infers what {whose} predicts within {largest:.0e}, on {len(samples)} samples",)
 
 
 def _difference(infer: Callable, graph: Graph, sample: tuple[np.ndarray, ...]) -> float:
