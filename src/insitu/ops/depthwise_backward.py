@@ -48,6 +48,8 @@ depthwise2d_dx = op(
         Case("long row, s8", (f32(1, 1, 21, 5), s8(1, 5, 5, s=0.02)), {"size": (1, 25), "channels": 5}),
         Case("wide", (f32(2, 6, 7, 19), f32(3, 3, 19)), {"size": (8, 6), "channels": 19, "padding": (0, 0, 1, 2)}),
         Case("tall", (f32(2, 9, 5, 35), f32(3, 3, 35)), {"size": (9, 5), "channels": 35, "padding": (1, 1, 1, 1)}),
+        Case("tall, stride", (f32(2, 6, 3, 17), f32(3, 3, 17)),
+             {"size": (12, 6), "channels": 17, "stride": (2, 2), "padding": (0, 1, 0, 1)}),
         Case("dilated", (f32(1, 6, 6, 33), f32(3, 3, 33)),
              {"size": (6, 6), "channels": 33, "dilation": (2, 1), "padding": (2, 2, 1, 1)}),
     ],

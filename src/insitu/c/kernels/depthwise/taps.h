@@ -35,11 +35,13 @@ static inline int32_t rows_inside(const conv2d_shape *s, int32_t i)
     return i * s->sh < s->pt ? 1 : rows_at_once((last < s->oh ? last : s->oh) - i, s->sh * s->w * s->c);
 }
 
-/* how many rows of inputs from r on lie under all taps; 1 if row r does not */
+/* how many times sh rows of inputs from r on lie under all taps, as far as strides let them; 0 if not all of the first sh
+ * do */
 static inline int32_t rows_with_taps(const conv2d_shape *s, int32_t r)
 {
-    const int32_t last = s->oh - s->pt, inside = r + s->pt >= (s->kh - 1) * s->dh && s->sh == 1;
-    return inside ? rows_at_once((last < s->h ? last : s->h) - r, s->ow * s->o) : 1;
+    const int32_t last = (s->oh - 1) * s->sh - s->pt + 1, room = (last < s->h ? last : s->h) - r;
+    const int32_t inside = r + s->pt >= (s->kh - 1) * s->dh && room >= s->sh;
+    return inside ? rows_at_once(room / s->sh, s->ow * s->o) : 0;
 }
 
 /* the taps of output row i of a depthwise convolution that are on rows of x; x_size and w_size are bytes per element */
