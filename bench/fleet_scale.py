@@ -11,6 +11,7 @@ half of it; a round takes 1 % of the devices and waits a minute for the slowest.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import time
@@ -33,16 +34,31 @@ WIRE = 24_000  # bytes of a device and round: likewise
 POLL, HEARTBEAT = 3.0, 30.0  # seconds
 BUSY, SHARE, SECONDS = 0.5, 0.01, 60.0  # of a core, of the devices in a round, of the slowest device
 DAY = 86_400
+WAIT = 30.0  # seconds for an answer
 
 
 class Remembering(Proxy):
-    """Also keeps the last poll."""
+    """Also keeps the last whole poll; its body may come by itself."""
 
-    poll = b""
+    poll = part = b""
 
     def note(self, data: bytes) -> None:
         if data.startswith(b"POST /v1/fleet/pull-messages "):
-            self.poll = data
+            self.part = data
+        elif self.part and not data.startswith((b"POST ", b"HTTP/")):
+            self.part += data
+        if complete(self.part):
+            self.poll, self.part = self.part, b""
+
+
+LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+
+
+def complete(data: bytes) -> bool:
+    """Is this a whole HTTP message?"""
+    head, end, body = data.partition(b"\r\n\r\n")
+    length = LENGTH.search(head)
+    return bool(end) and len(body) >= (int(length[1]) if length else 0)
 
 
 def request_seconds() -> float:
@@ -64,10 +80,13 @@ def request_seconds() -> float:
 
 def again(address: str, request: bytes, count: int) -> None:
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port))) as line:
+    with socket.create_connection((host, int(port)), timeout=WAIT) as line:
         for _ in range(count):
             line.sendall(request)
-            if b" 200 " not in line.recv(1 << 16)[:20]:
+            answer = b""
+            while not complete(answer):
+                answer += line.recv(1 << 16)
+            if b" 200 " not in answer[:20]:
                 raise SystemExit("the superlink refused a poll")
 
 
