@@ -222,9 +222,12 @@ def no_better(after: Score, guessed: Score) -> bool:
 
 
 def known(before: Score, guessed: Score) -> float:
-    """How much of its task a network knows: 0 if it only guesses, 1 if it makes no mistakes."""
-    was, best = (guessed.measure, 1.0) if before.better_high else (guessed.loss, 0.0)
-    now = before.measure if before.better_high else before.loss
+    """How much of its task a network knows: 0 if it only guesses, 1 if it makes no mistakes.
+
+    Of squared errors the roots count: half the error is half known, with a quarter of the squares left.
+    """
+    was, best = (guessed.measure, 1.0) if before.better_high else (guessed.loss**0.5, 0.0)
+    now = before.measure if before.better_high else before.loss**0.5
     return float(np.clip((now - was) / (best - was), 0, 1)) if was != best else 1.0
 
 
