@@ -11,7 +11,7 @@ import insitu
 from insitu.codegen.state import ADDED, HEADER_BYTES, StateLayout
 from insitu.errors import DataError
 from insitu.learner.between import between
-from insitu.learner.choice import choose, climb, directions, enough, nearest
+from insitu.learner.choice import Way, choose, climb, directions, enough, nearest
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed, plain
 from insitu.learner.held_out import Score, clearly, folds, helps, known, score
@@ -71,18 +71,21 @@ def test_the_cost_of_an_answer_does_not_depend_on_how_sure_the_network_is():
 
 
 def test_a_climb_goes_up_as_long_as_it_gets_better_else_down():
-    def place_of(costs, guessed=2.0):
+    def place_of(costs, guessed=2.0, both=False):
         scores = {k: Score(cost, 0.5, 10, each=np.full(10, cost)) for k, cost in costs.items()}
         known = Score(guessed, 0.5, 10, each=np.full(10, guessed))
-        return climb(lambda place: scores[place[0]], (0, 0), (1, 0), 2, known)[0]
+        return climb(lambda place: scores[place[0]], (0, 0), Way((1, 0), 2, both), known)[0]
 
     assert place_of({0: 1.0, 1: 1.0, 2: 1.1, -1: 1.2}) == 0
     assert place_of({0: 1.0, 1: 1.0, 2: 0.9}) == 2  # one step that is no better may be chance
     assert place_of({0: 1.0, 1: 0.9, 2: 0.8}) == 2
     assert place_of({0: 1.0, 1: 1.1, -1: 0.9, -2: 1.1}) == -1
     assert place_of({0: 1.0, 1: 1.01, 2: 0.5}, guessed=1.0) == 2  # nothing was learned yet: it goes on
-    assert [step for step, _ in directions(True, False, False)] == [(1, 1), (0, 1), (1, 0)]
-    assert [step for step, _ in directions(True, False, True)] == [(0, 1)]  # the head's rate is given
+    assert place_of({0: 1.0, 1: 0.99, 2: 1.1, -1: 0.7, -2: 0.8}) == 1
+    assert place_of({0: 1.0, 1: 0.99, 2: 1.1, -1: 0.7, -2: 0.8}, both=True) == -1  # a head's: a little is not all
+    assert directions(False, True, False) == [Way((1, 0), 3, both=True)]
+    assert [way.step for way in directions(True, False, False)] == [(1, 1), (0, 1), (1, 0)]
+    assert [way.step for way in directions(True, False, True)] == [(0, 1)]  # the head's rate is given
 
 
 def test_rates_far_from_the_derived_ones_need_clear_evidence_if_there_is_something_to_lose():

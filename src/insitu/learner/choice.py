@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from insitu.learner.rates import Rates
 from insitu.learner.trials import Trials, Tried, only_head
 
 STEP = 3.0  # from one rate to the next
-FARTHEST = 5  # steps away from the derived rates; one for a head
+FARTHEST, OF_A_HEAD = 5, 3  # steps away from the derived rates, and from those of a head
 SURE = 3.0  # standard errors by which other rates must be better than the derived ones, if the network knows everything
 SLOWER = (1, 2)  # steps below the derived rate of the other layers, if the head alone does better
 DEEPER = 0.5  # standard errors by which more layers must be better than the head alone, if it knows everything
@@ -37,6 +38,14 @@ MUCH = 0.6  # of its task: a network that knows as much is not taught faster tha
 
 Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
 HERE: Place = (0, 0)
+
+
+class Way(NamedTuple):
+    """A direction to look in."""
+
+    step: Place
+    farthest: int = FARTHEST
+    both: bool = False  # upwards and downwards, whatever is found above: if only a head is trained, trials are cheap
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +108,12 @@ class Search:
         found = _at(self.rates, place)
         return found.alone if self.only_head else found
 
-    def climb(self, ways: Iterable[tuple[Place, int]]) -> None:
+    def climb(self, ways: Iterable[Way]) -> None:
         """Look in each of these directions, from the best place so far."""
         best = HERE
         self.score(HERE)
-        for step, farthest in ways:
-            best = climb(self.score, best, step, farthest, self.guessed)
+        for way in ways:
+            best = climb(self.score, best, way, self.guessed)
 
     def beats(self, other: Tried, errors: float) -> bool:
         """Is any of the rates better than this trial, by so many standard errors?"""
@@ -127,11 +136,11 @@ def _alone(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
 
 
 def of_the_head(trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool) -> tuple[Rates, Tried]:
-    """The head alone, at the rate that a program of its own would find. Tried to the end: a fold must not decide."""
+    """The head alone, near the rate that a program of its own would find. Tried to the end: a fold must not decide."""
     search, sure = Search(trials.quick(), rates, guessed, only_head=True), known(before, guessed)
     first = search.score(HERE)
     if sure < MUCH:
-        search.climb(directions(False, True, head_given))
+        search.climb([] if head_given else [Way((1, 0), 1)])
     elif not head_given and not helps(first, search.trials.before()):
         search.score((-1, 0))
     return search.found(SURE * sure, trials)
@@ -163,16 +172,16 @@ def enough(parts: Mapping[float, Score], errors: float) -> float:
     return min(part for part, s in parts.items() if s is best or not clearly(best, s, errors))
 
 
-def directions(both: bool, only_head: bool, head_given: bool) -> list[tuple[Place, int]]:
+def directions(both: bool, only_head: bool, head_given: bool) -> list[Way]:
     """The directions to look in, and how far: which of the rates is multiplied in each step."""
     if both:
-        return [((0, 1), FARTHEST)] if head_given else [((1, 1), FARTHEST), ((0, 1), FARTHEST), ((1, 0), 1)]
-    return [] if head_given else [((1, 0), 1 if only_head else FARTHEST)]
+        return [Way((0, 1))] if head_given else [Way((1, 1)), Way((0, 1)), Way((1, 0), 1)]
+    return [] if head_given else [Way((1, 0), OF_A_HEAD, both=True) if only_head else Way((1, 0))]
 
 
-def climb(score: Callable[[Place], Score], start: Place, step: Place, farthest: int, guessed: Score) -> Place:
+def climb(score: Callable[[Place], Score], start: Place, way: Way, guessed: Score) -> Place:
     """The best place in this direction: upwards as long as it may get better or nothing was learned, else downwards."""
-    best = start
+    best, (step, farthest, both) = start, way
     for sign in (1, -1):
         after, misses = start, 0
         for _ in range(farthest):
@@ -180,7 +189,7 @@ def climb(score: Callable[[Place], Score], start: Place, step: Place, farthest: 
             best, misses = (after, 0) if score(after).cost < score(best).cost else (best, misses + 1)
             if over(score(after), score(best), misses) and not _lost(score(after), score(last), guessed):
                 break
-        if best != start and not no_better(score(best), guessed):
+        if best != start and not both and not no_better(score(best), guessed):
             break
     return best
 
