@@ -1,4 +1,6 @@
-"""Backward kernels of int8 graphs, and sums of rows, give the same bytes on every machine: vectors and plain C."""
+"""Backward kernels of int8 graphs, batch norms of a training step, and sums of rows give the same bytes everywhere:
+with vectors and in plain C.
+"""
 
 import numpy as np
 import pytest
@@ -9,10 +11,14 @@ from .case_library import all_bound, library
 BACKWARD = (
     "conv2d_dx", "conv2d_dw", "depthwise2d_dx", "depthwise2d_dw", "linear_dx", "linear_dw", "bias_grad", "mask_grad",
 )  # fmt: skip
+NORMS = (
+    "batch_norm_train", "batch_norm_train_ends", "batch_norm_again", "batch_norm_again_ends", "batch_norm_train_dx",
+    "batch_norm_dx_ends",
+)  # fmt: skip
 
 
 def labels() -> list[str]:
-    return [label for label in all_bound() if label.partition(":")[0] in BACKWARD]
+    return [label for label in all_bound() if label.partition(":")[0] in (*BACKWARD, *NORMS)]
 
 
 def same_bytes(label: str, feeds: tuple[np.ndarray, ...]) -> None:
