@@ -164,6 +164,29 @@ def test_a_class_beyond_the_room_makes_the_program_again(tmp_path: Path):
     again = insitu.open(saved)
     assert len(again.keep(tmp_path / "life").store) == 70
     assert again.names[4] == "wave" and bytes_of(again) == state
+    again.close()
+    first = learner("mlp head")  # as it was compiled, after a crash before anything was saved: it grows again
+    assert len(first.keep(tmp_path / "life").store) == 70
+    assert first.names[4] == "wave" and bytes_of(first) == state
+
+
+def test_a_store_that_was_marked_with_the_names_of_classes_goes_on(tmp_path: Path):
+    def named() -> insitu.Learner:
+        return insitu.compile(imported(), classes=["a", "b"], scheme="head", precision="float")
+
+    one = named()
+    life = one.keep(tmp_path / "life")
+    assert life.mind.older != life.mind.model
+    with life.store.changing():
+        life.store.belong(life.mind.older)
+    one.close()
+    assert named().keep(tmp_path / "life").store.shape.model == life.mind.model
+
+
+def test_a_learner_of_numbers_takes_no_class():
+    one = insitu.compile(imported(), scheme="head", precision="float", recipe=insitu.Recipe(loss="mse"))
+    with pytest.raises(GraphError, match="mse learns no classes"):
+        one.add_class("wave")
 
 
 def test_nothing_is_unlearned_because_a_class_has_no_samples():

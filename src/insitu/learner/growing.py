@@ -17,6 +17,8 @@ from insitu.training.head import widen_head
 
 def add_class(learner: Learner, name: str) -> int:
     """Add one class to the head; returns its number. If it no longer fits the board, nothing has changed."""
+    if learner.recipe.loss == "mse":
+        raise GraphError(f"the loss {learner.recipe.loss} learns no classes", hint="fit(x, targets) learns its outputs")
     row = free_row(learner)
     if row is not None:
         learner.rename(with_name(learner, row, name or str(row)))

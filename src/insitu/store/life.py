@@ -65,8 +65,8 @@ class Life:
             beside = spread_bytes(self.mind.features, byte_count(quota, "quota") or 0) if covariance else 0
             shape = Shape(self.mind.latent_bytes, self.mind.raw_bytes if raw else 0, self.mind.features,
                           learner.classes, self.mind.model, beside)  # fmt: skip
-            self.store: Store = open_store(self.folder and self.folder / "store.db", shape, quota=quota, count=count,
-                                    rule=rule, key=key)  # fmt: skip
+            place = self.folder and self.folder / "store.db"
+            self.store: Store = _opened(place, shape, self.mind.older, quota=quota, count=count, rule=rule, key=key)
             self.drift_: Drift = Drift()
             self.used: set[int] = set()
             self.record: LifeRecord = LifeRecord()
@@ -273,6 +273,19 @@ class Life:
     def statistics(self) -> dict[str, Any]:
         """What the life is like now."""
         return statistics(self)
+
+
+def _opened(place: Path | None, shape: Shape, older: str, **options: Any) -> Store:
+    """The store; one that has its model by the mark of older versions belongs to this one from now on."""
+    try:
+        return open_store(place, shape, **options)
+    except DataError:
+        if older == shape.model:
+            raise
+    store = open_store(place, replace(shape, model=older), **options)
+    with store.changing(durable=True):
+        store.belong(shape.model)
+    return store
 
 
 def _bytes_of(data: Samples) -> list[bytes]:

@@ -8,6 +8,7 @@ passed its guards. Nothing here stores or chooses anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -48,7 +49,8 @@ class Mind:
         self.recaller: HostDevice = open_plans({verb: plan(g) for verb, g in rest.items()})
         self.trainee: HostDevice = self.recaller.twin()
         self.learner: Learner = learner
-        self.model: str = f"{crc32(str(found.prefix if found else self.latents).encode()):08x}"
+        self.model: str = _mark(replace(found.prefix, classes=()) if found else self.latents)
+        self.older: str = _mark(found.prefix) if found else self.model  # stores once had the names of classes in it
         self._seen = b""
 
     @property
@@ -142,6 +144,10 @@ class Mind:
     def together(self) -> int:
         """How many samples one update must have."""
         return max(method_of(self.trainee.verbs).samples, 1)
+
+
+def _mark(what: object) -> str:
+    return f"{crc32(str(what).encode()):08x}"
 
 
 def _features_at(graph, head: str | None) -> int | None:

@@ -7,6 +7,7 @@ reads them as bytes, life.py says when.
 from __future__ import annotations
 
 import warnings
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from insitu.learner.rows import set_row, untouched_rows
 from insitu.store.banks import IN_A_BOUT, RESTING, SEALED, Checkpoint, read_banks
 from insitu.store.class_rows import restore_rows
 from insitu.store.drift import Drift
+from insitu.store.mind import Mind
 from insitu.store.record import from_json
 from insitu.store.rules import NONE
 from insitu.store.spread import Spread
@@ -38,11 +40,25 @@ def resume(life: Life) -> None:
         return
     if found is not None:
         life.record = from_json(found, life.where)
+        _grow(life)
         life.drift_ = Drift.from_bytes(life.store.fact(DRIFT) or b"")
         life.spread = life.spread and Spread.from_bytes(life.mind.features, life.store.fact("spread"))
     _load(life, _chosen(life, points, found is None, broken), found is None)
     if life.store.trust.lost:
         _repair(life)
+
+
+def _grow(life: Life) -> None:
+    """A learner that had grown beyond the room it was compiled with grows again; names and rows come with the rest."""
+    from insitu.learner.growing import add_class
+
+    wide = len(life.record.names)
+    if life.learner.classes >= wide:
+        return
+    words = (f"class {n}" for n in count() if f"class {n}" not in life.learner.names)
+    while life.learner.classes < wide:
+        add_class(life.learner, next(words))
+    life.mind = Mind(life.learner)
 
 
 def _collect_lately(life: Life) -> None:
