@@ -131,6 +131,8 @@ class Leaving(Here):
 
 def test_a_fleet_goes_on_without_a_device_that_left_and_with_it_when_it_comes_back(tmp_path):
     made = Deltas(everyone(FedAvg), [fresh()])
+    made.asked = {0, 2}  # the superlink answers for a device that is gone; which one is known without that
+    assert not made._theirs([Message(Error(3, "node unavailable"), reply_to=message_to(1))])
     run_rounds(made, Leaving(apps()), 3, SETTINGS, tmp_path / "rounds", 60, patience=0.1)
     assert [t.replies for t in made.traffic] == [4, 3, 4] and not made.dropped
     again = Deltas(everyone(FedAvg), [fresh()])

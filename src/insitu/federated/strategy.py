@@ -135,7 +135,7 @@ class Deltas(Strategy):
                         replies: Iterable[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:  # fmt: skip
         base, good = self.handout.base, list[tuple[Message, Reply]]()
         assert base is not None  # configure_train was called
-        for message in replies:
+        for message in self._theirs(replies):
             reply = self._checked(server_round, message, base)
             if reply is not None:
                 good.append((message, reply))
@@ -171,7 +171,7 @@ class Deltas(Strategy):
         return found and as_record({n: a + ahead[n] for n, a in as_arrays(found).items()})
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        found = [(m, scored) for m in replies if (scored := self._scored(server_round, m)) is not None]
+        found = [(m, scored) for m in self._theirs(replies) if (scored := self._scored(server_round, m)) is not None]
         self._missed(server_round)
         for _, scored in found:
             self.handout.has(scored.node)
@@ -209,6 +209,10 @@ class Deltas(Strategy):
         except DataError as e:
             self.dropped.append(Dropped(server_round, message.metadata.src_node_id, str(e)))
             return None
+
+    def _theirs(self, replies: Iterable[Message]) -> list[Message]:
+        """Without Flower's own errors about devices that are gone: these are named as those that did not answer."""
+        return [m for m in replies if not m.has_error() or m.metadata.src_node_id in self.asked]
 
     def _expect(self, message: Message) -> None:
         """The first answer of a device that was asked."""
