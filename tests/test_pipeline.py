@@ -389,3 +389,11 @@ def test_a_model_of_two_inputs_takes_them_as_a_tuple_or_a_list():
     assert np.array_equal(made.predict([x, facts]), wanted) and np.array_equal(made.predict((x, facts)), wanted)
     assert [max(c, key=c.get) for c in made.classify([x, facts])] == [str(k) for k in wanted.argmax(1)]
     assert made.evaluate((x, facts), y)["samples"] == 24
+
+
+def test_auto_trains_all_of_a_single_layer_behind_sound_features():
+    sounds = np.random.default_rng(0).integers(-3000, 3000, (6, 1600)).astype(np.int16)
+    single = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(40, 3)).eval()
+    made = insitu.compile(single, example=torch.zeros(1, 1, 4, 10), classes=["a", "b", "c"], data=sounds,
+                          transform=insitu.Audio(seconds=0.1))  # fmt: skip
+    assert made.parts is not None and made.parts.scheme.name == "full"

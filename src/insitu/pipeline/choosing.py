@@ -105,7 +105,8 @@ def _first_that_fits(graph: Graph, schemes: Sequence[str], settings: Settings, l
     """The program of the first scheme that fits the board; the error is that of the last one."""
     known = trainable(graph)
     if len(schemes) > 1:
-        schemes = [s for s in schemes if LAST.get(s, 0) < len(known) and (s != HEAD or head_of(graph) is not None)]
+        fitting = [s for s in schemes if LAST.get(s, 0) < len(known) and (s != HEAD or head_of(graph) is not None)]
+        schemes = fitting or ["full"]  # a single layer, which is no head of ours
     for i, name in enumerate(schemes):
         scheme = read_scheme(name, known)
         parts = Parts(graph, scheme, settings.recipe, settings.batch, has_statistics(graph), head_of(graph))
