@@ -16,7 +16,7 @@ from insitu.data.labels import by_number, is_number
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
 from insitu.graph.classes import named
-from insitu.terminal.wording import either
+from insitu.terminal.wording import either, option
 from insitu.training.train import LOSSES
 
 KEPT = {".insitu": "learner", ".bin": "state", ".state": "state"}  # suffix -> what is saved
@@ -47,7 +47,7 @@ def check_one_answer(y, graph: Graph) -> None:
     if not isinstance(y, Mapping) and not parts:
         return
     what = f"answers for {len(y)} outputs were given, and one output is learned ({graph.outputs[0].name})"
-    way = 'a model that returns torch.cat(outputs, 1), recipe=Recipe(loss="mse"), and np.hstack(targets)'
+    way = f"a model that returns torch.cat(outputs, 1), {option(loss='mse')}, and np.hstack(targets)"
     raise DataError(what, hint=f"{way}; of classes, one-hot rows and binary_cross_entropy")
 
 

@@ -176,7 +176,8 @@ class Store:
 
     def fact(self, name: str) -> bytes | None:
         """A small piece of information kept with the records; None if there is none, or if it is damaged."""
-        return self.facts.opened(name)
+        with self.base.telling():
+            return self.facts.opened(name)
 
     def keep_fact(self, name: str, value: bytes) -> None:
         with self.changing():
