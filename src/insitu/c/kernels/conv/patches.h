@@ -5,6 +5,8 @@
 #ifndef INSITU_PATCHES_H
 #define INSITU_PATCHES_H
 
+#include <stddef.h>
+
 #include "isa/fma.h"
 #include "kernels/shapes.h"
 
