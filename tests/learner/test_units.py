@@ -31,12 +31,14 @@ def network(outputs: int = 3, bias: bool = True) -> torch.nn.Module:
 
 
 def made(recipe: insitu.Recipe = MSE, **options) -> insitu.Learner:
-    return insitu.compile(network(), data=task()[0], scheme="full", recipe=recipe, precision="float", **options)
+    options = {"scheme": "full", "precision": "float", **options}
+    return insitu.compile(network(), data=task()[0], recipe=recipe, **options)
 
 
 def test_every_target_is_learned_whatever_its_unit():
     (x, y), (new, wanted) = task(200), task(200, seed=1)
-    net, seen = made(), []
+    net, seen = made(scheme="auto"), []
+    assert any(note.endswith('recipe=Recipe(loss="mse", optimizer="adam") usually learns more') for note in net.notes)
     history = net.fit(x, y, progress=lambda *_: seen.append(np.abs(net.predict(new[:50])[:, 0]).max()))
     assert history.found.startswith("targets in units of their spread")
     assert (share_left(net, new, wanted) < [0.4, 0.2, 0.2]).all()

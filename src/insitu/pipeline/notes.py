@@ -9,18 +9,29 @@ from insitu.pipeline.choosing import Chosen, Wish
 from insitu.terminal import colour
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD
+from insitu.training.train import Recipe
 
 UNTRAINED = "the weights are random initial ones, so int8 gets room for them to grow"
 
 
 def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, made: Chosen) -> tuple[str, ...]:
     """All notes, the most general first; those about what nobody asked for are said."""
-    better = f"{option(precision='float', optimizer='adam')} usually learns more"
-    room = f"{UNTRAINED}; {better}" if wish.untrained and precision == "int8" and wish.schemes != (HEAD,) else ""
-    said = [*first, room, _scheme_note(wish.schemes, made.parts.scheme.name), _other_outputs(graph)]
+    whole = wish.untrained and wish.schemes != (HEAD,)
+    random = _untrained_note(precision, made.parts.recipe) if whole else ""
+    said = [*first, random, _scheme_note(wish.schemes, made.parts.scheme.name), _other_outputs(graph)]
     for note in filter(None, said):
         colour.say(f"note: {note}")
     return tuple(filter(None, (*said, wish.why, made.note, made.deployed.note if made.deployed else "")))
+
+
+def _untrained_note(precision: str, recipe: Recipe) -> str:
+    """What to say of random weights: what int8 does about them, and what learns more from them."""
+    own = {"loss": recipe.loss} if recipe.loss != Recipe().loss else {}
+    if precision == "int8":
+        return f"{UNTRAINED}; {option(precision='float', **own, optimizer='adam')} usually learns more"
+    if recipe.loss == "mse" and recipe.optimizer == "sgd":
+        return f"the weights are random initial ones; {option(**own, optimizer='adam')} usually learns more"
+    return ""
 
 
 def _scheme_note(schemes: tuple[str, ...], name: str) -> str:
