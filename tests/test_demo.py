@@ -1,6 +1,7 @@
 """`insitu demo`: real data, networks that have not seen their wearer, and what the firmware learns about one."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,7 +125,9 @@ def test_wrong_labels_are_rolled_back_and_corrected():
     from insitu.demo.run import run_demo
 
     told = dict(run_demo(5, "host").report.story)
-    assert "rolled back" in told["Sat"] and told["Sun"].endswith("22 of 22 guards right")
+    assert "rolled back" in told["Sat"]
+    right, guards = map(int, re.search(r"(\d+) of (\d+) guards right$", told["Sun"]).groups())
+    assert right == guards > 20
 
 
 def test_a_watch_that_is_worn_upside_down_reads_the_other_way():

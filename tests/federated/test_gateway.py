@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from insitu.federated.gateway import Board, Gateway, from_samples, from_store, w
 from insitu.federated.member import KEPT, Member, Task
 from insitu.federated.rounds import Fleet
 from insitu.federated.units import to_real
+from insitu.learner.file import first_state
 from tests.devices import living
 from tests.federated.fleet import fresh, members, samples
 
@@ -98,7 +101,8 @@ def test_without_any_board_the_gateway_says_so():
 
 def test_an_emulated_board_learns_from_its_own_store():
     """Nothing but the model passes the line: the samples were observed by the board."""
-    learner = living.compiled()
+    learner, rate = deepcopy(living.compiled()), 4 * living.RATE
+    learner.device.load_arrays(first_state(learner))  # other tests may have trained it
     device, life = living.alive()
     x, y = living.points(24)
     for sample, label in zip(x, y):
@@ -108,10 +112,10 @@ def test_an_emulated_board_learns_from_its_own_store():
     fleet = Fleet([made])
     before = made.evaluate(_packed(fleet), fleet.catalogue)["accuracy"]
     for k in range(3):
-        fleet.round(Task(epochs=1, rate=living.RATE, seed=k))
+        fleet.round(Task(epochs=1, rate=rate, seed=k))
     assert not board.failures and Living(device).statistics()["steps"] == 36
     assert made.evaluate(_packed(fleet), fleet.catalogue)["accuracy"] > before
-    task = Task(rate=living.RATE)
+    task = Task(rate=rate)
     assert made.settle(_packed(fleet), fleet.catalogue, task, passes=2)["accuracy"] > before
     assert Living(device).statistics()["steps"] == 60
 
