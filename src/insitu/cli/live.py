@@ -151,9 +151,10 @@ def shown(learner, life, arguments) -> Samples:
     found = learner.samples(arguments.data)
     found = found if arguments.samples is None else found.head(arguments.samples)
     told = [i for i in range(len(found)) if int((i + 1) * arguments.labelled) > int(i * arguments.labelled)]
+    labelled = set(told)
     with bar() as report:
         for i in range(len(found)):
-            label = int(found.labels[i]) if i in told else -1
+            label = int(found.labels[i]) if i in labelled else -1
             life.observe(*(x[i] for x in found.inputs), label=label, told=False)
             report("showing samples", i + 1, len(found))
     say(f"{len(found):,} samples of {arguments.data}")
