@@ -8,9 +8,10 @@ two who stay outside; over three seeds no wearer is outside twice. A fleet weare
 of each of their 14 recordings; all are tested on windows that share no reading with those. Compared are: the base as
 it is; each watch alone; one network trained on all labels together (pooled: the data leave the watches); the fleet's
 model; and what each watch keeps after it went on from the fleet's model by itself, as `insitu fleet` does without
-options (insitu/federated/own.py). No rate is set: each device derives its own (`partial_fit`). All but the fleet's
-plain model get the same number of passes over their samples. The number of rounds and the sizes of the groups were set
-after runs with other draws of roles, and fixed rates, from the same ten wearers.
+options (insitu/federated/own.py), with no test windows to choose by and with some: then the early half of the windows
+that it is tested on chooses and the late half is reported, and vice versa. No rate is set: each device derives its own
+(`partial_fit`). All but the fleet's plain model get the same number of passes over their samples. The number of rounds
+and the sizes of the groups were set after runs with other draws of roles, and fixed rates, from the same ten wearers.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SEEDS, LABELS = (0, 1, 2), (1, 2, 4)
 ROUNDS = 20  # of the fleet
 EPOCHS = (1, 3)  # passes in each round
 BASE, OUTSIDE = 2, 2  # wearers
-WAYS = ("base", "alone", "pooled", "fleet", "fleet + own")
+WAYS = ("base", "alone", "pooled", "fleet", "fleet + own", "own by tests")
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,14 @@ def labelled(number: int, windows: int) -> Windows:
 def tests(number: int) -> Windows:
     """The same windows whatever was labelled."""
     return joined([r.part(LEARNED + 1) for r in recordings()[number]])
+
+
+def halves(number: int) -> tuple[Windows, Windows]:
+    """Test windows of the first half of each recording's, and of the second one."""
+    parts = [r.part(LEARNED + 1) for r in recordings()[number]]
+    early = [[np.arange(len(p)) < len(p) // 2, np.arange(len(p)) >= len(p) // 2] for p in parts]
+    first, second = ([Windows(p.x[m[k]], p.y[m[k]], p.arm[m[k]]) for p, m in zip(parts, early)] for k in (0, 1))
+    return joined(first), joined(second)
 
 
 @cache
@@ -117,6 +126,17 @@ def taught(seed: int, windows: int, coding: str, epochs: int) -> tuple[Fleet, Le
     return fleet, carrier.learner
 
 
+def chosen(seed: int, number: int, windows: int, fleet: Fleet) -> tuple[float, list[int]]:
+    """What a watch keeps that asks tests (own.py): its score on those that it did not ask, and its two choices."""
+    data, (early, late) = labelled(number, windows), halves(number)
+    packed, right, kept = base_of(fleet.arrays, fleet.catalogue).packed, 0.0, []
+    for asks, told in ((early, late), (late, early)):
+        watch = Member(opened(seed), data.x, data.y, test=(asks.x, asks.y))
+        kept.append(int(watch.settle(packed, fleet.catalogue, last=True)["kept"]))
+        right += len(told) * watch.learner.evaluate(told.x, told.y)["accuracy"]
+    return 100 * right / (len(early) + len(late)), kept
+
+
 def measure(seed: int, windows: int, coding: str = "int8", epochs: int = 1) -> dict:
     who, start = roles(seed), opened(seed)
     fleet, shared = taught(seed, windows, coding, epochs)
@@ -124,7 +144,7 @@ def measure(seed: int, windows: int, coding: str = "int8", epochs: int = 1) -> d
     own = usual_epochs(len(labelled(who.fleet[0], windows)))  # passes of a watch by itself; all label as many
     passes = ROUNDS * epochs + own
     pooled = adapted(opened(seed), joined([labelled(n, windows) for n in who.fleet]), passes)
-    found = {way: [] for way in WAYS}
+    found, kept = {way: [] for way in WAYS}, []
     for n in who.fleet:
         data = labelled(n, windows)
         watch = Member(shared, data.x, data.y)  # it goes on with no test to go back by: those here are for the table
@@ -132,14 +152,24 @@ def measure(seed: int, windows: int, coding: str = "int8", epochs: int = 1) -> d
         shared.known = Known()
         alone, together = score(adapted(opened(seed), data, passes), n), score(shared, n)
         watch.settle(packed, fleet.catalogue)
-        scores = score(start, n), alone, score(pooled, n), together, score(shared, n)
+        by_tests, choices = chosen(seed, n, windows, fleet)
+        kept += choices
+        scores = score(start, n), alone, score(pooled, n), together, score(shared, n), by_tests
         for way, value in zip(WAYS, scores):
             found[way].append(value)
     watch.take(packed, fleet.catalogue)
     outside = {"base": [score(start, n) for n in who.outside], "pooled": [score(pooled, n) for n in who.outside],
                "fleet": [score(shared, n) for n in who.outside]}  # fmt: skip
     up = sum(r.bytes_up for r in fleet.rounds) / len(fleet.rounds) / len(who.fleet)
-    about = {"seed": seed, "windows": windows, "coding": coding, "epochs": epochs, "own": own, "who": vars(who)}
+    about = {
+        "seed": seed,
+        "windows": windows,
+        "coding": coding,
+        "epochs": epochs,
+        "own": own,
+        "who": vars(who),
+        "kept": kept,
+    }
     size = 4 * sum(a.size for a in fleet.arrays.values())
     return {**about, "inside": found, "outside": outside, "bytes_up": up, "float_bytes": size}
 

@@ -58,6 +58,7 @@ def simulated(arguments) -> int:
         _noise(arguments),
         arguments.own,
         _secured(arguments),
+        arguments.weight,
     )
     found = simulate(learner, devices, plan, _settings(arguments))
     if output:
@@ -122,7 +123,7 @@ def served(arguments) -> int:
     learner.device.info()  # built before the first device joins
     settings = {**_settings(arguments), "clients": arguments.clients, "rounds": arguments.rounds,
                 "strategy": arguments.strategy, "personal": arguments.personal, "coding": arguments.coding,
-                "own": arguments.own, **_private(arguments)}  # fmt: skip
+                "own": arguments.own, "weight": arguments.weight, **_private(arguments)}  # fmt: skip
     place = arguments.host, arguments.port, _secure(arguments)
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
     about = serve(wanted, lambda address: say(f"listening on {address}\n  to join: insitu fleet join "

@@ -7,7 +7,7 @@ A reply that fails is dropped and reported with the reason; the round goes on wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,15 +24,17 @@ class Limits:
     samples: int = 1_000_000
     norm: float = 10.0  # times the norm of the base (at least 1): a model that moves further has gone astray
     apart: float = 30.0  # times the median norm of the round's replies; honest fleets came to 6.4 (docs/federated.md)
+    weight: float = 3.0  # times the median number of samples: a reply counts for no more, whatever it claims
 
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """A change that passed, of which program, and how many samples it stands for."""
+    """A change that passed, of which program, for how many samples it counts, and how many it claims."""
 
     change: Arrays
     units: Program
     samples: int
+    claimed: int = 0
 
 
 def checked_reply(data: object, programs: Mapping[int, Program], base: bytes, arrays: Arrays, limits: Limits) -> Reply:
@@ -47,7 +49,7 @@ def checked_reply(data: object, programs: Mapping[int, Program], base: bytes, ar
     if not 1 <= samples <= limits.samples:
         raise DataError(f"says that it stands for {samples:,} samples", where="delta")
     check_change(change, arrays, limits)
-    return Reply(change, units, samples)
+    return Reply(change, units, samples, samples)
 
 
 def check_change(change: Arrays, arrays: Arrays, limits: Limits) -> None:
@@ -73,6 +75,18 @@ def strayed(replies: Sequence[Reply], arrays: Arrays, limits: Limits) -> list[st
     most = [max(limits.apart * usual, SLIGHT * norm({n: arrays[n] for n in r.change})) for r in replies]
     words = f"{limits.apart:g} times the median of {len(replies)} replies, {usual:.3g}"
     return [f"delta: moves the model by {n:.3g}, more than {words}" if n > m else "" for n, m in zip(norms, most)]
+
+
+def evened(replies: Sequence[Reply], limits: Limits) -> list[Reply]:
+    """The replies with weights of which none is far above the others: nobody can look at a device's samples, so a liar
+    who claims a million must not outweigh everybody."""
+    return [replace(r, samples=w) for r, w in zip(replies, weights([r.samples for r in replies], limits))]
+
+
+def weights(samples: Sequence[int], limits: Limits) -> list[int]:
+    """These numbers, each at most `limits.weight` times their median; of two in the middle, the smaller counts."""
+    usual = sorted(samples)[(len(samples) - 1) // 2] if samples else 0
+    return [int(min(each, max(1, limits.weight * usual))) for each in samples]
 
 
 def norm(arrays: Mapping[str, np.ndarray]) -> float:

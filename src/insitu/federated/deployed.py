@@ -22,6 +22,7 @@ from insitu.errors import DataError
 from insitu.federated.app import OVER, Event, client_app, run_rounds
 from insitu.federated.attempt import attempt_of
 from insitu.federated.catalogue import catalogue_of
+from insitu.federated.checks import Limits
 from insitu.federated.gateway import Board, Gateway, from_store, with_samples
 from insitu.federated.member import Member
 from insitu.federated.named import deltas_of, strategy_of
@@ -65,6 +66,7 @@ def serve(grid: Grid, given: dict[str, Any]) -> None:
     noise = noise_of(given)
     inner = strategy_of(str(given.get("strategy", "fedavg")), int(given["clients"]), noise=noise)
     strategy = deltas_of(inner, learners, personal, noise, secure_of(given), str(given.get("coding", "int8")))
+    strategy.limits = Limits(weight=float(given.get("weight", Limits.weight)))
     settings = {name: given[name] for name in SETTINGS if given.get(name) not in (None, "", 0)}
     rounds, waited = int(given["rounds"]), float(given.get("timeout", 600))
     own = int(given["own"]) if "own" in given else None

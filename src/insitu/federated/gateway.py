@@ -22,7 +22,7 @@ from insitu.devices.link import LinkDevice
 from insitu.devices.living import Living
 from insitu.errors import DataError, DeviceError, Error
 from insitu.federated.catalogue import Catalogue
-from insitu.federated.checks import Limits, check_change
+from insitu.federated.checks import Limits, check_change, weights
 from insitu.federated.delta import unpack_base
 from insitu.federated.member import KEPT, USUAL, Lesson, Member, Task
 from insitu.federated.own import Own
@@ -136,7 +136,7 @@ class Gateway(Member):
         if not found:
             why = "; ".join(f"{b.name}: {b.failures[-1]}" for b in self.boards if b.failures)
             raise DeviceError(f"no board answered ({why})", where="gateway")
-        counts = np.array([count for (_, count, _), _ in found], np.float64)
+        counts = np.array(weights([count for (_, count, _), _ in found], Limits()), np.float64)
         shares, changes = counts / counts.sum(), [change for (change, _, _), _ in found]
         mean = {name: a + sum(s * c[name] for s, c in zip(shares, changes)) for name, a in base.items()}
         loss = float(np.average([loss for (_, _, loss), _ in found], weights=counts))

@@ -18,6 +18,13 @@ SAMPLED = "num_sampled_clients"  # devices whose mean gets noise, as Flower's di
 PATIENCE, PAUSE = 60.0, 1.0  # seconds to wait for devices that were there before, and between two looks
 
 
+def innermost(strategy: Strategy) -> Strategy:
+    """The strategy inside wrappers: Flower's own, and ours."""
+    while isinstance(inner := getattr(strategy, "strategy", None), Strategy):
+        strategy = inner
+    return strategy
+
+
 @dataclass
 class Present:
     """The numbers of devices that a strategy waits for, and what they were at first."""
@@ -27,8 +34,7 @@ class Present:
     wanted: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        while isinstance(inner := getattr(self.strategy, "strategy", None), Strategy):
-            self.strategy = inner  # Flower's own wrappers, and ours
+        self.strategy = innermost(self.strategy)
         self.wanted = {n: int(getattr(self.strategy, n)) for n in NUMBERS if hasattr(self.strategy, n)}
 
     def gather(self, grid: Grid) -> int:

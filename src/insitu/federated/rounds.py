@@ -1,7 +1,8 @@
 """Rounds without any engine: hand out a base, let members learn, check their deltas, average them.
 
 This is the plain meaning of a federated round, in numpy; what runs through Flower (strategy.py) must come to the same
-model. A tensor is averaged over the members who trained it, weighted by their samples; what nobody trained stays.
+model. A tensor is averaged over the members who trained it, weighted by their samples within limits (checks.py); what
+nobody trained stays.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, Program, catalogue_of, first_arrays
-from insitu.federated.checks import Limits, Reply, checked_reply, strayed
+from insitu.federated.checks import Limits, Reply, checked_reply, evened, strayed
 from insitu.federated.handout import Handout
 from insitu.federated.member import Member, Task
 from insitu.federated.units import Arrays, identity
@@ -59,7 +60,8 @@ class Fleet:
             except DataError as e:
                 dropped.append(str(e))
         why = strayed(replies, base.arrays, self.limits)
-        replies, dropped = [r for r, w in zip(replies, why) if not w], [*dropped, *filter(None, why)]
+        dropped += filter(None, why)
+        replies = evened([r for r, w in zip(replies, why) if not w], self.limits)
         for i in chosen:
             self.handout.has(i)
         ahead = self.handout.ahead()
@@ -86,3 +88,15 @@ def averaged(base: Arrays, replies: Sequence[Reply], catalogue: Catalogue) -> Ar
             weight[name] += r.samples * mask[name]
     return {n: (base[n] + np.divide(total[n], weight[n], out=np.zeros_like(total[n]), where=weight[n] > 0)
                 ).astype(np.float32) for n in base}  # fmt: skip
+
+
+def middle(base: Arrays, replies: Sequence[Reply], catalogue: Catalogue) -> Arrays:
+    """Each number moves by the median change of those who trained it, each of whom counts the same."""
+    changes = [(catalogue.whole(r.units, r.change), catalogue.mask(r.units)) for r in replies]
+    found: Arrays = {}
+    for name, a in base.items():
+        known = np.stack([np.where(mask[name], change[name], np.nan) for change, mask in changes])
+        trained = ~np.isnan(known).all(0)
+        moved = np.nanmedian(np.where(trained, known, 0), 0)
+        found[name] = (a + moved).astype(np.float32)
+    return found

@@ -54,8 +54,8 @@ def _number(record: Mapping[str, object], name: str, least: float, most: float) 
     return value
 
 
-def as_flower(message: Message, found: Scored, measure: str) -> Message:
+def as_flower(message: Message, found: Scored, measure: str, weight: int) -> Message:
     """The same message as Flower's strategies take it."""
-    record = MetricRecord({measure: float(found.score or 0.0), WEIGHT: found.samples})
+    record = MetricRecord({measure: float(found.score or 0.0), WEIGHT: weight})
     message.content = RecordDict({"metrics": record})
     return message

@@ -19,6 +19,7 @@ import numpy as np
 
 from insitu.errors import DataError, needs
 from insitu.federated.app import Settings, client_app, server_app
+from insitu.federated.checks import Limits
 from insitu.federated.member import Member
 from insitu.federated.named import deltas_of, strategy_of
 from insitu.federated.outcome import outcome_of, with_model
@@ -44,6 +45,7 @@ class Plan:
     noise: Noise | None = None
     own: int | None = None  # passes of each device by itself after the last round; None: as follows from its samples
     secure: float | None = None  # the server sees only sums, of changes with at most this norm
+    weight: float = Limits.weight  # a device counts for at most so many times the median number of samples
 
     @property
     def own_noise(self) -> Noise | None:
@@ -75,6 +77,7 @@ def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan:
     with TemporaryDirectory() as folder, quiet(), bar() as report:
         written(Path(folder), learner, devices)
         strategy = deltas_of(inner, [learner], plan.personal, plan.noise, plan.secure, plan.coding)
+        strategy.limits = Limits(weight=plan.weight)
         strategy.at_once = AT_ONCE * processes
         server = server_app(strategy, plan.rounds, settings, report=report, own=plan.own, alone=True)
         client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))

@@ -4,7 +4,7 @@ On the way out, the model goes as one blob instead of float arrays: 16-bit numbe
 that have the last model (handout.py). On the way back, every delta is decoded and checked before the inner strategy
 sees it (checks.py, scored.py): what fails is listed in `dropped`. The inner strategy gets float32 arrays in real units,
 with the keys and weights it expects. Devices with other schemes fill in what they do not train with the mean of those
-who do, so that a tensor is averaged over those who trained it.
+who do, so that a tensor is averaged over those who trained it; under a strategy that expects liars, with their median.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
+from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of, check_personal, exchanged, first_arrays
-from insitu.federated.checks import Limits, Reply, checked_reply, strayed
+from insitu.federated.checks import Limits, Reply, checked_reply, evened, strayed, weights
 from insitu.federated.handout import Base, Handout
 from insitu.federated.noted import DOWN, MOST_LINES, UP, Dropped, Traffic, said
-from insitu.federated.present import count_replies
+from insitu.federated.present import count_replies, innermost
 from insitu.federated.privacy import Noise
 from insitu.federated.recalled import BASES, numbers_of
-from insitu.federated.rounds import averaged, programs_of
+from insitu.federated.rounds import averaged, middle, programs_of
 from insitu.federated.scored import WEIGHT, Scored, as_flower, checked_score
 from insitu.federated.units import Arrays, Unit, identity, units_of
 from insitu.federated.waves import replies_to
@@ -35,6 +36,7 @@ from insitu.learner.measures import MEASURES
 RECORD = "insitu"  # the one record of a message, each way: one object on the wire
 BASE, DELTA, SAMPLES, LOSS, LEFT_OUT = "base", "delta", "samples", "loss", "left-out"
 WANTS = "wants-whole-base"  # the answer of a device that does not have the last model
+ROBUST = (flower.FedMedian, flower.FedTrimmedAvg, flower.Krum, flower.MultiKrum, flower.Bulyan)  # a few may lie
 MOST_LOSS = 1e30  # that is shown
 
 
@@ -148,9 +150,9 @@ class Deltas(Strategy):
         traffic.who = [self._about(message, reply) for message, reply in good]
         if not good:
             return None, None
-        mean = averaged(base.arrays, [reply for _, reply in good], self.catalogue)
+        fill = self._fill(base, [reply for _, reply in good])
         for message, reply in good:
-            message.content = _widened(reply, base.arrays, mean, self.catalogue, _loss(message),
+            message.content = _widened(reply, base.arrays, fill, self.catalogue, _loss(message),
                                        1 if self.uniform else reply.samples)  # fmt: skip
         for message, _ in good:
             self.handout.has(message.metadata.src_node_id)
@@ -158,12 +160,18 @@ class Deltas(Strategy):
         found, metrics = self.strategy.aggregate_train(server_round, [message for message, _ in good])
         return self.whole(found), metrics
 
+    def _fill(self, base: Base, replies: list[Reply]) -> Arrays:
+        """What stands for numbers that a device does not train; it must not change the strategy's result."""
+        robust = isinstance(innermost(self.strategy), ROBUST)
+        return (middle if robust else averaged)(base.arrays, replies, self.catalogue)
+
     def _about(self, message: Message, reply: Reply) -> dict:
         """Who replied, for the report."""
         left_out = field_of(message, LEFT_OUT)
         words = [said(each) for each in left_out[:MOST_LINES]] if isinstance(left_out, list) else []
-        return {"node": message.metadata.src_node_id, "samples": 1 if self.uniform else reply.samples,
-                "program": list(self.programs).index(identity(reply.units)), "left_out": words}  # fmt: skip
+        about = {"node": message.metadata.src_node_id, "samples": 1 if self.uniform else reply.samples,
+                 "program": list(self.programs).index(identity(reply.units)), "left_out": words}  # fmt: skip
+        return {**about, "claimed": reply.claimed} if reply.claimed > reply.samples else about
 
     def whole(self, found: ArrayRecord | None) -> ArrayRecord | None:
         """A strategy's result, with what the server's arrays have and the model that it handed out does not."""
@@ -179,7 +187,8 @@ class Deltas(Strategy):
         self.keeps = {scored.node: scored.kept for _, scored in good}
         self.seen |= {scored.node for _, scored in good if scored.seen}
         self.scored[server_round] = {scored.node: scored.score for _, scored in good if scored.score is not None}
-        messages = [as_flower(m, scored, self.measure) for m, scored in good]
+        counts = weights([scored.samples for _, scored in good], self.limits)
+        messages = [as_flower(m, scored, self.measure, count) for (m, scored), count in zip(good, counts)]
         return self.strategy.aggregate_evaluate(server_round, messages) if messages else None
 
     def _checked(self, server_round: int, message: Message, base: Base) -> Reply | None:
@@ -197,10 +206,11 @@ class Deltas(Strategy):
             return None
 
     def _near(self, server_round: int, good: list[tuple[Message, Reply]], base: Base) -> list[tuple[Message, Reply]]:
-        """Those that are not far from the others."""
+        """Those that are not far from the others, none of them with a weight that is."""
         why = strayed([reply for _, reply in good], base.arrays, self.limits)
         self.dropped += [Dropped(server_round, m.metadata.src_node_id, w) for (m, _), w in zip(good, why) if w]
-        return [pair for pair, w in zip(good, why) if not w]
+        near = [pair for pair, w in zip(good, why) if not w]
+        return list(zip([m for m, _ in near], evened([reply for _, reply in near], self.limits)))
 
     def _scored(self, server_round: int, message: Message) -> Scored | None:
         try:
@@ -269,9 +279,9 @@ def _mean_loss(good: Sequence[tuple[Message, Reply]]) -> float:
     return float(np.average([_loss(m) for m, _ in good], weights=[r.samples for _, r in good]))
 
 
-def _widened(reply: Reply, base: Arrays, mean: Arrays, catalogue: Catalogue, loss: float, weight: int) -> RecordDict:
+def _widened(reply: Reply, base: Arrays, fill: Arrays, catalogue: Catalogue, loss: float, weight: int) -> RecordDict:
     """A reply as Flower's strategies take it: every tensor, and the number of samples."""
     change, mask = catalogue.whole(reply.units, reply.change), catalogue.mask(reply.units)
-    arrays = {name: np.where(mask[name], base[name] + change[name], mean[name]) for name in base}
+    arrays = {name: np.where(mask[name], base[name] + change[name], fill[name]) for name in base}
     metrics = MetricRecord({WEIGHT: weight, "train-loss": loss})
     return RecordDict({"arrays": as_record(arrays), "metrics": metrics})

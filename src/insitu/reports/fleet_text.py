@@ -10,7 +10,7 @@ from insitu.terminal.table import size, table
 
 def told(about: Mapping[str, Any]) -> str:
     """A run as text: the rounds, the bytes, the scores."""
-    parts = (rounds(about), "", *scores(about), *traffic(about), *privacy(about), *dropped(about))
+    parts = (rounds(about), "", *scores(about), *traffic(about), *privacy(about), *counted(about), *dropped(about))
     return "\n".join(parts)
 
 
@@ -100,6 +100,17 @@ def privacy(about: Mapping[str, Any]) -> list[str]:
     p = about["privacy"]
     spent = f"epsilon {p['epsilon']:.2f} at delta {p['delta']:g} after {p['rounds']} rounds"
     return [f"{'privacy':<9}{spent}, {p['kind']} noise"]
+
+
+def counted(about: Mapping[str, Any]) -> list[str]:
+    """Devices that count for less than they claim, in the first round in which they do."""
+    found: dict[int, str] = {}
+    for r in about["rounds"]:
+        for w in r.get("who", []):
+            if "claimed" in w:
+                words = f"device {w['node']} claims {w['claimed']:,} samples, counts for {w['samples']:,}"
+                found.setdefault(w["node"], f"{'weight':<9}round {r['round']}, {words}")
+    return list(found.values())
 
 
 def dropped(about: Mapping[str, Any]) -> list[str]:

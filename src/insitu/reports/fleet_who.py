@@ -21,6 +21,8 @@ def who(about: Mapping[str, Any]) -> str:
     if not about.get("programs") or not any(r.get("each") for r in about["rounds"]):
         return ""
     words = "Samples of a device, rounds in which its change was averaged, and bytes sent to it and received from it."
+    if any("claimed" in w for r in about["rounds"] for w in r.get("who", [])):
+        words += " One that claims far more samples than the others counts for fewer."
     if about.get("secure") is not None:
         words += " Numbers of samples stay hidden."
     tables = card(_schemes(about)) + card(_devices(about))
@@ -86,9 +88,15 @@ def _devices(about: Mapping[str, Any]) -> str:
 def _row(about: Mapping[str, Any], node: str) -> tuple[object, ...]:
     rounds = [r for r in about["rounds"] if node in r.get("each", {})]
     mine = [w for r in rounds for w in r["who"] if str(w["node"]) == node]
-    samples = "hidden" if about.get("secure") is not None else f"{max((w['samples'] for w in mine), default=0):,}"
+    samples = "hidden" if about.get("secure") is not None else _samples(mine)
     down, up = (sum(r["each"][node][way] for r in rounds) for way in (0, 1))
     return samples, f"{len(mine)} of {len(rounds)}", _size(down), _size(up)
+
+
+def _samples(mine: list[Mapping[str, Any]]) -> str:
+    """The number that a device claims; and for how many it counts, if these are fewer."""
+    most = max(mine, key=lambda w: w.get("claimed", w["samples"]), default={"samples": 0})
+    return f"{most['claimed']:,} (as {most['samples']:,})" if "claimed" in most else f"{most['samples']:,}"
 
 
 def _size(bytes_: int) -> str:
